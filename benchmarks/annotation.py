@@ -26,7 +26,7 @@ from urllib.parse import urlencode, urlsplit
 import numpy as np
 
 import custodes as cu
-from custodes.annotate.plan import AnnotatorPlan, Ending
+from custodes.annotate.plan import AnnotatorPlan, StoppingRule
 from custodes.annotate.plan import StudyPlan as Plan
 
 SYSTEMS, ITEMS = 10, 600
@@ -137,7 +137,7 @@ def new_study(folder: Path, annotators: int, *, items: int = ITEMS) -> tuple[Pat
     plan = Plan(
         name="load",
         annotators=AnnotatorPlan(batch=50, batches=1000, cap=1.0, gold_every=0, attention=0, most=10_000),
-        stopping=Ending(looks=(items,), stop="decided", boundary="none"),
+        stopping=StoppingRule(looks=(items,), stop="decided", boundary="none"),
     )
     place = cu.annotate.new(pl.DataFrame(rows), folder / "study.db", plan=plan)
     service = cu.annotate.Service.open(place, threaded=False)

@@ -18,8 +18,8 @@ import numpy as np
 import polars as pl
 
 import custodes as cu
-from custodes.annotate.plan import AnnotatorPlan, Ending, StudyPlan
-from custodes.annotate.server import serving
+from custodes.annotate.plan import AnnotatorPlan, StoppingRule, StudyPlan
+from custodes.annotate.server import serve_in_thread
 from custodes.annotate.site import pages
 from custodes.annotate.views import Ask
 
@@ -45,7 +45,7 @@ def study(folder: Path, answers: int) -> Path:
         for name in ("a", "b")
     ]
     annotators = AnnotatorPlan(batch=answers + 10, cap=1.0, attention=0, overlap=0.0, gold_every=0)
-    ending = Ending(looks=(answers + 20,), stop="decided", boundary="none")
+    ending = StoppingRule(looks=(answers + 20,), stop="decided", boundary="none")
     return cu.annotate.new(
         pl.DataFrame(rows), folder / "study.db", plan=StudyPlan(annotators=annotators, stopping=ending)
     )
@@ -81,7 +81,7 @@ def rendered(plan: StudyPlan, view: Any) -> float:
     times = []
     for _ in range(200):
         start = time.perf_counter()
-        pages.of_view(plan, view, path="/s/x")
+        pages.render_view(plan, view, path="/s/x")
         times.append(1000 * (time.perf_counter() - start))
     return min(times)
 
@@ -92,7 +92,7 @@ def main() -> None:
     answers = parser.parse_args().answers
     with tempfile.TemporaryDirectory() as folder:
         place = study(Path(folder), answers)
-        with serving([place]) as site:
+        with serve_in_thread([place]) as site:
             service = site.services["study"]
             ((_, token),) = service.invite(1).result()
             took = pressed(f"{site.url}/s/{token}", answers)
@@ -103,7 +103,7 @@ def main() -> None:
         "key to next comparison painted, median": f"{np.median(took):.0f} ms",
         "key to next comparison painted, 95 %": f"{np.quantile(took, 0.95):.0f} ms",
         "a page made by the server": f"{rendered(plan, view):.2f} ms",
-        "a page of two texts of 200 words": f"{len(pages.of_view(plan, view, path='/s/x').encode()) / 1024:.1f} KiB",
+        "page of two texts of 200 words": f"{len(pages.render_view(plan, view, path='/s/x').encode()) / 1024:.1f} KiB",
         "stylesheet and script, as they are sent": f"{sent / 1024:.1f} KiB",
     }
     print(f"{platform.machine()}, Python {platform.python_version()}, {answers} answers\n")

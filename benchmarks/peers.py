@@ -170,8 +170,8 @@ def main() -> int:
     parser.add_argument("--peer", help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    if arguments.side:
-        side(arguments.peer, arguments.side, arguments.folder)
+    if arguments.metrics_on_side:
+        side(arguments.peer, arguments.metrics_on_side, arguments.folder)
         return 0
     lines = arguments.kept.read_text().splitlines() if arguments.kept and arguments.kept.exists() else []
     cached = {result["peer"]: result for result in map(json.loads, lines)}

@@ -62,7 +62,7 @@ def ours(rows: list[tuple[int, int, int]]) -> dict[str, Any]:
         sizes = dict(
             zip(("n_tasks", "n_workers", "n_labels"), (int(k) + 1 for k in answers_array.max(axis=0)), strict=True)
         )
-        answers = AnnotatorLabels.of(*answers_array.T, **sizes)
+        answers = AnnotatorLabels.from_labels(*answers_array.T, **sizes)
         result = mace(answers, restarts=restarts, iterations=ITERATIONS, rng=np.random.default_rng(0))
         return result.posterior.argmax(axis=1).tolist(), result.posterior.tobytes()
 
@@ -92,7 +92,7 @@ def million() -> tuple[float, float]:
     knows = rng.beta(5, 2, annotators)
     label = np.where(rng.random(len(task)) < knows[worker], truth[task], rng.integers(3, size=len(task)))
     start = time.process_time()
-    answers = AnnotatorLabels.of(task, worker, label, n_tasks=tasks, n_workers=annotators, n_labels=3)
+    answers = AnnotatorLabels.from_labels(task, worker, label, n_tasks=tasks, n_workers=annotators, n_labels=3)
     mace(answers, restarts=RESTARTS, iterations=ITERATIONS, rng=rng)
     middle = time.process_time()
     dawid_skene(answers, iterations=100)

@@ -17,7 +17,7 @@ import numpy as np
 import polars as pl
 from scipy.special import ndtri
 
-from custodes.evaluate.rates.comparisons import decided, difference_rows, slice_row, with_findings
+from custodes.evaluate.rates.comparisons import add_decisions, add_findings, difference_rows, slice_row
 from custodes.evaluate.rates.estimates import JudgeRates, judge_rates, judges_of
 from custodes.evaluate.rates.outputs import LabelledOutputs
 from custodes.stats.rates.alternative_annotator_test import advantages, replacement
@@ -194,7 +194,7 @@ def versions(
                 for k, name in enumerate("ab")
             }
             rows = list(difference_rows(outputs, "judge", "pass", parts, confidence=0.95, rng=rng))
-            (row,) = decided(rows, alpha=0.05)
+            (row,) = add_decisions(rows, alpha=0.05)
             difference = rate_a - rate_b
             seen.append(
                 (
@@ -239,7 +239,7 @@ def slices(studies: int, rng: np.random.Generator) -> dict[tuple[float, float], 
                     for chosen in (part == k, part != k)
                 )
                 rows.append(slice_row(outputs, "judge", str(k), inside, outside, confidence=0.95, rng=rng))
-            results = [row["finding"] for row in with_findings(rows, alpha=0.05)]
+            results = [row["finding"] for row in add_findings(rows, alpha=0.05)]
             named.append((any(results), results[0] != ""))
         anywhere, first = np.mean(named, axis=0)
         result[rate, tnr_first] = (anywhere, first)

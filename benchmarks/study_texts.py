@@ -16,7 +16,7 @@ import polars as pl
 
 import custodes as cu
 from custodes.annotate.plan import StudyPlan, StudyTexts
-from custodes.annotate.rendering import SECONDS, rendered
+from custodes.annotate.rendering import SECONDS, render_texts
 from custodes.annotate.safe_html import LONGEST, Render
 from custodes.data.study import Study
 from custodes.progress import silent
@@ -70,7 +70,7 @@ def main() -> None:
     ]
     for label, text in HOSTILE.items():
         began = time.perf_counter()
-        answer = rendered([text], "markdown+math", progress=silent)[text]
+        answer = render_texts([text], "markdown+math", progress=silent)[text]
         took = time.perf_counter() - began
         form = f"plain ({answer.why})" if answer.why else "as Markdown"
         rows.append((f"{label} ({len(text):,} characters)", f"{took:.2f} s, {form}"))

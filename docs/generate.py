@@ -12,12 +12,12 @@ from typing import Any
 import custodes as cu
 from custodes import cli
 from custodes.annotate.check_study import StudyCheck
-from custodes.annotate.completion_codes import Reconciled
+from custodes.annotate.completion_codes import CodeReconciliation
 from custodes.annotate.plan import rows
 from custodes.annotate.rehearsal import Rehearsal
 from custodes.annotate.study_status import Status
 from custodes.answers.result import Provenance, Result
-from custodes.answers.shared_arguments import Setting
+from custodes.answers.shared_arguments import PreferenceOptions
 from custodes.data.items import Items
 from custodes.data.notes import Note
 from custodes.data.outputs import Outputs
@@ -42,7 +42,7 @@ OTHER_RESULTS = {
     "study_check": StudyCheck,
     "rehearsal": Rehearsal,
     "status": Status,
-    "reconciled": Reconciled,
+    "reconciled": CodeReconciliation,
 }
 """Results of functions that are not questions."""
 
@@ -113,10 +113,10 @@ def python() -> str:
         "",
         "All questions accept these arguments.",
         "",
-        *_doc(Setting),
+        *_doc(PreferenceOptions),
         "",
     ]
-    lines += [f"- `{name}`: `{_type(kind)}`" for name, kind in Setting.__annotations__.items()]
+    lines += [f"- `{name}`: `{_type(kind)}`" for name, kind in PreferenceOptions.__annotations__.items()]
     for heading, parts in PARTS.items():
         lines += ["", f"## {heading}", ""]
         for part in parts:

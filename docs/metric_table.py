@@ -224,7 +224,11 @@ def section(
     source: Source, favoritism: cu.Favoritism | None, rows: pl.DataFrame, runs: Mapping[str, float], images: Path
 ) -> list[str]:
     """The section of one data set. Its figure is written to `images`."""
-    lines = [f"## {source.title}", f"{source.about[0].upper()}{source.about[1:]}. Licence: {source.licence}.", ""]
+    lines = [
+        f"## {source.title}",
+        f"{source.read_data[0].upper()}{source.read_data[1:]}. Licence: {source.licence}.",
+        "",
+    ]
     if favoritism is not None:
         best = rows["metric"].head(MOST_DRAWN)
         drawn = replace(favoritism, partiality=favoritism.partiality.filter(pl.col("metric").is_in(best.to_list())))

@@ -17,9 +17,9 @@ from playwright.sync_api import Page, sync_playwright
 
 import custodes as cu
 from custodes.annotate.demo import PLAN
-from custodes.annotate.server import serving
-from custodes.annotate.simulated_crowd import Answering, Crowd, Habits
-from custodes.annotate.views import Ask, Done, Paused, Wait
+from custodes.annotate.server import serve_in_thread
+from custodes.annotate.simulated_crowd import Crowd, Habits, StudyFileReader
+from custodes.annotate.views import Ask, StudyPause, VisitEnd, Wait
 
 IMAGES = Path(__file__).parent / "images"
 ANSWERS = 130
@@ -32,7 +32,7 @@ def main() -> None:
         sys.exit("chromium is not installed")
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as driver:
         study = cu.annotate.new(cu.annotate.demo_texts(items=60), Path(folder, "hotel.db"), plan=PLAN)
-        with serving([study]) as site:
+        with serve_in_thread([study]) as site:
             (service,) = site.services.values()
             links = service.invite(11).result()
             answered(study, service, [token for _, token in links[:10]])
@@ -52,7 +52,7 @@ def main() -> None:
 
 def answered(study: Path, service: cu.annotate.Service, tokens: list[str]) -> None:
     """Let simulated annotators give some answers."""
-    behind = Answering(study)
+    behind = StudyFileReader(study)
     rng = np.random.default_rng(4)
     crowd = Crowd(systems=behind.systems(), items=behind.items(), aspects=("",), better=0.6, habits=Habits(), rng=rng)
     people = {token: crowd.arrive() for token in tokens}
@@ -61,12 +61,12 @@ def answered(study: Path, service: cu.annotate.Service, tokens: list[str]) -> No
         before = given
         for token, person in people.items():
             view = service.view(token).result()
-            if view is None or isinstance(view, Wait | Paused | Done):
+            if view is None or isinstance(view, Wait | StudyPause | VisitEnd):
                 continue
             question = behind.question(view.assignment) if isinstance(view, Ask) else None
             service.act(token, crowd.act(person, view, question)).result()
             given += isinstance(view, Ask)
-        if given == before and all(isinstance(service.view(t).result(), Wait | Paused | Done) for t in tokens):
+        if given == before and all(isinstance(service.view(t).result(), Wait | StudyPause | VisitEnd) for t in tokens):
             break
     behind.close()
 

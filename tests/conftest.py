@@ -99,7 +99,7 @@ def remembered(monkeypatch: pytest.MonkeyPatch, answers: dict[tuple[object, ...]
     """
     from custodes.options import Output
 
-    timed = Output.timed
+    timed = Output.time_question
 
     def remembering(output: Any, ask: Any, doing: str = "", **how: Any) -> Any:
         (study,) = ask.args

@@ -18,7 +18,7 @@ import pytest
 import custodes as cu
 from custodes import cli
 from custodes.annotate.check_study import StudyCheck
-from custodes.annotate.completion_codes import Reconciled
+from custodes.annotate.completion_codes import CodeReconciliation
 from custodes.annotate.rehearsal import Rehearsal
 from custodes.annotate.study_status import Status
 from custodes.answers.tables import Column, Kind
@@ -101,7 +101,7 @@ def documented() -> dict[str, dict[str, tuple[str, ...]]]:
 def test_the_page_is_made_from_what_is_declared() -> None:
     assert "<!-- Made by docs/generate.py; do not edit. -->" in PAGE.read_text(encoding="utf-8")
     beside = {"scores": cu.Scores, "judgements": cu.Judgements, "doctor": cu.Doctor}
-    beside |= {"study_check": StudyCheck, "rehearsal": Rehearsal, "status": Status, "reconciled": Reconciled}
+    beside |= {"study_check": StudyCheck, "rehearsal": Rehearsal, "status": Status, "reconciled": CodeReconciliation}
     others = {
         name: {key: tuple(table.schema) for key, table in result.declared().items()} for name, result in beside.items()
     }

@@ -290,7 +290,7 @@ def test_a_signal_takes_unfinished_files_with_it(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(os, "write", lambda number, text: results.append((number, text)))
     monkeypatch.setattr(os, "isatty", lambda number: True)
     monkeypatch.setattr(os, "_exit", left.append)
-    process._leave(signal.SIGTERM, None)
+    process._exit_on_signal(signal.SIGTERM, None)
     assert (results, left) == ([(2, b"\x1b[?25hcustodes: terminated\n")], [143])
     assert list(tmp_path.iterdir()) == []
 
@@ -387,4 +387,4 @@ def test_the_status_is_that_of_the_answer_also_where_nobody_reads_on(
 
 def test_what_a_command_reads() -> None:
     path = str(Path(__file__))
-    assert options.read_by(["a.csv"], None, 1, [path, "no such"], Path(path), True) == ["a.csv", path, Path(path)]
+    assert options.input_files(["a.csv"], None, 1, [path, "no such"], Path(path), True) == ["a.csv", path, Path(path)]

@@ -22,7 +22,7 @@ import scipy.stats  # noqa: F401
 import threadpoolctl
 
 import custodes as cu
-from custodes.evaluate.parallel import each, one_blas_thread
+from custodes.evaluate.parallel import limit_blas_threads, map_parts
 from custodes.progress import silent
 
 resource = pytest.importorskip("resource")  # not on Windows
@@ -84,11 +84,11 @@ def test_parts_are_answered_with_one_blas_thread_and_the_limit_goes_with_an_erro
     rng = np.random.default_rng(0)
     with threadpoolctl.threadpool_limits(2, user_api="blas"):
         before = blas_threads()
-        (inside,) = each(answer, ["part"], rng=rng, progress=silent, desc="", label=str)
+        (inside,) = map_parts(answer, ["part"], rng=rng, progress=silent, desc="", label=str)
         assert set(inside) == {1}
         assert blas_threads() == before
         with pytest.raises(ValueError, match="refused"):
-            each(answer, ["part", "refused"], rng=rng, progress=silent, desc="", label=str)
+            map_parts(answer, ["part", "refused"], rng=rng, progress=silent, desc="", label=str)
         assert blas_threads() == before
 
 
@@ -97,7 +97,7 @@ def test_overlapping_limits_of_two_threads_are_restored() -> None:
     opened, closed = threading.Barrier(2), threading.Event()
 
     def work(*, first: bool) -> None:
-        with one_blas_thread():
+        with limit_blas_threads():
             opened.wait(60)
             assert first or closed.wait(60)
         closed.set()

@@ -75,6 +75,6 @@ def test_a_signal_says_it_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process.os, "_exit", lambda status: None)
     monkeypatch.setattr(process.os, "isatty", lambda number: False)
     with process.Stoppable(AGAIN):
-        process._leave(signal.SIGTERM, None)
-    process._leave(signal.SIGINT, None)
+        process._exit_on_signal(signal.SIGTERM, None)
+    process._exit_on_signal(signal.SIGINT, None)
     assert results == [f"custodes: terminated: {AGAIN}\n".encode(), b"custodes: interrupted\n"]

@@ -18,7 +18,7 @@ posix = pytest.mark.skipif(sys.platform == "win32", reason="no modes of that kin
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Redirect the cache to a temporary folder."""
     place = tmp_path / "caches" / "custodes"
-    monkeypatch.setattr(user_cache, "folder", lambda: place)
+    monkeypatch.setattr(user_cache, "cache_folder", lambda: place)
     return place
 
 
@@ -67,10 +67,10 @@ def test_without_a_folder_it_is_made_every_time(home: Path) -> None:
 @pytest.mark.skipif(sys.platform in ("win32", "darwin"), reason="of other systems")
 def test_the_folder_is_that_of_the_system(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert user_cache.folder() == tmp_path / "custodes"
+    assert user_cache.cache_folder() == tmp_path / "custodes"
     for unusable in ("", "not/absolute"):
         monkeypatch.setenv("XDG_CACHE_HOME", unusable)
-        assert user_cache.folder() == Path(os.path.expanduser("~")) / ".cache" / "custodes"
+        assert user_cache.cache_folder() == Path(os.path.expanduser("~")) / ".cache" / "custodes"
 
 
 def test_the_library_of_pages_is_kept_under_its_version(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

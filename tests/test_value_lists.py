@@ -17,10 +17,10 @@ import custodes as cu
 from custodes import cli
 from custodes.annotate.study_material import pairs_of
 from custodes.arguments import assignment_list, value_list
-from custodes.commands.judge import sampling_of
+from custodes.commands.judge import parse_sampling
 from custodes.errors import OptionError
 from custodes.judging.probes import Probes
-from custodes.options import Reading
+from custodes.options import InputOptions
 from custodes.scoring.metrics import METRICS
 from custodes.scoring.spec import spec_list
 
@@ -181,12 +181,12 @@ def test_metric_specifications() -> None:
 
 def test_assignments() -> None:
     expected = {"temperature": 0, "max_tokens": 64, "stop": "a,b"}
-    assert sampling_of(["temperature=0,max_tokens=64", "stop=a,b"]) == expected
-    assert sampling_of(["temperature=0", "max_tokens=64,stop=a,b"]) == expected
-    assert sampling_of(['stop=["a","b,seed=1"]', "seed=2"]) == {"stop": ["a", "b,seed=1"], "seed": 2}
+    assert parse_sampling(["temperature=0,max_tokens=64", "stop=a,b"]) == expected
+    assert parse_sampling(["temperature=0", "max_tokens=64,stop=a,b"]) == expected
+    assert parse_sampling(['stop=["a","b,seed=1"]', "seed=2"]) == {"stop": ["a", "b,seed=1"], "seed": 2}
     with pytest.raises(OptionError, match="is not JSON; give one KEY=VALUE, and repeat"):  # it is not sent as text
-        sampling_of(['stop=["a,seed=1'])
-    mapping = Reading(column=["item=doc,system=model", "score=a,b"]).mapping
+        parse_sampling(['stop=["a,seed=1'])
+    mapping = InputOptions(column=["item=doc,system=model", "score=a,b"]).mapping
     assert mapping == {"item": "doc", "system": "model", "score": "a,b"}
     assert assignment_list("x=y:k=1,case=lc,z=w", keys=["x", "z"]) == ["x=y:k=1,case=lc", "z=w"]
 

@@ -35,7 +35,7 @@ def arrays(folder: Path) -> Any:
     from custodes.stats.annotator_models import AnnotatorLabels
 
     columns = [answers(folder)[name].to_numpy() for name in ("task", "worker", "label")]
-    return lambda: AnnotatorLabels.of(*columns, n_tasks=TASKS, n_workers=PEOPLE, n_labels=LABELS)
+    return lambda: AnnotatorLabels.from_labels(*columns, n_tasks=TASKS, n_workers=PEOPLE, n_labels=LABELS)
 
 
 def dawid_skene(folder: Path) -> Work:

@@ -5,14 +5,14 @@ Signals and streams are set up before any large module is imported.
 
 import sys
 
-from custodes.process import one_heap, open_streams, watch
+from custodes.process import exit_on_signals, open_streams, use_one_heap
 
 
 def main() -> None:
     """Run the command; this function is its entry point."""
-    watch()
+    exit_on_signals()
     open_streams()
-    one_heap()
+    use_one_heap()
     if sys.argv[1:3] == ["annotate", "serve"]:
         from custodes.commands.annotate_serve import main as command
     else:

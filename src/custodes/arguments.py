@@ -15,7 +15,7 @@ from typing import Any, Literal, ParamSpec, TypeGuard, TypeVar, Union, Unpack, g
 
 import numpy as np
 
-from custodes.errors import OptionError, shown, suggestion
+from custodes.errors import OptionError, short_repr, suggestion
 from custodes.progress import Progress, silent
 
 P = ParamSpec("P")
@@ -28,25 +28,25 @@ FEWEST_RESAMPLES = 20
 """Minimum number of resamples. With fewer resamples the relative error of the standard error is 1/6 or more."""
 
 
-def between(name: str, value: float, low: float, high: float) -> float:
+def check_between(name: str, value: float, low: float, high: float) -> float:
     """Check that an option lies strictly between two numbers."""
     if not (is_number(value) and low < value < high):
-        raise OptionError(f"{name}={shown(value)}: must lie between {low:g} and {high:g}, both excluded")
+        raise OptionError(f"{name}={short_repr(value)}: must lie between {low:g} and {high:g}, both excluded")
     return value
 
 
-def at_least(name: str, value: int, least: int) -> int:
+def check_at_least(name: str, value: int, least: int) -> int:
     """Check that an option is an integer of at least `least` and at most `LARGEST`."""
     if not is_whole(value) or value < least:
-        raise OptionError(f"{name}={shown(value)}: must be a whole number of at least {least}")
+        raise OptionError(f"{name}={short_repr(value)}: must be a whole number of at least {least}")
     if value > LARGEST:
-        raise OptionError(f"{name}={shown(value)}: must be at most {LARGEST}")
+        raise OptionError(f"{name}={short_repr(value)}: must be at most {LARGEST}")
     return int(value)
 
 
-def enough_resamples(name: str, value: int) -> int:
+def check_resamples(name: str, value: int) -> int:
     """Check the number of resamples: 0, or enough for an interval."""
-    at_least(name, value, 0)
+    check_at_least(name, value, 0)
     if 0 < value < FEWEST_RESAMPLES:
         raise OptionError(
             f"{name}={value}: too few resamples for an interval; give at least "
@@ -65,11 +65,11 @@ def is_whole(value: Any) -> TypeGuard[int]:
     return is_number(value) and (isinstance(value, Integral) or (math.isfinite(value) and value == value // 1))
 
 
-def one_of(name: str, value: Any, allowed: Any) -> Any:
+def check_one_of(name: str, value: Any, allowed: Any) -> Any:
     """Check that an option is one of the allowed words."""
     if not isinstance(value, str) or value not in allowed:
         suggestion_text = suggestion(value, allowed) if isinstance(value, str) else ""
-        raise OptionError(f"{name}={shown(value)}; allowed: {', '.join(allowed)}{suggestion_text}")
+        raise OptionError(f"{name}={short_repr(value)}; allowed: {', '.join(allowed)}{suggestion_text}")
     return value
 
 
@@ -83,8 +83,8 @@ def seed_or_generator(name: str, value: Any) -> Any:
         return value
     if isinstance(value, bool) or not (isinstance(value, Integral) and 0 <= int(value) <= LARGEST_SEED):
         raise OptionError(
-            f"{name}={shown(value)}: must be a seed (a whole number from 0 to {LARGEST_SEED}), a NumPy generator or"
-            " None"
+            f"{name}={short_repr(value)}: must be a seed (a whole number from 0 to {LARGEST_SEED}), a NumPy generator "
+            "or None"
         )
     return int(value)
 
@@ -93,10 +93,10 @@ def check_storable(what: str, labels: Iterable[str]) -> None:
     """Raise OptionError for a label with unpaired surrogates, because no file can hold such text."""
     for label in labels:
         if not label.isascii() and any("\ud800" <= letter <= "\udfff" for letter in label):
-            raise OptionError(f"{what}: {shown(label)} has characters that cannot be written to a file")
+            raise OptionError(f"{what}: {short_repr(label)} has characters that cannot be written to a file")
 
 
-def several(value: Any) -> TypeGuard[Iterable[Any]]:
+def is_collection(value: Any) -> TypeGuard[Iterable[Any]]:
     """Whether a value is a collection of several values.
 
     >>> several(["a"]), several("a"), several(np.array(5))
@@ -147,8 +147,8 @@ def value_list(
     ['f(a,b)', 'bleu']
     """
     entries = [entries_or_text] if isinstance(entries_or_text, str) else entries_or_text
-    if not several(entries) or not all(isinstance(entry, str) for entry in entries):
-        raise OptionError(f"{name}={shown(entries_or_text)}: must be a text or a list of texts")
+    if not is_collection(entries) or not all(isinstance(entry, str) for entry in entries):
+        raise OptionError(f"{name}={short_repr(entries_or_text)}: must be a text or a list of texts")
     return [value for entry in entries for value in _values(name, entry, labels, described=described)]
 
 
@@ -160,7 +160,7 @@ def _values(name: str, entry: str, labels: Collection[str], *, described: bool) 
     if described and colon:
         if "," in label:
             raise OptionError(
-                f"{name}={shown(entry)}: a comma precedes the colon, but a value with a colon must be "
+                f"{name}={short_repr(entry)}: a comma precedes the colon, but a value with a colon must be "
                 "given alone; repeat the option for each value (in Python, give a list of texts)"
             )
         yield entry.strip()
@@ -197,31 +197,31 @@ def assignment_list(entries_or_text: str | Iterable[str], *, keys: Collection[st
 LIMITS: Mapping[str, Callable[[str, Any], Any]] = {
     **dict.fromkeys(
         ("confidence", "alpha", "gamma", "futility", "equivalence", "difference", "accuracy", "disagreement", "audit"),
-        lambda name, value: between(name, value, 0, 1),
+        lambda name, value: check_between(name, value, 0, 1),
     ),
-    **dict.fromkeys(("replications", "steps", "add", "budget"), lambda name, value: at_least(name, value, 1)),
-    **dict.fromkeys(("metric_items", "ideal"), lambda name, value: at_least(name, value, 0)),
-    "resamples": enough_resamples,
+    **dict.fromkeys(("replications", "steps", "add", "budget"), lambda name, value: check_at_least(name, value, 1)),
+    **dict.fromkeys(("metric_items", "ideal"), lambda name, value: check_at_least(name, value, 0)),
+    "resamples": check_resamples,
     "rng": seed_or_generator,
 }
 """Checks of the arguments of questions by argument name. They come after the checks of types."""
 
 
 @cache
-def declared(function: Callable[..., Any]) -> Mapping[str, Any]:
+def argument_types(function: Callable[..., Any]) -> Mapping[str, Any]:
     """The types of all arguments of a function, including those of `**options: Unpack[...]`."""
     hints = get_type_hints(function)
     option_classes = [get_args(kind)[0] for kind in hints.values() if get_origin(kind) is Unpack]
     return {**hints, **{name: kind for options in option_classes for name, kind in get_type_hints(options).items()}}
 
 
-def checked(function: Callable[P, R]) -> Callable[P, R]:
+def check_arguments(function: Callable[P, R]) -> Callable[P, R]:
     """Decorate a function so that all arguments are checked against the types of the signature."""
     signature = inspect.signature(function)
 
     @wraps(function)
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
-        bound, kind_of_argument = signature.bind(*args, **kwargs), declared(function)
+        bound, kind_of_argument = signature.bind(*args, **kwargs), argument_types(function)
         for name, value in bound.arguments.items():
             parameter = signature.parameters[name]
             if name in kind_of_argument and parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
@@ -237,7 +237,7 @@ SECRETS = ("key", "base_url")
 
 def _argument_text(name: str, value: Any) -> str:
     """An argument and its value as text for an error message; a secret value is not included."""
-    return f"{name} (not shown here)" if name in SECRETS else f"{name}={shown(value)}"
+    return f"{name} (not shown here)" if name in SECRETS else f"{name}={short_repr(value)}"
 
 
 def members(kind: Any) -> tuple[Any, ...]:
@@ -258,18 +258,18 @@ def argument(name: str, value: Any, kind: Any) -> Any:
     allowed_types = members(kind)
     if value is None and type(None) in allowed_types:
         return None
-    converted = _of_type(name, value, [kind for kind in allowed_types if kind is not type(None)])
+    converted = _convert_to_type(name, value, [kind for kind in allowed_types if kind is not type(None)])
     return LIMITS[name](name, converted) if name in LIMITS else converted
 
 
-def _of_type(name: str, value: Any, allowed: Sequence[Any]) -> Any:
+def _convert_to_type(name: str, value: Any, allowed: Sequence[Any]) -> Any:
     """The value, converted to the first allowed type that accepts the value; OptionError if no type accepts it."""
     literals = [word for kind in allowed if get_origin(kind) is Literal for word in get_args(kind)]
     converters = [_TYPES[kind] for kind in allowed if kind in _TYPES]
     if isinstance(value, str) and value in literals:
         return value
     if literals and (isinstance(value, str) or not converters) and str not in allowed:
-        return one_of(name, value, [*literals, *(text for text, _ in converters)])
+        return check_one_of(name, value, [*literals, *(text for text, _ in converters)])
     if not converters and allowed[0] is not Any and len(allowed) == 1 and isinstance(kind := allowed[0], type):
         if not isinstance(value, kind):
             raise OptionError(f"{_argument_text(name, value)}: must be a {kind.__name__}")
@@ -288,7 +288,7 @@ def _flag(value: Any) -> bool | None:
     return bool(value) if isinstance(value, bool | np.bool_) else None
 
 
-def _whole(value: Any) -> int | None:
+def _whole_number(value: Any) -> int | None:
     return int(value) if is_whole(value) and abs(value) <= LARGEST else None
 
 
@@ -308,7 +308,7 @@ def _text(value: Any) -> str | None:
 def _texts(value: Any) -> Any:
     if isinstance(value, str):  # a single value needs no list
         return str(value)
-    texts = list(value) if several(value) else [None]
+    texts = list(value) if is_collection(value) else [None]
     if not all(isinstance(text, str) for text in texts):
         return None
     return value if isinstance(value, tuple | list) else texts
@@ -324,7 +324,7 @@ def _numbers(value: Any) -> Any:
     return numbers if numbers and None not in numbers else None
 
 
-def _by_name(convert: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def _mapping_converter(convert: Callable[[Any], Any]) -> Callable[[Any], Any]:
     def convert_entries(value: Any) -> Any:
         if not (isinstance(value, Mapping) and all(isinstance(name, str) for name in value)):
             return None
@@ -344,11 +344,12 @@ def _progress(value: Any) -> Any:
             wrapped_iterable = value(iterable, total=total, desc=desc)
         except TypeError as problem:
             raise OptionError(
-                f"progress={shown(value)}: {problem}; the callable must accept an iterable, total= and desc="
+                f"progress={short_repr(value)}: {problem}; the callable must accept an iterable, total= and desc="
             ) from problem
         if not isinstance(wrapped_iterable, Iterable):
             raise OptionError(
-                f"progress={shown(value)}: the callable returned {shown(wrapped_iterable)}, but it must return a "
+                f"progress={short_repr(value)}: the callable returned {short_repr(wrapped_iterable)}, but it must "
+                "return a "
                 "wrapper of the iterable"
             )
         return wrapped_iterable
@@ -358,15 +359,18 @@ def _progress(value: Any) -> Any:
 
 _TYPES: Mapping[Any, tuple[str, Callable[[Any], Any]]] = {
     bool: ("True or False", _flag),
-    int: (f"a whole number of at most {LARGEST}", _whole),
+    int: (f"a whole number of at most {LARGEST}", _whole_number),
     float: ("a number", _number),
     str: ("text", _text),
     Sequence[str]: ("text, one or a list", _texts),
     Sequence[float]: ("a list of numbers", _numbers),
     Path: ("a path", _path),
     Progress: ("a callable that wraps an iterable", _progress),
-    Mapping[str, float]: ("numbers by name", _by_name(_number)),
-    Mapping[str, str]: ("names by name", _by_name(_text)),
-    Mapping[str, Sequence[float]]: ("numbers by name: a number or a list of numbers for each name", _by_name(_numbers)),
+    Mapping[str, float]: ("numbers by name", _mapping_converter(_number)),
+    Mapping[str, str]: ("names by name", _mapping_converter(_text)),
+    Mapping[str, Sequence[float]]: (
+        "numbers by name: a number or a list of numbers for each name",
+        _mapping_converter(_numbers),
+    ),
 }
 """By type: the description of the type, and a converter that returns None for an invalid value."""

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-from custodes.errors import InputError, shown
+from custodes.errors import InputError, short_repr
 from custodes.files import check_writable
 
 APPLICATION = 0x43555341
@@ -75,16 +75,16 @@ class Cache:
         An error of SQLite becomes an InputError with a message of one line."""
         try:
             if self._connection is None:
-                self._connection = self._open()
+                self._connection = self._open_database()
             with self._connection as connection:
                 yield connection
         except sqlite3.Error as problem:
             raise InputError(
-                f"{shown(str(self.path))}: this is not a file of cached scores or replies ({problem}); name "
+                f"{short_repr(str(self.path))}: this is not a file of cached scores or replies ({problem}); name "
                 "another file with --cache"
             ) from None
 
-    def _open(self) -> sqlite3.Connection:
+    def _open_database(self) -> sqlite3.Connection:
         database = ":memory:" if self.path is None else self.path
         connection = sqlite3.connect(database, timeout=WAIT, isolation_level="IMMEDIATE", check_same_thread=False)
         try:
@@ -96,7 +96,7 @@ class Cache:
                     f"of version {version}, not {VERSION}" if application_id == APPLICATION else "of another program"
                 )
                 raise InputError(
-                    f"{shown(str(self.path))}: this database is {version_text}; name another file with --cache"
+                    f"{short_repr(str(self.path))}: this database is {version_text}; name another file with --cache"
                 )
             connection.executescript(SCHEMA)
         except BaseException:

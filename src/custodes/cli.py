@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
-from custodes.console import end, say, status_of
+from custodes.console import print_line, run_and_exit, run_for_exit_status
 from custodes.files import STANDARD_INPUT, STANDARD_OUTPUT
 from custodes.questions import QUESTIONS
 
@@ -60,22 +60,22 @@ WITH_SUBCOMMANDS = ("combine", "annotate")
 
 def run(argv: Sequence[str]) -> int:
     """Run a command line and return its exit status."""
-    return status_of(lambda: _run(list(argv)))
+    return run_for_exit_status(lambda: _run(list(argv)))
 
 
 def _run(argv: list[str]) -> int | None:
     if argv == ["--version"]:
-        say(f"custodes {version('custodes')}")
+        print_line(f"custodes {version('custodes')}")
     elif argv in ([], ["-h"], ["--help"]):
-        print(USAGE.format(verbs="\n\n".join(_listing(*group) for group in VERB_GROUPS.items())))
+        print(USAGE.format(verbs="\n\n".join(_format_verb_list(*group) for group in VERB_GROUPS.items())))
     else:
         from custodes.command_line import call
 
-        return call(app(), _with_streams(argv))
+        return call(app(), _replace_stream_dashes(argv))
     return 0
 
 
-def _listing(heading: str, verbs: Sequence[str]) -> str:
+def _format_verb_list(heading: str, verbs: Sequence[str]) -> str:
     width = max(map(len, VERBS)) + 2
     return "\n".join([f"{heading}:", *(f"  {verb:{width}}{VERBS[verb]}" for verb in verbs)])
 
@@ -98,7 +98,7 @@ def app() -> App:
     return command
 
 
-def _with_streams(argv: Sequence[str]) -> list[str]:
+def _replace_stream_dashes(argv: Sequence[str]) -> list[str]:
     """The command-line arguments with `-` replaced by the path of a stream.
 
     The stream is standard output after `-o`, and standard input otherwise. The parser would read `-` as an option."""
@@ -113,4 +113,4 @@ def _with_streams(argv: Sequence[str]) -> list[str]:
 
 def main() -> None:
     """Run the command `custodes`."""
-    end(lambda: run(sys.argv[1:]))
+    run_and_exit(lambda: run(sys.argv[1:]))

@@ -8,7 +8,7 @@ from typing import Any
 
 from cyclopts import App, CycloptsError, Group, Parameter, Token, UnknownOptionError
 
-from custodes.errors import CustodesError, OptionError, shown
+from custodes.errors import CustodesError, OptionError, short_repr
 
 HOW: Mapping[str, Any] = {
     "name": "custodes",
@@ -36,7 +36,7 @@ SWITCH = Parameter(negative="", show_default=False)
 DIGITS = 40
 """Maximum number of digits of an integer."""
 
-RENAMED: Mapping[str, str] = {"rng": "--seed", "directions": "--lower"}
+OPTION_NAMES: Mapping[str, str] = {"rng": "--seed", "directions": "--lower"}
 """Options whose names differ from those of the Python arguments."""
 
 
@@ -53,11 +53,11 @@ def call(app: App, words: Sequence[str]) -> int | None:
     except CustodesError as problem:
         command = app.parse_commands(words)[1][-1]
         option_names = {name for argument in command.assemble_argument_collection() for name in argument.names}
-        raise type(problem)(in_options(str(problem), option_names)) from None
+        raise type(problem)(replace_argument_names(str(problem), option_names)) from None
     return result
 
 
-def in_options(message: str, options: set[str]) -> str:
+def replace_argument_names(message: str, options: set[str]) -> str:
     """An error message in which options of the command line replace arguments of functions.
 
     >>> in_options("tie_rate=2: must lie between 0 and 1", {"--tie-rate"})
@@ -67,17 +67,17 @@ def in_options(message: str, options: set[str]) -> str:
     """
 
     def option_of(match: re.Match[str]) -> str:
-        option_name = RENAMED.get(match[1], f"--{match[1].replace('_', '-')}")
+        option_name = OPTION_NAMES.get(match[1], f"--{match[1].replace('_', '-')}")
         return f"{option_name} " if option_name in options else match[0]
 
     return re.sub(r"(?<![\w.'\"-])(?<!in Python )(?<!--column )([a-z]\w*)=(?=\S)", option_of, message)
 
 
-def whole(type_: Any, tokens: Sequence[Token]) -> int:
+def parse_whole_number(type_: Any, tokens: Sequence[Token]) -> int:
     """Parse an integer of at least 0. Without this function, the parser would round 1.5."""
     text = tokens[0].value
     if not is_whole(text):
-        raise ValueError(f"{shown(text)} is not a whole number of at least 0")
+        raise ValueError(f"{short_repr(text)} is not a whole number of at least 0")
     return int(text)
 
 

@@ -14,21 +14,21 @@ from signal import SIGINT
 from typing import Any, NoReturn
 
 from custodes.control_characters import escape_controls
-from custodes.errors import CustodesError, CustodesWarning, OptionError, shown
-from custodes.process import stopped
+from custodes.errors import CustodesError, CustodesWarning, OptionError, short_repr
+from custodes.process import interruption_message
 
 
-def say(text: str) -> None:
+def print_line(text: str) -> None:
     """Print a line on standard output."""
     print(escape_controls(text))
 
 
-def tell(text: str) -> None:
+def print_diagnostic(text: str) -> None:
     """Print a line on standard error, with the name of the program."""
     print(f"custodes: {escape_controls(text)}", file=sys.stderr)
 
 
-def put(content: Iterable[bytes]) -> None:
+def write_stdout(content: Iterable[bytes]) -> None:
     """Write bytes to standard output in parts; control characters are escaped on a terminal only."""
     if sys.stdout.isatty():
         content = ("\n".join(map(escape_controls, chunk.decode().split("\n"))).encode() for chunk in content)
@@ -45,7 +45,7 @@ def quiet_pipe() -> Iterator[None]:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def status_of(work: Callable[[], int | None]) -> int:
+def run_for_exit_status(work: Callable[[], int | None]) -> int:
     """Run the work of a command and return the exit status.
 
     The exit status is 0 for success, 1 for problems found, 2 for invalid input, 3 for an inconclusive result, and 130
@@ -74,15 +74,15 @@ def status_of(work: Callable[[], int | None]) -> int:
         if problem.filename is None:  # an error of a stream; errors of files are reported elsewhere
             message = f"cannot write: {reason}; choose another place"
         else:
-            message = f"cannot read {shown(problem.filename)}: {reason}; give another file"
+            message = f"cannot read {short_repr(problem.filename)}: {reason}; give another file"
     except KeyboardInterrupt:
-        tell(stopped(SIGINT))
+        print_diagnostic(interruption_message(SIGINT))
         return 128 + SIGINT
-    tell(message)
+    print_diagnostic(message)
     return 2
 
 
-def end(work: Callable[[], int]) -> NoReturn:
+def run_and_exit(work: Callable[[], int]) -> NoReturn:
     """Run the work of the process, then exit with the status that the work returns."""
     warnings.showwarning = _warn
     for stream in (sys.stdout, sys.stderr):
@@ -98,4 +98,4 @@ def end(work: Callable[[], int]) -> NoReturn:
 
 def _warn(message: Warning | str, category: type[Warning], *rest: Any, **more: Any) -> None:
     if issubclass(category, CustodesWarning):
-        tell(f"warning: {message}")
+        print_diagnostic(f"warning: {message}")

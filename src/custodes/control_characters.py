@@ -23,10 +23,10 @@ def escape_controls(text: str) -> str:
     >>> print(escape_controls("red\x1b[31m\u202eder"))
     red\x1b[31m\u202eder
     """
-    return _UNSHOWN.sub(_escaped, text)
+    return _UNSHOWN.sub(_escape_match, text)
 
 
-def _escaped(match: re.Match[str]) -> str:
+def _escape_match(match: re.Match[str]) -> str:
     letter = match[0]
     code = ord(letter)
     return _SHORT.get(letter) or (

@@ -20,7 +20,7 @@ import numpy as np
 import polars as pl
 
 import custodes as cu
-from custodes.answers.question import Rng, recorded
+from custodes.answers.question import Rng, resolve_seed
 from custodes.answers.result import Provenance, Result, result
 from custodes.answers.tables import flag, label, labels, score, table
 
@@ -124,9 +124,9 @@ def doctor(*, rng: Rng = 0) -> Doctor:
     >>> found.status
     0
     """
-    generator, seed = recorded(rng)
+    generator, seed = resolve_seed(rng)
     packages, extras = _requirements(), list(_extras())
-    tests = [*_tests_of_demo(generator), *_tests_of_extras([row["extra"] for row in extras if row["present"]])]
+    tests = [*_run_demo_tests(generator), *_run_extra_tests([row["extra"] for row in extras if row["present"]])]
     versions = {row["package"]: row["version"] for row in packages if row["package"] in ("numpy", "polars")}
     provenance = Provenance(
         question=doctor.__name__,
@@ -137,10 +137,10 @@ def doctor(*, rng: Rng = 0) -> Doctor:
         versions={NAME: metadata.version(NAME), **versions, "python": platform.python_version()},
     )
     tables = Doctor.part(place=_place(), packages=packages, extras=extras, tests=tests)
-    return Doctor.of([tables], notes=(), provenance=provenance)
+    return Doctor.from_parts([tables], notes=(), provenance=provenance)
 
 
-def _without_home(text: str) -> str:
+def _abbreviate_home(text: str) -> str:
     home = str(Path.home())
     return re.sub(rf"{re.escape(home)}(?![\w.-])", "~", text) if len(home) > 1 else text
 
@@ -162,7 +162,7 @@ def _place() -> list[dict[str, str]]:
         "arithmetic": "; ".join(dict.fromkeys(arithmetic)) or "BLAS of unknown name",
         "text": f"{sys.stdout.encoding if sys.stdout else 'no output'}; files: {tempfile.gettempdir()}",
     }
-    return [{"what": fact, "found": _without_home(text)} for fact, text in facts.items()]
+    return [{"what": fact, "found": _abbreviate_home(text)} for fact, text in facts.items()]
 
 
 def _requirements(extra: str = "") -> list[dict[str, Any]]:
@@ -198,32 +198,32 @@ def _extras() -> Iterator[dict[str, Any]]:
             }
 
 
-def _tests_of_demo(rng: int | np.random.Generator) -> list[dict[str, Any]]:
+def _run_demo_tests(rng: int | np.random.Generator) -> list[dict[str, Any]]:
     study = cu.read("demo")
-    return [_outcome(name, partial(test, study, rng)) for name, test in TESTS.items()]
+    return [_run_test(name, partial(test, study, rng)) for name, test in TESTS.items()]
 
 
-def _tests_of_extras(extras: list[str]) -> list[dict[str, Any]]:
+def _run_extra_tests(extras: list[str]) -> list[dict[str, Any]]:
     # Packages that a newer Python includes are not required.
-    return [_outcome(f"extra {name}", partial(_loaded, name)) for name in extras if _requirements(name)]
+    return [_run_test(f"extra {name}", partial(_import_extra, name)) for name in extras if _requirements(name)]
 
 
-def _loaded(name: str) -> str:
+def _import_extra(name: str) -> str:
     """Import the modules of an extra and return their versions. An installed package may fail to import."""
     modules = [import_module(module) for module in EXTRAS[name].modules]
     # Some packages warn when asked for an undeclared version.
     versions = [f"{module.__name__} {vars(module).get('__version__', '')}".strip() for module in modules]
-    return ", ".join([*versions, *([WORKS[name]()] if name in WORKS else [])])
+    return ", ".join([*versions, *([EXTRA_TESTS[name]()] if name in EXTRA_TESTS else [])])
 
 
-def _outcome(name: str, test: Callable[[], str]) -> dict[str, Any]:
+def _run_test(name: str, test: Callable[[], str]) -> dict[str, Any]:
     """The table row of a test. If the test raises an exception, the row contains the exception as the result."""
     start = time.perf_counter()
     try:
         has_passed, text = True, test()
     except Exception as problem:
         has_passed, text = False, f"{type(problem).__name__}: {' '.join(str(problem).split())}"
-    return {"test": name, "passed": has_passed, "seconds": time.perf_counter() - start, "found": _without_home(text)}
+    return {"test": name, "passed": has_passed, "seconds": time.perf_counter() - start, "found": _abbreviate_home(text)}
 
 
 KNOWN = {
@@ -238,7 +238,7 @@ def _agreement(study: Any, resamples: int, rng: int | np.random.Generator) -> pl
     return cu.agreement(study, aspect="coherence", metrics="judge", compare_by=(), resamples=resamples, rng=rng).metrics
 
 
-def _numbers(study: Any, rng: int | np.random.Generator) -> str:
+def _test_numbers(study: Any, rng: int | np.random.Generator) -> str:
     (row,) = _agreement(study, 0, rng).to_dicts()
     differences = [
         f"{name}={row[name]!r}, not {expected!r}"
@@ -250,7 +250,7 @@ def _numbers(study: Any, rng: int | np.random.Generator) -> str:
     return ", ".join(f"{name} {row[name]:.4f}" for name in KNOWN)
 
 
-def _threads(study: Any, rng: int | np.random.Generator) -> str:
+def _test_threads(study: Any, rng: int | np.random.Generator) -> str:
     """Check that a question gives the same result in several threads at once."""
     seed = rng if isinstance(rng, int) else int(rng.integers(2**32))
     with ThreadPoolExecutor(4) as pool:
@@ -260,7 +260,7 @@ def _threads(study: Any, rng: int | np.random.Generator) -> str:
     return "the same intervals four times"
 
 
-def _picture(study: Any, rng: int | np.random.Generator) -> str:
+def _test_picture(study: Any, rng: int | np.random.Generator) -> str:
     chart = cu.plots.leaderboard_strengths(
         cu.leaderboard(study, aspect="coherence", metrics="judge", resamples=20, rng=rng)
     )
@@ -272,7 +272,7 @@ def _picture(study: Any, rng: int | np.random.Generator) -> str:
     return f"svg of {len(svg)} bytes, png of {len(png)} bytes"
 
 
-def _files(study: Any, rng: int | np.random.Generator) -> str:
+def _test_files(study: Any, rng: int | np.random.Generator) -> str:
     from custodes.data.writing import long_tables, write_table
 
     ratings = long_tables(study)["ratings"]
@@ -284,7 +284,7 @@ def _files(study: Any, rng: int | np.random.Generator) -> str:
     return f"{ratings.height} rows through csv, jsonl.gz, parquet"
 
 
-TESTS = {"numbers": _numbers, "threads": _threads, "picture": _picture, "files": _files}
+TESTS = {"numbers": _test_numbers, "threads": _test_threads, "picture": _test_picture, "files": _test_files}
 """Tests of the installation by name. A test takes the demo and a seed, and returns a description of its result."""
 
 
@@ -294,7 +294,7 @@ CHRF = 81.28715195785207
 SAT = {"item": ["1", "1"], "system": ["Aster", "Birch"], "text": ["a cat sat on the mat", "cat"]}
 
 
-def _scored() -> str:
+def _test_score() -> str:
     texts = cu.read(pl.DataFrame({**SAT, "references": [["the cat sat on the mat"]] * 2}))
     chrf = cu.score(texts, ["chrf"]).ratings["score"][0]
     if not isclose(chrf, CHRF):
@@ -302,7 +302,7 @@ def _scored() -> str:
     return f"chrF {chrf:.2f}"
 
 
-def _judged() -> str:
+def _test_judge() -> str:
     """Check both presentation orders with a stand-in model that always prefers the output shown first."""
 
     def first(body: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -314,14 +314,14 @@ def _judged() -> str:
     return "both orders were queried and parsed"
 
 
-def _annotated() -> str:
+def _test_annotate() -> str:
     """Serve the demo on a free port, and answer one comparison."""
     from urllib.request import urlopen
 
-    from custodes.annotate.demo import trying
+    from custodes.annotate.demo import run_demo
     from custodes.annotate.views import Agree, Answer, Ask, Begin, Consent
 
-    with trying(port=0, folder=None) as trial, urlopen(trial.ask, timeout=20) as page:
+    with run_demo(port=0, folder=None) as trial, urlopen(trial.ask, timeout=20) as page:
         (service,), token = trial.site.services.values(), trial.ask.rpartition("/")[2]
         if page.status != 200:
             raise ValueError(f"the first page has status {page.status}")
@@ -335,5 +335,5 @@ def _annotated() -> str:
     return "one comparison served and answered"
 
 
-WORKS: Mapping[str, Callable[[], str]] = {"score": _scored, "judge": _judged, "annotate": _annotated}
+EXTRA_TESTS: Mapping[str, Callable[[], str]] = {"score": _test_score, "judge": _test_judge, "annotate": _test_annotate}
 """Tests of an extra, by name of the extra. They run after the packages of the extra were imported."""

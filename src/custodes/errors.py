@@ -53,7 +53,7 @@ def reject(*problems: tuple[object, str], error: type[CustodesError] = OptionErr
             raise error(message)
 
 
-def listed(labels: Iterable[object], *, limit: int = 8) -> str:
+def join_labels(labels: Iterable[object], *, limit: int = 8) -> str:
     """Labels as a short comma list, with the number of omitted labels.
 
     >>> listed(["a", "b", "c"], limit=2)
@@ -75,7 +75,7 @@ def suggestion(name: str, allowed: Iterable[str], *, cutoff: float = 0.6) -> str
     return f" (did you mean '{by_lower[close[0]]}'?)" if close else ""
 
 
-def shown(value: object) -> str:
+def short_repr(value: object) -> str:
     """A value as a short text on one line, for an error message.
 
     >>> shown("a" * 200)[-6:]
@@ -85,8 +85,8 @@ def shown(value: object) -> str:
         text = " ".join(repr(value).split())
     except Exception:  # a value that cannot be printed is invalid anyway
         text = f"<{type(value).__name__}>"
-    return text if len(text) <= SHOWN else f"{text[: SHOWN - 3]}..."
+    return text if len(text) <= MAX_REPR_LENGTH else f"{text[: MAX_REPR_LENGTH - 3]}..."
 
 
-SHOWN = 80
+MAX_REPR_LENGTH = 80
 """Maximum number of characters of a value in an error message."""

@@ -200,7 +200,7 @@ def is_folder(path: str | Path) -> bool:
     return str(path).endswith("/") or os.path.isdir(path)
 
 
-def folder(path: str | Path) -> Path:
+def make_folder(path: str | Path) -> Path:
     """Return the path of a folder, which is created if it does not exist."""
     target = Path(path)
     try:
@@ -228,7 +228,7 @@ def lock(file: BinaryIO, *, wait: bool) -> None:
 
 
 @contextmanager
-def locked(path: str | Path) -> Iterator[BinaryIO]:
+def open_with_lock(path: str | Path) -> Iterator[BinaryIO]:
     """Open an existing or new file that is locked against other processes.
 
     The file is read from its start, and writing appends to the file.

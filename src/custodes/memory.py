@@ -15,7 +15,7 @@ SHARE = 0.8
 """Proportion of the memory of the machine that a computation may use."""
 
 
-def memory() -> float:
+def machine_memory() -> float:
     """Memory of the machine in bytes; infinite if unknown."""
     try:
         return float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
@@ -23,12 +23,12 @@ def memory() -> float:
         return float("inf")
 
 
-def fits(needed: float) -> bool:
+def fits_in_memory(needed: float) -> bool:
     """Whether a computation may use this number of bytes."""
-    return needed <= SHARE * memory()
+    return needed <= SHARE * machine_memory()
 
 
-def of_resamples(resamples: int, units: float = 0.0) -> float:
+def count_resample_values(resamples: int, units: float = 0.0) -> float:
     """Number of eight-byte numbers that the resamples need, including a weight for each of the `units` clusters."""
     return (1 + resamples) * (units + _NUMBERS)
 
@@ -38,8 +38,8 @@ def check_memory(name: str, value: int, numbers: float) -> None:
 
     >>> check_memory("resamples", 1000, 1e6)
     """
-    n_bytes, n_available = 8 * numbers, memory()
-    if not fits(n_bytes):
+    n_bytes, n_available = 8 * numbers, machine_memory()
+    if not fits_in_memory(n_bytes):
         raise OptionError(
             f"{name}={value}: needs about {n_bytes / 1e9:.0f} GB of memory, but this machine has "
             f"{n_available / 1e9:.0f} GB; request fewer"

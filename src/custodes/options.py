@@ -20,14 +20,14 @@ from rich.console import Console
 from rich.markup import escape
 
 from custodes.answers.formats import json_blocks
-from custodes.answers.printing import Screen, print_result
+from custodes.answers.printing import PipeSafeConsole, print_result
 from custodes.answers.question import NOT_ENOUGH
 from custodes.arguments import assignment_list
 from custodes.command_line import OUTPUT_OPTIONS, READING_OPTIONS, SWITCH
-from custodes.console import put, quiet_pipe, say, tell
+from custodes.console import print_diagnostic, print_line, quiet_pipe, write_stdout
 from custodes.control_characters import escape_controls
 from custodes.data.counts import is_counts, read_counts
-from custodes.data.loading import PROBES, matches, path_and_part, sidecar_raters, sidecar_tables
+from custodes.data.loading import PROBES, glob_files, path_and_part, sidecar_raters, sidecar_tables
 from custodes.data.mapping.columns import ROLES
 from custodes.data.mapping.pattern import KINDS
 from custodes.data.mapping.schema import Schema
@@ -36,8 +36,8 @@ from custodes.data.readers.reader import Invalid
 from custodes.data.reading import read
 from custodes.data.study import Study
 from custodes.data.writing import check_suffix, csv_blocks, write_table
-from custodes.errors import OptionError, listed, reject, suggestion
-from custodes.files import check_distinct_files, check_writable, folder, is_folder, is_stream, write_atomically
+from custodes.errors import OptionError, join_labels, reject, suggestion
+from custodes.files import check_distinct_files, check_writable, is_folder, is_stream, make_folder, write_atomically
 from custodes.progress import Progress, silent
 
 FILE_WIDTH = 120
@@ -75,7 +75,7 @@ SUFFIXES: dict[str, Format] = {
 
 @Parameter(name="*", group=READING_OPTIONS)
 @dataclass(frozen=True, kw_only=True)
-class Reading:
+class InputOptions:
     """Options of inputs."""
 
     reader: Annotated[str | None, Parameter(help="Reader to use (default: chosen by suffix and columns).")] = None
@@ -125,19 +125,19 @@ class Reading:
         n_counts = sum(map(is_counts, inputs))
         reject(
             (not inputs, "there is no input; give a file, a folder, or the word demo"),
-            (n_counts == len(inputs), f"{listed(inputs)}: {NOT_ENOUGH}"),
-            (n_counts, f"{listed(inputs)}: counts cannot be joined with other data; give counts only"),
+            (n_counts == len(inputs), f"{join_labels(inputs)}: {NOT_ENOUGH}"),
+            (n_counts, f"{join_labels(inputs)}: counts cannot be joined with other data; give counts only"),
         )
-        return read(*inputs, **self.own, columns=self.mapping, schema=self.schema)
+        return read(*inputs, **self.reader_arguments, columns=self.column_mapping, schema=self.schema)
 
-    def about(self, inputs: Sequence[str]) -> Any:
+    def read_data(self, inputs: Sequence[str]) -> Any:
         """The data of a question: the sum of counts if all inputs are files of counts, otherwise a study."""
         if inputs and all(map(is_counts, inputs)):
-            self.refuse(f"{listed(inputs)}: files of counts")
+            self.refuse(f"{join_labels(inputs)}: files of counts")
             return read_counts(*inputs)
         return self.study(inputs)
 
-    def selected(self, inputs: Sequence[str], selection: Mapping[str, Patterns]) -> Study:
+    def select_study(self, inputs: Sequence[str], selection: Mapping[str, Patterns]) -> Study:
         """The part of the inputs that the command line or the schema selects (default: the whole study)."""
         study = self.study(inputs)
         chosen = {**study.selection, **selection}
@@ -150,12 +150,12 @@ class Reading:
         return [*vars(self).values(), *from_schema.values()]
 
     @property
-    def own(self) -> dict[str, Any]:
+    def reader_arguments(self) -> dict[str, Any]:
         """The values of the arguments of `read`, except columns and schema."""
         return {"reader": self.reader, "raters": self.raters, "items": self.items, "invalid": self.invalid}
 
     @property
-    def mapping(self) -> dict[str, str | list[str]]:
+    def column_mapping(self) -> dict[str, str | list[str]]:
         """The column of each role, in the form that `read` accepts."""
         mapping: dict[str, str | list[str]] = {}
         for text in assignment_list(self.column or [], keys=(*ROLES, *KINDS)):
@@ -251,12 +251,12 @@ class Output:
 
     def answer(self, ask: Callable[..., Any], doing: str = "") -> int:
         """Run a question with `progress=`, write the result, and return its exit status."""
-        result, seconds = self.timed(ask, doing)
+        result, seconds = self.time_question(ask, doing)
         with quiet_pipe():
             self.write(result, seconds)
         return int(result.status)
 
-    def timed(self, ask: Callable[..., Any], doing: str = "", *, lines: bool = False) -> tuple[Any, float]:
+    def time_question(self, ask: Callable[..., Any], doing: str = "", *, lines: bool = False) -> tuple[Any, float]:
         """Run a question with progress, and return the result and the run time in seconds."""
         start = time.perf_counter()
         with progress(doing, quiet=self.quiet, lines=lines) as track:
@@ -268,11 +268,11 @@ class Output:
         frame = result.to_frame(self.table)
         writers = {"md": result.to_markdown, "latex": result.to_latex, "html": result.to_html}
         if self.place is not None and is_folder(self.place):
-            target_folder = folder(self.place)
+            target_folder = make_folder(self.place)
             for name, table in (result.tables() if self.table is None else {self.table: frame}).items():
-                write_table(_flat(table), target_folder / f"{name}.csv", quote_formulas=self.quote_formulas)
+                write_table(_flatten_lists(table), target_folder / f"{name}.csv", quote_formulas=self.quote_formulas)
         elif self.shape == "table" and self.place is None:
-            print_result(result, Screen(highlight=False), table=self.table)
+            print_result(result, PipeSafeConsole(highlight=False), table=self.table)
         elif self.shape == "table":
             text = StringIO()
             print_result(result, Console(file=text, highlight=False, width=FILE_WIDTH), table=self.table)
@@ -280,7 +280,7 @@ class Output:
         elif self.shape in writers:
             self._send([writers[self.shape](self.table).encode(errors="backslashreplace")])
         elif self.shape == "csv":
-            self._send(csv_blocks(_flat(frame), quote_formulas=self.quote_formulas))
+            self._send(csv_blocks(_flatten_lists(frame), quote_formulas=self.quote_formulas))
         else:
             self.write_json(result.to_values(), seconds)
 
@@ -293,7 +293,7 @@ class Output:
 
     def _send(self, content: Iterable[bytes]) -> None:
         if self.place is None:
-            put(content)
+            write_stdout(content)
         else:
             write_atomically(self.place, content)
 
@@ -356,30 +356,30 @@ class ModelOutput(Output):
             frame = result.held_out.frame.with_columns(kind=pl.lit("metric"))
             write_table(frame, self.held_out, quote_formulas=self.quote_formulas)
         super().write(result, seconds)
-        tell(f"model written to {self.output}")
+        print_diagnostic(f"model written to {self.output}")
 
 
-def _flat(table: pl.DataFrame) -> pl.DataFrame:
+def _flatten_lists(table: pl.DataFrame) -> pl.DataFrame:
     """A table for csv, with lists converted to text."""
     return table.with_columns(pl.col(pl.List(pl.String)).list.join("; "))
 
 
-def read_by(inputs: Sequence[str], *options: Any, sidecars: bool = True) -> list[str | Path]:
+def input_files(inputs: Sequence[str], *options: Any, sidecars: bool = True) -> list[str | Path]:
     """Files that a command reads: the inputs, the tables next to the inputs, and all files given by options.
 
     `sidecars`: whether to include the tables of raters and probes next to the inputs (for scores, not for texts).
     """
-    files = [file for name in inputs for file in tuple(matches(Path(name))) or (name,)]
+    files = [file for name in inputs for file in tuple(glob_files(Path(name))) or (name,)]
     path_parts = [path_and_part(file) for file in files if sidecars]
     beside = [side for place in path_parts for side in sidecar_raters(*place)]
     beside += [side for path, part in path_parts for side in sidecar_tables(path, PROBES, part)]
     return [*files, *beside, *filter(os.path.isfile, _words(options))]
 
 
-def say_written(place: Path) -> None:
+def print_output_path(place: Path) -> None:
     """Print the path of a written table, unless it is a stream."""
     if not is_stream(place):
-        say(str(place))
+        print_line(str(place))
 
 
 def _words(value: Any) -> Iterator[str | Path]:
@@ -395,7 +395,7 @@ def progress(doing: str = "", *, quiet: bool = False, lines: bool = False) -> It
 
     On a terminal, progress is a bar. Elsewhere nothing is printed, or with `lines` one line for each outermost part."""
     if quiet or not sys.stderr.isatty():
-        yield silent if quiet or not lines else _in_lines(doing)
+        yield silent if quiet or not lines else _line_progress(doing)
         return
     from rich.progress import Progress as Bar
     from rich.progress import TimeElapsedColumn
@@ -412,7 +412,7 @@ def progress(doing: str = "", *, quiet: bool = False, lines: bool = False) -> It
         yield track
 
 
-def _in_lines(doing: str) -> Progress:
+def _line_progress(doing: str) -> Progress:
     running = False
 
     def track(iterable: Any, /, *, total: int | None = None, desc: str | None = None) -> Any:
@@ -424,7 +424,7 @@ def _in_lines(doing: str) -> Progress:
         try:
             for number, element in enumerate(iterable, start=1):
                 progress_text = f"{number} of {total}" if total else str(number)
-                tell(f"{doing}: {progress_text}: {getattr(element, 'title', desc or 'working')}")
+                print_diagnostic(f"{doing}: {progress_text}: {getattr(element, 'title', desc or 'working')}")
                 yield element
         finally:
             running = False

@@ -20,7 +20,7 @@ class Plugin(NamedTuple):
     package: str
 
 
-def plugged(
+def load_plugins(
     group: str, kind: type, taken: Container[str], *, name: Callable[[Any], str], check: Callable[[Any], None]
 ) -> dict[str, Plugin]:
     """The plugins of type `kind` in a group of entry points, by plugin name, sorted by package.
@@ -29,7 +29,7 @@ def plugged(
     """
     what = group.rpartition(".")[2].removesuffix("s")
     plugins: dict[str, Plugin] = {}
-    for point in sorted(_points(group), key=lambda entry_point: (_package(entry_point), entry_point.name)):
+    for point in sorted(_entry_points(group), key=lambda entry_point: (_package(entry_point), entry_point.name)):
         package = _package(point)
         try:
             value = point.load()
@@ -39,35 +39,37 @@ def plugged(
             if name(value) in taken or name(value) in plugins:
                 raise InputError(f"another {what} already has the name {name(value)!r}; choose another name")
         except Exception as error:  # importing a module may raise anything
-            _leave_out(f"{what} {point.name!r} ({point.value}) of the package {package}", error)
+            _warn_of_omission(f"{what} {point.name!r} ({point.value}) of the package {package}", error)
         else:
             plugins[name(value)] = Plugin(value, package)
     return plugins
 
 
-def said(error: Exception) -> str:
+def describe_error(error: Exception) -> str:
     """The message of an exception from another package, on one line."""
     kind = "" if isinstance(error, CustodesError) else f"{type(error).__name__}: "
     return " ".join(f"{kind}{error}".split()).rstrip(":")
 
 
-def _points(group: str) -> Iterable[EntryPoint]:
+def _entry_points(group: str) -> Iterable[EntryPoint]:
     try:
         return entry_points(group=group)
     except Exception:  # one damaged list would hide all packages, so they are read one by one
-        return [point for package in distributions() for point in _points_of(package, group)]
+        return [point for package in distributions() for point in _package_entry_points(package, group)]
 
 
-def _points_of(package: Distribution, group: str) -> Iterable[EntryPoint]:
+def _package_entry_points(package: Distribution, group: str) -> Iterable[EntryPoint]:
     try:
         return package.entry_points.select(group=group)
     except Exception as error:
-        _leave_out(f"the list of entry points of the package {package.name}", error)
+        _warn_of_omission(f"the list of entry points of the package {package.name}", error)
         return ()
 
 
-def _leave_out(what: str, error: Exception) -> None:
-    warnings.warn(f"{what} is left out: {said(error)}; update or uninstall the package", CustodesWarning, stacklevel=4)
+def _warn_of_omission(what: str, error: Exception) -> None:
+    warnings.warn(
+        f"{what} is left out: {describe_error(error)}; update or uninstall the package", CustodesWarning, stacklevel=4
+    )
 
 
 def _package(point: EntryPoint) -> str:

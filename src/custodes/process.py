@@ -13,7 +13,7 @@ UNFINISHED: set[str] = set()
 CHILDREN: set[int] = set()
 """Process groups that this process started. They are ended when this process exits."""
 
-SAID = {"SIGINT": "interrupted", "SIGTERM": "terminated", "SIGHUP": "the terminal was closed"}
+SIGNAL_MESSAGES = {"SIGINT": "interrupted", "SIGTERM": "terminated", "SIGHUP": "the terminal was closed"}
 
 NOTHING_KEPT = "nothing is written; repeat the command to start again"
 """Message after an interruption of work that has no intermediate results."""
@@ -42,13 +42,13 @@ class Stoppable:
         _follows[:] = [self.follows]
 
     def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
-        if kind is not KeyboardInterrupt:  # the signal handler calls `stopped`
+        if kind is not KeyboardInterrupt:  # the signal handler calls `interruption_message`
             _follows.clear()
 
 
-def stopped(number: int) -> str:
+def interruption_message(number: int) -> str:
     """Message on an interruption by a signal, with a statement of what happens if the command runs again."""
-    words = ": ".join([SAID[signal.Signals(number).name], *_follows])
+    words = ": ".join([SIGNAL_MESSAGES[signal.Signals(number).name], *_follows])
     _follows.clear()
     return words
 
@@ -66,15 +66,15 @@ def open_streams() -> None:
             setattr(sys, name, os.fdopen(number, "r" if name == "stdin" else "w", closefd=False))
 
 
-def watch() -> None:
+def exit_on_signals() -> None:
     """Exit immediately on Ctrl-C and similar signals. Signals that the parent process ignores stay ignored."""
-    for name in SAID:
+    for name in SIGNAL_MESSAGES:
         number = getattr(signal, name, None)  # not all systems have all signals
         if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, _leave)
+            signal.signal(number, _exit_on_signal)
 
 
-def one_heap() -> None:
+def use_one_heap() -> None:
     """Let all threads allocate from one heap, so that memory freed by one thread can be used by another.
 
     The GNU C library gives each thread a separate heap, of which it returns little to the system. With other C
@@ -83,17 +83,17 @@ def one_heap() -> None:
     allocation of the next array of this size takes time. Ridge regression on SummEval takes a third less time if this
     memory is kept.
     """
-    _allocator("mallopt", ARENA_MAX, 1)
-    _allocator("mallopt", MMAP_THRESHOLD, KEPT_BYTES)
-    _allocator("mallopt", TRIM_THRESHOLD, KEPT_BYTES)
+    _call_allocator("mallopt", ARENA_MAX, 1)
+    _call_allocator("mallopt", MMAP_THRESHOLD, KEPT_BYTES)
+    _call_allocator("mallopt", TRIM_THRESHOLD, KEPT_BYTES)
 
 
 def return_memory() -> None:
     """Return freed memory to the system. Without this call, the GNU C library keeps it for later allocations."""
-    _allocator("malloc_trim", 0)
+    _call_allocator("malloc_trim", 0)
 
 
-def _allocator(function: str, *numbers: int) -> None:
+def _call_allocator(function: str, *numbers: int) -> None:
     """Call a function of the allocator of the GNU C library. The call has no effect with other allocators."""
     import ctypes
 
@@ -112,7 +112,7 @@ def allow_open_files(number: int) -> None:
             resource.setrlimit(resource.RLIMIT_NOFILE, (new_limit, hard_limit))
 
 
-def _leave(number: int, frame: object) -> None:
+def _exit_on_signal(number: int, frame: object) -> None:
     # No exception: it would wait for running threads, and could be caught.
     for remove in (os.unlink, os.rmdir):
         for name in tuple(UNFINISHED):
@@ -121,7 +121,7 @@ def _leave(number: int, frame: object) -> None:
     for group in tuple(CHILDREN):
         with suppress(OSError):
             os.killpg(group, signal.SIGKILL)
-    message = f"custodes: {stopped(number)}\n".encode()
+    message = f"custodes: {interruption_message(number)}\n".encode()
     with suppress(OSError):
         os.write(2, SHOW_CURSOR + message if os.isatty(2) else message)
     os._exit(128 + number)

@@ -15,17 +15,17 @@ from numpy.typing import ArrayLike
 
 import custodes as cu
 from custodes.answers.effort import effort
-from custodes.answers.question import UNRECORDED, Option, options_of
-from custodes.answers.shared_arguments import HELP, Selection, Setting
+from custodes.answers.question import UNRECORDED, Option, function_options
+from custodes.answers.shared_arguments import HELP, PreferenceOptions, Selection
 from custodes.arguments import members, value_list
-from custodes.command_line import OUTPUT_OPTIONS, QUESTION, SELECTION, STATISTICS, SWITCH, whole
-from custodes.console import quiet_pipe, say
-from custodes.data.loading import small_file
-from custodes.errors import InputError, OptionError, listed, shown
-from custodes.options import Inputs, ModelOutput, Output, Reading, TestOutput, progress, read_by
+from custodes.command_line import OUTPUT_OPTIONS, QUESTION, SELECTION, STATISTICS, SWITCH, parse_whole_number
+from custodes.console import print_line, quiet_pipe
+from custodes.data.loading import read_small_file
+from custodes.errors import InputError, OptionError, join_labels, short_repr
+from custodes.options import InputOptions, Inputs, ModelOutput, Output, TestOutput, input_files, progress
 from custodes.questions import QUESTIONS
 
-READING, OUTPUT = Reading(), Output()
+READING, OUTPUT = InputOptions(), Output()
 OUTPUTS: Mapping[str, Output] = {"combine": ModelOutput(), "gate": TestOutput()}
 """Questions whose results are written to several files."""
 
@@ -36,7 +36,7 @@ DryRun = Annotated[
 STOPPING = "stopping"
 """The argument whose fields become options. Only a question with this argument imports the module of its type."""
 SHARED_GROUPS = {
-    **dict.fromkeys([*Setting.__annotations__, "confidence", "resamples", "alpha", "seed"], STATISTICS),
+    **dict.fromkeys([*PreferenceOptions.__annotations__, "confidence", "resamples", "alpha", "seed"], STATISTICS),
     **dict.fromkeys(Selection.__annotations__, SELECTION),
 }
 """Groups of options that several questions share."""
@@ -58,13 +58,13 @@ def verb(question: Any, output: Output) -> Callable[..., int]:
     result = get_type_hints(question)["return"]
 
     def command(
-        *inputs: Inputs, dry_run: DryRun = False, reading: Reading = READING, output: Any = output, **options: Any
+        *inputs: Inputs, dry_run: DryRun = False, reading: InputOptions = READING, output: Any = output, **options: Any
     ) -> int:
-        output.check(read_by(inputs, *reading.files, *options.values()), result.declared())
+        output.check(input_files(inputs, *reading.files, *options.values()), result.declared())
         arguments, study = arguments_of(question, options), None
         if inputs or study_parameter.default is study_parameter.empty:
-            with progress(reading_of(inputs), quiet=output.quiet):
-                study = reading.about(inputs)
+            with progress(reading_title(inputs), quiet=output.quiet):
+                study = reading.read_data(inputs)
         else:
             reading.refuse("no file is given")
         if dry_run:
@@ -77,16 +77,16 @@ def verb(question: Any, output: Output) -> Callable[..., int]:
     return with_options(command, question, group=QUESTION)
 
 
-def reading_of(inputs: Sequence[str]) -> str:
+def reading_title(inputs: Sequence[str]) -> str:
     """Title of the progress display while the inputs are read."""
-    return f"reading {listed(inputs, limit=2)}" if inputs else ""
+    return f"reading {join_labels(inputs, limit=2)}" if inputs else ""
 
 
 def tell_effort(question: Any, study: Any, arguments: dict[str, Any]) -> None:
     """Print the estimated run time and memory of a question."""
     defaults = {name: p.default for name, p in inspect.signature(question).parameters.items()}
     with quiet_pipe():
-        say(str(effort(question.__name__, study, defaults | arguments)))
+        print_line(str(effort(question.__name__, study, defaults | arguments)))
 
 
 def with_options(
@@ -106,7 +106,7 @@ def with_parameters(command: Callable[..., Any], more: Sequence[inspect.Paramete
     If a parameter is a group of options, its default is an instance of the group."""
     hints = get_type_hints(command, include_extras=True)
     first, *others = (
-        p.replace(annotation=type(p.default) if isinstance(p.default, Reading | Output) else hints[p.name])
+        p.replace(annotation=type(p.default) if isinstance(p.default, InputOptions | Output) else hints[p.name])
         for p in inspect.signature(command).parameters.values()
         if p.kind is not p.VAR_KEYWORD
     )
@@ -116,7 +116,7 @@ def with_parameters(command: Callable[..., Any], more: Sequence[inspect.Paramete
 
 
 def _options(function: Callable[..., Any]) -> Iterator[Option]:
-    for option in options_of(function):
+    for option in function_options(function):
         if option.name == STOPPING:
             from custodes.evaluate.protocol.stopping import Stopping
 
@@ -140,7 +140,7 @@ def _parameter(option: Option, group: Group | None) -> inspect.Parameter:
     is_flag = kind is bool
     more_options: dict[str, Any] = {"negative": ""} if kind in (bool, list[str]) else {}
     more_options |= {"group": in_group} if (in_group := SHARED_GROUPS.get(option.name, group)) else {}
-    more_options |= {"show_default": False} if is_flag else {"converter": whole} if kind is int else {}
+    more_options |= {"show_default": False} if is_flag else {"converter": parse_whole_number} if kind is int else {}
     return inspect.Parameter(
         option.name,
         inspect.Parameter.KEYWORD_ONLY,
@@ -160,20 +160,20 @@ def _kind(option: Option) -> Any:
 def arguments_of(function: Callable[..., Any], options: dict[str, Any]) -> dict[str, Any]:
     """The arguments of a function, from the values of the options."""
     arguments = {name: value for name, value in options.items() if value is not None}
-    kinds = {option.name: option.kind for option in options_of(function)}
+    kinds = {option.name: option.kind for option in function_options(function)}
     if "seed" in arguments:
         arguments["rng"] = arguments.pop("seed")
-    stopping = _stoppings(arguments) if STOPPING in kinds else {}
+    stopping = _build_stopping_argument(arguments) if STOPPING in kinds else {}
     return {name: _value(name, kinds[name], value) for name, value in arguments.items() if name in kinds} | stopping
 
 
-def _stoppings(arguments: dict[str, Any]) -> dict[str, Any]:
+def _build_stopping_argument(arguments: dict[str, Any]) -> dict[str, Any]:
     """Build the argument `stopping` from options, and remove these options from `arguments`.
 
     There is one stopping rule for each combination of the given values of `batch`, `budget` and `stop`. The result is
     empty if no option of stopping rules is given.
     """
-    from custodes.evaluate.protocol.stopping import USUAL, Stopping, idle
+    from custodes.evaluate.protocol.stopping import USUAL, Stopping, ineffective_fields
 
     kinds = get_type_hints(Stopping)
     options = {name: arguments.pop(name) for name in kinds if name in arguments}
@@ -187,7 +187,10 @@ def _stoppings(arguments: dict[str, Any]) -> dict[str, Any]:
     combinations: list[dict[str, Any]] = [
         dict(zip(lists, combination, strict=True)) for combination in product(*lists.values())
     ]
-    unused_names = [set(idle(combination.get("stop", USUAL.stop), values.get("looks"))) for combination in combinations]
+    unused_names = [
+        set(ineffective_fields(combination.get("stop", USUAL.stop), values.get("looks")))
+        for combination in combinations
+    ]
     # Options that no rule uses are rejected. An option that only some rules use is not passed to the others.
     never_used = set.intersection(*unused_names)
     rules = [
@@ -223,7 +226,7 @@ def numbers(option: str, text: str, kind: type[Any] = float) -> list[Any]:
         return [kind(number_text) for number_text in text.split(",")]
     except ValueError:
         allowed_text = "whole numbers, such as 10,20,40" if kind is int else "numbers, such as 0,0.1,0.3"
-        raise OptionError(f"{option} {shown(text)}: must be a comma list of {allowed_text}") from None
+        raise OptionError(f"{option} {short_repr(text)}: must be a comma list of {allowed_text}") from None
 
 
 def channel_table(text: str) -> list[list[float]] | str:
@@ -231,7 +234,7 @@ def channel_table(text: str) -> list[list[float]] | str:
     if text == "ideal":
         return text
     try:
-        lines = small_file(Path(text), "a channel").decode("utf-8").splitlines()
+        lines = read_small_file(Path(text), "a channel").decode("utf-8").splitlines()
         return [[float(cell) for cell in line.split(",")] for line in lines if line.strip()]
     except OSError:
         raise InputError(

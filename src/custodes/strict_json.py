@@ -41,9 +41,9 @@ def decode(content: bytes, decoder: msgspec.json.Decoder[T]) -> T:
         value = decoder.decode(content)
         json.loads(content, object_pairs_hook=reject_duplicate_keys)  # msgspec would use the last of duplicate keys
     except msgspec.ValidationError as problem:
-        raise InputError(f"invalid content: {_printed(problem)}") from None
+        raise InputError(f"invalid content: {_printable_message(problem)}") from None
     except (msgspec.MsgspecError, ValueError, RecursionError) as problem:
-        raise InputError(f"not the JSON that custodes writes: {_printed(problem)}") from None
+        raise InputError(f"not the JSON that custodes writes: {_printable_message(problem)}") from None
     return value
 
 
@@ -56,7 +56,7 @@ def is_lossless(content: bytes, value: Any) -> bool:
     return bool(msgspec.json.decode(content) == msgspec.json.decode(msgspec.json.encode(value)))
 
 
-def _printed(problem: Exception) -> str:
+def _printable_message(problem: Exception) -> str:
     """Description of an error. Control characters are escaped, because the description may quote the file."""
     return "".join(filter(str.isprintable, str(problem)))[:_REASON]
 

@@ -26,7 +26,7 @@ def cached_text(name: str, make: Callable[[], str]) -> str:
     >>> cached_text("doctest-2", lambda: "result")
     'result'
     """
-    place = folder() / name
+    place = cache_folder() / name
     if (cached := _read(place)) is not None:
         return cached
     text = make()
@@ -36,7 +36,7 @@ def cached_text(name: str, make: Callable[[], str]) -> str:
     return text
 
 
-def folder() -> Path:
+def cache_folder() -> Path:
     """The user's cache folder on this system."""
     return user_cache_path("custodes", appauthor=False)
 

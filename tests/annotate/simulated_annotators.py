@@ -10,7 +10,7 @@ from urllib.parse import urlencode, urlsplit
 import numpy as np
 
 from custodes.annotate.plan import StudyPlan
-from custodes.annotate.simulated_crowd import Answering, Crowd, Habits
+from custodes.annotate.simulated_crowd import Crowd, Habits, StudyFileReader
 from tests.waiting import PATIENCE
 
 ACTION = re.compile(r'name="do" value="(\w+)"')
@@ -69,7 +69,7 @@ class Browser:
 
 def answer_all(links: list[str], study: Path, plan: StudyPlan, *, better: float, rng: int, most: int = 10_000) -> int:
     """Let simulated annotators take turns until none has a task, and return the number of answers."""
-    answering = Answering(study)
+    answering = StudyFileReader(study)
     crowd = Crowd(
         systems=answering.systems(),
         items=answering.items(),

@@ -13,7 +13,7 @@ import pytest
 from custodes.annotate import assignment_policy
 from custodes.annotate.assignments import Quota
 from custodes.annotate.service import Service
-from custodes.annotate.views import Ask, Begin, Break, Decline, Done, Wait
+from custodes.annotate.views import Ask, Begin, Break, Decline, VisitEnd, Wait
 from tests.annotate.studies import (
     answer,
     answer_correctly,
@@ -37,7 +37,7 @@ def draw_choices(service: Service, token: str) -> list[assignment_policy.NextQue
     """Draw the next question of an annotator repeatedly from the same state."""
     state = service._log.state
     session = next(candidate for candidate in state.sessions.values() if candidate.worker.label == token)
-    choices = [assignment_policy.real(state, session, Random(k)) for k in range(DRAWS)]
+    choices = [assignment_policy.next_real_question(state, session, Random(k)) for k in range(DRAWS)]
     return [choice for choice in choices if choice is not None]
 
 
@@ -77,7 +77,7 @@ def work(service: Service, tokens: list[str], *, value: int = 0) -> Counter[str]
                 answer_correctly(service, token, value)
             elif isinstance(view, Break):
                 service.act(token, Begin()).result()
-            elif isinstance(view, Done):
+            elif isinstance(view, VisitEnd):
                 ends[view.why] += 1
                 remaining.remove(token)
             else:
@@ -129,10 +129,10 @@ def test_absent_annotators_take_no_share(tmp_path: Path) -> None:
     with open_service(study(tmp_path / "study.db", plan=plan, items=60)) as service:
         tokens = [new_annotator(service) for _ in range(4)]
         ((label, other_token),) = service.invite(1).result()
-        assert assignment_policy.there(service._log.state) == 5
+        assert assignment_policy.count_able_annotators(service._log.state) == 5
         service.act(other_token, Decline()).result()
         service.exclude("w004", "asked to").result()
-        assert (label, assignment_policy.there(service._log.state)) == ("w005", 3)
+        assert (label, assignment_policy.count_able_annotators(service._log.state)) == ("w005", 3)
         assert work(service, tokens) == {"no-work": 3, "excluded": 1}
         assert not service.snapshot().result().pairs[0].is_open
 

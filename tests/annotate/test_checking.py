@@ -12,7 +12,7 @@ import pytest
 
 from custodes.annotate.check_study import check, text_problems
 from custodes.annotate.new_study import new
-from custodes.annotate.plan import AnnotatorPlan, Ending, Money, Question, StudyPlan, StudyTexts
+from custodes.annotate.plan import AnnotatorPlan, Money, Question, StoppingRule, StudyPlan, StudyTexts
 from custodes.annotate.study_material import Item, StudyMaterial, SystemOutput
 from custodes.errors import InputError
 from tests.annotate.studies import texts
@@ -94,7 +94,7 @@ def test_truncated_outputs(text: str, is_cut: bool) -> None:
     [(None, []), (36, []), (30, [("info", "small-budget")]), (2, [("error", "small-budget")])],
 )
 def test_a_budget_of_ratings(tmp_path: Path, budget: int | None, expected: list[tuple[str, str]]) -> None:
-    plan = StudyPlan(texts=SOUND.texts, question=Question(mode="rate"), stopping=Ending(budget=budget))
+    plan = StudyPlan(texts=SOUND.texts, question=Question(mode="rate"), stopping=StoppingRule(budget=budget))
     problem = check(new(texts(items=12), tmp_path / "study.db", plan=plan)).problems
     assert problem.select("severity", "rule").rows() == expected
 
@@ -142,9 +142,9 @@ def test_false_warnings_about_form_are_rare() -> None:
             40,
             "little-work",
         ),
-        (StudyPlan(texts=SOUND.texts, stopping=Ending(budget=20)), 40, "small-budget"),
-        (StudyPlan(texts=SOUND.texts, stopping=Ending(looks=(2, 4))), 40, "decides-nothing"),
-        (StudyPlan(texts=SOUND.texts, stopping=Ending(boundary="none")), 40, "no-boundary"),
+        (StudyPlan(texts=SOUND.texts, stopping=StoppingRule(budget=20)), 40, "small-budget"),
+        (StudyPlan(texts=SOUND.texts, stopping=StoppingRule(looks=(2, 4))), 40, "decides-nothing"),
+        (StudyPlan(texts=SOUND.texts, stopping=StoppingRule(boundary="none")), 40, "no-boundary"),
     ],
 )
 def test_problems_of_plans(plan: StudyPlan, items: int, rule: str, tmp_path: Path) -> None:

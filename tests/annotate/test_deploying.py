@@ -20,7 +20,7 @@ from urllib.parse import urlencode
 import pytest
 
 from custodes.annotate.plan_file import read_plan
-from custodes.annotate.server import ServedSite, serving
+from custodes.annotate.server import ServedSite, serve_in_thread
 from tests.annotate.studies import plan_of, study
 from tests.waiting import PATIENCE, until
 
@@ -130,7 +130,7 @@ def run_proxy(folder: Path, *, timeout: str) -> Iterator[Proxy]:
     """Run nginx with the page's block and `timeout` for idle connections."""
     certificate(folder)
     path = study(folder / "study.db", plan=plan_of(annotators={"recruit": "open"}))
-    with serving([path], port=0, public_url=f"https://{NAME}") as site:
+    with serve_in_thread([path], port=0, public_url=f"https://{NAME}") as site:
         ((_, token),) = site.services["study"].invite(1).result()
         plain, secure = free_port(), free_port()
         place = folder / "nginx.conf"

@@ -11,8 +11,8 @@ import pytest
 import custodes as cu
 from custodes import cli
 from custodes.annotate.demo import demo_texts
-from custodes.annotate.plan import AnnotatorPlan, Ending, StudyPlan
-from custodes.annotate.server import serving
+from custodes.annotate.plan import AnnotatorPlan, StoppingRule, StudyPlan
+from custodes.annotate.server import serve_in_thread
 from tests.annotate.simulated_annotators import answer_all
 from tests.annotate.studies import query_rows
 
@@ -22,7 +22,7 @@ pytest.importorskip("uvicorn")
 PLAN = StudyPlan(
     name="whole",
     annotators=AnnotatorPlan(batch=8, overlap=0.2, cap=0.4),
-    stopping=Ending(looks=(6, 12), boundary="pocock", stop="futility"),
+    stopping=StoppingRule(looks=(6, 12), boundary="pocock", stop="futility"),
     seed=3,
 )
 
@@ -31,7 +31,7 @@ PLAN = StudyPlan(
 def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a study that six simulated annotators have completed."""
     study = cu.annotate.new(demo_texts(items=24), tmp_path_factory.mktemp("whole") / "study.db", plan=PLAN)
-    with serving([study], tell=lambda text: None) as site:
+    with serve_in_thread([study], tell=lambda text: None) as site:
         invitations = site.services["study"].invite(6).result()
         links = [f"{site.url}/s/{token}" for _, token in invitations]
         answer_all(links, study, PLAN, better=0.6, rng=PLAN.seed)

@@ -14,12 +14,12 @@ import numpy as np
 import pytest
 
 from custodes.annotate.forecast import Range, annotator_only, forecast
-from custodes.annotate.plan import AnnotatorPlan, Ending, Money, StudyPlan, rule_of
+from custodes.annotate.plan import AnnotatorPlan, Money, StoppingRule, StudyPlan, rule_of
 from custodes.annotate.service import Service
-from custodes.annotate.simulated_crowd import Answering
+from custodes.annotate.simulated_crowd import StudyFileReader
 from custodes.annotate.snapshot import Reach
 from custodes.annotate.views import Ask, Begin, Break
-from custodes.stats.stopping.rules import rule_on
+from custodes.stats.stopping.rules import analyse_tables
 from tests.annotate.snapshots import pair, person, snapshot
 from tests.annotate.studies import answer, new_annotator, open_service, plan_of, study
 
@@ -49,13 +49,13 @@ def test_ratings_are_asked_as_planned() -> None:
 def test_answers_count_every_annotator_of_a_majority() -> None:
     current = snapshot(pair(second="", looks=0, answered=12, wanted=50))
     for budget, remaining in ((None, 3 * 38), (100, 100)):
-        plan = StudyPlan(annotators=AnnotatorPlan(per_item=3), stopping=Ending(budget=budget))
+        plan = StudyPlan(annotators=AnnotatorPlan(per_item=3), stopping=StoppingRule(budget=budget))
         now = replace(current, plan=plan, primary=0)
         assert forecast(now).answers == Range(remaining, remaining, remaining)
 
 
 def test_the_budget_is_a_bound() -> None:
-    plan = StudyPlan(stopping=Ending(budget=30))
+    plan = StudyPlan(stopping=StoppingRule(budget=30))
     now = snapshot(*(pair(second=str(i), answered=5) for i in range(4)), plan=plan)
     assert forecast(now).answers == Range(10, 10, 10)
 
@@ -68,12 +68,12 @@ def test_items_may_end_before_the_last_look() -> None:
 @pytest.mark.parametrize(
     "ending",
     [
-        *(Ending(stop="decided", boundary="none"), Ending(family=True), Ending(boundary=2.5)),
-        Ending(boundary="obrien-fleming"),
+        *(StoppingRule(stop="decided", boundary="none"), StoppingRule(family=True), StoppingRule(boundary=2.5)),
+        StoppingRule(boundary="obrien-fleming"),
     ],
     ids=lambda ending: f"{ending.stop}-{ending.boundary}-{ending.family}",
 )
-def test_every_rule_of_a_plan(ending: Ending) -> None:
+def test_every_rule_of_a_plan(ending: StoppingRule) -> None:
     ahead = forecast(snapshot(pair(), pair(second="Cedar"), plan=StudyPlan(stopping=ending))).answers
     assert 20 <= ahead.low <= ahead.high <= 80
 
@@ -158,7 +158,7 @@ def test_intervals_of_80_percent_cover(world: str, look: int) -> None:
 
 
 def _forecast_covers(shares: Any, stage: int, rng: np.random.Generator) -> bool:
-    looks = Ending().looks
+    looks = StoppingRule().looks
     rule = rule_of(StudyPlan(), pairs=PAIRS, items=looks[-1], has_metric=False)
     counts, is_open, ahead, n_before = np.zeros((PAIRS, 3), dtype=np.int64), np.ones(PAIRS, dtype=bool), None, 0
     for look, target in enumerate(looks):
@@ -169,7 +169,9 @@ def _forecast_covers(shares: Any, stage: int, rng: np.random.Generator) -> bool:
             )
         counts = counts + rng.multinomial(np.where(is_open, target - counts.sum(axis=1), 0), shares)
         last = np.full(int(is_open.sum()), looks[-1])
-        _, goes_on, _ = rule_on(rule, annotator_only(counts[is_open]), look=look, last=last, items=None, judged=is_open)
+        _, goes_on, _ = analyse_tables(
+            rule, annotator_only(counts[is_open]), look=look, last=last, items=None, judged=is_open
+        )
         is_open[is_open] = goes_on & (target < looks[-1])
         if not is_open.any():
             break
@@ -180,7 +182,7 @@ def _pair(counts: Any, is_open: bool, look: int) -> Any:
     wins, ties, losses = counts.tolist()
     n = wins + ties + losses
     fields = {"n": n, "wins": wins, "ties": ties, "losses": losses, "answered": n, "is_open": bool(is_open)}
-    return pair(**fields, looks_done=look if is_open else 1, wanted=Ending().looks[look])
+    return pair(**fields, looks_done=look if is_open else 1, wanted=StoppingRule().looks[look])
 
 
 @pytest.mark.slow
@@ -204,7 +206,7 @@ def test_what_is_paid_until_the_end_is_covered(
     for n in range(40):
         path = Path(shutil.copy(empty, tmp_path / f"{n}.db"))
         strengths = {f"s{k}": rng.gauss(0, spread) for k in range(systems)}
-        with open_service(path) as service, closing(Answering(path)) as answering:
+        with open_service(path) as service, closing(StudyFileReader(path)) as answering:
             forecasts = _forecasts_at_marks(
                 service, [new_annotator(service) for _ in range(annotators)], answering, strengths, marks, rng
             )
@@ -215,7 +217,12 @@ def test_what_is_paid_until_the_end_is_covered(
 
 
 def _forecasts_at_marks(
-    service: Service, annotators: list[str], answering: Answering, strengths: dict[str, float], marks: Any, rng: Random
+    service: Service,
+    annotators: list[str],
+    answering: StudyFileReader,
+    strengths: dict[str, float],
+    marks: Any,
+    rng: Random,
 ) -> dict[int, tuple[int, Range]]:
     """Return the paid answers and the forecast of further ones at each mark."""
     forecasts: dict[int, tuple[int, Range]] = {}

@@ -20,7 +20,7 @@ RATE = StudyPlan(question=Question(mode="rate"), annotators=AnnotatorPlan(attent
 
 
 def material() -> StudyMaterial:
-    return StudyMaterial.of(read(texts()))
+    return StudyMaterial.from_study(read(texts()))
 
 
 def test_known_questions_are_kept_with_their_texts_and_not_asked_as_real_ones(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from custodes.annotate import study_file
-from custodes.annotate.assignment_policy import cap, there
+from custodes.annotate.assignment_policy import cap, count_able_annotators
 from custodes.annotate.service import Service
 from custodes.annotate.views import Answer, Ask, Begin, Break, Comment, Skip, Undo, View
 from tests.annotate.studies import (
@@ -167,7 +167,7 @@ class Study(RuleBasedStateMachine):
     @precondition(lambda self: self.systems < 5)
     @rule(items=st.integers(0, 2))
     def add(self, items: int) -> None:
-        with closing(study_file.connect(self.path, durable=False)) as base, study_file.whole(base):
+        with closing(study_file.connect(self.path, durable=False)) as base, study_file.transaction(base):
             if items:
                 add_later(base, items)
             else:
@@ -234,7 +234,7 @@ class Study(RuleBasedStateMachine):
             assert all(max(counts.values()) == 1 for counts in sides.values())
         state = self.service._log.state
         for pair, target in enumerate(state.assignments.engine.target):  # the limit falls when annotators join
-            self.most[pair] = max(self.most[pair], cap(state.plan.annotators, target, there(state)))
+            self.most[pair] = max(self.most[pair], cap(state.plan.annotators, target, count_able_annotators(state)))
         for worker in state.workers.values():
             for pair, n in worker.load.items():
                 assert n <= self.most[pair] or self.mode == "rate", (worker.label, pair)

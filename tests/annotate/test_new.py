@@ -12,7 +12,7 @@ import pytest
 from custodes.annotate.add_to_study import add
 from custodes.annotate.check_study import check
 from custodes.annotate.new_study import new
-from custodes.annotate.plan import AnnotatorPlan, Ending, Question, StudyPlan, StudyTexts
+from custodes.annotate.plan import AnnotatorPlan, Question, StoppingRule, StudyPlan, StudyTexts
 from custodes.annotate.service import Service
 from custodes.annotate.study_material import pairs_of
 from custodes.annotate.study_status import notes_of
@@ -118,7 +118,7 @@ def test_what_cannot_be_asked_leaves_no_file(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="gold has 0 questions of kind"):
         new(texts(), path, plan=StudyPlan(annotators=AnnotatorPlan(qualification=3, passed=2)))
     with pytest.raises(OptionError, match="needs a metric"):
-        new(texts(), path, plan=StudyPlan(stopping=Ending(estimator="mixture")))
+        new(texts(), path, plan=StudyPlan(stopping=StoppingRule(estimator="mixture")))
     with pytest.raises(InputError, match=r"cannot be read: No such file"):
         new(texts(), path, plan=tmp_path / "absent.toml")
     assert list(tmp_path.iterdir()) == []
@@ -140,7 +140,7 @@ def test_metric_preferences_are_stored(tmp_path: Path) -> None:
         preferences = dict(base.execute(query, ["bleu"]))
     wide = {(item, system): score for item, system, score in scores.select("item", "system", "score").iter_rows()}
     assert preferences == {f"i{k}": int(np.sign(wide[f"i{k}", "A"] - wide[f"i{k}", "B"])) for k in range(12)}
-    human = StudyPlan(stopping=Ending(estimator="human"))
+    human = StudyPlan(stopping=StoppingRule(estimator="human"))
     with pytest.raises(OptionError, match="estimator human uses no metric"):
         new(study, tmp_path / "other.db", metric="bleu", plan=human)
 

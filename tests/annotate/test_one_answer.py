@@ -16,11 +16,11 @@ from custodes.annotate.event_log import Clock
 from custodes.annotate.export_study import export
 from custodes.annotate.rehearsal import START
 from custodes.annotate.service import Service
-from custodes.annotate.simulated_crowd import Answering, Crowd, Drive, Habits
+from custodes.annotate.simulated_crowd import Crowd, Drive, Habits, StudyFileReader
 from custodes.annotate.snapshot import closing_lines
 from custodes.annotate.views import Skip
 from custodes.data.notes import Note
-from custodes.reporting.sections.annotators import looks_of
+from custodes.reporting.sections.annotators import last_interim_analyses
 from tests.annotate import studies
 from tests.annotate.studies import current_question, new_annotator, plan_of
 
@@ -40,7 +40,7 @@ def study(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     studies.study(path, plan=plan, systems=3, items=60)
     clock = Clock(wall=lambda: START + time[0], steady=lambda: time[0])
     with (
-        closing(Answering(path)) as answering,
+        closing(StudyFileReader(path)) as answering,
         closing(Service.open(path, clock=clock, threaded=False, durable=False)) as service,
     ):
         annotators = Crowd(
@@ -96,7 +96,7 @@ def test_decisions_and_margins_are_the_same_everywhere(study: Path, service: Ser
     better = pl.when(pl.col("decision") == "+").then("system_a").when(pl.col("decision") == "-").then("system_b")
     assert status["better"].to_list() == interim.select(better.otherwise(pl.lit("")))[:, 0].to_list()
     assert (status.filter("is_open")["better"] == "").all(), "an open pair is undecided"
-    report_looks = looks_of(read).sort(PAIR)  # of the report
+    report_looks = last_interim_analyses(read).sort(PAIR)  # of the report
     assert report_looks["at_look"].to_list() == interim["margin"].to_list()
     folder = export(study, tmp_path / "out")
     exported = cu.read(folder / "battles.csv", folder / "looks.csv", raters=folder / "raters.csv")

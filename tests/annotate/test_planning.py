@@ -10,21 +10,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from custodes.annotate.new_study import notes_on
+from custodes.annotate.new_study import plan_notes
 from custodes.annotate.plan import (
     KEYS,
     AnnotatorPlan,
-    Ending,
     Money,
     Question,
+    StoppingRule,
     StudyPlan,
     StudyTexts,
     check_plan,
     rule_of,
     stopping_of,
 )
-from custodes.annotate.plan_file import changed, plan_of, read_plan, to_toml
-from custodes.annotate.wording import PLACEHOLDER, TEMPLATES, completed, placeholders, template
+from custodes.annotate.plan_file import change_plan, plan_of, read_plan, to_toml
+from custodes.annotate.wording import PLACEHOLDER, TEMPLATES, fill_plan_texts, placeholders, template
 from custodes.annotate.wording.translations import LANGUAGES
 from custodes.errors import InputError, OptionError
 
@@ -53,7 +53,7 @@ def test_a_plan_that_is_written_is_read_back(tmp_path: Path) -> None:
             passed=4,
         ),
         money=Money(price=0.15, currency="EUR"),
-        stopping=Ending(looks=(5, 9), boundary=2.3, budget=100, estimator="human", family=True),
+        stopping=StoppingRule(looks=(5, 9), boundary=2.3, budget=100, estimator="human", family=True),
         seed=2**63,
     )
     path = tmp_path / "study.toml"
@@ -143,14 +143,14 @@ def test_texts_may_be_in_files_next_to_the_plan(tmp_path: Path) -> None:
     (tmp_path / "study.toml").write_text('[texts]\ninstructions = "@how.md"\n')
     plan = read_plan(tmp_path / "study.toml")
     assert plan.texts.instructions == "Look **twice** at {question}"
-    assert completed(plan).texts.instructions == "Look **twice** at Which response is better?"
+    assert fill_plan_texts(plan).texts.instructions == "Look **twice** at Which response is better?"
 
 
 def test_options_count_more_than_the_file() -> None:
-    plan = changed(StudyPlan(seed=5), {"annotators": {"batch": 10}, "": {"name": "n"}})
+    plan = change_plan(StudyPlan(seed=5), {"annotators": {"batch": 10}, "": {"name": "n"}})
     assert (plan.annotators.batch, plan.name, plan.seed) == (10, "n", 5)
     with pytest.raises(OptionError, match="batch"):
-        changed(plan, {"annotators": {"batch": 0}})
+        change_plan(plan, {"annotators": {"batch": 0}})
 
 
 def test_templates_are_filled_from_the_plan() -> None:
@@ -166,42 +166,44 @@ def test_templates_are_filled_from_the_plan() -> None:
         money=Money(price=0.15),
         annotators=AnnotatorPlan(batch=10),
     )
-    texts = completed(plan).texts
+    texts = fill_plan_texts(plan).texts
     assert "more **adequate**" in texts.instructions
     assert "Which response is better?" in texts.instructions
     assert "a@b.example" in texts.consent
     assert "0.15 USD for each answer, which is 1.50 USD for a complete batch" in texts.consent
     assert "{" not in texts.consent + texts.instructions
-    assert completed(completed(plan)) == completed(plan)
-    german = completed(
+    assert fill_plan_texts(fill_plan_texts(plan)) == fill_plan_texts(plan)
+    german = fill_plan_texts(
         StudyPlan(texts=StudyTexts(language="de-CH"), annotators=AnnotatorPlan(recruit="open", worker_id="workerId"))
     ).texts
     assert "Wir erkennen Sie an Ihrer Worker-ID" in german.consent
     assert "{" not in german.consent + german.instructions
-    assert "Purpose" in completed(StudyPlan(texts=StudyTexts(language="fr"))).texts.consent  # no translation exists
+    assert (
+        "Purpose" in fill_plan_texts(StudyPlan(texts=StudyTexts(language="fr"))).texts.consent
+    )  # no translation exists
     braces = StudyPlan(texts=StudyTexts(consent="{} {json} {batch}"))
-    assert completed(braces).texts.consent == "{} {json} 15"  # other braces stay
+    assert fill_plan_texts(braces).texts.consent == "{} {json} 15"  # other braces stay
 
 
 def test_stopping_is_that_of_the_protocol() -> None:
-    assert stopping_of(StudyPlan(stopping=Ending(family=True)), pairs=10).gamma == pytest.approx(0.005)
+    assert stopping_of(StudyPlan(stopping=StoppingRule(family=True)), pairs=10).gamma == pytest.approx(0.005)
     rule = rule_of(StudyPlan(), pairs=1, items=25, has_metric=False)
     assert rule.looks == (10, 20, 25)  # limited by the number of items
     assert rule.estimator.name == "human"
     assert rule_of(StudyPlan(), pairs=1, items=25, has_metric=True).estimator.name == "mixture"
     with pytest.raises(OptionError, match="needs a metric"):
-        rule_of(StudyPlan(stopping=Ending(estimator="ppi")), pairs=1, items=25, has_metric=False)
+        rule_of(StudyPlan(stopping=StoppingRule(estimator="ppi")), pairs=1, items=25, has_metric=False)
     with pytest.raises(OptionError, match="has no effect"):
-        check_plan(StudyPlan(stopping=Ending(stop="decided", futility=0.5)))
+        check_plan(StudyPlan(stopping=StoppingRule(stop="decided", futility=0.5)))
 
 
 def test_a_plan_without_a_boundary_says_what_it_costs() -> None:
     # Ten interim analyses, one per 10 answers: .193 (Armitage 1969; protocol-and-plan.md in docs/explanation).
-    ten = StudyPlan(stopping=Ending(boundary="none", looks=tuple(range(10, 101, 10))))
-    (note,) = notes_on(ten, items=200)
+    ten = StudyPlan(stopping=StoppingRule(boundary="none", looks=tuple(range(10, 101, 10))))
+    (note,) = plan_notes(ten, items=200)
     assert (note.rule, "0.19 of pairs without a difference are declared" in note.message) == ("no-boundary", True)
-    assert [note.rule for note in notes_on(StudyPlan(), items=15)] == ["looks-cut"]
-    assert notes_on(StudyPlan(), items=40) == []
+    assert [note.rule for note in plan_notes(StudyPlan(), items=15)] == ["looks-cut"]
+    assert plan_notes(StudyPlan(), items=40) == []
 
 
 @pytest.mark.parametrize(
@@ -214,18 +216,18 @@ def test_a_plan_without_a_boundary_says_what_it_costs() -> None:
     ],
 )
 def test_the_usual_question_is_that_of_the_mode(language: str, mode: Literal["compare", "rate"], question: str) -> None:
-    plan = completed(StudyPlan(question=Question(mode=mode), texts=StudyTexts(language=language)))
+    plan = fill_plan_texts(StudyPlan(question=Question(mode=mode), texts=StudyTexts(language=language)))
     assert plan.question.text == question
     assert question in plan.texts.instructions
     assert question in plan.texts.consent
     custom = StudyPlan(question=Question(mode=mode, text="How true?"), texts=StudyTexts(language=language))
-    assert completed(custom).question.text == "How true?"
+    assert fill_plan_texts(custom).question.text == "How true?"
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_the_consent_tells_of_questions_with_known_answers(language: str) -> None:
     def consent(**annotators: int) -> str:
-        return completed(
+        return fill_plan_texts(
             StudyPlan(texts=StudyTexts(language=language), annotators=AnnotatorPlan(**annotators))
         ).texts.consent
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from custodes.annotate.participants import Totals, Work
-from custodes.annotate.quality_control import FEWEST, Standing, standing
+from custodes.annotate.quality_control import FEWEST, AnnotatorStanding, annotator_standing
 
 USUAL: dict[str, Any] = {
     "gold_right": 3,
@@ -25,16 +25,18 @@ USUAL: dict[str, Any] = {
 NEW = {**dict.fromkeys(USUAL, 0), "answers": 3}
 
 
-def standing_of(*, seconds: float = 30.0, timed: int = 40, equal_share: float = 0.25, **counts: int) -> Standing:
+def standing_of(
+    *, seconds: float = 30.0, timed: int = 40, equal_share: float = 0.25, **counts: int
+) -> AnnotatorStanding:
     """Return the standing of one of 20 annotators; `timed` answers took `seconds` each, and 30 s is typical."""
     work = Work(**USUAL | counts, times=array("d", [seconds] * timed))
     totals = Totals(answers=work.answers + 1000, equal=work.equal + round(1000 * equal_share))
-    return standing(work, totals, typical=30.0, annotators=20)
+    return annotator_standing(work, totals, typical=30.0, annotators=20)
 
 
 def test_a_usual_person_is_ok() -> None:
-    assert standing_of() == Standing("ok", ())
-    assert standing(Work(), Totals(), typical=None, annotators=1) == Standing("ok", ())
+    assert standing_of() == AnnotatorStanding("ok", ())
+    assert annotator_standing(Work(), Totals(), typical=None, annotators=1) == AnnotatorStanding("ok", ())
 
 
 @pytest.mark.parametrize(
@@ -60,7 +62,7 @@ def test_a_usual_person_is_ok() -> None:
     ids=str,
 )
 def test_flags(fields: dict[str, Any], flags: tuple[str, ...]) -> None:
-    assert standing_of(**fields) == Standing("watch" if flags else "ok", flags)
+    assert standing_of(**fields) == AnnotatorStanding("watch" if flags else "ok", flags)
 
 
 def test_only_known_answers_block() -> None:

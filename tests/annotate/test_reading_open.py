@@ -13,9 +13,9 @@ import pytest
 
 import custodes as cu
 from custodes.annotate.export_study import export
-from custodes.annotate.plan import AnnotatorPlan, Ending, StudyPlan
+from custodes.annotate.plan import AnnotatorPlan, StoppingRule, StudyPlan
 from custodes.data.reading import read
-from custodes.reporting.sections.annotators import looks_of
+from custodes.reporting.sections.annotators import last_interim_analyses
 from tests.annotate.studies import answer, new_annotator, open_service, plan_of, study
 
 QUIET = {"gold_every": 0, "attention": 0, "overlap": 0.0, "cap": 1.0, "batch": 50}
@@ -51,7 +51,7 @@ def test_exports_and_reports_use_completed_interim_analyses(tmp_path: Path) -> N
         assert (
             "2 answers to incomplete interim analyses are left out; they count as soon as the interim analysis is"
         ) in (folder / "signature.txt").read_text()
-        assert looks_of(read(path)).select("n", "n_now").row(0) == (4, 4)
+        assert last_interim_analyses(read(path)).select("n", "n_now").row(0) == (4, 4)
         service.control("stop").result()
         assert (read(path).preferences.frame.height, n_waiting(path)) == (6, 0)
         service.control("reopen").result()
@@ -97,7 +97,7 @@ def test_the_metric_of_a_study_is_read(tmp_path: Path) -> None:
         rater=pl.lit("m"), kind=pl.lit("metric"), score=pl.Series(np.random.default_rng(0).normal(size=40))
     )
     plan = StudyPlan(
-        annotators=AnnotatorPlan(**QUIET), stopping=Ending(looks=(10, 20), stop="decided", estimator="ppi")
+        annotators=AnnotatorPlan(**QUIET), stopping=StoppingRule(looks=(10, 20), stop="decided", estimator="ppi")
     )
     path = cu.annotate.new(read(texts, scores), tmp_path / "study.db", plan=plan, metric="m")
     with open_service(path) as service:

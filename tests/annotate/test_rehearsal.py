@@ -12,14 +12,14 @@ import pytest
 import custodes as cu
 from custodes import cli
 from custodes.annotate.demo import demo_texts
-from custodes.annotate.plan import AnnotatorPlan, Ending, Money, StudyPlan
+from custodes.annotate.plan import AnnotatorPlan, Money, StoppingRule, StudyPlan
 from custodes.errors import OptionError
 
 PLAN = StudyPlan(
     name="small",
     annotators=AnnotatorPlan(batch=5, cap=1.0),
     money=Money(price=0.2, fee=0.5),
-    stopping=Ending(looks=(6, 12)),
+    stopping=StoppingRule(looks=(6, 12)),
 )
 
 
@@ -68,7 +68,7 @@ def test_annotators_without_work_are_noted(tmp_path: Path) -> None:
     finish."""
     results = {}
     for recruit in ("open", "links"):
-        plan = StudyPlan(name=recruit, annotators=AnnotatorPlan(recruit=recruit), stopping=Ending(looks=(10,)))
+        plan = StudyPlan(name=recruit, annotators=AnnotatorPlan(recruit=recruit), stopping=StoppingRule(looks=(10,)))
         study = cu.annotate.new(demo_texts(items=12), tmp_path / f"{recruit}.db", plan=plan)
         results[recruit] = cu.annotate.rehearse(study, annotators=4, margins=[0.0], leaving=0.0, repetitions=1)
     assert results["open"].outcomes["idle"].to_list() == [4]
@@ -88,7 +88,7 @@ def test_two_annotators_finish_whoever_is_slower(tmp_path: Path) -> None:
 
 def test_ratings_are_rehearsed_and_decide_nothing(tmp_path: Path) -> None:
     question = msgspec.structs.replace(PLAN.question, mode="rate")
-    plan = msgspec.structs.replace(PLAN, question=question, stopping=Ending())
+    plan = msgspec.structs.replace(PLAN, question=question, stopping=StoppingRule())
     study = cu.annotate.new(demo_texts(items=6), tmp_path / "study.db", plan=plan)
     result = cu.annotate.rehearse(study, margins=[0.5], repetitions=1, annotators=3)
     (row,) = result.outcomes.to_dicts()

@@ -25,7 +25,7 @@ from urllib.parse import quote
 import pytest
 
 import custodes
-from custodes.annotate.server import serving
+from custodes.annotate.server import serve_in_thread
 from custodes.annotate.service import Service
 from tests.annotate.studies import current_question, new_annotator, plan_of, state_of, study
 
@@ -33,7 +33,7 @@ pytest.importorskip("starlette")
 
 
 from custodes.annotate.arrivals import network
-from custodes.annotate.server import patient
+from custodes.annotate.server import header_limit_protocol
 from custodes.annotate.site import pages
 from custodes.annotate.site.app import app
 from custodes.annotate.site.guard import FIELDS, LARGEST
@@ -291,7 +291,7 @@ def test_annotators_get_no_cookie(service: Service) -> None:
 def listening(service: Service, *, seconds: float, **more: Any) -> Iterator[int]:
     """Serve the site with the protocol of `serve` and a shorter timeout, and yield its port."""
     site = app({"study": service}, public_url="", secret="s" * 32, owner_key="k")
-    with serve_app(site, http=patient(seconds), **more) as url:
+    with serve_app(site, http=header_limit_protocol(seconds), **more) as url:
         yield int(url.rpartition(":")[2])
 
 
@@ -339,8 +339,8 @@ def test_idle_connections_time_out(service: Service) -> None:
 
 def test_settings_of_serve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`serve` applies the timeouts of these tests and ignores addresses that a visitor claims."""
-    monkeypatch.setattr("custodes.annotate.server.patient", lambda: patient(2 * PATIENCE))
-    with serving([study(tmp_path / "study.db")], port=0) as site:
+    monkeypatch.setattr("custodes.annotate.server.header_limit_protocol", lambda: header_limit_protocol(2 * PATIENCE))
+    with serve_in_thread([study(tmp_path / "study.db")], port=0) as site:
         try:
             data = talk(site.port, b"GET /health HTTP/1.1\r\nX: " + b"y" * 40_000)
         except ConnectionError:

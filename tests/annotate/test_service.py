@@ -24,13 +24,13 @@ from custodes.annotate.views import (
     Comment,
     Consent,
     Decline,
-    Done,
     Instructions,
-    Paused,
     Skip,
     Stop,
+    StudyPause,
     Undo,
     View,
+    VisitEnd,
     Wait,
 )
 from custodes.errors import InputError, OptionError
@@ -65,8 +65,8 @@ def rows(service: Service, query: str) -> list[tuple[Any, ...]]:
     return query_rows(service.path, query)
 
 
-def done(view: View | None) -> Done:
-    assert isinstance(view, Done), view
+def done(view: View | None) -> VisitEnd:
+    assert isinstance(view, VisitEnd), view
     return view
 
 
@@ -101,7 +101,7 @@ def test_a_visit(tmp_path: Path) -> None:
         assert service.view(token).result() == view  # the code does not change
         assert service.view("another").result() is None
         ((_, declining),) = service.invite(1).result()
-        assert service.act(declining, Decline()).result() == Done(why="declined", code=None, answers=0)
+        assert service.act(declining, Decline()).result() == VisitEnd(why="declined", code=None, answers=0)
         assert len({item for item, *_ in rows(service, "SELECT item FROM battles")}) == 6
         assert token not in str(rows(service, "SELECT * FROM session")) + str(rows(service, "SELECT * FROM event"))
 
@@ -327,11 +327,11 @@ def test_waiting_ends(tmp_path: Path, looks: tuple[int, ...], recruit: str, long
             seconds += 20
             service.seen(slow, slow_question.assignment).result()
         assert seconds == longest
-        assert isinstance(view, Done)
+        assert isinstance(view, VisitEnd)
         assert (view.why, bool(view.code)) == ("no-work", True)
         assert isinstance(service.view(idle).result(), Wait)  # a reload waits again
         service.act(slow, answer_to(service, slow_question)).result()
-        assert isinstance(service.view(idle).result(), Ask if len(looks) > 1 else Done)
+        assert isinstance(service.view(idle).result(), Ask if len(looks) > 1 else VisitEnd)
 
 
 def skip_all(service: Service, token: str) -> None:
@@ -417,7 +417,7 @@ def test_leases(tmp_path: Path) -> None:
         clock.wait(1000)
         service.view(slow).result()
         last_view = service.act(quick, answer_to(service, quick_question)).result()
-        assert isinstance(last_view, Done | Wait)
+        assert isinstance(last_view, VisitEnd | Wait)
         assert rows(service, "SELECT role, late FROM answers ORDER BY answer_id DESC LIMIT 1") in (
             [("primary", 1)],
             [("second", 1)],
@@ -469,8 +469,8 @@ def test_pause_stop_and_reopen(tmp_path: Path) -> None:
         token = new_annotator(service)
         ask = current_question(service, token)
         service.control("pause", "lunch").result()
-        assert service.view(token).result() == Paused()
-        assert service.act(token, answer_to(service, ask)).result() == Paused()  # the submitted answer counts
+        assert service.view(token).result() == StudyPause()
+        assert service.act(token, answer_to(service, ask)).result() == StudyPause()  # the submitted answer counts
         service.control("resume").result()
         ask = current_question(service, token)
         service.control("stop").result()
@@ -606,7 +606,7 @@ def test_qualification(tmp_path: Path) -> None:
             ends.append(service.view(token).result())
         assert isinstance(ends[0], Ask)
         assert (ends[0].number, ends[0].of, ends[0].training) == (1, 5, False)
-        assert isinstance(ends[1], Done)
+        assert isinstance(ends[1], VisitEnd)
         assert ends[1].why == "failed"
 
 
@@ -618,7 +618,7 @@ def test_wrong_known_answers_block(tmp_path: Path) -> None:
             view = service.view(token).result()
             if isinstance(view, Break):
                 view = service.act(token, Begin()).result()
-            if isinstance(view, Done):
+            if isinstance(view, VisitEnd):
                 break
             issued = service._log.state.issued[current_question(service, token).assignment]
             wrong = 1 if issued.gold is None else -service._log.state.gold[issued.gold][1] * (-1 if issued.flip else 1)
@@ -721,10 +721,10 @@ def test_later_items_and_systems(tmp_path: Path) -> None:
         service.invite(2).result()
         while isinstance(view := service.view(token).result(), Ask):
             answer(service, token)
-        assert isinstance(view, Done)
+        assert isinstance(view, VisitEnd)
         assert [pair.answered for pair in service.snapshot().result().pairs] == [8]
         looks = rows(service, "SELECT * FROM look")
-        with closing(study_file.connect(service.path, durable=False)) as base, study_file.whole(base):
+        with closing(study_file.connect(service.path, durable=False)) as base, study_file.transaction(base):
             add_later(base, 8)
             add_systems(base, ["later"], seed=1)
     with open_service(service.path) as service:
@@ -744,7 +744,7 @@ def test_later_items_keep_their_clusters(tmp_path: Path) -> None:
         token = new_annotator(service)
         while isinstance(service.view(token).result(), Ask):
             answer(service, token)
-        with closing(study_file.connect(service.path, durable=False)) as base, study_file.whole(base):
+        with closing(study_file.connect(service.path, durable=False)) as base, study_file.transaction(base):
             add_later(base, 8)
             base.execute("UPDATE item SET cluster = 'd' || item / 4 WHERE item >= 8")
     with open_service(service.path) as service:

@@ -177,7 +177,7 @@ def test_unsafe_and_invalid_addresses_are_refused(study: Path, options: dict[str
 
 def test_unsafe_addresses_are_possible_on_request(study: Path) -> None:
     messages: list[str] = []
-    with server.serving(
+    with server.serve_in_thread(
         [study], public_url="http://ask.example.org", backup=None, i_know=True, tell=messages.append
     ) as site:
         assert site.url == "http://ask.example.org"
@@ -188,13 +188,13 @@ def test_unsafe_addresses_are_possible_on_request(study: Path) -> None:
 
 def test_folders_are_their_studies_and_names_differ(study: Path, tmp_path: Path) -> None:
     other_study = cu.annotate.new(demo_texts(items=3), tmp_path / "other.db")
-    assert server.named([tmp_path]) == {"other": other_study, "study": study}
+    assert server.find_study_paths([tmp_path]) == {"other": other_study, "study": study}
     (tmp_path / "more").mkdir()
     with pytest.raises(InputError, match="the folder contains no study"):
-        server.named([tmp_path / "more"])
+        server.find_study_paths([tmp_path / "more"])
     twin = cu.annotate.new(demo_texts(items=3), tmp_path / "more" / "study.db")
     with pytest.raises(OptionError, match="the same name in addresses"):
-        server.named([study, twin])
+        server.find_study_paths([study, twin])
 
 
 def test_other_files_are_refused_before_serving(tmp_path: Path) -> None:

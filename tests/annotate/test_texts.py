@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from custodes.annotate import rendering, safe_html
-from custodes.annotate.rendering import render, rendered
+from custodes.annotate.rendering import render, render_texts
 from custodes.annotate.safe_html import Render, UnlikeError, plain, to_html, visible, words
 from custodes.annotate.study_material import Item, StudyMaterial, SystemOutput
 from custodes.errors import MissingExtraError
@@ -168,22 +168,22 @@ def test_rendering_has_a_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     long, slow = "x" * (safe_html.LONGEST + 1), "*a" * 20_000
     with monkeypatch.context() as patch:
         patch.setattr(rendering, "SECONDS", 0.001)  # too short for any machine
-        result = rendered([slow, long], "markdown", progress=silent)
+        result = render_texts([slow, long], "markdown", progress=silent)
     assert (result[slow].why, result[long].why) == ("slow", "long")
-    result = rendered([slow, "*a*"], "markdown", progress=silent)
+    result = render_texts([slow, "*a*"], "markdown", progress=silent)
     assert words(visible(result[slow].html)) == words(slow)
     assert result["*a*"].html == "<p><em>a</em></p>"
 
 
 def test_markdown_names_its_missing_dependency(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rendering, "find_spec", lambda name: None)
-    assert rendered(["a"], "plain", progress=silent)["a"].html == "<p>a</p>"
+    assert render_texts(["a"], "plain", progress=silent)["a"].html == "<p>a</p>"
     with pytest.raises(MissingExtraError, match=r"pip install 'custodes\[annotate\]'"):
-        rendered(["a"], "markdown", progress=silent)
+        render_texts(["a"], "markdown", progress=silent)
 
 
 def test_the_rendering_process_prints_nothing(capfd: pytest.CaptureFixture[str]) -> None:
     """`annotate new` forwards standard error of the process, which under `-m` would contain a warning of the
     interpreter."""
-    assert rendered(["*a*"], "markdown", progress=silent)["*a*"].html == "<p><em>a</em></p>"
+    assert render_texts(["*a*"], "markdown", progress=silent)["*a*"].html == "<p><em>a</em></p>"
     assert capfd.readouterr() == ("", "")

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from custodes.annotate.service import Service, StudyBusy
-from custodes.annotate.study_file import whole
+from custodes.annotate.study_file import transaction
 from custodes.annotate.views import Ask
 from custodes.errors import InputError, OptionError
 from tests.annotate.studies import (
@@ -73,7 +73,7 @@ def test_a_lock_of_another_program(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     path = study(tmp_path / "study.db", plan=PLAN)
     with open_service(path) as service, closing(sqlite3.connect(path, isolation_level=None)) as connection:
         token = new_annotator(service)
-        with whole(connection), pytest.raises(StudyBusy, match="locked"):
+        with transaction(connection), pytest.raises(StudyBusy, match="locked"):
             answer(service, token)
         answer(service, token)
         assert service.snapshot().result().answers == 1

@@ -11,9 +11,9 @@ import polars as pl
 import pytest
 
 import custodes as cu
-from custodes.answers.question import Rng, documented, options_of, question
+from custodes.answers.question import Rng, document_arguments, function_options, question
 from custodes.answers.result import Result, result
-from custodes.answers.shared_arguments import DEFAULTS, Setting
+from custodes.answers.shared_arguments import DEFAULTS, PreferenceOptions
 from custodes.answers.tables import count, table
 from custodes.data.notes import Note
 from custodes.data.simulate import demo_study
@@ -39,7 +39,7 @@ def guess(
     path: Path | None = None,
     rng: Rng = 0,
     progress: Progress = silent,
-    **setting: Unpack[Setting],
+    **setting: Unpack[PreferenceOptions],
 ) -> Guess:
     """A number below `most`."""
     number = int(np.random.default_rng(rng).integers(most))
@@ -68,7 +68,7 @@ def test_every_question_has_one(name: str) -> None:
     assert {"rng", "progress"} <= {value.name for value in rest}
     assert get_type_hints(function)["return"] is RESULTS[name]
     assert function.example.startswith("custodes ")
-    for option in options_of(function):
+    for option in function_options(function):
         assert option.help.endswith((".", "?")), option
 
 
@@ -111,7 +111,7 @@ def test_the_seed_is_what_is_drawn_from() -> None:
 
 
 def test_options_know_their_types_and_words() -> None:
-    options = {option.name: option for option in options_of(guess)}
+    options = {option.name: option for option in function_options(guess)}
     assert list(options) == ["most", "path", *DEFAULTS, "rng"]
     assert (options["most"].kind, options["most"].default, options["most"].help) == (int, 10, "The largest.")
     assert options["path"].kind == Path | None
@@ -120,13 +120,13 @@ def test_options_know_their_types_and_words() -> None:
 
 
 def test_a_function_that_is_no_question_is_documented_alike() -> None:
-    @documented("custodes page", title="Of the page.")
-    def page(study: Study, *, title: str = "x", **setting: Unpack[Setting]) -> dict[str, object]:
+    @document_arguments("custodes page", title="Of the page.")
+    def page(study: Study, *, title: str = "x", **setting: Unpack[PreferenceOptions]) -> dict[str, object]:
         return {"title": title, **setting}
 
     study = cu.read("demo")
     assert page(study, aspect="style") == {"title": "x", **DEFAULTS, "aspect": "style"}
-    assert [option.name for option in options_of(page)] == ["title", *DEFAULTS]
+    assert [option.name for option in function_options(page)] == ["title", *DEFAULTS]
 
 
 @pytest.mark.parametrize("function", [cu.check, cu.favoritism, cu.plan])

@@ -110,7 +110,7 @@ def test_plain_values_are_json_with_null_for_the_undefined() -> None:
         versions={"custodes": "0"},
         dropped=(NOTE,),
     )
-    plain = MADE.signed(outcome).to_dict()
+    plain = MADE.with_provenance(outcome).to_dict()
     assert json.loads(json.dumps(plain)) == plain
     assert list(plain) == ["question", "provenance", "notes", "main", "rare", "other"]
     assert plain["provenance"]["options"]["table"] == [[0.5, 0.5]]

@@ -24,7 +24,7 @@ from custodes.answers.tables import (
     with_sd,
 )
 from custodes.answers.views import views
-from custodes.reporting.tables import plain
+from custodes.reporting.tables import column_specs
 from custodes.stats.intervals import ANY
 from tests.questions import RESULTS
 
@@ -153,7 +153,9 @@ def test_points_and_differences_of_proportions_carry_their_unit(declared: Table)
     frame = declared.frame({name: None for name in declared.schema if name != declared.by}, "all", name="main")
     assert frame.columns == list(declared.schema)  # column names in files have no unit
     (view,) = views(declared, frame, "title", every=True)
-    assert [column["label"] for column in plain(declared.columns)] == list(view.labels)  # labels in papers and pages
+    assert [column["label"] for column in column_specs(declared.columns)] == list(
+        view.labels
+    )  # labels in papers and pages
     for value, header, words in zip(declared.columns, view.header, view.labels, strict=True):
         unit = ""
         if value.is_number and value.kind not in ("share", "probability"):

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from custodes.answers.tables import UNRELIABLE, Table, View, count, flag, label, labels, p_value, score, share
-from custodes.answers.views import cell, number, parts, titled, views
+from custodes.answers.views import cell, number, split_by_aspect, title_with_aspect, views
 
 COLUMNS = (
     label("metric", "its name"),
@@ -71,9 +71,9 @@ def test_an_empty_table_without_aspects_is_one_empty_view() -> None:
     (only,) = views(MADE, MADE.frame({}, name="m"), "m")
     assert only.title == "m"
     assert only.rows == ()
-    assert [name for name, _ in parts(FRAME, "aspect")] == ["x", "y"]
-    assert [name for name, _ in parts(FRAME, "")] == [""]
-    assert titled("m", "") == "m"
+    assert [name for name, _ in split_by_aspect(FRAME, "aspect")] == ["x", "y"]
+    assert [name for name, _ in split_by_aspect(FRAME, "")] == [""]
+    assert title_with_aspect("m", "") == "m"
 
 
 def test_kinds_of_values_as_text() -> None:

@@ -8,7 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from custodes.answers.wording import column_digits, interval, letter_ranges, names, number, p_value, percent, with_ends
+from custodes.answers.wording import (
+    column_digits,
+    estimate_with_interval,
+    interval,
+    letter_ranges,
+    names,
+    number,
+    p_value,
+    percent,
+)
 
 
 @pytest.mark.parametrize(
@@ -45,9 +54,12 @@ def test_no_minus_before_a_zero_and_a_true_minus_elsewhere(value: float) -> None
 
 def test_an_estimate_with_its_interval() -> None:
     row = {"x": -0.4, "x_low": -0.5, "x_high": 0.3}
-    assert with_ends(row, "x") == "−0.40 [−0.50, 0.30]"
-    assert with_ends({"x": -14.2, "x_low": -26.3, "x_high": 3.9}, "x", digits=0) == "−14 [−26, 4]"
-    assert with_ends({"x": 0.5, "x_low": 0.2, "x_high": 0.999}, "x", write=percent) == "50 % [20 %, over 99 %]"
+    assert estimate_with_interval(row, "x") == "−0.40 [−0.50, 0.30]"
+    assert estimate_with_interval({"x": -14.2, "x_low": -26.3, "x_high": 3.9}, "x", digits=0) == "−14 [−26, 4]"
+    assert (
+        estimate_with_interval({"x": 0.5, "x_low": 0.2, "x_high": 0.999}, "x", write=percent)
+        == "50 % [20 %, over 99 %]"
+    )
     assert interval(0.5012, 0.4999, 0.5031, write=percent) == "50.12 % [49.99 %, 50.31 %]"
     assert interval(0.00012, 0.00011, 0.00014) == "0.000120 [0.000110, 0.000140]"
     assert interval(0.3, 0.0008, 0.6) == "0.30 [0.00080, 0.60]"  # a bound that excludes 0 is not shown as 0

@@ -51,4 +51,4 @@ def model_of(name: str, values: Scores | None = None) -> CombinedMetric:
     model = CombinedMetric.make(
         formula, of=of, scales=scales, method=name, objective="kendall", validation={"kendall": None}
     )
-    return model.signed("", "")
+    return model.with_provenance("", "")

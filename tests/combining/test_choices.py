@@ -14,8 +14,8 @@ from custodes.combining import choices, trial
 from custodes.combining.methods import METHODS
 from custodes.combining.settings import Terms
 from custodes.combining.task import Task, outer_folds, task
-from custodes.combining.training import fitted, training_data
-from custodes.combining.trial import tried
+from custodes.combining.training import fit_and_predict, training_data
+from custodes.combining.trial import cross_validate
 from custodes.progress import silent
 from tests.combining.runs import generator, terms
 from tests.combining.tasks import ITEMS, planted, table_of_items
@@ -48,7 +48,7 @@ def brute(of: Task, train: np.ndarray, test: np.ndarray) -> dict[str, float]:
 def test_in_pairs_is_a_fit_without_both_folds_for_each() -> None:
     of = clustered()
     folds = outer_folds(of, "item", repeats=2, rng=generator())
-    scores = choices.in_pairs(of, terms("auto"), folds, AMONG, generator(), silent)
+    scores = choices.nested_fold_scores(of, terms("auto"), folds, AMONG, generator(), silent)
     assert sorted(scores) == [(r, k) for r in range(2) for k in range(5)]
     for r, (k, j) in ((0, pair) for pair in permutations(range(5), 2)):
         expected = brute(of, of.rated & (folds[r] != j) & (folds[r] != k), of.rated & (folds[r] == j))
@@ -64,7 +64,9 @@ def test_what_is_chosen_by_never_saw_the_fold_that_it_is_for() -> None:
     human[out] = np.random.default_rng(1).normal(size=out.sum())
     scores[:, out] *= 50
     other = replace(other, human=human, metrics=replace(other.metrics, scores=scores))
-    before, after = (choices.in_pairs(data, terms("auto"), [fold], AMONG, generator(), silent) for data in (of, other))
+    before, after = (
+        choices.nested_fold_scores(data, terms("auto"), [fold], AMONG, generator(), silent) for data in (of, other)
+    )
     for name in before[0, 2]:
         np.testing.assert_array_equal(before[0, 2][name], after[0, 2][name])
         assert (before[0, 1][name] != after[0, 1][name]).any()
@@ -74,16 +76,16 @@ def test_what_is_chosen_by_never_saw_the_fold_that_it_is_for() -> None:
 
 def test_the_model_is_chosen_by_the_fits_of_the_first_repeat() -> None:
     of = clustered()
-    result = tried(of, terms("auto", "ridge", repeats=2), generator(), silent)
+    result = cross_validate(of, terms("auto", "ridge", repeats=2), generator(), silent)
     for k in range(5):
         expected = brute(of, of.rated & (result.folds[0] != k), of.rated & (result.folds[0] == k))
         assert {name: values[k] for name, values in result.inner.items()} == pytest.approx(expected, abs=1e-9)
     # Other methods, repeats and folds change nothing.
     for options in ({"names": ("auto",)}, {"names": ("auto", "xgboost"), "folds": "system"}):
-        second = tried(of, terms(*options.pop("names"), **options), generator(), silent)
+        second = cross_validate(of, terms(*options.pop("names"), **options), generator(), silent)
         for name, values in result.inner.items():
             np.testing.assert_array_equal(second.inner[name], values)
-    assert not tried(of, terms("ridge", "best"), generator(), silent).inner
+    assert not cross_validate(of, terms("ridge", "best"), generator(), silent).inner
 
 
 def test_no_fit_is_made_twice(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,11 +93,11 @@ def test_no_fit_is_made_twice(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def spy(of: Task, terms: Terms, methods: Any, parts: Any, **rest: Any) -> object:
         fits.append((len(methods), len(parts)))
-        return fitted(of, terms, methods, parts, **rest)
+        return fit_and_predict(of, terms, methods, parts, **rest)
 
-    monkeypatch.setattr(choices, "fitted", spy)
-    monkeypatch.setattr(trial, "fitted", spy)
+    monkeypatch.setattr(choices, "fit_and_predict", spy)
+    monkeypatch.setattr(trial, "fit_and_predict", spy)
     names = ("auto", *(method.name for method in AMONG))
-    tried(clustered(), terms(*names, repeats=2), generator(), silent)
+    cross_validate(clustered(), terms(*names, repeats=2), generator(), silent)
     # Ten pairs of folds and five folds, in two repeats; the means of other methods reuse these fits.
     assert sorted(fits) == [(sum(not method.mean_of for method in AMONG), 20), (len(names), 10)]

@@ -12,11 +12,11 @@ import custodes as cu
 from custodes.combining import generalisation
 from custodes.combining import training as training_of
 from custodes.combining.combine import Combine
-from custodes.combining.generalisation import GAIN, NO_GAIN, conclusion, generalised
+from custodes.combining.generalisation import GAIN, NO_GAIN, conclusion, estimate_generalisation
 from custodes.combining.methods import TrainingData
 from custodes.combining.settings import Terms
 from custodes.combining.task import task
-from custodes.combining.trial import tried
+from custodes.combining.trial import cross_validate
 from custodes.data.study import Study
 from custodes.progress import silent
 from tests.combining import runs
@@ -98,7 +98,7 @@ def training_sets(study: Study, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, l
     parts: list[np.ndarray] = []
     terms = runs.terms("ridge", unseen="fast")
     rng = np.random.default_rng(0)
-    trial = tried(task(study.select(), None), terms, rng, silent)
+    trial = cross_validate(task(study.select(), None), terms, rng, silent)
     whole = training_of.training_data
 
     def spy(of: Any, terms: Terms, train: np.ndarray, rng: np.random.Generator, inner: Any) -> Any:
@@ -112,8 +112,8 @@ def training_sets(study: Study, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, l
 
     with monkeypatch.context() as patch:
         patch.setattr(training_of, "training_data", spy)
-        patch.setattr(training_of, "each", in_turn)
-        generalised(trial, rng, silent)
+        patch.setattr(training_of, "map_parts", in_turn)
+        estimate_generalisation(trial, rng, silent)
     return trial, training, parts
 
 

@@ -14,7 +14,7 @@ from custodes import plots
 from custodes.combining.combine import Combine
 from custodes.errors import InputError, OptionError
 from custodes.stats.learning.even_handed import STRENGTHS, even_handed, residual_products
-from custodes.stats.learning.ridge import ridge, ridge_path, scaling, standardised
+from custodes.stats.learning.ridge import ridge, ridge_path, scaling, standardise_columns
 from tests.combining import runs
 from tests.combining.runs import column, rules
 from tests.combining.tasks import planted
@@ -56,7 +56,7 @@ def test_the_path_is_that_of_a_penalised_regression() -> None:
     root = rng.normal(size=(3, 4))
     paths = ridge_path(x, y, root.T @ root, strengths=(0.0, 2.0), groups=groups, penalties=np.array([0.5]))
     assert np.allclose(paths[0].weights, ridge(x, y, groups=groups, penalties=np.array([0.5])).weights)
-    rows = np.concatenate([standardised(x, scaling(x)), np.sqrt(2 * 60) * root])
+    rows = np.concatenate([standardise_columns(x, scaling(x)), np.sqrt(2 * 60) * root])
     model = Ridge(alpha=0.5 * 60, fit_intercept=False).fit(rows, np.append(y - y.mean(), np.zeros(3)))
     assert np.allclose(paths[1].weights, model.coef_)
 

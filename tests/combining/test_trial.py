@@ -15,7 +15,7 @@ from custodes.combining import training as training_of
 from custodes.combining.combine import Combine
 from custodes.combining.methods import METHODS, TrainingData
 from custodes.combining.task import outer_folds, task
-from custodes.combining.trial import tried
+from custodes.combining.trial import cross_validate
 from custodes.data.study import Study
 from custodes.progress import silent
 from tests.combining.runs import (
@@ -58,7 +58,7 @@ def training_sets(
 
     with monkeypatch.context() as patch:
         patch.setitem(METHODS, "best", replace(METHODS["best"], fit=spy))
-        patch.setattr(training_of, "each", lambda answer, jobs, rng, **rest: [answer(job, rng) for job in jobs])
+        patch.setattr(training_of, "map_parts", lambda answer, jobs, rng, **rest: [answer(job, rng) for job in jobs])
         result = run_combine(scores, method="best", **options)
     return training_data, result
 
@@ -159,7 +159,9 @@ def test_items_that_a_file_does_not_name_are_neither_used_nor_scored_and_counted
 
 def test_a_trial_is_scored_fold_by_fold_and_averaged_over_repeats() -> None:
     scores = planted()
-    trial = tried(task(judged(scores).select(), target=None), terms("ridge", "best", repeats=3), generator(), silent)
+    trial = cross_validate(
+        task(judged(scores).select(), target=None), terms("ridge", "best", repeats=3), generator(), silent
+    )
     assert trial.methods == ["ridge", "best"]
     assert trial.predicted.shape == (3, 2, ITEMS, N_SYSTEMS)
     human = scores["ann", ""]

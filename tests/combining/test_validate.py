@@ -137,7 +137,7 @@ def test_without_the_best_single_metric_of_the_fit_a_note_says_so(tmp_path: Path
     ):
         import msgspec
 
-        changed = msgspec.structs.replace(fitted, validation=validation).signed("", "")
+        changed = msgspec.structs.replace(fitted, validation=validation).with_provenance("", "")
         result = run_validate(changed.save(tmp_path / "model.json"), OTHER)
         assert result.comparison["rater"].to_list() == [COMBINED, HINDSIGHT]
         assert words in rules(result)["no-best-single"]

@@ -17,10 +17,10 @@ from custodes.data.battle_counting import count_battles
 from custodes.data.comparisons import HUMAN
 from custodes.data.counting import count_pairs
 from custodes.data.outcome_counts import BY_ORDER, OutcomeCounts
-from custodes.data.table_engines import in_engine
+from custodes.data.table_engines import convert_engine_errors
 from custodes.errors import InputError, OptionError
-from custodes.evaluate.clusters import counted
-from custodes.evaluate.rater_comparison import compared_by_any
+from custodes.evaluate.clusters import counts_by_aspect
+from custodes.evaluate.rater_comparison import compare_any_raters
 
 duckdb = pytest.importorskip("duckdb")
 SYSTEMS = ("M", "m", "Ä", "b10")
@@ -55,10 +55,10 @@ def verdicts(seed: int, *, n_humans: int, orders: bool, repeats: int, items: int
 
 def of_study(frame: pl.DataFrame, orders: str) -> tuple[pl.DataFrame, dict[str, int]]:
     """Return the counts from the battles of the study's leaderboard."""
-    (comparison,) = compared_by_any(cu.read(frame).select(), filled({"orders": orders}))
+    (comparison,) = compare_any_raters(cu.read(frame).select(), filled({"orders": orders}))
     table, frames, items = comparison.preferences, [], {}
     for rater in comparison.compared:
-        comparisons = table.of_rater(table.raters.index(rater))
+        comparisons = table.select_rater(table.raters.index(rater))
         items[rater] = len(np.unique(comparisons.item))
         signs = {"wins": 1, "ties": 0, "losses": -1}
         names = [np.array(table.systems, dtype=object)[side] for side in (comparisons.first, comparisons.second)]
@@ -79,7 +79,7 @@ def of_study(frame: pl.DataFrame, orders: str) -> tuple[pl.DataFrame, dict[str, 
 
 def pairs_of_study(frame: pl.DataFrame, orders: str) -> OutcomeCounts:
     """Return the pairs and the counts that favoritism uses."""
-    (comparisons,) = counted(cu.read(frame), filled({"orders": orders}))
+    (comparisons,) = counts_by_aspect(cu.read(frame), filled({"orders": orders}))
     return comparisons.counts
 
 
@@ -296,7 +296,7 @@ def test_a_word_that_may_speak_of_the_place_is_noted() -> None:
     ],
 )
 def test_only_who_has_no_room_is_told_to_make_some(problem: Exception, way: str) -> None:
-    @in_engine("here")
+    @convert_engine_errors("here")
     def failing() -> None:
         raise problem
 

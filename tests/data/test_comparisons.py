@@ -21,7 +21,7 @@ from custodes.data.comparisons import ABSENT, Comparisons, pair_codes, pairs_of
 from custodes.data.outcome_counts import OutcomeCounts
 from custodes.data.study import Study
 from custodes.data.ties_and_orders import compare_in_memory, human_threshold
-from custodes.evaluate.rater_comparison import HUMAN, RaterComparison, all_raters, compare
+from custodes.evaluate.rater_comparison import HUMAN, RaterComparison, compare, compare_all_raters
 from tests.random_studies import study
 
 Key = tuple[str, str, str]
@@ -116,7 +116,7 @@ def signs_by_rater(comparisons_of_raters: RaterComparison) -> dict[str, dict[Key
 )
 def test_every_sign_of_every_rater(seed: int, scores: bool, human: tuple[str, ...], **setting: Any) -> None:
     whole = study(seed, n_items=12, scores=scores, orders=True)
-    actual = all_raters(whole.select(human=",".join(human), metrics="m*"), "", setting)  # type: ignore[arg-type]
+    actual = compare_all_raters(whole.select(human=",".join(human), metrics="m*"), "", setting)  # type: ignore[arg-type]
     expected = by_definition(whole, human=human, **setting)
     present = signs_by_rater(actual)
     for rater in (HUMAN, *human, "m1", "m2", "m3"):
@@ -148,7 +148,7 @@ def test_orders_of_presentation_come_along() -> None:
     table = table.with_columns(rater=pl.lit("ann"), kind=pl.lit("human"))
     both = pl.concat([table, table.with_columns(rater=pl.lit("m"), kind=pl.lit("metric"))])
     (result,) = compare(cu.read(both))
-    human = result.preferences.of_rater(0)
+    human = result.preferences.select_rater(0)
     assert human.sign.tolist() == [-1, 1, 0, 1]
     assert human.order.tolist() == [-1, 1, 0, 0]
 
@@ -181,7 +181,7 @@ def comparisons(seed: int, n_raters: int = 3) -> tuple[Comparisons, np.ndarray]:
     rng = np.random.default_rng(seed)
     signs = rng.choice(np.array([1, 0, -1, ABSENT], dtype=np.int8), (6, n_raters, 20))
     names = [f"r{k}" for k in range(n_raters)]
-    return Comparisons.of_signs(signs, raters=names, items=[str(i) for i in range(20)], systems=list("ABCD")), signs
+    return Comparisons.from_signs(signs, raters=names, items=[str(i) for i in range(20)], systems=list("ABCD")), signs
 
 
 def test_signs_and_joint_rows() -> None:
@@ -196,9 +196,9 @@ def test_signs_and_joint_rows() -> None:
         np.testing.assert_array_equal(joint.signs, expected[pair, :, item].T)
     subset = np.arange(1, 20, 3)
     np.testing.assert_array_equal(table.on_items(subset).signs, signs[..., subset])
-    np.testing.assert_array_equal(table.of_raters([2, 0]).signs, signs[:, [2, 0]])
-    np.testing.assert_array_equal(table.of_rater(1).signs, signs[:, [1]])
-    twice = table.of_rater(2).with_raters(table.of_raters([0, 1]))
+    np.testing.assert_array_equal(table.select_raters([2, 0]).signs, signs[:, [2, 0]])
+    np.testing.assert_array_equal(table.select_rater(1).signs, signs[:, [1]])
+    twice = table.select_rater(2).with_raters(table.select_raters([0, 1]))
     np.testing.assert_array_equal(twice.signs, signs[:, [2, 0, 1]])
     assert twice.raters == (table.raters[2], *table.raters[:2])
     assert table.system_a == ("A", "A", "A", "B", "B", "C")
@@ -214,7 +214,7 @@ def test_pairs_are_numbered_in_order() -> None:
 @given(st.integers(0, 2**32 - 1))
 def test_counts_by_definition_and_swap(seed: int) -> None:
     table, signs = comparisons(seed)
-    counts, order = OutcomeCounts.of(table), [1, 0, -1]
+    counts, order = OutcomeCounts.from_comparisons(table), [1, 0, -1]
     for p in range(6):
         for m in range(2):
             human, metric = signs[p, 0], signs[p, m + 1]
@@ -226,13 +226,13 @@ def test_counts_by_definition_and_swap(seed: int) -> None:
     np.testing.assert_array_equal(counts.human, [[(signs[p, 0] == o).sum() for o in order] for p in range(6)])
     swapped = np.where(signs == ABSENT, ABSENT, -signs).astype(np.int8)
     labels: Any = {"raters": table.raters, "items": table.items, "systems": table.systems}
-    turned = OutcomeCounts.of(Comparisons.of_signs(swapped, **labels))
+    turned = OutcomeCounts.from_comparisons(Comparisons.from_signs(swapped, **labels))
     np.testing.assert_array_equal(turned.paired, counts.paired[:, :, ::-1, ::-1])
     np.testing.assert_array_equal(turned.metric_only, counts.metric_only[:, :, ::-1])
 
 
 def test_what_needs_every_cell_is_refused_where_it_would_not_fit() -> None:
-    table = Comparisons.of(
+    table = Comparisons.from_rows(
         pl.DataFrame({"rater": [0], "item": [0], "system_a": [0], "system_b": [1], "sign": [1], "order": [0.0]}),
         raters=["m"],
         items=[str(i) for i in range(3_000_000)],
@@ -264,13 +264,13 @@ def test_means_that_differ_by_rounding_tie() -> None:
 
 
 def test_counts_cannot_be_changed() -> None:
-    counts = OutcomeCounts.of(comparisons(0)[0])
+    counts = OutcomeCounts.from_comparisons(comparisons(0)[0])
     for array in (counts.paired, counts.metric_only, counts.human_only):
         with pytest.raises(ValueError, match="read-only"):
             array[0] = 1
 
 
 def test_without_metrics_nothing_is_counted() -> None:
-    counts = OutcomeCounts.of_tables(np.zeros((3, 0, 4, 4), dtype=np.int64), systems="ABC", metrics=())
+    counts = OutcomeCounts.from_tables(np.zeros((3, 0, 4, 4), dtype=np.int64), systems="ABC", metrics=())
     assert counts.human.tolist() == [[0, 0, 0]] * 3
     assert counts.metric.shape == (3, 0, 3)

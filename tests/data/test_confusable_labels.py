@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from custodes.data.confusable_labels import confusable, escape_confusable
+from custodes.data.confusable_labels import confusable_groups, escape_confusable
 
 ALIKE = {
     "case": ("GPT-4", "gpt-4"),
@@ -26,13 +26,13 @@ ALIKE = {
 
 @pytest.mark.parametrize("labels", ALIKE.values(), ids=ALIKE)
 def test_labels_that_look_alike(labels: tuple[str, str]) -> None:
-    assert confusable(["other", *labels]) == [list(labels)]
+    assert confusable_groups(["other", *labels]) == [list(labels)]
     assert len({escape_confusable(label) for label in labels}) == 2
 
 
 def test_labels_that_do_not() -> None:
     assert (
-        confusable(
+        confusable_groups(
             ["a", "b", "a", "gpt-4", "gpt-4o", "gpt4", "bleu1", "bleu2", "\u00e9", "e", "", "日本", "\U0001f600"]
         )
         == []

@@ -92,7 +92,7 @@ def by_definition(
         for m, name in enumerate(METRICS):
             metric = outcome(means[name], TIES[name]) if name in means else 3
             tables[p, m, human, metric] += human < 3 or metric < 3
-    return OutcomeCounts.of_tables(tables, systems=systems, metrics=METRICS)
+    return OutcomeCounts.from_tables(tables, systems=systems, metrics=METRICS)
 
 
 def assert_same(actual: OutcomeCounts, expected: OutcomeCounts) -> None:

@@ -6,7 +6,13 @@ import polars as pl
 import pytest
 
 import custodes as cu
-from custodes.data.interim_analyses import SCHEMA, STOPPED, in_label_order, no_interim_analyses, sequential_notes
+from custodes.data.interim_analyses import (
+    SCHEMA,
+    SEQUENTIAL_RULE,
+    empty_interim_analyses,
+    sequential_notes,
+    sort_pair_labels,
+)
 from custodes.data.study import Study
 from custodes.errors import InputError
 from custodes.evaluate.verdict.verdict import verdict_of
@@ -36,8 +42,8 @@ def study() -> Study:
 
 def test_a_leaderboard_says_so(study: Study) -> None:
     notes = {note.rule: note for note in cu.leaderboard(study, resamples=20).notes}
-    assert notes[STOPPED].count == 1
-    problems = cu.check(study).problems.filter(pl.col("rule") == STOPPED)
+    assert notes[SEQUENTIAL_RULE].count == 1
+    problems = cu.check(study).problems.filter(pl.col("rule") == SEQUENTIAL_RULE)
     assert problems["severity"].to_list() == ["warning"]
 
 
@@ -78,8 +84,8 @@ def test_one_look_of_all_pairs_is_no_stopping(rows: list[tuple[str, str, int, in
 
 def test_turned_twice_is_as_before() -> None:
     analyses = looks(("B", "A", 1, -1, False), ("A", "C", 1, 1, False))
-    once = in_label_order(analyses)
+    once = sort_pair_labels(analyses)
     assert once.row(0)[:9] == ("A", "B", 1, 10, 3, 1, 6, 1, False)[:9]
     assert once.row(1) == analyses.row(1)
     assert once.row(0, named=True)["low"] == -0.5
-    assert in_label_order(no_interim_analyses()).is_empty()
+    assert sort_pair_labels(empty_interim_analyses()).is_empty()

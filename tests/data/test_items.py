@@ -15,13 +15,13 @@ def test_what_is_not_said_is_empty() -> None:
 
 
 def test_an_empty_items_table_is_fine() -> None:
-    assert Items.empty().for_items(pl.Series("item", ["a"])).row(0) == ("a", "", "", "", None, None, None)
+    assert Items.empty().item_rows(pl.Series("item", ["a"])).row(0) == ("a", "", "", "", None, None, None)
 
 
 def test_rows_of_some_items_in_their_order() -> None:
     columns = {"item": ["a", "b"], "cluster": ["x", "y"], "weight": [1.0, 2.5], "probability": [None, 0.1]}
     items, _ = Items.make(pl.DataFrame(columns))
-    assert items.for_items(pl.Series(["b", "new", "a"])).rows() == [
+    assert items.item_rows(pl.Series(["b", "new", "a"])).rows() == [
         ("b", "y", "", "", 2.5, 0.1, None),
         ("new", "", "", "", None, None, None),
         ("a", "x", "", "", 1.0, None, None),

@@ -177,7 +177,7 @@ def test_what_was_asked_in_both_orders_and_answered_in_one_does_not_count() -> N
         *((7, "A", "B", 1, "ab", 0), (7, "A", "B", None, "ba", 0), (7, "A", "B", -1, "ba", 1)),  # queried twice
         *((8, "A", "B", None, "ab", 0), (8, "A", "B", None, "ba", 0)),
     )
-    assert verdicts.half()["item"].to_list() == ["1", "6"]
+    assert verdicts.half_comparisons()["item"].to_list() == ["1", "6"]
     for orders, items in (("mean", "23457"), ("consistent", "345"), ("first", "1234567")):
         settled, notes = verdicts.settled(orders)  # type: ignore[arg-type]
         assert "".join(settled["item"]) == items
@@ -209,7 +209,7 @@ def test_half_judged_comparisons_do_not_hang_on_names_or_orders(
         minus = None if preference is None else -preference
         turned.append((item, b, a, minus, turn[label], k) if swapped else (item, a, b, preference, label, k))
     changed = verdicts_of(*turned)
-    assert original.half().equals(changed.half())
+    assert original.half_comparisons().equals(changed.half_comparisons())
     for orders in ("mean", "consistent", "first"):
         before, after = original.settled(orders)[0], changed.settled(orders)[0]  # type: ignore[arg-type]
         display_order = -after["order"] if relabelled else after["order"]

@@ -127,7 +127,7 @@ def test_joined_raters_know_what_either_knows() -> None:
     rows = [{"rater": "bleu", "higher_is_better": "no", "low": 5, "high": 9, "cost": 2.0, "signature": "v2"}]
     second, _ = Raters.infer({"bleu": "metric", "new": ""}).described(pl.DataFrame(rows))
     raters, notes = first.joined(second)
-    assert raters.of_kind("metric") == ("bleu", "bert[x]")
+    assert raters.select_kind("metric") == ("bleu", "bert[x]")
     row = raters.only(["bleu"]).frame.row(0, named=True)
     assert (row["higher_is_better"], row["low"], row["high"], row["cost"], row["signature"]) == (False, 0, 1, 2, "v1")
     assert [(note.rule, note.count) for note in notes] == [("signatures-differ", 1)]

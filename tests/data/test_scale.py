@@ -43,11 +43,11 @@ def test_comparable(a: Scale, b: Scale, comparable: bool) -> None:
 
 
 def test_seen_ignores_what_is_missing() -> None:
-    assert Scale.seen(np.array([np.nan, 2.0, 5.0, np.inf])) == Scale(low=2, high=5, n=2)
+    assert Scale.from_scores(np.array([np.nan, 2.0, 5.0, np.inf])) == Scale(low=2, high=5, n=2)
 
 
 def test_nothing_seen_is_undefined_and_comparable_to_anything() -> None:
-    empty = Scale.seen(np.array([np.nan]))
+    empty = Scale.from_scores(np.array([np.nan]))
     assert np.isnan(empty.low)
     assert np.isnan(empty.high)
     assert empty.comparable(DA)

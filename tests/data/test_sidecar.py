@@ -13,7 +13,7 @@ import pytest
 import custodes as cu
 from custodes import cli
 from custodes.data.loading.sidecar import FORMS, sidecar_raters
-from custodes.data.raters import ERRORS, UNDECLARED
+from custodes.data.raters import DIRECTION_RULE, ERRORS
 from custodes.data.study import Study
 from custodes.data.writing import write_table
 from custodes.errors import InputError
@@ -207,15 +207,15 @@ def test_a_metric_called_like_one_that_counts_errors_is_told_while_nothing_says_
         "in `custodes score` lower is better for metrics with the names ter, but in these data higher counts "
         "as better; if lower is better, declare this in a raters table"
     )
-    assert message in rules(study)[UNDECLARED]
+    assert message in rules(study)[DIRECTION_RULE]
     problems = cu.check(study, human="ann").problems
-    assert ("warning", UNDECLARED) in problems.select("severity", "rule").rows()
+    assert ("warning", DIRECTION_RULE) in problems.select("severity", "rule").rows()
     for up in (True, False):
         side = pl.DataFrame({"rater": ["ter"], "higher_is_better": [up]})
-        assert UNDECLARED not in rules(study.describe(raters=side))
-        assert UNDECLARED not in rules(cu.read(SCORES, raters=side))
+        assert DIRECTION_RULE not in rules(study.describe(raters=side))
+        assert DIRECTION_RULE not in rules(cu.read(SCORES, raters=side))
     costs = pl.DataFrame({"rater": ["ter"], "cost": [1.0]})
-    assert UNDECLARED in rules(study.describe(raters=costs))
+    assert DIRECTION_RULE in rules(study.describe(raters=costs))
     for name, kind, expected in [
         ("ter@best", "metric", True),
         ("wer:case=keep@first,mean", "", True),
@@ -223,7 +223,7 @@ def test_a_metric_called_like_one_that_counts_errors_is_told_while_nothing_says_
         ("terse", "metric", False),
     ]:
         scores = SCORES.with_columns(rater=pl.lit(name), kind=pl.lit(kind)).head(4)
-        assert (UNDECLARED in rules(cu.read(scores))) is expected
+        assert (DIRECTION_RULE in rules(cu.read(scores))) is expected
 
 
 def test_names_of_metrics_that_count_errors_are_those_of_the_metrics_here() -> None:

@@ -83,7 +83,7 @@ def test_a_few_per_cent_of_peoples_ratings_and_a_tenth_of_one_metrics_items_are_
 
 @pytest.mark.parametrize("aspect", DEMO.truth.aspects)
 def test_the_favoured_system_has_the_largest_favi_score(aspect: str) -> None:
-    counts = OutcomeCounts.of(preferences(DEMO, aspect))
+    counts = OutcomeCounts.from_comparisons(preferences(DEMO, aspect))
     k = counts.metrics.index("selfeval")
     favi = favi_score(counts.paired[:, k])
     mean = {
@@ -103,7 +103,7 @@ def test_the_favoured_system_has_the_largest_favi_score(aspect: str) -> None:
 
 
 def test_favour_flips_a_decision_and_the_good_metric_flips_none() -> None:
-    counts = OutcomeCounts.of(preferences(DEMO, "coherence"))
+    counts = OutcomeCounts.from_comparisons(preferences(DEMO, "coherence"))
     human_decisions = [decision(outcome) for outcome in counts.human]
     flipped = {
         name: {
@@ -153,7 +153,7 @@ VIEWS = {
 def test_preferences_of_metrics_follow_the_normal_model(aspect: int) -> None:
     """The win rate is the normal cdf of the difference of levels over its standard deviation (scipy)."""
     truth = large().truth
-    counts = OutcomeCounts.of(preferences(large(), truth.aspects[aspect]))
+    counts = OutcomeCounts.from_comparisons(preferences(large(), truth.aspects[aspect]))
     first, second = np.array(list(combinations(range(3), 2))).T
     for name, (signal, favours, variance, by_aspect) in VIEWS.items():
         quality = truth.quality[:, aspect] if by_aspect else truth.quality.mean(axis=1)

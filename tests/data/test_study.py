@@ -7,7 +7,7 @@ import pytest
 
 from custodes.data.joining import join
 from custodes.data.reading import read
-from custodes.data.study import OF_ALL_GROUPS, Study, of_aspect
+from custodes.data.study import SYSTEM_SCORE_RULE, Study, select_aspect_rows
 from custodes.errors import InputError, OptionError
 from tests.data.input_errors import input_error, reading_error
 
@@ -95,7 +95,7 @@ def test_a_choice_of_groups_names_scores_of_whole_systems_that_it_leaves_out() -
     source = read(pl.concat([ANN, corpus])).describe(items=items)
     assert rules(source.select()) == {}
     (note,) = source.select(group="news").notes
-    assert (note.rule, note.count) == (OF_ALL_GROUPS, 1)
+    assert (note.rule, note.count) == (SYSTEM_SCORE_RULE, 1)
     message = "group='news' excludes the scores of whole systems by corpus, as these scores belong to all items"
     assert note.message == message
 
@@ -271,5 +271,5 @@ def test_what_one_side_allows_is_refused_where_both_are_needed() -> None:
 def test_rows_of_an_aspect_are_those_of_the_rater_under_it_or_without_any() -> None:
     rows = [("a", "style"), ("a", "truth"), ("a", ""), ("b", ""), ("c", "truth")]
     frame = pl.DataFrame(rows, schema=["rater", "aspect"], orient="row")
-    assert of_aspect(frame, "style").rows() == [("a", "style"), ("b", "")]
-    assert of_aspect(frame, "truth").rows() == [("a", "truth"), ("b", ""), ("c", "truth")]
+    assert select_aspect_rows(frame, "style").rows() == [("a", "style"), ("b", "")]
+    assert select_aspect_rows(frame, "truth").rows() == [("a", "truth"), ("b", ""), ("c", "truth")]

@@ -11,11 +11,11 @@ from custodes.data.loading.load import load_table
 from custodes.data.table import (
     check_columns,
     check_unique,
-    distinct,
-    kept,
+    drop_duplicates,
+    filter_rows,
+    has_duplicate_key,
     label_column,
     number_column,
-    repeated,
     to_polars,
 )
 from custodes.errors import InputError
@@ -100,15 +100,17 @@ def test_rows_of_a_key_that_stands_twice_are_those_of_its_definition(seed: int) 
     frame = pl.DataFrame({name: rng.choice(list("abcd"), 9 * seed).tolist() for name in ("x", "y")}, schema=TEXT)
     for key in (["x"], ["x", "y"]):
         rows = frame.select(key).rows()
-        assert repeated(frame, key).to_list() == [rows.count(row) > 1 for row in rows]
-    assert sorted(distinct(frame).rows()) == sorted(set(frame.rows()))
+        assert has_duplicate_key(frame, key).to_list() == [rows.count(row) > 1 for row in rows]
+    assert sorted(drop_duplicates(frame).rows()) == sorted(set(frame.rows()))
 
 
 def test_rows_are_kept_as_filter_keeps_them_and_not_copied_where_all_are() -> None:
     frame = pl.DataFrame({"x": ["a", None, "b"]})
-    assert kept(frame, pl.col("x") != "").equals(frame.filter(pl.col("x") != ""))  # null does not satisfy the condition
-    assert kept(frame, pl.col("x") == "a").height == 1
-    assert kept(frame, pl.col("x").is_in(["a", "b", None], nulls_equal=True)) is frame
+    assert filter_rows(frame, pl.col("x") != "").equals(
+        frame.filter(pl.col("x") != "")
+    )  # null does not satisfy the condition
+    assert filter_rows(frame, pl.col("x") == "a").height == 1
+    assert filter_rows(frame, pl.col("x").is_in(["a", "b", None], nulls_equal=True)) is frame
 
 
 def test_bytes_are_text_where_they_are_utf8_and_else_null(tmp_path: Path) -> None:

@@ -266,7 +266,7 @@ def test_a_mean_of_metrics_is_told_and_agreement_is_no_mean() -> None:
 )
 def test_a_code_for_missing_is_told(code: int, rest: range) -> None:
     scores = np.array([*rest, *rest, *rest, *rest, *rest, code, code], float)
-    problem = MissingCode.of(scores)
+    problem = MissingCode.from_scores(scores)
     assert problem == MissingCode(value=code, n=2, low=rest[0], high=rest[-1])
     assert f"{code} occurs 2 times" in str(problem)
 
@@ -276,7 +276,7 @@ def test_a_code_for_missing_is_told(code: int, rest: range) -> None:
     [range(6), range(1, 6), (1, 5), (1, 4, 5), range(-1, 2), range(-25, 1), range(101), (-1, 0, 1, 2), (1, 2, 4)],
 )
 def test_a_scale_holds_no_code(scale: range | tuple[int, ...]) -> None:
-    assert MissingCode.of(np.array([*scale] * 20, float)) is None
+    assert MissingCode.from_scores(np.array([*scale] * 20, float)) is None
 
 
 def test_check_names_a_code_that_all_people_use() -> None:

@@ -73,7 +73,7 @@ def with_texts(study: Study, text: Callable[[int, int], str], reference: Callabl
         }
     )
     texts = pl.DataFrame(rows, schema=["item", "system", "text"], orient="row")
-    return replace(study, outputs=Outputs.of(texts, sources))
+    return replace(study, outputs=Outputs.from_sources(texts, sources))
 
 
 def test_a_system_whose_outputs_are_the_references() -> None:

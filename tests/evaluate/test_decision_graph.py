@@ -2,17 +2,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from custodes.evaluate.decision_graph import crossed, ranking_graph, written
+from custodes.evaluate.decision_graph import format_decisions, pair_matrix, ranking_graph
 
 
 def test_decisions_as_written() -> None:
-    assert written(np.array([[1, 0], [-1, np.nan]])) == ["+", "=", "-", None]
-    assert written(np.array([-1, 0, 1], dtype=np.int8)) == ["-", "=", "+"]
+    assert format_decisions(np.array([[1, 0], [-1, np.nan]])) == ["+", "=", "-", None]
+    assert format_decisions(np.array([-1, 0, 1], dtype=np.int8)) == ["-", "=", "+"]
 
 
 def test_each_system_against_each() -> None:
     values = np.array([[1.0, 2.0], [3.0, 4.0]])
-    systems, square = crossed(("b", "c"), ("a", "a"), values, 10 * values)
+    systems, square = pair_matrix(("b", "c"), ("a", "a"), values, 10 * values)
     assert systems == ["a", "b", "c"]
     expected = [[[np.nan, 10 * b, 10 * c], [b, np.nan, np.nan], [c, np.nan, np.nan]] for b, c in values]
     np.testing.assert_array_equal(square, expected)

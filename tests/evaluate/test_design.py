@@ -20,7 +20,7 @@ ITEMS = ("i2", "i0", "i4", "i3", "i1")
 
 
 def design_of(items: tuple[str, ...] = ITEMS) -> Design:
-    return Design.of(STUDY, items=items, systems=("B", "A", "C"))
+    return Design.from_study(STUDY, items=items, systems=("B", "A", "C"))
 
 
 def test_items_in_their_order_with_cluster_weight_and_group() -> None:

@@ -98,7 +98,7 @@ def test_counts_and_study_agree() -> None:
 
     study = study_of(scores)
     direct = favoritism(study, resamples=30).confusion
-    from_counts = favoritism(OutcomeCounts.of(compare(study)[0].preferences), resamples=30).confusion
+    from_counts = favoritism(OutcomeCounts.from_comparisons(compare(study)[0].preferences), resamples=30).confusion
     assert direct.equals(from_counts)
 
 

@@ -223,7 +223,7 @@ def test_arrays_of_a_study_are_read_only(frame: Any) -> None:
         comparison.scores,
         comparison.design,
         comparison.preferences,
-        OutcomeCounts.of(comparison.preferences),
+        OutcomeCounts.from_comparisons(comparison.preferences),
     ]
     arrays = [array for holder in holders for array in vars(holder).values() if isinstance(array, np.ndarray)]
     arrays += [comparison.human, comparison.persons, comparison.metric_scores]

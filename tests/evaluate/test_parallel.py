@@ -7,7 +7,7 @@ import custodes as cu
 from custodes.data.raters import Raters
 from custodes.data.ratings import Ratings
 from custodes.data.study import Study
-from custodes.evaluate.parallel import each
+from custodes.evaluate.parallel import map_parts
 from custodes.progress import silent
 
 
@@ -18,7 +18,7 @@ def draws_of(labels: list[str], seed: int = 0) -> dict[str, list[float]]:
         return label, rng.random(4).tolist()
 
     rng = np.random.default_rng(seed)
-    return dict(each(answer, labels, rng=rng, progress=silent, desc="draw", label=str))
+    return dict(map_parts(answer, labels, rng=rng, progress=silent, desc="draw", label=str))
 
 
 def test_a_part_draws_the_same_whatever_the_others_are() -> None:

@@ -31,7 +31,7 @@ def test_people_are_averaged_by_aspect_and_a_metric_is_a_rater_for_each_of_its_a
     assert raters.kinds == ("human", "human", "metric", "metric", "metric")
     np.testing.assert_allclose(raters.scores[0], (BASE["ann", "style"] + BASE["bob", "style"]) / 2)
     np.testing.assert_allclose(raters.scores[4], BASE["judge", "truth"])
-    assert raters.of_kind("human").tolist() == [0, 1]
+    assert raters.select_kind("human").tolist() == [0, 1]
     assert raters.annotators.shape == (2, 2, 6, 3)
     assert np.isnan(raters.annotators[1, 1]).all()  # bob did not rate truth
     assert raters.left_out == ()
@@ -79,7 +79,7 @@ def test_who_cannot_take_part_is_named_with_the_reason() -> None:
     assert result.constant == ("flat",)
     flat = result.names.index("flat")
     assert np.isnan(result.scores[flat]).all()
-    assert flat not in result.of_kind("metric")
+    assert flat not in result.select_kind("metric")
     assert [note.message for note in result.notes if note.rule == "constant-rater"] == [
         "flat gave constant scores, so these raters are excluded"
     ]

@@ -10,7 +10,7 @@ import custodes as cu
 from custodes.annotate.check_study import check
 from custodes.annotate.views import Skip
 from custodes.evaluate.check.study import refusals
-from custodes.reporting.sections.annotators import looks_of, looks_sentences
+from custodes.reporting.sections.annotators import last_interim_analyses, looks_sentences
 from tests.annotate import studies
 from tests.data.annotation_files import Said, connected, look, new_file, say
 
@@ -73,7 +73,7 @@ def test_both_checks_tell_and_the_report_says_what_could_have_been(tmp_path: Pat
     ) in message
     (note,) = problems.filter(rule="invalid-verdict")["message"]
     assert note == ("ended.db: 8 comparisons could not be rated by the annotator and count as not rated (other 8)")
-    looks = looks_of(cu.read(finished))
+    looks = last_interim_analyses(cu.read(finished))
     assert looks.select("refused", "least", "most").row(0) == (8, (4 - 8) / 18, (4 + 8) / 18)
     assert looks_sentences(looks)[-1].endswith("the decision would be reversed for Aster and Birch.")
 

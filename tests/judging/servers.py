@@ -106,7 +106,7 @@ class Server:
     most_at_once: int = 0
 
     def __post_init__(self) -> None:
-        self._tried = Counter[str]()
+        self._try_operation = Counter[str]()
         self._at_once = 0
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
@@ -169,8 +169,8 @@ class Server:
         seen = Seen(method, path, headers, json.loads(raw))
         self.seen.append(seen)
         key = json.dumps(seen.body, sort_keys=True)
-        attempts = self._tried[key]
-        self._tried[key] += 1
+        attempts = self._try_operation[key]
+        self._try_operation[key] += 1
         self._at_once += 1
         self.most_at_once = max(self.most_at_once, self._at_once)
         try:

@@ -14,9 +14,9 @@ import pytest
 
 from custodes.cache import Cache
 from custodes.errors import CustodesError, MissingExtraError, OptionError
-from custodes.judging.clients import PydanticAI, asynchronous, client_named, place_of
+from custodes.judging.clients import PydanticAI, asynchronous, client_from_spec, client_identity
 from custodes.judging.cost import Budget
-from custodes.judging.querying import Received, query
+from custodes.judging.querying import QueryReplies, query
 from custodes.judging.requests import Client, Request
 from custodes.progress import silent
 from tests.judging.clients import judging, longer
@@ -32,7 +32,7 @@ MESSAGES = [
 ]
 
 
-def replies_to(client: Client, *, count: int = 1, **more: Any) -> Received:
+def replies_to(client: Client, *, count: int = 1, **more: Any) -> QueryReplies:
     requests = [Request.make("x", {"model": "m", "messages": MESSAGES, **more, "n": n}) for n in range(1, count + 1)]
     return query(requests, client, cache=Cache(), concurrency=8, rpm=None, tpm=None, budget=Budget(), progress=silent)
 
@@ -68,7 +68,7 @@ judge = Judge()
 def test_a_function_of_ones_own(module: Callable[[str], None], name: str) -> None:
     module(GOOD)
     before = list(sys.path)
-    client = client_named(f"own_judge:{name}")
+    client = client_from_spec(f"own_judge:{name}")
     assert re.fullmatch(rf"own_judge:{name}#[0-9a-f]{{12}}", client.address)  # type: ignore[attr-defined]
     assert reply(client)["choices"][0]["message"]["content"] == "2?"
     assert sys.path == before
@@ -79,7 +79,7 @@ def test_a_function_that_was_edited_is_another_one(module: Callable[[str], None]
     places = []
     for code in (GOOD, GOOD, f"{GOOD}# edited\n"):
         module(code)
-        places.append(client_named(f"own_judge:{name}").address)  # type: ignore[attr-defined]
+        places.append(client_from_spec(f"own_judge:{name}").address)  # type: ignore[attr-defined]
     assert places[0] == places[1] != places[2]
 
 
@@ -89,7 +89,7 @@ def test_a_function_that_was_edited_is_another_one(module: Callable[[str], None]
     ids=["lambda", "partial", "nested", "object"],
 )
 def test_what_nothing_tells_from_another(client: Any) -> None:
-    assert place_of(client) is None
+    assert client_identity(client) is None
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_what_nothing_tells_from_another(client: Any) -> None:
 def test_no_such_function(module: Callable[[str], None], code: str, spec: str, message: str) -> None:
     module(code)
     with pytest.raises(OptionError) as caught:
-        client_named(spec)
+        client_from_spec(spec)
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
 
@@ -122,7 +122,7 @@ def test_no_such_function(module: Callable[[str], None], code: str, spec: str, m
 def test_a_function_that_fails_at_once_is_one_line(module: Callable[[str], None], code: str, message: str) -> None:
     module(code)
     with pytest.raises(OptionError, match=f"^the judge cannot be queried: {message}"):
-        replies_to(client_named("own_judge:f"), count=50)
+        replies_to(client_from_spec("own_judge:f"), count=50)
 
 
 def test_functions_that_wait_wait_at_once() -> None:
@@ -154,7 +154,7 @@ def function_model() -> Iterator[Callable[..., PydanticAI]]:
 
 
 def test_pydantic_ai_by_its_test_model() -> None:
-    client = client_named("pydantic-ai:test")
+    client = client_from_spec("pydantic-ai:test")
     answer = reply(client, max_tokens=5, temperature=0)
     assert answer["choices"][0]["message"]["content"] == "success (no tool calls)"
     assert answer["choices"][0]["finish_reason"] == "stop"
@@ -241,7 +241,7 @@ def test_models_that_are_not_there_are_one_line(spec: str, monkeypatch: pytest.M
     for name in ("ANTHROPIC_API_KEY", "OPENAI_API_KEY"):
         monkeypatch.delenv(name, raising=False)
     with pytest.raises((OptionError, MissingExtraError)) as caught:
-        client_named(spec)
+        client_from_spec(spec)
     assert isinstance(caught.value, CustodesError)
     assert "\n" not in str(caught.value)
 
@@ -249,4 +249,4 @@ def test_models_that_are_not_there_are_one_line(spec: str, monkeypatch: pytest.M
 def test_without_pydantic_ai(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pydantic_ai", None)
     with pytest.raises(MissingExtraError, match=r"pip install 'custodes\[vendors\]'$"):
-        client_named("pydantic-ai:anthropic:m")
+        client_from_spec("pydantic-ai:anthropic:m")

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from custodes.judging.cost import at_most, estimate, known_price, spent, thought
+from custodes.judging.cost import count_tokens, estimate, estimate_tokens, known_price, token_bounds
 from custodes.judging.dispatch import Patience, Window
 from custodes.judging.judge import Judge
 from custodes.judging.requests import Request
@@ -63,8 +63,8 @@ def test_no_price_is_known_of_what_is_not_in_the_table(model: str, base_url: str
 )
 def test_tokens_that_a_server_did_not_count_are_guessed_and_told(counts: Any) -> None:
     reply = completion("x" * 9, usage=False) | ({} if counts is None else {"usage": counts})
-    assert spent(body("y" * 40), reply) == (10, 3, True)
-    assert spent(body("y" * 40), completion("x" * 9)) == (10, 2, False)
+    assert count_tokens(body("y" * 40), reply) == (10, 3, True)
+    assert count_tokens(body("y" * 40), completion("x" * 9)) == (10, 2, False)
     texts = pl.DataFrame({"item": ["1", "1"], "system": ["X", "Y"], "text": ["Yes.", "No."]})
     verdict = '{"verdict": "A"}'
     replies = iter([reply | {"choices": completion(verdict)["choices"]}, completion(verdict)])
@@ -76,21 +76,21 @@ def test_tokens_that_a_server_did_not_count_are_guessed_and_told(counts: Any) ->
 
 
 def test_an_answer_is_as_long_as_the_request_allows() -> None:
-    assert thought(body("x", max_tokens=7))[1] == 7
-    assert thought(body("x", max_completion_tokens=9, max_tokens=7))[1] == 9
-    assert thought(body("x", max_tokens=7, n=3))[1] == 21
-    assert thought(body("x"))[1] > 1_000
+    assert estimate_tokens(body("x", max_tokens=7))[1] == 7
+    assert estimate_tokens(body("x", max_completion_tokens=9, max_tokens=7))[1] == 9
+    assert estimate_tokens(body("x", max_tokens=7, n=3))[1] == 21
+    assert estimate_tokens(body("x"))[1] > 1_000
 
 
 def test_a_picture_is_tokens_and_not_its_bytes() -> None:
     parts = [{"type": "text", "text": "x" * 40}, {"type": "image_url", "image_url": {"url": "data:" + "A" * 10**6}}]
-    assert thought(body(parts))[0] == 10 + 2_000
-    assert at_most(body(parts))[0] < 5_000
+    assert estimate_tokens(body(parts))[0] == 10 + 2_000
+    assert token_bounds(body(parts))[0] < 5_000
 
 
 @given(st.text(max_size=200))
 def test_no_request_has_more_tokens_than_bytes(text: str) -> None:
-    assert at_most(body(text))[0] >= max(len(text.encode()), thought(body(text))[0])
+    assert token_bounds(body(text))[0] >= max(len(text.encode()), estimate_tokens(body(text))[0])
 
 
 def test_waits_double_and_never_begin_before_the_server_allows() -> None:

@@ -220,7 +220,7 @@ def test_a_comparison_that_the_budget_stopped_between_its_orders_is_half_one() -
     for limit in (0.001, 0.0015, 0.002):
         result = judge(TEXTS, config, client=judging(longer), price=(1.0, 1.0), max_cost=limit, concurrency=1)
         stopped = result.verdicts.filter(invalid="budget")
-        assert result.preferences.half().height == stopped.height
+        assert result.preferences.half_comparisons().height == stopped.height
         halves.append(stopped.height)
     assert halves == [0, 2, 0]  # two questions share one request
 

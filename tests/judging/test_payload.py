@@ -16,7 +16,7 @@ import custodes as cu
 from custodes.errors import InputError
 from custodes.judging.judge import Judge
 from custodes.judging.replies import LONGEST_NAME
-from custodes.judging.requests import DEEPEST, Reply, encoded, reply_json, storable
+from custodes.judging.requests import DEEPEST, Reply, encode_json, reply_json, storable
 from tests.judging.servers import Manner, Seen, Server, completion, sends
 
 TEXTS = pl.DataFrame({"item": ["1", "1"], "system": ["X", "Y"], "text": ["Yes.", "No."]})
@@ -76,7 +76,7 @@ def odd_values() -> st.SearchStrategy[Any]:
 @given(odd_values())
 def test_any_reply_of_a_client_can_be_kept(value: Any) -> None:
     body = {"choices": [{"message": {"content": "A"}}], "more": value}
-    assert msgspec.json.decode(encoded({"reply": body}))["reply"]["choices"] == body["choices"]
+    assert msgspec.json.decode(encode_json({"reply": body}))["reply"]["choices"] == body["choices"]
     assert Reply.make(body, sent="2026-01-01", seconds=None).body["choices"] == body["choices"]
 
 

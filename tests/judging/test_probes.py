@@ -18,7 +18,7 @@ import custodes as cu
 from custodes.errors import InputError, OptionError
 from custodes.judging.judge import Judge
 from custodes.judging.plan import JudgeQuestion, JudgingPlan
-from custodes.judging.probes import formatted, lengthened
+from custodes.judging.probes import lengthen_text, toggle_markdown
 from custodes.judging.run import judge
 from tests.command_line import Run, custodes
 from tests.judging.clients import completion, judging, longer, outputs_of, planned, prompt_of
@@ -50,11 +50,11 @@ def displayed(question: JudgeQuestion) -> list[str]:
 
 @given(st.lists(st.sampled_from(PIECES), max_size=12).map(" ".join) | st.text(max_size=80))
 def test_forms_change_nothing_else(text: str) -> None:
-    longer_text = lengthened(text)
+    longer_text = lengthen_text(text)
     assert longer_text.startswith(text.rstrip())
     added = letters(longer_text[len(text.rstrip()) :])
     assert added == letters(text)[len(letters(text)) - len(added) :]  # only a repetition of the end of the text
-    form = formatted(text)
+    form = toggle_markdown(text)
     assert letters(form.text) == letters(text)
     if form.text != text:
         marked = text if form.reverse else form.text
@@ -75,7 +75,7 @@ def test_forms_change_nothing_else(text: str) -> None:
     ],
 )
 def test_the_last_sentence_is_repeated(text: str, longer_text: str) -> None:
-    assert lengthened(text) == longer_text
+    assert lengthen_text(text) == longer_text
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_the_last_sentence_is_repeated(text: str, longer_text: str) -> None:
     ],
 )
 def test_markdown_is_added_or_removed(text: str, other: str, reverse: bool) -> None:
-    assert formatted(text)[::2] == (other, reverse)
+    assert toggle_markdown(text)[::2] == (other, reverse)
 
 
 def test_one_output_is_changed_and_everything_else_is_the_same() -> None:
@@ -105,7 +105,7 @@ def test_one_output_is_changed_and_everything_else_is_the_same() -> None:
         place = int((question.changed == "X") == (question.order == "ba"))
         firsts[place == 0] += 1
         assert after[1 - place] == before[1 - place]
-        form = {"length": lengthened, "format": lambda text: formatted(text).text, "name": str}[question.probe]
+        form = {"length": lengthen_text, "format": lambda text: toggle_markdown(text).text, "name": str}[question.probe]
         assert after[place] == form(before[place])
         names = [f"System: {question.changed}\n<output-{'AB'[place]}"] if question.probe == "name" else []
         prompt = prompt_of(question.request.body)

@@ -22,7 +22,7 @@ from custodes.judging import querying
 from custodes.judging.client import http_client
 from custodes.judging.cost import Budget, Price
 from custodes.judging.dispatch import Patience
-from custodes.judging.querying import Received, query
+from custodes.judging.querying import QueryReplies, query
 from custodes.judging.requests import Client, Request, Unavailable, find_replies
 from custodes.progress import silent
 from tests.judging import servers
@@ -40,7 +40,7 @@ def bodies(count: int, *, start: int = 0, **more: Any) -> list[Request]:
     ]
 
 
-def replies_to(requests: list[Request], client: Client, cache: Cache | None = None, **options: Any) -> Received:
+def replies_to(requests: list[Request], client: Client, cache: Cache | None = None, **options: Any) -> QueryReplies:
     options = {"concurrency": 8, "rpm": None, "tpm": None, "budget": Budget(), "progress": silent} | options
     return query(requests, client, cache=Cache() if cache is None else cache, **options)
 
@@ -49,7 +49,7 @@ def client(server: Server, *, key: str | None = KEY, timeout: float = PATIENCE) 
     return http_client(server.url, key=key, timeout=timeout)
 
 
-def texts(answers: Received, requests: list[Request]) -> list[str]:
+def texts(answers: QueryReplies, requests: list[Request]) -> list[str]:
     """Return the texts of the replies, after checking that there is one per request."""
     assert answers.replies.keys() == {request.key for request in requests}
     return [answers.replies[request.key].body["choices"][0]["message"]["content"] for request in requests]

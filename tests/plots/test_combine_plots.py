@@ -17,7 +17,7 @@ from custodes.combining.combine import Combine
 from custodes.combining.methods import METHODS
 from custodes.errors import InputError, OptionError
 from custodes.plots import combine, labels, theme
-from custodes.plots.combine import MOST, NARROWEST, cost_rows, weight_rows, wide
+from custodes.plots.combine import MOST, NARROWEST, cost_rows, has_wide_cost_range, weight_rows
 from custodes.stats.learning.objective import OBJECTIVES, Objective
 from tests.plots.drawn import matches_in, rows_of
 
@@ -186,7 +186,7 @@ def test_each_step_of_the_cost_curve_names_its_metric(fitted: Combine, tmp_path:
 @pytest.mark.parametrize("cost", [[1.0] * 7, [1.0, 0.01, 0.01, 0.01, 0.01, 0.01, 0.01], [0.001, 1, 1, 1, 1, 1, 9]])
 def test_names_of_steps_stand_apart_and_above(fitted: Combine, cost: list[float]) -> None:
     path = fitted.path.with_columns(cost=pl.Series(cost), total_cost=pl.Series(np.cumsum(cost)))
-    log = wide(path)
+    log = has_wide_cost_range(path)
     assert log is (cost[0] == 0.001)
     rows = cost_rows(path)
     at = np.log10(rows["name_x"].to_numpy()) if log else rows["name_x"].to_numpy()

@@ -168,7 +168,7 @@ def test_without_components_two_pictures_say_why(distances: Complementarity) -> 
 def test_names_hide_neither_each_other_nor_points() -> None:
     points = np.array([[100.0, 100], [110, 100], [100, 112], [390, 100]])
     texts = ["abcdef", "abcdef", "abcdef", "abcdef"]
-    centres = points + labels.beside(points / (400, 200), texts, range(4), widths=[400], height=200)
+    centres = points + labels.place_labels(points / (400, 200), texts, range(4), widths=[400], height=200)
     half = np.array([labels.LETTER * 6, labels.LINE]) / 2
     for (one, a), (j, b) in combinations(enumerate(centres), 2):
         assert (np.abs(a - b) >= 2 * half - 1e-9).any(), (one, j)
@@ -181,8 +181,8 @@ def test_names_hide_neither_each_other_nor_points() -> None:
 def test_places_of_names_hold_on_a_phone_and_on_a_screen_and_are_always_the_same(kind: str) -> None:
     places, texts = np.random.default_rng(0).random((90, 2)), [f"metric-{i}" for i in range(90)]
     widths = labels.WIDTHS[kind]
-    result = labels.beside(places, texts, range(8), widths=widths, height=300, pad=24)
-    assert (result == labels.beside(places, texts, range(8), widths=widths, height=300, pad=24)).all()
+    result = labels.place_labels(places, texts, range(8), widths=widths, height=300, pad=24)
+    assert (result == labels.place_labels(places, texts, range(8), widths=widths, height=300, pad=24)).all()
     half = np.array([labels.LETTER * len(texts[0]), labels.LINE]) / 2
     for width in widths:
         middles = (places * (width - 48, 300) + (24, 0) + result)[:8]
@@ -194,7 +194,7 @@ def test_places_of_names_hold_on_a_phone_and_on_a_screen_and_are_always_the_same
 @given(st.lists(st.floats(-100, 100), max_size=12), st.floats(0.1, 20))
 def test_names_of_lines_are_moved_as_little_as_need_be(values: list[float], gap: float) -> None:
     given_values = np.array(values, dtype=float)
-    result = labels.apart(given_values, gap=gap)
+    result = labels.separate_positions(given_values, gap=gap)
     order = np.argsort(given_values, kind="stable")
     assert (np.diff(result[order]) >= gap - 1e-9).all()
     if len(values):

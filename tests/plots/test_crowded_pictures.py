@@ -19,7 +19,7 @@ from custodes.evaluate.ranking import Ranking
 from custodes.plots import theme
 from custodes.plots.favoritism import ENDS
 from custodes.plots.labels import extremes
-from custodes.plots.ranking import GRAPH_UP_TO, crowded, table_rows
+from custodes.plots.ranking import GRAPH_UP_TO, has_too_many_systems, table_rows
 
 SYSTEMS = [f"system-{i:02d}" for i in range(16)]
 METRICS = [f"metric-{i:02d}" for i in range(40)]
@@ -73,7 +73,7 @@ def test_few_metrics_are_all_named(favoured: Favoritism) -> None:
 
 
 def test_many_systems_make_a_table_of_pairs_that_names_them_all(ranked: Ranking, tmp_path: Path) -> None:
-    assert crowded(ranked.decisions)
+    assert has_too_many_systems(ranked.decisions)
     chart = plots.ranking_graphs(ranked, "metric-39")
     words = texts(chart, tmp_path)
     # two panels, with each system beside its row and above its column
@@ -88,7 +88,7 @@ def test_many_systems_make_a_table_of_pairs_that_names_them_all(ranked: Ranking,
 def test_up_to_twelve_systems_make_a_graph(study: cu.Study) -> None:
     systems = ",".join(SYSTEMS[:GRAPH_UP_TO])
     few = cu.ranking(study, systems=systems, human="ann", metrics="metric-00", resamples=0)
-    assert not crowded(few.decisions)
+    assert not has_too_many_systems(few.decisions)
     assert plots.ranking_graphs(few, "metric-00").to_dict()["hconcat"][0]["layer"][0]["mark"]["type"] == "line"
 
 

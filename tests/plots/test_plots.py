@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import custodes as cu
 from custodes import plots
 from custodes.errors import OptionError
-from custodes.plots.layout import layered
+from custodes.plots.layout import layered_layout
 from custodes.plots.ranking import graph_rows
 from custodes.stats import graphs
 
@@ -128,7 +128,7 @@ def orders(draw: st.DrawFn) -> np.ndarray:
 @given(orders())
 def test_winners_stand_above_losers_and_nothing_overlaps(adjacency: np.ndarray) -> None:
     edges = [(int(a), int(b)) for a, b in np.argwhere(graphs.transitive_reduction(adjacency))]
-    layout = layered(adjacency, edges)
+    layout = layered_layout(adjacency, edges)
     assert all(layout.layer[a] < layout.layer[b] for a, b in edges)
     places = set(zip(layout.x.round(9), layout.layer, strict=True))
     assert len(places) == len(adjacency)

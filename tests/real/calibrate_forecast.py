@@ -28,11 +28,11 @@ from custodes.stats.intervals import percentile_interval
 from custodes.stats.stopping.allocation import KINDS, annotation_kinds, annotation_order
 from custodes.stats.stopping.pilot import (
     Pilot,
-    continued,
+    continue_pilot,
     forecast,
     posterior_shares,
     shared_items,
-    shortest,
+    shortest_interval,
 )
 from custodes.stats.stopping.replay import Answers, replay
 
@@ -109,14 +109,14 @@ def replayed(pairs: RatedPairs, seed: int, *, by_lot: bool) -> Iterator[Replay]:
         systems=pairs.systems,
     )
     assert (kinds[:, :PILOT] < KINDS).all()
-    proportions = continued(pilot.outcome, posterior_shares(pilot, draws=DRAWS, rng=rng), items=items, rng=rng)
+    proportions = continue_pilot(pilot.outcome, posterior_shares(pilot, draws=DRAWS, rng=rng), items=items, rng=rng)
     shared = shared_items(pilot)
     for stopping in RULES:
         rule = stopping.rule(HUMAN, most=items, seed=0)
         end = replay(run, rule, reference=pairs.reference(0.05), truth=pairs.truth)
         shares, _ = forecast(proportions, rule)
         low, high = percentile_interval(shares, confidence=CONFIDENCE)
-        middle, reach = shortest(shares, confidence=CONFIDENCE)
+        middle, reach = shortest_interval(shares, confidence=CONFIDENCE)
         yield Replay(by_lot, float(end.n.mean() / items), middle, reach, float(low), float(high), shared)
 
 

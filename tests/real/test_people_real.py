@@ -24,7 +24,9 @@ def loaded(folder: Path, name: str) -> Known:
     rows_of_labels = np.array(
         [(t, w, labels.index(value)) for t, row in enumerate(rows) for w, value in enumerate(row) if value]
     )
-    result = AnnotatorLabels.of(*rows_of_labels.T, n_tasks=len(rows), n_workers=len(rows[0]), n_labels=len(labels))
+    result = AnnotatorLabels.from_labels(
+        *rows_of_labels.T, n_tasks=len(rows), n_workers=len(rows[0]), n_labels=len(labels)
+    )
     return result, np.array([labels.index(label) for label in gold])
 
 

@@ -42,7 +42,7 @@ def test_a_combination_on_articles_never_seen(
     """docs/howto/from-texts-to-a-combined-metric.md: trained on 70 articles, validated on 30."""
     if turned:
         summeval = summeval.describe(raters=pl.DataFrame({"rater": ["novelty"], "higher_is_better": ["false"]}))
-    humans = summeval.raters.of_kind("human")
+    humans = summeval.raters.select_kind("human")
     articles = summeval.item_labels()
     training = pl.col("item").is_in(articles[:KNOWN].implode()) | ~pl.col("rater").is_in(list(humans))
     rows = summeval.ratings.frame.join(summeval.raters.frame.select("rater", "kind"), on="rater")

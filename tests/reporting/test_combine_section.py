@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 import custodes as cu
-from custodes.answers.wording import interval, percent, unbroken, with_ends
+from custodes.answers.wording import estimate_with_interval, insert_nonbreaking_spaces, interval, percent
 from custodes.combining.combine import Combine
 from custodes.combining.generalisation import GAIN, NO_GAIN
 from custodes.plots.combine import CLEAR
@@ -67,9 +67,9 @@ def test_every_method_has_a_row_with_its_lead(text: str, fitted: Combine) -> Non
 
 def test_sentences_and_tools_are_in_the_page(text: str, fitted: Combine) -> None:
     for aspect, sentence in sentences(fitted):
-        assert f'<p data-aspect="{aspect}"><b>{unbroken(sentence)}</b></p>' in text
+        assert f'<p data-aspect="{aspect}"><b>{insert_nonbreaking_spaces(sentence)}</b></p>' in text
     for aspect, sentence in errors(fitted):
-        assert f'<p data-aspect="{aspect}">{unbroken(sentence)}</p>' in text
+        assert f'<p data-aspect="{aspect}">{insert_nonbreaking_spaces(sentence)}</p>' in text
     assert [aspect for aspect, _ in sentences(fitted)] == [aspect for aspect, _ in errors(fitted)] == ASPECTS
     assert "the combination by ridge regression, chosen in advance" in " ".join(text.split())
     assert "custodes combine fit" in text
@@ -90,8 +90,9 @@ def test_the_sentence_follows_the_interval(
     lines = sentences(gains(fitted, low, high, value))
     rows = {row["method"]: row for row in fitted.comparison.filter(target="coherence").iter_rows(named=True)}
     assert lines[0][1].startswith(
-        f"On coherence, ridge regression reaches τ-b {with_ends(rows['ridge'], 'kendall')} with human ratings on"
-        f" held-out items. The best single metric reaches {with_ends(rows['best'], 'kendall')}; {phrase}."
+        f"On coherence, ridge regression reaches τ-b {estimate_with_interval(rows['ridge'], 'kendall')} with human "
+        "ratings on"
+        f" held-out items. The best single metric reaches {estimate_with_interval(rows['best'], 'kendall')}; {phrase}."
     )
     assert all(f"; {phrase}. Combinations that are not tested: " in sentence for _, sentence in lines)
 

@@ -15,7 +15,7 @@ from custodes.evaluate.ceiling.halo import SOURCES
 from custodes.evaluate.complementarity.complementarity import Complementarity
 from custodes.reporting import Report
 from custodes.reporting.section import Context, Figure
-from custodes.reporting.sections.ceiling import ADDED, ADDED_IN_USE, CEILING, halo_sentences, reached
+from custodes.reporting.sections.ceiling import ADDED, ADDED_IN_USE, CEILING, halo_sentences, prediction_texts
 from custodes.reporting.sections.ceiling import sentences as said_of_ceiling
 from custodes.reporting.sections.complementarity import COMPLEMENTARITY
 from custodes.reporting.sections.complementarity import sentences as said_of_judges
@@ -130,7 +130,7 @@ def test_history_is_drawn_where_there_is_one(demo_report: Report, predicted: Cei
 def test_one_aspect_has_nothing_beside_metrics() -> None:
     result = cu.ceiling(cu.read("demo"), aspect="fluency", model="ridge", steps=1, resamples=20)
     assert said_of_ceiling(result) == []
-    assert [aspect for aspect, _ in reached(result)] == ["fluency"]
+    assert [aspect for aspect, _ in prediction_texts(result)] == ["fluency"]
 
 
 @pytest.mark.parametrize(
@@ -203,7 +203,7 @@ def test_predictions_beyond_the_bound_say_what_that_means(predicted: Ceiling) ->
         rows = predicted.prediction.with_columns(
             kendall_low=pl.when(features="humans").then(limit["humans"]).otherwise(0.5)
         )
-        return reached(replace(predicted, annotators=bound, prediction=rows))[0][1]
+        return prediction_texts(replace(predicted, annotators=bound, prediction=rows))[0][1]
 
     assert sentence(high=0.8, humans=0.5).endswith("annotators are independent.")
     assert sentence(high=0.8, humans=0.9).endswith("because the same annotators rated these aspects.")

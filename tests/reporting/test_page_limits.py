@@ -13,8 +13,8 @@ from custodes.reporting.sections.correction import CORRECTION
 
 
 def test_a_page_of_few_carries_everything(demo_report: Report) -> None:
-    part = PageLimits.of(demo_report.results)
-    assert part.everything
+    part = PageLimits.from_results(demo_report.results)
+    assert part.is_unlimited
     assert part.note() == ""
     assert 'id="left-out"' not in demo_report.html
     for result in demo_report.results.values():
@@ -25,7 +25,7 @@ def test_a_page_of_many_carries_the_leading_ones(demo_report: Report, monkeypatc
     monkeypatch.setattr(page_limits, "METRICS", 3)
     monkeypatch.setattr(page_limits, "FEWEST", 4)
     monkeypatch.setattr(page_limits, "PAIRS", 1)
-    part, standing = PageLimits.of(demo_report.results), demo_report.results["agreement"].to_frame("standing")
+    part, standing = PageLimits.from_results(demo_report.results), demo_report.results["agreement"].to_frame("standing")
     best = set(standing.group_by("aspect").first()["metric"])
     assert best <= {*part.metrics}
     assert len(part.metrics) == 3
@@ -38,7 +38,7 @@ def test_a_page_of_many_carries_the_leading_ones(demo_report: Report, monkeypatc
         f"pairs of the 4 leading of {part.n_systems} systems and the 3 leading of {part.n_metrics} metrics"
         in fresh.html
     )
-    limited = fresh.context.carried()
+    limited = fresh.context.copy_with_page_rows()
     assert limited.metrics == tuple(name for name in demo_report.context.metrics if name in part.metrics)
     assert limited.best == demo_report.context.best
     # Counts of uncorrected metrics include those that the page omits.

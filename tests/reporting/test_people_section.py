@@ -13,7 +13,7 @@ from custodes.annotate.plan import Money, StudyPlan
 from custodes.data.study import Study
 from custodes.errors import InputError
 from custodes.reporting import Report
-from custodes.reporting.sections.annotators import INFLATED, looks_of, looks_sentences, paid
+from custodes.reporting.sections.annotators import INFLATED, cost_sentences, last_interim_analyses, looks_sentences
 from tests.data.annotation_files import Said, connected, exclude, look, new_file, say
 
 SYSTEMS = ("Aster", "Birch", "Cedar")
@@ -85,30 +85,32 @@ def test_the_section_tells_who_answered_and_what_stopped(people_report: Report) 
 
 
 def test_what_was_judged_stands_beside_what_counts_now(study: Study) -> None:
-    rows = looks_of(study).select("system_a", "system_b", "looks", "n", "said", "n_now", "margin_now").rows()
+    rows = (
+        last_interim_analyses(study).select("system_a", "system_b", "looks", "n", "said", "n_now", "margin_now").rows()
+    )
     assert [row[:6] for row in rows] == [
         ("Aster", "Birch", 2, 30, "Aster", 30),
         ("Aster", "Cedar", 1, 10, "Aster", 30),
         ("Birch", "Cedar", 1, 30, "Birch", 10),
     ]
     assert rows[2][6] == -1
-    lines = looks_sentences(looks_of(study))
+    lines = looks_sentences(last_interim_analyses(study))
     assert lines[0] == INFLATED
     assert lines[1].endswith("agree with the decision for Birch and Cedar.")
 
 
 def test_without_looks_or_decisions_nothing_is_said_of_them(study: Study) -> None:
-    assert looks_sentences(looks_of(cu.read("demo"))) == []
+    assert looks_sentences(last_interim_analyses(cu.read("demo"))) == []
     open_ = study.looks.with_columns(decision=pl.lit(0, dtype=pl.Int64))
     assert looks_sentences(open_.with_columns(said=pl.lit("="))) == []
 
 
 def test_pay_by_the_hour(study: Study) -> None:
     n = study.preferences.frame.height + study.second.frame.height
-    assert paid(study).endswith(
+    assert cost_sentences(study).endswith(
         f"cost {n * 0.26:.2f} usd. At the median time of an answer, this is 46.80 per hour, fees included."
     )
-    assert paid(cu.read("demo")) == ""
+    assert cost_sentences(cu.read("demo")) == ""
 
 
 def test_one_person_has_nobody_to_be_compared_with() -> None:

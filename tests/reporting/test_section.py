@@ -15,7 +15,7 @@ from custodes.errors import InputError
 from custodes.reporting import Report
 from custodes.reporting.section import Context, Section
 from custodes.reporting.sections.leaderboard import LEADERBOARD
-from custodes.reporting.tables import chosen_table, table_html
+from custodes.reporting.tables import build_selection_table, table_html
 from tests.reporting.shown import html_of
 
 SHOWN = Table(
@@ -83,7 +83,7 @@ def test_the_undefined_is_a_dash_that_points_to_the_notes() -> None:
 
 def test_a_table_of_choices_leaves_out_what_is_chosen_and_what_says_nothing(demo_report: Report) -> None:
     where = {"aspect": "{aspect}", "metric": "{metric}"}
-    chosen = chosen_table(demo_report.context, "x", "X", "favoritism.pairs", where)
+    chosen = build_selection_table(demo_report.context, "x", "X", "favoritism.pairs", where)
     declared = demo_report.context.declared("favoritism.pairs")
     assert set(demo_report.context.table("favoritism.pairs")["note"]) == {""}
     assert [column.name for column in chosen.columns] == [
@@ -149,7 +149,7 @@ def test_a_context_knows_aspects_metrics_and_the_best(demo_report: Report) -> No
     assert context.aspects == ("coherence", "fluency")
     assert len(context.metrics) == 7
     assert context.best == {aspect: names[0] for aspect, names in context.leaders.items()}
-    assert context.one_sided == []
+    assert context.one_sided_aspects == []
     extra = replace(context, extra={"mine": pl.DataFrame({"a": [1]})})
     assert extra.table("mine").rows() == [(1,)]
     assert [aspect for aspect, _ in context.notes("ranking", "self-agreement")] == ["coherence", "fluency"]

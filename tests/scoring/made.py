@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from custodes.data.study import Study
-from custodes.scoring.metric import Metric, MetricInputs, Place, Scored, Scorer, Traits
+from custodes.scoring.metric import Metric, MetricInputs, MetricResult, Place, Scorer, Traits
 from custodes.scoring.metrics import METRICS
 
 OVERLAP = Traits(needs=("references",), rules=("first", "best", "mean"), low=0.0, high=1.0)
@@ -20,7 +20,7 @@ class Recorded:
     """Metric that records its inputs."""
 
     def __init__(
-        self, score: Callable[[MetricInputs], Scored], traits: Traits, name: str = "made", **parameters: Any
+        self, score: Callable[[MetricInputs], MetricResult], traits: Traits, name: str = "made", **parameters: Any
     ) -> None:
         self.calls: list[MetricInputs] = []
         self._score, self._traits = score, traits
@@ -34,14 +34,14 @@ class Recorded:
         return [text for texts in self.calls for text in texts.outputs]
 
     def _load(self, place: Place, **parameters: Any) -> Scorer:
-        def score(texts: MetricInputs) -> Scored:
+        def score(texts: MetricInputs) -> MetricResult:
             self.calls.append(texts)
             return self._score(texts)
 
         return Scorer(signature=f"{self.metric.name} 1 {parameters}", traits=self._traits, score=score)
 
 
-def overlap(texts: MetricInputs) -> Scored:
+def overlap(texts: MetricInputs) -> MetricResult:
     """Proportion of the output's words that occur in each reference."""
     wide = max((len(value) for value in texts.references), default=1)
     values = np.full((len(texts.outputs), max(1, wide)), np.nan)
@@ -50,33 +50,33 @@ def overlap(texts: MetricInputs) -> Scored:
         for column, reference in enumerate(texts.references[texts.item[row]]):
             values[row, column] = sum(word in reference.split() for word in words) / max(1, len(words))
     why = {row: "the output has no word" for row, text in enumerate(texts.outputs) if not text.split()}
-    return Scored(values=values, why=why)
+    return MetricResult(values=values, why=why)
 
 
-def pooled(texts: MetricInputs) -> Scored:
+def pooled(texts: MetricInputs) -> MetricResult:
     """Proportion of the output's words that occur in any reference."""
     word_sets = [set(" ".join(reference).split()) for reference in texts.references]
     values = [
         [sum(word in word_sets[texts.item[row]] for word in text.split()) / max(1, len(text.split()))]
         for row, text in enumerate(texts.outputs)
     ]
-    return Scored(values=np.array(values, dtype=float).reshape(-1, 1))
+    return MetricResult(values=np.array(values, dtype=float).reshape(-1, 1))
 
 
-def constant(value: float) -> Callable[[MetricInputs], Scored]:
+def constant(value: float) -> Callable[[MetricInputs], MetricResult]:
     """Return a metric that gives all outputs the same score."""
-    return lambda texts: Scored(values=np.full((len(texts.outputs), 1), value))
+    return lambda texts: MetricResult(values=np.full((len(texts.outputs), 1), value))
 
 
 def register(monkeypatch: pytest.MonkeyPatch, *metrics: Metric) -> None:
     """Register metrics in addition to the built-in ones."""
     monkeypatch.setattr(
-        "custodes.scoring.raters.known_metrics", lambda: METRICS | {metric.name: metric for metric in metrics}
+        "custodes.scoring.raters.metrics_by_name", lambda: METRICS | {metric.name: metric for metric in metrics}
     )
 
 
 def recorded(
-    monkeypatch: pytest.MonkeyPatch, score: Callable[[MetricInputs], Scored], traits: Traits, **more: Any
+    monkeypatch: pytest.MonkeyPatch, score: Callable[[MetricInputs], MetricResult], traits: Traits, **more: Any
 ) -> Recorded:
     """Register a metric named `made` that records its inputs."""
     recorder = Recorded(score, traits, **more)

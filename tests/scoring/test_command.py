@@ -11,7 +11,7 @@ import pytest
 
 import custodes as cu
 from custodes import cli
-from custodes.scoring.metric import Scored, Traits
+from custodes.scoring.metric import MetricResult, Traits
 from custodes.scoring.metrics import METRICS
 from tests.scoring.made import OUTPUTS, OVERLAP, REFERENCES, Recorded, constant, overlap, recorded, register
 
@@ -55,7 +55,7 @@ def test_texts_to_a_file_that_every_verb_takes(
 
 def test_the_costs_are_what_combine_takes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
-    slow = Recorded(lambda texts: Scored(values=overlap(texts).values, seconds=9.0), OVERLAP, "slow")
+    slow = Recorded(lambda texts: MetricResult(values=overlap(texts).values, seconds=9.0), OVERLAP, "slow")
     register(monkeypatch, slow.metric)
     rows = [
         {"item": str(i), "outputs": {s: f"a {s} fox {'ran ' * ((i * k) % 5)}" for k, s in enumerate("ABCD")}}
@@ -154,7 +154,7 @@ def test_nothing_is_kept_on_request_nor_beside_a_stream(texts: str, capfdbinary:
 def test_a_dry_run_tells_what_would_be_done_and_does_nothing(
     monkeypatch: pytest.MonkeyPatch, texts: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    recorder = recorded(monkeypatch, lambda texts: Scored(values=overlap(texts).values, seconds=60.0), OVERLAP)
+    recorder = recorded(monkeypatch, lambda texts: MetricResult(values=overlap(texts).values, seconds=60.0), OVERLAP)
     line = ["score", texts, "--metric", "made@best", "-o", "s.csv"]
     assert cli.run([*line, "--dry-run"]) == 0
     assert files() == {"texts.jsonl"}

@@ -11,7 +11,7 @@ import pytest
 import custodes as cu
 from custodes.data.study import Study
 from custodes.errors import OptionError
-from custodes.scoring.listing import loaded
+from custodes.scoring.listing import load_metric
 from custodes.scoring.metric import Place
 from custodes.scoring.metrics import METRICS
 from custodes.scoring.spec import WHOLE, parse
@@ -168,8 +168,8 @@ def test_what_is_right_is_not_worse(spec: str) -> None:
 
 def test_what_is_said_of_it_is_so(spec: str) -> None:
     (parsed,) = parse([spec], METRICS)
-    scorer = loaded(parsed.metric, Place(), dict(parsed.parameters), parsed.name)
-    again = loaded(parsed.metric, Place(), dict(parsed.parameters), parsed.name)
+    scorer = load_metric(parsed.metric, Place(), dict(parsed.parameters), parsed.name)
+    again = load_metric(parsed.metric, Place(), dict(parsed.parameters), parsed.name)
     assert scorer.traits == parsed.metric.traits
     assert scorer.signature == again.signature
     assert re.search(r"\d", scorer.signature), "no version"
@@ -185,7 +185,7 @@ def test_what_is_said_of_it_is_so(spec: str) -> None:
 
 def test_it_changes_nothing_that_it_is_given(spec: str) -> None:
     (parsed,) = parse([spec], METRICS)
-    scorer = loaded(parsed.metric, Place(), dict(parsed.parameters), parsed.name)
+    scorer = load_metric(parsed.metric, Place(), dict(parsed.parameters), parsed.name)
     needs = scorer.traits.needs
     inputs = inputs_of(
         tuple(OUTPUTS["1"].values()),

@@ -13,7 +13,7 @@ import pytest
 import custodes as cu
 from custodes.data.study import Study
 from custodes.errors import InputError, OptionError
-from custodes.scoring.metric import Metric, MetricInputs, Need, Place, Scored, Scorer, Traits
+from custodes.scoring.metric import Metric, MetricInputs, MetricResult, Need, Place, Scorer, Traits
 from tests.scoring.made import OUTPUTS, OVERLAP, REFERENCES, constant, overlap, recorded, register, scores_of
 from tests.scoring.made import study as texts_of
 
@@ -57,7 +57,7 @@ def test_every_system_has_every_item_unless_that_is_allowed(monkeypatch: pytest.
 
     traits = Traits(systems=True)
     recorder = recorded(
-        monkeypatch, lambda texts: Scored(values=np.zeros((1, 0)), systems=np.array([len(texts.outputs)])), traits
+        monkeypatch, lambda texts: MetricResult(values=np.zeros((1, 0)), systems=np.array([len(texts.outputs)])), traits
     )
     result = cu.score(some, ["made"], missing="drop")
     assert scores_of(result, "made") == [1, 1]
@@ -85,8 +85,8 @@ def test_an_output_without_a_score_has_a_reason_and_is_no_zero(monkeypatch: pyte
 
 
 def test_no_number_is_in_no_mean_and_no_best(monkeypatch: pytest.MonkeyPatch, study: Study) -> None:
-    def halves(texts: MetricInputs) -> Scored:
-        return Scored(values=np.tile([[0.5, np.nan]], (len(texts.outputs), 1)))
+    def halves(texts: MetricInputs) -> MetricResult:
+        return MetricResult(values=np.tile([[0.5, np.nan]], (len(texts.outputs), 1)))
 
     recorded(monkeypatch, halves, OVERLAP)
     result = cu.score(study, ["made@first,best,mean"])
@@ -98,9 +98,9 @@ def test_no_number_is_in_no_mean_and_no_best(monkeypatch: pytest.MonkeyPatch, st
 
 
 def test_cut_texts_are_counted(monkeypatch: pytest.MonkeyPatch, study: Study) -> None:
-    def cut(texts: MetricInputs) -> Scored:
+    def cut(texts: MetricInputs) -> MetricResult:
         long = np.array([len(text) > 8 for text in texts.outputs])
-        return Scored(values=np.ones((len(texts.outputs), 1)), truncated=long)
+        return MetricResult(values=np.ones((len(texts.outputs), 1)), truncated=long)
 
     recorded(monkeypatch, cut, Traits())
     result = cu.score(study, ["made"])
@@ -111,8 +111,8 @@ def test_cut_texts_are_counted(monkeypatch: pytest.MonkeyPatch, study: Study) ->
 ONES = np.ones((5, 1))
 
 
-def raising(error: BaseException) -> Callable[[MetricInputs], Scored]:
-    def score(texts: MetricInputs) -> Scored:
+def raising(error: BaseException) -> Callable[[MetricInputs], MetricResult]:
+    def score(texts: MetricInputs) -> MetricResult:
         raise error
 
     return score
@@ -124,14 +124,20 @@ def raising(error: BaseException) -> Callable[[MetricInputs], Scored]:
         (raising(RuntimeError("two\nlines")), "made: the metric failed: RuntimeError: two lines"),
         (raising(InputError("worker: it ended")), "made: the metric failed: worker: it ended"),
         (constant(np.inf), "made: the metric failed: the metric returned an infinite score; a score"),
-        (lambda texts: Scored(values=np.ones((1, 1))), "the metric returned values of shape (1, 1), expected (5, 1)"),
+        (
+            lambda texts: MetricResult(values=np.ones((1, 1))),
+            "the metric returned values of shape (1, 1), expected (5, 1)",
+        ),
         (lambda texts: 3, "TypeError: the metric returned int, expected Scored"),
-        (lambda texts: Scored(values=ONES, truncated=np.array([True])), "reports truncation of 1 texts, expected 5"),
-        (lambda texts: Scored(values=ONES, why={5: "?"}), "gives a reason for an output that was not requested"),
+        (
+            lambda texts: MetricResult(values=ONES, truncated=np.array([True])),
+            "reports truncation of 1 texts, expected 5",
+        ),
+        (lambda texts: MetricResult(values=ONES, why={5: "?"}), "gives a reason for an output that was not requested"),
     ],
 )
 def test_a_metric_that_fails_is_one_line_and_the_others_are_there(
-    monkeypatch: pytest.MonkeyPatch, study: Study, score: Callable[[MetricInputs], Scored], message: str
+    monkeypatch: pytest.MonkeyPatch, study: Study, score: Callable[[MetricInputs], MetricResult], message: str
 ) -> None:
     recorded(monkeypatch, score, Traits())
     result = cu.score(study, ["made", "length"])

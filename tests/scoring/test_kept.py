@@ -15,7 +15,7 @@ import custodes as cu
 from custodes.cache import Cache, KeptScore
 from custodes.data.study import Study
 from custodes.errors import CustodesError
-from custodes.scoring.metric import MetricInputs, Need, Scored, Traits
+from custodes.scoring.metric import MetricInputs, MetricResult, Need, Traits
 from tests.scoring.made import OUTPUTS, OVERLAP, REFERENCES, constant, overlap, pooled, recorded, scores_of
 from tests.scoring.made import study as texts_of
 
@@ -124,7 +124,7 @@ def test_a_metric_of_the_whole_is_scored_anew_where_any_text_is_another(
 ) -> None:
     traits = Traits(needs=("references",), rules=("all",), whole=True)
     recorder = recorded(
-        monkeypatch, lambda texts: Scored(values=np.full((len(texts.outputs), 1), len(texts.outputs))), traits
+        monkeypatch, lambda texts: MetricResult(values=np.full((len(texts.outputs), 1), len(texts.outputs))), traits
     )
     cu.score(study, ["made"], cache=cache_db)
     assert [len(texts.outputs) for texts in recorder.calls] == [6]
@@ -140,7 +140,7 @@ def test_scores_of_systems_are_kept_by_system(monkeypatch: pytest.MonkeyPatch, s
     traits = Traits(systems=True)
     recorder = recorded(
         monkeypatch,
-        lambda texts: Scored(values=np.zeros((1, 0)), systems=np.array([len("".join(texts.outputs))])),
+        lambda texts: MetricResult(values=np.zeros((1, 0)), systems=np.array([len("".join(texts.outputs))])),
         traits,
     )
     first = cu.score(study, ["made"], cache=cache_db)
@@ -231,8 +231,8 @@ def test_scores_are_kept_all_or_none(cache_db: str) -> None:
 
 
 def test_first_costs_its_share_and_the_others_all(monkeypatch: pytest.MonkeyPatch, study: Study) -> None:
-    def slow(texts: MetricInputs) -> Scored:
-        return Scored(values=overlap(texts).values, seconds=600.0)
+    def slow(texts: MetricInputs) -> MetricResult:
+        return MetricResult(values=overlap(texts).values, seconds=600.0)
 
     recorded(monkeypatch, slow, OVERLAP)
     result = cu.score(study, ["made@first,best,mean"])

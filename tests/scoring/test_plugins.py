@@ -11,7 +11,7 @@ import pytest
 import custodes as cu
 from custodes import cli
 from custodes.errors import CustodesWarning, InputError, OptionError
-from custodes.scoring.listing import known_metrics
+from custodes.scoring.listing import metrics_by_name
 from custodes.scoring.metrics import METRICS
 from tests import packages
 
@@ -40,12 +40,12 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
     monkeypatch.syspath_prepend(tmp_path)
 
     def put(code: str, *, version: str = "1.2") -> None:
-        known_metrics.cache_clear()
+        metrics_by_name.cache_clear()
         points = "[custodes.metrics]\nletters = lettering:METRIC\n"
         packages.install(tmp_path, code, name="lettering", points=points, version=version)
 
     yield put
-    known_metrics.cache_clear()
+    metrics_by_name.cache_clear()
 
 
 def test_a_metric_of_another_package_scores_and_is_listed(install: Install, capsys: pytest.CaptureFixture[str]) -> None:
@@ -80,7 +80,7 @@ def test_a_broken_one_is_left_out_with_one_line(install: Install, code: str, rea
     with pytest.warns(CustodesWarning, match=f"^{who} is left out: {reason}; update or uninstall") as warnings:
         assert cu.score(TEXTS, ["length"]).ratings.height == 2
     assert len(warnings) == 1
-    assert known_metrics() == METRICS
+    assert metrics_by_name() == METRICS
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import custodes as cu
 from custodes.data.study import Study
-from custodes.scoring.metric import MetricInputs, Scored, Traits
+from custodes.scoring.metric import MetricInputs, MetricResult, Traits
 from tests.scoring.made import (
     OUTPUTS,
     OVERLAP,
@@ -148,11 +148,11 @@ def test_texts_are_what_questions_take(tmp_path: Any, study: Study) -> None:
 def test_scores_of_systems_are_rows_of_their_own(monkeypatch: pytest.MonkeyPatch, study: Study) -> None:
     traits = Traits(needs=("references",), rules=("all", "first"), systems=True)
 
-    def corpus(texts: MetricInputs) -> Scored:
+    def corpus(texts: MetricInputs) -> MetricResult:
         lengths = sum(len(text) for text in texts.outputs) / sum(
             len(value) for refs in texts.references for value in refs
         )
-        return Scored(values=np.zeros((len(texts.outputs), 0)), systems=np.array([lengths]))
+        return MetricResult(values=np.zeros((len(texts.outputs), 0)), systems=np.array([lengths]))
 
     recorder = Recorded(corpus, traits, "corpus")
     register(monkeypatch, recorder.metric)

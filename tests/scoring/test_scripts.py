@@ -12,8 +12,8 @@ import pytest
 from custodes import cli
 from custodes.errors import CustodesWarning, OptionError
 from custodes.scoring.metric import Place
-from custodes.scoring.metrics.worker import WORKER, understood
-from custodes.scoring.scripts import OURS, script_of, workers
+from custodes.scoring.metrics.worker import WORKER, parse_worker_command
+from custodes.scoring.scripts import OURS, worker_script, workers
 from tests import packages
 from tests.scoring.made import texts
 from tests.scoring.workers import FAKE, programs
@@ -65,11 +65,11 @@ def test_a_command_of_a_package_needs_no_interpreter(
     programs(tmp_path, "uvx")
     monkeypatch.setenv("PATH", str(tmp_path))
     install(PACKAGE.replace('(str(Path(__file__).with_name("letters_worker.py")),)', '("uvx", "letters")'))
-    assert understood("letters --x")[0] == ["uvx", "letters", "--x"]
+    assert parse_worker_command("letters --x")[0] == ["uvx", "letters", "--x"]
     with pytest.raises(OptionError, match="run= applies only to scripts"):
-        understood("run=python letters")
+        parse_worker_command("run=python letters")
     with pytest.raises(OptionError, match="worker 'letters' is the command 'uvx letters', not a script"):
-        script_of("letters")
+        worker_script("letters")
 
 
 def test_a_script_is_printed_to_be_copied(

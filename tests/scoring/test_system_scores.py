@@ -11,7 +11,7 @@ import pytest
 
 import custodes as cu
 from custodes.data.study import Study
-from custodes.scoring.metric import MetricInputs, Scored, Traits
+from custodes.scoring.metric import MetricInputs, MetricResult, Traits
 from tests.questions import QUESTIONS
 from tests.scoring.made import Recorded, register
 from tests.scoring.made import study as texts_of
@@ -34,9 +34,9 @@ def study(monkeypatch: pytest.MonkeyPatch) -> Study:
     counts = {str(i): {s: 2 + 3 * k + int(rng.integers(0, 5)) for k, s in enumerate(SYSTEMS)} for i in range(12)}
     outputs = {item: {s: "word " * n + item for s, n in value.items()} for item, value in counts.items()}
 
-    def whole(texts: MetricInputs) -> Scored:
+    def whole(texts: MetricInputs) -> MetricResult:
         total = float(sum(len(text) for text in texts.outputs))
-        return Scored(values=np.zeros((len(texts.outputs), 0)), systems=np.array([-total]))
+        return MetricResult(values=np.zeros((len(texts.outputs), 0)), systems=np.array([-total]))
 
     register(monkeypatch, Recorded(whole, Traits(systems=True), "whole").metric)
     result = cu.score(texts_of(outputs), ["whole", "length"])

@@ -14,8 +14,8 @@ import pytest
 
 from custodes.errors import InputError, OptionError
 from custodes.scoring.metric import Place
-from custodes.scoring.metrics.worker import WORKER, understood
-from custodes.scoring.scripts import FOLDER, OURS, script_of
+from custodes.scoring.metrics.worker import WORKER, parse_worker_command
+from custodes.scoring.scripts import FOLDER, OURS, worker_script
 from tests.scoring.made import texts
 from tests.scoring.workers import FAKE, programs
 from tests.waiting import until
@@ -46,10 +46,10 @@ def test_commands_are_taken_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("PATH", str(tmp_path))
     programs(tmp_path, "uv", "py", "mine.py")
     script = str(FOLDER / "callable_worker.py")
-    assert understood("callable a:b 'c d'")[0] == [sys.executable, script, "a:b", "c d"]
-    assert understood('timeout=9 run="uv run" callable a:b') == (["uv", "run", script, "a:b"], 9)
-    assert understood("run=py mine.py --x")[0] == ["py", "mine.py", "--x"]
-    assert understood("uv run mine.py --rate=3")[0] == ["uv", "run", "mine.py", "--rate=3"]
+    assert parse_worker_command("callable a:b 'c d'")[0] == [sys.executable, script, "a:b", "c d"]
+    assert parse_worker_command('timeout=9 run="uv run" callable a:b') == (["uv", "run", script, "a:b"], 9)
+    assert parse_worker_command("run=py mine.py --x")[0] == ["py", "mine.py", "--x"]
+    assert parse_worker_command("uv run mine.py --rate=3")[0] == ["uv", "run", "mine.py", "--rate=3"]
 
 
 def test_what_decides_on_scores_is_in_the_signature(tmp_path: Path) -> None:
@@ -137,9 +137,9 @@ def test_every_script_takes_the_protocol_from_one_place() -> None:
     assert sorted(worker.command for worker in OURS) == [(str(path),) for path in sorted(FOLDER.glob("*_worker.py"))]
     for worker in OURS:
         assert "\nfrom worker_protocol import " in Path(worker.command[0]).read_text(encoding="utf-8")
-        assert "import custodes" not in script_of(worker.name)
-        assert "worker_protocol import" not in script_of(worker.name)
-        compile(script_of(worker.name), worker.name, "exec")
+        assert "import custodes" not in worker_script(worker.name)
+        assert "worker_protocol import" not in worker_script(worker.name)
+        compile(worker_script(worker.name), worker.name, "exec")
 
 
 def test_a_function_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from custodes.errors import InputError
 from custodes.process import CHILDREN
-from custodes.scoring.metric import MetricInputs, Place, Scored, Scorer
+from custodes.scoring.metric import MetricInputs, MetricResult, Place, Scorer
 from custodes.scoring.metrics.worker import WORKER
 from custodes.stats.arrays import Ints
 
@@ -62,7 +62,7 @@ def started(command: str, batch: int = 12) -> Scorer:
     return WORKER.load(Place(batch=batch), command=command)
 
 
-def keeps_the_contract(command: str, *, images: Sequence[Path] = (), counts_cuts: bool = True) -> Scored:
+def keeps_the_contract(command: str, *, images: Sequence[Path] = (), counts_cuts: bool = True) -> MetricResult:
     """Assert that a worker keeps the contract, and return its results in row order."""
     texts = twelve(images)
     scorer = started(command)
@@ -99,7 +99,7 @@ def keeps_the_contract(command: str, *, images: Sequence[Path] = (), counts_cuts
     return whole
 
 
-def check_values(whole: Scored, texts: MetricInputs, scorer: Scorer) -> None:
+def check_values(whole: MetricResult, texts: MetricInputs, scorer: Scorer) -> None:
     """Assert that each cell has a number or a reason, and that equal rows have equal scores."""
     each = "references" in scorer.traits.needs and "all" not in scorer.traits.rules
     many = [len(reference) for reference in texts.references] if each else [1] * 12

@@ -77,7 +77,7 @@ def studies(
 
 def counted(human: np.ndarray, metric: np.ndarray) -> Counts:
     at = clusters.joint_outcomes(human, metric)
-    return Counts.of_row(np.stack([(at == k).sum(axis=1) for k in range(15)], axis=1))
+    return Counts.from_rows(np.stack([(at == k).sum(axis=1) for k in range(15)], axis=1))
 
 
 def effect_of(statistic, human: np.ndarray, metric: np.ndarray, units: np.ndarray) -> clusters.DesignEffect:
@@ -85,7 +85,7 @@ def effect_of(statistic, human: np.ndarray, metric: np.ndarray, units: np.ndarra
     cells = clusters.joint_outcomes(human, metric)
     table, unit = np.repeat(np.arange(len(cells)), cells.shape[1]), np.tile(units, len(cells))
     rows = clusters.cluster_rows(table, cells.ravel(), unit, width=15, n_tables=len(cells))
-    return clusters.design_effect(lambda rows: statistic(Counts.of_row(rows)), rows)
+    return clusters.design_effect(lambda rows: statistic(Counts.from_rows(rows)), rows)
 
 
 def estimated(name: str, size: str, *, icc: float, mean: float, annotated: str, n: int, seed: int = 0, by=True):
@@ -128,7 +128,7 @@ def favi_held(size: str, *, icc: float, mean: float, favour: float, n: int, seed
     rows, divisor = counted(human, metric).rows, np.ones(n)
     if by:
         divisor = effect_of(lambda tables: favi_score(tables.paired), human, metric, units).divisor(0.95)
-    tables = Counts.of_row(rows / divisor[:, None]).paired
+    tables = Counts.from_rows(rows / divisor[:, None]).paired
     low, high, _ = favi_posterior(tables, confidence=0.95, draws=1000, rng=np.random.default_rng(seed))
     truth = true_favi(mean, favour)
     return (

@@ -6,12 +6,19 @@ from collections.abc import Callable
 
 import numpy as np
 
-from custodes.evaluate.protocol.annotations import RatedPairs, in_order
+from custodes.evaluate.protocol.annotations import RatedPairs, order_answers
 from custodes.evaluate.protocol.stopping import Stopping
 from custodes.stats import ABSENT
 from custodes.stats.correction.human import HUMAN
 from custodes.stats.intervals import percentile_interval
-from custodes.stats.stopping.pilot import Pilot, continued, forecast, posterior_shares, share_interval, shared_items
+from custodes.stats.stopping.pilot import (
+    Pilot,
+    continue_pilot,
+    forecast,
+    posterior_shares,
+    share_interval,
+    shared_items,
+)
 from custodes.stats.stopping.replay import replay
 
 Draw = Callable[[np.random.Generator], RatedPairs]
@@ -26,7 +33,7 @@ def outcome_and_bounds(
     """Outcome, and bounds of the forecast from the first annotations of every pair."""
     rng = np.random.default_rng(seed)
     pairs = draw(rng)
-    answers = in_order([pairs], [seed])
+    answers = order_answers([pairs], [seed])
     n_items = pairs.human.shape[1]
     rule = RULE.rule(HUMAN, most=n_items, seed=0)
     reference = pairs.reference(0.05)
@@ -38,7 +45,7 @@ def outcome_and_bounds(
     begun = Pilot(pair=pair, unit=first.units[item], sign=first.human[0][pair, item], systems=first.systems)
     shares = posterior_shares(begun, draws=draws, rng=rng)
     counts = begun.outcome
-    share, correct = forecast(continued(counts, shares, items=n_items, rng=rng), rule)
+    share, correct = forecast(continue_pilot(counts, shares, items=n_items, rng=rng), rule)
     ends = (
         share_interval(share, confidence=0.9, shared=shared_items(begun)),
         percentile_interval(correct, confidence=0.9),

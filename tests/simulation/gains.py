@@ -92,7 +92,7 @@ def gain(human: Floats, x: Floats, units: Ints, rng: np.random.Generator, *, uns
     within = np.broadcast_to(fold[:, np.newaxis], human.shape)
     model = np.broadcast_to(np.arange(systems) if unseen_systems else 0, human.shape)
     design = {"model": model, "within": within, "block": within, "units": units, "n_units": int(units.max()) + 1}
-    return moves("kendall", human, predicted, **design).minus(*BOTH)
+    return moves("kendall", human, predicted, **design).contrast(*BOTH)
 
 
 def claims(kind: Kind, size: Size, *, unseen_systems: bool, studies: int, seed: int = 0) -> tuple[float, float, float]:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.random import Generator
 
 from custodes.evaluate.agreement.statistic import Sample
-from custodes.evaluate.gate.rules import GateRule, measured
+from custodes.evaluate.gate.rules import GateRule, estimate_rule
 from custodes.evaluate.rater_comparison import RaterComparison
 from custodes.stats import bootstrap
 from custodes.stats.arrays import Floats
@@ -104,7 +104,9 @@ def truth(world: World, rules: tuple[GateRule, ...], aspects: int, parts: int = 
         for part in world.draw(rng, LARGE)[:aspects]:
             ones = np.ones((1, part.design.n_units))
             sample = Sample(comparison=part, times=ones, flips=np.ones((0, part.design.n_units), np.int8))
-            entries = [None if rule.statistic in SIZED else measured(rule, "m0", sample).estimate for rule in rules]
+            entries = [
+                None if rule.statistic in SIZED else estimate_rule(rule, "m0", sample).estimate for rule in rules
+            ]
             results += [np.nan if value is None else value.value for value in entries]
     return np.median(np.reshape(results, (parts, -1)), axis=0)
 
@@ -117,7 +119,7 @@ def tested(
     times = bootstrap.bootstrap_weights(n_units, resamples, rng)
     flips = bootstrap.sign_flips(n_units, 200, rng)
     samples = [Sample(comparison=comparison, times=times, flips=flips) for comparison in comparisons]
-    estimates = [measured(rule, "m0", sample).estimate for sample in samples for rule in rules]
+    estimates = [estimate_rule(rule, "m0", sample).estimate for sample in samples for rule in rules]
     return simultaneous_intervals(estimates, [0.0] * len(estimates), confidence=1 - ALPHA)
 
 

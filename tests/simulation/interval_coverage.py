@@ -16,10 +16,10 @@ from custodes.data.outcome_counts import OutcomeCounts
 from custodes.evaluate.agreement.statistic import Sample
 from custodes.evaluate.agreement.statistics import STATISTICS
 from custodes.evaluate.ceiling.prediction_target import MODELS
-from custodes.evaluate.clusters import Counted
+from custodes.evaluate.clusters import AspectCounts
 from custodes.evaluate.design import Design
 from custodes.evaluate.favoritism import _mean_sizes
-from custodes.evaluate.ranking import _resampled
+from custodes.evaluate.ranking import _resample_outcomes
 from custodes.evaluate.rater_comparison import RaterComparison
 from custodes.evaluate.scores import ItemScores
 from custodes.stats import accuracy, bootstrap, decision_errors, favi_score
@@ -105,11 +105,11 @@ def comparison_of(human: Floats, metrics: Floats, units: np.ndarray) -> RaterCom
         design=design,
         people=("people",),
         metrics=names,
-        scores=ItemScores.all_items(persons=human[None], human=human, metrics=metrics),
+        scores=ItemScores.from_all_items(persons=human[None], human=human, metrics=metrics),
         human_system=np.full(len(systems), np.nan),
         metric_system=np.full((len(metrics), len(systems)), np.nan),
-        preferences=Comparisons.of_signs(signs, raters=("human", *names), **labels),
-        annotators=Comparisons.of_signs(signs[:, :1], raters=("people",), **labels),
+        preferences=Comparisons.from_signs(signs, raters=("human", *names), **labels),
+        annotators=Comparisons.from_signs(signs[:, :1], raters=("people",), **labels),
         human_tie=1e-9,
         epsilon=np.zeros(len(metrics)),
         notes=(),
@@ -157,7 +157,7 @@ def intervals(
         if name in STATISTICS:
             statistic = STATISTICS[name]
             results[name] = tuple(statistic.with_interval(name, sample, statistic.compute(sample), CONFIDENCE).values())
-    part = Counted(aspect="", counts=OutcomeCounts.of(comparison.preferences), comparison=comparison)
+    part = AspectCounts(aspect="", counts=OutcomeCounts.from_comparisons(comparison.preferences), comparison=comparison)
     ends = {"confidence": CONFIDENCE, "clusters": comparison.design.n_units}
     if "mean_abs_favi" in names:
         sizes = np.abs(favi_score.favi_score(np.moveaxis(part.counts.paired, 1, 0)))
@@ -169,11 +169,11 @@ def intervals(
     return results
 
 
-def errors(part: Counted, resamples: int, rng: np.random.Generator) -> dict[str, tuple[Floats, Bounds]]:
+def errors(part: AspectCounts, resamples: int, rng: np.random.Generator) -> dict[str, tuple[Floats, Bounds]]:
     """Error rates and divergence of `ranking` in every resample, (1 + B, metrics), with their bounds."""
     rule = SignTest(alpha=0.05)
     counts = np.concatenate([part.counts.human[None], np.moveaxis(part.counts.metric, 1, 0)])
-    human, *metrics = _resampled(part, counts, resamples, rng)
+    human, *metrics = _resample_outcomes(part, counts, resamples, rng)
     decided = rule.decisions(human)
     kinds = np.stack([decision_errors.error_types(decided, rule.decisions(metric)) for metric in metrics], axis=1)
     divergence = np.stack(
@@ -226,7 +226,7 @@ def prediction_coverage(scenario: Scenario, studies: int, resamples: int) -> flo
         models = [MODELS["ridge"](x[fold != f], y[fold != f], groups[fold != f], seed=0) for f in np.unique(fold)]
         predicted = np.choose(fold, [model(x) for model in models])[None, :, None]
         times = training.design.resampled(resamples, rng)
-        draws = heldout.heldout(
+        draws = heldout.held_out_statistic(
             partial(pooled_correlation, "kendall"), y[:, None], predicted, fold[:, None], units=groups, weights=times
         )
         new = np.moveaxis(new_items.metric_scores, 0, -1).reshape(new_items.human.size, -1)

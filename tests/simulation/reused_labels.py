@@ -25,7 +25,7 @@ from custodes.stats.stopping.reused_labels import (
     level_after,
     next_level,
     proportion_z,
-    spending,
+    spending_share,
 )
 
 LABELS, FLOOR, LEVEL, DRAWS = 200, 0.8, 0.05, 1024
@@ -44,9 +44,9 @@ class Gate:
         level = next_level(level_after(self.openings, LEVEL), self.spent)
         correlation = correlation_of(self.results[self.start :])
         test = NextTest(correlation, self.critical, rng=self.rng, draws=DRAWS)
-        critical = TEST.attained(test.critical(level))
+        critical = TEST.effective_critical(test.critical(level))
         self.critical.append(critical)
-        self.spent.append(test.crossing(critical))
+        self.spent.append(test.exceedance_probability(critical))
         is_open = proportion_z(float(correct.sum()), LABELS, FLOOR) > critical
         if is_open:
             self.openings += 1
@@ -59,7 +59,7 @@ class Bonferroni(Gate):
 
     def opens(self, correct: Bools) -> bool:
         self.start += 1
-        return proportion_z(float(correct.sum()), LABELS, FLOOR) > -ndtri(LEVEL * spending(self.start))
+        return proportion_z(float(correct.sum()), LABELS, FLOOR) > -ndtri(LEVEL * spending_share(self.start))
 
 
 class NoMemory(Gate):
@@ -157,7 +157,7 @@ def critical_values(level: float, correlation: float, *, n: int, rng: np.random.
     for k in range(n):
         matrix = np.full((k + 1, k + 1), correlation)
         np.fill_diagonal(matrix, 1.0)
-        values.append(NextTest(matrix, values, rng=rng).critical(level * spending(k + 1)))
+        values.append(NextTest(matrix, values, rng=rng).critical(level * spending_share(k + 1)))
     return np.array(values)
 
 

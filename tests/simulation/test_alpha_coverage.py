@@ -43,7 +43,7 @@ def study(rng: np.random.Generator, *, skill: str, people: int, doubles: int) ->
     both = 1e9 * both / both.sum()
     kinds, distance = both.sum(axis=0), np.subtract.outer(VALUES, VALUES) ** 2
     numbers = 1 - (both * distance).sum() * both.sum() / (np.outer(kinds, kinds) * distance).sum()
-    answers = AnnotatorLabels.of(task, person, label, n_tasks=doubles, n_workers=people, n_labels=3)
+    answers = AnnotatorLabels.from_labels(task, person, label, n_tasks=doubles, n_workers=people, n_labels=3)
     return answers, [float(alpha(both, scale="nominal")), float(alpha(both, scale="ordinal")), float(numbers)]
 
 

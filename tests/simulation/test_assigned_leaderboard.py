@@ -16,7 +16,7 @@ import custodes as cu
 from custodes.annotate.event_log import Clock
 from custodes.annotate.rehearsal import START
 from custodes.annotate.service import Service
-from custodes.annotate.simulated_crowd import Answering, Crowd, Drive, Habits, ShownQuestion
+from custodes.annotate.simulated_crowd import Crowd, Drive, Habits, ShownQuestion, StudyFileReader
 from custodes.stats.strength.strengths import strengths
 from tests.annotate import studies
 from tests.annotate.studies import plan_of
@@ -92,7 +92,7 @@ def complete_study(path: Path, annotators: Crowd) -> None:
     time = [0.0]
     clock = Clock(wall=lambda: START + time[0], steady=lambda: time[0])
     with (
-        closing(Answering(path)) as behind,
+        closing(StudyFileReader(path)) as behind,
         closing(Service.open(path, clock=clock, threaded=False, durable=False)) as service,
     ):
         Drive(service, annotators, behind, service.plan, time).run(PEOPLE)

@@ -7,7 +7,11 @@ import numpy as np
 import pytest
 
 import custodes as cu
-from custodes.stats.judging.calibration import known_variance, sure_and_right, surer_than_right
+from custodes.stats.judging.calibration import (
+    confidence_and_correctness,
+    correct_count_variance,
+    estimate_overconfidence,
+)
 from tests.simulation.calibrated_judges import Sight, calibrated, draw_probabilities
 from tests.simulation.rates import is_at_most
 
@@ -34,10 +38,10 @@ def miscalibration_rate(sight: Sight, n: int, studies: int, seed: int = 0) -> fl
         rows = first.reshape(-1, n)
         chances = np.stack([rows, np.zeros_like(rows), 1 - rows], axis=-1).reshape(-1, 3)
         outcome = np.tile(1 - np.sign(won.sum(axis=0)), len(rows))
-        sure, right = sure_and_right(chances, outcome)
-        variance = known_variance(chances, np.tile(np.arange(n), len(rows)))
+        sure, right = confidence_and_correctness(chances, outcome)
+        variance = correct_count_variance(chances, np.tile(np.arange(n), len(rows)))
         units = np.tile(document, len(rows))
-        test = surer_than_right(sure, right, least_variance=variance, units=units, confidence=0.95)
+        test = estimate_overconfidence(sure, right, least_variance=variance, units=units, confidence=0.95)
         number += float(test.p_value) < 0.05
     return number / studies
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from custodes.stats import ABSENT
-from custodes.stats.strength.corrected import corrected
+from custodes.stats.strength.corrected import correct_strengths
 from custodes.stats.strength.ranks import ranks
 from custodes.stats.strength.strengths import Strengths, interval, strengths
 from tests.simulation.rates import is_at_most
@@ -110,7 +110,7 @@ def correction(design: str, kind: str) -> tuple[float, float, float, float, int]
             labelled = rng.random(n) < chance
         else:
             labelled = (rng.permutation(n // size) < labels // size)[human.unit]
-        result = corrected(
+        result = correct_strengths(
             replace(human, sign=judge_signs),
             np.where(labelled, human.sign, ABSENT).astype(np.int8),
             n_systems=systems,

@@ -5,7 +5,7 @@ import pytest
 from numpy.typing import NDArray
 
 from custodes.stats.correction.estimator import Counts, decide
-from custodes.stats.correction.mixture import mixture_posterior, tempered
+from custodes.stats.correction.mixture import mixture_posterior, tempering_posterior
 from tests.stats.correction.mixture_oracles import FiniteSum
 
 TABLES = {"posterior": 200, "tempered": 60}
@@ -33,7 +33,7 @@ def error_sizes(method: str, *, seed: int) -> NDArray[np.float64]:
     for counts in hard_tables(TABLES[method], rng):
         truth = FiniteSum.of(*counts).theta
         if method == "tempered":
-            got = tempered(counts.rows, seed=[seed], confidence=0.95, precision=0.0, gamma=0.05)
+            got = tempering_posterior(counts.rows, seed=[seed], confidence=0.95, precision=0.0, gamma=0.05)
         else:
             got = mixture_posterior(counts, confidence=0.95, gamma=0.05, rng=rng)
         # unmarked decisions equal the true ones

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from custodes.evaluate.protocol.annotations import RatedPairs, in_order
+from custodes.evaluate.protocol.annotations import RatedPairs, order_answers
 from custodes.evaluate.protocol.stopping import Stopping
 from custodes.stats.correction.estimators import ESTIMATORS
 from custodes.stats.stopping.replay import replay
@@ -29,7 +29,9 @@ def outcome(stopping: Stopping, p: list[float], seed: int) -> tuple[float, float
     human = rng.choice(np.array([1, 0, -1], dtype=np.int8), p=p, size=(PAIRS, ITEMS))
     rated_pairs = rated_pairs_of(human, systems=np.stack([np.arange(PAIRS), np.arange(PAIRS) + 1], axis=1))
     rule = stopping.rule(ESTIMATORS["human"], most=ITEMS, seed=0)
-    end = replay(in_order([rated_pairs], [seed]), rule, reference=rated_pairs.reference(0.05), truth=rated_pairs.truth)
+    end = replay(
+        order_answers([rated_pairs], [seed]), rule, reference=rated_pairs.reference(0.05), truth=rated_pairs.truth
+    )
     return float((end.decision != 0).mean()), float(end.n.mean())
 
 
@@ -74,7 +76,7 @@ def false_decisions(
     for study in range(studies):
         rng = np.random.default_rng([study, documents, systems])
         rated_pairs = in_documents(rng, documents=documents, size=10, icc=icc, systems=systems)
-        answers, reference = in_order([rated_pairs], [study]), rated_pairs.reference(0.05)
+        answers, reference = order_answers([rated_pairs], [study]), rated_pairs.reference(0.05)
         results["reference"].append(float((reference != 0).mean()))
         for name in rules:
             rule = CLUSTERED[name].rule(ESTIMATORS[estimator], most=documents * 10, seed=study)

@@ -14,4 +14,4 @@ def planted(
     worker = np.concatenate([rng.choice(people, each, replace=False) for _ in range(tasks)])
     guess = rng.integers(labels, size=len(task))
     label = np.where(rng.random(len(task)) < knows[worker], truth[task], guess)
-    return AnnotatorLabels.of(task, worker, label, n_tasks=tasks, n_workers=people, n_labels=labels), truth
+    return AnnotatorLabels.from_labels(task, worker, label, n_tasks=tasks, n_workers=people, n_labels=labels), truth

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from custodes.stats.annotator_models import AnnotatorLabels
-from custodes.stats.reliability import Scale, alpha, coincidences, interval_alpha, moments, of_two
+from custodes.stats.reliability import Scale, alpha, coincidences, interval_alpha, moments, pair_coincidences
 
 SMALL = (
     st.lists(st.integers(0, 3), min_size=9, max_size=9)
@@ -43,7 +43,7 @@ def alpha_by_pairs(codes: np.ndarray, kind: str) -> float:
 
 def answers_of(codes: np.ndarray) -> AnnotatorLabels:
     task, worker = np.nonzero(codes >= 0)
-    return AnnotatorLabels.of(
+    return AnnotatorLabels.from_labels(
         task,
         worker,
         codes[task, worker],
@@ -86,12 +86,14 @@ def test_alpha_is_that_of_evalica(kind: str) -> None:
 @given(SMALL)
 def test_two_codings_are_units_of_two_answers(table: np.ndarray) -> None:
     codes = np.repeat(np.argwhere(np.ones((3, 3))), table.ravel(), axis=0)
-    assert alpha(of_two(table), scale="nominal").item() == pytest.approx(alpha_by_pairs(codes, "nominal"), nan_ok=True)
+    assert alpha(pair_coincidences(table), scale="nominal").item() == pytest.approx(
+        alpha_by_pairs(codes, "nominal"), nan_ok=True
+    )
 
 
 def test_alpha_of_many_tables_is_that_of_each() -> None:
     tables = np.random.default_rng(0).integers(0, 9, (2, 4, 3, 3))
     scales: tuple[Scale, ...] = ("nominal", "ordinal")
     for scale in scales:
-        alphas = [[alpha(of_two(table), scale=scale).item() for table in row] for row in tables]
-        np.testing.assert_allclose(alpha(of_two(tables), scale=scale), alphas)
+        alphas = [[alpha(pair_coincidences(table), scale=scale).item() for table in row] for row in tables]
+        np.testing.assert_allclose(alpha(pair_coincidences(tables), scale=scale), alphas)

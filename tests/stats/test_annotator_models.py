@@ -37,7 +37,7 @@ ROWS = st.lists(
 
 
 def answers_of(rows: np.ndarray) -> AnnotatorLabels:
-    return AnnotatorLabels.of(*rows.T, n_tasks=7, n_workers=5, n_labels=3)
+    return AnnotatorLabels.from_labels(*rows.T, n_tasks=7, n_workers=5, n_labels=3)
 
 
 @every_method
@@ -81,7 +81,7 @@ def test_guessers_have_no_competence_and_others_theirs() -> None:
 
 def test_who_did_not_answer_and_what_nobody_answered_is_not_known() -> None:
     rows = np.array([[0, 0, 1], [0, 1, 1], [1, 0, 0], [1, 1, 0]])
-    labels = AnnotatorLabels.of(*rows.T, n_tasks=3, n_workers=3, n_labels=3)
+    labels = AnnotatorLabels.from_labels(*rows.T, n_tasks=3, n_workers=3, n_labels=3)
     result = mace(labels, restarts=1, iterations=10, rng=np.random.default_rng(0))
     assert np.isnan(result.competence).tolist() == [False, False, True]
     assert result.posterior[2] == pytest.approx(1 / 3)
@@ -91,7 +91,7 @@ def test_who_did_not_answer_and_what_nobody_answered_is_not_known() -> None:
 
 def test_a_tie_of_votes_is_no_label() -> None:
     rows = np.array([[0, 0, 0], [0, 1, 1], [0, 2, 2], [1, 0, 0], [1, 1, 0], [1, 2, 2], [2, 0, 0], [2, 1, 2]])
-    labels = AnnotatorLabels.of(*rows.T, n_tasks=3, n_workers=3, n_labels=3)
+    labels = AnnotatorLabels.from_labels(*rows.T, n_tasks=3, n_workers=3, n_labels=3)
     assert majority_label(labels.votes).tolist() == [UNKNOWN, 0, UNKNOWN]
 
 
@@ -99,7 +99,7 @@ def test_a_weight_counts_a_task_so_often() -> None:
     """A task with weight 2 equals the task twice; tasks of weight 0 get labels and do not affect the model."""
     labels, _ = planted(np.random.default_rng(5), tasks=30, people=4, each=3, knows=np.full(4, 0.7))
     twice = labels.task < 10
-    doubled = AnnotatorLabels.of(
+    doubled = AnnotatorLabels.from_labels(
         np.concatenate([labels.task, labels.task[twice] + 30]),
         np.concatenate([labels.worker, labels.worker[twice]]),
         np.concatenate([labels.label, labels.label[twice]]),

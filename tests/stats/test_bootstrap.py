@@ -12,7 +12,7 @@ from scipy.optimize import brentq
 from custodes.stats.bootstrap import (
     bootstrap_blocks,
     bootstrap_weights,
-    same_outputs,
+    group_by_outputs,
     sign_flips,
     unit_sums,
     weighted_sums,
@@ -88,7 +88,7 @@ def test_metrics_that_share_their_outputs_are_grouped() -> None:
     metrics = np.zeros((3, 2, 2))
     metrics[1, 0, 0] = np.nan
     metrics[2, 1, 0] = np.nan  # the annotator lacks it as well
-    groups = {tuple(m): o.tolist() for m, o in same_outputs(human, metrics)}
+    groups = {tuple(m): o.tolist() for m, o in group_by_outputs(human, metrics)}
     assert groups == {(0, 2): [0, 1, 3], (1,): [1, 3]}
 
 

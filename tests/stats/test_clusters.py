@@ -98,7 +98,7 @@ def test_one_cluster_says_nothing_of_its_effect(estimator) -> None:
     assert np.isinf(effect.effect).all()
     assert np.isinf(effect.divisor(0.95)).all()
     rows = rows_of(human, metric)
-    absent = Counts.of_row(rows).effective(effect.divisor(0.95))
+    absent = Counts.from_rows(rows).effective(effect.divisor(0.95))
     estimate = estimator.estimate(absent, confidence=0.95, gamma=0.05, rng=np.random.default_rng(0))
     np.testing.assert_allclose(estimate.theta, 0.5)
 

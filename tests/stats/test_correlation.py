@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from custodes.stats.correlation import concordance, kendall, pair_counts, pearson, spearman, tied_with, within_item
+from custodes.stats.correlation import concordance, kendall, pair_counts, pearson, spearman, tie_counts, within_item
 
 SEEDS = st.integers(0, 2**32 - 1)
 SCIPY: dict[str, Callable[..., object]] = {
@@ -64,8 +64,8 @@ def test_concordance_by_definition(rows: int, digits: int, seed: int) -> None:
     np.testing.assert_array_equal(concordance(y, x), kernel.sum(axis=2))
     np.testing.assert_allclose(concordance(x, y, weights=weights), kernel @ weights, atol=1e-9)
     same = x[:, :, None] == x[:, None]
-    np.testing.assert_array_equal(tied_with(x), same.sum(axis=2))
-    np.testing.assert_allclose(tied_with(x, weights=weights), same @ weights, atol=1e-9)
+    np.testing.assert_array_equal(tie_counts(x), same.sum(axis=2))
+    np.testing.assert_allclose(tie_counts(x, weights=weights), same @ weights, atol=1e-9)
 
 
 @settings(deadline=None)

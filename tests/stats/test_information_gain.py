@@ -69,6 +69,6 @@ def test_the_first_gain_with_half_power_does_not_depend_on_the_grid(critical: fl
     z = np.concatenate([rng.uniform(0, critical, 150), critical - rng.exponential(0.02, 50)])
     wider = rng.uniform(1, 3000, (200, 1)) * module._SPREADS**2
     likely = rng.dirichlet(np.full(n_spreads, 0.2), 200)
-    first = module._first(z, wider, likely, critical)
-    np.testing.assert_allclose(first, module._first(z, wider, likely, critical, steps=500), rtol=1e-6)
+    first = module._half_power_gain(z, wider, likely, critical)
+    np.testing.assert_allclose(first, module._half_power_gain(z, wider, likely, critical, steps=500), rtol=1e-6)
     assert 0 < np.isfinite(first).sum() < 200

@@ -147,7 +147,7 @@ def test_a_difference_that_is_rounding_is_none() -> None:
 
 
 def test_flips_of_few_blocks_are_all_there_are() -> None:
-    flips = Flips.of(8, 1000)
+    flips = Flips.from_block_count(8, 1000)
     assert flips.exact
     assert len({tuple(row) for row in np.concatenate([flips.first, -flips.first]).tolist()}) == 254
     rng = np.random.default_rng(0)
@@ -158,7 +158,7 @@ def test_flips_of_few_blocks_are_all_there_are() -> None:
         exact = (np.abs(everything @ values[:, k]) >= abs(values[:, k].sum()) - 1e-9).mean()
         assert result.p_value[k] == pytest.approx(exact, abs=1e-12)
     assert not result.at_threshold.any()
-    assert len(Flips.of(1, 1000).first) == len(Flips.of(9, 0).first) == 0
+    assert len(Flips.from_block_count(1, 1000).first) == len(Flips.from_block_count(9, 0).first) == 0
 
 
 @pytest.mark.parametrize("ragged", [False, True])
@@ -168,7 +168,7 @@ def test_close_p_values_get_more_flips_and_what_stays_close_is_marked(ragged: bo
     values = rng.normal(size=(30, 40)) + rng.normal(size=(30, 1)) + rng.normal(0, 0.8, 40)
     if ragged:
         values[:6, :15] = np.nan
-    result, plain = means(values, Flips.of(30, 200)), means(values, sign_flips(30, 20_000, rng))
+    result, plain = means(values, Flips.from_block_count(30, 200)), means(values, sign_flips(30, 20_000, rng))
     right = result.significant(0.05) == (plain.p_adjusted <= 0.05)
     assert right[~result.at_threshold].all()
     near = np.abs(plain.p_adjusted - 0.05) < 0.015
@@ -177,7 +177,7 @@ def test_close_p_values_get_more_flips_and_what_stays_close_is_marked(ragged: bo
     significant = (result.low > 0) | (result.high < 0)
     np.testing.assert_array_equal(significant, result.p_value <= 0.05)
     level = float(plain.p_adjusted[near][0])
-    marked = means(values, Flips.of(30, 200), alpha=level)
+    marked = means(values, Flips.from_block_count(30, 200), alpha=level)
     assert marked.at_threshold[near][0]
     assert not marked.significant(level)[marked.at_threshold].any()
 

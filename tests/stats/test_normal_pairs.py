@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from custodes.stats import normal_pairs
-from custodes.stats.multiple_testing import Adjusted
+from custodes.stats.multiple_testing import AdjustedPValues
 from custodes.stats.normal_pairs import NormalMaximum, pair_tests
 
 
@@ -17,7 +17,7 @@ def family(seed: int, systems: int) -> tuple[np.ndarray, np.ndarray, np.ndarray,
     return centre @ rng.normal(0, 0.4, systems), covariance, *np.triu_indices(systems, k=1)
 
 
-def made_of(seed: int, systems: int, *, alpha: float = 0.05) -> Adjusted:
+def made_of(seed: int, systems: int, *, alpha: float = 0.05) -> AdjustedPValues:
     estimate, covariance, first, second = family(seed, systems)
     return pair_tests(estimate, covariance, first, second, n_units=np.inf, alpha=alpha)
 

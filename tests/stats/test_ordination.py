@@ -8,7 +8,7 @@ from scipy.cluster.hierarchy import leaves_list, linkage
 from scipy.spatial.distance import squareform
 from sklearn.decomposition import PCA
 
-from custodes.stats.ordination import coordinates, explained_variance, leaf_order, needed, null_explained
+from custodes.stats.ordination import coordinates, count_components, explained_variance, leaf_order, null_explained
 
 seeds = st.integers(0, 2**32 - 1)
 # fewer raters than features, one fewer, as many, and more
@@ -127,8 +127,8 @@ def test_components_that_do_not_exist_are_zero() -> None:
 @pytest.mark.parametrize(("share", "expected"), [(0.4, 1), (0.5, 1), (0.51, 2), (0.8, 2), (0.81, 3), (1, 3)])
 def test_needed_counts_up_to_the_share(share: float, expected: int) -> None:
     explained = np.array([[0.5, 0.3, 0.2, 0.0], [1.0, 0.0, 0.0, 0.0], [np.nan] * 4])
-    np.testing.assert_array_equal(needed(explained, share=share), [expected, 1, np.nan])
-    assert needed(explained[0], share=share).item() == expected
+    np.testing.assert_array_equal(count_components(explained, share=share), [expected, 1, np.nan])
+    assert count_components(explained[0], share=share).item() == expected
 
 
 def test_the_null_permutes_every_rater_on_its_own() -> None:

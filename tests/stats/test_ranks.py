@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from custodes.stats.ranks import lower_before, mid_ranks, ordinal_ranks, representation, tie_runs
+from custodes.stats.ranks import count_earlier_lower, mid_ranks, ordinal_ranks, representation, tie_runs
 
 SEEDS = st.integers(0, 2**32 - 1)
 
@@ -81,12 +81,12 @@ def test_lower_before_by_definition(seed: int) -> None:
     rows, n = rng.integers(0, 4), rng.integers(0, 60)
     codes, weights = rng.permuted(np.tile(np.arange(n), (rows, 1)), axis=1), rng.random((rows, n))
     lower = (codes[:, :, None] > codes[:, None]) & (np.arange(n)[:, None] > np.arange(n))
-    np.testing.assert_array_equal(lower_before(codes), lower.sum(axis=2))
-    np.testing.assert_allclose(lower_before(codes, weights), np.einsum("rij,rj->ri", lower, weights), atol=1e-9)
+    np.testing.assert_array_equal(count_earlier_lower(codes), lower.sum(axis=2))
+    np.testing.assert_allclose(count_earlier_lower(codes, weights), np.einsum("rij,rj->ri", lower, weights), atol=1e-9)
 
 
 def test_lower_before_of_many() -> None:
     # more codes than int16 holds, and a number that fills no whole blocks
     codes = np.random.default_rng(0).permutation(40_003)
     expected = [np.count_nonzero(codes[:place] < codes[place]) for place in range(0, len(codes), 997)]
-    assert lower_before(codes[np.newaxis])[0, ::997].tolist() == expected
+    assert count_earlier_lower(codes[np.newaxis])[0, ::997].tolist() == expected

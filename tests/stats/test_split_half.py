@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy.stats import kendalltau
 
-from custodes.stats.split_half import attainable, halves
+from custodes.stats.split_half import attainable_tau, halves
 
 
 @pytest.mark.parametrize("n", range(2, 8))
@@ -43,7 +43,7 @@ def reliability_of(human: np.ndarray, *, most: int = 20) -> tuple[float, float]:
     """Return the tau-b of halves, and the attainable tau-b estimated from it."""
     ways = halves(len(human), most=most, rng=np.random.default_rng(0))
     between = np.mean([tau(mean(human[first]), mean(human[second])) for first, second in ways])
-    return float(between), attainable(np.array(between), human, ways, rng=np.random.default_rng(5)).item()
+    return float(between), attainable_tau(np.array(between), human, ways, rng=np.random.default_rng(5)).item()
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_annotators_with_gaps_and_scales_of_their_own() -> None:
 def test_ties_bound_what_is_attainable() -> None:
     rng = np.random.default_rng(1)
     human = np.repeat((rng.random(2000) < 0.3).astype(float)[None], 3, axis=0)
-    best = attainable(np.array([1.0, 0.95]), human, halves(3, most=5, rng=rng), rng=rng)
+    best = attainable_tau(np.array([1.0, 0.95]), human, halves(3, most=5, rng=rng), rng=rng)
     # Without errors every tie remains: the tau-b of a ranking without ties is at most sqrt(1 - ties).
     assert best[0] == pytest.approx(np.sqrt(2 * 0.3 * 0.7), abs=0.02)
     assert best[1] > best[0]  # a few errors break ties in the mean of all
@@ -92,9 +92,9 @@ def test_ties_bound_what_is_attainable() -> None:
 def test_attainable_at_the_ends() -> None:
     human = np.random.default_rng(0).normal(size=(3, 3000))
     ways = halves(3, most=5, rng=np.random.default_rng(0))
-    best = attainable(np.array([1.0, 0.0, -0.3, np.nan]), human, ways, rng=np.random.default_rng(0))
+    best = attainable_tau(np.array([1.0, 0.0, -0.3, np.nan]), human, ways, rng=np.random.default_rng(0))
     assert best[0] == pytest.approx(1.0, abs=1e-3)
     assert best[1:3].tolist() == [0.0, 0.0]
     assert np.isnan(best[3])
-    flat = attainable(np.array([0.5]), np.ones((3, 10)), ways, rng=np.random.default_rng(0))
+    flat = attainable_tau(np.array([0.5]), np.ones((3, 10)), ways, rng=np.random.default_rng(0))
     assert np.isnan(flat).all()

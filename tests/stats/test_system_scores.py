@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from custodes.stats.bootstrap import bootstrap_weights
-from custodes.stats.correlation import over_systems
+from custodes.stats.correlation import system_correlations
 from custodes.stats.system_scores import (
     blocks_of,
     common_items,
@@ -68,13 +68,13 @@ def test_correlations_over_systems(kind: str) -> None:
     human, metrics = rng.integers(0, 6, (3, 2, 7)).astype(float), rng.integers(0, 6, (3, 2, 7)).astype(float)
     metrics[:, :, 5] = np.nan
     all_pairs_of = np.ones((2, 7, 7), dtype=bool)
-    result = over_systems(kind, human, metrics, pairs=all_pairs_of)  # type: ignore[arg-type]
+    result = system_correlations(kind, human, metrics, pairs=all_pairs_of)  # type: ignore[arg-type]
     is_other = np.arange(7) != 5
     for b, m in np.ndindex(3, 2):
         expected = REFERENCES[kind](human[b, m, is_other], metrics[b, m, is_other]).statistic
         assert result[b, m] == pytest.approx(expected)
     constant = np.full_like(metrics, 0.1)
-    assert np.isnan(over_systems(kind, human, constant, pairs=all_pairs_of)).all()  # type: ignore[arg-type]
+    assert np.isnan(system_correlations(kind, human, constant, pairs=all_pairs_of)).all()  # type: ignore[arg-type]
 
 
 def test_levels_of_sets_without_a_common_item_do_not_matter() -> None:
@@ -84,14 +84,14 @@ def test_levels_of_sets_without_a_common_item_do_not_matter() -> None:
     pairs = (first[:, None] == first)[None]
     assert blocks_of(pairs[0]).tolist() == [0] * 4 + [4] * 3
     for kind in ("pearson", "spearman", "kendall"):
-        plain = over_systems(kind, human, metrics, pairs=pairs)  # type: ignore[arg-type]
-        shifted = over_systems(kind, human + 100 * first, metrics - 50 * first, pairs=pairs)  # type: ignore[arg-type]
+        plain = system_correlations(kind, human, metrics, pairs=pairs)  # type: ignore[arg-type]
+        shifted = system_correlations(kind, human + 100 * first, metrics - 50 * first, pairs=pairs)  # type: ignore[arg-type]
         np.testing.assert_allclose(plain, shifted)
     # Kendall by hand: nine pairs
     x, y = human[0, 0], metrics[0, 0]
     within = [(a, b) for a in range(7) for b in range(a + 1, 7) if first[a] == first[b]]
     expected = np.mean([np.sign((x[a] - x[b]) * (y[a] - y[b])) for a, b in within])
-    assert over_systems("kendall", human, metrics, pairs=pairs).item() == pytest.approx(expected)
+    assert system_correlations("kendall", human, metrics, pairs=pairs).item() == pytest.approx(expected)
 
 
 def test_chains_join() -> None:

@@ -15,21 +15,29 @@ import msgspec
 from custodes.annotate import study_file
 from custodes.annotate.assignments import clusters_of
 from custodes.annotate.event_log import Clock
-from custodes.annotate.new_study import add_notes, add_pair, add_texts, add_units, askable, order_of_later, unasked
+from custodes.annotate.new_study import (
+    add_notes,
+    add_pair,
+    add_texts,
+    add_units,
+    draw_later_order,
+    find_askable,
+    omission_notes,
+)
 from custodes.annotate.plan import PLAN, StudyPlan
 from custodes.annotate.rendering import render
 from custodes.annotate.safe_html import plain
 from custodes.annotate.study_material import Item, Pair, StudyMaterial, SystemOutput, media_of, pairs_of, read_material
-from custodes.arguments import checked
-from custodes.data.notes import Note, noted
+from custodes.arguments import check_arguments
+from custodes.data.notes import Note, build_notes
 from custodes.data.patterns import Patterns
-from custodes.errors import InputError, OptionError, shown
+from custodes.errors import InputError, OptionError, short_repr
 from custodes.progress import Progress, silent
 
 NOTE = msgspec.json.Decoder(Note)
 
 
-@checked
+@check_arguments
 def add(
     path: str | Path,
     texts: Any,
@@ -59,7 +67,7 @@ def add(
             stored_study = StoredStudy.read(connection)
             study, given_material = read_material(texts, systems=systems)
             image_of_path = media_of(given_material.images(), progress=progress)
-            all_material, added_material = stored_study.joined(
+            all_material, added_material = stored_study.merge_material(
                 given_material.with_images({name: image.name for name, image in image_of_path.items()})
             )
             rendered_texts = render(added_material, stored_study.plan.texts.render, progress=progress)
@@ -74,7 +82,7 @@ def add(
                 key: output for key, output in added_material.outputs.items() if key[0] not in refused_items
             }
             stored_counts = len(stored_study.material.systems), len(stored_study.material.items)
-            with study_file.whole(connection):
+            with study_file.transaction(connection):
                 now = Clock().wall()
                 new_material = replace(all_material, outputs=added_outputs)
                 add_texts(
@@ -94,7 +102,7 @@ def add(
                 notes = [
                     *study.notes,
                     *rendered_texts.notes,
-                    *noted(("outputs-not-added", len(refused_items), refused_text)),
+                    *build_notes(("outputs-not-added", len(refused_items), refused_text)),
                 ]
                 notes += _add_questions(connection, stored_study, all_material, pairs)
                 add_notes(connection, notes, plain=rendered_texts.refused - refused_items, at=now)
@@ -163,7 +171,7 @@ class StoredStudy:
             has_metric=bool(n_metric_rows),
         )
 
-    def joined(self, material: StudyMaterial) -> tuple[StudyMaterial, StudyMaterial]:
+    def merge_material(self, material: StudyMaterial) -> tuple[StudyMaterial, StudyMaterial]:
         """Return the material of the whole study, with the stored items and systems first, and the new material. Raise
         `InputError` if new and stored material contradict each other."""
         stored_items = {item.label: item for item in self.material.items}
@@ -172,13 +180,14 @@ class StoredStudy:
                 value = getattr(item, name)
                 if value and value != getattr(stored_items[item.label], name):
                     raise InputError(
-                        f"item {shown(item.label)}: the {name} differs from the {name} in the study, which annotators "
-                        f"may have seen; give the new item another name"
+                        f"item {short_repr(item.label)}: the {name} differs from the {name} in the study, which "
+                        "annotators may have seen; give the new item another name"
                     )
         for key, output in material.outputs.items():
             if self.material.outputs.get(key, output) != output:
                 raise InputError(
-                    f"item {shown(key[0])}: the output of {shown(key[1])} differs from the output in the study, "
+                    f"item {short_repr(key[0])}: the output of {short_repr(key[1])} differs from the output in the "
+                    "study, "
                     f"which annotators may have seen; give the system another name"
                 )
         new_outputs = {key: output for key, output in material.outputs.items() if key not in self.material.outputs}
@@ -205,10 +214,10 @@ def _add_questions(
         if pair not in stored.pairs.values() and (pairs is not None or not set(filter(None, pair)) <= stored_systems)
     ]
     if pairs is not None and not new_pairs:
-        raise OptionError(f"pairs={shown(pairs)}: the study contains all of these pairs already; give other pairs")
+        raise OptionError(f"pairs={short_repr(pairs)}: the study contains all of these pairs already; give other pairs")
     clusters = clusters_of([item.cluster for item in all_material.items])
     n_added = 0
-    has_comparison, *_ = askable(all_material, list(stored.pairs.values()))
+    has_comparison, *_ = find_askable(all_material, list(stored.pairs.values()))
     for is_available, (pair_id, pair) in zip(has_comparison, stored.pairs.items(), strict=True):
         earlier_items = stored.asked[pair_id]
         is_available[list(earlier_items)] = False
@@ -218,14 +227,14 @@ def _add_questions(
             any((item, system) not in stored.material.outputs for system in filter(None, pair))
             for item in all_material.labels()
         ]
-        order = order_of_later(is_available, clusters, seed, *map(str, pair), str(len(earlier_items)))
+        order = draw_later_order(is_available, clusters, seed, *map(str, pair), str(len(earlier_items)))
         add_units(base, pair_id, order, first=len(earlier_items))
         n_added += len(order)
-    is_askable, n_same, n_empty = askable(all_material, new_pairs)
+    is_askable, n_same, n_empty = find_askable(all_material, new_pairs)
     for pair_id, (is_available, pair) in enumerate(
         zip(is_askable, new_pairs, strict=True), start=max(stored.pairs, default=-1) + 1
     ):
-        order = order_of_later(is_available, clusters, seed, *map(str, pair))
+        order = draw_later_order(is_available, clusters, seed, *map(str, pair))
         add_pair(base, pair_id, pair, all_material.systems)
         add_units(base, pair_id, order)
         n_added += len(order)
@@ -240,8 +249,8 @@ def _add_questions(
         f"probability of at least one false decision is now at most {joint_level:.3g}, not {gamma:g}"
     )
     return [
-        *unasked(is_askable, new_pairs, same=n_same, empty=n_empty, taken=0),
-        *noted(
+        *omission_notes(is_askable, new_pairs, same=n_same, empty=n_empty, taken=0),
+        *build_notes(
             ("added", n_added, f"{n_added} comparisons are added, with {len(new_pairs)} new pairs of systems"),
             ("family-grew", has_grown_family and not n_tested, family_text),
             ("level-grew", n_tested, level_text),

@@ -21,7 +21,7 @@ from custodes.annotate.participants import Annotator
 from custodes.annotate.plan import IDENTIFIER, StudyPlan
 from custodes.annotate.rows import SessionRow, WorkerRow
 from custodes.annotate.visits import digest_of, is_done
-from custodes.arguments import at_least
+from custodes.arguments import check_at_least
 from custodes.errors import InputError
 
 HOUR = 3600.0
@@ -126,7 +126,7 @@ def return_link(plan: StudyPlan, code: str | None) -> str | None:
 
 def invite(log: EventLog, n: int) -> list[tuple[str, str]]:
     """Create `n` annotators with one visit each. Return their labels and the tokens of the visits."""
-    at_least("annotators", n, 1)
+    check_at_least("annotators", n, 1)
     labels_and_tokens = []
     for _ in range(n):
         worker = _add_worker(log, source="links", external_id="", external_hash=secrets.token_hex(16))
@@ -167,14 +167,14 @@ def join(
 def _add_worker(log: EventLog, *, source: str, external_id: str, external_hash: str) -> Annotator:
     label = f"w{len(log.state.workers) + 1:03d}"
     row = WorkerRow(log.next, label, source, external_hash, external_id, log.clock.wall())
-    log.put(row)
+    log.add_rows(row)
     return log.state.workers[row.worker]
 
 
 def _visit(log: EventLog, worker: Annotator, params: Mapping[str, str]) -> str:
     token = secrets.token_urlsafe(16)
     params_json = json.dumps(dict(params), ensure_ascii=False)
-    log.put(SessionRow(log.next, worker.id, digest_of(token), log.clock.wall(), params_json))
+    log.add_rows(SessionRow(log.next, worker.id, digest_of(token), log.clock.wall(), params_json))
     return token
 
 

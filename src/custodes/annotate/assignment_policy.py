@@ -54,7 +54,7 @@ def schedule(state: StudyState, batch: int, rng: Random) -> dict[int, str]:
     )
 
 
-def known(state: StudyState, session: Session, kind: str, rng: Random) -> NextQuestion | None:
+def next_control_question(state: StudyState, session: Session, kind: str, rng: Random) -> NextQuestion | None:
     """Return a random control question that this annotator has not seen, or None if there is none."""
     unseen = [
         gold_id
@@ -67,26 +67,26 @@ def known(state: StudyState, session: Session, kind: str, rng: Random) -> NextQu
     return NextQuestion(kind, None, rng.choice(unseen), flip, None, 1.0, None)
 
 
-def real(state: StudyState, session: Session, rng: Random) -> NextQuestion | None:
+def next_real_question(state: StudyState, session: Session, rng: Random) -> NextQuestion | None:
     """Return a comparison or a rating, or None if no question is free for this annotator."""
     worker = session.worker
     if state.plan.question.mode == "rate":
-        primary = rating(state, session, rng)
+        primary = next_rating_question(state, session, rng)
     else:
-        free_units = primaries(state, worker)
+        free_units = primary_candidates(state, worker)
         primary = None
         if free_units:
             unit = free_units[rng.randrange(len(free_units))]
             look = state.assignments.engine.look[unit.pair]
             primary = NextQuestion("primary", unit, None, flip_of(state, unit), look, 1.0, 1 / len(free_units))
     overlap_rate = state.plan.annotators.overlap
-    second_opinion_pairs = seconds(state, worker) if has_room(state) else []
+    second_opinion_pairs = single_answer_pairs(state, worker) if has_room(state) else []
     if not second_opinion_pairs:
         return primary
     if primary is None:
-        return _second(state, worker, second_opinion_pairs, 1.0, rng)
+        return _draw_second_opinion(state, worker, second_opinion_pairs, 1.0, rng)
     if rng.random() < overlap_rate:
-        return _second(state, worker, second_opinion_pairs, overlap_rate, rng)
+        return _draw_second_opinion(state, worker, second_opinion_pairs, overlap_rate, rng)
     return primary._replace(p_role=1 - overlap_rate)
 
 
@@ -98,7 +98,7 @@ def has_room(state: StudyState) -> bool:
     return overlap_rate > 0 and n_second <= overlap_rate * (state.totals.primary + n_second) + BEYOND
 
 
-def has_room_known(state: StudyState, worker: Annotator) -> bool:
+def has_control_room(state: StudyState, worker: Annotator) -> bool:
     """Whether an idle annotator may get one more control question. The number of the annotator's control questions may
     exceed the planned proportion by `BEYOND`."""
     gold_interval, work = state.plan.annotators.gold_every, worker.work
@@ -117,7 +117,7 @@ def cap(annotators: AnnotatorPlan, target: int, there: int | None) -> int:
     return max(LEAST_CAP, int(annotators.cap * target), even_share)
 
 
-def there(state: StudyState) -> int | None:
+def count_able_annotators(state: StudyState) -> int | None:
     """Return the number of annotators who may answer. If annotators arrive by an open link, this number is unknown, and
     None is returned."""
     return (
@@ -125,9 +125,9 @@ def there(state: StudyState) -> int | None:
     )
 
 
-def below_cap(state: StudyState, worker: Annotator) -> list[int]:
+def pairs_below_cap(state: StudyState, worker: Annotator) -> list[int]:
     """Return the open pairs for which this annotator has not reached the cap."""
-    engine, annotator_plan, n_annotators = state.assignments.engine, state.plan.annotators, there(state)
+    engine, annotator_plan, n_annotators = state.assignments.engine, state.plan.annotators, count_able_annotators(state)
     return [
         pair
         for pair, is_open in enumerate(engine.is_open)
@@ -135,17 +135,17 @@ def below_cap(state: StudyState, worker: Annotator) -> list[int]:
     ]
 
 
-def primaries(state: StudyState, worker: Annotator) -> list[Unit]:
+def primary_candidates(state: StudyState, worker: Annotator) -> list[Unit]:
     """Return the unit that this annotator would get from each pair, if there is one."""
-    units = [_first(state, worker, pair) for pair in below_cap(state, worker)]
+    units = [_first_free_unit(state, worker, pair) for pair in pairs_below_cap(state, worker)]
     return [unit for unit in units if unit is not None]
 
 
-def _first(state: StudyState, worker: Annotator, pair: int) -> Unit | None:
+def _first_free_unit(state: StudyState, worker: Annotator, pair: int) -> Unit | None:
     """Return the first free unit whose item this annotator has not seen. If there is none, return the first free unit
     that this annotator never got, or None."""
     fallback = None
-    for unit in state.assignments.wanted(pair):
+    for unit in state.assignments.free_slots(pair):
         if unit.item not in worker.seen:
             return unit
         if fallback is None and unit.id not in worker.had:
@@ -153,7 +153,7 @@ def _first(state: StudyState, worker: Annotator, pair: int) -> Unit | None:
     return fallback
 
 
-def seconds(state: StudyState, worker: Annotator) -> list[int]:
+def single_answer_pairs(state: StudyState, worker: Annotator) -> list[int]:
     """Return the pairs with a unit that needs a second opinion and that this annotator never got."""
     return [
         pair
@@ -162,13 +162,15 @@ def seconds(state: StudyState, worker: Annotator) -> list[int]:
     ]
 
 
-def _second(state: StudyState, worker: Annotator, pairs: Sequence[int], p_role: float, rng: Random) -> NextQuestion:
+def _draw_second_opinion(
+    state: StudyState, worker: Annotator, pairs: Sequence[int], p_role: float, rng: Random
+) -> NextQuestion:
     pair = pairs[rng.randrange(len(pairs))]
     candidate_units = [unit for unit_id, unit in state.assignments.singles[pair].items() if unit_id not in worker.had]
     candidate_units = [unit for unit in candidate_units if unit.item not in worker.seen] or candidate_units
     unit = candidate_units[rng.randrange(len(candidate_units))]
     n_given = state.assignments.seconds_given[pair]
-    flip = 0 if state.plan.question.mode == "rate" else _side(state, f"second {pair}", n_given)
+    flip = 0 if state.plan.question.mode == "rate" else _balanced_side(state, f"second {pair}", n_given)
     look = state.assignments.engine.look[pair]
     return NextQuestion("second", unit, None, flip, look, p_role, 1 / len(pairs))
 
@@ -178,26 +180,26 @@ def flip_of(state: StudyState, unit: Unit) -> int:
     two positions, so the first positions of an order are balanced, whoever annotates. Several answers to one unit
     alternate between the sides."""
     n_earlier = len(unit.votes) + len(unit.holders)
-    return _side(state, str(unit.pair), unit.place) ^ (n_earlier & 1)
+    return _balanced_side(state, str(unit.pair), unit.place) ^ (n_earlier & 1)
 
 
-def _side(state: StudyState, sequence_name: str, index: int) -> int:
+def _balanced_side(state: StudyState, sequence_name: str, index: int) -> int:
     return Random(f"{state.plan.seed} {sequence_name} {index // 2}").getrandbits(1) ^ (index & 1)
 
 
-def rating(state: StudyState, session: Session, rng: Random) -> NextQuestion | None:
+def next_rating_question(state: StudyState, session: Session, rng: Random) -> NextQuestion | None:
     """Return an output to rate, or None if no output is free. An annotator with fewer than `ACTIVE` begun items gets an
     output of a new item, if there is one. Otherwise the output belongs to a begun item, if possible not to the latest
     item. If there is no such output, it belongs to an item that inactive annotators left."""
     worker = session.worker
     free_units_of_item: dict[int, list[Unit]] = {}
     for pair in range(len(state.assignments.places)):
-        for unit in state.assignments.wanted(pair):
+        for unit in state.assignments.free_slots(pair):
             if unit.id not in worker.had:
                 free_units_of_item.setdefault(unit.item, []).append(unit)
     begun_items = [item for item in free_units_of_item if item in worker.seen]
     candidates = [unit for item in begun_items if item != session.last_item for unit in free_units_of_item[item]]
-    allowed_pairs = set(below_cap(state, worker))
+    allowed_pairs = set(pairs_below_cap(state, worker))
     new_units = {
         item: [unit for unit in units if unit.pair in allowed_pairs]
         for item, units in free_units_of_item.items()

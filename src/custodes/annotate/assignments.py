@@ -22,7 +22,7 @@ from custodes.annotate.plan import StudyPlan, budget_of, rule_of
 from custodes.evaluate.protocol.concurrent_annotation import ConcurrentAnnotation, Ruling
 from custodes.stats import ABSENT
 from custodes.stats.arrays import Ints, Signs
-from custodes.stats.stopping.allocation import evenly
+from custodes.stats.stopping.allocation import divide_evenly
 
 REFUSALS = 2
 """A unit counts as refused when this number of annotators cannot judge it."""
@@ -88,7 +88,7 @@ class Quota:
         sizes = np.array([len(places) for places in self._places], dtype=np.int64)
         lacking_counts = sizes - np.array(self._end, dtype=np.int64)
         remaining_budget = lacking_counts.sum() if self._budget is None else max(0, self._budget - sum(self.target))
-        for pair, n_more in enumerate(evenly(np.asarray(remaining_budget), lacking_counts).tolist()):
+        for pair, n_more in enumerate(divide_evenly(np.asarray(remaining_budget), lacking_counts).tolist()):
             self.target[pair] += n_more
             self._end[pair] += n_more
             self._see(pair)
@@ -96,7 +96,7 @@ class Quota:
     def _see(self, pair: int) -> None:
         self.is_open[pair] = FREE in self._places[pair][: self._end[pair]]
 
-    def wanted(self, pair: int) -> list[int]:
+    def free_slots(self, pair: int) -> list[int]:
         """The free positions of a system, in order."""
         return [position for position, status in enumerate(self._places[pair][: self._end[pair]]) if status == FREE]
 
@@ -104,7 +104,7 @@ class Quota:
         """Whether the position has an answer or was refused."""
         return self._places[pair][place] != FREE
 
-    def in_present_look(self, pair: int, place: int) -> bool:
+    def is_in_current_look(self, pair: int, place: int) -> bool:
         """Whether the answer at a position may still be removed. This holds for every allocated position, because
         ratings have no interim analyses."""
         return 0 <= place < self._end[pair]
@@ -216,9 +216,9 @@ class Assignments:
             if orders[k][length:]:
                 self.asking.extend(k, orders[k][length:])
 
-    def wanted(self, pair: int) -> list[Unit]:
+    def free_slots(self, pair: int) -> list[Unit]:
         """The units of the current interim analysis that further annotators may get, in order."""
-        units = (self.places[pair][position] for position in self.engine.wanted(pair))
+        units = (self.places[pair][position] for position in self.engine.free_slots(pair))
         return [unit for unit in units if self.lacks(unit) > 0]
 
     def is_settled(self, unit: Unit) -> bool:
@@ -227,7 +227,7 @@ class Assignments:
 
     def is_present(self, unit: Unit) -> bool:
         """Whether the unit belongs to the current interim analysis. The answers of such a unit may still change."""
-        return self.engine.in_present_look(unit.pair, unit.place)
+        return self.engine.is_in_current_look(unit.pair, unit.place)
 
     def lacks(self, unit: Unit) -> int:
         """The number of further annotators who may get the unit."""
@@ -239,7 +239,7 @@ class Assignments:
 
     def hold(self, issued: IssuedQuestion) -> None:
         """Record that an annotator is answering a unit."""
-        unit, worker = self._of(issued)
+        unit, worker = self._unit_and_annotator(issued)
         if issued.role == "second":
             self.asked_again += issued.id not in unit.asked
             unit.asked |= {issued.id}
@@ -251,7 +251,7 @@ class Assignments:
 
     def let_go(self, issued: IssuedQuestion) -> None:
         """Record that an annotator is no longer answering a unit."""
-        unit, worker = self._of(issued)
+        unit, worker = self._unit_and_annotator(issued)
         if issued.role == "second":
             self.asked_again -= issued.id in unit.asked
             unit.asked = unit.asked - {issued.id} or NOBODY
@@ -264,7 +264,7 @@ class Assignments:
     def vote(self, issued: IssuedQuestion, value: int) -> None:
         """Record an answer that counts."""
         self.let_go(issued)
-        unit, worker = self._of(issued)
+        unit, worker = self._unit_and_annotator(issued)
         unit.votes = {**unit.votes, worker.id: value}
         worker.votes[unit.id] = issued
         worker.load[unit.pair] += 1
@@ -274,7 +274,7 @@ class Assignments:
     def second(self, issued: IssuedQuestion, value: int) -> None:
         """Record a second opinion."""
         self.let_go(issued)
-        unit, worker = self._of(issued)
+        unit, worker = self._unit_and_annotator(issued)
         unit.seconds = {**unit.seconds, worker.id: value}
         self._single(unit)
 
@@ -282,15 +282,15 @@ class Assignments:
         """Record that an annotator cannot judge a unit. The unit counts as refused when `REFUSALS` annotators cannot
         judge it."""
         self.let_go(issued)
-        unit, worker = self._of(issued)
+        unit, worker = self._unit_and_annotator(issued)
         worker.refused.add(unit.id)
         worker.load[unit.pair] += 1
-        self._refused(unit, worker)
+        self._count_refusal(unit, worker)
 
     def take_back(self, issued: IssuedQuestion) -> None:
         """Remove an answer that the annotator withdrew."""
-        unit, worker = self._of(issued)
-        unit.seconds = _without(unit.seconds, worker.id)
+        unit, worker = self._unit_and_annotator(issued)
+        unit.seconds = _remove_worker(unit.seconds, worker.id)
         if unit.id in worker.refused:
             worker.refused.remove(unit.id)
             worker.load[unit.pair] -= 1
@@ -345,10 +345,10 @@ class Assignments:
                 self.second(issued, issued.value)
                 new_second_opinions.append(issued)
         for unit_id in sorted(worker.refused):
-            self._refused(self.units[unit_id], worker)
+            self._count_refusal(self.units[unit_id], worker)
         return new_second_opinions
 
-    def _refused(self, unit: Unit, worker: Annotator) -> None:
+    def _count_refusal(self, unit: Unit, worker: Annotator) -> None:
         """Count the refusal of a unit by one annotator."""
         unit.refused |= {worker.id}
         if len(unit.refused) >= REFUSALS and self.is_present(unit) and not self.is_settled(unit):
@@ -364,7 +364,7 @@ class Assignments:
     def _withdraw(self, unit: Unit, worker: Annotator) -> None:
         if len(unit.votes) >= self.per_item and self.is_settled(unit):
             self.engine.withdraw(unit.pair, unit.place)
-        unit.votes = _without(unit.votes, worker.id)
+        unit.votes = _remove_worker(unit.votes, worker.id)
         del worker.votes[unit.id]
         worker.load[unit.pair] -= 1
 
@@ -375,12 +375,12 @@ class Assignments:
         else:
             self.singles[unit.pair].pop(unit.id, None)
 
-    def _of(self, issued: IssuedQuestion) -> tuple[Unit, Annotator]:
+    def _unit_and_annotator(self, issued: IssuedQuestion) -> tuple[Unit, Annotator]:
         assert issued.unit is not None
         return self.units[issued.unit], issued.session.worker
 
 
-def _without(value_of_worker: Mapping[int, int], removed_id: int) -> Mapping[int, int]:
+def _remove_worker(value_of_worker: Mapping[int, int], removed_id: int) -> Mapping[int, int]:
     return {worker_id: value for worker_id, value in value_of_worker.items() if worker_id != removed_id} or NOTHING
 
 

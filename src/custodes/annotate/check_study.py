@@ -24,19 +24,19 @@ from custodes.annotate.plan import StudyPlan, budget_of, rule_of
 from custodes.annotate.snapshot import FEW_ANNOTATORS
 from custodes.annotate.study_material import Pair, StudyMaterial
 from custodes.annotate.study_status import snapshot_of_file
-from custodes.annotate.wording import completed
+from custodes.annotate.wording import fill_plan_texts
 from custodes.annotate.wording.translations import ENGLISH, LANGUAGES
 from custodes.answers.question import versions
 from custodes.answers.result import Provenance, result
 from custodes.answers.tables import count, label, table
-from custodes.arguments import checked
+from custodes.arguments import check_arguments
 from custodes.data.notes import Note
-from custodes.evaluate.check.rules import OfProblems, Problem, problem_table
+from custodes.evaluate.check.rules import Problem, ProblemResult, problem_table
 from custodes.evaluate.check.study import ASKED, refusals
 from custodes.stats import ABSENT
 from custodes.stats.reliability import FEWEST_ANNOTATORS
 from custodes.stats.stopping.allocation import KINDS, tables
-from custodes.stats.stopping.rules import rule_on
+from custodes.stats.stopping.rules import analyse_tables
 
 SERIOUS = (
     "outputs-plain",
@@ -51,7 +51,7 @@ SERIOUS = (
 
 
 @result
-class StudyCheck(OfProblems):
+class StudyCheck(ProblemResult):
     """Content and problems of an annotation study. See `check`."""
 
     BY: ClassVar[str] = ""
@@ -72,7 +72,7 @@ class StudyCheck(OfProblems):
     )
 
 
-@checked
+@check_arguments
 def check(path: str | Path) -> StudyCheck:
     """Return problems that would bias a study or waste answers, before annotation starts. The study does not change.
 
@@ -138,7 +138,7 @@ def check(path: str | Path) -> StudyCheck:
         question="annotate check", study=study_path.name, digest="", options={}, seed=None, versions=versions()
     )
     parts = [StudyCheck.part(summary=summary, problems=map(Problem._asdict, problems))]
-    return StudyCheck.of(parts, (), provenance=provenance)
+    return StudyCheck.from_parts(parts, (), provenance=provenance)
 
 
 _SECONDS = """
@@ -161,7 +161,7 @@ Check = tuple[object, Literal["error", "warning", "info"], str, str]
 """A condition, and the severity, rule and message of its problem. A list of examples is true if it is not empty."""
 
 
-def _where(*checks: Check) -> Iterator[Problem]:
+def _iter_problems(*checks: Check) -> Iterator[Problem]:
     """Iterate over the problems whose condition is true."""
     for condition, severity, rule, message in checks:
         if condition:
@@ -173,13 +173,13 @@ def stopping_problems(stored: StoredStudy) -> Iterator[Problem]:
     looks = stored.plan.stopping.looks
     size_of_pair = {pair: len(stored.asked[number]) for number, pair in stored.pairs.items()}
     if stored.plan.question.mode == "rate":
-        yield from _rated(stored.plan, list(size_of_pair.values()))
+        yield from _rating_budget_problems(stored.plan, list(size_of_pair.values()))
         return
     name_and_size = [(" and ".join(filter(None, pair)), n) for pair, n in size_of_pair.items()]
     short_pairs = [name for name, n in name_and_size if 0 < n < looks[0]]
     cut_pairs = [name for name, n in name_and_size if looks[0] <= n < looks[-1]]
     smallest_size = min((n for n in size_of_pair.values() if n >= looks[0]), default=0)
-    yield from _where(
+    yield from _iter_problems(
         (
             short_pairs,
             "warning",
@@ -195,18 +195,18 @@ def stopping_problems(stored: StoredStudy) -> Iterator[Problem]:
             f"of them has {smallest_size}. The last analysis of such a pair uses all items of the pair",
         ),
     )
-    yield from _reach(stored, max(size_of_pair.values(), default=0))
+    yield from _look_problems(stored, max(size_of_pair.values(), default=0))
     if max(size_of_pair.values(), default=0):
-        yield from _decides(stored, max(size_of_pair.values()))
+        yield from _decision_problems(stored, max(size_of_pair.values()))
 
 
-def _reach(stored: StoredStudy, max_size: int) -> Iterator[Problem]:
+def _look_problems(stored: StoredStudy, max_size: int) -> Iterator[Problem]:
     """Problems if annotators or budget do not suffice for the interim analyses."""
     annotators, budget = stored.plan.annotators, stored.plan.stopping.budget
     looks = [min(n, max_size) for n in stored.plan.stopping.looks]
     answers_per_annotator = cap(annotators, looks[-1], annotators.most if annotators.recruit == "links" else None)
     n_first = len(stored.pairs) * looks[0] * annotators.per_item
-    return _where(
+    return _iter_problems(
         (
             annotators.most * answers_per_annotator < looks[-1] * annotators.per_item,
             "error",
@@ -222,15 +222,15 @@ def _reach(stored: StoredStudy, max_size: int) -> Iterator[Problem]:
             f"budget {budget}: the first interim analysis of all {len(stored.pairs)} pairs needs {n_first} answers; "
             "compare fewer pairs or systems, or increase the budget",
         ),
-        _work(stored.plan, n_first, "the first interim analysis of all pairs"),
+        _workload_check(stored.plan, n_first, "the first interim analysis of all pairs"),
     )
 
 
-def _rated(plan: StudyPlan, sizes: Sequence[int]) -> Iterator[Problem]:
+def _rating_budget_problems(plan: StudyPlan, sizes: Sequence[int]) -> Iterator[Problem]:
     """Problems if budget or annotators do not suffice to rate all outputs. `sizes`: number of outputs by system."""
     n_needed, budget = sum(sizes) * plan.annotators.per_item, plan.stopping.budget
     omits_system = budget is not None and budget < len(sizes) * plan.annotators.per_item
-    return _where(
+    return _iter_problems(
         (
             budget is not None and budget < n_needed,
             "error" if omits_system else "info",
@@ -239,11 +239,11 @@ def _rated(plan: StudyPlan, sizes: Sequence[int]) -> Iterator[Problem]:
             + ("some systems get none" if omits_system else f"{budget_of(plan)} are rated, equally many of each system")
             + "; rate fewer outputs, or increase the budget",
         ),
-        _work(plan, n_needed if budget is None else min(n_needed, budget), "the outputs to be rated"),
+        _workload_check(plan, n_needed if budget is None else min(n_needed, budget), "the outputs to be rated"),
     )
 
 
-def _work(plan: StudyPlan, n_needed: int, purpose: str) -> Check:
+def _workload_check(plan: StudyPlan, n_needed: int, purpose: str) -> Check:
     """Return the check that annotators may give as many answers as needed."""
     annotators = plan.annotators
     n_work = annotators.most * annotators.batch * annotators.batches
@@ -256,7 +256,7 @@ def _work(plan: StudyPlan, n_needed: int, purpose: str) -> Check:
     )
 
 
-def _decides(stored: StoredStudy, max_size: int) -> Iterator[Problem]:
+def _decision_problems(stored: StoredStudy, max_size: int) -> Iterator[Problem]:
     """Problem if even unanimous answers would not decide a pair."""
     rule = rule_of(stored.plan, pairs=len(stored.pairs), items=max_size, has_metric=stored.has_metric)
     if rule.estimator.uses_metric or rule.estimator.needs_items:
@@ -265,7 +265,7 @@ def _decides(stored: StoredStudy, max_size: int) -> Iterator[Problem]:
     kind_counts = np.zeros((1, KINDS), dtype=np.int64)
     kind_counts[0, WIN_ALONE] = n
     outcomes = tables(kind_counts, np.zeros((1, 3), dtype=np.int64))
-    decision, _, _ = rule_on(
+    decision, _, _ = analyse_tables(
         rule, outcomes, look=len(rule.looks) - 1, last=np.array([n]), items=None, judged=np.array([True])
     )
     if not decision[0]:
@@ -295,10 +295,10 @@ def annotator_problems(
     if len(seconds) >= FEWEST:
         typical, source = max(median(seconds), 0.1), "the median so far"
     wage, price = money.price * 3600 / typical, f"{money.price:.2f}"
-    defaults = completed(msgspec.structs.replace(plan, texts=no_texts)).texts
+    defaults = fill_plan_texts(msgspec.structs.replace(plan, texts=no_texts)).texts
     english_keys = ["question"] if plan.question.text == ENGLISH[f"question_{plan.question.mode}"] else []
     english_keys += [key for key in ("instructions", "consent") if getattr(texts, key) == getattr(defaults, key)]
-    return _where(
+    return _iter_problems(
         *((True, "warning", note.rule, note.message) for note in notes),
         (
             0 < links < FEWEST_ANNOTATORS and not any(note.rule == FEW_ANNOTATORS for note in notes),
@@ -390,10 +390,10 @@ SHORTEST = 3
 
 def text_problems(material: StudyMaterial, pairs: Sequence[Pair]) -> Iterator[Problem]:
     """Problems of the texts."""
-    yield from names_itself(material)
-    yield from names_system(material)
+    yield from self_naming_problems(material)
+    yield from system_naming_problems(material)
     system_pairs = [(first, second) for first, second in pairs if first is not None and second is not None]
-    yield from _unlike(
+    yield from _imbalance_problems(
         material,
         system_pairs,
         "unlike-format",
@@ -402,7 +402,7 @@ def text_problems(material: StudyMaterial, pairs: Sequence[Pair]) -> Iterator[Pr
         "annotators may judge the format; convert all outputs to one format, or state in the "
         "instructions that format does not count",
     )
-    yield from _unlike(
+    yield from _imbalance_problems(
         material,
         system_pairs,
         "unlike-ending",
@@ -418,7 +418,7 @@ def _is_cut(text: str) -> bool:
     return bool(CUT.search(last_line)) and not APART.match(last_line)
 
 
-def names_itself(material: StudyMaterial) -> Iterator[Problem]:
+def self_naming_problems(material: StudyMaterial) -> Iterator[Problem]:
     """Problem if outputs reveal that a model wrote them, or which model it was."""
     matches = [(key, match) for key, output in material.outputs.items() if (match := ITSELF.search(output.text))]
     if matches:
@@ -434,7 +434,7 @@ def names_itself(material: StudyMaterial) -> Iterator[Problem]:
         )
 
 
-def names_system(material: StudyMaterial) -> Iterator[Problem]:
+def system_naming_problems(material: StudyMaterial) -> Iterator[Problem]:
     """Problems if outputs contain the label of a system, although the displayed context does not contain it."""
     displayed_context = {item.label: f"{item.context} {item.source}".lower() for item in material.items}
     lower_text = {key: output.text.lower() for key, output in material.outputs.items()}
@@ -458,7 +458,7 @@ def names_system(material: StudyMaterial) -> Iterator[Problem]:
             )
 
 
-def _unlike(
+def _imbalance_problems(
     material: StudyMaterial,
     pairs: Sequence[tuple[str, str]],
     rule: str,

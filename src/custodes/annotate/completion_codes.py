@@ -18,9 +18,9 @@ from custodes.annotate.study_status import snapshot_of_file
 from custodes.answers.question import versions
 from custodes.answers.result import Provenance, Result, result
 from custodes.answers.tables import count, label, table
-from custodes.arguments import checked
+from custodes.arguments import check_arguments
 from custodes.data.loading import load_table
-from custodes.errors import InputError, listed
+from custodes.errors import InputError, join_labels
 
 PERSON = ("participant id", "workerid", "assignment:worker_id", "worker_id", "external_id", "person")
 CODE = ("completion code", "answer.code", "output:code", "code")
@@ -33,7 +33,7 @@ UNKNOWN, MISSING, TWICE = "unknown", "missing", "twice"
 
 
 @result
-class Reconciled(Result):
+class CodeReconciliation(Result):
     """Comparison of the codes of a platform's list with the codes of a study. See `reconcile`."""
 
     BY: ClassVar[str] = ""
@@ -60,22 +60,22 @@ class Reconciled(Result):
         return int(any(verdict != OURS for verdict in self.codes["verdict"]))
 
 
-@checked
-def reconcile(study: str | Path, codes: str | Path) -> Reconciled:
+@check_arguments
+def reconcile(study: str | Path, codes: str | Path) -> CodeReconciliation:
     """Compare a platform's list of annotators and completion codes (a table) with a study. The study may be running.
 
     Raises `InputError` if the list has no column of annotators or no column of codes.
     """
     frame = load_table(codes).frame
     snapshot = snapshot_of_file(check(study))
-    rows = matched(frame, snapshot.annotators, snapshot.plan, name=Path(codes).name)
+    rows = match_codes(frame, snapshot.annotators, snapshot.plan, name=Path(codes).name)
     provenance = Provenance(
         question="annotate reconcile", study=Path(study).name, digest="", options={}, seed=None, versions=versions()
     )
-    return Reconciled.of([Reconciled.part(codes=rows)], (), provenance=provenance)
+    return CodeReconciliation.from_parts([CodeReconciliation.part(codes=rows)], (), provenance=provenance)
 
 
-def matched(
+def match_codes(
     frame: pl.DataFrame, annotators: Sequence[PersonNow], plan: StudyPlan, *, name: str
 ) -> Iterator[Mapping[str, Any]]:
     """Iterate over the rows of `Reconciled.codes`. Codes that the platform fixed in advance are valid for all
@@ -126,6 +126,6 @@ def _column(frame: pl.DataFrame, column_names: Iterable[str], content_text: str,
     if content_text:
         raise InputError(
             f"{table_name}: the list has no column of {content_text}; name this column {' or '.join(column_names)}. "
-            f"Columns: {listed(frame.columns)}"
+            f"Columns: {join_labels(frame.columns)}"
         )
     return [""] * frame.height

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from custodes.annotate.new_study import new
 from custodes.annotate.plan import AnnotatorPlan, Question, StudyPlan, StudyTexts
-from custodes.annotate.server import ServedSite, interrupted, serving
-from custodes.arguments import checked
+from custodes.annotate.server import ServedSite, catch_signals, serve_in_thread
+from custodes.arguments import check_arguments
 from custodes.data.simulate import demo_texts as demo_texts
 
 PLAN = StudyPlan(
@@ -36,7 +36,7 @@ class ServedDemo(NamedTuple):
     ask: str
 
 
-@checked
+@check_arguments
 def demo(
     *,
     port: int = 0,
@@ -49,7 +49,7 @@ def demo(
     `folder` is the folder for study.db. By default, this is a temporary folder, which is removed at the end. `port` 0
     means any free port.
     """
-    with interrupted() as signals, trying(port=port, folder=folder, tell=tell) as site_demo:
+    with catch_signals() as signals, run_demo(port=port, folder=folder, tell=tell) as site_demo:
         tell(f"answer as an annotator: {site_demo.ask}")
         tell(f"the owner's page (this link works once): {site_demo.site.owner}")
         tell(
@@ -67,10 +67,10 @@ def demo(
 
 
 @contextmanager
-def trying(*, port: int, folder: str | Path | None, tell: Callable[[str], object] = print) -> Iterator[ServedDemo]:
+def run_demo(*, port: int, folder: str | Path | None, tell: Callable[[str], object] = print) -> Iterator[ServedDemo]:
     """Run the demo while the context is open."""
     with tempfile.TemporaryDirectory(prefix="custodes-demo-") as temporary_folder:
         study_path = new(demo_texts(), Path(folder or temporary_folder, "study.db"), plan=PLAN)
-        with serving([study_path], port=port, tell=tell) as site:
+        with serve_in_thread([study_path], port=port, tell=tell) as site:
             ((_, token),) = site.services["study"].invite(1).result()
             yield ServedDemo(site, study_path, f"{site.url}/s/{token}")

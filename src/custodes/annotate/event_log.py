@@ -21,10 +21,10 @@ from custodes.annotate.rows import (
     EventRow,
     JudgmentRow,
     Row,
-    happened,
+    iter_log_rows,
 )
 from custodes.annotate.state import StudyState
-from custodes.data.loading.live_study import reason
+from custodes.data.loading.live_study import failure_reason
 from custodes.errors import CustodesError, InputError
 
 SHORTEST_LEASE, LONGEST_LEASE, TIMES = 60.0, 600.0, 4.0
@@ -78,7 +78,7 @@ class EventLog:
         except (CustodesError, sqlite3.Error):
             raise
         except Exception as problem:  # rows changed by another program can be inconsistent in any way
-            raise InputError(f"this study cannot be read ({reason(problem)}); restore a backup") from problem
+            raise InputError(f"this study cannot be read ({failure_reason(problem)}); restore a backup") from problem
 
     def _read(self) -> None:
         state = StudyState(self.base)
@@ -90,11 +90,11 @@ class EventLog:
         was_enabled = gc.isenabled()
         gc.disable()  # reading creates no cyclic garbage, and garbage collection would take a sixth of the time
         try:
-            for _, rows in groupby(happened(self.base), key=_question):
-                state.put(list(rows))
+            for _, rows in groupby(iter_log_rows(self.base), key=_question):
+                state.add_rows(list(rows))
                 engine = state.assignments.asking
                 if engine is not None and len(engine.rulings) > n_ruled:
-                    n_ruled = _recalled(state, decision_of_look, n_ruled)
+                    n_ruled = _restore_decisions(state, decision_of_look, n_ruled)
         finally:
             if was_enabled:
                 gc.enable()
@@ -107,11 +107,11 @@ class EventLog:
                 if issued.unit is not None and not issued.expired:
                     self.keep(issued, now)
 
-    def put(self, *rows: Row) -> list[IssuedQuestion]:
+    def add_rows(self, *rows: Row) -> list[IssuedQuestion]:
         """Write rows, and write the interim analyses that these rows complete. Return the answers that a readmission
         turned into second opinions."""
         self.base.executemany(WRITING[type(rows[0])], rows)
-        new_second_opinions = self.state.put(rows)
+        new_second_opinions = self.state.add_rows(rows)
         engine = self.state.assignments.asking
         if engine is not None and len(engine.rulings) > self._ruled:
             written_at, pair_ids = self.clock.wall(), self.state.assignments.numbers
@@ -149,7 +149,7 @@ class EventLog:
             kind=kind,
             json=json.dumps(values, ensure_ascii=False),
         )
-        self.put(row)
+        self.add_rows(row)
 
     def keep(self, issued: IssuedQuestion, now: float) -> None:
         """Start or extend the lease of a question."""
@@ -179,7 +179,9 @@ class EventLog:
             del self.leases[assignment_id]
 
 
-def _recalled(state: StudyState, decision_of_look: dict[tuple[int, int], tuple[int, bool]], n_ruled: int) -> int:
+def _restore_decisions(
+    state: StudyState, decision_of_look: dict[tuple[int, int], tuple[int, bool]], n_ruled: int
+) -> int:
     """Replace the recomputed decisions of interim analyses by the stored decisions, so that decisions never change.
     Return the number of interim analyses so far."""
     engine = state.assignments.engine

@@ -14,10 +14,10 @@ from pathlib import Path
 import msgspec
 import polars as pl
 
-from custodes.arguments import checked
-from custodes.data.loading.live_study import is_study, of_one_state
-from custodes.data.loading.load import SIGNATURE, SIGNED, digest_line
-from custodes.data.readers.annotation import study_of
+from custodes.arguments import check_arguments
+from custodes.data.loading.live_study import is_study, read_one_state
+from custodes.data.loading.load import SIGNATURE, SIGNATURE_PREFIX, digest_line
+from custodes.data.readers.annotation import read_open_study
 from custodes.data.study import Study
 from custodes.data.writing import long_tables, table_bytes
 from custodes.errors import InputError, OptionError
@@ -35,7 +35,7 @@ LEFT JOIN unit u ON u.unit = a.unit LEFT JOIN item i ON i.item = u.item WHERE e.
 }
 
 
-@checked
+@check_arguments
 def export(path: str | Path, folder: str | Path, *, external_ids: bool = False) -> Path:
     """Export an annotation study to files in a folder, even while the study is being served. The export is complete or
     does not exist.
@@ -57,14 +57,14 @@ def export(path: str | Path, folder: str | Path, *, external_ids: bool = False) 
     True
     """
     files = _files(Path(path), external_ids=external_ids)
-    return _written(files, Path(folder))
+    return _write_files(files, Path(folder))
 
 
 def _files(path: Path, *, external_ids: bool) -> dict[str, bytes]:
     """Return the content of each file by file name. The signature comes last."""
     if not is_study(path):
         raise InputError(f"{path}: not a study file of annotations; create one with custodes annotate new")
-    study, queried_tables, plan_json = of_one_state(path, lambda opened: _read(opened, path.name))
+    study, queried_tables, plan_json = read_one_state(path, lambda opened: _read(opened, path.name))
     external_id_table = queried_tables.pop("external_ids")
     tables = {**long_tables(study), "looks": study.looks, **queried_tables}
     if external_ids:
@@ -88,12 +88,12 @@ def _read(base: sqlite3.Connection, study_name: str) -> tuple[Study, dict[str, p
         column_names = [column[0] for column in cursor.description]
         tables[name] = pl.DataFrame(cursor.fetchall(), schema=column_names, orient="row", infer_schema_length=None)
     (plan_json,) = base.execute("SELECT json FROM plan ORDER BY version DESC LIMIT 1").fetchone()
-    return study_of(base, study_name), tables, msgspec.json.format(plan_json, indent=2).encode()
+    return read_open_study(base, study_name), tables, msgspec.json.format(plan_json, indent=2).encode()
 
 
 def _signature(study: Study, content_of_file: Mapping[str, bytes], n_rows_of_file: Mapping[str, int]) -> bytes:
     """Return the text of the signature: the number of rows and the SHA-256 of each file, and notes on the study."""
-    lines = [f"{SIGNED}{study.name}", f"custodes: {version('custodes')}", f"digest: {study.digest}"]
+    lines = [f"{SIGNATURE_PREFIX}{study.name}", f"custodes: {version('custodes')}", f"digest: {study.digest}"]
     for file_name, content in content_of_file.items():
         rows_text = f"{n_rows_of_file[file_name]} rows, " if file_name in n_rows_of_file else ""
         lines.append(f"{file_name}: {rows_text}{digest_line(content)}")
@@ -101,7 +101,7 @@ def _signature(study: Study, content_of_file: Mapping[str, bytes], n_rows_of_fil
     return ("\n".join(lines) + "\n").encode()
 
 
-def _written(content_of_file: Mapping[str, bytes], folder: Path) -> Path:
+def _write_files(content_of_file: Mapping[str, bytes], folder: Path) -> Path:
     """Write all files to a folder. The folder appears only when it is complete."""
     target_folder = Path(os.path.realpath(folder))
     if target_folder.exists() and not _is_ours(target_folder):

@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from custodes.annotate.assignment_policy import BEYOND
-from custodes.annotate.plan import Ending, StudyPlan, rule_of
+from custodes.annotate.plan import StoppingRule, StudyPlan, rule_of
 from custodes.annotate.snapshot import PairNow, PersonNow, Snapshot
 from custodes.stats.arrays import Floats, Ints
 from custodes.stats.correction.estimator import Counts
-from custodes.stats.stopping.rules import rule_on
+from custodes.stats.stopping.rules import analyse_tables
 
 DRAWS = 200
 INNER = (0.1, 0.5, 0.9)
@@ -73,7 +73,7 @@ def forecast(now: Snapshot) -> Forecast:
     Source: ours; posterior predictive simulation of the plan's stopping rule.
     """
     pairs_with_looks = [pair for pair in now.pairs if pair.is_open and pair.looks]
-    open_pairs = tuple(_Open.of(pair, now.plan.stopping) for pair in pairs_with_looks)
+    open_pairs = tuple(_OpenPair.from_pair(pair, now.plan.stopping) for pair in pairs_with_looks)
     if now.state == "stopped" or not open_pairs:
         remaining_answers = np.zeros(1)
     else:
@@ -89,8 +89,8 @@ def forecast(now: Snapshot) -> Forecast:
         remaining_answers = np.minimum(remaining_answers, max(now.plan.stopping.budget - now.primary, 0))
     answer_range, money = _range(remaining_answers), now.plan.money
     cost_per_answer = money.price * (1 + money.fee)
-    paid_range = _range(_all_of(now, remaining_answers))
-    answers_per_hour, stuck_reason = 2 * now.recent, _stuck(now)
+    paid_range = _range(_draw_paid_answers(now, remaining_answers))
+    answers_per_hour, stuck_reason = 2 * now.recent, _standstill_cause(now)
     hourly_wage = _wage(now.annotators, money.price)
     return Forecast(
         answers=answer_range,
@@ -106,7 +106,7 @@ def forecast(now: Snapshot) -> Forecast:
     )
 
 
-def _stuck(snapshot: Snapshot) -> Literal["", "annotators", "nobody"]:
+def _standstill_cause(snapshot: Snapshot) -> Literal["", "annotators", "nobody"]:
     if snapshot.state != "open":
         return ""
     return (
@@ -118,7 +118,7 @@ def _stuck(snapshot: Snapshot) -> Literal["", "annotators", "nobody"]:
     )
 
 
-class _Open(NamedTuple):
+class _OpenPair(NamedTuple):
     """An open pair at its last completed interim analysis. `done` is the number of completed analyses, `outcome` has
     the numbers of wins, ties and losses, and `looks` has the number of answers at each analysis."""
 
@@ -127,7 +127,7 @@ class _Open(NamedTuple):
     looks: tuple[int, ...]
 
     @classmethod
-    def of(cls, pair: PairNow, ending: Ending) -> _Open:
+    def from_pair(cls, pair: PairNow, ending: StoppingRule) -> _OpenPair:
         """Return an open pair. If the pair has too few items for the last interim analysis of the plan, its last
         analysis uses all its items."""
         looks = ending.looks[: pair.looks]
@@ -138,7 +138,7 @@ class _Open(NamedTuple):
 
 @lru_cache(maxsize=8)
 def _totals(
-    ending: Ending, pairs: tuple[_Open, ...], outcomes: tuple[tuple[int, int, int], ...], n_pairs: int
+    ending: StoppingRule, pairs: tuple[_OpenPair, ...], outcomes: tuple[tuple[int, int, int], ...], n_pairs: int
 ) -> Floats:
     """Return draws (DRAWS,) of the total number of answers that the open pairs have at the end. The result is cached,
     because pages are viewed often."""
@@ -157,7 +157,7 @@ def _totals(
         n_answers = n_answers + n_more
         is_judged = n_more > 0
         if is_judged.any():
-            _, goes_on, _ = rule_on(
+            _, goes_on, _ = analyse_tables(
                 rule,
                 annotator_only(outcome_counts[is_judged]),
                 look=look,
@@ -193,7 +193,7 @@ def annotator_only(outcomes: NDArray[np.integer]) -> Counts:
     return Counts(zeros, zeros[..., 0], outcomes)
 
 
-def _all_of(snapshot: Snapshot, n_deciding: Floats) -> Floats:
+def _draw_paid_answers(snapshot: Snapshot, n_deciding: Floats) -> Floats:
     """Return draws of the number of paid answers of all kinds, given the number of answers used for decisions (DRAWS,).
     Second opinions and control questions are added according to the policy, and refusals at the current rate.
 
@@ -218,7 +218,7 @@ def _all_of(snapshot: Snapshot, n_deciding: Floats) -> Floats:
     gold_counts = np.array([person.gold_asked for person in active_annotators])
     earlier_counts = np.array([person.answers + person.refused for person in active_annotators])
     answers_per_annotator = (n_real / np.maximum(is_present.sum(axis=1), 1))[:, np.newaxis]
-    first_batch_rate, later_batch_rate = _known_share(snapshot, 1), _known_share(snapshot, 0)
+    first_batch_rate, later_batch_rate = _control_share(snapshot, 1), _control_share(snapshot, 0)
     extra_gold = np.zeros_like(answers_per_annotator)
     if annotator_plan.gold_every and "gold" in snapshot.known:
         n_below_limit = (
@@ -240,7 +240,7 @@ def _all_of(snapshot: Snapshot, n_deciding: Floats) -> Floats:
     )
 
 
-def _known_share(snapshot: Snapshot, n_extra_gold: int) -> float:
+def _control_share(snapshot: Snapshot, n_extra_gold: int) -> float:
     """Return the proportion of control questions in a batch. `n_extra_gold` is the number of additional gold questions
     in this batch; it has no effect if the study has no gold questions."""
     annotator_plan = snapshot.plan.annotators

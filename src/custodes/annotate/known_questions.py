@@ -16,7 +16,7 @@ from custodes.annotate.study_material import Item, Pair, StudyMaterial, SystemOu
 from custodes.annotate.wording.translations import words
 from custodes.data.loading import load_table
 from custodes.data.table import check_columns, label_column, to_polars
-from custodes.errors import InputError, shown, suggestion
+from custodes.errors import InputError, short_repr, suggestion
 
 Kind = Literal["gold", "attention", "qualification", "example"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -29,7 +29,7 @@ MOST_CHECKS = 40
 
 
 @dataclass(frozen=True, kw_only=True)
-class Known:
+class ControlQuestion:
     """A control question.
 
     `expected` is the correct answer from the view of the first output (1, 0 or -1), or a rating. If the question uses a
@@ -50,7 +50,7 @@ class Known:
         return {"context": self.context.images, "first": self.first.images, **second}
 
 
-def read_gold(gold: Any, material: StudyMaterial, plan: StudyPlan) -> list[Known]:
+def read_gold(gold: Any, material: StudyMaterial, plan: StudyPlan) -> list[ControlQuestion]:
     """Read control questions from a table or file.
 
     A row names outputs of an item (item, system_a, system_b) or has separate texts (text_a, text_b, context). It also
@@ -63,7 +63,8 @@ def read_gold(gold: Any, material: StudyMaterial, plan: StudyPlan) -> list[Known
     labels_of_column = {column: label_column(frame, column, where=table_name, empty=True) for column in COLUMNS}
     rows = pl.DataFrame(labels_of_column).iter_rows(named=True)
     questions = [
-        _known_question(row, material, plan, f"{table_name}, row {number}") for number, row in enumerate(rows, start=1)
+        _parse_control_question(row, material, plan, f"{table_name}, row {number}")
+        for number, row in enumerate(rows, start=1)
     ]
     if not questions:
         raise InputError(f"{table_name}: the table has no rows; give at least one question with a known answer")
@@ -71,7 +72,7 @@ def read_gold(gold: Any, material: StudyMaterial, plan: StudyPlan) -> list[Known
     return questions
 
 
-def _check_answers(questions: Sequence[Known], where: str) -> None:
+def _check_answers(questions: Sequence[ControlQuestion], where: str) -> None:
     """Raise `InputError` for questions that contradict each other, because no annotator could answer both as
     expected."""
     row_and_answer: dict[tuple[object, ...], tuple[int, int]] = {}
@@ -93,7 +94,9 @@ def _check_answers(questions: Sequence[Known], where: str) -> None:
             )
 
 
-def _known_question(row: Mapping[str, str], material: StudyMaterial, plan: StudyPlan, where: str) -> Known:
+def _parse_control_question(
+    row: Mapping[str, str], material: StudyMaterial, plan: StudyPlan, where: str
+) -> ControlQuestion:
     for is_wrong, message in _checks(row, material, plan):
         if is_wrong:
             raise InputError(f"{where}: {message}")
@@ -104,7 +107,7 @@ def _known_question(row: Mapping[str, str], material: StudyMaterial, plan: Study
         systems = sorted(row[f"system_{side}"] for side in _sides(plan))
         item_and_pair = (row["item"], (systems[0], None if is_rating else systems[1]))
     first, *second = _outputs(row, material, plan)
-    return Known(
+    return ControlQuestion(
         kind=cast(Kind, row["kind"] or USUAL),
         context=context,
         first=first,
@@ -159,9 +162,9 @@ def _checks(row: Mapping[str, str], material: StudyMaterial, plan: StudyPlan) ->
         )
         labels, systems = material.labels(), material.systems
         suggestion_text = "" if item in labels else suggestion(item, labels)
-        yield item not in labels, f"the study has no item {shown(item)}{suggestion_text}"
+        yield item not in labels, f"the study has no item {short_repr(item)}{suggestion_text}"
         for system in (row[f"system_{side}"] for side in _sides(plan)):
-            yield system not in systems, f"the study has no system {shown(system)}{suggestion(system, systems)}"
+            yield system not in systems, f"the study has no system {short_repr(system)}{suggestion(system, systems)}"
             yield (item, system) not in material.outputs, f"{system!r} has no output for item {item!r}"
         yield (
             not is_rating and row["system_a"] == row["system_b"],
@@ -182,7 +185,7 @@ def _checks(row: Mapping[str, str], material: StudyMaterial, plan: StudyPlan) ->
     yield [first] == second and expected != "equal", "both outputs are equal, so expected must be 'equal'"
 
 
-def attention_checks(material: StudyMaterial, plan: StudyPlan) -> list[Known]:
+def attention_checks(material: StudyMaterial, plan: StudyPlan) -> list[ControlQuestion]:
     """Return attention checks that are created from the study's texts. A comparison shows an output next to a text that
     states which answer to give; a rating shows only such a text.
 
@@ -203,7 +206,7 @@ def attention_checks(material: StudyMaterial, plan: StudyPlan) -> list[Known]:
             lowest_rating = plan.question.scale[0]
             instruction = SystemOutput(text=phrases["check_rating"].format(least=lowest_rating))
             questions.append(
-                Known(
+                ControlQuestion(
                     kind="attention",
                     context=item_of_label[item],
                     first=instruction,
@@ -217,6 +220,8 @@ def attention_checks(material: StudyMaterial, plan: StudyPlan) -> list[Known]:
         sides = (material.outputs[key], check_text) if number % 2 == 0 else (check_text, material.outputs[key])
         expected = 0 if is_equal else 1 if number % 2 == 0 else -1
         questions.append(
-            Known(kind="attention", context=item_of_label[item], first=sides[0], second=sides[1], expected=expected)
+            ControlQuestion(
+                kind="attention", context=item_of_label[item], first=sides[0], second=sides[1], expected=expected
+            )
         )
     return questions

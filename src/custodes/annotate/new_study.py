@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from custodes.annotate import study_file
 from custodes.annotate.assignments import clusters_of
 from custodes.annotate.event_log import Clock
-from custodes.annotate.known_questions import Known, attention_checks, read_gold
+from custodes.annotate.known_questions import ControlQuestion, attention_checks, read_gold
 from custodes.annotate.plan import StudyPlan, check_plan, rule_of
 from custodes.annotate.plan_file import read_plan
 from custodes.annotate.rendering import render
@@ -30,9 +30,9 @@ from custodes.annotate.study_material import (
     pairs_of,
     read_material,
 )
-from custodes.annotate.wording import completed
-from custodes.arguments import checked
-from custodes.data.notes import Note, noted
+from custodes.annotate.wording import fill_plan_texts
+from custodes.arguments import check_arguments
+from custodes.data.notes import Note, build_notes
 from custodes.data.patterns import Patterns
 from custodes.errors import InputError, OptionError
 from custodes.files import check_writable
@@ -48,7 +48,7 @@ LOOKS_CUT = "looks-cut"
 """Name of the note on interim analyses that need more items than a pair has."""
 
 
-@checked
+@check_arguments
 def new(
     texts: Any,
     path: str | Path,
@@ -83,11 +83,11 @@ def new(
     study_path = check_writable(path)
     if not isinstance(plan, StudyPlan):
         plan = StudyPlan() if plan is None else read_plan(plan)
-    plan = completed(check_plan(plan))
+    plan = fill_plan_texts(check_plan(plan))
     study, material = read_material(texts, systems=systems)
     image_of_path = media_of(material.images(), progress=progress)
     material = material.with_images({name: medium.name for name, medium in image_of_path.items()})
-    known_questions = _known_questions(gold, material, plan)
+    known_questions = _read_control_questions(gold, material, plan)
     selected_pairs = pairs_of(material.systems, pairs, mode=plan.question.mode)
     orders, notes = _orders(material, selected_pairs, known_questions, plan)
     most_items, metric_name_and_signs = max(map(len, orders)), None
@@ -115,14 +115,14 @@ def new(
                 for question, html in zip(known_questions, rendered_texts.known, strict=True)
             ],
         )
-        all_notes = (*study.notes, *notes, *rendered_texts.notes, *notes_on(plan, items=most_items))
+        all_notes = (*study.notes, *notes, *rendered_texts.notes, *plan_notes(plan, items=most_items))
         add_notes(base, all_notes, plain=rendered_texts.refused, at=now)
 
     study_file.create(study_path, plan, fill)
     return study_path
 
 
-def _known_questions(gold: Any, material: StudyMaterial, plan: StudyPlan) -> list[Known]:
+def _read_control_questions(gold: Any, material: StudyMaterial, plan: StudyPlan) -> list[ControlQuestion]:
     """Return the control questions of a table. If the table has no attention checks, attention checks from the texts
     are added."""
     questions = [] if gold is None else read_gold(gold, material, plan)
@@ -149,11 +149,11 @@ def _check_metric(plan: StudyPlan, metric: str) -> None:
 
 
 def _orders(
-    material: StudyMaterial, pairs: Sequence[Pair], questions: Sequence[Known], plan: StudyPlan
+    material: StudyMaterial, pairs: Sequence[Pair], questions: Sequence[ControlQuestion], plan: StudyPlan
 ) -> tuple[list[list[int]], list[Note]]:
     """Return the items of each pair in random order, and notes on questions that are not asked. Raise `InputError` if
     there is no question at all."""
-    is_askable, n_same, n_empty = askable(material, pairs)
+    is_askable, n_same, n_empty = find_askable(material, pairs)
     column_of_item = {item.label: column_index for column_index, item in enumerate(material.items)}
     n_taken = 0
     for item, pair in {question.asked for question in questions if question.asked is not None}:
@@ -172,10 +172,10 @@ def _orders(
     clusters = clusters_of([item.cluster for item in material.items])
     orders = annotation_order(is_askable, clusters, np.random.default_rng(plan.seed))
     items_of_pairs = [order[:n].tolist() for order, n in zip(orders, is_askable.sum(axis=1), strict=True)]
-    return items_of_pairs, unasked(is_askable, pairs, same=n_same, empty=n_empty, taken=n_taken)
+    return items_of_pairs, omission_notes(is_askable, pairs, same=n_same, empty=n_empty, taken=n_taken)
 
 
-def askable(material: StudyMaterial, pairs: Sequence[Pair]) -> tuple[NDArray[np.bool_], int, int]:
+def find_askable(material: StudyMaterial, pairs: Sequence[Pair]) -> tuple[NDArray[np.bool_], int, int]:
     """Return three values: an array (pairs, items) of whether a comparison is possible, the number of comparisons of
     identical outputs, and the number of comparisons whose outputs are all empty."""
     row_of_system = {system: row for row, system in enumerate(material.systems)}
@@ -198,7 +198,7 @@ def askable(material: StudyMaterial, pairs: Sequence[Pair]) -> tuple[NDArray[np.
     return has_outputs & ~is_empty_pair & ~is_same_output, int(is_same_output.sum()), int(is_empty_pair.sum())
 
 
-def order_of_later(available: NDArray[np.bool_], clusters: Ints, seed: int, *names: str) -> list[int]:
+def draw_later_order(available: NDArray[np.bool_], clusters: Ints, seed: int, *names: str) -> list[int]:
     """Return the random order of a pair that was added later, or of items that were added to a pair later. The seed
     depends on `names`, so earlier orders do not change."""
     name_digest = hashlib.sha256("\0".join(names).encode()).digest()
@@ -207,13 +207,15 @@ def order_of_later(available: NDArray[np.bool_], clusters: Ints, seed: int, *nam
     return [int(item) for item in order[0, : int(available.sum())]]
 
 
-def unasked(available: NDArray[np.bool_], pairs: Sequence[Pair], *, same: int, empty: int, taken: int) -> list[Note]:
+def omission_notes(
+    available: NDArray[np.bool_], pairs: Sequence[Pair], *, same: int, empty: int, taken: int
+) -> list[Note]:
     """Return notes on questions that are not asked, with reasons."""
     pairs_without_items = [
         " and ".join(filter(None, pair)) for pair, n in zip(pairs, available.sum(axis=1), strict=True) if not n
     ]
     same_text = f"{same} comparisons of identical outputs are not shown, and do not count as ties or wins"
-    return noted(
+    return build_notes(
         ("same-output", same, same_text),
         ("empty-outputs", empty, f"{empty} comparisons are not shown, because their outputs are all empty"),
         ("known-answers", taken, f"{taken} comparisons have a known answer and are used only as control questions"),
@@ -225,7 +227,7 @@ def unasked(available: NDArray[np.bool_], pairs: Sequence[Pair], *, same: int, e
     )
 
 
-def notes_on(plan: StudyPlan, *, items: int) -> list[Note]:
+def plan_notes(plan: StudyPlan, *, items: int) -> list[Note]:
     """Return notes on interim analyses that need more items than a pair has, and on a plan without a boundary. Ratings
     have no such notes."""
     if plan.question.mode == "rate":
@@ -234,7 +236,7 @@ def notes_on(plan: StudyPlan, *, items: int) -> list[Note]:
     n_cut = sum(n > items for n in ending.looks)
     sizes = ", ".join(map(str, looks))
     message = f"a pair has at most {items} items, so interim analyses take place after {sizes} answers"
-    notes = noted((LOOKS_CUT, n_cut, message))
+    notes = build_notes((LOOKS_CUT, n_cut, message))
     if ending.boundary == "none" and len(looks) > 1:
         from scipy.special import ndtri
 
@@ -245,7 +247,7 @@ def notes_on(plan: StudyPlan, *, items: int) -> list[Note]:
             f"boundary none: after {len(looks)} interim analyses, {false_rate:.2f} of pairs without a difference are "
             f"declared different instead of {ending.gamma:g}; boundary pocock keeps the level"
         )
-        notes += noted(("no-boundary", True, message))
+        notes += build_notes(("no-boundary", True, message))
     return notes
 
 

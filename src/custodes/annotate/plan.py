@@ -11,9 +11,9 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import Meta
 
-from custodes.arguments import one_of, seed_or_generator
-from custodes.errors import OptionError, shown
-from custodes.evaluate.protocol.stopping import Stopping, asked_for
+from custodes.arguments import check_one_of, seed_or_generator
+from custodes.errors import OptionError, short_repr
+from custodes.evaluate.protocol.stopping import Stopping, select_estimators_and_rules
 from custodes.stats.correction.estimator import Estimator
 from custodes.stats.correction.estimators import ESTIMATORS
 from custodes.stats.stopping.rules import Rule
@@ -196,7 +196,7 @@ class Money(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     currency: Annotated[str, Meta(description="currency of price and wage, such as USD or EUR")] = "USD"
 
 
-class Ending(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class StoppingRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Stopping rule of the study. The fields have the same meaning as in `Stopping`."""
 
     looks: Annotated[
@@ -250,7 +250,7 @@ class StudyPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     texts: StudyTexts = StudyTexts()
     annotators: AnnotatorPlan = AnnotatorPlan()
     money: Money = Money()
-    stopping: Ending = Ending()
+    stopping: StoppingRule = StoppingRule()
     seed: Annotated[
         int, Meta(description="seed of all orders, presentation sides and positions of control questions")
     ] = 0
@@ -299,16 +299,16 @@ def _words(value: object) -> str:
     return str(value)
 
 
-def plan_from(values: Any) -> StudyPlan:
+def convert_plan(values: Any) -> StudyPlan:
     """Return the plan with these values by section and key. Raise `OptionError` for a wrong type or a value out of
     range."""
     try:
         return msgspec.convert(values, StudyPlan)
     except msgspec.ValidationError as problem:
-        raise OptionError(_in_words(str(problem), values)) from None
+        raise OptionError(_plain_message(str(problem), values)) from None
 
 
-def _in_words(problem: str, values: Any) -> str:
+def _plain_message(problem: str, values: Any) -> str:
     """Return a message of msgspec, such as ``Expected `int` >= 1 - at `$.money.price` ``, in words and with the key as
     in the file."""
     expectation, _, key_path = problem.partition(" - at ")
@@ -339,10 +339,12 @@ def check_plan(plan: StudyPlan) -> StudyPlan:
         plain_values = msgspec.to_builtins(plan)
         msgspec.json.encode(plain_values)
     except UnicodeEncodeError as problem:
-        raise OptionError(f"plan: {shown(problem.object)} has characters that cannot be written to a file") from None
+        raise OptionError(
+            f"plan: {short_repr(problem.object)} has characters that cannot be written to a file"
+        ) from None
     except (TypeError, OverflowError) as problem:
         raise OptionError(f"plan: {problem}; allowed are text, numbers, true and false") from None
-    plan = plan_from(plain_values)  # a struct that was created in Python may contain values of other types
+    plan = convert_plan(plain_values)  # a struct that was created in Python may contain values of other types
     seed_or_generator("seed", plan.seed)
     for is_wrong, message in _checks(plan):
         if is_wrong:
@@ -358,66 +360,67 @@ def _checks(plan: StudyPlan) -> Iterator[tuple[object, str]]:
     """Iterate over the checks of a plan: whether a value is not allowed, and the message. A later check may assume that
     the earlier ones have passed."""
     yield not plan.name.strip(), "name='': the study has no name; give a name"
-    yield from _checks_of_question(plan)
+    yield from _question_checks(plan)
     language, currency = plan.texts.language, plan.money.currency
     yield (
         not LANGUAGE.fullmatch(language),
         f"[texts] language={language!r} is not a language tag; give one such as en, pt-BR or ar",
     )
-    yield from _checks_of_annotators(plan)
+    yield from _annotator_checks(plan)
     yield (
         not CURRENCY.fullmatch(currency),
         f"[money] currency={currency!r} is not allowed; give three capital letters, such as USD or EUR",
     )
 
 
-def _checks_of_question(plan: StudyPlan) -> Iterator[tuple[object, str]]:
+def _question_checks(plan: StudyPlan) -> Iterator[tuple[object, str]]:
     question = plan.question
     aspects = [aspect.strip() for aspect in question.aspects]
     low, high = question.scale
     yield (
         question.text and not question.text.strip(),
-        f"[question] text={shown(question.text)} is not allowed; give the question, or leave out text for the default",
+        f"[question] text={short_repr(question.text)} is not allowed; give the question, or leave out text for the "
+        "default",
     )
     yield (
         not aspects or len(set(aspects)) < len(aspects) or ("" in aspects and len(aspects) > 1),
-        f"[question] aspects={shown(question.aspects)} is not allowed; give one or more different names",
+        f"[question] aspects={short_repr(question.aspects)} is not allowed; give one or more different names",
     )
     if question.mode == "compare":
-        yield from _unused("question", question, ("scale", "labels"), "mode is compare")
+        yield from _unused_key_checks("question", question, ("scale", "labels"), "mode is compare")
     else:
         yield (
             not low < high or high - low > WIDEST,
-            f"[question] scale={shown(question.scale)} is not allowed; give the lowest and highest rating, such as "
-            f"[1, 5], at most {WIDEST} apart",
+            f"[question] scale={short_repr(question.scale)} is not allowed; give the lowest and highest rating, such "
+            f"as [1, 5], at most {WIDEST} apart",
         )
         yield (
             question.labels and len(question.labels) != high - low + 1,
             f"[question] labels: {len(question.labels)} labels for the {high - low + 1} points of the scale; give one "
             "label per point, or no labels",
         )
-        yield from _unused("question", question, ("equal", "both_bad"), "mode is rate")
-        keys = tuple(key for key in Ending.__struct_fields__ if key != "budget")
-        yield from _unused("stopping", plan.stopping, keys, "mode is rate, and ratings lead to no decisions")
+        yield from _unused_key_checks("question", question, ("equal", "both_bad"), "mode is rate")
+        keys = tuple(key for key in StoppingRule.__struct_fields__ if key != "budget")
+        yield from _unused_key_checks("stopping", plan.stopping, keys, "mode is rate, and ratings lead to no decisions")
     yield question.both_bad and not question.equal, "[question] both_bad=true has no effect without equal=true"
 
 
-def _unused(section: str, struct: Any, keys: tuple[str, ...], why: str) -> Iterator[tuple[object, str]]:
+def _unused_key_checks(section: str, struct: Any, keys: tuple[str, ...], why: str) -> Iterator[tuple[object, str]]:
     """Iterate over the checks of keys that have no effect, so they must have their defaults."""
     for key in keys:
         value = getattr(struct, key)
-        yield value != getattr(type(struct)(), key), f"[{section}] {key}={shown(value)} has no effect: {why}"
+        yield value != getattr(type(struct)(), key), f"[{section}] {key}={short_repr(value)} has no effect: {why}"
 
 
-def _checks_of_annotators(plan: StudyPlan) -> Iterator[tuple[object, str]]:
+def _annotator_checks(plan: StudyPlan) -> Iterator[tuple[object, str]]:
     annotators, budget = plan.annotators, plan.stopping.budget
     if annotators.recruit == "links":
         why = "recruit is links, and personal links identify annotators already"
-        yield from _unused("annotators", annotators, ("worker_id",), why)
+        yield from _unused_key_checks("annotators", annotators, ("worker_id",), why)
     yield (
         annotators.worker_id and not IDENTIFIER.fullmatch(annotators.worker_id),
-        f"[annotators] worker_id={shown(annotators.worker_id)} is not allowed; give the name of a parameter of the "
-        "link, such as workerId",
+        f"[annotators] worker_id={short_repr(annotators.worker_id)} is not allowed; give the name of a parameter of "
+        "the link, such as workerId",
     )
     return_address = urlsplit(annotators.return_url)
     is_address = (
@@ -425,7 +428,8 @@ def _checks_of_annotators(plan: StudyPlan) -> Iterator[tuple[object, str]]:
     )
     yield (
         annotators.return_url and not is_address,
-        f"[annotators] return_url={shown(annotators.return_url)} is not allowed; give an address with {{code}} in it, "
+        f"[annotators] return_url={short_repr(annotators.return_url)} is not allowed; give an address with {{code}} "
+        "in it, "
         "such as https://app.prolific.com/submissions/complete?cc={code}",
     )
     n_control_questions = annotators.attention + (0 < annotators.gold_every <= annotators.batch)
@@ -472,7 +476,7 @@ def stopping_of(plan: StudyPlan, *, pairs: int) -> Stopping:
         budget=budget_of(plan),
     )
     if stopping_plan.estimator is not None:
-        one_of("estimator", stopping_plan.estimator, ESTIMATORS)
+        check_one_of("estimator", stopping_plan.estimator, ESTIMATORS)
     return stopping
 
 
@@ -490,6 +494,8 @@ def budget_of(plan: StudyPlan) -> int | None:
 def rule_of(plan: StudyPlan, *, pairs: int, items: int, has_metric: bool) -> Rule:
     """Return the rule for a study with `pairs` pairs of at most `items` items. Interim analyses are limited to this
     number of items."""
-    estimators, (stopping,) = asked_for(plan.stopping.estimator, stopping_of(plan, pairs=pairs), alone=not has_metric)
+    estimators, (stopping,) = select_estimators_and_rules(
+        plan.stopping.estimator, stopping_of(plan, pairs=pairs), alone=not has_metric
+    )
     estimator: Estimator = estimators[0]
     return stopping.rule(estimator, most=items, seed=plan.seed)

@@ -10,9 +10,9 @@ from typing import Any, get_args, get_type_hints
 
 import msgspec
 
-from custodes.annotate.plan import KEYS, SECTIONS, StudyPlan, check_plan, plan_from
-from custodes.data.loading import small_file, utf8_text
-from custodes.errors import InputError, OptionError, shown, suggestion
+from custodes.annotate.plan import KEYS, SECTIONS, StudyPlan, check_plan, convert_plan
+from custodes.data.loading import read_small_file, utf8_text
+from custodes.errors import InputError, OptionError, short_repr, suggestion
 
 FROM_FILE = "@"
 """Prefix of a text that names a separate file next to the plan."""
@@ -33,7 +33,7 @@ def read_plan(path: str | Path) -> StudyPlan:
     """
     plan_path = Path(path)
     try:
-        values = tomllib.loads(utf8_text(small_file(plan_path, "a plan"), plan_path.name))
+        values = tomllib.loads(utf8_text(read_small_file(plan_path, "a plan"), plan_path.name))
     except OSError as problem:
         raise InputError(f"plan {plan_path}: cannot be read: {problem.strerror}") from None
     except (ValueError, RecursionError) as problem:
@@ -49,20 +49,22 @@ def plan_of(values: Mapping[str, Any], *, where: str, folder: Path) -> StudyPlan
     for key_name, value in values.items():
         if key_name in SECTIONS:
             if not isinstance(value, Mapping):
-                raise InputError(f"{where}: {key_name} = {shown(value)} is not a section; write [{key_name}]")
+                raise InputError(f"{where}: {key_name} = {short_repr(value)} is not a section; write [{key_name}]")
             keys = KEYS[key_name]
             for key in value:
                 if key not in keys:
                     raise InputError(
-                        f"{where}: [{key_name}] has the unknown key {key}{_elsewhere(key, keys)}; keys: "
+                        f"{where}: [{key_name}] has the unknown key {key}{_key_advice(key, keys)}; keys: "
                         f"{', '.join(keys)}"
                     )
-            plan_values[key_name] = {key: _word(key_name, key, text, where=where) for key, text in value.items()}
+            plan_values[key_name] = {
+                key: _check_keyword(key_name, key, text, where=where) for key, text in value.items()
+            }
         elif key_name in KEYS[""]:
             plan_values[key_name] = value
         else:
             raise InputError(
-                f"{where}: unknown key {key_name}{_elsewhere(key_name, (*KEYS[''], *SECTIONS))}; keys: "
+                f"{where}: unknown key {key_name}{_key_advice(key_name, (*KEYS[''], *SECTIONS))}; keys: "
                 f"{', '.join(KEYS[''])}, and sections {', '.join(SECTIONS)}"
             )
     texts = plan_values.get("texts", {})
@@ -70,12 +72,12 @@ def plan_of(values: Mapping[str, Any], *, where: str, folder: Path) -> StudyPlan
         if isinstance(texts.get(key), str):
             texts[key] = _prose(texts[key], key, where=where, folder=folder)
     try:
-        return check_plan(plan_from(plan_values))
+        return check_plan(convert_plan(plan_values))
     except OptionError as problem:
         raise InputError(f"{where}: {problem}") from None
 
 
-def _word(section: str, key: str, value: Any, *, where: str) -> Any:
+def _check_keyword(section: str, key: str, value: Any, *, where: str) -> Any:
     """Return the value unchanged. Keywords are checked here, so that the error lists the allowed keywords."""
     allowed_words = get_args(get_type_hints(type(getattr(StudyPlan(), section)))[key])
     if (
@@ -85,13 +87,13 @@ def _word(section: str, key: str, value: Any, *, where: str) -> Any:
         and value not in allowed_words
     ):
         raise InputError(
-            f"{where}: [{section}] {key} = {shown(value)} is not allowed; allowed: "
+            f"{where}: [{section}] {key} = {short_repr(value)} is not allowed; allowed: "
             f"{', '.join(allowed_words)}{suggestion(value, allowed_words)}"
         )
     return value
 
 
-def _elsewhere(key: str, allowed: Any) -> str:
+def _key_advice(key: str, allowed: Any) -> str:
     """Return advice on an unknown key: a similar key, or the section that has the key."""
     matching_sections = [f"[{section}]" if section else "no section" for section, keys in KEYS.items() if key in keys]
     return f" here; it belongs to {matching_sections[0]}" if matching_sections else suggestion(key, allowed)
@@ -104,7 +106,7 @@ def _prose(text: str, key: str, *, where: str, folder: Path) -> str:
         return text
     text_path = folder / text.removeprefix(FROM_FILE)
     try:
-        return utf8_text(small_file(text_path, f"a text ({key})"), text_path.name)
+        return utf8_text(read_small_file(text_path, f"a text ({key})"), text_path.name)
     except OSError as problem:
         raise InputError(
             f"{where}: [texts] {key} = {text!r}: {text_path} cannot be read: {problem.strerror}; give a "
@@ -112,7 +114,7 @@ def _prose(text: str, key: str, *, where: str, folder: Path) -> str:
         ) from None
 
 
-def changed(plan: StudyPlan, changes: Mapping[str, Mapping[str, Any]]) -> StudyPlan:
+def change_plan(plan: StudyPlan, changes: Mapping[str, Mapping[str, Any]]) -> StudyPlan:
     """Return the plan with changed values by section ('' is the plan itself) and key. The new plan is validated.
     Options of the command line change a plan in this way, so they take precedence over the file.
 

@@ -16,7 +16,7 @@ from custodes.annotate.participants import Totals, Work
 Name = Literal["ok", "watch", "blocked"]
 
 
-class Standing(NamedTuple):
+class AnnotatorStanding(NamedTuple):
     """The status of an annotator, and the reasons for it: `known` (control questions), `fast`, `one side`, `all equal`,
     `refuses`."""
 
@@ -24,7 +24,7 @@ class Standing(NamedTuple):
     flags: tuple[str, ...]
 
 
-def standing(work: Work, totals: Totals, *, typical: float | None, annotators: int) -> Standing:
+def annotator_standing(work: Work, totals: Totals, *, typical: float | None, annotators: int) -> AnnotatorStanding:
     """Return the status of an annotator, which is computed only from the annotator's counts and times and the counts of
     the whole study (`totals`).
 
@@ -54,7 +54,7 @@ def standing(work: Work, totals: Totals, *, typical: float | None, annotators: i
     n_judged = work.answers + work.gold_asked
     if work.refused + n_judged >= SEEN and work.refused > n_judged:
         flags.append("refuses")
-    return Standing("blocked" if is_blocked else "watch" if flags else "ok", tuple(flags))
+    return AnnotatorStanding("blocked" if is_blocked else "watch" if flags else "ok", tuple(flags))
 
 
 def _is_one_sided(n_first: int, n_decided: int, n_annotators: int) -> bool:

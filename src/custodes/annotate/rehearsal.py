@@ -19,14 +19,14 @@ from custodes.annotate import study_file
 from custodes.annotate.event_log import Clock
 from custodes.annotate.plan import PLAN, StudyPlan
 from custodes.annotate.service import Service
-from custodes.annotate.simulated_crowd import LONGEST, Answering, Crowd, Drive, Habits
+from custodes.annotate.simulated_crowd import LONGEST, Crowd, Drive, Habits, StudyFileReader
 from custodes.annotate.snapshot import STANDSTILL
-from custodes.answers.question import Rng, recorded, versions
+from custodes.answers.question import Rng, resolve_seed, versions
 from custodes.answers.result import Provenance, Result, result
 from custodes.answers.tables import count, difference, label, score, share, table
-from custodes.arguments import at_least, checked
-from custodes.data.notes import Note, noted
-from custodes.errors import OptionError, shown
+from custodes.arguments import check_arguments, check_at_least
+from custodes.data.notes import Note, build_notes
+from custodes.errors import OptionError, short_repr
 from custodes.progress import Progress, silent
 from custodes.stats.judging.calibration import share_by_bin
 
@@ -88,7 +88,7 @@ class Outcome(NamedTuple):
     """Number of undecided pairs that no current annotator may answer."""
 
 
-@checked
+@check_arguments
 def rehearse(
     path: str | Path,
     *,
@@ -122,16 +122,16 @@ def rehearse(
     [3]
     """
     habits = _habits(careless=careless, sided=sided, leaving=leaving, seconds=seconds, reliability=reliability)
-    at_least("annotators", annotators, 1)
-    at_least("repetitions", repetitions, 1)
+    check_at_least("annotators", annotators, 1)
+    check_at_least("repetitions", repetitions, 1)
     for margin in margins:
         if not 0 <= margin < 0.95:
             raise OptionError(f"margins: {margin} is not allowed; give margins from 0 to below 0.95")
-    seed_source, seed = recorded(rng)
+    seed_source, seed = resolve_seed(rng)
     parent_rng = np.random.default_rng(seed_source)
-    with tempfile.TemporaryDirectory(dir=_fast(), prefix="custodes-rehearsal-") as folder:
+    with tempfile.TemporaryDirectory(dir=_memory_folder(), prefix="custodes-rehearsal-") as folder:
         empty_study = Path(folder, "master.db")
-        plan = emptied(Path(path), empty_study)
+        plan = copy_without_answers(Path(path), empty_study)
         all_plans = {plan.name: plan, **(plans or {})}
         conditions = [(plan_name, margin) for plan_name in all_plans for margin in margins]
         outcomes: dict[tuple[str, float], list[Outcome]] = {condition: [] for condition in conditions}
@@ -139,9 +139,9 @@ def rehearse(
         for plan_name, margin in progress(runs, total=len(runs), desc="rehearsing"):
             study_copy = Path(folder, "study.db")
             shutil.copyfile(empty_study, study_copy)
-            replanned(study_copy, all_plans[plan_name])
+            replace_plan(study_copy, all_plans[plan_name])
             outcomes[plan_name, margin].append(
-                _once(study_copy, all_plans[plan_name], annotators, margin, habits, parent_rng.spawn(1)[0])
+                _run_rehearsal(study_copy, all_plans[plan_name], annotators, margin, habits, parent_rng.spawn(1)[0])
             )
             for leftover in Path(folder).glob("study.db*"):
                 leftover.unlink()
@@ -160,7 +160,7 @@ def rehearse(
         seed=seed,
         versions=versions(),
     )
-    return Rehearsal.of(
+    return Rehearsal.from_parts(
         [Rehearsal.part(outcomes=rows)], _rehearsal_notes(habits, annotators, outcomes, plan), provenance=provenance
     )
 
@@ -168,16 +168,17 @@ def rehearse(
 def _habits(**values: float) -> Habits:
     for name in ("careless", "sided", "leaving"):
         if not 0 <= values[name] < 1:
-            raise OptionError(f"{name}={shown(values[name])} is not allowed; give a proportion from 0 to below 1")
+            raise OptionError(f"{name}={short_repr(values[name])} is not allowed; give a proportion from 0 to below 1")
     if values["careless"] + values["sided"] > 1:
         raise OptionError("the sum of careless and sided is above 1; give smaller proportions")
     if not 0 < values["reliability"] <= 1:
         raise OptionError(
-            f"reliability={shown(values['reliability'])} is not allowed; give a correlation above 0 and at most 1"
+            f"reliability={short_repr(values['reliability'])} is not allowed; give a correlation above 0 and at most 1"
         )
     if not 0 < values["seconds"] <= 86_400:
         raise OptionError(
-            f"seconds={shown(values['seconds'])} is not allowed; give the time of an answer, above 0 and at most a day"
+            f"seconds={short_repr(values['seconds'])} is not allowed; give the time of an answer, above 0 and at most "
+            "a day"
         )
     return Habits(**values)
 
@@ -200,7 +201,7 @@ def _rehearsal_notes(
                 f"reliability {habits.reliability:g}. Real annotators may differ"
             ),
         ),
-        *noted(
+        *build_notes(
             (
                 "unfinished",
                 n_unfinished,
@@ -221,12 +222,12 @@ def _rehearsal_notes(
     ]
 
 
-def _fast() -> str | None:
+def _memory_folder() -> str | None:
     """Return a folder in memory, if there is one. Rehearsals need not be stored on disk."""
     return "/dev/shm" if Path("/dev/shm").is_dir() and shutil.disk_usage("/dev/shm").free > 2**28 else None
 
 
-def emptied(path: Path, into: Path) -> StudyPlan:
+def copy_without_answers(path: Path, into: Path) -> StudyPlan:
     """Write a copy of a study without answers, and return the plan of the study."""
     study_path = study_file.check(path)
     with (
@@ -240,7 +241,7 @@ def emptied(path: Path, into: Path) -> StudyPlan:
     return PLAN.decode(plan_json)
 
 
-def replanned(path: Path, plan: StudyPlan) -> None:
+def replace_plan(path: Path, plan: StudyPlan) -> None:
     """Replace the plan of a copied study."""
     with closing(sqlite3.connect(path)) as copy_db:
         copy_db.execute("DELETE FROM plan")
@@ -248,10 +249,10 @@ def replanned(path: Path, plan: StudyPlan) -> None:
         copy_db.commit()
 
 
-def _once(
+def _run_rehearsal(
     path: Path, plan: StudyPlan, annotators: int, margin: float, habits: Habits, rng: np.random.Generator
 ) -> Outcome:
-    with closing(Answering(path)) as answering:
+    with closing(StudyFileReader(path)) as answering:
         crowd = Crowd(
             systems=answering.systems(),
             items=answering.items(),

@@ -18,11 +18,11 @@ from threading import Timer
 import msgspec
 
 from custodes.annotate import safe_html
-from custodes.annotate.known_questions import Known
+from custodes.annotate.known_questions import ControlQuestion
 from custodes.annotate.safe_html import LONGEST, RESULTS, Render, TextRequest, TextResult
 from custodes.annotate.study_material import Item, StudyMaterial
-from custodes.data.notes import Note, noted
-from custodes.data.outputs import turns_of
+from custodes.data.notes import Note, build_notes
+from custodes.data.outputs import parse_turns
 from custodes.errors import InputError, MissingExtraError
 from custodes.progress import Progress
 
@@ -46,7 +46,7 @@ WHY = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rendered:
+class StudyHtml:
     """The HTML of all texts.
 
     `items` has the text above the outputs of each item. `outputs` has each output by item and system. `known` has the
@@ -61,7 +61,9 @@ class Rendered:
     notes: tuple[Note, ...] = ()
 
 
-def render(material: StudyMaterial, how: Render, *, questions: Sequence[Known] = (), progress: Progress) -> Rendered:
+def render(
+    material: StudyMaterial, how: Render, *, questions: Sequence[ControlQuestion] = (), progress: Progress
+) -> StudyHtml:
     """Convert all texts to the HTML that is displayed. If one output of an item must be plain text, all outputs of the
     item are plain text, because annotators also judge the format.
 
@@ -76,9 +78,9 @@ def render(material: StudyMaterial, how: Render, *, questions: Sequence[Known] =
     texts = [text for turns in turns_of_item.values() for _, text in turns]
     texts += (output.text for output in material.outputs.values())
     texts += (text for turns, sides in turns_and_sides for text in (*(text for _, text in turns), *sides))
-    result_of_text = rendered(texts, how, progress=progress)
+    result_of_text = render_texts(texts, how, progress=progress)
     plain_items = frozenset(item for (item, _), output in material.outputs.items() if result_of_text[output.text].why)
-    return Rendered(
+    return StudyHtml(
         items={item: _context(turns, result_of_text) for item, turns in turns_of_item.items()},
         outputs={
             key: _joint([output.text], result_of_text, is_plain=key[0] in plain_items)[0]
@@ -98,7 +100,7 @@ def _joint(texts: Sequence[str], result_of_text: Mapping[str, TextResult], *, is
 
 def _turns(item: Item) -> list[tuple[str | None, str]]:
     """Return the texts above the outputs of an item, each with the role of the speaker in a dialogue, or None."""
-    dialogue = turns_of(item.context) if item.context else []
+    dialogue = parse_turns(item.context) if item.context else []
     turns: list[tuple[str | None, str]] = [(None, item.context)] if dialogue is None else [*dialogue]
     return [*turns, (None, item.source)] if item.source.strip() else turns
 
@@ -130,7 +132,7 @@ def _notes(
     count_of_reason = Counter(result_of_text[output.text].why for output in material.outputs.values())
     reasons_text = ", ".join(f"{n} {WHY[why]}" for why, n in count_of_reason.items() if why)
     n_plain_contexts = sum(any(result_of_text[text].why for _, text in turns) for turns in turns_of_item.values())
-    return noted(
+    return build_notes(
         (
             "outputs-plain",
             len(plain_items),
@@ -145,7 +147,7 @@ def _notes(
     )
 
 
-def rendered(texts: Iterable[str], how: Render, *, progress: Progress) -> dict[str, TextResult]:
+def render_texts(texts: Iterable[str], how: Render, *, progress: Progress) -> dict[str, TextResult]:
     """Return the HTML of each text, or the reason why there is none."""
     distinct_texts = list(dict.fromkeys(texts))
     if how == "plain":

@@ -109,7 +109,7 @@ READING: dict[type, str] = {
 }
 
 
-def happened(base: sqlite3.Connection) -> Iterator[Row]:
+def iter_log_rows(base: sqlite3.Connection) -> Iterator[Row]:
     """Iterate over all rows in chronological order, which is the order of their common numbering. The rows are read one
     at a time, because there may be many."""
     row_streams = (map(row_class._make, base.execute(statement)) for row_class, statement in READING.items())  # type: ignore[attr-defined]

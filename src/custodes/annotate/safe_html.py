@@ -76,7 +76,7 @@ def to_html(text: str, how: Render) -> str:
     """
     if how == "plain":
         return plain(text)
-    page = _cleaned(_markdown("math" in how).render(_storable(text))).strip()
+    page = _sanitize_html(_markdown("math" in how).render(_storable(text))).strip()
     if words(visible(page)) != words(text):
         raise UnlikeError
     return page
@@ -115,7 +115,7 @@ def allowed_classes() -> dict[str, set[str]]:
     return {**CLASSES, "span": set(STANDARD_TYPES.values())}
 
 
-def _cleaned(page: str) -> str:
+def _sanitize_html(page: str) -> str:
     """Return the HTML without tags, attributes and classes that are not allowed."""
     import nh3
 
@@ -219,9 +219,8 @@ def _cell_open(renderer: Any, tokens: Any, token_index: int, options: Any, env: 
 def _fence(renderer: Any, tokens: Any, token_index: int, options: Any, env: Any) -> str:
     code_language = tokens[token_index].info.strip()
     language_html = f'<div class="language">{html.escape(code_language, quote=False)}</div>' if code_language else ""
-    return (
-        f'{language_html}<pre class="code"><code>{highlighted(tokens[token_index].content, code_language)}</code></pre>'
-    )
+    highlighted_code = highlight_code(tokens[token_index].content, code_language)
+    return f'{language_html}<pre class="code"><code>{highlighted_code}</code></pre>'
 
 
 def _formula(renderer: Any, tokens: Any, token_index: int, options: Any, env: Any) -> str:
@@ -277,7 +276,7 @@ def mathml(formula: str, *, display: bool) -> str:
     return f'<math display="{display_mode}" alttext="{html.escape(formula)}">{inner}</math>'
 
 
-def highlighted(code: str, language: str) -> str:
+def highlight_code(code: str, language: str) -> str:
     """Return code as HTML. The code is highlighted if Pygments supports the language.
 
     >>> highlighted("x = 1\\n", "python")

@@ -20,9 +20,9 @@ from urllib.parse import urlsplit
 
 from custodes.annotate.service import Service
 from custodes.annotate.snapshot import FINISHED, closing_lines
-from custodes.arguments import at_least, checked
-from custodes.errors import CustodesError, InputError, MissingExtraError, OptionError, shown
-from custodes.files import folder
+from custodes.arguments import check_arguments, check_at_least
+from custodes.errors import CustodesError, InputError, MissingExtraError, OptionError, short_repr
+from custodes.files import make_folder
 
 HOST, PORT = "127.0.0.1", 8080
 """Default host and port of `serve`."""
@@ -75,7 +75,7 @@ class ServedSite:
                         tell(f"{name}: finished; no pair needs more answers; Ctrl-C ends the server")
 
 
-@checked
+@check_arguments
 def serve(
     paths: Sequence[str | Path] | str | Path,
     *,
@@ -103,11 +103,11 @@ def serve(
     custodes.errors.OptionError: nothing to serve; give study files, or a folder of study files
     """
     study_paths = [paths] if isinstance(paths, str | Path) else list(paths)
-    served_site = serving(
+    served_site = serve_in_thread(
         study_paths, host=host, port=port, public_url=public_url, backup=backup, i_know=i_know, tell=tell
     )
-    at_least("annotators", annotators, 0)
-    with interrupted() as signals, served_site as site:
+    check_at_least("annotators", annotators, 0)
+    with catch_signals() as signals, served_site as site:
         tell(f"the owner's page (this link works once): {site.owner}")
         for name, service in site.services.items():
             links = service.invite(annotators).result() if annotators else []
@@ -127,7 +127,7 @@ def serve(
             webbrowser.open(site.owner)
         site.wait(signals, tell=tell)
         lines = list[str]()
-        for name, path in named(study_paths).items():
+        for name, path in find_study_paths(study_paths).items():
             with suppress(CustodesError):
                 lines += closing_lines(path, site.services[name].snapshot().result())
     for line in ("the server has stopped; everything is stored", *lines):
@@ -135,7 +135,7 @@ def serve(
 
 
 @contextmanager
-def serving(
+def serve_in_thread(
     paths: Sequence[str | Path],
     *,
     host: str = HOST,
@@ -154,8 +154,10 @@ def serving(
         raise MissingExtraError(f"serving needs {problem.name}: pip install 'custodes[annotate]'") from None
     check_open(host, public_url, i_know=i_know)
     with ExitStack() as stack:
-        listener = stack.enter_context(bound(host, port))
-        services = {study_name: stack.enter_context(Service.open(path)) for study_name, path in named(paths).items()}
+        listener = stack.enter_context(bind_socket(host, port))
+        services = {
+            study_name: stack.enter_context(Service.open(path)) for study_name, path in find_study_paths(paths).items()
+        }
         bound_port = listener.getsockname()[1]
         url = (public_url or local_url(host, bound_port)).rstrip("/")
         stored_addresses = {study_name: service.address().result() for study_name, service in services.items()}
@@ -164,7 +166,7 @@ def serving(
                 service.set_address(url).result()
         key = secrets.token_urlsafe(16)
         if backup is not None:
-            stack.enter_context(_backups(services, folder(backup), tell))
+            stack.enter_context(_backups(services, make_folder(backup), tell))
         site = app(services, public_url=url, secret=secrets.token_urlsafe(32), owner_key=key)
         yield ServedSite(
             url=url,
@@ -176,7 +178,7 @@ def serving(
                 for study_name, former_address in stored_addresses.items()
                 if former_address not in ("", url)
             },
-            is_alive=stack.enter_context(_running(site, listener, behind_a_proxy=public_url is not None)),
+            is_alive=stack.enter_context(_run_server(site, listener, behind_a_proxy=public_url is not None)),
         )
 
 
@@ -192,14 +194,14 @@ def check_open(host: str, public_url: str | None, *, i_know: bool) -> None:
     way_out = "use a proxy with https (docs/howto/deploy-annotation.md), or accept the risk with --i-know"
     if not (is_local(host) or i_know):
         raise OptionError(
-            f"--host {shown(host)} opens the server to the network; links are keys and would be sent "
+            f"--host {short_repr(host)} opens the server to the network; links are keys and would be sent "
             f"unencrypted; {way_out}"
         )
     if public_url is not None and not i_know:
         url_parts = urlsplit(public_url)
         if url_parts.scheme == "http" and not is_local(url_parts.hostname or ""):
             raise OptionError(
-                f"--public-url {shown(public_url)}: links are keys and would be sent unencrypted; {way_out}"
+                f"--public-url {short_repr(public_url)}: links are keys and would be sent unencrypted; {way_out}"
             )
 
 
@@ -222,7 +224,7 @@ def check_address(option: str, url: str) -> None:
         is_address = False
     if not is_address or any(character.isspace() for character in url):
         raise OptionError(
-            f"{option} {shown(url)} is not allowed; give scheme and host only, such as https://ask.example.org"
+            f"{option} {short_repr(url)} is not allowed; give scheme and host only, such as https://ask.example.org"
         )
 
 
@@ -238,7 +240,7 @@ def is_local(host: str) -> bool:
         return host == "localhost"
 
 
-def named(paths: Sequence[str | Path]) -> dict[str, Path]:
+def find_study_paths(paths: Sequence[str | Path]) -> dict[str, Path]:
     """Return the path of each study by the study's name in addresses. The name is the file name without its extension.
     A folder stands for all studies in it."""
     studies: dict[str, Path] = {}
@@ -258,10 +260,10 @@ def named(paths: Sequence[str | Path]) -> dict[str, Path]:
 
 
 @contextmanager
-def bound(host: str, port: int) -> Iterator[socket.socket]:
+def bind_socket(host: str, port: int) -> Iterator[socket.socket]:
     """Open a socket on a port; port 0 means any free port. Raise `OptionError` if the port is in use or not
     permitted."""
-    at_least("port", port, 0)
+    check_at_least("port", port, 0)
     if port > 65_535:
         raise OptionError(f"port={port} is not allowed; give a port of at most 65535")
     try:
@@ -269,7 +271,7 @@ def bound(host: str, port: int) -> Iterator[socket.socket]:
         listener = socket.socket(family, socket_type, proto)
     except OSError as problem:
         raise OptionError(
-            f"--host {shown(host)}: {problem.strerror}; to serve only on this machine use 127.0.0.1"
+            f"--host {short_repr(host)}: {problem.strerror}; to serve only on this machine use 127.0.0.1"
         ) from None
     with listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -285,14 +287,14 @@ def bound(host: str, port: int) -> Iterator[socket.socket]:
 def usual_port() -> int:
     """Return the default port, or 0 (any free port) if the default port is in use."""
     try:
-        with bound(HOST, PORT):
+        with bind_socket(HOST, PORT):
             return PORT
     except OptionError:
         return 0
 
 
 @contextmanager
-def _running(app: Any, listener: socket.socket, *, behind_a_proxy: bool) -> Iterator[Callable[[], bool]]:
+def _run_server(app: Any, listener: socket.socket, *, behind_a_proxy: bool) -> Iterator[Callable[[], bool]]:
     """Run uvicorn in another thread, so that the calling thread handles signals."""
     import uvicorn
 
@@ -302,7 +304,7 @@ def _running(app: Any, listener: socket.socket, *, behind_a_proxy: bool) -> Iter
             log_config=None,
             access_log=False,  # a log would contain links, which are keys
             log_level="warning",
-            http=patient(),
+            http=header_limit_protocol(),
             limit_concurrency=CONNECTIONS,
             timeout_keep_alive=15,
             timeout_graceful_shutdown=int(ENDING),
@@ -327,7 +329,7 @@ def _running(app: Any, listener: socket.socket, *, behind_a_proxy: bool) -> Iter
         thread.join(ENDING + STARTING)
 
 
-def patient(seconds: float = HEADER_SECONDS, largest: int = LARGEST_HEADERS) -> type[asyncio.Protocol]:
+def header_limit_protocol(seconds: float = HEADER_SECONDS, largest: int = LARGEST_HEADERS) -> type[asyncio.Protocol]:
     """Return uvicorn's protocol (the fast one if installed) with a time limit and a size limit for headers.
 
     uvicorn itself limits only the time between two requests, and httptools does not limit the size of headers.
@@ -409,7 +411,7 @@ def _backups(services: Mapping[str, Service], backup_folder: Path, tell: Callabl
 
 
 @contextmanager
-def interrupted() -> Iterator[SimpleQueue[int]]:
+def catch_signals() -> Iterator[SimpleQueue[int]]:
     """Provide a queue that gets the first Ctrl-C or similar signal. A second signal has its usual effect.
 
     A signal handler may run while this thread holds the lock of an event or of a queue of another type. The handler

@@ -36,7 +36,7 @@ Control = Literal["pause", "resume", "stop", "reopen"]
 CONTROLS: Mapping[str, str] = {"pause": "paused", "resume": "resumed", "stop": "stopped", "reopen": "reopened"}
 
 
-def committed(method: Callable[Concatenate[Service, P], T]) -> Callable[Concatenate[Service, P], Future[T]]:
+def run_in_writer(method: Callable[Concatenate[Service, P], T]) -> Callable[Concatenate[Service, P], Future[T]]:
     """Run a method in the writer thread. The returned future is done when all changes are on disk."""
 
     @wraps(method)
@@ -94,19 +94,19 @@ class Service:
             return examples_of(base)
 
     @property
-    def failing(self) -> str:
+    def write_failure(self) -> str:
         """The reason why answers cannot be written, according to the latest operation, or '' if they can be written."""
-        return self._writer.failing
+        return self._writer.write_failure
 
     # --- annotators
 
-    @committed
+    @run_in_writer
     def invite(self, n: int) -> list[tuple[str, str]]:
         """Create links for `n` annotators. Return the label and the token of each annotator. The study stores only
         hashes of tokens."""
         return arrivals.invite(self._log, n)
 
-    @committed
+    @run_in_writer
     def join(self, *, external_id: str, params: Mapping[str, str], address: str) -> str | None:
         """Return a token for a worker who arrives by the open link. Return None if a limit is reached.
 
@@ -116,13 +116,13 @@ class Service:
         """
         return arrivals.join(self._log, self._new, self._again, external_id=external_id, params=params, address=address)
 
-    @committed
+    @run_in_writer
     def view(self, token: str) -> View | None:
         """Return the current page of a visit, or None for an unknown token. An open question is displayed again."""
         session = self._session(token)
         return None if session is None else view_of(self._log, session)
 
-    @committed
+    @run_in_writer
     def act(self, token: str, act: Act) -> View | None:
         """Perform an action once, and return the next page. Return None for an unknown visit, or for a question that
         belongs to another visit.
@@ -132,8 +132,8 @@ class Service:
         session = self._session(token)
         return view_of(self._log, session) if session is not None and visits.do(self._log, session, act) else None
 
-    @committed
-    def seen(self, token: str, assignment: int) -> None:
+    @run_in_writer
+    def renew_lease(self, token: str, assignment: int) -> None:
         """Extend the lease of a question, because its page is still open."""
         session = self._session(token)
         for issued in session.open if session else ():
@@ -158,19 +158,19 @@ class Service:
         if current_control != {"pause": "paused", "stop": "stopped"}.get(action, "open"):
             self._log.event(CONTROLS[action], why=why)
 
-    @committed
+    @run_in_writer
     def address(self) -> str:
         """Return the base address of links: the latest address of the server or of an invitation, or '' if there is
         none."""
         return self._log.state.address
 
-    @committed
+    @run_in_writer
     def set_address(self, url: str) -> None:
         """Set the base address of links."""
         if url != self._log.state.address:
             self._log.event("address", url=url)
 
-    @committed
+    @run_in_writer
     def exclude(self, worker: str, reason: str, by: Literal["owner", "rule"] = "owner") -> None:
         """Exclude an annotator, who gets no more questions. The answers are removed from incomplete interim analyses.
 
@@ -180,7 +180,7 @@ class Service:
         if not annotator.excluded:
             visits.exclude(self._log, annotator, by=by, reason=reason)
 
-    @committed
+    @run_in_writer
     def restore(self, worker: str) -> None:
         """Undo the exclusion of an annotator. Answers that were replaced in the meantime become second opinions."""
         annotator = self._worker(worker)
@@ -199,7 +199,7 @@ class Service:
         erasure.add_done_callback(empty_write_ahead_log)
         return erasure
 
-    @committed
+    @run_in_writer
     def replan(self, plan: StudyPlan) -> None:
         """Change settings of the plan that may change during annotation: texts, payment, limits of annotators, and the
         budget, which can only be increased."""
@@ -229,23 +229,23 @@ class Service:
         self._log.state.plans[version] = plan
         self._log.event("replanned", version=version)
 
-    @committed
+    @run_in_writer
     def peek(self) -> None:
         """Record that the owner viewed the results of an incomplete interim analysis. Reports and exports mention
         this."""
         self._log.event("peeked")
 
-    @committed
+    @run_in_writer
     def state(self) -> str:
         """Return the state of the study: open, paused, stopped or finished."""
         return state_name(self._log.state)
 
-    @committed
+    @run_in_writer
     def snapshot(self) -> Snapshot:
         """Return the current status: completed interim analyses, annotators and counts."""
-        return snapshot_of(self._log, failing=self.failing)
+        return snapshot_of(self._log, failing=self.write_failure)
 
-    @committed
+    @run_in_writer
     def _take_in(self) -> None:
         """Start to ask questions on systems and items that were added to the file since the study was last open."""
         (n_pairs,) = self._base.execute("SELECT count(*) FROM pair").fetchone()

@@ -21,12 +21,12 @@ from custodes.annotate.views import (
     Ask,
     Begin,
     Consent,
-    Done,
-    Paused,
+    StudyPause,
     View,
+    VisitEnd,
     Wait,
 )
-from custodes.data.simulate import LIKERT, marks, simulate
+from custodes.data.simulate import LIKERT, simulate, simulate_ratings
 from custodes.errors import CustodesError
 from custodes.stats.arrays import Floats
 
@@ -168,7 +168,9 @@ class Crowd:
 
     def _mark(self, item: str, system: str, aspect: int) -> float:
         latent_quality = self._latent[self._item[item], self._system[system], aspect]
-        noisy_mark = marks(np.array(latent_quality), reliability=self.habits.reliability, sd=_SD, rng=self.rng)
+        noisy_mark = simulate_ratings(
+            np.array(latent_quality), reliability=self.habits.reliability, sd=_SD, rng=self.rng
+        )
         return float(noisy_mark)
 
 
@@ -222,7 +224,7 @@ RENEWED = 30.0
 """Seconds between two signals of a page that is still open."""
 
 
-class Answering:
+class StudyFileReader:
     """Access to the true content of questions. Pages do not reveal systems and expected answers, so the content is read
     from the study file."""
 
@@ -270,7 +272,9 @@ class Answering:
 class Drive:
     """Simulation of annotators who use a service. Events are processed in the order of a simulated clock."""
 
-    def __init__(self, service: Service, crowd: Crowd, behind: Answering, plan: StudyPlan, time: list[float]) -> None:
+    def __init__(
+        self, service: Service, crowd: Crowd, behind: StudyFileReader, plan: StudyPlan, time: list[float]
+    ) -> None:
         self._service, self._crowd, self._behind, self._time = service, crowd, behind, time
         question = plan.question
         self._scale = question.scale if question.mode == "rate" else None
@@ -293,7 +297,7 @@ class Drive:
             if view is None:
                 self._react(person, token, self._service.view(token).result())
             elif isinstance(view, Ask) and event_time < due:
-                self._service.seen(token, view.assignment).result()
+                self._service.renew_lease(token, view.assignment).result()
                 self._push(min(event_time + RENEWED, due), person, token, view, due)
             else:
                 self._act(person, token, view)
@@ -317,9 +321,9 @@ class Drive:
         if isinstance(view, Ask):
             due = now + self._crowd.seconds(person)
             self._push(min(now + RENEWED, due), person, token, view, due)
-        elif isinstance(view, Wait | Paused):
+        elif isinstance(view, Wait | StudyPause):
             self._push(now + (view.seconds if isinstance(view, Wait) else RENEWED), person, token)
-        elif isinstance(view, Done):
+        elif isinstance(view, VisitEnd):
             if view.why in ("finished", "blocked", "failed"):
                 self._arrive(now)
             elif view.why == "no-work":

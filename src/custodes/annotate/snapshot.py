@@ -13,12 +13,12 @@ from custodes.annotate import assignment_policy
 from custodes.annotate.event_log import EventLog
 from custodes.annotate.participants import Annotator, Totals, Work
 from custodes.annotate.plan import StudyPlan
-from custodes.annotate.quality_control import FEWEST, Standing, standing
+from custodes.annotate.quality_control import FEWEST, AnnotatorStanding, annotator_standing
 from custodes.annotate.state import HALF_AN_HOUR, StudyState
 from custodes.annotate.visits import annotator_of
 from custodes.answers.wording import plural
-from custodes.data.notes import Note, noted
-from custodes.errors import listed
+from custodes.data.notes import Note, build_notes
+from custodes.errors import join_labels
 from custodes.evaluate.protocol.concurrent_annotation import ConcurrentAnnotation
 from custodes.stats.reliability import FEWEST_ANNOTATORS
 
@@ -51,14 +51,18 @@ def reach_of(state: StudyState) -> Reach:
     """Compute whether the current annotators can complete the current interim analyses."""
     if state.assignments.asking is None or state.control == "stopped":
         return Reach()
-    assignments, limits, n_annotators = state.assignments, state.plan.annotators, assignment_policy.there(state)
+    assignments, limits, n_annotators = (
+        state.assignments,
+        state.plan.annotators,
+        assignment_policy.count_able_annotators(state),
+    )
     annotators = [worker for worker in state.workers.values() if worker.is_able]
     free_annotators = [
         worker for worker in annotators if not _is_through(worker, batch=limits.batch, batches=limits.batches)
     ]
     n_free, n_short, able_ids = 0, 0, set[int]()
     for pair in range(len(assignments.places)):
-        free_units = assignments.wanted(pair)
+        free_units = assignments.free_slots(pair)
         unit_ids, n_lacking = {unit.id for unit in free_units}, sum(map(assignments.lacks, free_units))
         max_answers = assignment_policy.cap(limits, assignments.engine.target[pair], n_annotators)
         n_free, n_short = n_free + n_lacking, n_short + n_lacking
@@ -97,7 +101,7 @@ def _standstill(reach: Reach, *, has_links: bool) -> Iterator[Note]:
             rule=STANDSTILL,
             message=(
                 f"{plural(reach.free, 'remaining answer')} of the current interim analyses can come only from "
-                f"{listed(reach.able)}, because the other {reach.idle} have reached their maximum. Remind these "
+                f"{join_labels(reach.able)}, because the other {reach.idle} have reached their maximum. Remind these "
                 f"annotators, exclude those who do not return (then the others may answer more), or {way_out}"
             ),
         )
@@ -206,7 +210,7 @@ class Snapshot(Totals):
         )
         return [
             *_standstill(self.reach, has_links=self.plan.annotators.recruit == "links"),
-            *noted(
+            *build_notes(
                 (FEW_ANNOTATORS, len(few), few_annotators_text),
                 ("unjudged", n_unjudged, unjudged_text),
                 ("excluded-annotators", answers, excluded_text),
@@ -220,7 +224,7 @@ def closing_lines(path: Path, now: Snapshot) -> list[str]:
     pairs = [pair for pair in now.pairs if pair.second]
     n_closed = sum(not pair.is_open for pair in now.pairs)
     winner_and_loser = [(pair.first, pair.second)[:: pair.decision] for pair in pairs if pair.decision]
-    decisions_text = listed((f"{winner} is better than {loser}" for winner, loser in winner_and_loser), limit=6)
+    decisions_text = join_labels((f"{winner} is better than {loser}" for winner, loser in winner_and_loser), limit=6)
     total_text = plural(len(now.pairs), "pair" if pairs else "system")
     answers_text = f"{plural(now.answers, 'answer')} of {plural(n_annotators, 'annotator')}"
     lines = [f"{study_name}: {now.state}; {answers_text}; {n_closed} of {total_text} completed"]
@@ -263,7 +267,7 @@ def snapshot_of(log: EventLog, *, failing: str) -> Snapshot:
         annotators=tuple(
             _person(
                 worker,
-                standing(worker.work, state.totals, typical=typical_seconds, annotators=n_annotators),
+                annotator_standing(worker.work, state.totals, typical=typical_seconds, annotators=n_annotators),
                 doubled=comparisons_of_worker[worker.id],
                 agreed=agreements_of_worker[worker.id],
             )
@@ -271,7 +275,7 @@ def snapshot_of(log: EventLog, *, failing: str) -> Snapshot:
         ),
         known=frozenset(kind for kind, _ in state.gold.values()),
         recent=0 if last_answer is None else sum(at >= last_answer - HALF_AN_HOUR for at in state.primaries),
-        excluded=_excluded(state),
+        excluded=_exclusion_counts(state),
         comments=tuple(reversed(state.comments)),
         last_answer=last_answer,
         quiet=None if last_answer is None else max(0.0, log.clock.wall() - last_answer),
@@ -287,7 +291,7 @@ def state_name(state: StudyState) -> str:
     return FINISHED if is_finished else state.control
 
 
-def _excluded(state: StudyState) -> tuple[int, int]:
+def _exclusion_counts(state: StudyState) -> tuple[int, int]:
     """Return the number of answers of excluded annotators in completed interim analyses, and the number of these
     annotators."""
     answer_counts = [len(worker.votes) for worker in state.workers.values() if worker.excluded and worker.votes]
@@ -328,7 +332,7 @@ def _pairs(log: EventLog) -> tuple[PairNow, ...]:
     )
 
 
-def _person(worker: Annotator, computed: Standing, *, doubled: int, agreed: int) -> PersonNow:
+def _person(worker: Annotator, computed: AnnotatorStanding, *, doubled: int, agreed: int) -> PersonNow:
     work, standing_name = worker.work, "excluded" if worker.by == "owner" else "blocked"
     if not worker.excluded:
         standing_name = "watch" if computed.name == "blocked" else computed.name  # readmitted by the owner

@@ -1,7 +1,7 @@
 """The state of a study in memory. It is computed from the rows of the event log, so it is the same after a restart.
 
-`put` applies one row. Decisions are made before a row is written; this module only computes the consequences of the
-row.
+`add_rows` applies one row. Decisions are made before a row is written; this module only computes the consequences of
+the row.
 """
 
 from __future__ import annotations
@@ -63,16 +63,16 @@ class StudyState:
         """The current plan."""
         return self.plans[self.version]
 
-    def put(self, rows: Sequence[Row]) -> list[IssuedQuestion]:
+    def add_rows(self, rows: Sequence[Row]) -> list[IssuedQuestion]:
         """Apply one row, or all judgments of one question. Return the answers that a readmission turned into second
         opinions."""
         row = rows[0]
         self.last = max(self.last, rows[-1][0])
         match row:
             case AssignmentRow():
-                self._assigned(row)
+                self._apply_assignment(row)
             case JudgmentRow():
-                self._answered(row)
+                self._apply_judgment(row)
             case WorkerRow():
                 worker = Annotator(id=row.worker, label=row.label, source=row.source, external_id=row.external_id)
                 self.workers[worker.id] = self.persons[row.source, row.external_hash] = worker
@@ -82,12 +82,12 @@ class StudyState:
                 worker.sessions.append(session)
                 self.sessions[session.id] = self.tokens[row.token_hash] = session
             case ExclusionRow():
-                return self._excluded(row)
+                return self._apply_exclusion(row)
             case EventRow():
-                self._happened(row, json.loads(row.json))
+                self._apply_event(row, json.loads(row.json))
         return []
 
-    def _assigned(self, row: AssignmentRow) -> None:
+    def _apply_assignment(self, row: AssignmentRow) -> None:
         session = self.sessions[row.session]
         worker, unit = session.worker, None if row.unit is None else self.assignments.units[row.unit]
         issued = IssuedQuestion(
@@ -104,7 +104,7 @@ class StudyState:
         )
         self.issued[issued.id] = issued
         if issued.again is not None:
-            self._taken_back(self.issued[issued.again])
+            self._void_answer(self.issued[issued.again])
         else:
             session.number = issued.number
         session.open.append(issued)
@@ -120,7 +120,7 @@ class StudyState:
         session.last_item = unit.item
         self.assignments.hold(issued)
 
-    def _answered(self, row: JudgmentRow) -> None:
+    def _apply_judgment(self, row: JudgmentRow) -> None:
         issued = self.issued[row.assignment]
         session = issued.session
         issued.counts, issued.value = intern(row.role), None if row.answer is None else int(row.answer)
@@ -146,7 +146,7 @@ class StudyState:
         else:
             self.assignments.second(issued, issued.value)
 
-    def _taken_back(self, issued: IssuedQuestion) -> None:
+    def _void_answer(self, issued: IssuedQuestion) -> None:
         issued.is_void = True
         issued.session.answered = [question for question in issued.session.answered if question is not issued]
         self._count(issued, -1)
@@ -182,7 +182,7 @@ class StudyState:
         work.decided += sign * (issued.value != 0)
         work.first_shown += sign * (issued.value == (-1 if issued.flip else 1))
 
-    def _excluded(self, row: ExclusionRow) -> list[IssuedQuestion]:
+    def _apply_exclusion(self, row: ExclusionRow) -> list[IssuedQuestion]:
         worker = self.workers[row.worker]
         worker.excluded, worker.by, worker.reason = bool(row.excluded), row.by, row.reason
         if not row.excluded:
@@ -198,10 +198,10 @@ class StudyState:
         self.assignments.exclude(worker)
         return []
 
-    def _happened(self, row: EventRow, values: Mapping[str, Any]) -> None:
+    def _apply_event(self, row: EventRow, values: Mapping[str, Any]) -> None:
         """Apply an event. Kinds that are not listed here, such as notes, change nothing."""
         if row.session is not None:
-            self._visit_changed(row, self.sessions[row.session], values)
+            self._apply_visit_event(row, self.sessions[row.session], values)
         match row.kind:
             case "added":
                 self.added = values["pairs"], values["units"]
@@ -224,7 +224,7 @@ class StudyState:
                 if self.assignments.asking is not None:
                     self.assignments.engine.set_budget(budget_of(self.plan))
 
-    def _visit_changed(self, row: EventRow, session: Session, values: Mapping[str, Any]) -> None:
+    def _apply_visit_event(self, row: EventRow, session: Session, values: Mapping[str, Any]) -> None:
         match row.kind:
             case "consent":
                 session.agreed = values["digest"]

@@ -21,8 +21,8 @@ from typing import BinaryIO
 import msgspec
 
 from custodes.annotate.plan import StudyPlan
-from custodes.data.loading.live_study import check_sound, is_study, reason
-from custodes.errors import CustodesError, InputError, OptionError, shown
+from custodes.data.loading.live_study import check_sound, failure_reason, is_study
+from custodes.errors import CustodesError, InputError, OptionError, short_repr
 from custodes.files import check_writable, lock
 from custodes.process import UNFINISHED
 
@@ -214,10 +214,10 @@ def create(path: str | Path, plan: StudyPlan, fill: Callable[[sqlite3.Connection
         raise OptionError(
             f"{study_path} exists already, and may contain answers; choose another name, or move the file"
         )
-    with _unfinished(study_path) as temporary_path:
+    with _temporary_file(study_path) as temporary_path:
         with sqlite_errors(study_path), closing(sqlite3.connect(temporary_path, isolation_level=None)) as base:
             base.executescript(CREATE_ALL)
-            with whole(base):
+            with transaction(base):
                 base.execute(
                     "INSERT INTO plan VALUES (1, ?, ?)", (time.time(), msgspec.json.encode(plan).decode("utf-8"))
                 )
@@ -259,7 +259,7 @@ def copy(path: Path, place: Path) -> Path:
     Raise `OptionError` if `place` is a file that is not an earlier copy. Raise `InputError` if the study is damaged, or
     if the earlier copy is being served.
     """
-    with _unfinished(place) as temporary_path, ExitStack() as locks:
+    with _temporary_file(place) as temporary_path, ExitStack() as locks:
         with (
             sqlite_errors(path),
             closing(connect(path, durable=False, reading=True)) as source_db,
@@ -270,14 +270,14 @@ def copy(path: Path, place: Path) -> Path:
             if check_result != "ok":
                 raise sqlite3.DatabaseError(check_result.splitlines()[-1])
         if place.exists():
-            if place.samefile(path) or _began(place) != _began(temporary_path):
+            if place.samefile(path) or _study_identity(place) != _study_identity(temporary_path):
                 raise OptionError(f"{place} exists and is not an earlier copy of this study; choose another name")
             locks.callback(Lock(place).release)
         os.replace(temporary_path, place)
     return place
 
 
-def _began(path: Path) -> object:
+def _study_identity(path: Path) -> object:
     """Return a value that is equal for a study and its copies, or None for a file that is not a study."""
     try:
         with closing(connect(check(path), durable=False, reading=True)) as base:
@@ -287,7 +287,7 @@ def _began(path: Path) -> object:
 
 
 @contextmanager
-def _unfinished(path: Path) -> Iterator[Path]:
+def _temporary_file(path: Path) -> Iterator[Path]:
     """Create a temporary file next to a path, which only its owner can read. Remove the file at the end if it was not
     renamed."""
     temporary_path = path.with_name(f".custodes-{os.urandom(8).hex()}")
@@ -333,7 +333,7 @@ def check(path: str | Path) -> Path:
 
 
 @contextmanager
-def whole(base: sqlite3.Connection) -> Iterator[None]:
+def transaction(base: sqlite3.Connection) -> Iterator[None]:
     """Run a transaction, which is committed on success and otherwise rolled back."""
     base.execute("BEGIN IMMEDIATE")
     try:
@@ -352,7 +352,7 @@ def sqlite_errors(path: str | Path) -> Iterator[None]:
         yield
     except (sqlite3.Error, UnicodeDecodeError, OverflowError) as problem:
         raise InputError(
-            f"{shown(str(path))}: this study cannot be read or written ({reason(problem)}); restore a "
+            f"{short_repr(str(path))}: this study cannot be read or written ({failure_reason(problem)}); restore a "
             "backup, or choose another place"
         ) from None
 

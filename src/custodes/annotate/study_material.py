@@ -21,8 +21,8 @@ from custodes.data.patterns import Patterns, select_labels
 from custodes.data.reading import read
 from custodes.data.study import Study
 from custodes.data.ties_and_orders import FLOAT_NOISE
-from custodes.errors import InputError, MissingExtraError, OptionError, listed, shown, suggestion
-from custodes.evaluate.rater_comparison import all_raters
+from custodes.errors import InputError, MissingExtraError, OptionError, join_labels, short_repr, suggestion
+from custodes.evaluate.rater_comparison import compare_all_raters
 from custodes.progress import Progress
 from custodes.stats import ABSENT
 from custodes.stats.arrays import Signs
@@ -72,7 +72,7 @@ class StudyMaterial:
     outputs: Mapping[tuple[str, str], SystemOutput]
 
     @classmethod
-    def of(cls, study: Study, *, systems: Patterns = None) -> StudyMaterial:
+    def from_study(cls, study: Study, *, systems: Patterns = None) -> StudyMaterial:
         """Return the texts of a study. Raise `InputError` if the study has no texts."""
         source = study.outputs
         if source is None or not source.texts.height:
@@ -91,7 +91,7 @@ class StudyMaterial:
             for item, system, text in texts.select("item", "system", "text").iter_rows()
         }
         labels = texts["item"].unique(maintain_order=True)
-        item_table = study.items.for_items(labels).select("item", "cluster", "group")
+        item_table = study.items.item_rows(labels).select("item", "cluster", "group")
         source_row_of_item = {row["item"]: row for row in source.sources.iter_rows(named=True)}
         items = []
         for item, cluster, group in item_table.iter_rows():
@@ -116,19 +116,21 @@ class StudyMaterial:
         """Return the material with the names under which images are served, instead of their paths."""
         return replace(
             self,
-            items=tuple(replace(entry, images=_named(entry.images, names)) for entry in self.items),
-            outputs={key: replace(entry, images=_named(entry.images, names)) for key, entry in self.outputs.items()},
+            items=tuple(replace(entry, images=_stored_names(entry.images, names)) for entry in self.items),
+            outputs={
+                key: replace(entry, images=_stored_names(entry.images, names)) for key, entry in self.outputs.items()
+            },
         )
 
 
-def _named(images: Sequence[str], names: Mapping[str, str]) -> tuple[str, ...]:
+def _stored_names(images: Sequence[str], names: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(names[path] for path in images)
 
 
 def read_material(texts: Any, *, systems: Patterns = None) -> tuple[Study, StudyMaterial]:
     """Return a study and its displayed content. If `texts` is not a study, it is read as a study."""
     study = texts if isinstance(texts, Study) else read(*(texts if isinstance(texts, list | tuple) else [texts]))
-    return study, StudyMaterial.of(study, systems=systems)
+    return study, StudyMaterial.from_study(study, systems=systems)
 
 
 def pairs_of(systems: Sequence[str], pairs: Sequence[Any] | str | None, *, mode: str) -> list[Pair]:
@@ -141,7 +143,7 @@ def pairs_of(systems: Sequence[str], pairs: Sequence[Any] | str | None, *, mode:
     if mode == "rate":
         if pairs is not None:
             raise OptionError(
-                f"pairs={shown(pairs)} has no effect, because annotators rate single outputs; use systems instead"
+                f"pairs={short_repr(pairs)} has no effect, because annotators rate single outputs; use systems instead"
             )
         return [(system, None) for system in sorted_systems]
     if len(sorted_systems) < 2:
@@ -165,12 +167,12 @@ def _pair(entry: Any, systems: Sequence[str]) -> Pair:
         splits = [(entry[:index], entry[index + 1 :]) for index, letter in enumerate(entry) if letter == ":"]
         names = next((split for split in splits if set(split) <= set(systems)), splits[0] if splits else ())
     if not (isinstance(names, list | tuple) and len(names) == 2 and all(isinstance(name, str) for name in names)):
-        raise OptionError(f"pairs: {shown(entry)} does not name two systems; write FIRST:SECOND")
+        raise OptionError(f"pairs: {short_repr(entry)} does not name two systems; write FIRST:SECOND")
     for name in names:
         if name not in systems:
-            raise OptionError(f"pairs: no such system {shown(name)}{suggestion(name, systems)}")
+            raise OptionError(f"pairs: no such system {short_repr(name)}{suggestion(name, systems)}")
     if names[0] == names[1]:
-        raise OptionError(f"pairs: {shown(entry)} compares a system with itself; name two different systems")
+        raise OptionError(f"pairs: {short_repr(entry)} compares a system with itself; name two different systems")
     first, second = sorted(names)
     return first, second
 
@@ -216,24 +218,26 @@ def medium(path: str) -> Medium:
     image."""
     if path.lower().startswith(REMOTE):
         raise InputError(
-            f"image {shown(path)}: this is an address, but images must be files; download the image and give its path"
+            f"image {short_repr(path)}: this is an address, but images must be files; download the image and give its "
+            "path"
         )
     file_path = Path(path)
     if "\0" in path:
-        raise InputError(f"image {shown(path)}: not a valid file name")
+        raise InputError(f"image {short_repr(path)}: not a valid file name")
     check_exists(file_path)
     try:
         if not file_path.is_file():
-            raise InputError(f"image {shown(path)}: no such file")
+            raise InputError(f"image {short_repr(path)}: no such file")
         size = file_path.stat().st_size
         if size > LARGEST:
             raise InputError(
-                f"image {shown(path)}: {size / 2**20:.1f} MiB, but the limit is {LARGEST >> 20} MiB; make it smaller"
+                f"image {short_repr(path)}: {size / 2**20:.1f} MiB, but the limit is {LARGEST >> 20} MiB; make it "
+                "smaller"
             )
         content = file_path.read_bytes()
     except OSError as problem:
-        raise InputError(f"image {shown(path)}: cannot be read: {problem.strerror}") from None
-    image_type, image_bytes = _remade(content, path)
+        raise InputError(f"image {short_repr(path)}: cannot be read: {problem.strerror}") from None
+    image_type, image_bytes = _reencode_image(content, path)
     return Medium(
         name=f"{hashlib.sha256(image_bytes).hexdigest()}.{image_type[1]}",
         type=image_type[0],
@@ -241,7 +245,7 @@ def medium(path: str) -> Medium:
     )
 
 
-def _remade(content: bytes, path: str) -> tuple[tuple[str, str], bytes]:
+def _reencode_image(content: bytes, path: str) -> tuple[tuple[str, str], bytes]:
     """Return the type of an image, and its content encoded again from its pixels."""
     try:
         from PIL import Image, ImageOps, UnidentifiedImageError
@@ -255,28 +259,28 @@ def _remade(content: bytes, path: str) -> tuple[tuple[str, str], bytes]:
                 n_pixels = image.width * image.height * getattr(image, "n_frames", 1)
                 if n_pixels > PIXELS:
                     raise InputError(
-                        f"image {shown(path)}: {image.width} x {image.height} pixels ({n_pixels / 1000000.0:.0f} "
+                        f"image {short_repr(path)}: {image.width} x {image.height} pixels ({n_pixels / 1000000.0:.0f} "
                         f"million in all), but the limit is {PIXELS // 10**6} million; make the image smaller"
                     )
                 image_format = str(image.format)
                 is_animated = getattr(image, "is_animated", False)
-                return TYPES[image_format], _saved(
+                return TYPES[image_format], _encode_image(
                     image if is_animated else ImageOps.exif_transpose(image), image_format, is_animated=is_animated
                 )
     except Image.DecompressionBombError:
         raise InputError(
-            f"image {shown(path)}: more than {PIXELS // 10**6} million pixels; make the image smaller"
+            f"image {short_repr(path)}: more than {PIXELS // 10**6} million pixels; make the image smaller"
         ) from None
     except UnidentifiedImageError:
-        raise InputError(f"image {shown(path)}: the content is not an image; allowed: {formats_text}") from None
+        raise InputError(f"image {short_repr(path)}: the content is not an image; allowed: {formats_text}") from None
     except InputError:
         raise
     except Exception as problem:  # Pillow raises various errors for damaged files
         why = " ".join(str(problem).split())[:100] or type(problem).__name__
-        raise InputError(f"image {shown(path)}: damaged ({why}); save the image again as {formats_text}") from None
+        raise InputError(f"image {short_repr(path)}: damaged ({why}); save the image again as {formats_text}") from None
 
 
-def _saved(image: Image, image_format: str, *, is_animated: bool) -> bytes:
+def _encode_image(image: Image, image_format: str, *, is_animated: bool) -> bytes:
     """Return the pixels as an image file. The image is upright and has no metadata such as place, camera and
     comments."""
     image.load()
@@ -309,19 +313,20 @@ def metric_signs(
     metric_study = study.select(metrics=metric, aspect=aspect if aspect in aspects else None, one_side=True)
     if len(metric_study.metrics) != 1:
         raise OptionError(
-            f"metric={metric!r} selects {len(metric_study.metrics)} metrics ({listed(metric_study.metrics)}); name one"
+            f"metric={metric!r} selects {len(metric_study.metrics)} metrics ({join_labels(metric_study.metrics)}); "
+            "name one"
         )
     (name,) = metric_study.metrics
-    scored_aspects = [aspect] if aspect in aspects else list(dict.fromkeys(metric_study._rows_of([name])["aspect"]))
+    scored_aspects = [aspect] if aspect in aspects else list(dict.fromkeys(metric_study._rater_rows([name])["aspect"]))
     if len(scored_aspects) > 1:
         raise OptionError(
-            f"metric={metric!r} has scores of {len(scored_aspects)} aspects ({listed(scored_aspects)}), but the "
+            f"metric={metric!r} has scores of {len(scored_aspects)} aspects ({join_labels(scored_aspects)}), but the "
             "first aspect of the question is not among them; give this aspect one of these names"
         )
     scores = metric_study.ratings.frame.filter(rater=name)["score"].to_numpy()
     tie_threshold = FLOAT_NOISE * float(np.ptp(scores)) if len(scores) else 0.0
-    comparison = all_raters(metric_study, scored_aspects[0], {"ties": tie_threshold})
-    rows = comparison.preferences.of_rater(1)
+    comparison = compare_all_raters(metric_study, scored_aspects[0], {"ties": tie_threshold})
+    rows = comparison.preferences.select_rater(1)
     column_of_item = label_codes(pl.Series(comparison.items, dtype=pl.String), [item.label for item in material.items])
     index_of_pair = {pair: pair_index for pair_index, pair in enumerate(zip(rows.system_a, rows.system_b, strict=True))}
     signs = np.full((len(pairs), len(material.items)), ABSENT, dtype=np.int8)

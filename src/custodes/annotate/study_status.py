@@ -18,9 +18,9 @@ from custodes.annotate.snapshot import PairNow, PersonNow, Snapshot
 from custodes.answers.question import versions
 from custodes.answers.result import Provenance, Result, result
 from custodes.answers.tables import count, difference, flag, label, labels, score, share, table
-from custodes.arguments import checked
-from custodes.data.notes import Note, noted
-from custodes.errors import listed
+from custodes.arguments import check_arguments
+from custodes.data.notes import Note, build_notes
+from custodes.errors import join_labels
 
 IMPOSSIBLE, NOBODY = "impossible", "nobody-comes"
 
@@ -96,7 +96,7 @@ class Status(Result):
     )
 
 
-@checked
+@check_arguments
 def status(path: str | Path) -> Status:
     """Return the status of a study: decisions of completed interim analyses, answers, annotators, and cost so far and
     expected further cost.
@@ -121,7 +121,9 @@ def status(path: str | Path) -> Status:
         pairs=[_pair(row) for row in snapshot.pairs],
         persons=[_person(row) for row in snapshot.annotators],
     )
-    return Status.of([status_part], [*snapshot.notes, *_status_notes(snapshot, study_forecast)], provenance=provenance)
+    return Status.from_parts(
+        [status_part], [*snapshot.notes, *_status_notes(snapshot, study_forecast)], provenance=provenance
+    )
 
 
 def snapshot_of_file(path: Path) -> Snapshot:
@@ -140,8 +142,8 @@ def _status_notes(snapshot: Snapshot, study_forecast: Forecast) -> list[Note]:
         if pair.impossible
     }
     n_impossible = sum(impossible_of_pair.values())
-    list_text = listed(f"{name} ({n})" for name, n in impossible_of_pair.items())
-    return noted(
+    list_text = join_labels(f"{name} ({n})" for name, n in impossible_of_pair.items())
+    return build_notes(
         (
             IMPOSSIBLE,
             n_impossible,

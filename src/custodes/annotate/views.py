@@ -74,7 +74,7 @@ class Wait:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Done:
+class VisitEnd:
     """The end of a visit.
 
     `why` is one of finished, no-work, failed, blocked (by a rule), excluded (by the owner), stopped, left (after paid
@@ -89,11 +89,11 @@ class Done:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Paused:
+class StudyPause:
     """The page of a study that the owner has paused."""
 
 
-View = Consent | Instructions | Ask | Break | Wait | Paused | Done
+View = Consent | Instructions | Ask | Break | Wait | StudyPause | VisitEnd
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,7 +18,7 @@ from custodes.annotate import assignment_policy
 from custodes.annotate.assignment_policy import NextQuestion
 from custodes.annotate.event_log import LONGEST_LEASE, EventLog, length
 from custodes.annotate.participants import Annotator, IssuedQuestion, Session
-from custodes.annotate.quality_control import standing
+from custodes.annotate.quality_control import annotator_standing
 from custodes.annotate.rows import AssignmentRow, ExclusionRow, JudgmentRow
 from custodes.annotate.views import (
     Act,
@@ -30,19 +30,19 @@ from custodes.annotate.views import (
     Comment,
     Consent,
     Decline,
-    Done,
     Example,
     Instructions,
     Mark,
-    Paused,
     Side,
     Skip,
     Stop,
+    StudyPause,
     Undo,
     View,
+    VisitEnd,
     Wait,
 )
-from custodes.errors import InputError, listed, shown
+from custodes.errors import InputError, join_labels, short_repr
 
 WAIT, SOONEST = 20, 5
 """Maximum and minimum seconds until a waiting page reloads."""
@@ -61,7 +61,7 @@ def view_of(log: EventLog, session: Session) -> View:
         log.renew(issued)
     log.expire()
     if worker.forgotten:
-        return Done(why="erased", code=None, answers=worker.work.answers)
+        return VisitEnd(why="erased", code=None, answers=worker.work.answers)
     for why, applies in (
         ("blocked", worker.excluded and worker.by == "rule"),
         ("excluded", worker.excluded),
@@ -74,7 +74,7 @@ def view_of(log: EventLog, session: Session) -> View:
         if applies:
             return _done(log, session, why)
     if state.control == "paused":
-        return Paused()
+        return StudyPause()
     if state.plan.texts.consent and session.agreed != digest_of(state.plan.texts.consent):
         return Consent(digest=digest_of(state.plan.texts.consent))
     if not session.begun:
@@ -94,7 +94,9 @@ def _next(log: EventLog, session: Session) -> View:
     state, worker, annotator_plan = log.state, session.worker, log.state.plan.annotators
     if worker.qualified is None and annotator_plan.qualification:
         if worker.work.trained < annotator_plan.qualification:
-            next_question = assignment_policy.known(state, session, "qualification", _random(log, session))
+            next_question = assignment_policy.next_control_question(
+                state, session, "qualification", _random(log, session)
+            )
             if next_question is not None:
                 return _ask(log, _give(log, session, next_question))
         has_passed = worker.work.training_right >= annotator_plan.passed
@@ -110,7 +112,7 @@ def _next(log: EventLog, session: Session) -> View:
             return _done(log, session, "finished")
         return Break(answers=worker.work.paid)
     next_question = _choice(log, session) if _is_open(log) else None
-    return _without_question(log, session) if next_question is None else _ask(log, _give(log, session, next_question))
+    return _idle_view(log, session) if next_question is None else _ask(log, _give(log, session, next_question))
 
 
 def _begin_batch(log: EventLog, session: Session) -> None:
@@ -132,14 +134,14 @@ def _is_open(log: EventLog) -> bool:
 def _choice(log: EventLog, session: Session) -> NextQuestion | None:
     state, rng = log.state, _random(log, session)
     if (control_kind := session.known.get(session.number + 1)) is not None:
-        next_question = assignment_policy.known(state, session, control_kind, rng)
+        next_question = assignment_policy.next_control_question(state, session, control_kind, rng)
         if next_question is not None:
             return next_question
-    next_question = assignment_policy.real(state, session, rng)
-    if next_question is not None or not assignment_policy.has_room_known(state, session.worker):
+    next_question = assignment_policy.next_real_question(state, session, rng)
+    if next_question is not None or not assignment_policy.has_control_room(state, session.worker):
         return next_question
     has_held_question = any(issued.holds for visit in state.sessions.values() for issued in visit.open)
-    return assignment_policy.known(state, session, "gold", rng) if has_held_question else None
+    return assignment_policy.next_control_question(state, session, "gold", rng) if has_held_question else None
 
 
 def _random(log: EventLog, session: Session) -> Random:
@@ -148,7 +150,7 @@ def _random(log: EventLog, session: Session) -> Random:
 
 def _give(log: EventLog, session: Session, next_question: NextQuestion) -> IssuedQuestion:
     log.waiting.pop(session.id, None)
-    return _assigned(
+    return _issue_question(
         log,
         AssignmentRow(
             assignment=log.next,
@@ -168,15 +170,15 @@ def _give(log: EventLog, session: Session, next_question: NextQuestion) -> Issue
     )
 
 
-def _assigned(log: EventLog, row: AssignmentRow) -> IssuedQuestion:
-    log.put(row)
+def _issue_question(log: EventLog, row: AssignmentRow) -> IssuedQuestion:
+    log.add_rows(row)
     issued = log.state.issued[row.assignment]
     if issued.unit is not None:
         log.keep(issued, log.clock.steady())
     return issued
 
 
-def _without_question(log: EventLog, session: Session) -> View:
+def _idle_view(log: EventLog, session: Session) -> View:
     """Return the page of an annotator for whom no question is free. The annotator waits if questions may become free
     soon; otherwise the visit ends."""
     if _is_open(log) and _is_anybody_at_work(log, session):
@@ -207,14 +209,14 @@ def _patience(log: EventLog, worker: Annotator) -> float:
     state, engine = log.state, log.state.assignments.engine
     if any(map(engine.goes_on, range(len(engine.is_open)))):
         return AN_HOUR if state.plan.annotators.recruit == "links" else LONGEST_LEASE
-    return length(state.paces, is_new=False) if assignment_policy.below_cap(state, worker) else 0.0
+    return length(state.paces, is_new=False) if assignment_policy.pairs_below_cap(state, worker) else 0.0
 
 
-def _done(log: EventLog, session: Session, why: str) -> Done:
+def _done(log: EventLog, session: Session, why: str) -> VisitEnd:
     """Return the end of a visit. The completion code is drawn only once."""
     if why not in session.codes and why != "declined":
         log.event("code", session=session, why=why, code=secrets.token_hex(4).upper())
-    return Done(why=why, code=session.codes.get(why), answers=session.worker.work.paid)
+    return VisitEnd(why=why, code=session.codes.get(why), answers=session.worker.work.paid)
 
 
 def can_undo(log: EventLog, session: Session, before: IssuedQuestion | None = None) -> IssuedQuestion | None:
@@ -237,7 +239,7 @@ def _ask(log: EventLog, issued: IssuedQuestion) -> Ask:
     sides: Iterable[Side]
     if issued.unit is None:
         query = "SELECT context, first, second, media FROM gold WHERE gold = ?"
-        context, *sides = _known_sides(*base.execute(query, (issued.gold,)).fetchone())
+        context, *sides = _control_sides(*base.execute(query, (issued.gold,)).fetchone())
     else:
         unit = state.assignments.units[issued.unit]
         html, images = base.execute("SELECT html, media FROM item WHERE item = ?", (unit.item,)).fetchone()
@@ -268,7 +270,7 @@ def _ask(log: EventLog, issued: IssuedQuestion) -> Ask:
     )
 
 
-def _known_sides(context: str, first: str, second: str, images: str) -> list[Side]:
+def _control_sides(context: str, first: str, second: str, images: str) -> list[Side]:
     """Return the context and the outputs of a control question."""
     images_of_part = json.loads(images) if images else {}
     html_of_part = {"context": context, "first": first, "second": second}
@@ -280,7 +282,7 @@ def examples_of(base: sqlite3.Connection) -> tuple[Example, ...]:
     query = "SELECT expected, why, context, first, second, media FROM gold WHERE kind = 'example' ORDER BY gold"
     examples = []
     for expected, why, *texts_and_images in base.execute(query):
-        context, *sides = _known_sides(*texts_and_images)
+        context, *sides = _control_sides(*texts_and_images)
         examples.append(Example(context=context, sides=tuple(sides), expected=expected, why=why))
     return tuple(examples)
 
@@ -335,7 +337,7 @@ def do(log: EventLog, session: Session, act: Act) -> bool:
 
 def _answer(log: EventLog, issued: IssuedQuestion, act: Answer | Skip) -> None:
     """Write an answer or a refusal. A second answer to the same question has no effect."""
-    aspect_answers = _skipped(log, act) if isinstance(act, Skip) else _values(log, issued, act)
+    aspect_answers = _skip_values(log, act) if isinstance(act, Skip) else _values(log, issued, act)
     if issued.counts or issued.is_void:
         return
     now = log.clock.steady()
@@ -361,13 +363,14 @@ def _answer(log: EventLog, issued: IssuedQuestion, act: Answer | Skip) -> None:
         for k, (aspect, value, reason) in enumerate(aspect_answers)
     ]
     log.leases.pop(issued.id, None)
-    log.put(*rows)
+    log.add_rows(*rows)
     worker = issued.session.worker
     # Only control questions end participation automatically, except for annotators whom the owner readmitted.
     may_exclude = issued.role in ("gold", "attention") and not worker.excluded and worker.by != "owner"
     if (
         may_exclude
-        and standing(worker.work, log.state.totals, typical=None, annotators=annotator_of(log)).name == "blocked"
+        and annotator_standing(worker.work, log.state.totals, typical=None, annotators=annotator_of(log)).name
+        == "blocked"
     ):
         exclude(log, worker, by="rule", reason="known comparisons")
 
@@ -383,9 +386,9 @@ def _role(log: EventLog, issued: IssuedQuestion) -> str:
     )
 
 
-def _skipped(log: EventLog, act: Skip) -> list[tuple[str, float | None, str]]:
+def _skip_values(log: EventLog, act: Skip) -> list[tuple[str, float | None, str]]:
     if act.reason not in SKIPPING:
-        raise InputError(f"reason {shown(act.reason)} is not allowed; allowed: {listed(SKIPPING)}")
+        raise InputError(f"reason {short_repr(act.reason)} is not allowed; allowed: {join_labels(SKIPPING)}")
     return [(aspect, None, act.reason) for aspect in log.state.plan.question.aspects]
 
 
@@ -395,7 +398,7 @@ def _values(log: EventLog, issued: IssuedQuestion, act: Answer) -> list[tuple[st
     question = log.state.plan.question
     missing_aspects = [aspect for aspect in question.aspects if aspect not in act.values]
     if missing_aspects:
-        raise InputError(f"no answer for {listed(missing_aspects) or 'the question'}; answer every aspect")
+        raise InputError(f"no answer for {join_labels(missing_aspects) or 'the question'}; answer every aspect")
     low, high = question.scale
     preferences = (1, 0, -1) if question.equal else (1, -1)
     allowed = range(low, high + 1) if question.mode == "rate" else preferences
@@ -403,7 +406,7 @@ def _values(log: EventLog, issued: IssuedQuestion, act: Answer) -> list[tuple[st
     for aspect in question.aspects:
         value = act.values[aspect]
         if value not in allowed:
-            raise InputError(f"answer {shown(value)} is not allowed; allowed: {listed(allowed, limit=11)}")
+            raise InputError(f"answer {short_repr(value)} is not allowed; allowed: {join_labels(allowed, limit=11)}")
         reason = "both bad" if act.both_bad and question.both_bad and value == 0 else ""
         values.append((aspect, float(-value if issued.flip else value), reason))
     return values
@@ -415,7 +418,7 @@ def _undo(log: EventLog, session: Session, before: IssuedQuestion) -> None:
     if previous_question is None:
         return
     assignments = log.state.assignments
-    _assigned(
+    _issue_question(
         log,
         AssignmentRow(
             assignment=log.next,
@@ -440,12 +443,12 @@ def _undo(log: EventLog, session: Session, before: IssuedQuestion) -> None:
 def exclude(log: EventLog, worker: Annotator, *, by: str, reason: str) -> None:
     """Exclude an annotator. The answers in incomplete interim analyses no longer count, and the annotator gets no more
     questions."""
-    log.put(ExclusionRow(log.next, worker.id, 1, by, reason, log.clock.wall()))
+    log.add_rows(ExclusionRow(log.next, worker.id, 1, by, reason, log.clock.wall()))
 
 
 def restore(log: EventLog, worker: Annotator, *, by: str = "owner") -> None:
     """Readmit an annotator. Answers count again if they were not replaced; replaced answers become second opinions."""
-    for issued in log.put(ExclusionRow(log.next, worker.id, 0, by, "", log.clock.wall())):
+    for issued in log.add_rows(ExclusionRow(log.next, worker.id, 0, by, "", log.clock.wall())):
         log.event("second", session=issued.session, issued=issued)
 
 

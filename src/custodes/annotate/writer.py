@@ -14,7 +14,7 @@ from queue import Empty, SimpleQueue
 from threading import Lock, Thread
 from typing import Any, TypeVar
 
-from custodes.annotate.study_file import StudyBusy, whole
+from custodes.annotate.study_file import StudyBusy, transaction
 from custodes.errors import CustodesError
 
 T = TypeVar("T")
@@ -43,7 +43,7 @@ class Writer:
             self._thread.start()
 
     @property
-    def failing(self) -> str:
+    def write_failure(self) -> str:
         """The reason why nothing can be written, according to the latest operation, or '' if writing is possible."""
         if self._problem is None:
             return ""
@@ -60,7 +60,7 @@ class Writer:
             future.set_exception(StudyBusy("the study is closed; open it again"))
         elif self._thread is None:
             with self._one:
-                self._turn([(future, act)])
+                self._run_jobs([(future, act)])
         else:
             self._waiting.put((future, act))
         return future
@@ -71,25 +71,25 @@ class Writer:
         if self._thread is not None:
             self._waiting.put(None)
             self._thread.join()
-            while (job := self._soon()) is not None:
+            while (job := self._next_job()) is not None:
                 job[0].set_exception(StudyBusy("the study is closed; open it again"))
 
     def _run(self) -> None:
         while (job := self._waiting.get()) is not None:
             jobs = [job]
-            while len(jobs) < MOST and (job := self._soon()) is not None:
+            while len(jobs) < MOST and (job := self._next_job()) is not None:
                 jobs.append(job)
-            self._turn(jobs)
+            self._run_jobs(jobs)
             if self._is_closed and self._waiting.empty():
                 return
 
-    def _soon(self) -> Job | None:
+    def _next_job(self) -> Job | None:
         try:
             return self._waiting.get_nowait()
         except Empty:
             return None
 
-    def _turn(self, jobs: Sequence[Job]) -> None:
+    def _run_jobs(self, jobs: Sequence[Job]) -> None:
         """Run several operations in one transaction."""
         jobs = [job for job in jobs if job[0].running() or job[0].set_running_or_notify_cancel()]
         try:
@@ -97,7 +97,7 @@ class Writer:
                 self._again()
                 self._is_stale = False
             if self._problem is not None:
-                self._problem = self._still()
+                self._problem = self._persisting_error()
             if self._problem is not None:
                 self._read(jobs, self._problem)
                 return
@@ -109,20 +109,20 @@ class Writer:
         results = []
         try:
             for future, act in jobs:
-                results.append((future, self._tried(act)))
+                results.append((future, self._try_operation(act)))
             self._base.execute("COMMIT")
         except sqlite3.Error as problem:
             self._problem = problem
-            self._undone()
+            self._undo_transaction()
             _fail(jobs, _busy(problem))
             return
         except BaseException as problem:
-            self._undone()
+            self._undo_transaction()
             if len(jobs) == 1:
                 _fail(jobs, problem)
             else:  # only this operation fails; the others are unaffected
                 for job in jobs:
-                    self._turn([job])
+                    self._run_jobs([job])
             return
         for future, (value, error) in results:
             if error is None:
@@ -130,11 +130,11 @@ class Writer:
             else:
                 future.set_exception(error)
 
-    def _still(self) -> sqlite3.Error | None:
+    def _persisting_error(self) -> sqlite3.Error | None:
         """Return the error that still prevents writing, or None. The test allocates space and rewrites a constant
         value."""
         try:
-            with whole(self._base):
+            with transaction(self._base):
                 self._base.execute("SAVEPOINT room")
                 self._base.execute("CREATE TABLE room AS SELECT zeroblob(65536) AS bytes")
                 self._base.execute("ROLLBACK TO room")
@@ -159,7 +159,7 @@ class Writer:
                 future.set_exception(problem)
         self._base.execute("PRAGMA query_only = OFF")
 
-    def _tried(self, act: Callable[[], Any]) -> tuple[Any, CustodesError | None]:
+    def _try_operation(self, act: Callable[[], Any]) -> tuple[Any, CustodesError | None]:
         """Return the result of an operation, or the error with which the operation was refused before it changed
         anything."""
         n_changes_before = self._base.total_changes
@@ -170,7 +170,7 @@ class Writer:
                 raise AssertionError("refused after something was written") from problem
             return None, problem
 
-    def _undone(self) -> None:
+    def _undo_transaction(self) -> None:
         """Undo all changes of this transaction: roll back the file, and reload the state."""
         if self._base.in_transaction:
             self._base.execute("ROLLBACK")

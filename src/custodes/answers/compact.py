@@ -11,7 +11,7 @@ import polars as pl
 
 from custodes.answers.formats import tex
 from custodes.answers.tables import Column, Table
-from custodes.answers.views import digits_of_column, parts, titled
+from custodes.answers.views import digits_of_column, split_by_aspect, title_with_aspect
 from custodes.answers.wording import UNDEFINED, letter_ranges, number, p_value
 
 MOST_ESTIMATES = 2
@@ -53,8 +53,8 @@ def compact_latex(table: Table, frame: pl.DataFrame, name: str, estimates: Seque
         best row and differs significantly from all other rows.
     """
     return "\n\n".join(
-        _tabular(table, part_rows, titled(name, part_name), estimates)
-        for part_name, part_rows in parts(frame, table.by)
+        _tabular(table, part_rows, title_with_aspect(name, part_name), estimates)
+        for part_name, part_rows in split_by_aspect(frame, table.by)
     )
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from custodes.answers.shared_arguments import HELP
-from custodes.arguments import declared
+from custodes.arguments import argument_types
 
 SECTION = re.compile(r"^(?=(?:Notes|References|Examples)\n-+$)", re.MULTILINE)
 """Pattern of the beginning of a section that the docstring already contains."""
@@ -63,7 +63,7 @@ def with_sections(function: Callable[..., Any], signature: inspect.Signature, he
     if function.__doc__ is None:
         return None
     description, *own_sections = SECTION.split(inspect.cleandoc(function.__doc__))
-    kind_of_parameter = declared(function)
+    kind_of_parameter = argument_types(function)
     sections = [
         _parameters(signature, kind_of_parameter, {**FIRST, **SHARED, **helps}),
         _returns(get_type_hints(function)["return"]),

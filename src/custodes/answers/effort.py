@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from custodes.answers.shared_arguments import NONE, selection_of, settings
-from custodes.arguments import checked, one_of
+from custodes.answers.shared_arguments import NONE, selection_arguments, settings
+from custodes.arguments import check_arguments, check_one_of
 from custodes.data.comparisons import HUMAN
 from custodes.data.outcome_counts import OutcomeCounts
 from custodes.data.study import Study
-from custodes.memory import fits, memory, of_resamples
+from custodes.memory import count_resample_values, fits_in_memory, machine_memory
 
 START = (1.5, 200.0)
 """CPU seconds and megabytes that a question needs for the smallest study."""
@@ -49,16 +49,16 @@ class Effort:
     @property
     def fits(self) -> bool:
         """Whether the memory of this machine is sufficient."""
-        return fits(self.megabytes * 1e6)
+        return fits_in_memory(self.megabytes * 1e6)
 
     def __str__(self) -> str:
         sizes_text = " x ".join(f"{n:,} {name}" for name, n in self.sizes.items() if n > (name == "aspects"))
-        memory_warning = "" if self.fits else f"; this machine has only {memory() / 1e9:.0f} GB of memory"
+        memory_warning = "" if self.fits else f"; this machine has only {machine_memory() / 1e9:.0f} GB of memory"
         figures = f"about {self.seconds:,.0f} s of CPU and {self.megabytes:,.0f} MB{memory_warning}"
         return f"{self.question}: {figures} ({sizes_text or 'assumptions'})"
 
 
-@checked
+@check_arguments
 def effort(
     question: str, study: Study | OutcomeCounts | None = None, options: Mapping[str, Any] | None = None
 ) -> Effort:
@@ -94,7 +94,7 @@ def effort(
     >>> print(str(effort("check", demo_study())).split(":")[0])
     check
     """
-    one_of("question", question, PASSES)
+    check_one_of("question", question, PASSES)
     options = options or {}
     n_draws = {name: int(options.get(name) or 0) for name in ("resamples", "replications")}
     sizes, n_rows = {"items": 0, "systems": 0, "metrics": 0, "annotators": 0, "aspects": 1}, 0
@@ -103,7 +103,7 @@ def effort(
     elif study is not None:
         selection: Any = {**study.selection, **{name: value for name, value in options.items() if name in settings({})}}
         selection |= {"metrics": None} if selection.get("metrics") == NONE else {}
-        study = study.select(**selection_of(selection), one_side=True)
+        study = study.select(**selection_arguments(selection), one_side=True)
         n_rows = study.ratings.frame.height + study.preferences.frame.height
         labels = (study.item_labels().to_list(), study.systems, study.metrics, study.humans, study.aspects)
         sizes = {name: len(names) for name, names in zip(sizes, labels, strict=True)}
@@ -115,6 +115,6 @@ def effort(
         for start, per_row, per_draw in zip(START, PER_ROW, PER_DRAW, strict=True)
     )
     if n_draws["resamples"]:
-        megabytes = max(megabytes, 8e-6 * of_resamples(n_draws["resamples"], sizes["items"] / 8))
+        megabytes = max(megabytes, 8e-6 * count_resample_values(n_draws["resamples"], sizes["items"] / 8))
     seconds *= PASSES[question]
     return Effort(question=question, seconds=seconds, megabytes=megabytes, sizes=sizes | n_draws)

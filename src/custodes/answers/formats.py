@@ -56,10 +56,13 @@ def markdown(views: Iterable[View]) -> str:
     """The views as tables in GitHub's Markdown, one below another."""
     tables = []
     for view in views:
-        lines = [tuple(map(_md, view.labels)), tuple("---:" if number else "---" for number in view.numeric)]
-        lines += _bold(view, _md, "**{}**")
+        lines = [
+            tuple(map(_escape_markdown, view.labels)),
+            tuple("---:" if number else "---" for number in view.numeric),
+        ]
+        lines += _bold(view, _escape_markdown, "**{}**")
         rows = [f"| {' | '.join(line)} |" for line in lines if line]
-        title, more = f"**{_md(view.title)}**\n", view.more and f"\n{_md(view.more)}"
+        title, more = f"**{_escape_markdown(view.title)}**\n", view.more and f"\n{_escape_markdown(view.more)}"
         tables.append("\n".join(filter(None, [title, *rows, more])))
     return "\n\n".join(tables) + "\n"
 
@@ -121,7 +124,7 @@ def _bold(view: View, plain: Callable[[str], str], bold: str) -> Iterator[tuple[
         )
 
 
-def _md(text: str) -> str:
+def _escape_markdown(text: str) -> str:
     # In Markdown, brackets in a label could turn it into a link.
     return re.sub(r"[\\|*<`]|\](?=[(\[:])", r"\\\g<0>", escape_controls(" ".join(text.split())))
 
@@ -153,7 +156,7 @@ def json_blocks(value: Any, margin: bytes = b"\n") -> Iterator[bytes]:
         yield b"["
         for number, rows in enumerate(row_blocks(value)):
             # The rows of this block without the brackets of their list.
-            yield b"," * bool(number) + _formatted(rows.to_dicts())[1:-2].replace(b"\n", margin)
+            yield b"," * bool(number) + _format_json(rows.to_dicts())[1:-2].replace(b"\n", margin)
         yield margin + b"]"
     elif isinstance(value, Mapping) and value:
         for number, (name, entry) in enumerate(value.items()):
@@ -161,8 +164,8 @@ def json_blocks(value: Any, margin: bytes = b"\n") -> Iterator[bytes]:
             yield from json_blocks(entry, inner)
         yield margin + b"}"
     else:
-        yield _formatted([] if isinstance(value, pl.DataFrame) else value).replace(b"\n", margin)
+        yield _format_json([] if isinstance(value, pl.DataFrame) else value).replace(b"\n", margin)
 
 
-def _formatted(value: Any) -> bytes:
+def _format_json(value: Any) -> bytes:
     return msgspec.json.format(msgspec.json.encode(value), indent=len(INDENT))

@@ -23,7 +23,7 @@ LONG_HEADER = 10
 GAP = 2
 
 
-class Screen(Console):
+class PipeSafeConsole(Console):
     """A Rich console that leaves broken pipes to `quiet_pipe`; the console of Rich would exit with status 1."""
 
     def on_broken_pipe(self) -> None:
@@ -33,10 +33,10 @@ class Screen(Console):
 
 def print_result(result: Result, console: Console, *, table: str | None = None) -> None:
     """Print the essential tables of a result (or the named table with all columns) on a console."""
-    console.print(rendered(result, table=table, width=console.width))
+    console.print(render_result(result, table=table, width=console.width))
 
 
-def printed(result: Result) -> str:
+def format_result(result: Result) -> str:
     """The essential tables of a result as text of the width of the terminal (80 columns if there is no terminal)."""
     text = StringIO()
     console_options: dict[str, Any] = {
@@ -49,7 +49,7 @@ def printed(result: Result) -> str:
     return "\n".join(line.rstrip() for line in text.getvalue().splitlines())
 
 
-def rendered(result: Result, *, table: str | None = None, width: int = 80) -> RenderableType:
+def render_result(result: Result, *, table: str | None = None, width: int = 80) -> RenderableType:
     """The essential tables of a result (or the named table with all columns) in lines of at most `width` characters."""
     grids = [grid for view in result.views(table) for grid in _grids(view, width)]
     notes = [Text(escape_controls(f"note: {note}"), style="dim") for note in result.note_texts()]

@@ -18,12 +18,12 @@ from docstring_parser import DocstringStyle, parse
 from custodes.answers.docstrings import with_sections
 from custodes.answers.result import Provenance, Result
 from custodes.answers.shared_arguments import DEFAULTS, HELP
-from custodes.arguments import argument, declared, seed_or_generator
+from custodes.arguments import argument, argument_types, seed_or_generator
 from custodes.data.counts import is_counts, read_counts
 from custodes.data.outcome_counts import OutcomeCounts
 from custodes.data.reading import read
 from custodes.data.study import Study
-from custodes.errors import InputError, OptionError, shown, suggestion
+from custodes.errors import InputError, OptionError, short_repr, suggestion
 
 Rng = int | np.random.Generator | None
 """A seed, a generator, or None for a new seed that is recorded; 0 is an ordinary seed."""
@@ -49,7 +49,7 @@ class Option(NamedTuple):
     help: str
 
 
-def documented(example: str, /, **helps: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
+def document_arguments(example: str, /, **helps: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
     """Document all arguments of a function for `help` and the command line, and check the arguments in every call.
 
     `example`: a command line that calls the function. `helps`: descriptions of the arguments of the function
@@ -58,17 +58,17 @@ def documented(example: str, /, **helps: str) -> Callable[[Callable[P, T]], Call
     """
 
     def decorate(function: Callable[P, T]) -> Callable[P, T]:
-        signature = _explicit(function)
+        signature = _explicit_signature(function)
 
         @wraps(function)
         def wrapper(*args: P.args, **kwargs: P.kwargs) -> T:
             for name in kwargs:
                 if name not in signature.parameters:
-                    raise TypeError(f"{function.__name__}: {_unknown(name, signature)}")
+                    raise TypeError(f"{function.__name__}: {_unknown_argument_message(name, signature)}")
             bound = signature.bind(*args, **kwargs)
             bound.apply_defaults()
-            kind_of_argument, (data_name, *other_names) = declared(function), bound.arguments
-            bound.arguments[data_name] = _as_accepted_type(function, bound.args[0])
+            kind_of_argument, (data_name, *other_names) = argument_types(function), bound.arguments
+            bound.arguments[data_name] = _read_data_argument(function, bound.args[0])
             for name in other_names:
                 bound.arguments[name] = argument(name, bound.arguments[name], kind_of_argument[name])
             return function(*bound.args, **bound.kwargs)
@@ -81,7 +81,7 @@ def documented(example: str, /, **helps: str) -> Callable[[Callable[P, T]], Call
     return decorate
 
 
-def _unknown(name: str, signature: inspect.Signature) -> str:
+def _unknown_argument_message(name: str, signature: inspect.Signature) -> str:
     """Error message for an unknown argument, with the correct way to pass it if there is one."""
     for parameter in signature.parameters.values():
         if is_dataclass(parameter.default) and name in {
@@ -93,7 +93,7 @@ def _unknown(name: str, signature: inspect.Signature) -> str:
     return f"unknown argument {name!r}{suggestion(name, known_names)}; arguments: {', '.join(known_names)}"
 
 
-def _as_accepted_type(function: Callable[..., Any], data: Any) -> Any:
+def _read_data_argument(function: Callable[..., Any], data: Any) -> Any:
     """The first argument of a question, as the type that the question needs.
 
     A source, or a list of sources, is read as a study or as counts.
@@ -128,10 +128,10 @@ def question(
         @wraps(ask)
         def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
             options: dict[str, Any] = dict(kwargs)
-            options["rng"], seed = recorded(options["rng"])
+            options["rng"], seed = resolve_seed(options["rng"])
             (data,) = args
             study = data if isinstance(data, Study) else None
-            if study and study.items.counted and not equal_outputs:
+            if study and study.items.has_equal_outputs and not equal_outputs:
                 raise OptionError(f"{ask.__name__}: {study.name} holds {COUNTED}")
             if study:
                 selection = study.selection.items()
@@ -154,19 +154,22 @@ def question(
                 versions=versions(),
                 dropped=tuple(note for note in result.notes if note.count),
             )
-            return result.signed(provenance)
+            return result.with_provenance(provenance)
 
-        return documented(example, **helps)(wrapper)
+        return document_arguments(example, **helps)(wrapper)
 
     return decorate
 
 
-def options_of(function: Any) -> list[Option]:
+def function_options(function: Any) -> list[Option]:
     """The keyword arguments of a function except `progress`, with their descriptions.
 
-    The descriptions come from `documented`, from `HELP`, or from the section Parameters of the docstring.
+    The descriptions come from `document_arguments`, from `HELP`, or from the section Parameters of the docstring.
     """
-    kind_of_argument, parameter_docs = declared(function), parse(function.__doc__ or "", DocstringStyle.NUMPYDOC).params
+    kind_of_argument, parameter_docs = (
+        argument_types(function),
+        parse(function.__doc__ or "", DocstringStyle.NUMPYDOC).params,
+    )
     help_of_parameter = {
         parameter_doc.arg_name: " ".join((parameter_doc.description or "").split()) for parameter_doc in parameter_docs
     }
@@ -178,7 +181,7 @@ def options_of(function: Any) -> list[Option]:
     ]
 
 
-def _explicit(ask: Callable[..., Any]) -> inspect.Signature:
+def _explicit_signature(ask: Callable[..., Any]) -> inspect.Signature:
     """The signature of a function, with `**options: Unpack[T]` replaced by the options in `T`."""
     signature, parameters, defaults = inspect.signature(ask), [], dict[str, Any](DEFAULTS)
     for parameter in signature.parameters.values():
@@ -193,7 +196,7 @@ def _explicit(ask: Callable[..., Any]) -> inspect.Signature:
     return signature.replace(parameters=sorted(parameters, key=lambda parameter: parameter.name in UNRECORDED))
 
 
-def refuse_ignored(function: Callable[..., Any], why: str, **values: Any) -> None:
+def refuse_ignored_argument(function: Callable[..., Any], why: str, **values: Any) -> None:
     """Raise OptionError for an argument that has no effect although it differs from its default.
 
     `why` is the reason why the argument has no effect.
@@ -201,10 +204,10 @@ def refuse_ignored(function: Callable[..., Any], why: str, **values: Any) -> Non
     defaults = inspect.signature(function).parameters
     for name, value in values.items():
         if value != defaults[name].default:
-            raise OptionError(f"{name}={shown(value)} has no effect: {why}")
+            raise OptionError(f"{name}={short_repr(value)} has no effect: {why}")
 
 
-def recorded(rng: Rng) -> tuple[int | np.random.Generator, int | None]:
+def resolve_seed(rng: Rng) -> tuple[int | np.random.Generator, int | None]:
     """The seed or generator to pass to a question, and the seed to record.
 
     The recorded seed is None for a generator of the caller, since such a result cannot be replayed.

@@ -19,10 +19,10 @@ import custodes as cu
 from custodes.answers import formats
 from custodes.answers.tables import TABLE, Table, TableData, View, table, with_attributes
 from custodes.answers.views import views
-from custodes.arguments import checked
+from custodes.arguments import check_arguments
 from custodes.control_characters import escape_controls
-from custodes.data.notes import Note, joined
-from custodes.errors import CustodesError, OptionError, listed, shown, suggestion
+from custodes.data.notes import Note, merge_notes
+from custodes.errors import CustodesError, OptionError, join_labels, short_repr, suggestion
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,32 +96,32 @@ class Result:
 
     @classmethod
     @cache
-    def declared(cls) -> dict[str, Table]:
+    def table_declarations(cls) -> dict[str, Table]:
         """The declaration of each table by table name, in the order of the documentation."""
         tables = {each.name: each.metadata[TABLE] for each in fields(cls) if TABLE in each.metadata}
         return {name: table if table.by is not None else replace(table, by=cls.BY) for name, table in tables.items()}
 
     def tables(self) -> dict[str, pl.DataFrame]:
         """The Polars frame of each table by table name, in the order of the documentation."""
-        return {name: getattr(self, name) for name in self.declared()}
+        return {name: getattr(self, name) for name in self.table_declarations()}
 
-    @checked
+    @check_arguments
     def to_frame(self, table: str | None = None) -> pl.DataFrame:
         """The named table (default: the main table) as a Polars frame; `.to_pandas()` converts it to pandas."""
         tables = self.tables()
         name = next(iter(tables)) if table is None else table
         if name not in tables:
             raise OptionError(
-                f"{self.provenance.question} has no table {shown(name)}; tables: {', '.join(tables)}"
+                f"{self.provenance.question} has no table {short_repr(name)}; tables: {', '.join(tables)}"
                 f"{suggestion(name, tables)}"
             )
         return tables[name]
 
-    @checked
+    @check_arguments
     def views(self, table: str | None = None) -> Iterator[View]:
         """The views of the essential tables, or of the named table with all columns."""
-        for name in self.declared() if table is None else [table]:
-            frame, declaration = self.to_frame(name), self.declared()[name]
+        for name in self.table_declarations() if table is None else [table]:
+            frame, declaration = self.to_frame(name), self.table_declarations()[name]
             if table is not None:
                 yield from views(declaration, frame, name, every=True)
             elif declaration.essential and not frame.is_empty():
@@ -130,9 +130,9 @@ class Result:
 
     def note_texts(self) -> Iterator[str]:
         """The notes as sentences."""
-        return (note.message for note in joined(self.notes))
+        return (note.message for note in merge_notes(self.notes))
 
-    def signed(self, provenance: Provenance) -> Self:
+    def with_provenance(self, provenance: Provenance) -> Self:
         """The result with its provenance."""
         return replace(self, provenance=provenance)
 
@@ -168,17 +168,19 @@ class Result:
         ValueError
             If a table is not declared, or if the columns of the data differ from the declared columns.
         """
-        if unknown_names := [name for name in data if name not in cls.declared()]:
-            raise ValueError(f"{cls.__name__} declares no table {listed(map(repr, unknown_names))}")
+        if unknown_names := [name for name in data if name not in cls.table_declarations()]:
+            raise ValueError(f"{cls.__name__} declares no table {join_labels(map(repr, unknown_names))}")
         return {
             name: table.frame(data.get(name, ()), label, name=f"{cls.__name__}.{name}")
-            for name, table in cls.declared().items()
+            for name, table in cls.table_declarations().items()
         }
 
     @classmethod
-    def of(cls, parts: Sequence[Mapping[str, pl.DataFrame]], notes: Iterable[Note], **more: Any) -> Self:
+    def from_parts(cls, parts: Sequence[Mapping[str, pl.DataFrame]], notes: Iterable[Note], **more: Any) -> Self:
         """The result with the concatenated tables of all parts, and with each note once."""
-        joined_tables: dict[str, Any] = {name: pl.concat([part[name] for part in parts]) for name in cls.declared()}
+        joined_tables: dict[str, Any] = {
+            name: pl.concat([part[name] for part in parts]) for name in cls.table_declarations()
+        }
         return cls(notes=tuple(dict.fromkeys(notes)), **joined_tables, **more)
 
     def to_markdown(self, table: str | None = None) -> str:
@@ -188,7 +190,7 @@ class Result:
         """
         return formats.markdown(self.views(table))
 
-    @checked
+    @check_arguments
     def to_latex(self, table: str | None = None, *, compact: bool = False) -> str:
         """The tables in LaTeX, for the package booktabs.
 
@@ -221,8 +223,8 @@ class Result:
             return formats.latex(self.views(table))
         from custodes.answers.compact import compact_latex
 
-        name = table or next(iter(self.declared()))
-        frame, declaration = self.to_frame(name), self.declared()[name]
+        name = table or next(iter(self.table_declarations()))
+        frame, declaration = self.to_frame(name), self.table_declarations()[name]
         rows = declaration.rows(self) if declaration.rows else frame
         estimates = declaration.compact(self) if declaration.compact else ()
         return compact_latex(declaration, rows, name, estimates) + "\n"
@@ -263,7 +265,9 @@ class Result:
         Raises `OptionError` if the result has no chart, or if an option of the chart is unknown.
         """
         if not self.PICTURE:
-            raise OptionError(f"{self.provenance.question} has no chart; its tables: {', '.join(self.declared())}")
+            raise OptionError(
+                f"{self.provenance.question} has no chart; its tables: {', '.join(self.table_declarations())}"
+            )
         draw_chart = getattr(cu.plots, self.PICTURE)
         _, *option_names = inspect.signature(draw_chart).parameters
         for name in options:
@@ -272,13 +276,13 @@ class Result:
                     f"the chart {self.PICTURE} has no option {name!r}; options: "
                     f"{', '.join(option_names)}{suggestion(name, option_names)}"
                 )
-        return checked(draw_chart)(self, **options)
+        return check_arguments(draw_chart)(self, **options)
 
     def __str__(self) -> str:
         """The essential tables, the notes and the provenance as text of the width of the terminal."""
-        from custodes.answers.printing import printed
+        from custodes.answers.printing import format_result
 
-        return printed(self)
+        return format_result(self)
 
     def __repr__(self) -> str:
         sizes_text = ", ".join(f"{name} ({frame.height} rows)" for name, frame in self.tables().items())

@@ -31,7 +31,7 @@ class Selection(TypedDict, total=False):
     group: Patterns
 
 
-class Setting(Selection, total=False):
+class PreferenceOptions(Selection, total=False):
     """The arguments of questions on preferences: a `Selection`, and the rules that turn scores into preferences.
 
     aggregate: how several annotators are combined, 'mean' (of score differences) or 'vote'. human_ties: the largest
@@ -46,7 +46,7 @@ class Setting(Selection, total=False):
     orders: Orders
 
 
-DEFAULTS: Setting = {
+DEFAULTS: PreferenceOptions = {
     "human": None,
     "metrics": None,
     "systems": None,
@@ -88,15 +88,15 @@ HELP: Mapping[str, str] = {
 """Short descriptions of the arguments that several questions share."""
 
 
-def settings(options: Setting) -> Setting:
+def settings(options: PreferenceOptions) -> PreferenceOptions:
     """The setting with defaults for missing arguments. A tie threshold that is not allowed raises OptionError."""
-    full: Setting = {**DEFAULTS, **options}
+    full: PreferenceOptions = {**DEFAULTS, **options}
     for name, value in (("ties", full["ties"]), ("human_ties", full["human_ties"])):
         if is_number(value) and not (np.isfinite(value) and value >= 0):
             raise OptionError(f"{name}={value!r} is not allowed; use a tie threshold of at least 0")
     return full
 
 
-def selection_of(options: Mapping[str, Any]) -> Selection:
+def selection_arguments(options: Mapping[str, Any]) -> Selection:
     """The selection arguments of a setting."""
     return {name: options[name] for name in Selection.__annotations__ if name in options}  # type: ignore[return-value]

@@ -22,7 +22,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from custodes.errors import listed
+from custodes.errors import join_labels
 from custodes.stats import intervals
 from custodes.stats.arrays import Floats
 
@@ -226,7 +226,7 @@ class Table:
         undeclared = [column for column in values if column not in self.schema]
         if missing_columns or undeclared:
             problems = (("lacks", missing_columns), ("does not declare", undeclared))
-            problem_texts = [f"{verb} {listed(map(repr, columns))}" for verb, columns in problems if columns]
+            problem_texts = [f"{verb} {join_labels(map(repr, columns))}" for verb, columns in problems if columns]
             raise ValueError(
                 f"table {name!r} {' and '.join(problem_texts)}; declared columns: {', '.join(self.schema)}"
             )

@@ -25,7 +25,7 @@ def views(table: Table, frame: pl.DataFrame, name: str, *, every: bool = False, 
     if table.view is not None and not every:
         yield from table.view(frame)
         return
-    for part_name, rows in parts(frame, table.by):
+    for part_name, rows in split_by_aspect(frame, table.by):
         columns = [each for each in table.columns if every or _is_shown(each, rows[each.name])]
         if table.order and not every:
             rows = rows.sort(table.order, descending=True, nulls_last=True, maintain_order=True)
@@ -35,7 +35,7 @@ def views(table: Table, frame: pl.DataFrame, name: str, *, every: bool = False, 
             for row in rows.iter_rows(named=True)
         ]
         yield View(
-            title=titled(name.replace("_", " "), part_name),
+            title=title_with_aspect(name.replace("_", " "), part_name),
             header=tuple(column.heading for column in columns),
             labels=tuple(column.label for column in columns),
             rows=tuple(map(tuple, cells)),
@@ -45,12 +45,12 @@ def views(table: Table, frame: pl.DataFrame, name: str, *, every: bool = False, 
         )
 
 
-def titled(title: str, part: str) -> str:
+def title_with_aspect(title: str, part: str) -> str:
     """A title with the aspect, if there is one."""
     return f"{title} ({part})" if part else title
 
 
-def parts(frame: pl.DataFrame, by: str | None) -> Iterable[tuple[str, pl.DataFrame]]:
+def split_by_aspect(frame: pl.DataFrame, by: str | None) -> Iterable[tuple[str, pl.DataFrame]]:
     """The rows of each aspect (or target), with its name; without aspects, all rows as one part without a name."""
     if not by or frame.is_empty():
         return [("", frame)]
@@ -81,10 +81,10 @@ def cell(row: Mapping[str, Any], column: Column, digits: int) -> str:
     if column.sd and (sd := row[f"{column.name}_sd"]) is not None:
         return f"{number(value, digits=digits)} ± {number(sd, digits=digits)}"
     low, high = (row[f"{column.name}_{bound}"] if column.interval else None for bound in ("low", "high"))
-    return estimate_text(value, low, high, digits=digits, write=number, unreliable=marked(row, column))
+    return estimate_text(value, low, high, digits=digits, write=number, unreliable=is_unreliable(row, column))
 
 
-def marked(row: Mapping[str, Any], column: Column) -> bool:
+def is_unreliable(row: Mapping[str, Any], column: Column) -> bool:
     """Whether the row marks the interval of this column as unreliable."""
     return column.name in (row.get(UNRELIABLE.name) or ()) and row[f"{column.name}_low"] is not None
 

@@ -27,7 +27,7 @@ SMALLEST_P = 0.001
 """p-values up to this limit are printed as `≤ .001`."""
 
 
-def digits_of(low: float | None, high: float | None, *, least: int) -> int:
+def interval_decimals(low: float | None, high: float | None, *, least: int) -> int:
     """Number of decimals that display two significant digits of the width of an interval; at least `least`.
 
     A width that is only a rounding error is ignored.
@@ -38,7 +38,7 @@ def digits_of(low: float | None, high: float | None, *, least: int) -> int:
     2
     """
     width = _width(low, high)
-    return least if width is None else _behind(width, least)
+    return least if width is None else _significant_decimals(width, least)
 
 
 def _width(low: float | None, high: float | None) -> float | None:
@@ -81,7 +81,7 @@ def column_digits(estimates: Iterable[tuple[float | None, ...]], *, least: int) 
     widths = [width for row in rows if len(row) == 3 if (width := _width(row[1], row[2])) is not None]
     if not widths:
         return least
-    digits = min(_behind(min(widths), least), _behind(median_low(widths), least) + 1)
+    digits = min(_significant_decimals(min(widths), least), _significant_decimals(median_low(widths), least) + 1)
     inner_bounds = [
         min(abs(low), abs(high)) for _, low, high in (row for row in rows if len(row) == 3) if low * high > 0
     ]
@@ -96,7 +96,7 @@ def decimal(value: float, digits: int) -> str:
     """
     size = abs(value)
     if NOISE <= size < 0.5 * 10.0**-digits:
-        digits = _behind(size, digits)
+        digits = _significant_decimals(size, digits)
     return _zero_without_sign(f"{value:.{digits}f}")
 
 
@@ -104,7 +104,7 @@ def _zero_without_sign(text: str) -> str:
     return text.removeprefix("-") if float(text) == 0 else text
 
 
-def _behind(size: float, least: int) -> int:
+def _significant_decimals(size: float, least: int) -> int:
     """Number of decimals that display two significant digits of a positive number; at least `least`."""
     return min(MOST_DIGITS + 1, max(least, 1 - floor(log10(size))))
 
@@ -131,7 +131,7 @@ def p_value(value: float | None) -> str:
     return "≤ .001" if value <= SMALLEST_P else f"{value:.3f}".removeprefix("0")
 
 
-def p_equals(value: float | None) -> str:
+def p_value_phrase(value: float | None) -> str:
     """A p-value as part of a sentence, with "p =" or "p ≤".
 
     >>> p_equals(0.0400), p_equals(0.0002)
@@ -141,7 +141,7 @@ def p_equals(value: float | None) -> str:
     return f"p {text}" if text.startswith("≤") else f"p = {text}"
 
 
-def with_ends(row: Mapping[str, Any], name: str, **how: Any) -> str:
+def estimate_with_interval(row: Mapping[str, Any], name: str, **how: Any) -> str:
     """The number in column `name` of a row, with the interval from the columns `name_low` and `name_high`.
 
     `how` are arguments of `interval`.
@@ -171,7 +171,7 @@ def percent(value: float | None, *, digits: int = 2) -> str:
     return f"{_zero_without_sign(f'{100 * value:.{n_decimals}f}')} %"
 
 
-def unbroken(text: str) -> str:
+def insert_nonbreaking_spaces(text: str) -> str:
     """The text with non-breaking spaces in percentages, intervals and p-values, for pages.
 
     >>> unbroken("0.50 [0.40, 0.60] of [a, b]") == "0.50 [0.40,\u00a00.60] of [a, b]"
@@ -201,7 +201,7 @@ def interval(
     >>> interval(0.431, 0.29, 0.57), interval(0.431, 0.39, 0.47), interval(0.431, 0.29, 0.57, write=percent)
     ('0.43 [0.29, 0.57]', '0.431 [0.390, 0.470]', '43 % [29 %, 57 %]')
     """
-    n_decimals = digits_of(low, high, least=digits)
+    n_decimals = interval_decimals(low, high, least=digits)
     return estimate_text(value, low, high, digits=n_decimals, write=write, unreliable=unreliable)
 
 
@@ -239,7 +239,7 @@ def names(labels: Sequence[str], *, limit: int = 6) -> str:
     return " and ".join(part for part in (", ".join(labels[:-1]), *labels[-1:]) if part)
 
 
-def subject(labels: Sequence[str], one: str, many: str) -> str:
+def subject_with_verb(labels: Sequence[str], one: str, many: str) -> str:
     """Names followed by the verb: `one` for a single name, `many` for several.
 
     >>> subject(["bleu"], "is", "are"), subject(["bleu", "rouge"], "is", "are")

@@ -17,13 +17,13 @@ import numpy as np
 from custodes.combining.methods import Method, with_means
 from custodes.combining.settings import Terms
 from custodes.combining.task import Task
-from custodes.combining.training import Part, Scores, fitted, without
+from custodes.combining.training import Part, Scores, fit_and_predict, hold_out_fold
 from custodes.progress import Progress
 from custodes.stats.arrays import Floats, Ints
 from custodes.stats.learning.objective import objective
 
 
-def in_pairs(
+def nested_fold_scores(
     task: Task,
     terms: Terms,
     folds: Sequence[Ints],
@@ -44,7 +44,7 @@ def in_pairs(
             Part(str((repeat, *held_folds)), (folds[repeat] >= 0) & ~is_in_held_fold, np.flatnonzero(is_in_held_fold))
         )
     single_methods = [method for method in among if not method.mean_of]
-    fits = fitted(task, terms, single_methods, training_parts, rng=rng, progress=progress, desc="inner folds")
+    fits = fit_and_predict(task, terms, single_methods, training_parts, rng=rng, progress=progress, desc="inner folds")
     scores: dict[tuple[int, int], list[dict[str, float]]] = {
         (r, k): [] for r, folds_out in enumerate(folds_of_repeat) for k in folds_out
     }
@@ -54,11 +54,13 @@ def in_pairs(
             predicted = {
                 method.name: values[is_scored] for method, values in zip(single_methods, fit.predicted, strict=True)
             }
-            scores[repeat, chosen_for].append(_scores(task, terms, training_part.held[is_scored], predicted, among))
+            scores[repeat, chosen_for].append(
+                _score_methods(task, terms, training_part.held[is_scored], predicted, among)
+            )
     return {key: _by_name(fold_scores, among) for key, fold_scores in scores.items()}
 
 
-def of_all(
+def held_out_scores(
     task: Task,
     terms: Terms,
     fold: Ints,
@@ -75,9 +77,9 @@ def of_all(
     missing_methods = [method for method in among if method.name not in outer_predictions and not method.mean_of]
     predicted = {method.name: np.full(task.human.size, np.nan) for method in missing_methods}
     predicted |= {name: scores.ravel() for name, scores in outer_predictions.items()}
-    training_parts = [without(fold, k, str(k)) for k in range(int(fold.max()) + 1)]
+    training_parts = [hold_out_fold(fold, k, str(k)) for k in range(int(fold.max()) + 1)]
     fits = (
-        fitted(task, terms, missing_methods, training_parts, rng=rng, progress=progress, desc="inner folds")
+        fit_and_predict(task, terms, missing_methods, training_parts, rng=rng, progress=progress, desc="inner folds")
         if missing_methods
         else []
     )
@@ -89,11 +91,11 @@ def of_all(
         for training_part in training_parts
     ]
     return _by_name(
-        [_scores(task, terms, cells, fold_scores, among) for cells, fold_scores in predictions_of_fold], among
+        [_score_methods(task, terms, cells, fold_scores, among) for cells, fold_scores in predictions_of_fold], among
     )
 
 
-def _scores(
+def _score_methods(
     task: Task, terms: Terms, cells: Ints, predicted: Mapping[str, Floats], among: Sequence[Method]
 ) -> dict[str, float]:
     """Return the score of each method's predictions on some outputs (flat positions), by name of the method."""

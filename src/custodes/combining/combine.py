@@ -13,14 +13,14 @@ from typing import Any, Self, Unpack
 import numpy as np
 import polars as pl
 
-from custodes.answers.question import Rng, question, refuse_ignored
+from custodes.answers.question import Rng, question, refuse_ignored_argument
 from custodes.answers.result import Provenance, Result, result
 from custodes.answers.shared_arguments import Selection
 from custodes.answers.tables import count, flag, label, points, score, share, table
-from custodes.arguments import one_of, value_list
-from custodes.combining.combined_metric import CombinedMetric, single_of
+from custodes.arguments import check_one_of, value_list
+from custodes.combining.combined_metric import CombinedMetric, best_single_metric
 from custodes.combining.costs import Costs, costs_of, path_columns
-from custodes.combining.generalisation import generalised
+from custodes.combining.generalisation import estimate_generalisation
 from custodes.combining.kinds import kinds_of
 from custodes.combining.methods import BEST, DEFAULT, EVEN_HANDED, METHODS, Formula, Method
 from custodes.combining.normalise import Normalisation, contradictions
@@ -35,16 +35,16 @@ from custodes.combining.tables import (
     pruning_columns,
     weight_columns,
 )
-from custodes.combining.task import Task, aspect_of, aspects_of, sampled, task
+from custodes.combining.task import Task, aspect_of, aspects_of, sample_task, task
 from custodes.combining.trade_off import partiality_columns, trade_off_columns
 from custodes.combining.training import training_data
-from custodes.combining.trial import STATISTICS, Trial, tried
-from custodes.data.notes import Note, noted
+from custodes.combining.trial import STATISTICS, Trial, cross_validate
+from custodes.data.notes import Note, build_notes
 from custodes.data.ratings import Ratings
-from custodes.data.scale import BEYOND
+from custodes.data.scale import RANGE_MARGIN
 from custodes.data.study import Study
-from custodes.errors import CustodesError, OptionError, listed, shown
-from custodes.evaluate.parallel import one_blas_thread
+from custodes.errors import CustodesError, OptionError, join_labels, short_repr
+from custodes.evaluate.parallel import limit_blas_threads
 from custodes.evaluate.rater_scores import few_clusters_notes
 from custodes.progress import Progress, silent
 from custodes.stats.arrays import Floats
@@ -232,10 +232,10 @@ class Combine(Result):
     model: CombinedMetric
     held_out: Ratings
 
-    def signed(self, provenance: Provenance) -> Self:
+    def with_provenance(self, provenance: Provenance) -> Self:
         """Return a copy with this provenance, which is also stored in the model."""
-        model = self.model.signed(provenance.digest, str(provenance), provenance.options.get("group"))
-        return replace(super().signed(provenance), model=model)
+        model = self.model.with_provenance(provenance.digest, str(provenance), provenance.options.get("group"))
+        return replace(super().with_provenance(provenance), model=model)
 
 
 @question(
@@ -327,7 +327,9 @@ def combine(
     if terms.folds != "item":
         ignored_options: dict[str, Any] = {"repeats": repeats} if repeats > 1 else {}  # the default
         ignored_options |= {"unseen": unseen} if unseen == "all" else {}
-        refuse_ignored(combine, f"it applies to folds='item', and folds={shown(terms.folds)}", **ignored_options)
+        refuse_ignored_argument(
+            combine, f"it applies to folds='item', and folds={short_repr(terms.folds)}", **ignored_options
+        )
     if selection.get("aspect") is not None:
         raise OptionError(
             "aspect is not allowed, because target names the aspect; give target='ASPECT' or target='mean:A,B'"
@@ -351,14 +353,14 @@ def combine(
             of = task(chosen_study, target_name)
             if calibrate_by is not None:
                 of = replace(of, kinds=kinds_of(study, of.design, of.rated, calibrate_by))
-            of = sampled(of, rng_of_target)
-            return _fitted(of, terms, rng_of_target, silent if has_several_targets else progress)
+            of = sample_task(of, rng_of_target)
+            return _combine_target(of, terms, rng_of_target, silent if has_several_targets else progress)
         except CustodesError as error:
             return error
 
     # threadpoolctl allows only one thread at a time to set the limit, so it is set before the pool starts threads.
     workers = 1 if all(method.fast for method in terms.methods) else os.cpu_count()
-    with one_blas_thread(), ThreadPoolExecutor(workers) as pool:
+    with limit_blas_threads(), ThreadPoolExecutor(workers) as pool:
         if has_several_targets:
             answers = list(progress(pool.map(answer, targets), total=len(targets), desc="combine"))
         else:
@@ -372,28 +374,28 @@ def combine(
     notes = [note for fit in fits for note in fit.notes]
     for target_name, reason in error_of.items():
         message = f"{target_name!r} cannot be combined: {reason}"
-        notes += noted((LEFT_OUT, 1, message), aspect=aspect_of(target_name or ""))
-    return Combine.of([fit.tables() for fit in fits], notes, model=fits[0].model, held_out=fits[0].held_out)
+        notes += build_notes((LEFT_OUT, 1, message), aspect=aspect_of(target_name or ""))
+    return Combine.from_parts([fit.tables() for fit in fits], notes, model=fits[0].model, held_out=fits[0].held_out)
 
 
 def _methods(selection: str | Sequence[str], top: int | None) -> tuple[Method, ...]:
     names = tuple(dict.fromkeys(value_list("method", selection)))
     if not names:
         raise OptionError(f"method is empty; allowed: {', '.join(METHODS)}")
-    methods = tuple(METHODS[one_of("method", name, METHODS)] for name in names)
+    methods = tuple(METHODS[check_one_of("method", name, METHODS)] for name in names)
     if top is not None and names == (BEST.name,):
         raise OptionError(f"top={top} has no effect on the method best, which uses one metric; give another method")
     return methods
 
 
-def _fitted(of: Task, terms: Terms, rng: np.random.Generator, progress: Progress) -> Combine:
+def _combine_target(of: Task, terms: Terms, rng: np.random.Generator, progress: Progress) -> Combine:
     """Return the result for one target: the evaluation of all methods, and the model of the first method."""
     terms.check(of)
     costs, notes = costs_of(of, terms.costs)
     first_rng = deepcopy(rng)
     model_rng, unseen_rng = rng.spawn(2)  # so that the model depends neither on `repeats` nor on `resamples`
-    trial = tried(of, terms, rng, progress)
-    general = generalised(trial, unseen_rng, progress)
+    trial = cross_validate(of, terms, rng, progress)
+    general = estimate_generalisation(trial, unseen_rng, progress)
     scales, training = training_data(of, terms, of.rated, model_rng, trial.inner)
     _, formula = training.learn(terms.methods[0])
     base = METHODS[formula.chosen] if formula.chosen else terms.methods[0]
@@ -428,10 +430,10 @@ def _fitted(of: Task, terms: Terms, rng: np.random.Generator, progress: Progress
         objective=terms.objective,
         validation={"folds": terms.folds, "repeats": len(trial.folds)}
         | {name: first_row[name] for name in (*STATISTICS, "kendall_low", "kendall_high")}
-        | {"unseen": unseen_rows.drop("target", "method").to_dicts(), "single": single_of(of, training)},
+        | {"unseen": unseen_rows.drop("target", "method").to_dicts(), "single": best_single_metric(of, training)},
     )
     notes = [*of.notes, *_notes(trial, formula, base, scales, repeats), *general.notes, *notes, *further, *even_notes]
-    return Combine.of([tables], notes, model=model, held_out=held_out)
+    return Combine.from_parts([tables], notes, model=model, held_out=held_out)
 
 
 def _notes(
@@ -443,12 +445,12 @@ def _notes(
     reversed_metrics = contradictions(of.metrics.names, of.directions, x=of.rows(np.arange(of.human.size)))
     n_unused = int((of.rated & (trial.folds[0] < 0)).sum())
     n_undefined = dict(zip(trial.methods, np.isnan(np.concatenate(fold_scores)).sum(axis=0).tolist(), strict=True))
-    out_of_scale = _beyond_declared(of, scales)
-    general = noted(
+    out_of_scale = _metrics_beyond_scale(of, scales)
+    general = build_notes(
         (
             "direction",
             len(reversed_metrics),
-            f"the weights of {listed(reversed_metrics)} contradict the declared direction; check higher_is_better",
+            f"the weights of {join_labels(reversed_metrics)} contradict the declared direction; check higher_is_better",
         ),
         (
             "same-items",
@@ -467,7 +469,7 @@ def _notes(
             f"{method.name} is too slow to be refitted, so the weights have no intervals",
         ),
     )
-    model_notes = noted(
+    model_notes = build_notes(
         ("auto", bool(formula.chosen), f"{first} chose {formula.chosen} on all data"),
         ("not-in-folds", n_unused, f"{n_unused} rated outputs are in no fold of {terms.folds} and are not used"),
         (
@@ -480,14 +482,15 @@ def _notes(
         (
             "beyond-declared",
             len(out_of_scale),
-            f"scores of {listed(out_of_scale)} outside the bounds in the raters file are clipped; check the bounds",
+            f"scores of {join_labels(out_of_scale)} outside the bounds in the raters file are clipped; check the "
+            "bounds",
         ),
         aspect=aspect_of(of.target),
     )
     return [*general, *model_notes, *few_clusters_notes(of.design.n_units, terms.resamples)]
 
 
-def _beyond_declared(of: Task, scales: Normalisation) -> list[str]:
+def _metrics_beyond_scale(of: Task, scales: Normalisation) -> list[str]:
     """Return the metrics that have scores outside the declared scale, with the proportion of these scores."""
     scores = of.rows(np.flatnonzero(of.rated))
     with np.errstate(invalid="ignore"):
@@ -496,5 +499,5 @@ def _beyond_declared(of: Task, scales: Normalisation) -> list[str]:
     return [
         f"{name} ({share:.0%})"
         for name, share, source in zip(of.metrics.names, shares, scales.source, strict=True)
-        if source == "declared" and share > BEYOND
+        if source == "declared" and share > RANGE_MARGIN
     ]

@@ -10,18 +10,18 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from custodes.arguments import argument, checked
+from custodes.arguments import argument, check_arguments
 from custodes.combining.kinds import Calibration
 from custodes.combining.methods import BEST, Formula, TrainingData
-from custodes.combining.methods.method import shifted
+from custodes.combining.methods.method import add_kind_shifts
 from custodes.combining.normalise import Normalisation, Source
 from custodes.combining.task import Task, aspect_of
-from custodes.data.loading import check_exists, file_bytes
-from custodes.data.notes import Note, noted
+from custodes.data.loading import check_exists, read_file_bytes
+from custodes.data.notes import Note, build_notes
 from custodes.data.panel import Panel
 from custodes.data.patterns import Patterns
 from custodes.data.study import Study
-from custodes.errors import InputError, listed, shown, suggestion
+from custodes.errors import InputError, join_labels, short_repr, suggestion
 from custodes.evaluate.rater_scores import METRIC, name_of
 from custodes.files import write_atomically
 from custodes.stats.arrays import Floats, Ints
@@ -57,9 +57,9 @@ class MetricColumn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         return name_of(self.metric, self.aspect)
 
 
-def single_of(of: Task, training: TrainingData) -> dict[str, Any]:
+def best_single_metric(of: Task, training: TrainingData) -> dict[str, Any]:
     """Return the metric that was best on the training data, in the form of the model file."""
-    (best,) = BEST.fit(training).used
+    (best,) = BEST.fit(training).used_positions
     return {
         "metric": of.metrics.raters[best],
         "aspect": of.metrics.rater_aspects[best],
@@ -113,7 +113,7 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         n, widths = len(of.metrics.names), scales.high - scales.low
         low, high = scales.low + formula.low * widths, scales.low + formula.high * widths
         importance = np.broadcast_to(formula.importance, n)
-        used = formula.used if len(formula.used) else np.arange(n)
+        used = formula.used_positions if len(formula.used_positions) else np.arange(n)
         position_of_column = {metric: i for i, metric in enumerate(used.tolist())}
         return cls(
             format=FORMAT,
@@ -137,7 +137,7 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
                 for i in used
             ),
             intercept=float(formula.intercept),
-            trees=formula.trees and formula.trees.renumbered(position_of_column),
+            trees=formula.trees and formula.trees.renumber_columns(position_of_column),
             share=float(formula.share),
             validation=dict(validation),
             provenance={"outputs": int(of.rated.sum()), "items": int(of.rated.any(axis=1).sum())},
@@ -145,7 +145,7 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             calibration=of.kinds and of.kinds.calibration(np.broadcast_to(formula.shifts, len(of.kinds.names))),
         )
 
-    def signed(self, digest: str, date: str, group: Patterns = None) -> CombinedMetric:
+    def with_provenance(self, digest: str, date: str, group: Patterns = None) -> CombinedMetric:
         """Return a copy with the digest of the study, the date, and the groups of items that were used in the fit."""
         study_fields = {"digest": digest, "made": date} | ({} if group is None else {"group": group})
         model = msgspec.structs.replace(self, provenance={**study_fields, **self.provenance})
@@ -170,11 +170,11 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         """
         model_path = Path(argument("path", path, str | Path))
         check_exists(model_path)
-        content = file_bytes(model_path)
+        content = read_file_bytes(model_path)
         try:
             head = decode(content, _HEAD)
             if head.format != FORMAT:
-                raise InputError(f"format {shown(head.format)} is not {FORMAT!r}")
+                raise InputError(f"format {short_repr(head.format)} is not {FORMAT!r}")
             if head.version != VERSION:
                 raise InputError(f"version {head.version} of the format, expected {VERSION}")
             model = decode(content, _MODEL)
@@ -207,7 +207,7 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             source=tuple(column.scale for column in self.columns),
         )
         shifts = np.array(self.calibration.shifts) if self.calibration else 0.0
-        return shifted(self._formula().predict(scales.apply(scores)), shifts, kinds)
+        return add_kind_shifts(self._formula().predict(scales.apply(scores)), shifts, kinds)
 
     def _numbers(self, name: str) -> Floats:
         """Return the values of a field for all columns."""
@@ -223,7 +223,7 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             trees=self.trees,
         )
 
-    @checked
+    @check_arguments
     def score(self, study: Study, *, name: str | None = None) -> tuple[pl.DataFrame, tuple[Note, ...]]:
         """Return ratings of all outputs by the combined metric, as a long table that `read` accepts, and notes.
 
@@ -258,7 +258,7 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         )
         n_unknown = 0 if kinds is None else int((kinds[is_scored] < 0).sum())
         message = f"{n_unknown} outputs belong to no kind of the calibration and are not shifted"
-        return ratings, (*self.notes_on(study, rows, items), *noted(("kind-unknown", n_unknown, message)))
+        return ratings, (*self.notes_on(study, rows, items), *build_notes(("kind-unknown", n_unknown, message)))
 
     def rows(self, study: Study, items: Sequence[str], systems: Sequence[str]) -> Floats:
         """Return the scores (items * systems, columns) in a study, oriented by the directions in the model file.
@@ -274,9 +274,9 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             )
             raise InputError(
                 f"{study.name}: the combined metric needs "
-                f"{scores_text}{listed(repr(column.label) for column in missing_columns)}, which "
+                f"{scores_text}{join_labels(repr(column.label) for column in missing_columns)}, which "
                 f"{'is' if len(missing_columns) == 1 else 'are'} missing; raters: "
-                f"{listed(directions)}{suggestion(missing_columns[0].metric, directions)}"
+                f"{join_labels(directions)}{suggestion(missing_columns[0].metric, directions)}"
             )
         signs = [1.0 if column.higher_is_better else -1.0 for column in self.columns]
         return np.stack(
@@ -291,7 +291,7 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         """
         is_scored = np.isfinite(rows).any(axis=1)
         n_without, rows = int((~is_scored).sum()), rows[is_scored]
-        is_fitted_on = study.fingerprint() == self.provenance.get("digest") and self._learnt_from(study, items)
+        is_fitted_on = study.fingerprint() == self.provenance.get("digest") and self._is_training_study(study, items)
         n_missing_of_column = dict(zip(self.columns, np.isnan(rows).sum(axis=0).tolist(), strict=True))
         missing_texts = [
             f"{column.label} {n} of {len(rows)}"
@@ -306,17 +306,21 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         n_beyond_of_column = ((rows < self._numbers("low")) | (rows > self._numbers("high"))).sum(axis=0)
         clipped = [column.label for column, n in zip(self.columns, n_beyond_of_column, strict=True) if n]
         n_missing, n_beyond = sum(n_missing_of_column.values()), int(n_beyond_of_column.sum())
-        return noted(
+        return build_notes(
             (
                 "not-scored",
                 n_without,
                 f"{n_without} outputs are not rated, because they have no score by any metric of the combined metric",
             ),
-            ("missing-scores", n_missing, f"{n_missing} scores are missing ({listed(missing_texts)}){handling_text}"),
+            (
+                "missing-scores",
+                n_missing,
+                f"{n_missing} scores are missing ({join_labels(missing_texts)}){handling_text}",
+            ),
             (
                 "clipped",
                 n_beyond,
-                f"{n_beyond} scores of {listed(clipped)} outside the bounds of the model are clipped",
+                f"{n_beyond} scores of {join_labels(clipped)} outside the bounds of the model are clipped",
             ),
             (
                 "fitted-on",
@@ -326,7 +330,7 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             ),
         )
 
-    def _learnt_from(self, study: Study, items: Sequence[str]) -> bool:
+    def _is_training_study(self, study: Study, items: Sequence[str]) -> bool:
         """Return whether any of these items was used in the fit, given that the study is that of the fit."""
         group = self.provenance.get("group")
         return group is None or not set(study.select(group=group, one_side=True).item_labels()).isdisjoint(items)

@@ -10,11 +10,11 @@ import numpy as np
 import polars as pl
 
 from custodes.answers.tables import with_interval
-from custodes.combining.task import Task, keyed
+from custodes.combining.task import Task, read_keyed_column
 from custodes.combining.trial import Trial
-from custodes.data.notes import Note, noted
+from custodes.data.notes import Note, build_notes
 from custodes.data.table import number_column
-from custodes.errors import InputError, OptionError, listed, suggestion
+from custodes.errors import InputError, OptionError, join_labels, suggestion
 from custodes.stats.arrays import Floats
 from custodes.stats.intervals import CORRELATION
 from custodes.stats.learning import selection
@@ -36,22 +36,24 @@ def costs_of(of: Task, costs: Costs | None) -> tuple[Floats, list[Note]]:
 
     """
     if costs is None:
-        frame = of.study.raters.only(of.metrics.raters).frame
+        frame = of.study.raters.select_raters(of.metrics.raters).frame
         declared_costs = frame["cost"].cast(pl.Float64).fill_null(np.nan).to_numpy()
         is_positive = np.isfinite(declared_costs) & (declared_costs > 0)
-        unlike_units_text = _unlike_units(of.metrics.names, frame["cost_unit"].fill_null("").to_list())
+        unlike_units_text = _format_unequal_units(of.metrics.names, frame["cost_unit"].fill_null("").to_list())
         if is_positive.all() and not unlike_units_text:
             return declared_costs, []
         if is_positive.all():
             reason = f"their units differ ({unlike_units_text}); give all costs in one unit with costs= (--costs FILE)"
         else:
             metrics_without_cost = [of.metrics.names[i] for i in np.flatnonzero(~is_positive)]
-            reason = f"some metrics have no positive cost: {listed(metrics_without_cost)}"
+            reason = f"some metrics have no positive cost: {join_labels(metrics_without_cost)}"
         message = f"the costs of the raters file are not used, because {reason}"
-        return np.ones(len(is_positive)), noted(("costs-not-used", bool(is_positive.any()), message))
+        return np.ones(len(is_positive)), build_notes(("costs-not-used", bool(is_positive.any()), message))
     unit_of_metric: dict[str, str] = {}
     if isinstance(costs, str):
-        frame, source_name = keyed(costs, "metric", "cost", number_column, other="rater", beside=["cost_unit"])
+        frame, source_name = read_keyed_column(
+            costs, "metric", "cost", number_column, other="rater", beside=["cost_unit"]
+        )
         cost_by_name = dict(frame.select("metric", "cost").iter_rows())
         unit_of_metric = dict(frame.select("metric", "cost_unit").iter_rows())
     else:
@@ -63,8 +65,8 @@ def costs_of(of: Task, costs: Costs | None) -> tuple[Floats, list[Note]]:
     unknown_metrics = [name for name in cost_by_name if name not in (*names, *raters)]
     if unknown_metrics and len(unknown_metrics) == len(cost_by_name):
         raise OptionError(
-            f"{source_name}: no metric of the table is in the data ({listed(unknown_metrics)}); metrics: "
-            f"{listed(names)}{suggestion(unknown_metrics[0], names)}"
+            f"{source_name}: no metric of the table is in the data ({join_labels(unknown_metrics)}); metrics: "
+            f"{join_labels(names)}{suggestion(unknown_metrics[0], names)}"
         )
     metric_costs = np.array(
         [cost_by_name.get(n, cost_by_name.get(r)) for n, r in zip(names, raters, strict=True)], dtype=np.float64
@@ -74,15 +76,15 @@ def costs_of(of: Task, costs: Costs | None) -> tuple[Floats, list[Note]]:
     )
     if metrics_without_cost:
         raise InputError(
-            f"{source_name}: there is no cost of {listed(metrics_without_cost)}; give a cost for each metric, or "
+            f"{source_name}: there is no cost of {join_labels(metrics_without_cost)}; give a cost for each metric, or "
             "exclude these "
             f"metrics with metrics="
         )
     if metrics_with_bad_cost:
         raise InputError(
-            f"{source_name}: the cost of {listed(metrics_with_bad_cost)} is not positive; give positive numbers"
+            f"{source_name}: the cost of {join_labels(metrics_with_bad_cost)} is not positive; give positive numbers"
         )
-    unlike_units_text = _unlike_units(
+    unlike_units_text = _format_unequal_units(
         names, [unit_of_metric.get(n, unit_of_metric.get(r, "")) for n, r in zip(names, raters, strict=True)]
     )
     if unlike_units_text:
@@ -90,10 +92,10 @@ def costs_of(of: Task, costs: Costs | None) -> tuple[Floats, list[Note]]:
     return metric_costs, []
 
 
-def _unlike_units(names: Sequence[str], units: Sequence[str]) -> str:
+def _format_unequal_units(names: Sequence[str], units: Sequence[str]) -> str:
     """Return the metrics grouped by the unit of their cost, as text for a message; empty if all units are equal."""
     rows = pl.DataFrame({"unit": units, "name": names}).group_by("unit", maintain_order=True).agg("name").rows()
-    return "; ".join(f"{unit or 'no unit'}: {listed(metrics)}" for unit, metrics in rows) if len(rows) > 1 else ""
+    return "; ".join(f"{unit or 'no unit'}: {join_labels(metrics)}" for unit, metrics in rows) if len(rows) > 1 else ""
 
 
 def path_columns(trial: Trial, metric_costs: Floats) -> dict[str, Any]:

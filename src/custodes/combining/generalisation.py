@@ -9,9 +9,9 @@ import numpy as np
 
 from custodes.combining.methods import BEST, Method
 from custodes.combining.task import aspect_of, labelled_folds
-from custodes.combining.training import fitted, without
+from custodes.combining.training import fit_and_predict, hold_out_fold
 from custodes.combining.trial import Trial
-from custodes.data.notes import Note, noted
+from custodes.data.notes import Note, build_notes
 from custodes.errors import OptionError
 from custodes.progress import Progress
 from custodes.stats.arrays import Floats, Ints
@@ -56,7 +56,7 @@ class Generalisation(NamedTuple):
     systems: WithoutSystems | None = None
 
 
-def generalised(trial: Trial, rng: np.random.Generator, progress: Progress) -> Generalisation:
+def estimate_generalisation(trial: Trial, rng: np.random.Generator, progress: Progress) -> Generalisation:
     """Return the gain of all methods on unseen items, and of some methods on unseen systems and data sets.
 
     The setting `unseen` selects these methods.
@@ -71,7 +71,7 @@ def generalised(trial: Trial, rng: np.random.Generator, progress: Progress) -> G
         _rows(
             ITEMS if terms.folds == "item" else terms.folds,
             combining_methods,
-            trial.moves.minus(method_indices),
+            trial.moves.contrast(method_indices),
             seen=np.full(len(combining_methods), np.nan),
             over="units",
             n=len(np.unique(trial.of.design.units[is_used_item])),
@@ -100,7 +100,7 @@ def generalised(trial: Trial, rng: np.random.Generator, progress: Progress) -> G
                 if isinstance(table_or_reason, str) and table_or_reason
             ]
     columns = {name: np.concatenate([np.asarray(table[name]) for table in tables]) for name in tables[0]}
-    return Generalisation(columns, noted(*reasons, aspect=aspect_of(trial.of.target)), system_predictions)
+    return Generalisation(columns, build_notes(*reasons, aspect=aspect_of(trial.of.target)), system_predictions)
 
 
 def _rows(
@@ -123,7 +123,7 @@ def _rows(
 
     """
     m = len(methods)
-    gain = moves.minus(np.arange(m), np.full(m, m))
+    gain = moves.contrast(np.arange(m), np.full(m, m))
     low, high = gain.interval(over, confidence=confidence, folds=folds)
     return {
         "unseen": [unseen] * m,
@@ -166,12 +166,12 @@ def without_systems(
     model_of_output = np.where(of.rated, fold_of_system, -1)
     predicted = np.full((len(trial.folds), len(methods), n_held, *of.human.shape), np.nan)
     jobs = [(*job, k) for job in trial.jobs for k in range(n_held)]
-    training_parts = [without(trial.folds[repeat], out, str((repeat, out, k))) for repeat, out, k in jobs]
+    training_parts = [hold_out_fold(trial.folds[repeat], out, str((repeat, out, k))) for repeat, out, k in jobs]
     training_parts = [
         training_part._replace(train=training_part.train & (model_of_output != k))
         for training_part, (*_, k) in zip(training_parts, jobs, strict=True)
     ]
-    fits = fitted(of, trial.terms, methods, training_parts, rng=rng, progress=progress, desc="unseen systems")
+    fits = fit_and_predict(of, trial.terms, methods, training_parts, rng=rng, progress=progress, desc="unseen systems")
     for (repeat, _, k), training_part, fit in zip(jobs, training_parts, fits, strict=True):
         predicted[repeat].reshape(len(methods), n_held, -1)[:, k, training_part.held] = fit.predicted
     return WithoutSystems(tuple(method.name for method in methods), predicted, fold_of_system)
@@ -183,7 +183,7 @@ def _systems(trial: Trial, methods: Sequence[Method], held_out: WithoutSystems) 
     return _rows(
         SYSTEMS,
         methods,
-        trial.compared(held_out.predicted, model_of_output, within=trial.folds, block=trial.folds),
+        trial.prediction_moves(held_out.predicted, model_of_output, within=trial.folds, block=trial.folds),
         seen=trial.moves.value[[trial.terms.methods.index(method) for method in methods]],
         over="systems",
         n=int((held_out.fold >= 0).sum()),
@@ -210,8 +210,10 @@ def _groups(
         return f"the gain is not tested on {reason}"
     methods_and_best = (*methods, BEST)
     predicted = np.full((len(methods_and_best), 1, *of.human.shape), np.nan)
-    training_parts = [without(fold_of_output, k, str(k)) for k in range(int(fold_of_output.max()) + 1)]
-    fits = fitted(of, trial.terms, methods_and_best, training_parts, rng=rng, progress=progress, desc=f"unseen {name}")
+    training_parts = [hold_out_fold(fold_of_output, k, str(k)) for k in range(int(fold_of_output.max()) + 1)]
+    fits = fit_and_predict(
+        of, trial.terms, methods_and_best, training_parts, rng=rng, progress=progress, desc=f"unseen {name}"
+    )
     for training_part, fit in zip(training_parts, fits, strict=True):
         predicted.reshape(len(methods_and_best), -1)[:, training_part.held] = fit.predicted
     # Both columns of scores use comparisons within folds of items, so that they are based on the same comparisons.
@@ -228,8 +230,8 @@ def _groups(
     return _rows(
         name,
         methods,
-        trial.compared([predicted] * len(is_used), same_model, **comparison_folds),
-        seen=trial.compared(method_predictions, same_model, **comparison_folds).value,
+        trial.prediction_moves([predicted] * len(is_used), same_model, **comparison_folds),
+        seen=trial.prediction_moves(method_predictions, same_model, **comparison_folds).value,
         over="blocks",
         n=len(training_parts),
         folds=(len(training_parts), len(training_parts)),

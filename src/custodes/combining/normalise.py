@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from custodes.stats.arrays import Floats, read_only
+from custodes.stats.arrays import Floats, make_read_only
 
 Source = Literal["declared", "known", "fitted"]
 _Limits = tuple[float, float, Source]
@@ -127,7 +127,7 @@ class Normalisation:
     source: tuple[Source, ...]
 
     def __post_init__(self) -> None:
-        read_only(self)
+        make_read_only(self)
 
     def apply(self, x: Floats) -> Floats:
         """Return x (rows, p) clipped to the limits and scaled to [0, 1].
@@ -168,7 +168,7 @@ def normalisation(
     Source: Winata et al. 2024 (MetaMetrics), section 3.2 and appendix B.2; the choice between scales is ours.
     """
     limits: list[_Limits] = [
-        (*_turned(*declared[name], up=direction > 0), "declared")
+        (*_orient_bounds(*declared[name], up=direction > 0), "declared")
         if name in declared
         else _limits_of_scores(name, column[~np.isnan(column)])
         for column, name, direction in zip(x.T, names, directions, strict=True)
@@ -195,7 +195,8 @@ def contradictions(names: Sequence[str], directions: Sequence[float] | Floats, *
         name
         for name, direction, raw_scores in zip(names, directions, raw_columns, strict=True)
         if (scales := known_scales(name))
-        and (direction > 0) != (scales[0].higher_is_better != _mirrored(scales, raw_scores[~np.isnan(raw_scores)]))
+        and (direction > 0)
+        != (scales[0].higher_is_better != _is_negated_scale(scales, raw_scores[~np.isnan(raw_scores)]))
     ]
 
 
@@ -211,7 +212,7 @@ def known_scales(name: str) -> tuple[KnownScale, ...]:
     return tuple(scale for scale in matching_scales if scale.pattern == matching_scales[0].pattern)
 
 
-def _mirrored(scales: Sequence[KnownScale], raw_scores: Floats) -> bool:
+def _is_negated_scale(scales: Sequence[KnownScale], raw_scores: Floats) -> bool:
     """Return whether raw scores (without NaN) are on a known scale that was multiplied by -1."""
     if not len(raw_scores):
         return False
@@ -225,7 +226,7 @@ def _limits_of_scores(name: str, scores: Floats) -> _Limits:
         return np.nan, np.nan, "fitted"
     smallest, largest = float(scores.min()), float(scores.max())
     for scale in known_scales(name):
-        low, high = _turned(scale.low, scale.high, up=scale.higher_is_better)
+        low, high = _orient_bounds(scale.low, scale.high, up=scale.higher_is_better)
         tolerance = _ROUNDING * (high - low)
         if (
             low - tolerance <= smallest
@@ -236,6 +237,6 @@ def _limits_of_scores(name: str, scores: Floats) -> _Limits:
     return smallest, largest, "fitted"
 
 
-def _turned(low: float, high: float, *, up: bool) -> tuple[float, float]:
+def _orient_bounds(low: float, high: float, *, up: bool) -> tuple[float, float]:
     """Return the bounds of a scale, oriented so that higher is better."""
     return (low, high) if up else (0.0 - high, 0.0 - low)  # not -0.0

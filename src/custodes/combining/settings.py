@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from custodes.arguments import at_least, between
+from custodes.arguments import check_at_least, check_between
 from custodes.combining.methods import EVEN_HANDED, Method
 from custodes.combining.task import Task
 from custodes.errors import OptionError
@@ -37,15 +37,15 @@ class Terms:
                 "objective='accuracy' compares systems of an item, but folds='system' holds out one system at a "
                 "time; choose another objective"
             )
-        between("confidence", self.confidence, 0, 1)
+        check_between("confidence", self.confidence, 0, 1)
         has_even_handed = EVEN_HANDED in self.methods
         if self.max_partiality is not None:
-            between("max_partiality", self.max_partiality, 0, 100)
+            check_between("max_partiality", self.max_partiality, 0, 100)
             if not has_even_handed:
                 raise OptionError("max_partiality applies only to the method even-handed; add even-handed to method")
         for name, least in (("repeats", 1), ("top", 1)):
             if getattr(self, name) is not None:
-                at_least(name, getattr(self, name), least)
+                check_at_least(name, getattr(self, name), least)
 
     def check(self, of: Task) -> None:
         """Raise `OptionError` for settings that do not fit a task."""

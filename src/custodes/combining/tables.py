@@ -14,14 +14,14 @@ from custodes.combining.methods import Formula, Method, TrainingData
 from custodes.combining.task import Task, aspect_of
 from custodes.combining.trial import STATISTICS, Trial
 from custodes.data.comparisons import HUMAN
-from custodes.data.notes import Note, noted
+from custodes.data.notes import Note, build_notes
 from custodes.data.raters import Raters
 from custodes.data.ratings import Ratings
 from custodes.data.study import Study
-from custodes.evaluate.clusters import counted
+from custodes.evaluate.clusters import counts_by_aspect
 from custodes.evaluate.favoritism import mean_columns
 from custodes.evaluate.rater_scores import METRIC
-from custodes.stats.arrays import Floats, up_to_rounding
+from custodes.stats.arrays import Floats, round_for_sorting
 from custodes.stats.intervals import ANY, CORRELATION
 
 REFITS = 100
@@ -43,7 +43,7 @@ def comparison_columns(trial: Trial, scores_of_repeats: Sequence[Floats]) -> dic
 def difference_columns(trial: Trial) -> dict[str, Any]:
     """Return columns with the differences in the objective between methods on the same folds."""
     first, second = np.triu_indices(len(trial.methods), 1)
-    differences = trial.moves.minus(first, second)
+    differences = trial.moves.contrast(first, second)
     low, high = differences.interval("units", confidence=trial.terms.confidence, folds=(trial.n_folds, 0))
     return {
         "method_a": [trial.methods[i] for i in first],
@@ -88,11 +88,11 @@ def group_columns(trial: Trial) -> dict[str, Any]:
 def held_out_ratings(trial: Trial) -> Ratings:
     """Return the predictions of the first repeat as ratings, with one rater for each method."""
     named_scores = zip(trial.methods, trial.predicted[0], strict=True)
-    frame = pl.concat([_long(trial.of, name, scores) for name, scores in named_scores])
+    frame = pl.concat([_score_rows(trial.of, name, scores) for name, scores in named_scores])
     return Ratings.make(frame.with_columns(aspect=pl.lit(aspect_of(trial.of.target))), where="held out")[0]
 
 
-def _long(of: Task, rater: str, scores: Floats) -> pl.DataFrame:
+def _score_rows(of: Task, rater: str, scores: Floats) -> pl.DataFrame:
     """Return scores (items, systems) as table rows."""
     items, systems = np.nonzero(np.isfinite(scores))
     labels = {"item": [of.design.items[i] for i in items], "system": [of.design.systems[k] for k in systems]}
@@ -114,15 +114,15 @@ def favoritism_columns(trial: Trial, ratings: Ratings, rng: np.random.Generator)
         else ""
     )
     if reason:
-        return {}, noted(("no-favoritism", True, reason), aspect=aspect_of(of.target))
-    human_scores = _long(of, HUMAN, of.human)
+        return {}, build_notes(("no-favoritism", True, reason), aspect=aspect_of(of.target))
+    human_scores = _score_rows(of, HUMAN, of.human)
     study = Study(
         ratings=Ratings.make(pl.concat([human_scores, ratings.frame.select(human_scores.columns)]))[0],
         raters=Raters.infer({HUMAN: "human", **dict.fromkeys(trial.methods, METRIC)}),
         items=of.study.items,
         name=of.study.name,
     )
-    (comparison,) = counted(study, {})
+    (comparison,) = counts_by_aspect(study, {})
     columns = mean_columns(comparison, confidence=terms.confidence, resamples=terms.resamples, rng=rng)
     return {"method": columns.pop("metric"), **columns}, []
 
@@ -138,9 +138,9 @@ def weight_columns(
     weights = formula.importance if base_method.family == "importances" else formula.weights
     n_refits = min(trial.terms.resamples, REFITS) if base_method.refits else 0
     refitted_weights = [
-        base_method.refits(training.resampled(rng)).weights for _ in range(n_refits) if base_method.refits
+        base_method.refits(training.resample_clusters(rng)).weights for _ in range(n_refits) if base_method.refits
     ]
-    order = np.argsort(-up_to_rounding(np.abs(weights)), kind="stable")
+    order = np.argsort(-round_for_sorting(np.abs(weights)), kind="stable")
     return {
         "metric": [trial.of.metrics.names[i] for i in order],
         **with_interval(

@@ -14,19 +14,19 @@ from numpy.typing import NDArray
 
 from custodes.combining.kinds import Kinds
 from custodes.data.loading import load_table
-from custodes.data.notes import Note, noted
+from custodes.data.notes import Note, build_notes
 from custodes.data.panel import label_codes
 from custodes.data.scale import Scale
 from custodes.data.study import Study
 from custodes.data.table import check_columns, check_unique, label_column
-from custodes.errors import InputError, OptionError, listed, shown, suggestion
+from custodes.errors import InputError, OptionError, join_labels, short_repr, suggestion
 from custodes.evaluate.annotator_means import without_float_noise
 from custodes.evaluate.comparable import label_of
 from custodes.evaluate.design import Design
-from custodes.evaluate.rater_comparison import compared
+from custodes.evaluate.rater_comparison import compare_selection
 from custodes.evaluate.rater_scores import METRIC, RaterScores, select_rater_scores
 from custodes.stats import ABSENT
-from custodes.stats.arrays import Floats, read_only
+from custodes.stats.arrays import Floats, make_read_only
 from custodes.stats.learning.folds import grouped_folds
 from custodes.stats.ratios import mean_of_defined
 
@@ -66,7 +66,7 @@ class Task:
     kinds: Kinds | None = None
 
     def __post_init__(self) -> None:
-        read_only(self)
+        make_read_only(self)
 
     @property
     def design(self) -> Design:
@@ -121,14 +121,14 @@ def task(chosen: Study, target: str | None) -> Task:
             f"{chosen.name}: human ratings of the target are all {human[is_rated][0]:g}, so nothing can "
             "be learned; select another target"
         )
-    metric_indices = rater_scores.of_kind(METRIC)
+    metric_indices = rater_scores.select_kind(METRIC)
     scores = rater_scores.scores[metric_indices][:, is_rated]
     has_varying_scores = np.fmax.reduce(scores, axis=1) > np.fmin.reduce(scores, axis=1)
     if not has_varying_scores.any():
         raise InputError(
             f"{chosen.name}: no metric has varying scores of rated outputs, so there is nothing to combine; add metrics"
         )
-    metrics = _only(rater_scores, metric_indices[has_varying_scores])
+    metrics = _select_raters(rater_scores, metric_indices[has_varying_scores])
     name = aspects[0] if len(aspects) == 1 else MEAN + ",".join(aspects)
     constant_metrics, n_metrics, n_missing = (
         [rater_scores.names[i] for i in metric_indices[~has_varying_scores]],
@@ -140,17 +140,18 @@ def task(chosen: Study, target: str | None) -> Task:
         for name, why in rater_scores.left_out
         if name in chosen.metrics and name not in rater_scores.constant
     ]
-    metric_notes = noted(
+    metric_notes = build_notes(
         (
             "no-scores-of-outputs",
             len(unscored_texts),
-            f"metrics without scores of single outputs cannot be combined and are excluded: {listed(unscored_texts)}",
+            "metrics without scores of single outputs cannot be combined and are excluded: "
+            f"{join_labels(unscored_texts)}",
         ),
         (
             "not-on-rated",
             len(constant_metrics),
             "metrics whose scores of the rated outputs are missing or constant are excluded: "
-            f"{listed(constant_metrics)}",
+            f"{join_labels(constant_metrics)}",
         ),
         (
             "missing-metric-scores",
@@ -182,7 +183,7 @@ def task(chosen: Study, target: str | None) -> Task:
         },
         notes=(
             *(note for note in rater_scores.notes if note.rule != "missing-scores"),
-            *noted(
+            *build_notes(
                 (
                     "weights-unused",
                     rater_scores.design.item_weights is not None,
@@ -194,7 +195,7 @@ def task(chosen: Study, target: str | None) -> Task:
     )
 
 
-def _only(rater_scores: RaterScores, rater_indices: NDArray[np.intp]) -> RaterScores:
+def _select_raters(rater_scores: RaterScores, rater_indices: NDArray[np.intp]) -> RaterScores:
     """Return the scores of the raters at the positions `rater_indices`."""
 
     def select_values(values: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -211,7 +212,7 @@ def _only(rater_scores: RaterScores, rater_indices: NDArray[np.intp]) -> RaterSc
     )
 
 
-def sampled(full_task: Task, rng: np.random.Generator) -> Task:
+def sample_task(full_task: Task, rng: np.random.Generator) -> Task:
     """Return the task on random clusters with about `MOST_OUTPUTS` rated outputs, with a note.
 
     If the task has at most `MOST_OUTPUTS` rated outputs, it is returned unchanged.
@@ -232,7 +233,7 @@ def sampled(full_task: Task, rng: np.random.Generator) -> Task:
         f"to limit the time, methods are fitted and tested on {is_rated.sum()} of {n_rated} rated outputs, from "
         f"{len(sampled_clusters)} of {len(clusters)} items (or clusters), drawn at random"
     )
-    notes = (*full_task.notes, *noted((SAMPLED, True, message), aspect=aspect_of(full_task.target)))
+    notes = (*full_task.notes, *build_notes((SAMPLED, True, message), aspect=aspect_of(full_task.target)))
     kinds = full_task.kinds and full_task.kinds._replace(position=full_task.kinds.position[items])
     return replace(
         full_task,
@@ -254,8 +255,8 @@ def aspects_of(target: str | None, aspects: tuple[str, ...]) -> tuple[str, ...]:
     if target is None:
         if len(aspects) != 1:
             raise OptionError(
-                f"the annotators rated several aspects; give one of {listed(aspects)} as target='ASPECT', or a mean "
-                f"such as target='{MEAN}{','.join(aspects[:2])}'"
+                f"the annotators rated several aspects; give one of {join_labels(aspects)} as target='ASPECT', or a "
+                f"mean such as target='{MEAN}{','.join(aspects[:2])}'"
             )
         return aspects
     is_mean = target.startswith(MEAN)
@@ -268,7 +269,7 @@ def aspects_of(target: str | None, aspects: tuple[str, ...]) -> tuple[str, ...]:
                 raise OptionError(f"target={target!r}: the human ratings have no aspects; leave the target out")
             raise OptionError(
                 f"target={target!r}: annotators did not rate the aspect {aspect!r}; aspects: "
-                f"{listed(aspects)}{suggestion(aspect, aspects)}"
+                f"{join_labels(aspects)}{suggestion(aspect, aspects)}"
             )
     if len(set(selected)) < len(selected):
         raise OptionError(f"target={target!r} names an aspect twice")
@@ -285,7 +286,7 @@ def _ratings(chosen: Study, rater_scores: RaterScores, aspects: tuple[str, ...])
     aspects_with_verdicts = [aspect for aspect in aspects if aspect not in human_scores]
     if not aspects_with_verdicts:
         for aspect in aspects[1:]:
-            if not Scale.seen(human_scores[aspect]).comparable(Scale.seen(human_scores[aspects[0]])):
+            if not Scale.from_scores(human_scores[aspect]).comparable(Scale.from_scores(human_scores[aspects[0]])):
                 raise OptionError(
                     f"annotators rated {aspects[0]!r} and {aspect!r} on different scales, which cannot be "
                     "averaged; choose one aspect"
@@ -296,10 +297,10 @@ def _ratings(chosen: Study, rater_scores: RaterScores, aspects: tuple[str, ...])
         ), False
     if len(aspects) > 1:
         raise OptionError(
-            f"human ratings of {listed(aspects_with_verdicts)} are verdicts, which cannot be averaged over "
+            f"human ratings of {join_labels(aspects_with_verdicts)} are verdicts, which cannot be averaged over "
             "aspects; choose one aspect"
         )
-    (comparison,) = compared(chosen, {})
+    (comparison,) = compare_selection(chosen, {})
     signs = comparison.human_signs
     n_comparisons, wins = np.zeros((2, len(comparison.systems), len(comparison.items)))
     for side, system_of_pair in zip((1, -1), comparison.design.pairs.T, strict=True):
@@ -331,7 +332,7 @@ def outer_folds(of: Task, by: str, *, repeats: int, rng: np.random.Generator) ->
         if not all(labels):
             raise OptionError(f"{option_text}: some items have no {by}; give every item a {by} in the items file")
     else:
-        labels, option_text = _from_file(design, by), by
+        labels, option_text = _read_folds(design, by), by
     return [labelled_folds(of, labels, option_text)]
 
 
@@ -341,7 +342,7 @@ def labelled_folds(of: Task, labels: tuple[str, ...], where: str) -> NDArray[np.
     fold_labels = sorted({label for label, is_rated in zip(labels, is_rated_item, strict=True) if is_rated and label})
     if len(fold_labels) < 2:
         raise OptionError(
-            f"{where}: there is only {len(fold_labels)} fold ({listed(fold_labels)}); give at least two folds"
+            f"{where}: there is only {len(fold_labels)} fold ({join_labels(fold_labels)}); give at least two folds"
         )
     fold_of_item = np.where(is_rated_item, label_codes(pl.Series(labels, dtype=pl.String), fold_labels), -1)
     unit, fold = np.unique(np.stack([of.design.units, fold_of_item])[:, fold_of_item >= 0], axis=1)
@@ -359,23 +360,23 @@ def labelled_folds(of: Task, labels: tuple[str, ...], where: str) -> NDArray[np.
     return np.where(of.rated, fold_of_item[:, np.newaxis], -1)
 
 
-def _from_file(design: Design, path: str) -> tuple[str, ...]:
+def _read_folds(design: Design, path: str) -> tuple[str, ...]:
     if not os.path.isfile(path):
         raise OptionError(
-            f"folds={shown(path)}: there is no such file{suggestion(path, FOLDS)}; give {', '.join(FOLDS)}, or a file "
-            f"with the columns `item` and `fold`"
+            f"folds={short_repr(path)}: there is no such file{suggestion(path, FOLDS)}; give {', '.join(FOLDS)}, or a "
+            "file with the columns `item` and `fold`"
         )
-    frame, _ = keyed(path, "item", "fold", label_column)
+    frame, _ = read_keyed_column(path, "item", "fold", label_column)
     fold_of = dict(frame.iter_rows())
     if not any(item in fold_of for item in design.items):
         raise InputError(
-            f"{path}: no item of the file is in the data (file: {listed(fold_of, limit=3)}; data: "
-            f"{listed(design.items, limit=3)})"
+            f"{path}: no item of the file is in the data (file: {join_labels(fold_of, limit=3)}; data: "
+            f"{join_labels(design.items, limit=3)})"
         )
     return tuple(fold_of.get(item, "") for item in design.items)
 
 
-def keyed(
+def read_keyed_column(
     path: str, key: str, column: str, read: Callable[..., pl.Series], *, other: str = "", beside: Sequence[str] = ()
 ) -> tuple[pl.DataFrame, str]:
     """Return the values of a table column by key, and the name of the table for messages.

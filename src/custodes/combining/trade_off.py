@@ -13,8 +13,8 @@ from custodes.answers.tables import with_interval
 from custodes.combining.generalisation import WithoutSystems, without_systems
 from custodes.combining.methods.even_handed import STEPS
 from custodes.combining.task import Task, aspect_of
-from custodes.combining.trial import Trial, tried
-from custodes.data.notes import Note, noted
+from custodes.combining.trial import Trial, cross_validate
+from custodes.data.notes import Note, build_notes
 from custodes.progress import Progress
 from custodes.stats.arrays import Floats
 from custodes.stats.intervals import CORRELATION
@@ -59,7 +59,7 @@ def trade_off_columns(
         return {}, []
     terms = replace(trial.terms, methods=STEPS, max_partiality=None)
     unseen_rng = rng.spawn(1)[0]
-    trial_of_steps = tried(trial.of, terms, deepcopy(rng), progress)
+    trial_of_steps = cross_validate(trial.of, terms, deepcopy(rng), progress)
     unseen = None
     if terms.folds == "item" and terms.unseen != "none":
         held_out = without_systems(trial_of_steps, STEPS, unseen_rng, progress)
@@ -68,7 +68,7 @@ def trade_off_columns(
     if not partiality:
         return {}, _notes(trial, np.nan)
     all_steps = np.arange(len(STEPS))
-    loss = trial_of_steps.moves.minus(np.zeros_like(all_steps), all_steps)
+    loss = trial_of_steps.moves.contrast(np.zeros_like(all_steps), all_steps)
     low, high = loss.interval("units", confidence=terms.confidence, folds=(trial_of_steps.n_folds, 0))
     del partiality["method"]
     chosen_step = STRENGTHS.index(strength)
@@ -89,7 +89,7 @@ def trade_off_columns(
 def _notes(trial: Trial, size: float) -> list[Note]:
     """Return notes on `size`, the largest partiality of `even-handed`, which is NaN if it is undefined."""
     bound = trial.terms.max_partiality
-    return noted(
+    return build_notes(
         (
             "no-partiality",
             np.isnan(size),

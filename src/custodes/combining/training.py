@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from custodes.combining.methods import Method, TrainingData
-from custodes.combining.methods.method import shifted
+from custodes.combining.methods.method import add_kind_shifts
 from custodes.combining.normalise import Normalisation, normalisation
 from custodes.combining.settings import Terms
 from custodes.combining.task import Task
-from custodes.evaluate.parallel import each
+from custodes.evaluate.parallel import map_parts
 from custodes.progress import Progress
 from custodes.stats.arrays import Floats, Ints
 
@@ -62,7 +62,7 @@ class Part(NamedTuple):
     inner: Scores = MappingProxyType({})
 
 
-def without(fold: Ints, k: int, label: str, inner: Scores = MappingProxyType({})) -> Part:
+def hold_out_fold(fold: Ints, k: int, label: str, inner: Scores = MappingProxyType({})) -> Part:
     """Return the split that holds out fold k of `fold` (items, systems)."""
     return Part(label, (fold >= 0) & (fold != k), np.flatnonzero((fold == k).ravel()), inner)
 
@@ -79,7 +79,7 @@ class Fits(NamedTuple):
     predicted: Floats
 
 
-def fitted(
+def fit_and_predict(
     of: Task,
     terms: Terms,
     methods: Sequence[Method],
@@ -96,8 +96,8 @@ def fitted(
         x = scales.apply(of.rows(part.held))
         seconds, formulas = zip(*map(training.learn, methods), strict=True)
         kinds = None if of.kinds is None else of.kinds.position.ravel()[part.held]
-        predicted = [shifted(formula.predict(x), formula.shifts, kinds) for formula in formulas]
+        predicted = [add_kind_shifts(formula.predict(x), formula.shifts, kinds) for formula in formulas]
         return Fits(np.array(seconds), np.array([len(formula.used) for formula in formulas]), np.stack(predicted))
 
     threads = not all(method.fast for method in methods)
-    return each(fit, parts, rng=rng, progress=progress, desc=desc, label=attrgetter("label"), threads=threads)
+    return map_parts(fit, parts, rng=rng, progress=progress, desc=desc, label=attrgetter("label"), threads=threads)

@@ -15,7 +15,7 @@ from custodes.combining import choices
 from custodes.combining.methods import BEST
 from custodes.combining.settings import Terms
 from custodes.combining.task import Task, outer_folds
-from custodes.combining.training import Scores, fitted, without
+from custodes.combining.training import Scores, fit_and_predict, hold_out_fold
 from custodes.memory import check_memory
 from custodes.progress import Progress
 from custodes.stats.arrays import Floats, Ints
@@ -66,7 +66,7 @@ class Trial:
     def scores(self, statistic: str = "") -> Floats:
         """Return a statistic (B, methods) in all resamples, averaged over folds and repeats; default: the objective."""
         draws = [
-            heldout.heldout(
+            heldout.held_out_statistic(
                 STATISTICS[statistic or self.terms.objective],
                 self.of.human,
                 predictions,
@@ -92,11 +92,11 @@ class Trial:
     def moves(self) -> Moves:
         """Objective, with influence values, of each method and, last, of the best single metric."""
         predictions_and_single = np.concatenate([self.predicted, self.single[:, np.newaxis]], axis=1)
-        return self.compared(
+        return self.prediction_moves(
             predictions_and_single[:, :, np.newaxis], np.zeros_like(self.folds[0]), within=self.folds, block=self.folds
         )
 
-    def compared(
+    def prediction_moves(
         self, predicted: Iterable[Floats], model: Ints, *, within: Sequence[NDArray[Any]], block: Sequence[NDArray[Any]]
     ) -> Moves:
         """Return the objective of predictions (repeats, m, models, items, systems), averaged over repeats.
@@ -137,7 +137,7 @@ class Trial:
         return scores_of_repeats
 
 
-def tried(of: Task, terms: Terms, rng: np.random.Generator, progress: Progress) -> Trial:
+def cross_validate(of: Task, terms: Terms, rng: np.random.Generator, progress: Progress) -> Trial:
     """Return the cross-validation: every method is fitted without each fold, and then predicts this fold."""
     n_predictions = of.human.size * (3 + len(terms.methods))
     check_memory("repeats", terms.repeats, float(terms.repeats) * n_predictions)
@@ -151,13 +151,15 @@ def tried(of: Task, terms: Terms, rng: np.random.Generator, progress: Progress) 
     (inner_rng,) = rng.spawn(1)  # a separate generator, so that choices of one method do not change other methods
     is_by_item = terms.folds == "item"
     inner = (
-        choices.in_pairs(of, terms, folds, candidate_methods, inner_rng, progress)
+        choices.nested_fold_scores(of, terms, folds, candidate_methods, inner_rng, progress)
         if candidate_methods and is_by_item
         else {}
     )
 
-    training_parts = [without(folds[repeat], k, str((repeat, k)), inner.get((repeat, k), {})) for repeat, k in jobs]
-    fits = fitted(of, terms, methods, training_parts, rng=rng, progress=progress, desc="combine")
+    training_parts = [
+        hold_out_fold(folds[repeat], k, str((repeat, k)), inner.get((repeat, k), {})) for repeat, k in jobs
+    ]
+    fits = fit_and_predict(of, terms, methods, training_parts, rng=rng, progress=progress, desc="combine")
     for (repeat, _), training_part, fit in zip(jobs, training_parts, fits, strict=True):
         predicted[repeat].reshape(len(methods), -1)[:, training_part.held] = fit.predicted
     n_methods = len(terms.methods)
@@ -174,8 +176,8 @@ def tried(of: Task, terms: Terms, rng: np.random.Generator, progress: Progress) 
         single=predicted[:, [method.name for method in methods].index(BEST.name)],
         seconds=np.mean([fit.seconds for fit in fits], axis=0)[:n_methods],
         used=np.mean([fit.used for fit in fits], axis=0)[:n_methods],
-        times=of.design.counted(terms.resamples, rng),
-        inner=choices.of_all(of, terms, inner_fold, candidate_methods, outer_predictions, inner_rng, progress)
+        times=of.design.draw_byte_weights(terms.resamples, rng),
+        inner=choices.held_out_scores(of, terms, inner_fold, candidate_methods, outer_predictions, inner_rng, progress)
         if candidate_methods
         else {},
     )

@@ -14,20 +14,20 @@ from custodes.answers.question import Rng, question
 from custodes.answers.result import Result, result
 from custodes.answers.shared_arguments import Selection
 from custodes.answers.tables import count, label, score, table
-from custodes.arguments import assignment_list, one_of
+from custodes.arguments import assignment_list, check_one_of
 from custodes.combining.combined_metric import CombinedMetric, raw_scores
 from custodes.combining.generalisation import ITEMS, LEAST_SYSTEMS, SYSTEMS, conclusion
 from custodes.combining.methods import TrainingData
 from custodes.combining.normalise import LEAST_USED
 from custodes.combining.task import MEAN, Task, aspect_of, task
 from custodes.combining.trial import STATISTICS
-from custodes.data.notes import Note, noted
+from custodes.data.notes import Note, build_notes
 from custodes.data.patterns import Patterns
 from custodes.data.preferences import Preferences
 from custodes.data.raters import Raters
 from custodes.data.ratings import Ratings
 from custodes.data.study import Study
-from custodes.errors import InputError, OptionError, listed, suggestion
+from custodes.errors import InputError, OptionError, join_labels, suggestion
 from custodes.evaluate.rater_scores import few_clusters_notes, name_of
 from custodes.progress import Progress, silent
 from custodes.stats.arrays import Floats
@@ -133,19 +133,19 @@ def validate(
     ['best single', 'best in hindsight']
     """
     combined_metric = CombinedMetric.load(model)
-    statistic_name = one_of("objective", objective or combined_metric.objective, OBJECTIVES)
-    renamed_study = _renamed(study, rename)
+    statistic_name = check_one_of("objective", objective or combined_metric.objective, OBJECTIVES)
+    renamed_study = _rename_raters(study, rename)
     tables_of_targets, notes = [], list[Note]()
     for target in _targets(renamed_study, combined_metric, selection):
-        target_tables, target_notes = _validated(
+        target_tables, target_notes = _validate_target(
             renamed_study, combined_metric, target, statistic_name, scales, confidence, {**selection, "aspect": None}
         )
         tables_of_targets.append(target_tables)
         notes += target_notes
-    return Validate.of(tables_of_targets, notes)
+    return Validate.from_parts(tables_of_targets, notes)
 
 
-def _renamed(study: Study, rename: Rename) -> Study:
+def _rename_raters(study: Study, rename: Rename) -> Study:
     """Return the study with raters renamed to the names in the model."""
     if not rename:
         return study
@@ -159,13 +159,13 @@ def _renamed(study: Study, rename: Rename) -> Study:
         if old not in directions:
             raise OptionError(
                 f"rename: there is no rater {old!r} in {study.name}; raters: "
-                f"{listed(directions)}{suggestion(old, directions)}"
+                f"{join_labels(directions)}{suggestion(old, directions)}"
             )
         if new in directions and new not in dict(pairs):
             raise OptionError(f"rename {old}={new!r}: {study.name} already has a rater {new!r}; rename or exclude one")
     if len({new for _, new in pairs}) < len(dict(pairs)):
         raise OptionError(
-            f"rename: two raters would get the same name ({listed((f'{old}={new}' for old, new in pairs))})"
+            f"rename: two raters would get the same name ({join_labels((f'{old}={new}' for old, new in pairs))})"
         )
     renamed_column = pl.col("rater").replace(dict(pairs))
     return replace(
@@ -201,7 +201,7 @@ def _targets(study: Study, combined: CombinedMetric, selection: Mapping[str, Any
     raise OptionError(
         f"{study.name}: there are no human ratings of {combined.target!r}, which the model predicts; give "
         "aspect='ASPECT', one of "
-        f"{listed(selected_study.aspects)}{suggestion(combined.target, selected_study.aspects)}"
+        f"{join_labels(selected_study.aspects)}{suggestion(combined.target, selected_study.aspects)}"
     )
 
 
@@ -213,7 +213,7 @@ class _Rival(NamedTuple):
     scores: Floats
 
 
-def _validated(
+def _validate_target(
     study: Study,
     combined: CombinedMetric,
     target: str,
@@ -226,7 +226,7 @@ def _validated(
     items, systems = target_task.design.items, target_task.design.systems
     rows = combined.rows(study, items, systems)
     if scales == "data":
-        rows = _rescaled(combined, rows)
+        rows = _rescale_to_model(combined, rows)
     else:
         _check_scales(study, combined, rows[target_task.rated.ravel()])
     is_scored = np.isfinite(rows).any(axis=1)
@@ -250,7 +250,7 @@ def _validated(
         comparison=_comparison(combined, rivals, moves_of_statistic, n_outputs, confidence),
         gains=_gains(rivals, moves_of_statistic[objective_name], target_task, human, confidence),
     )
-    comparison_notes = noted(
+    comparison_notes = build_notes(
         ("no-best-single", bool(reason), reason),
         (
             "not-in-common",
@@ -293,7 +293,7 @@ def _check_scales(study: Study, combined: CombinedMetric, rows: Floats) -> None:
             )
 
 
-def _rescaled(combined: CombinedMetric, rows: Floats) -> Floats:
+def _rescale_to_model(combined: CombinedMetric, rows: Floats) -> Floats:
     """Return scores (outputs, columns) rescaled so that their range in these data becomes the range in the model."""
     data_scale = scaling(rows)
     low, high = np.fmax(np.nanmin(rows, axis=0), data_scale.low), np.fmin(np.nanmax(rows, axis=0), data_scale.high)
@@ -338,7 +338,7 @@ def _rivals(
         by=objective_name,
         rng=np.random.default_rng(0),
     )
-    best_index = int(np.argmax(np.nan_to_num(training.score(training.filled[0].T), nan=-np.inf)))
+    best_index = int(np.argmax(np.nan_to_num(training.score(training.mean_imputation[0].T), nan=-np.inf)))
     rivals.append(_Rival(HINDSIGHT, target_task.metrics.names[best_index], target_task.metrics.scores[best_index]))
     return rivals, reason
 
@@ -384,7 +384,7 @@ def _gains(
     """
     is_used = np.isfinite(human)
     rival_indices = np.arange(1, len(rivals) + 1)
-    gain = objective_moves.minus(np.zeros_like(rival_indices), rival_indices)
+    gain = objective_moves.contrast(np.zeros_like(rival_indices), rival_indices)
     sizes = {
         ITEMS: len(np.unique(target_task.design.units[is_used.any(axis=1)])),
         SYSTEMS: int(is_used.any(axis=0).sum()),

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import App, Parameter
 
-from custodes.command_line import HOW, SWITCH, whole
-from custodes.commands.annotate_plan import plan_from, with_plan
-from custodes.commands.annotate_serve import flushed, serve
-from custodes.console import put, say, tell
+from custodes.command_line import HOW, SWITCH, parse_whole_number
+from custodes.commands.annotate_plan import add_plan_options, build_plan
+from custodes.commands.annotate_serve import print_and_flush, serve
+from custodes.console import print_diagnostic, print_line, write_stdout
 from custodes.errors import OptionError
 from custodes.files import check_distinct_files, check_writable, is_stream, write_atomically
-from custodes.options import Inputs, Output, Reading, read_by
+from custodes.options import InputOptions, Inputs, Output, input_files
 from custodes.process import NOTHING_KEPT, Stoppable
 from custodes.question_commands import OUTPUT, READING, numbers
 
@@ -28,7 +28,7 @@ annotate = App(name="annotate", group_parameters=HOW["group_parameters"])
 
 Study = Annotated[Path, Parameter(help="Study file, such as study.db.")]
 Worker = Annotated[str, Parameter(help="Label of an annotator, such as w007.")]
-Number = Annotated[int | None, Parameter(converter=whole)]
+Number = Annotated[int | None, Parameter(converter=parse_whole_number)]
 
 
 def new(
@@ -54,7 +54,7 @@ def new(
         ),
     ] = None,
     write_plan: Annotated[Path | None, Parameter(help="Write the plan as a commented .toml file, then exit.")] = None,
-    reading: Reading = READING,
+    reading: InputOptions = READING,
     **options: Any,
 ) -> None:
     """Create an annotation study from texts. The study file holds all texts and the order of all questions.
@@ -68,12 +68,12 @@ def new(
     from custodes.annotate.new_study import new as made
     from custodes.annotate.plan_file import to_toml
 
-    study_plan = plan_from(plan, options)
+    study_plan = build_plan(plan, options)
     if write_plan is not None:
-        check_distinct_files([write_plan], read_by(inputs, plan, sidecars=False))
-        say(str(write_atomically(write_plan, to_toml(study_plan))))
+        check_distinct_files([write_plan], input_files(inputs, plan, sidecars=False))
+        print_line(str(write_atomically(write_plan, to_toml(study_plan))))
         return
-    check_distinct_files([output], read_by(inputs, plan, gold, *reading.files, sidecars=False))
+    check_distinct_files([output], input_files(inputs, plan, gold, *reading.files, sidecars=False))
     options_of_new: dict[str, Any] = {
         "plan": study_plan,
         "systems": systems,
@@ -83,19 +83,21 @@ def new(
     }
     study_path = made(reading.study(inputs), output, **options_of_new)
     print_notes(study_path)
-    say(str(study_path))
+    print_line(str(study_path))
     if serve_for is not None:
         from custodes.annotate.server import usual_port
 
         serve(study_path, annotators=serve_for, port=usual_port())
     else:
-        tell(f"next: custodes annotate check {study_path}, then custodes annotate serve {study_path} --annotators 10")
+        print_diagnostic(
+            f"next: custodes annotate check {study_path}, then custodes annotate serve {study_path} --annotators 10"
+        )
 
 
 def print_notes(place: Path, *, after: int = 0) -> None:
     """Print the notes on a study, except the first `after` notes."""
     for note in dict.fromkeys(notes(place)[after:]):
-        tell(f"note: {note}")
+        print_diagnostic(f"note: {note}")
 
 
 def notes(place: Path) -> list[str]:
@@ -114,7 +116,7 @@ def add(
         list[str] | None,
         Parameter(help="New pairs to compare, each A:B (default: all pairs with a new system).", negative=""),
     ] = None,
-    reading: Reading = READING,
+    reading: InputOptions = READING,
 ) -> None:
     """Add systems or items to a study that is not being served. Existing answers and orders do not change.
 
@@ -122,11 +124,11 @@ def add(
     """
     from custodes.annotate.add_to_study import add as added
 
-    check_distinct_files([study], read_by(inputs, *reading.files, sidecars=False))
+    check_distinct_files([study], input_files(inputs, *reading.files, sidecars=False))
     n_notes_before = len(notes(study))
     study_path = added(study, reading.study(inputs), systems=systems, pairs=pairs)
     print_notes(study_path, after=n_notes_before)
-    say(str(study_path))
+    print_line(str(study_path))
 
 
 @annotate.command
@@ -138,7 +140,7 @@ def check(study: Study, *, output: Output = OUTPUT) -> int:
     from custodes.annotate.check_study import StudyCheck
     from custodes.annotate.check_study import check as asked
 
-    output.check([study], StudyCheck.declared())
+    output.check([study], StudyCheck.table_declarations())
     return output.answer(lambda progress: asked(study))
 
 
@@ -184,7 +186,7 @@ def rehearse(
     from custodes.annotate.rehearsal import Rehearsal
     from custodes.annotate.rehearsal import rehearse as asked
 
-    output.check([study, *(plan or ())], Rehearsal.declared())
+    output.check([study, *(plan or ())], Rehearsal.table_declarations())
     arguments: dict[str, Any] = {
         "plans": {path.stem: read_plan(path) for path in plan} if plan else None,
         "annotators": annotators,
@@ -205,7 +207,7 @@ def rehearse(
 @annotate.command
 def demo(
     *,
-    port: Annotated[int, Parameter(help="Port, or 0 for any free port.", converter=whole)] = 0,
+    port: Annotated[int, Parameter(help="Port, or 0 for any free port.", converter=parse_whole_number)] = 0,
     folder: Annotated[Path | None, Parameter(help="Folder for study.db (default: a temporary folder).")] = None,
     no_browser: Annotated[bool, SWITCH, Parameter(help="Print the addresses, and do not open a browser.")] = False,
 ) -> None:
@@ -215,14 +217,14 @@ def demo(
     """
     from custodes.annotate.demo import demo as shown
 
-    shown(port=port, folder=folder, open_browser=not no_browser, tell=flushed)
+    shown(port=port, folder=folder, open_browser=not no_browser, tell=print_and_flush)
 
 
 # Commands for the owner of a study, in the order of their use.
 
 
 @contextmanager
-def held(study: Path) -> Iterator[Service]:
+def open_study_service(study: Path) -> Iterator[Service]:
     """Open a study. An error is raised if the study is being served."""
     from custodes.annotate.service import Service
 
@@ -234,7 +236,7 @@ def held(study: Path) -> Iterator[Service]:
 def invite(
     study: Study,
     *,
-    annotators: Annotated[int, Parameter(help="Number of links.", converter=whole)],
+    annotators: Annotated[int, Parameter(help="Number of links.", converter=parse_whole_number)],
     url: Annotated[
         str | None,
         Parameter(
@@ -266,23 +268,23 @@ def invite(
 
     if url is not None:
         check_address("--url", url)
-    with held(study) as service:
+    with open_study_service(study) as service:
         base_url = (url or service.address().result() or local_url()).rstrip("/")
         links = service.invite(annotators).result()
         service.set_address(base_url).result()
     links_table = "worker,link\n" + "".join(f"{worker},{base_url}/s/{token}\n" for worker, token in links)
     if url is None:
-        tell(
+        print_diagnostic(
             f"note: the links begin with {base_url}; serve the study at this address, or give another address with "
             "--url"
         )
     if output is None:
-        put([links_table.encode()])
+        write_stdout([links_table.encode()])
         return
     path = write_atomically(output, links_table)
     if not is_stream(path):
         os.chmod(path, 0o600)
-        say(str(path))
+        print_line(str(path))
 
 
 @annotate.command
@@ -294,7 +296,7 @@ def status(study: Study, *, output: Output = OUTPUT) -> None:
     from custodes.annotate.study_status import Status
     from custodes.annotate.study_status import status as asked
 
-    output.check([study], Status.declared())
+    output.check([study], Status.table_declarations())
     output.answer(lambda progress: asked(study))
 
 
@@ -306,9 +308,9 @@ def stop(
 
     Example: `custodes annotate stop study.db --why 'the budget is spent'`
     """
-    with held(study) as service:
+    with open_study_service(study) as service:
         service.control("stop", why).result()
-    say(f"{study}: stopped; `custodes annotate reopen` opens it again")
+    print_line(f"{study}: stopped; `custodes annotate reopen` opens it again")
 
 
 @annotate.command
@@ -319,9 +321,9 @@ def reopen(
 
     Example: `custodes annotate reopen study.db`
     """
-    with held(study) as service:
+    with open_study_service(study) as service:
         service.control("reopen", why).result()
-    say(f"{study}: open")
+    print_line(f"{study}: open")
 
 
 @annotate.command
@@ -335,9 +337,9 @@ def exclude(
 
     Example: `custodes annotate exclude study.db w007 --why 'known comparisons: 1 of 5'`
     """
-    with held(study) as service:
+    with open_study_service(study) as service:
         service.exclude(worker, why).result()
-    say(f"{study}: {worker} is excluded")
+    print_line(f"{study}: {worker} is excluded")
 
 
 @annotate.command
@@ -346,9 +348,11 @@ def forget(study: Study, worker: Worker) -> None:
 
     Example: `custodes annotate forget study.db w007`
     """
-    with held(study) as service:
+    with open_study_service(study) as service:
         service.forget(worker).result()
-    say(f"{study}: the study no longer contains the name of {worker}; earlier copies of the study still contain it")
+    print_line(
+        f"{study}: the study no longer contains the name of {worker}; earlier copies of the study still contain it"
+    )
 
 
 @annotate.command
@@ -365,10 +369,10 @@ def reconcile(
 
     Example: `custodes annotate reconcile study.db codes.csv -o checked.csv`
     """
-    from custodes.annotate.completion_codes import Reconciled
+    from custodes.annotate.completion_codes import CodeReconciliation
     from custodes.annotate.completion_codes import reconcile as asked
 
-    output.check([study, codes], Reconciled.declared())
+    output.check([study, codes], CodeReconciliation.table_declarations())
     return output.answer(lambda progress: asked(study, codes))
 
 
@@ -385,7 +389,7 @@ def backup(
     from custodes.annotate import study_file
 
     check_distinct_files([output], [study])
-    say(str(study_file.copy(study_file.check(study), check_writable(output))))
+    print_line(str(study_file.copy(study_file.check(study), check_writable(output))))
 
 
 @annotate.command
@@ -403,8 +407,8 @@ def export(
     """
     from custodes.annotate.export_study import export as written
 
-    say(str(written(study, output, external_ids=external_ids)))
+    print_line(str(written(study, output, external_ids=external_ids)))
 
 
-annotate.command(with_plan(new), name="new")
+annotate.command(add_plan_options(new), name="new")
 annotate.command(serve)

@@ -12,9 +12,9 @@ import msgspec
 from cyclopts import Parameter
 
 from custodes.annotate.plan import KEYS, StudyPlan, rows
-from custodes.annotate.plan_file import changed, plan_of, read_plan
+from custodes.annotate.plan_file import change_plan, plan_of, read_plan
 from custodes.arguments import members, value_list
-from custodes.errors import OptionError, shown
+from custodes.errors import OptionError, short_repr
 from custodes.question_commands import with_parameters
 
 NAMES = {("question", "text"): "question", ("question", "aspects"): "aspects"}
@@ -25,12 +25,12 @@ IN_A_FILE = {("annotators", "codes")}
 """Keys that only a plan file can set, because a table cannot be given on the command line."""
 
 
-def with_plan(command: Callable[..., Any]) -> Callable[..., Any]:
+def add_plan_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Return a command whose `**options` become options for the keys of a plan."""
     return with_parameters(command, [_option(*row) for row in rows() if row[:2] not in IN_A_FILE])
 
 
-def plan_from(path: Path | None, options: dict[str, Any]) -> StudyPlan:
+def build_plan(path: Path | None, options: dict[str, Any]) -> StudyPlan:
     """The plan in a file, or the default plan, with the values of the options in place of the values of the plan."""
     plan = StudyPlan() if path is None else read_plan(path)
     changes: dict[str, dict[str, Any]] = {}
@@ -44,7 +44,7 @@ def plan_from(path: Path | None, options: dict[str, Any]) -> StudyPlan:
     if "texts" in changes:  # @FILE is relative to the current folder
         texts = plan_of({"texts": changes["texts"]}, where="options", folder=Path()).texts
         changes["texts"] = {key: getattr(texts, key) for key in changes["texts"]}
-    return changed(plan, changes)
+    return change_plan(plan, changes)
 
 
 def _name(section: str, key: str) -> str:
@@ -75,7 +75,7 @@ def _value(name: str, kind: Any, text: Any) -> Any:
         return msgspec.convert(text, kind, strict=False)
     except (msgspec.ValidationError, ValueError):
         raise OptionError(
-            f"--{name.replace('_', '-')} {shown(text)} is not allowed; give {_expected_type(kind)}"
+            f"--{name.replace('_', '-')} {short_repr(text)} is not allowed; give {_expected_type(kind)}"
         ) from None
 
 

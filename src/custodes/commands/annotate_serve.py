@@ -8,14 +8,14 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from custodes.command_line import HOW, SWITCH, whole
-from custodes.console import end, say, status_of
+from custodes.command_line import HOW, SWITCH, parse_whole_number
+from custodes.console import print_line, run_and_exit, run_for_exit_status
 
 
 def serve(
     *studies: Annotated[Path, Parameter(help="Study files, or folders of study files.")],
     host: Annotated[str, Parameter(help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, Parameter(help="Port, or 0 for any free port.", converter=whole)] = 8080,
+    port: Annotated[int, Parameter(help="Port, or 0 for any free port.", converter=parse_whole_number)] = 8080,
     public_url: Annotated[
         str | None, Parameter(help="Public address behind a proxy, such as https://ask.example.org.")
     ] = None,
@@ -30,7 +30,7 @@ def serve(
     ] = False,
     i_know: Annotated[bool, SWITCH, Parameter(help="Serve on a network without https.")] = False,
     annotators: Annotated[
-        int, Parameter(help="Number of new links for annotators, which are printed once.", converter=whole)
+        int, Parameter(help="Number of new links for annotators, which are printed once.", converter=parse_whole_number)
     ] = 0,
 ) -> None:
     """Serve the pages for annotators and for the owner of studies until Ctrl-C. The link for the owner is printed.
@@ -53,13 +53,13 @@ def serve(
         open_browser=open_browser,
         i_know=i_know,
         annotators=annotators,
-        tell=flushed,
+        tell=print_and_flush,
     )
 
 
-def flushed(text: str) -> None:
+def print_and_flush(text: str) -> None:
     """Print a line immediately, without buffering."""
-    say(text)
+    print_line(text)
     sys.stdout.flush()
 
 
@@ -68,4 +68,4 @@ def main() -> None:
     app, annotate = App(**HOW), App(name="annotate")
     app.command(annotate)
     annotate.command(serve)
-    end(lambda: status_of(lambda: app(sys.argv[1:])))
+    run_and_exit(lambda: run_for_exit_status(lambda: app(sys.argv[1:])))

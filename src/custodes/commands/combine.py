@@ -9,10 +9,10 @@ from cyclopts import App, Parameter
 from custodes import question_commands
 from custodes.combining.combined_metric import CombinedMetric
 from custodes.command_line import HOW, OUTPUT_OPTIONS
-from custodes.console import put, tell
+from custodes.console import print_diagnostic, write_stdout
 from custodes.data.writing import check_suffix, csv_blocks, write_table
 from custodes.files import check_distinct_files, check_writable
-from custodes.options import Inputs, QuoteFormulas, Reading, check_quoted, read_by, say_written
+from custodes.options import InputOptions, Inputs, QuoteFormulas, check_quoted, input_files, print_output_path
 from custodes.question_commands import READING
 
 combine = App(name="combine", group_parameters=HOW["group_parameters"])
@@ -38,7 +38,7 @@ def score(
         ),
     ] = None,
     quote_formulas: QuoteFormulas = False,
-    reading: Reading = READING,
+    reading: InputOptions = READING,
 ) -> None:
     """Compute the scores of a combined metric and write the scores as ratings, which every other verb reads.
 
@@ -49,12 +49,12 @@ def score(
         check_suffix(output)
         if quote_formulas:
             check_quoted([output])
-        check_distinct_files([output], read_by(inputs, model, *reading.files))
+        check_distinct_files([output], input_files(inputs, model, *reading.files))
     combined = CombinedMetric.load(model)
     ratings, notes = combined.score(reading.study(inputs), name=name)
     for note in notes:
-        tell(f"note: {note.message}")
+        print_diagnostic(f"note: {note.message}")
     if output is None:
-        put(csv_blocks(ratings, quote_formulas=quote_formulas))
+        write_stdout(csv_blocks(ratings, quote_formulas=quote_formulas))
     else:
-        say_written(write_table(ratings, output, quote_formulas=quote_formulas))
+        print_output_path(write_table(ratings, output, quote_formulas=quote_formulas))

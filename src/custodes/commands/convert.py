@@ -10,14 +10,14 @@ from cyclopts import Parameter
 
 from custodes.command_line import OUTPUT_OPTIONS, SELECTION
 from custodes.commands.sidecar_files import STREAMED, print_lower_is_better, raters_sidecar
-from custodes.console import say, tell
+from custodes.console import print_diagnostic, print_line
 from custodes.data.mapping.columns import Columns
 from custodes.data.mapping.schema import Schema
 from custodes.data.readers.every_eval_ever import write_every_eval_ever
-from custodes.data.writing import RATED, TABLES, check_suffix, long_tables, write_table
+from custodes.data.writing import RATING_TABLES, TABLES, check_suffix, long_tables, write_table
 from custodes.errors import OptionError, reject, suggestion
-from custodes.files import check_distinct_files, check_writable, folder, is_folder, is_stream, write_atomically
-from custodes.options import Inputs, QuoteFormulas, Reading, check_quoted, read_by, say_written
+from custodes.files import check_distinct_files, check_writable, is_folder, is_stream, make_folder, write_atomically
+from custodes.options import InputOptions, Inputs, QuoteFormulas, check_quoted, input_files, print_output_path
 from custodes.question_commands import READING
 
 Selected = Annotated[list[str] | None, Parameter(negative="", group=SELECTION)]
@@ -50,7 +50,7 @@ def convert(
     aspect: Selected = None,
     group: Selected = None,
     quote_formulas: QuoteFormulas = False,
-    reading: Reading = READING,
+    reading: InputOptions = READING,
 ) -> None:
     """Convert any input format to long tables, or write a schema file that describes how to read the input.
 
@@ -78,24 +78,26 @@ def convert(
     output_paths = [Path(output, f"{name}.csv") for name in TABLES] if is_folder_output else [output]
     if quote_formulas:
         check_quoted(output_paths)
-    check_distinct_files(output_paths, read_by(inputs, *reading.files))
+    check_distinct_files(output_paths, input_files(inputs, *reading.files))
     if is_schema_output:
-        say(str(write_schema(inputs, reading, selection, output)))
+        print_line(str(write_schema(inputs, reading, selection, output)))
         return
-    study = reading.selected(inputs, selection)
+    study = reading.select_study(inputs, selection)
     for note in dict.fromkeys(study.notes):
-        tell(f"note: {note.message}")
+        print_diagnostic(f"note: {note.message}")
     if n_probes := study.probes.height:
-        tell(
+        print_diagnostic(
             f"note: the probes ({n_probes}) are left out; copy the file NAME.probes.csv of the verdicts into "
             "the folder of the new file"
         )
     if to == "every-eval-ever":
         n_preferences = study.preferences.frame.height
         if n_preferences:
-            tell(f"note: the verdicts ({n_preferences}) are left out, because Every Eval Ever holds only scores")
-        for path in write_every_eval_ever(study, folder(output)):
-            say_written(path)
+            print_diagnostic(
+                f"note: the verdicts ({n_preferences}) are left out, because Every Eval Ever holds only scores"
+            )
+        for path in write_every_eval_ever(study, make_folder(output)):
+            print_output_path(path)
         return
     tables = long_tables(study)
     if table is not None and table not in tables:
@@ -103,32 +105,32 @@ def convert(
             f"convert: the input has no table {table!r}; tables: {', '.join(tables)}{suggestion(table, tables)}"
         )
     if is_folder_output:
-        target_folder = folder(output)
+        target_folder = make_folder(output)
         for name, frame in tables.items() if table is None else [(table, tables[table])]:
-            say_written(write_table(frame, target_folder / f"{name}.csv", quote_formulas=quote_formulas))
-        if table in (None, *RATED):
+            print_output_path(write_table(frame, target_folder / f"{name}.csv", quote_formulas=quote_formulas))
+        if table in (None, *RATING_TABLES):
             file_hint = f" {target_folder / 'raters.csv'}" if table is None else ""
             print_lower_is_better(study.raters.frame, f"give --raters{file_hint} when you read scores and verdicts")
         return
     name = table or next(iter(tables))
     table_of_file = {Path(output): tables[name]}
-    if name in RATED:
-        raters = study.raters.only(list(tables[name]["rater"].unique(maintain_order=True)))
+    if name in RATING_TABLES:
+        raters = study.raters.select_raters(list(tables[name]["rater"].unique(maintain_order=True)))
         if is_stream(output):
             print_lower_is_better(raters.frame, STREAMED)
         elif sidecar := raters_sidecar(output, raters):
-            check_distinct_files([sidecar], read_by(inputs, *reading.files))
+            check_distinct_files([sidecar], input_files(inputs, *reading.files))
             table_of_file[sidecar] = raters.frame
     for target_file, frame in table_of_file.items():
-        say_written(write_table(frame, target_file, quote_formulas=quote_formulas))
+        print_output_path(write_table(frame, target_file, quote_formulas=quote_formulas))
 
 
-def write_schema(inputs: Sequence[str], reading: Reading, selection: dict[str, list[str]], output: str) -> Path:
+def write_schema(inputs: Sequence[str], reading: InputOptions, selection: dict[str, list[str]], output: str) -> Path:
     """Read and select these inputs as a test, and write the options to a file for `--schema`."""
     check_writable(output)
-    reading.selected(inputs, selection)
+    reading.select_study(inputs, selection)
     before = Schema() if reading.schema is None else Schema.load(reading.schema)
-    schema = before.under(Columns.make(reading.mapping), reading.own, selection)
+    schema = before.merge_arguments(Columns.make(reading.column_mapping), reading.reader_arguments, selection)
     if not (schema.columns or schema.reading or schema.selection):
         raise OptionError(
             f"convert: no option is given that {output} could store; give --column, --columns, --reader or --human"

@@ -10,15 +10,15 @@ from cyclopts import Parameter
 
 import custodes as cu
 from custodes.arguments import value_list
-from custodes.command_line import OUTPUT_OPTIONS, READING_OPTIONS, SELECTION, STATISTICS, SWITCH, whole
-from custodes.console import say, tell
+from custodes.command_line import OUTPUT_OPTIONS, READING_OPTIONS, SELECTION, STATISTICS, SWITCH, parse_whole_number
+from custodes.console import print_diagnostic, print_line
 from custodes.data.counts import SUFFIX
-from custodes.data.scanning import Engine, scanned
-from custodes.data.table_engines import in_engine
+from custodes.data.scanning import Engine, scan_sources
+from custodes.data.table_engines import convert_engine_errors
 from custodes.data.writing import SUFFIXES, write_table
-from custodes.errors import OptionError, listed, reject, shown
+from custodes.errors import OptionError, join_labels, reject, short_repr
 from custodes.files import check_distinct_files, check_writable
-from custodes.options import Reading, progress, read_by
+from custodes.options import InputOptions, input_files, progress
 from custodes.process import NOTHING_KEPT, Stoppable
 
 Names = list[str] | None
@@ -89,7 +89,8 @@ def count(
     memory_limit: Annotated[str | None, Parameter(help="duckdb: memory limit, such as 2GB.")] = None,
     spill: Annotated[str | None, Parameter(help="duckdb: folder for data that exceed the memory limit.")] = None,
     batches: Annotated[
-        int | None, Parameter(help="polars with scores or labels: number of batches of items.", converter=whole)
+        int | None,
+        Parameter(help="polars with scores or labels: number of batches of items.", converter=parse_whole_number),
     ] = None,
     column: Annotated[
         Names,
@@ -118,12 +119,12 @@ def count(
         (not output, "count: no output file is given; give one, as in -o NAME.counts.json"),
         (
             not (is_label_counts or output.endswith(SUFFIX)),
-            f"-o {output}: the name of a file of counts must end in .counts.json, or in {listed(SUFFIXES)} for counts "
-            "of labels; rename the file",
+            f"-o {output}: the name of a file of counts must end in .counts.json, or in {join_labels(SUFFIXES)} for "
+            "counts of labels; rename the file",
         ),
     )
     check_writable(output)
-    check_distinct_files([output], read_by(files))
+    check_distinct_files([output], input_files(files))
     score_options: dict[str, Any] = {
         "aggregate": aggregate,
         "ties": ties,
@@ -139,26 +140,30 @@ def count(
             "aspect": aspect or None,
             "orders": orders,
         }
-        _refuse_idle(unused_options | score_options | {"batches": None}, "labels; name their columns with --columns")
+        _refuse_idle_options(
+            unused_options | score_options | {"batches": None}, "labels; name their columns with --columns"
+        )
     else:
-        _refuse_idle({"by": by, "columns": columns}, "scores or verdicts; to count labels, give -o NAME.csv")
-    roles: Any = Reading(column=column).mapping
+        _refuse_idle_options({"by": by, "columns": columns}, "scores or verdicts; to count labels, give -o NAME.csv")
+    roles: Any = InputOptions(column=column).column_mapping
     with (
         Stoppable(NOTHING_KEPT),
         progress("counting", quiet=quiet) as track,
-        scanned(
+        scan_sources(
             files, engine=engine, columns={} if is_label_counts else roles, memory_limit=memory_limit, spill=spill
         ) as table,
     ):
         if is_label_counts:
-            mapping = Reading(column=column, columns=columns).mapping
+            mapping = InputOptions(column=column, columns=columns).column_mapping
             slices = value_list("by", by or [])
             name = Path(files[0]).stem
             frame = cu.count_labels(table, columns=mapping, by=slices, name=name, batches=batches, progress=track)
-            say(str(write_table(frame, output)))
+            print_line(str(write_table(frame, output)))
             return
         has_scores = "score" in _columns(table)
-        _refuse_idle({"orders": orders} if has_scores else score_options, "scores" if has_scores else "verdicts")
+        _refuse_idle_options(
+            {"orders": orders} if has_scores else score_options, "scores" if has_scores else "verdicts"
+        )
         options = {"metrics": metrics, "systems": systems, **score_options, "orders": orders}
         options = {name: value for name, value in options.items() if value is not None}
         if has_scores:
@@ -171,17 +176,17 @@ def count(
         else:
             counts = cu.count_battles(table, human=human, aspect=aspect, **options)
             for note in counts.notes:
-                tell(f"note: {note.message}")
-    say(str(cu.write_counts(counts, output)))
+                print_diagnostic(f"note: {note.message}")
+    print_line(str(cu.write_counts(counts, output)))
 
 
-def _refuse_idle(options: dict[str, Any], what: str) -> None:
+def _refuse_idle_options(options: dict[str, Any], what: str) -> None:
     """Raise `OptionError` for an option that has no effect on a table that holds `what`."""
     for name, value in options.items():
         if value is not None:
-            raise OptionError(f"{name}={shown(value)} has no effect: the table holds {what}")
+            raise OptionError(f"{name}={short_repr(value)} has no effect: the table holds {what}")
 
 
-@in_engine("count")
+@convert_engine_errors("count")
 def _columns(table: Any) -> list[str]:
     return list(nw.from_native(table).collect_schema())

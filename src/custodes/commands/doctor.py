@@ -15,5 +15,5 @@ def doctor(output: Output = OUTPUT) -> int:
 
     Example: `custodes doctor --format json`
     """
-    output.check((), Doctor.declared())
+    output.check((), Doctor.table_declarations())
     return output.answer(lambda progress: examined())

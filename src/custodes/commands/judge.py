@@ -18,10 +18,10 @@ from custodes.cache import Cache
 from custodes.command_line import OUTPUT_OPTIONS, SWITCH
 from custodes.commands.sidecar_files import OutputFiles
 from custodes.commands.summaries import summary_lines
-from custodes.console import say, tell
-from custodes.errors import OptionError, shown, suggestion
+from custodes.console import print_diagnostic, print_line
+from custodes.errors import OptionError, short_repr, suggestion
 from custodes.judging import batch, cost, run
-from custodes.judging.clients import client_named
+from custodes.judging.clients import client_from_spec
 from custodes.judging.cost import PRICES, Budget, Price
 from custodes.judging.judge import Judge
 from custodes.judging.plan import JudgingPlan
@@ -29,7 +29,7 @@ from custodes.judging.querying import query, query_plan, read_answers, read_stor
 from custodes.judging.requests import Request, find_replies
 from custodes.judging.run import client_of, prepare
 from custodes.judging.tables import Judgements, judgements_of
-from custodes.options import Inputs, Reading, progress, read_by
+from custodes.options import InputOptions, Inputs, input_files, progress
 from custodes.process import Stoppable
 from custodes.question_commands import READING, arguments_of, with_options
 
@@ -65,7 +65,7 @@ def judge(
     quiet: Annotated[
         bool, SWITCH, Parameter(help="Print no progress bar and no summary.", group=OUTPUT_OPTIONS)
     ] = False,
-    reading: Reading = READING,
+    reading: InputOptions = READING,
     **options: Any,
 ) -> int:
     """Get verdicts of an LLM judge on texts: the better of two outputs, or a score or a label for each output.
@@ -84,16 +84,16 @@ def judge(
     examples, prompt, pairs, probe = (options.get(name) for name in ("examples", "prompt", "pairs", "probe"))
     probe_entries = value_list("probe", probe or ())
     input_paths = [*reading.files, (examples or "").rpartition(":")[0], prompt, pairs, probe_entries, replies]
-    output_files.check(read_by(inputs, *input_paths, sidecars=False), *([write_requests] if write_requests else []))
+    output_files.check(input_files(inputs, *input_paths, sidecars=False), *([write_requests] if write_requests else []))
     if "sampling" in options:
-        options["sampling"] = sampling_of(options["sampling"])
+        options["sampling"] = parse_sampling(options["sampling"])
     llm_judge, arguments = Judge(**arguments_of(Judge, options)), arguments_of(run.judge, options)
     without_effect = {"verdict": ["scale"], "score": ["pairs", "orders"], "label": ["pairs", "orders", "scale"]}
     for name in without_effect[llm_judge.key]:
         if name in options:
             mode_text = "gives labels" if name == "scale" and llm_judge.labels else f"is {llm_judge.mode}"
             raise OptionError(f"--{name} {options[name]} has no effect: the judge {mode_text}")
-    client = client_named(arguments["client"]) if "client" in arguments else None
+    client = client_from_spec(arguments["client"]) if "client" in arguments else None
     argument_values = {name: p.default for name, p in inspect.signature(run.judge).parameters.items()} | arguments
     sends_requests = not dry_run and write_requests is None and replies is None
     plan = prepare(
@@ -103,11 +103,11 @@ def judge(
         **{name: argument_values[name] for name in ("pairs", "orders", "repeats", "probe", "rng")},
     )
     connected_client = (
-        client_of(llm_judge, client, key=key_of(key_env), timeout=argument_values["timeout"])
+        client_of(llm_judge, client, key=read_api_key(key_env), timeout=argument_values["timeout"])
         if sends_requests
         else None
     )
-    budget = Budget.of(llm_judge, argument_values["max_cost"], argument_values["price"])
+    budget = Budget.from_options(llm_judge, argument_values["max_cost"], argument_values["price"])
     with Stoppable(output_files.follows), Cache(output_files.cache) as open_cache:
         failures, notes = (
             batch.read_replies(replies, all_requests(plan, open_cache), open_cache) if replies else ({}, [])
@@ -115,10 +115,10 @@ def judge(
         _, unsent_requests = find_replies(all_requests(plan, open_cache), open_cache)
         if dry_run:
             for line in estimate_lines(plan, unsent_requests, budget.price, reply_tokens(plan, open_cache)):
-                say(line)
+                print_line(line)
             return 0
         if write_requests is not None:
-            say(str(batch.write_requests(write_requests, unsent_requests)))
+            print_line(str(batch.write_requests(write_requests, unsent_requests)))
             return 0
         if sends_requests:
             check_calls(
@@ -133,16 +133,16 @@ def judge(
                 )
             judgements = judgements_of(plan, query_plan(plan, send), budget.price)
     for note in dict.fromkeys([*notes, *judgements.notes]):
-        tell(f"note: {note.message}")
-    output_files.write(judgements.written())
-    tell(summary(judgements))
+        print_diagnostic(f"note: {note.message}")
+    output_files.write(judgements.output_tables())
+    print_diagnostic(summary(judgements))
     if "raters" in output_files.tables and not quiet:
         for line in summary_lines(output_files.tables[""]):
-            tell(line)
+            print_diagnostic(line)
     return judgements.status
 
 
-def sampling_of(entries: Sequence[str] | None) -> dict[str, Any] | None:
+def parse_sampling(entries: Sequence[str] | None) -> dict[str, Any] | None:
     """The values of entries KEY=VALUE by key. A value that is valid JSON is parsed; any other value stays text."""
     if entries is None:
         return None
@@ -161,8 +161,8 @@ def sampling_of(entries: Sequence[str] | None) -> dict[str, Any] | None:
         except msgspec.DecodeError:
             if value.lstrip()[:1] in ("[", "{"):
                 raise OptionError(
-                    f"--sampling {shown(assignment_text)}: the value is not JSON; give one KEY=VALUE, and repeat the "
-                    f"option for each further KEY=VALUE"
+                    f"--sampling {short_repr(assignment_text)}: the value is not JSON; give one KEY=VALUE, and repeat "
+                    "the option for each further KEY=VALUE"
                 ) from None
             values[name.strip()] = value
     return values
@@ -177,7 +177,7 @@ def _holds_json(text: str) -> bool:
     return True
 
 
-def key_of(variable: str | None) -> str | None:
+def read_api_key(variable: str | None) -> str | None:
     """The API key in an environment variable. Errors do not show the name of the variable, since it may be the key."""
     if variable is None:
         return None
@@ -202,7 +202,7 @@ def reply_tokens(plan: JudgingPlan, cache: Cache) -> list[int]:
     """The numbers of output tokens in the cached replies of this judge."""
     requests = {request.key: request for request in plan.requests}
     replies, _ = find_replies(plan.requests, cache)
-    return [cost.spent(requests[key].body, reply.body)[1] for key, reply in replies.items()]
+    return [cost.count_tokens(requests[key].body, reply.body)[1] for key, reply in replies.items()]
 
 
 def estimate_lines(
@@ -228,18 +228,18 @@ def estimate_lines(
     if price is None:
         yield f"the price of {judge.model} is unknown; {PRICES}"
     else:
-        yield f"cost: {money(estimate, price)}; a batch costs about half (price: {price.source})"
+        yield f"cost: {format_cost(estimate, price)}; a batch costs about half (price: {price.source})"
 
 
-def money(left: cost.CostEstimate, price: Price) -> str:
+def format_cost(left: cost.CostEstimate, price: Price) -> str:
     """The expected and the maximum cost of requests as text."""
     expected_text, most_text = (
-        dollars(price.of(left.tokens_in, n_out)) for n_out in (left.expected_out, left.tokens_out)
+        format_dollars(price.token_cost(left.tokens_in, n_out)) for n_out in (left.expected_out, left.tokens_out)
     )
     return f"about {expected_text} expected, at most {most_text}"
 
 
-def dollars(amount: float) -> str:
+def format_dollars(amount: float) -> str:
     """An amount of money as text. Small amounts have four decimals, and a positive amount is never shown as 0.
 
     >>> dollars(12.345), dollars(0.00123), dollars(1e-9), dollars(0)
@@ -252,7 +252,7 @@ def check_calls(judge: Judge, waiting: Sequence[Request], *, allowed: bool, pric
     """Raise an error for too many requests, unless `--yes` or a cost limit is given."""
     if len(waiting) > MANY and not allowed:
         estimate = cost.estimate(waiting, answer=cost.answer_tokens(judge))
-        amount_text = f", {money(estimate, price)}" if price else ""
+        amount_text = f", {format_cost(estimate, price)}" if price else ""
         raise OptionError(
             f"{len(waiting)} requests{amount_text}; allow them with --max-cost DOLLARS or "
             "--yes, or send fewer, as with --pairs sample:N (`custodes plan` estimates how many are needed)"
@@ -266,7 +266,7 @@ def summary(result: Judgements) -> str:
     n_retries = row["sent"] - row["asked"]
     retries_text = f" ({n_retries} of them retries)" if n_retries else ""
     return (
-        f"{result.details.height} of {row['questions']} queries have a reply, {result.answered} a "
+        f"{result.details.height} of {row['questions']} queries have a reply, {result.answer_count} a "
         f"{result.key}; {row['sent']} requests sent{retries_text}, {row['tokens_in']} input "
         f"tokens, {row['tokens_out']} output tokens{cost_text}"
     )

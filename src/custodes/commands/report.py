@@ -9,14 +9,14 @@ from typing import Annotated, Any, Literal, TypeVar
 from cyclopts import Parameter
 
 from custodes.command_line import OUTPUT_OPTIONS, QUESTION
-from custodes.console import say
+from custodes.console import print_line
 from custodes.errors import reject
-from custodes.files import check_distinct_files, folder, is_folder
-from custodes.options import Inputs, Output, Reading, progress, read_by
+from custodes.files import check_distinct_files, is_folder, make_folder
+from custodes.options import InputOptions, Inputs, Output, input_files, progress
 from custodes.plots import alt
 from custodes.process import return_memory
 from custodes.progress import Progress
-from custodes.question_commands import OUTPUT, READING, DryRun, arguments_of, reading_of, tell_effort, with_options
+from custodes.question_commands import OUTPUT, READING, DryRun, arguments_of, reading_title, tell_effort, with_options
 from custodes.reporting import report as make_report
 from custodes.reporting.assembly import SECTION_PROGRESS
 
@@ -36,7 +36,7 @@ def report(
         Parameter(help="Format of the figures (default: svg).", group=OUTPUT_OPTIONS, show_default=False),
     ] = "svg",
     dry_run: DryRun = False,
-    reading: Reading = READING,
+    reading: InputOptions = READING,
     output: Output = OUTPUT,
     **options: Any,
 ) -> None:
@@ -58,11 +58,11 @@ def report(
             "custodes agreement",
         ),
     )
-    input_paths = read_by(inputs, *reading.files, *options.values())
+    input_paths = input_files(inputs, *reading.files, *options.values())
     output.check(input_paths)
     if shape == "html":
         check_distinct_files([output.output or PAGE], input_paths)
-    with progress(reading_of(inputs), quiet=output.quiet):
+    with progress(reading_title(inputs), quiet=output.quiet):
         study = reading.study(inputs)
     if dry_run:
         tell_effort(make_report, study, arguments_of(make_report, options))
@@ -70,10 +70,12 @@ def report(
     if figures is not None or shape == "html":
         alt.load()  # fails before any result is computed
     if figures is not None:
-        folder(figures)
+        make_folder(figures)
     arguments = arguments_of(make_report, options)
-    page, seconds = output.timed(
-        lambda progress: make_report(study, progress=returning_memory(progress), **arguments), "report", lines=True
+    page, seconds = output.time_question(
+        lambda progress: make_report(study, progress=memory_release_progress(progress), **arguments),
+        "report",
+        lines=True,
     )
     if figures is not None:
         with progress("figures", quiet=output.quiet):
@@ -81,12 +83,12 @@ def report(
     if shape == "html":
         with progress("page", quiet=output.quiet):
             path = page.save(output.output or PAGE)
-        say(str(path))
+        print_line(str(path))
     else:
         output.write_json(page.to_values(), seconds)
 
 
-def returning_memory(progress: Progress) -> Progress:
+def memory_release_progress(progress: Progress) -> Progress:
     """A callable for progress that returns freed memory to the system before each section of the report."""
 
     def track(iterable: Iterable[T], /, *, total: int | None = None, desc: str | None = None) -> Iterator[T]:

@@ -10,20 +10,20 @@ from cyclopts import Parameter
 from rich.console import Console
 
 import custodes as cu
-from custodes.answers.printing import Screen, print_result
-from custodes.answers.question import options_of
+from custodes.answers.printing import PipeSafeConsole, print_result
+from custodes.answers.question import function_options
 from custodes.answers.result import Result
 from custodes.command_line import OUTPUT_OPTIONS, SWITCH
 from custodes.commands.sidecar_files import STREAMED, OutputFiles, print_lower_is_better
 from custodes.commands.summaries import summary_lines
-from custodes.console import quiet_pipe, tell
+from custodes.console import print_diagnostic, quiet_pipe
 from custodes.errors import reject
-from custodes.options import Inputs, QuoteFormulas, Reading, check_quoted, progress, read_by
+from custodes.options import InputOptions, Inputs, QuoteFormulas, check_quoted, input_files, progress
 from custodes.process import Stoppable
 from custodes.question_commands import READING, arguments_of, with_options
-from custodes.scoring.listing import listing
-from custodes.scoring.run import planned
-from custodes.scoring.scripts import script_of
+from custodes.scoring.listing import list_all_metrics
+from custodes.scoring.run import plan_scoring
+from custodes.scoring.scripts import worker_script
 
 METRICS: str = cu.score.helps["metrics"]  # type: ignore[attr-defined]
 
@@ -57,7 +57,7 @@ def score(
         bool, SWITCH, Parameter(help="Print no progress bar and no summary.", group=OUTPUT_OPTIONS)
     ] = False,
     quote_formulas: QuoteFormulas = False,
-    reading: Reading = READING,
+    reading: InputOptions = READING,
     **options: Any,
 ) -> int:
     """Compute metric scores of texts, and write them as ratings with a table of the metrics and their costs.
@@ -68,11 +68,11 @@ def score(
     Example: `custodes score texts.jsonl --metric rouge1 --metric bleu@first,mean -o scores.csv`
     """
     if list_metrics:
-        shown(listing())
+        print_table(list_all_metrics())
         return 0
     if script is not None:
         with quiet_pipe():
-            print(script_of(script), end="")
+            print(worker_script(script), end="")
         return 0
     metrics = metrics or []
     reject(
@@ -82,19 +82,21 @@ def score(
     output_files = OutputFiles.make(output, cache, raters=".raters.csv")
     if output is not None and quote_formulas:
         check_quoted([output])
-    output_files.check(read_by(inputs, *reading.files, sidecars=False))
+    output_files.check(input_files(inputs, *reading.files, sidecars=False))
     study, arguments = reading.study(inputs), arguments_of(cu.score, options)
     if dry_run:
-        defaults = {option.name: option.default for option in options_of(cu.score)}
+        defaults = {option.name: option.default for option in function_options(cu.score)}
         argument_values = defaults | arguments | {"cache": output_files.cache}
-        shown(
-            planned(study, metrics, **{name: argument_values[name] for name in ("cache", "device", "batch", "missing")})
+        print_table(
+            plan_scoring(
+                study, metrics, **{name: argument_values[name] for name in ("cache", "device", "batch", "missing")}
+            )
         )
         return 0
     with Stoppable(output_files.follows), progress(quiet=quiet) as track:
         result = cu.score(study, metrics, cache=output_files.cache, progress=track, **arguments)
     for note in dict.fromkeys([*study.notes, *result.notes]):
-        tell(f"note: {note.message}")
+        print_diagnostic(f"note: {note.message}")
     output_files.write(
         {"": result.ratings.with_columns(kind=pl.lit("metric")), "raters": result.raters}, quote_formulas=quote_formulas
     )
@@ -102,14 +104,14 @@ def score(
         print_lower_is_better(result.raters, STREAMED)
     elif not quiet:
         for line in summary_lines(output_files.tables[""]):
-            tell(line)
+            print_diagnostic(line)
     return result.status
 
 
-def shown(result: Result) -> None:
+def print_table(result: Result) -> None:
     """Print the table of a result and the notes of the result."""
     with quiet_pipe():
-        console = Screen(highlight=False) if sys.stdout.isatty() else Console(highlight=False, width=120)
+        console = PipeSafeConsole(highlight=False) if sys.stdout.isatty() else Console(highlight=False, width=120)
         print_result(result, console)
 
 

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import polars as pl
 
-from custodes.console import tell
+from custodes.console import print_diagnostic
 from custodes.data.loading import PROBES, files_of_sidecar, load_table, sidecar_raters
 from custodes.data.raters import Raters
 from custodes.data.reading import takes_raters
 from custodes.data.writing import check_suffix, write_table
-from custodes.errors import InputError, OptionError, listed
+from custodes.errors import InputError, OptionError, join_labels
 from custodes.files import check_distinct_files, check_writable, is_stream
-from custodes.options import say_written
+from custodes.options import print_output_path
 from custodes.process import NOTHING_KEPT
 
 NO_CACHE = "none"
@@ -70,7 +70,7 @@ class OutputFiles:
         """Write the tables and print their paths. If a table is absent, an earlier file of this table is removed."""
         for name, path in self.tables.items():
             if name in tables:
-                say_written(write_table(tables[name], path, quote_formulas=quote_formulas))
+                print_output_path(write_table(tables[name], path, quote_formulas=quote_formulas))
             else:
                 path.unlink(missing_ok=True)
 
@@ -99,7 +99,7 @@ def raters_sidecar(output: str, raters: Raters) -> Path | None:
     )
     try:
         for sidecar in sidecars:
-            inferred, _ = inferred.described(load_table(sidecar).frame, where=sidecar.name)
+            inferred, _ = inferred.merge_side_table(load_table(sidecar).frame, where=sidecar.name)
         if len(sidecars) < 2 and inferred.frame.equals(raters.frame):
             return None
     except InputError:
@@ -107,9 +107,9 @@ def raters_sidecar(output: str, raters: Raters) -> Path | None:
     other_sidecars = [sidecar for sidecar in sidecars if sidecar != path]
     if other_sidecars:
         raise OptionError(
-            f"cannot write {output}: {listed(sidecar.name for sidecar in other_sidecars)} in the same folder would "
-            "be read with the output, but describes the raters differently; give another output, or remove "
-            "the existing file"
+            f"cannot write {output}: {join_labels(sidecar.name for sidecar in other_sidecars)} in the same folder "
+            "would be read with the output, but describes the raters differently; give another output, or remove the "
+            "existing file"
         )
     check_raters([path], output)
     return path
@@ -119,4 +119,4 @@ def print_lower_is_better(raters: pl.DataFrame, why: str) -> None:
     """Print a note on raters for which lower is better, with the reason why no raters table is written (`why`)."""
     reversed_raters = raters.filter(~pl.col("higher_is_better"))["rater"]
     if reversed_raters.len():
-        tell(f"note: lower scores are better for {listed(reversed_raters)}; {why}")
+        print_diagnostic(f"note: lower scores are better for {join_labels(reversed_raters)}; {why}")

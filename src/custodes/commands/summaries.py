@@ -10,7 +10,7 @@ from pathlib import Path
 import polars as pl
 
 import custodes as cu
-from custodes.answers.wording import number, percent, with_ends
+from custodes.answers.wording import estimate_with_interval, number, percent
 from custodes.data.reading import read
 from custodes.data.study import Study
 from custodes.errors import CustodesError
@@ -47,7 +47,7 @@ def _labels(study: Study) -> Iterator[str]:
     if study.labels:
         for row in cu.rates(study).rates.to_dicts():
             aspect_text = f"{row['aspect']}, " if row["aspect"] else ""
-            rate = with_ends(row, "judge_rate", write=percent)
+            rate = estimate_with_interval(row, "judge_rate", write=percent)
             yield f"{row['metric']} ({aspect_text}{row['system']}): {rate} of {row['n']} outputs are {row['label']}"
 
 
@@ -86,9 +86,9 @@ def _win_rates(study: Study) -> Iterator[str]:
         return
     for row in cu.leaderboard(study, resamples=RESAMPLES).systems.to_dicts():
         aspect_text = f"{row['aspect']}, " if row["aspect"] else ""
-        rate = with_ends(row, "win_rate", write=percent)
+        rate = estimate_with_interval(row, "win_rate", write=percent)
         yield f"{row['rater']} ({aspect_text}{row['system']}): wins {rate} of {row['battles']} comparisons"
     for row in cu.consistency(study, resamples=RESAMPLES).orders.drop_nulls("flip_rate").to_dicts():
-        flips = with_ends(row, "flip_rate", write=percent)
+        flips = estimate_with_interval(row, "flip_rate", write=percent)
         n_compared = row["n_both_orders"]
         yield f"{row['rater']} changes its preference in {flips} of {n_compared} comparisons if the order is reversed"

@@ -78,7 +78,7 @@ def assignment(study: Study, people: Sequence[str], repeated: Sequence[Sequence[
     first_tasks = tasks.unique("item", keep="first", maintain_order=True)
     if first_tasks.group_by("unit").agg(pl.col("rater").n_unique())["rater"].max() != 1:
         return no_assignment
-    p_value = _taste_p(_preferences(scores, verdicts), tasks)
+    p_value = _taste_p_value(_preferences(scores, verdicts), tasks)
     if not p_value <= LEVEL:
         return no_assignment
     groups = first_tasks.group_by("rater", maintain_order=True).agg("item")["item"].to_list()
@@ -105,7 +105,7 @@ def _preferences(scores: pl.DataFrame, verdicts: pl.DataFrame) -> pl.DataFrame:
     return rows.select("item", "rater", "value", column=pl.struct(column).rank("dense").cast(pl.Int64) - 1)
 
 
-def _taste_p(preferences: pl.DataFrame, tasks: pl.DataFrame) -> float:
+def _taste_p_value(preferences: pl.DataFrame, tasks: pl.DataFrame) -> float:
     from scipy.sparse import csr_array
 
     rows = preferences.join(tasks, on=["item", "rater"]).with_columns(

@@ -11,19 +11,33 @@ import narwhals as nw
 import numpy as np
 import polars as pl
 
-from custodes.arguments import checked
+from custodes.arguments import check_arguments
 from custodes.data.comparisons import HUMAN
-from custodes.data.notes import Note, noted
-from custodes.data.outcome_counts import BY_ORDER, SIGNS, OutcomeCounts, counted_by, counted_jointly, summed
-from custodes.data.readers.battles import SYSTEMS, WRITTEN
-from custodes.data.readers.orders import FLAGS, MARKS, NAMED, UNKNOWN
-from custodes.data.readers.verdict_words import ALLOWED, EMPTY, what_is_said
-from custodes.data.table_engines import collected, in_engine, lazy_rows, metrics_of, names_of, otherwise
+from custodes.data.notes import Note, build_notes
+from custodes.data.outcome_counts import (
+    BY_ORDER,
+    SIGNS,
+    OutcomeCounts,
+    count_joint_outcomes,
+    counting_origin,
+    sum_batches,
+)
+from custodes.data.readers.battles import OWN_COLUMNS, SYSTEMS
+from custodes.data.readers.orders import FLAGS, MARKS, ORDER_NAMES, UNKNOWN
+from custodes.data.readers.verdict_words import ALLOWED, EMPTY, interpret_cells
+from custodes.data.table_engines import (
+    collect_rows,
+    conditional_value,
+    convert_engine_errors,
+    lazy_rows,
+    resolve_metrics,
+    resolve_names,
+)
 from custodes.data.ties_and_orders import OUTPUTS, combine_annotators, merge_orders
-from custodes.errors import InputError, OptionError, listed
+from custodes.errors import InputError, OptionError, join_labels
 
 WHERE = "count_battles"
-SAID = ("winner", "preference")
+VERDICT_COLUMNS = ("winner", "preference")
 
 Orders = Literal["mean", "consistent"]
 """Methods to merge verdicts of both presentation orders (and of repeats), with the same meaning as for a study."""
@@ -31,8 +45,8 @@ Orders = Literal["mean", "consistent"]
 Rows = nw.LazyFrame[Any]
 
 
-@checked
-@in_engine(WHERE)
+@check_arguments
+@convert_engine_errors(WHERE)
 def count_battles(
     table: Any,
     *,
@@ -75,27 +89,29 @@ def count_battles(
     >>> count_battles(table).by_order.row(0)
     ('human', 'A', 'B', 0.0, 1, 1, 1)
     """
-    rows, has_kinds, is_own_format = _rows_of(table)
-    survey = _survey_of(rows)
+    rows, has_kinds, is_own_format = _read_rows(table)
+    survey = _survey_words(rows)
     raters = sorted(survey["rater"].unique())
     people = _people(survey, human, raters, has_kinds)
-    judges = metrics_of(metrics, raters, people, where=WHERE)
-    survey = _of_aspect(survey, people=people, judges=judges, aspect=aspect)
+    judges = resolve_metrics(metrics, raters, people, where=WHERE)
+    survey = _select_aspect_rows(survey, people=people, judges=judges, aspect=aspect)
     if systems is not None:
         known_systems = sorted({*survey["a"], *survey["b"]})
-        chosen_systems = names_of("systems", systems, known_systems, where=WHERE, what="system")
+        chosen_systems = resolve_names("systems", systems, known_systems, where=WHERE, what="system")
         survey = survey.filter(pl.col("a").is_in(list(chosen_systems)), pl.col("b").is_in(list(chosen_systems)))
-    meanings = _understood(survey, is_own_format=is_own_format)
-    rows = _chosen(rows, meanings)
-    items_of_raters = collected(_of_items(rows))
+    meanings = _interpret_words(survey, is_own_format=is_own_format)
+    rows = _select_rows_to_count(rows, meanings)
+    items_of_raters = collect_rows(_count_items(rows))
     notes: list[Note] = []
     if len(people) > 1 or (items_of_raters["most"] > 1).any():
-        signed_rows, notes = _settled(_signed(rows, meanings), rows, people, orders)
+        signed_rows, notes = _merge_comparisons(_encode_signs(rows, meanings), rows, people, orders)
         keys = ("rater", "system_a", "system_b", "order", "sign")
-        sign_counts = collected(signed_rows.group_by(*keys).agg(nw.len().alias("n")))
-        n_items = dict(collected(_of_items(signed_rows)).select("rater", pl.col("items").cast(pl.Int64)).iter_rows())
+        sign_counts = collect_rows(signed_rows.group_by(*keys).agg(nw.len().alias("n")))
+        n_items = dict(
+            collect_rows(_count_items(signed_rows)).select("rater", pl.col("items").cast(pl.Int64)).iter_rows()
+        )
     else:
-        signed_rows = _combined(_signed(rows, meanings), people)
+        signed_rows = _combine_human_rows(_encode_signs(rows, meanings), people)
         rater_name = pl.when(pl.col("rater").is_in(list(people))).then(pl.lit(HUMAN)).otherwise("rater")
         sign_counts = meanings.drop_nulls("sign").with_columns(rater=rater_name)
         n_items = dict(
@@ -110,7 +126,7 @@ def count_battles(
         f"{words} is read as the name of a column, whatever the presentation order; if a position is meant, write the "
         "name of the system"
     )
-    notes += noted(
+    notes += build_notes(
         ("missing-verdict", n_missing, f"{n_missing} verdicts are empty and count as not rated"),
         ("place-or-column", int(turned_rows["n"].sum()), position_text),
     )
@@ -118,19 +134,19 @@ def count_battles(
     silent_raters = [
         rater_name for rater_name in (*([HUMAN] if people else []), *judges) if rater_name not in rated_raters
     ]
-    message = f"raters without a valid verdict are missing from all tables: {listed(silent_raters)}"
-    notes += noted(("no-battle", len(silent_raters), message))
-    origin = counted_by(human=human, metrics=metrics, systems=systems, aspect=aspect, orders=orders)
+    message = f"raters without a valid verdict are missing from all tables: {join_labels(silent_raters)}"
+    notes += build_notes(("no-battle", len(silent_raters), message))
+    origin = counting_origin(human=human, metrics=metrics, systems=systems, aspect=aspect, orders=orders)
     system_labels, metrics = (
         tuple(sorted({*meanings["a"], *meanings["b"]})),
         tuple(rater_name for rater_name in judges if rater_name in rated_raters),
     )
-    joint_counts = [counted_jointly(signed_rows, metrics)] if metrics else []
-    return OutcomeCounts.of_tables(
-        summed(joint_counts, systems=system_labels, metrics=metrics),
+    joint_counts = [count_joint_outcomes(signed_rows, metrics)] if metrics else []
+    return OutcomeCounts.from_tables(
+        sum_batches(joint_counts, systems=system_labels, metrics=metrics),
         systems=system_labels,
         metrics=metrics,
-        by_order=_by_order(sign_counts),
+        by_order=_count_by_order(sign_counts),
         items=dict(sorted(n_items.items())),  # engines return rows in any order; the digest needs one
         notes=tuple(notes),
         origin=origin,
@@ -141,18 +157,20 @@ def _people(
     survey: pl.DataFrame, human: str | Sequence[str] | None, raters: Sequence[str], has_kinds: bool
 ) -> tuple[str, ...]:
     if human is not None:
-        return names_of("human", human, raters, where=WHERE)
+        return resolve_names("human", human, raters, where=WHERE)
     if not has_kinds:
         raise OptionError(
             f"{WHERE}: no rater is known to be human; name the annotators, as in human='ann', or give "
-            f"a column 'kind'. Raters: {listed(raters)}"
+            f"a column 'kind'. Raters: {join_labels(raters)}"
         )
     if survey["kind"].unique().to_list() == [""]:
         return tuple(raters)
     return tuple(sorted(survey.filter(kind="human")["rater"].unique()))
 
 
-def _of_aspect(survey: pl.DataFrame, *, people: Sequence[str], judges: Sequence[str], aspect: str) -> pl.DataFrame:
+def _select_aspect_rows(
+    survey: pl.DataFrame, *, people: Sequence[str], judges: Sequence[str], aspect: str
+) -> pl.DataFrame:
     """The rows of the aspect. If a metric has no rows of the aspect, its rows without an aspect are returned."""
     raters_with_aspect = set(survey.filter(pl.col("aspect") == aspect)["rater"])
     aspect_of_rater = {
@@ -165,11 +183,11 @@ def _of_aspect(survey: pl.DataFrame, *, people: Sequence[str], judges: Sequence[
     chosen_rows = survey.join(rater_aspects, on=["rater", "aspect"], how="semi")
     if not chosen_rows.height:
         aspects = sorted(survey["aspect"].unique())
-        raise OptionError(f"{WHERE}: aspect={aspect!r} has no verdict; aspects: {listed(map(repr, aspects))}")
+        raise OptionError(f"{WHERE}: aspect={aspect!r} has no verdict; aspects: {join_labels(map(repr, aspects))}")
     return chosen_rows
 
 
-def _by_order(frame: pl.DataFrame) -> pl.DataFrame:
+def _count_by_order(frame: pl.DataFrame) -> pl.DataFrame:
     """Numbers of wins, ties and losses from signs with their frequencies (`n`)."""
     keys = ("rater", "system_a", "system_b", "order")
     outcome_counts = {name: pl.col("n").filter(pl.col("sign") == sign).sum() for name, sign in SIGNS.items()}
@@ -181,7 +199,7 @@ def _by_order(frame: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _rows_of(table: Any) -> tuple[Rows, bool, bool]:
+def _read_rows(table: Any) -> tuple[Rows, bool, bool]:
     """A table with the columns item, a, b, said, rater, kind, aspect, shown, repeat (all text except the item), `empty`
     and `invalid`.
 
@@ -191,22 +209,22 @@ def _rows_of(table: Any) -> tuple[Rows, bool, bool]:
     rows = lazy_rows(table, where=WHERE)
     schema = rows.collect_schema()
     side_columns = next((names for names in SYSTEMS if set(names) <= set(schema)), None)
-    verdict_column = next((name for name in SAID if name in schema), None)
+    verdict_column = next((name for name in VERDICT_COLUMNS if name in schema), None)
     if "item" not in schema or side_columns is None or verdict_column is None:
         raise InputError(
-            f"{WHERE}: columns are {listed(schema)}; needed are item, model_a, model_b (or system_a, system_b) and"
+            f"{WHERE}: columns are {join_labels(schema)}; needed are item, model_a, model_b (or system_a, system_b) and"
             " winner (or preference)"
         )
     rater_column = next((name for name in ("rater", "judge") if name in schema), None)
 
-    def text_of(name: str | None, missing: str = "") -> nw.Expr:
+    def text_expression(name: str | None, missing: str = "") -> nw.Expr:
         if name is None or name not in schema:
             return nw.lit(missing)
         is_number = schema[name].is_float()  # engines format 1.0 differently
         return (nw.col(name).cast(nw.Int64) if is_number else nw.col(name)).cast(nw.String).fill_null(missing)
 
     if schema[verdict_column].is_float():
-        n_invalid = collected(
+        n_invalid = collect_rows(
             rows.filter(nw.col(verdict_column) != nw.col(verdict_column).cast(nw.Int64)).select(nw.len())
         ).item()
         if n_invalid:
@@ -215,25 +233,25 @@ def _rows_of(table: Any) -> tuple[Rows, bool, bool]:
     is_empty = nw.col("item").is_null() if schema["item"].is_numeric() else item.is_null() | (item == "")
     selected = rows.select(
         item.alias("item"),
-        text_of(side_columns[0]).alias("a"),
-        text_of(side_columns[1]).alias("b"),
-        text_of(verdict_column).alias("said"),
-        text_of(rater_column, "" if rater_column else HUMAN).alias("rater"),
-        text_of("kind").alias("kind"),
-        text_of("aspect").alias("aspect"),
-        text_of("order").alias("shown"),
-        text_of("repeat").alias("repeat"),
+        text_expression(side_columns[0]).alias("a"),
+        text_expression(side_columns[1]).alias("b"),
+        text_expression(verdict_column).alias("said"),
+        text_expression(rater_column, "" if rater_column else HUMAN).alias("rater"),
+        text_expression("kind").alias("kind"),
+        text_expression("aspect").alias("aspect"),
+        text_expression("order").alias("shown"),
+        text_expression("repeat").alias("repeat"),
         is_empty.alias("empty"),
-        ((text_of("invalid") != "") & (text_of(verdict_column) != "")).alias("invalid"),
+        ((text_expression("invalid") != "") & (text_expression(verdict_column) != "")).alias("invalid"),
     )
-    return selected, "kind" in schema or rater_column is None, set(schema) >= WRITTEN
+    return selected, "kind" in schema or rater_column is None, set(schema) >= OWN_COLUMNS
 
 
-def _survey_of(rows: Rows) -> pl.DataFrame:
+def _survey_words(rows: Rows) -> pl.DataFrame:
     """The number of times that each rater gave each word for each pair, from one pass over the table. Missing labels
     raise `InputError`."""
     keys = ("rater", "kind", "aspect", "a", "b", "said", "shown")
-    survey = collected(rows.group_by(*keys, "empty", "invalid").agg(nw.len().alias("n")))
+    survey = collect_rows(rows.group_by(*keys, "empty", "invalid").agg(nw.len().alias("n")))
     kind = pl.col("kind").str.strip_chars().str.to_lowercase()
     survey = survey.with_columns(pl.col("n").cast(pl.Int64), kind.alias("kind"))
     if not survey.height:
@@ -256,7 +274,7 @@ def _survey_of(rows: Rows) -> pl.DataFrame:
     return survey.drop("empty", "invalid")
 
 
-def _understood(survey: pl.DataFrame, *, is_own_format: bool) -> pl.DataFrame:
+def _interpret_words(survey: pl.DataFrame, *, is_own_format: bool) -> pl.DataFrame:
     """The frequencies with the meaning of each word and order.
 
     `meaning` is 1 if `a` is preferred (null: no verdict), and `first` is 1 if `a` was shown first. `system_a` and
@@ -265,7 +283,7 @@ def _understood(survey: pl.DataFrame, *, is_own_format: bool) -> pl.DataFrame:
     """
     words = survey["said"].set(survey["said"].str.to_lowercase().is_in(EMPTY), "").alias("winner")
     try:
-        meaning = what_is_said(words, survey["a"], survey["b"], where=WHERE, written=is_own_format)
+        meaning = interpret_cells(words, survey["a"], survey["b"], where=WHERE, written=is_own_format)
     except InputError as problem:
         raise InputError(f"{problem} (row numbers refer to the list of distinct verdicts, not to the table)") from None
     is_unread_word = (words != "") & (meaning.preference.is_null() | meaning.place.is_not_null())
@@ -276,7 +294,7 @@ def _understood(survey: pl.DataFrame, *, is_own_format: bool) -> pl.DataFrame:
             .agg(pl.col("n").sum())
             .sort("n", "said", descending=[True, False])
         )
-        examples = listed((f"{word[:40]!r} {n:,} times" for word, n in unread_counts.iter_rows()), limit=3)
+        examples = join_labels((f"{word[:40]!r} {n:,} times" for word, n in unread_counts.iter_rows()), limit=3)
         exception_text = ", except words for the position shown" if meaning.place.drop_nulls().len() else ""
         raise InputError(
             f"{WHERE}: {unread_counts['n'].sum():,} of {survey['n'].sum():,} verdicts cannot be read "
@@ -285,12 +303,13 @@ def _understood(survey: pl.DataFrame, *, is_own_format: bool) -> pl.DataFrame:
         )
     order_words = survey["shown"].str.to_lowercase().str.replace_all(MARKS, "")
     order_code = order_words.replace_strict(
-        NAMED | FLAGS | dict.fromkeys(UNKNOWN, 0.0), default=None, return_dtype=pl.Float64
+        ORDER_NAMES | FLAGS | dict.fromkeys(UNKNOWN, 0.0), default=None, return_dtype=pl.Float64
     )
     if order_code.is_null().any():
         unknown_orders = survey.filter(order_code.is_null())["shown"].unique().sort()
         raise InputError(
-            f"{WHERE}: column 'order' holds {listed(map(repr, unknown_orders), limit=3)}; allowed: ab, ba, or empty"
+            f"{WHERE}: column 'order' holds {join_labels(map(repr, unknown_orders), limit=3)}; allowed: ab, ba, or "
+            "empty"
         )
     direction = np.where(survey["a"] < survey["b"], 1, -1)
     return survey.with_columns(
@@ -304,7 +323,7 @@ def _understood(survey: pl.DataFrame, *, is_own_format: bool) -> pl.DataFrame:
     )
 
 
-def _chosen(rows: Rows, meanings: pl.DataFrame) -> Rows:
+def _select_rows_to_count(rows: Rows, meanings: pl.DataFrame) -> Rows:
     """The rows to count, with the systems in alphabetical order (`low`, `high`), and with `turn`, which is 1 if `a` is
     `low` and otherwise -1."""
     pairs = meanings.select("rater", "aspect").unique().sort("rater", "aspect")
@@ -315,11 +334,11 @@ def _chosen(rows: Rows, meanings: pl.DataFrame) -> Rows:
     return rows.filter(reduce(or_, conditions), is_known_pair).with_columns(
         nw.when(is_reversed_pair).then(nw.col("b")).otherwise(nw.col("a")).alias("low"),
         nw.when(is_reversed_pair).then(nw.col("a")).otherwise(nw.col("b")).alias("high"),
-        otherwise(is_reversed_pair, -1, 1).alias("turn"),
+        conditional_value(is_reversed_pair, -1, 1).alias("turn"),
     )
 
 
-def _signed(rows: Rows, meanings: pl.DataFrame) -> Rows:
+def _encode_signs(rows: Rows, meanings: pl.DataFrame) -> Rows:
     """The rows with their signs and orders, in the form that `merge_orders` takes.
 
     Words whose meaning depends on the row must be exact names of systems.
@@ -331,7 +350,7 @@ def _signed(rows: Rows, meanings: pl.DataFrame) -> Rows:
     ambiguous_words = words.filter(pl.col("meaning").list.len() > 1)["said"].sort()
     if ambiguous_words.len():
         raise InputError(
-            f"{WHERE}: verdicts {listed(map(repr, ambiguous_words), limit=3)} match no system "
+            f"{WHERE}: verdicts {join_labels(map(repr, ambiguous_words), limit=3)} match no system "
             "name exactly; write model_a, model_b or tie"
         )
     code_of_word = dict(words.select("said", pl.col("meaning").list.first()).iter_rows())
@@ -343,12 +362,12 @@ def _signed(rows: Rows, meanings: pl.DataFrame) -> Rows:
         "item",
         nw.col("low").alias("system_a"),
         nw.col("high").alias("system_b"),
-        (nw.col("turn") * _code("said", code_of_word, code_by_name)).alias("sign"),
-        (nw.col("turn") * _code("shown", code_of_order, nw.lit(0))).alias("order"),
+        (nw.col("turn") * _code_expression("said", code_of_word, code_by_name)).alias("sign"),
+        (nw.col("turn") * _code_expression("shown", code_of_order, nw.lit(0))).alias("order"),
     )
 
 
-def _code(column: str, codes: Mapping[str, int | None], unlisted: nw.Expr) -> nw.Expr:
+def _code_expression(column: str, codes: Mapping[str, int | None], unlisted: nw.Expr) -> nw.Expr:
     """The code (1, 0 or -1) of the word in a column, and `unlisted` for a word without a code."""
     expression = unlisted
     for code in (1, 0, -1):
@@ -357,7 +376,7 @@ def _code(column: str, codes: Mapping[str, int | None], unlisted: nw.Expr) -> nw
     return expression
 
 
-def _combined(comparisons: Rows, people: Sequence[str]) -> Rows:
+def _combine_human_rows(comparisons: Rows, people: Sequence[str]) -> Rows:
     """The comparisons with a sign, after the annotators are combined: one row per item, pair and rater."""
     columns = ("rater", *OUTPUTS, "sign", "order")
     decided_rows = comparisons.filter(~nw.col("sign").is_null()).with_columns(nw.col("sign").cast(nw.Int8))
@@ -369,29 +388,29 @@ def _combined(comparisons: Rows, people: Sequence[str]) -> Rows:
     return nw.concat([frame.select(*columns) for frame in (combined, decided_rows.filter(~is_human))])
 
 
-def _of_items(rows: Rows) -> Rows:
+def _count_items(rows: Rows) -> Rows:
     """For each rater, the number of `items` with a verdict, and the largest number of rows of one item (`most`)."""
     rows_per_item = rows.group_by("rater", "item").agg(nw.len().alias("rows"))
     return rows_per_item.group_by("rater").agg(nw.len().alias("items"), nw.col("rows").max().alias("most"))
 
 
-def _settled(signed: Rows, rows: Rows, people: Sequence[str], orders: Orders) -> tuple[Rows, list[Note]]:
+def _merge_comparisons(signed: Rows, rows: Rows, people: Sequence[str], orders: Orders) -> tuple[Rows, list[Note]]:
     """The merged comparisons, with the annotators combined, and notes."""
     keys = ("item", "low", "high", "rater", "repeat", "shown")
     duplicate_keys = rows.group_by(*keys).agg(nw.len().alias("rows")).filter(nw.col("rows") > 1)
-    if n_duplicates := int(collected(duplicate_keys.select(nw.len())).item()):
+    if n_duplicates := int(collect_rows(duplicate_keys.select(nw.len())).item()):
         raise InputError(
             f"{WHERE}: {n_duplicates} verdicts occur twice (same item, systems, rater, repeat and order). "
             "If they differ in presentation order, give it in 'order' (ab, ba); if they are repeats, "
             "number them in 'repeat'"
         )
     merged_rows = merge_orders(signed, orders)
-    counts = collected(merged_rows.group_by("rater").agg(nw.col("half").sum(), nw.col("contradictory").sum()))
+    counts = collect_rows(merged_rows.group_by("rater").agg(nw.col("half").sum(), nw.col("contradictory").sum()))
     n_half, n_torn = int(counts["half"].sum()), int(counts["contradictory"].sum())
     outcome_text = (
         "comparisons are left out" if orders == "consistent" else "verdicts are merged as the sign of the mean"
     )
-    return _combined(merged_rows, people), noted(
+    return _combine_human_rows(merged_rows, people), build_notes(
         (
             "half-judged",
             n_half,

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from custodes.errors import InputError
 from custodes.stats import ABSENT
-from custodes.stats.arrays import Floats, Ints, Signs, read_only
+from custodes.stats.arrays import Floats, Ints, Signs, make_read_only
 
 HUMAN = "human"
 """The name of the combined annotators in all tables."""
@@ -27,7 +27,7 @@ MOST_CELLS = 4_000_000_000
 """Maximum size of an array in bytes, which fits in the memory of a common machine."""
 
 
-class Joint(NamedTuple):
+class JointPreferences(NamedTuple):
     """Preferences of several raters on the same comparisons.
 
     `pair` and `item` (n,) are positions, ordered by pair, then item. `signs` is of shape (raters, n); each comparison
@@ -39,7 +39,7 @@ class Joint(NamedTuple):
     signs: Signs
 
     @property
-    def by_all(self) -> NDArray[np.bool_]:
+    def is_rated_by_all(self) -> NDArray[np.bool_]:
         """(n,): whether every rater has a preference."""
         return np.asarray((self.signs != ABSENT).all(axis=0))
 
@@ -72,13 +72,13 @@ class Comparisons:
     order: Floats
 
     def __post_init__(self) -> None:
-        read_only(self)
+        make_read_only(self)
 
     def __len__(self) -> int:
         return len(self.sign)
 
     @classmethod
-    def of(
+    def from_rows(
         cls, rows: pl.DataFrame, *, raters: Sequence[str], items: Sequence[str], systems: Sequence[str]
     ) -> Comparisons:
         """Comparisons from unique rows with rater, item, system_a, system_b (positions, system_a < system_b), sign and
@@ -105,7 +105,7 @@ class Comparisons:
         )
 
     @classmethod
-    def of_signs(cls, signs: Signs, *, raters: Sequence[str], items: Sequence[str], systems: Sequence[str]) -> Self:
+    def from_signs(cls, signs: Signs, *, raters: Sequence[str], items: Sequence[str], systems: Sequence[str]) -> Self:
         """Comparisons from an array of preferences (pairs, raters, items), with `ABSENT` for no preference.
 
         >>> signs = np.array([[[1, 0]]], dtype=np.int8)
@@ -127,7 +127,7 @@ class Comparisons:
     @cached_property
     def pairs(self) -> NDArray[np.int64]:
         """(pairs, 2): positions of the systems of each pair."""
-        return read_only(np.stack(pairs_of(self.systems), axis=1))
+        return make_read_only(np.stack(pairs_of(self.systems), axis=1))
 
     @property
     def system_a(self) -> tuple[str, ...]:
@@ -159,29 +159,29 @@ class Comparisons:
         return self.pair[rows].astype(np.int64) * len(self.items) + self.item[rows]
 
     @cached_property
-    def _ends(self) -> Ints:
-        return read_only(np.searchsorted(self.rater, np.arange(len(self.raters) + 1)))
+    def _rater_ends(self) -> Ints:
+        return make_read_only(np.searchsorted(self.rater, np.arange(len(self.raters) + 1)))
 
     @property
-    def present(self) -> tuple[str, ...]:
+    def active_raters(self) -> tuple[str, ...]:
         """The raters that have at least one comparison."""
-        return tuple(name for name, n in zip(self.raters, np.diff(self._ends), strict=True) if n)
+        return tuple(name for name, n in zip(self.raters, np.diff(self._rater_ends), strict=True) if n)
 
-    def rows_of(self, rater: int) -> slice:
+    def rater_rows(self, rater: int) -> slice:
         """The rows of the rater at a position."""
-        return slice(int(self._ends[rater]), int(self._ends[rater + 1]))
+        return slice(int(self._rater_ends[rater]), int(self._rater_ends[rater + 1]))
 
-    def of_rater(self, rater: int) -> Comparisons:
+    def select_rater(self, rater: int) -> Comparisons:
         """The comparisons of the rater at a position."""
-        rows = self.rows_of(rater)
-        return replace(self.where(rows), raters=(self.raters[rater],), rater=np.zeros_like(self.rater[rows]))
+        rows = self.rater_rows(rater)
+        return replace(self.select_rows(rows), raters=(self.raters[rater],), rater=np.zeros_like(self.rater[rows]))
 
-    def of_raters(self, raters: Sequence[int]) -> Comparisons:
+    def select_raters(self, raters: Sequence[int]) -> Comparisons:
         """The comparisons of the raters at these positions, in this order."""
-        rows = np.concatenate([np.arange(self._ends[r], self._ends[r + 1]) for r in raters])
-        n_rows = np.diff(self._ends)[list(raters)]
+        rows = np.concatenate([np.arange(self._rater_ends[r], self._rater_ends[r + 1]) for r in raters])
+        n_rows = np.diff(self._rater_ends)[list(raters)]
         rater_codes = np.repeat(np.arange(len(raters)), n_rows)
-        return replace(self.where(rows), raters=tuple(self.raters[r] for r in raters), rater=rater_codes)
+        return replace(self.select_rows(rows), raters=tuple(self.raters[r] for r in raters), rater=rater_codes)
 
     def with_raters(self, other: Comparisons) -> Comparisons:
         """The comparisons of this table, followed by the comparisons of another table of the same items and systems."""
@@ -191,21 +191,21 @@ class Comparisons:
         columns["rater"][len(self) :] += len(self.raters)
         return replace(self, raters=self.raters + other.raters, **columns)
 
-    def where(self, rows: NDArray[np.bool_] | slice) -> Comparisons:
+    def select_rows(self, rows: NDArray[np.bool_] | slice) -> Comparisons:
         """The rows that a mask (n,) or a slice selects."""
         return replace(self, **{name: getattr(self, name)[rows] for name in _COLUMNS})
 
-    def on_items(self, items: Ints) -> Comparisons:
+    def select_items(self, items: Ints) -> Comparisons:
         """The comparisons on the items at these positions, which are in ascending order."""
         new_index = np.full(len(self.items), -1, dtype=self.item.dtype)
         new_index[items] = np.arange(len(items))
-        selected = self.where(new_index[self.item] >= 0)
+        selected = self.select_rows(new_index[self.item] >= 0)
         return replace(selected, item=new_index[selected.item], items=tuple(self.items[int(i)] for i in items))
 
-    def joint(self, *raters: int) -> Joint:
+    def joint(self, *raters: int) -> JointPreferences:
         """The joint preferences of the raters at these positions, on all comparisons that at least one of these raters
         rated."""
-        keys_of_raters = [self._keys(self.rows_of(r)) for r in raters]
+        keys_of_raters = [self._keys(self.rater_rows(r)) for r in raters]
         keys = keys_of_raters[0]
         for other_keys in keys_of_raters[1:]:
             if not np.array_equal(other_keys, keys):
@@ -214,9 +214,9 @@ class Comparisons:
         signs = np.full((len(raters), len(keys)), ABSENT, dtype=np.int8)
         for row, rater, rater_keys in zip(signs, raters, keys_of_raters, strict=True):
             is_complete = len(rater_keys) == len(keys)  # then the two arrays are equal
-            row[slice(None) if is_complete else np.searchsorted(keys, rater_keys)] = self.sign[self.rows_of(rater)]
+            row[slice(None) if is_complete else np.searchsorted(keys, rater_keys)] = self.sign[self.rater_rows(rater)]
         pair, item = np.divmod(keys, max(1, len(self.items)))
-        return Joint(pair, item, signs)
+        return JointPreferences(pair, item, signs)
 
     @cached_property
     def signs(self) -> Signs:
@@ -225,7 +225,7 @@ class Comparisons:
         check_cells(len(self.items), len(self.pairs), len(self.raters))
         signs = np.full((len(self.pairs), len(self.raters), len(self.items)), ABSENT, dtype=np.int8)
         signs[self.pair, self.rater, self.item] = self.sign
-        return read_only(signs)
+        return make_read_only(signs)
 
 
 def pairs_of(systems: Sequence[str]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -26,7 +26,7 @@ def skeleton(label: str) -> str:
     return re.sub(r"[-_\s]+", "-", parted).strip("-")
 
 
-def confusable(labels: Iterable[str]) -> list[list[str]]:
+def confusable_groups(labels: Iterable[str]) -> list[list[str]]:
     """Sets of labels that look equal, in the order of first occurrence."""
     sets: dict[str, list[str]] = {}
     for label in dict.fromkeys(labels):

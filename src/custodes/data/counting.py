@@ -11,20 +11,28 @@ import narwhals as nw
 import numpy as np
 import polars as pl
 
-from custodes.arguments import checked
+from custodes.arguments import check_arguments
 from custodes.data.comparisons import HUMAN
-from custodes.data.outcome_counts import OutcomeCounts, count_cells, counted_by, summed
+from custodes.data.outcome_counts import OutcomeCounts, count_cells, counting_origin, sum_batches
 from custodes.data.table import check_columns
-from custodes.data.table_engines import batched, collected, in_engine, indicator, lazy_rows, metrics_of, names_of
+from custodes.data.table_engines import (
+    collect_rows,
+    convert_engine_errors,
+    indicator,
+    lazy_rows,
+    resolve_metrics,
+    resolve_names,
+    split_batches,
+)
 from custodes.data.ties_and_orders import FLOAT_NOISE, Aggregate, mean_preference, tie_rule, vote_preference
-from custodes.errors import InputError, OptionError, listed, suggestion
+from custodes.errors import InputError, OptionError, join_labels, suggestion
 from custodes.progress import Progress, silent
 
 WHERE = "count_pairs"
 
 
-@checked
-@in_engine(WHERE)
+@check_arguments
+@convert_engine_errors(WHERE)
 def count_pairs(
     table: Any,
     *,
@@ -86,28 +94,28 @@ def count_pairs(
     rows = _valid_rows(table)
     survey = _survey(rows)
     raters = tuple(survey["rater"].unique().sort())
-    people = names_of("human", human, raters, where=WHERE)
+    people = resolve_names("human", human, raters, where=WHERE)
     if not people:
         raise OptionError("count_pairs: human is empty; name at least one annotator")
-    judges = metrics_of(metrics, raters, people, where=WHERE)
+    judges = resolve_metrics(metrics, raters, people, where=WHERE)
     if not judges:
         raise OptionError(
-            f"count_pairs: there is no metric, as all raters are human ({listed(people)}); name fewer raters in "
+            f"count_pairs: there is no metric, as all raters are human ({join_labels(people)}); name fewer raters in "
             "human=..., or add scores of a metric"
         )
     sign_of_rater = {
         name: sign
         for key, sign in (directions or {}).items()
-        for name in names_of("directions", key, raters, where=WHERE)
+        for name in resolve_names("directions", key, raters, where=WHERE)
     }
     if invalid_signs := [sign for sign in sign_of_rater.values() if sign not in (1, -1)]:
         raise OptionError(
             f"count_pairs: directions hold {invalid_signs[0]}; allowed: 1 (higher is better), -1 (lower is better)"
         )
-    names_of("ties", [*ties] if isinstance(ties, Mapping) else [], raters, where=WHERE)
+    resolve_names("ties", [*ties] if isinstance(ties, Mapping) else [], raters, where=WHERE)
     if systems is not None:
-        systems = names_of("systems", systems, tuple(survey["system"].unique().sort()), where=WHERE, what="system")
-    survey, aspects = _chosen_rows(survey, people=people, judges=judges, aspect=aspect)
+        systems = resolve_names("systems", systems, tuple(survey["system"].unique().sort()), where=WHERE, what="system")
+    survey, aspects = _select_rows_to_count(survey, people=people, judges=judges, aspect=aspect)
     if systems is not None:
         survey = survey.filter(pl.col("system").is_in(list(systems)))
         rows = rows.filter(nw.col("system").is_in(list(systems)))
@@ -117,18 +125,20 @@ def count_pairs(
     threshold_of_metric = {name: float(ties.get(name, 0.0) if isinstance(ties, Mapping) else ties) for name in judges}
     flipped_raters = {name for name, sign in sign_of_rater.items() if sign < 0}
     count_batch = partial(
-        _counted,
-        human=_human([f"score{k}" for k in range(len(people))], threshold=human_threshold, aggregate=aggregate),
+        _count_outcomes,
+        human=_human_preference(
+            [f"score{k}" for k in range(len(people))], threshold=human_threshold, aggregate=aggregate
+        ),
         thresholds=threshold_of_metric,
         aspects=aspects,
         flipped=flipped_raters,
     )
     system_labels = tuple(sorted(set(systems if systems is not None else survey["system"])))
-    row_batches = batched(rows.filter(nw.col("item_level")), "item", batches, where=WHERE)
+    row_batches = split_batches(rows.filter(nw.col("item_level")), "item", batches, where=WHERE)
     batch_counts = (
         count_batch(row_batch) for row_batch in progress(row_batches, total=len(row_batches), desc="counting pairs")
     )
-    origin = counted_by(
+    origin = counting_origin(
         human=human,
         metrics=metrics,
         systems=systems,
@@ -138,11 +148,11 @@ def count_pairs(
         human_ties=human_ties,
         lower=sorted(flipped_raters),
     )
-    tables = summed(batch_counts, systems=system_labels, metrics=judges)
-    return OutcomeCounts.of_tables(tables, systems=system_labels, metrics=judges, origin=origin)
+    tables = sum_batches(batch_counts, systems=system_labels, metrics=judges)
+    return OutcomeCounts.from_tables(tables, systems=system_labels, metrics=judges, origin=origin)
 
 
-def _counted(
+def _count_outcomes(
     rows: nw.LazyFrame[Any],
     *,
     human: nw.Expr,
@@ -176,20 +186,23 @@ def _counted(
         "system_b",
         *(nw.col(alias) - nw.col(f"{alias}_b") for alias in column_of_rater.values()),
     )
-    signs = {column_of_rater[name]: _sign(column_of_rater[name], threshold) for name, threshold in thresholds.items()}
+    signs = {
+        column_of_rater[name]: _sign_expression(column_of_rater[name], threshold)
+        for name, threshold in thresholds.items()
+    }
     return count_cells(differences.select("system_a", "system_b", human, **signs), list(signs))
 
 
-def _sign(column: str, threshold: float) -> nw.Expr:
+def _sign_expression(column: str, threshold: float) -> nw.Expr:
     """The sign of a difference; null if the difference is null."""
     return nw.when(~nw.col(column).is_null()).then(tie_rule(nw.col(column), nw.lit(threshold)))
 
 
-def _human(columns: Sequence[str], *, threshold: float, aggregate: Aggregate) -> nw.Expr:
+def _human_preference(columns: Sequence[str], *, threshold: float, aggregate: Aggregate) -> nw.Expr:
     """The preference of the combined annotators; null if no annotator rated both outputs."""
     n = reduce(add, [indicator(~nw.col(column).is_null()) for column in columns])
     if aggregate == "vote":
-        sign = vote_preference(reduce(add, [_sign(column, threshold).fill_null(0) for column in columns]))
+        sign = vote_preference(reduce(add, [_sign_expression(column, threshold).fill_null(0) for column in columns]))
     else:
         total = reduce(add, [nw.col(column).fill_null(0.0) for column in columns])
         sign = mean_preference(total, n, nw.lit(threshold))
@@ -236,10 +249,10 @@ def _survey(rows: nw.LazyFrame[Any]) -> pl.DataFrame:
     ranges = of_items.group_by("rater", "aspect", "system").agg(
         nw.col("score").min().alias("low"), nw.col("score").max().alias("high")
     )
-    return collected(ranges)
+    return collect_rows(ranges)
 
 
-def _chosen_rows(
+def _select_rows_to_count(
     survey: pl.DataFrame, *, people: tuple[str, ...], judges: tuple[str, ...], aspect: str
 ) -> tuple[pl.DataFrame, dict[str, str]]:
     """The rows to count, and the aspect used for each rater."""
@@ -248,7 +261,7 @@ def _chosen_rows(
         aspect_labels = survey.filter(is_human)["aspect"].unique().sort()
         raise OptionError(
             f"count_pairs: aspect={aspect!r} was rated by no annotator; aspects of the annotators: "
-            f"{listed(map(repr, aspect_labels))}{suggestion(aspect, aspect_labels)}"
+            f"{join_labels(map(repr, aspect_labels))}{suggestion(aspect, aspect_labels)}"
         )
     raters_with_aspect = set(survey.filter(pl.col("aspect") == aspect)["rater"])
     aspects = {name: aspect if name in people or name in raters_with_aspect else "" for name in (*people, *judges)}

@@ -15,14 +15,14 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from custodes.arguments import checked
-from custodes.data.loading.compression import PACKINGS, packing_of, unpacked
-from custodes.data.loading.source import check_exists, file_bytes
+from custodes.arguments import check_arguments
+from custodes.data.loading.compression import COMPRESSION_FORMATS, decompress, detect_compression
+from custodes.data.loading.source import check_exists, read_file_bytes
 from custodes.data.notes import Note
 from custodes.data.outcome_counts import BY_ORDER, SIGNS, Origin, OutcomeCounts
 from custodes.data.panel import pair_positions
 from custodes.data.table import digest_of
-from custodes.errors import InputError, OptionError, listed, reject, shown
+from custodes.errors import InputError, OptionError, join_labels, reject, short_repr
 from custodes.files import write_atomically
 from custodes.strict_json import decode, digest, prepare_decoder
 
@@ -60,29 +60,29 @@ def is_counts(source: Any) -> bool:
     file_path = Path(source)
     name = (
         file_path.name.removesuffix(file_path.suffix)
-        if file_path.suffix in {packing.suffix for packing in PACKINGS}
+        if file_path.suffix in {packing.suffix for packing in COMPRESSION_FORMATS}
         else file_path.name
     )
-    return name.endswith(SUFFIX) or (name.endswith(".json") and FORMAT.encode() in _beginning(file_path))
+    return name.endswith(SUFFIX) or (name.endswith(".json") and FORMAT.encode() in _first_bytes(file_path))
 
 
-def _beginning(path: Path) -> bytes:
+def _first_bytes(path: Path) -> bytes:
     """The first bytes of the (decompressed) content; empty if the path is not a file or cannot be read."""
     if not os.path.isfile(path):
         return b""
     try:
         with path.open("rb") as raw:
-            packing = packing_of(raw.read(_SHORT))
+            packing = detect_compression(raw.read(_N_FIRST_BYTES))
             raw.seek(0)
-            return (packing.open(raw) if packing else raw).read(_SHORT)
+            return (packing.open(raw) if packing else raw).read(_N_FIRST_BYTES)
     except (OSError, EOFError, zlib.error, lzma.LZMAError):
         return b""
 
 
-_SHORT = 64  # bytes
+_N_FIRST_BYTES = 64  # bytes
 
 
-@checked
+@check_arguments
 def write_counts(counts: OutcomeCounts, path: str | Path) -> Path:
     """Write counts to a file `NAME.counts.json`. Questions that accept counts read this file like a study.
 
@@ -129,7 +129,7 @@ def write_counts(counts: OutcomeCounts, path: str | Path) -> Path:
     return write_atomically(path, msgspec.json.encode(header | {"counts": content}) + b"\n")
 
 
-@checked
+@check_arguments
 def read_counts(path: str | Path, *others: str | Path) -> OutcomeCounts:
     """Read counts from files that `write_counts` or `custodes count` wrote, and add the counts of several files.
 
@@ -154,15 +154,15 @@ def read_counts(path: str | Path, *others: str | Path) -> OutcomeCounts:
     Traceback (most recent call last):
     custodes.errors.InputError: no.counts.json: no such file
     """
-    return _sum([_read(Path(file)) for file in (path, *others)])
+    return _sum_counts([_read_file(Path(file)) for file in (path, *others)])
 
 
-def _read(path: Path) -> OutcomeCounts:
+def _read_file(path: Path) -> OutcomeCounts:
     """The counts of one file."""
     check_exists(path)
-    content = file_bytes(path)
-    if packing := packing_of(content):
-        content = unpacked(content, packing, path.name)
+    content = read_file_bytes(path)
+    if packing := detect_compression(content):
+        content = decompress(content, packing, path.name)
     try:
         document = decode(content, _FILE)
         if document.digest != digest([document.how, document.counts]):
@@ -171,12 +171,12 @@ def _read(path: Path) -> OutcomeCounts:
             raise InputError(
                 f"format {document.format!r}, version {document.version}, is unknown to this version of custodes"
             )
-        return _counts(document.counts, Origin(how=document.how, name=path.name, digest=document.digest[:16]))
+        return _parse_counts(document.counts, Origin(how=document.how, name=path.name, digest=document.digest[:16]))
     except (InputError, KeyError, TypeError, ValueError, pl.exceptions.PolarsError) as problem:
         raise InputError(f"{path.name}: counts cannot be read: {problem}; count again with `custodes count`") from None
 
 
-def _counts(content: dict[str, Any], origin: Origin) -> OutcomeCounts:
+def _parse_counts(content: dict[str, Any], origin: Origin) -> OutcomeCounts:
     labels: dict[str, Any] = {name: tuple(content[name]) for name in LABELS}
     n, k = len(labels["system_a"]), len(labels["metrics"])
     shapes = {"paired": (n, k, 3, 3), "metric_only": (n, k, 3), "human_only": (n, k, 3)}
@@ -194,7 +194,7 @@ def _counts(content: dict[str, Any], origin: Origin) -> OutcomeCounts:
     )
 
 
-def _sum(parts: Sequence[OutcomeCounts]) -> OutcomeCounts:
+def _sum_counts(parts: Sequence[OutcomeCounts]) -> OutcomeCounts:
     """The sum of the counts of several tables without a common item. The result has the raters and systems of all
     tables.
 
@@ -223,17 +223,17 @@ def _sum(parts: Sequence[OutcomeCounts]) -> OutcomeCounts:
                 tables[rows, index, :3, 3] += part.human_only[:, m]
             else:
                 tables[rows, index, :3, 3] += part.human
-    return OutcomeCounts.of_tables(
+    return OutcomeCounts.from_tables(
         tables,
         systems=systems,
         metrics=metrics,
-        by_order=_by_order(parts),
-        items=_items(parts),
+        by_order=_sum_by_order(parts),
+        items=_sum_items(parts),
         notes=tuple(
             replace(note, message=f"{part.origin.name}: {note.message}") for part in parts for note in part.notes
         ),
         origin=Origin(
-            how=_how(parts),
+            how=_common_options(parts),
             name=" + ".join(part.origin.name for part in parts),
             digest=digest_of(*(part.origin.digest for part in parts)),
         ),
@@ -264,7 +264,8 @@ def _check_additive(one: OutcomeCounts, other: OutcomeCounts) -> None:
         *(
             (
                 options.get(rule) != other_options.get(rule),
-                f"{prefix}: {rule} is {shown(options.get(rule))} in one file and {shown(other_options.get(rule))} in "
+                f"{prefix}: {rule} is {short_repr(options.get(rule))} in one file and "
+                f"{short_repr(other_options.get(rule))} in "
                 "the other file; count both tables with the same options",
             )
             for rule in RULES
@@ -272,31 +273,31 @@ def _check_additive(one: OutcomeCounts, other: OutcomeCounts) -> None:
         (
             raters_of_both_kinds,
             f"{prefix}: these raters are human in one file and metrics in the other file: "
-            f"{listed(raters_of_both_kinds)}; give each rater one kind",
+            f"{join_labels(raters_of_both_kinds)}; give each rater one kind",
         ),
         (
             opposite_raters,
-            f"{prefix}: lower is better for {listed(opposite_raters)} in only one file; count both tables with the "
-            "same option lower",
+            f"{prefix}: lower is better for {join_labels(opposite_raters)} in only one file; count both tables with "
+            "the same option lower",
         ),
         error=InputError,
     )
 
 
-def _by_order(parts: Sequence[OutcomeCounts]) -> pl.DataFrame | None:
+def _sum_by_order(parts: Sequence[OutcomeCounts]) -> pl.DataFrame | None:
     keys = [name for name in BY_ORDER if name not in SIGNS]
     frames = [part.by_order for part in parts if part.by_order is not None]
     return pl.concat(frames).group_by(keys).agg(pl.col(list(SIGNS)).sum()).sort(keys) if frames else None
 
 
-def _items(parts: Sequence[OutcomeCounts]) -> dict[str, int]:
+def _sum_items(parts: Sequence[OutcomeCounts]) -> dict[str, int]:
     """The number of items of each rater. If the number is unknown in one part, the rater is omitted."""
     raters = sorted({*chain.from_iterable(part.items for part in parts)})
     unknown = {rater for part in parts for rater in part.raters if rater not in part.items}
     return {rater: sum(part.items.get(rater, 0) for part in parts) for rater in raters if rater not in unknown}
 
 
-def _how(parts: Sequence[OutcomeCounts]) -> dict[str, Any]:
+def _common_options(parts: Sequence[OutcomeCounts]) -> dict[str, Any]:
     """The options of counting for the sum. An option that selects raters or systems is kept only if all parts have this
     option."""
     options_of_parts = [part.origin.how for part in parts]

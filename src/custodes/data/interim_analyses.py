@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from custodes.data.notes import Note, noted
+from custodes.data.notes import Note, build_notes
 
 SCHEMA = {
     "system_a": pl.String,
@@ -28,11 +28,11 @@ better), 0 (undecided) or -1 (system_b better). `is_open` is true if annotation 
 probability that system_a is better. `low` and `high` are the bounds of the interval for the margin."""
 
 
-STOPPED = "stopped-by-answers"
+SEQUENTIAL_RULE = "stopped-by-answers"
 """The note on studies in which answers determined the number of further annotations."""
 
 
-def no_interim_analyses() -> pl.DataFrame:
+def empty_interim_analyses() -> pl.DataFrame:
     """An empty table, for a study without known interim analyses."""
     return pl.DataFrame(schema=SCHEMA)
 
@@ -53,7 +53,7 @@ def sequential_notes(looks: pl.DataFrame) -> list[Note]:
         "groups remain valid if the stopping boundary allows for repeated analyses. Win rates, sign tests, decisions "
         "and margins of single pairs assume a fixed sample size; for these, use the table of interim analyses"
     )
-    return noted((STOPPED, n_pairs, message))
+    return build_notes((SEQUENTIAL_RULE, n_pairs, message))
 
 
 def last_looks(looks: pl.DataFrame) -> pl.DataFrame:
@@ -67,15 +67,17 @@ def last_looks(looks: pl.DataFrame) -> pl.DataFrame:
     return ordered_looks.unique(pair, keep="last", maintain_order=True)
 
 
-def in_label_order(looks: pl.DataFrame) -> pl.DataFrame:
+def sort_pair_labels(looks: pl.DataFrame) -> pl.DataFrame:
     """The table with system_a < system_b, as in verdicts."""
     is_reversed_pair = pl.col("system_a") > pl.col("system_b")
 
-    def swapped(name: str, other: pl.Expr) -> pl.Expr:
+    def swap_column(name: str, other: pl.Expr) -> pl.Expr:
         return pl.when(is_reversed_pair).then(other).otherwise(pl.col(name)).alias(name)
 
     pairs = (("system_a", "system_b"), ("wins", "losses"))
-    swaps = [swapped(name, pl.col(other)) for pair in pairs for name, other in (pair, pair[::-1])]
-    signs = [swapped(name, -pl.col(other)) for name, other in (("margin", "margin"), ("low", "high"), ("high", "low"))]
-    decision = swapped("decision", -pl.col("decision"))
-    return looks.with_columns(*swaps, *signs, decision, swapped("theta", 1 - pl.col("theta")))
+    swaps = [swap_column(name, pl.col(other)) for pair in pairs for name, other in (pair, pair[::-1])]
+    signs = [
+        swap_column(name, -pl.col(other)) for name, other in (("margin", "margin"), ("low", "high"), ("high", "low"))
+    ]
+    decision = swap_column("decision", -pl.col("decision"))
+    return looks.with_columns(*swaps, *signs, decision, swap_column("theta", 1 - pl.col("theta")))

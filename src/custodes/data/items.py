@@ -9,7 +9,7 @@ import polars as pl
 
 from custodes.data.notes import Note
 from custodes.data.table import check_columns, check_unique, refuse, refuse_values, to_polars, typed_column
-from custodes.errors import InputError, listed
+from custodes.errors import InputError, join_labels
 
 SCHEMA = {
     "item": pl.String,
@@ -88,17 +88,17 @@ class Items:
         return cls(frame=rows), notes
 
     @property
-    def counted(self) -> bool:
+    def has_equal_outputs(self) -> bool:
         """Whether an item stands for several equal outputs."""
         return bool((self.frame["n_outputs"] > 1).any())
 
-    def joined(self, other: Items) -> Items:
+    def merge_with(self, other: Items) -> Items:
         """The rows of both tables. If an item has different values, `InputError` is raised."""
         all_rows = pl.concat([self.frame, other.frame]).with_columns(pl.col(pl.String).replace("", None))
-        frame = one_value_per_item(all_rows)
+        frame = merge_item_rows(all_rows)
         return Items(frame=frame.with_columns(pl.col("cluster", "group", "dataset").fill_null("")))
 
-    def for_items(self, items: pl.Series) -> pl.DataFrame:
+    def item_rows(self, items: pl.Series) -> pl.DataFrame:
         """The rows of these items in this order; unknown items have empty labels."""
         labels = pl.DataFrame({"item": items}, schema={"item": pl.String})
         return labels.join(self.frame, on="item", how="left", maintain_order="left").with_columns(
@@ -106,7 +106,7 @@ class Items:
         )
 
 
-def one_value_per_item(rows: pl.DataFrame, *, where: str = "") -> pl.DataFrame:
+def merge_item_rows(rows: pl.DataFrame, *, where: str = "") -> pl.DataFrame:
     """A table with one row per item. If an item has different values in one column, `InputError` is raised.
 
     `where` names the table in the message (default: two inputs).
@@ -121,6 +121,6 @@ def one_value_per_item(rows: pl.DataFrame, *, where: str = "") -> pl.DataFrame:
             item, values_of_item = conflicting.select("item", name).row(0)
             raise InputError(
                 f"{prefix}item {item!r} has several values of {name}{source_text} "
-                f"({listed(map(repr, values_of_item), limit=3)}); give each item one {name}"
+                f"({join_labels(map(repr, values_of_item), limit=3)}); give each item one {name}"
             )
     return rows_by_item.agg(pl.col(names).drop_nulls().first())

@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import polars as pl
 
-from custodes.data.labels import on_one_scale
-from custodes.data.notes import Note, noted
+from custodes.data.labels import unify_scales
+from custodes.data.notes import Note, build_notes
 from custodes.data.preferences import KEY, VALUES, Preferences
 from custodes.data.ratings import Ratings
 from custodes.data.study import JOIN_KEY, Study
 from custodes.data.table import digest_of
-from custodes.errors import InputError, listed
+from custodes.errors import InputError, join_labels
 
 
 def join(studies: Sequence[Study]) -> Study:
@@ -24,7 +24,7 @@ def join(studies: Sequence[Study]) -> Study:
     """
     joined_study, *other_studies = studies
     for other_study in other_studies:
-        joined_study, other_study = _of_one_task(*_of_one_system(joined_study, other_study))
+        joined_study, other_study = _align_task_items(*_align_system_names(joined_study, other_study))
         notes = [*joined_study.notes, *other_study.notes, *_overlap_notes(joined_study, other_study)]
         kinds, other_kinds = joined_study.raters.kind, other_study.raters.kind
         for rater in kinds.keys() & other_kinds.keys():
@@ -33,53 +33,55 @@ def join(studies: Sequence[Study]) -> Study:
                     f"rater {rater!r} is human in one input and a metric in another input; rename one of the raters"
                 )
         a, b = joined_study.outputs, other_study.outputs
-        outputs, text_notes = (a or b, list[Note]()) if a is None or b is None else a.joined(b)
+        outputs, text_notes = (a or b, list[Note]()) if a is None or b is None else a.merge_with(b)
         frame = other_study.preferences.frame
         if joined_study.sides and other_study.sides:  # files of one benchmark repeat the reference labels
             verdict_key = [*KEY, "preference"]
             frame = frame.join(joined_study.preferences.frame, on=verdict_key, how="anti", maintain_order="left")
-        raters, rater_notes = joined_study.raters.joined(other_study.raters)
-        frames, label_scales = on_one_scale(
+        raters, rater_notes = joined_study.raters.merge_with(other_study.raters)
+        frames, label_scales = unify_scales(
             (joined_study.ratings.frame, other_study.ratings.frame),
             (joined_study.labels, other_study.labels),
             kind=raters.kind,
         )
         joined_study = replace(
             joined_study,
-            ratings=Ratings(frame=_united(*frames, ["score"], "rating")),
-            preferences=_both(joined_study.preferences, replace(other_study.preferences, frame=frame), "verdict"),
-            second=_both(joined_study.second, other_study.second, "second opinion"),
+            ratings=Ratings(frame=_merge_rows(*frames, ["score"], "rating")),
+            preferences=_merge_preferences(
+                joined_study.preferences, replace(other_study.preferences, frame=frame), "verdict"
+            ),
+            second=_merge_preferences(joined_study.second, other_study.second, "second opinion"),
             second_ratings=Ratings(
-                frame=_united(
+                frame=_merge_rows(
                     joined_study.second_ratings.frame, other_study.second_ratings.frame, ["score"], "second opinion"
                 )
             ),
             probes=pl.concat([joined_study.probes, other_study.probes]),
             looks=pl.concat([joined_study.looks, other_study.looks]),
             raters=raters,
-            items=joined_study.items.joined(other_study.items),
+            items=joined_study.items.merge_with(other_study.items),
             outputs=outputs,
             notes=(*notes, *text_notes, *rater_notes),
             name=f"{joined_study.name} + {other_study.name}",
             digest=digest_of(joined_study.fingerprint(), other_study.fingerprint()),
             sides=joined_study.sides or other_study.sides,
             labels=label_scales,
-            attributes=_attributes(joined_study.attributes, other_study.attributes),
+            attributes=_merge_attributes(joined_study.attributes, other_study.attributes),
             unnamed_system=joined_study.unnamed_system and other_study.unnamed_system,
         )
     return joined_study
 
 
-def _of_one_system(a: Study, b: Study) -> tuple[Study, Study]:
+def _align_system_names(a: Study, b: Study) -> tuple[Study, Study]:
     """Both studies; a study without system names gets the only system of the other study."""
     if b.unnamed_system and len(a.systems) == 1:
-        return a, _relabelled(b, pl.lit(a.systems[0]).alias("system"))
+        return a, _replace_labels(b, pl.lit(a.systems[0]).alias("system"))
     if a.unnamed_system and len(b.systems) == 1:
-        return _relabelled(a, pl.lit(b.systems[0]).alias("system")), b
+        return _replace_labels(a, pl.lit(b.systems[0]).alias("system")), b
     return a, b
 
 
-def _relabelled(study: Study, column: pl.Expr) -> Study:
+def _replace_labels(study: Study, column: pl.Expr) -> Study:
     """The study, with the item or the system of each rating replaced."""
     attributes, items = study.attributes, study.items
     return replace(
@@ -90,7 +92,7 @@ def _relabelled(study: Study, column: pl.Expr) -> Study:
     )
 
 
-def _of_one_task(a: Study, b: Study) -> tuple[Study, Study]:
+def _align_task_items(a: Study, b: Study) -> tuple[Study, Study]:
     """Both studies, with equal item labels for logs of one task.
 
     If one study is a log with items `TASK/SAMPLE` of a single task and the items of the other study are names of
@@ -108,14 +110,14 @@ def _of_one_task(a: Study, b: Study) -> tuple[Study, Study]:
             and sample_study.preferences.frame.is_empty()
             and full_labels & set(log_study.item_labels())
         ):
-            relabelled_study = _relabelled(
+            relabelled_study = _replace_labels(
                 sample_study, pl.format("{}/{}", pl.lit(next(iter(tasks))), "item").alias("item")
             )
             return (a, relabelled_study) if log_study is a else (relabelled_study, b)
     return a, b
 
 
-def _attributes(a: pl.DataFrame | None, b: pl.DataFrame | None) -> pl.DataFrame | None:
+def _merge_attributes(a: pl.DataFrame | None, b: pl.DataFrame | None) -> pl.DataFrame | None:
     """The columns of both tables. A common column has the values of `a`; if `a` has no value, the value of `b` is
     used."""
     if a is None or b is None:
@@ -127,15 +129,17 @@ def _attributes(a: pl.DataFrame | None, b: pl.DataFrame | None) -> pl.DataFrame 
         return merged_attributes.with_columns(filled_columns).drop(f"{name} of b" for name in common_columns)
     except pl.exceptions.PolarsError as error:
         raise InputError(
-            f"the inputs have different types in a common column ({listed(common_columns)}): {error}"
+            f"the inputs have different types in a common column ({join_labels(common_columns)}): {error}"
         ) from None
 
 
-def _both(a: Preferences, b: Preferences, what: str) -> Preferences:
-    return Preferences(frame=_united(a.frame, b.frame, list(VALUES), what), missing=pl.concat([a.missing, b.missing]))
+def _merge_preferences(a: Preferences, b: Preferences, what: str) -> Preferences:
+    return Preferences(
+        frame=_merge_rows(a.frame, b.frame, list(VALUES), what), missing=pl.concat([a.missing, b.missing])
+    )
 
 
-def _united(a: pl.DataFrame, b: pl.DataFrame, values: list[str], what: str) -> pl.DataFrame:
+def _merge_rows(a: pl.DataFrame, b: pl.DataFrame, values: list[str], what: str) -> pl.DataFrame:
     merged_rows = pl.concat([a, b])
     key = [name for name in merged_rows.columns if name not in values]
     duplicates = merged_rows.filter(pl.struct(key).is_duplicated())
@@ -146,7 +150,7 @@ def _united(a: pl.DataFrame, b: pl.DataFrame, values: list[str], what: str) -> p
     return merged_rows
 
 
-def _outputs_of(study: Study) -> pl.DataFrame:
+def _output_keys(study: Study) -> pl.DataFrame:
     pairs = study.preferences.frame
     frames = [
         study.ratings.frame.filter(pl.col("item") != "").select(JOIN_KEY),
@@ -159,7 +163,7 @@ def _outputs_of(study: Study) -> pl.DataFrame:
 
 
 def _overlap_notes(a: Study, b: Study) -> list[Note]:
-    outputs_a, outputs_b = _outputs_of(a), _outputs_of(b)
+    outputs_a, outputs_b = _output_keys(a), _output_keys(b)
     has_only_texts = not a.raters.frame.height and not b.raters.frame.height  # such as a log for each system
     if not outputs_a.height or not outputs_b.height or has_only_texts:
         return []
@@ -168,8 +172,8 @@ def _overlap_notes(a: Study, b: Study) -> list[Note]:
         return []  # parts of one study by one rater, such as a log for each system
     if not n_common:
         label_texts = [
-            f"{name}s {listed(outputs_a[name].unique().sort(), limit=2)} and "
-            f"{listed(outputs_b[name].unique().sort(), limit=2)}"
+            f"{name}s {join_labels(outputs_a[name].unique().sort(), limit=2)} and "
+            f"{join_labels(outputs_b[name].unique().sort(), limit=2)}"
             for name in JOIN_KEY
         ]
         raise InputError(
@@ -186,4 +190,4 @@ def _overlap_notes(a: Study, b: Study) -> list[Note]:
                 f"{name}: {n_unmatched} of {frame.height} outputs have no match in the other input",
             )
         )
-    return noted(*entries)
+    return build_notes(*entries)

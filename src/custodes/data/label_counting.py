@@ -10,13 +10,13 @@ from typing import Any
 import narwhals as nw
 import polars as pl
 
-from custodes.arguments import checked
+from custodes.arguments import check_arguments
 from custodes.data.labels import MOST_STEPS, label_words
 from custodes.data.mapping.column_vocabulary import KINDS, looks_human
 from custodes.data.mapping.columns import Columns
-from custodes.data.mapping.labels import LOOKED_AT, MOST_WORDS, LabelLayout, label_layout
-from custodes.data.table_engines import batched, collected, in_engine, indicator, lazy_rows
-from custodes.errors import InputError, OptionError, listed, reject, suggestion
+from custodes.data.mapping.labels import LAYOUT_ROWS, MOST_WORDS, LabelLayout, label_layout
+from custodes.data.table_engines import collect_rows, convert_engine_errors, indicator, lazy_rows, split_batches
+from custodes.errors import InputError, OptionError, join_labels, reject, suggestion
 from custodes.progress import Progress, silent
 
 WHERE = "count_labels"
@@ -43,8 +43,8 @@ COLUMNS = ("item", "system", "rater", "kind", "aspect", "repeat", "label", "inva
 """Columns of the counts, before `n_outputs` and those of `by`."""
 
 
-@checked
-@in_engine(WHERE)
+@check_arguments
+@convert_engine_errors(WHERE)
 def count_labels(
     table: Any,
     *,
@@ -99,34 +99,36 @@ def count_labels(
     5
     """
     rows = lazy_rows(table, where=WHERE)
-    plan = _plan(rows, _layout(rows, Columns.make(columns or {})), by=tuple(by), name=name)
+    plan = _build_plan(rows, _infer_layout(rows, Columns.make(columns or {})), by=tuple(by), name=name)
     batch_column = plan.layout.cluster or plan.layout.item
-    row_batches = batched(rows, batch_column, batches, where=WHERE) if batch_column else [rows]
+    row_batches = split_batches(rows, batch_column, batches, where=WHERE) if batch_column else [rows]
     batch_counts = [
-        plan.counted(row_batch) for row_batch in progress(row_batches, total=len(row_batches), desc="counting labels")
+        plan.count_outputs(row_batch)
+        for row_batch in progress(row_batches, total=len(row_batches), desc="counting labels")
     ]
     single_rows, kind_counts = (pl.concat(frames) for frames in zip(*batch_counts, strict=True))
-    return plan.long(single_rows, plan.representatives(kind_counts))
+    return plan.label_rows(single_rows, plan.representatives(kind_counts))
 
 
-def _layout(rows: nw.LazyFrame[Any], columns: Columns) -> LabelLayout:
+def _infer_layout(rows: nw.LazyFrame[Any], columns: Columns) -> LabelLayout:
     """The layout of the labels. It is derived from the first rows, and from further rows for columns that are constant
     in the first rows."""
     flat_columns = [name for name, kind in rows.collect_schema().items() if not kind.is_nested()]
-    first_rows = collected(rows.select(flat_columns).head(LOOKED_AT))
+    first_rows = collect_rows(rows.select(flat_columns).head(LAYOUT_ROWS))
     samples = [first_rows]
     for name in flat_columns:
         seen_values = first_rows[name].drop_nulls().unique()
-        if seen_values.len() <= 1 and first_rows.height == LOOKED_AT:
+        if seen_values.len() <= 1 and first_rows.height == LAYOUT_ROWS:
             is_unseen_value = ~nw.col(name).is_null()
             for value in seen_values:
                 is_unseen_value = is_unseen_value & (nw.col(name) != value)
-            samples.append(collected(rows.select(flat_columns).filter(is_unseen_value).head(FURTHER_ROWS)))
+            samples.append(collect_rows(rows.select(flat_columns).filter(is_unseen_value).head(FURTHER_ROWS)))
     sample = pl.concat(samples, how="vertical_relaxed").unique(maintain_order=True)
     layout = label_layout(sample, columns)
     if layout is None:
         raise InputError(
-            f"{WHERE}: the table has no column of labels ({listed(flat_columns)}); name the columns of labels, as in "
+            f"{WHERE}: the table has no column of labels ({join_labels(flat_columns)}); name the columns of labels, "
+            "as in "
             "columns={'score': ['human:{rater:sme}', 'metric:{rater:grader}']}"
         )
     reject(
@@ -194,7 +196,7 @@ class _Plan:
         `n` is the largest number of labels that one rater gave to the output.
         """
         layout = self.layout
-        key = {"system": _system(layout, self.name)}
+        key = {"system": _system_expression(layout, self.name)}
         if layout.item:
             key["item"] = nw.col(layout.item).cast(nw.String)
         facts = {name: nw.col(name) for name in self.by}
@@ -240,20 +242,20 @@ class _Plan:
     def kinds(self) -> pl.DataFrame:
         """One row per combination of values of the columns `key` among the outputs without a human label."""
         distinct_keys = self.outputs(self.rows).filter(~self.has_label).select(self.key).unique()
-        kinds = collected(distinct_keys.head(MOST_KINDS + 1)).sort(self.key)
+        kinds = collect_rows(distinct_keys.head(MOST_KINDS + 1)).sort(self.key)
         if kinds.height > MOST_KINDS:
             raise InputError(
-                f"{WHERE}: more than {MOST_KINDS} different combinations of system, labels and {listed(self.by)}; "
+                f"{WHERE}: more than {MOST_KINDS} different combinations of system, labels and {join_labels(self.by)}; "
                 "give fewer columns to by"
             )
         return kinds
 
-    def counted(self, rows: nw.LazyFrame[Any]) -> tuple[pl.DataFrame, pl.DataFrame]:
+    def count_outputs(self, rows: nw.LazyFrame[Any]) -> tuple[pl.DataFrame, pl.DataFrame]:
         """Two tables: the outputs with human labels together with all outputs of the same clusters, and the number `n`
         of equal outputs or equal clusters among the remaining outputs."""
         outputs = self.outputs(rows)
         if self.layout.item:
-            for row in collected(outputs.filter(nw.col("n") > 1).head(1)).iter_rows(named=True):
+            for row in collect_rows(outputs.filter(nw.col("n") > 1).head(1)).iter_rows(named=True):
                 raise InputError(
                     f"{WHERE}: the output of {row['system']} for item {row['item']!r} occurs {row['n']} times; name "
                     "another column with item=NAME, or count one run"
@@ -261,7 +263,7 @@ class _Plan:
         outputs = outputs.drop("n")
         if not self.unit:
             key_counts = outputs.filter(~self.has_label).group_by(self.key).agg(nw.len().alias("n"))
-            return collected(outputs.filter(self.has_label)), collected(key_counts)
+            return collect_rows(outputs.filter(self.has_label)), collect_rows(key_counts)
         labelled_units = outputs.filter(self.has_label).select(self.unit).unique()
         unlabelled = outputs.join(labelled_units, on=self.unit, how="anti")
         kind_indicators = {}
@@ -276,7 +278,7 @@ class _Plan:
             .agg(*(nw.col(n).sum() for n in kind_indicators))
         )
         cluster_counts = cluster_kinds.group_by(*kind_indicators).agg(nw.len().alias("n"))
-        return collected(outputs.join(labelled_units, on=self.unit, how="semi")), collected(cluster_counts)
+        return collect_rows(outputs.join(labelled_units, on=self.unit, how="semi")), collect_rows(cluster_counts)
 
     def representatives(self, kinds: pl.DataFrame) -> pl.DataFrame:
         """One row for each set of equal outputs, or for each output of a set of equal clusters, with the size
@@ -303,7 +305,7 @@ class _Plan:
         item = pl.format("{}.{}", "unit", pl.int_range(1, pl.len() + 1).over("unit"))
         return rows.with_columns(item=item).rename({"unit": "cluster"})
 
-    def long(self, single: pl.DataFrame, representatives: pl.DataFrame) -> pl.DataFrame:
+    def label_rows(self, single: pl.DataFrame, representatives: pl.DataFrame) -> pl.DataFrame:
         """A row per output and label."""
         if not self.layout.item:
             item = pl.format("{} with human label {}", pl.lit(self.name), pl.int_range(1, pl.len() + 1))
@@ -326,25 +328,25 @@ class _Plan:
         return table.select(name for name in (*COLUMNS, "n_outputs", *self.by) if name in table.columns)
 
 
-def _plan(rows: nw.LazyFrame[Any], layout: LabelLayout, *, by: tuple[str, ...], name: str) -> _Plan:
+def _build_plan(rows: nw.LazyFrame[Any], layout: LabelLayout, *, by: tuple[str, ...], name: str) -> _Plan:
     """The plan of counting a table."""
     columns = rows.collect_schema().names()
     for column in by:
         reject(
             (column not in columns, f"{WHERE}: by={column!r}: no such column{suggestion(column, columns)}"),
             (
-                column in {*COLUMNS, "n_outputs", layout.item, *layout.systems, *layout.used},
+                column in {*COLUMNS, "n_outputs", layout.item, *layout.systems, *layout.assigned_columns},
                 f"{WHERE}: by={column!r}: this column holds labels; leave the column out of by",
             ),
         )
-        values = collected(rows.select(column).unique().head(MOST_VALUES + 1)).to_series().drop_nulls()
+        values = collect_rows(rows.select(column).unique().head(MOST_VALUES + 1)).to_series().drop_nulls()
         max_values = MOST_STEPS if values.dtype.is_numeric() else MOST_VALUES
         if values.len() > max_values:
             raise OptionError(
                 f"{WHERE}: by={column!r} has more than {max_values} different values; give a column with fewer, such "
                 "as groups of its values"
             )
-    n_systems = collected(rows.select(system=_system(layout, name)).unique().head(2)).height
+    n_systems = collect_rows(rows.select(system=_system_expression(layout, name)).unique().head(2)).height
     raters = _raters_of_rows(rows, layout) if layout.label else _raters_of_columns(rows, layout)
     return _Plan(
         rows=rows,
@@ -356,14 +358,14 @@ def _plan(rows: nw.LazyFrame[Any], layout: LabelLayout, *, by: tuple[str, ...], 
     )
 
 
-def _system(layout: LabelLayout, name: str) -> nw.Expr:
+def _system_expression(layout: LabelLayout, name: str) -> nw.Expr:
     """The system of each row."""
     if not layout.systems:
         return nw.lit(name)
     return nw.concat_str(*(nw.col(column).cast(nw.String) for column in layout.systems), separator=" ")
 
 
-def _few(values: pl.Series, *, most: int = MOST_WORDS) -> pl.Series:
+def _check_few_values(values: pl.Series, *, most: int = MOST_WORDS) -> pl.Series:
     """The distinct values of a column, if they may be labels."""
     if values.len() > most:
         raise InputError(
@@ -377,7 +379,7 @@ def _few(values: pl.Series, *, most: int = MOST_WORDS) -> pl.Series:
 def _raters_of_columns(rows: nw.LazyFrame[Any], layout: LabelLayout) -> Iterator[_Rater]:
     """The raters of a table with one column per rater."""
     for column in (*layout.human, *layout.metrics):
-        values = _few(collected(rows.select(column).unique().head(MOST_WORDS + 1)).to_series())
+        values = _check_few_values(collect_rows(rows.select(column).unique().head(MOST_WORDS + 1)).to_series())
         rater, aspect = layout.criteria.get(column, (column, ""))
         kind = "human" if column in layout.human else "metric"
         yield _Rater(name=rater, kind=kind, aspect=aspect, label=nw.col(column), values=values)
@@ -386,8 +388,8 @@ def _raters_of_columns(rows: nw.LazyFrame[Any], layout: LabelLayout) -> Iterator
 def _raters_of_rows(rows: nw.LazyFrame[Any], layout: LabelLayout) -> Iterator[_Rater]:
     """The raters of a table with a row per label."""
     key_columns = [name for name in dict.fromkeys((layout.rater or layout.kind, layout.kind, layout.aspect)) if name]
-    survey = collected(rows.select(*key_columns, layout.label).unique().head(MOST_LABELS))
-    _few(survey[layout.label], most=MOST_LABELS - 1)
+    survey = collect_rows(rows.select(*key_columns, layout.label).unique().head(MOST_LABELS))
+    _check_few_values(survey[layout.label], most=MOST_LABELS - 1)
     for key_values, rater_rows in survey.sort(key_columns).group_by(key_columns, maintain_order=True):
         is_row_of_key = nw.lit(True)
         value_of_column = dict(zip(key_columns, key_values, strict=True))
@@ -400,5 +402,5 @@ def _raters_of_rows(rows: nw.LazyFrame[Any], layout: LabelLayout) -> Iterator[_R
             kind=kind or ("human" if looks_human(rater) else "metric"),
             aspect=str(value_of_column.get(layout.aspect) or ""),
             label=nw.when(is_row_of_key).then(nw.col(layout.label)),
-            values=_few(rater_rows[layout.label]),
+            values=_check_few_values(rater_rows[layout.label]),
         )

@@ -9,7 +9,7 @@ import polars as pl
 
 from custodes.data.mapping.column_vocabulary import BINARY_WORDS
 from custodes.data.table import EXACT_INTEGERS, MISSING_TOKENS
-from custodes.errors import InputError, listed
+from custodes.errors import InputError, join_labels
 
 BINARY: Sequence[tuple[str, str]] = (
     ("fail", "pass"),
@@ -101,7 +101,7 @@ def is_binary(words: Iterable[str]) -> bool:
     return bool(distinct_words) and distinct_words <= POLARITY.keys()
 
 
-def scale_of(columns: Mapping[str, pl.Series], *, gold: Sequence[str], where: str) -> LabelScale:
+def infer_scale(columns: Mapping[str, pl.Series], *, gold: Sequence[str], where: str) -> LabelScale:
     """The common scale of label columns that `label_words` converted. The columns in `gold` contain human labels.
 
     Known binary labels make a binary scale, even if they are from different pairs. Integers make an ordinal scale.
@@ -117,7 +117,7 @@ def scale_of(columns: Mapping[str, pl.Series], *, gold: Sequence[str], where: st
     words_of_rater = {name: set(column.drop_nulls().unique()) for name, column in columns.items()}
     reference_raters = (
         list(gold)
-        or [name for name, rater_words in words_of_rater.items() if not _fractions(rater_words)]
+        or [name for name, rater_words in words_of_rater.items() if not _are_fractions(rater_words)]
         or list(columns)
     )
     words: list[str] = sorted({word for name in reference_raters for word in columns[name].drop_nulls().unique()})
@@ -127,39 +127,40 @@ def scale_of(columns: Mapping[str, pl.Series], *, gold: Sequence[str], where: st
         raters_with_scores = frozenset(
             name
             for name, rater_words in words_of_rater.items()
-            if not is_binary(rater_words) and rater_words and _numbers(rater_words)
+            if not is_binary(rater_words) and rater_words and _are_numbers(rater_words)
         )
         return LabelScale(words=binary_words(words), scores=raters_with_scores)
-    if _numbers(words):
+    if _are_numbers(words):
         values = sorted({float(word) for word in words})
         if any(value != int(value) for value in values) or len(values) > MOST_STEPS:
             raise InputError(
-                f"{where}: human labels are scores ({listed(words, limit=4)}); give labels that are words or at most "
-                f"{MOST_STEPS} "
-                "whole numbers"
+                f"{where}: human labels are scores ({join_labels(words, limit=4)}); give labels that are words or at "
+                f"most {MOST_STEPS} whole numbers"
             )
         raters_with_scores = frozenset(
             name
             for name, rater_words in words_of_rater.items()
-            if not rater_words <= set(words) and _numbers(rater_words)
+            if not rater_words <= set(words) and _are_numbers(rater_words)
         )
         return LabelScale(words=tuple(str(int(value)) for value in values), ordered=True, scores=raters_with_scores)
-    labels = set(words).union(*(rater_words for rater_words in words_of_rater.values() if not _numbers(rater_words)))
+    labels = set(words).union(
+        *(rater_words for rater_words in words_of_rater.values() if not _are_numbers(rater_words))
+    )
     if len(labels) > MOST_LABELS:
         raise InputError(
-            f"{where}: {len(labels)} different labels ({listed(sorted(labels), limit=4)}); at most "
+            f"{where}: {len(labels)} different labels ({join_labels(sorted(labels), limit=4)}); at most "
             f"{MOST_LABELS} are allowed"
         )
     return LabelScale(words=tuple(sorted(labels)))
 
 
-def _numbers(words: Iterable[str]) -> bool:
+def _are_numbers(words: Iterable[str]) -> bool:
     return all(_is_number(word) for word in words)
 
 
-def _fractions(words: Iterable[str]) -> bool:
+def _are_fractions(words: Iterable[str]) -> bool:
     """Whether the words are numbers that include a non-integer."""
-    return _numbers(words) and not all(float(word).is_integer() for word in words)
+    return _are_numbers(words) and not all(float(word).is_integer() for word in words)
 
 
 def _is_number(word: str) -> bool:
@@ -179,7 +180,7 @@ def binary_words(words: Sequence[str]) -> tuple[str, str]:
     return word_of_code[0], word_of_code[1]
 
 
-def codes(words: pl.Series, raters: pl.Series, scale: LabelScale) -> pl.Series:
+def encode_labels(words: pl.Series, raters: pl.Series, scale: LabelScale) -> pl.Series:
     """The words of raters as numbers: scores for the raters in `scale.scores`, and codes for other raters. A word
     without a code becomes null."""
     mapping = POLARITY if scale.binary and is_binary(scale.words) else {w: code for code, w in enumerate(scale.words)}
@@ -187,7 +188,7 @@ def codes(words: pl.Series, raters: pl.Series, scale: LabelScale) -> pl.Series:
     return words.cast(pl.Float64, strict=False).zip_with(raters.is_in(list(scale.scores)), coded)
 
 
-def on_one_scale(
+def unify_scales(
     frames: tuple[pl.DataFrame, pl.DataFrame],
     scales: tuple[Mapping[str, LabelScale], Mapping[str, LabelScale]],
     *,
@@ -195,7 +196,7 @@ def on_one_scale(
 ) -> tuple[tuple[pl.DataFrame, pl.DataFrame], dict[str, LabelScale]]:
     """Ratings of two inputs, recoded to a common scale for each shared aspect, and the scales of all aspects.
 
-    If one input has labels and the other input has numbers (0 and 1, or scores of a judge), `scale_of` reads the
+    If one input has labels and the other input has numbers (0 and 1, or scores of a judge), `infer_scale` reads the
     numbers like a column in the table of the labels.
 
     Parameters
@@ -213,17 +214,22 @@ def on_one_scale(
         both_scales = [scale.get(aspect) for scale in scales]
         if both_scales[0] == both_scales[1] or not all(frame.select(is_aspect.any()).item() for frame in frames):
             continue
-        words = [_decoded(frame.filter(is_aspect), scale) for frame, scale in zip(frames, both_scales, strict=True)]
+        words = [
+            _decode_labels(frame.filter(is_aspect), scale) for frame, scale in zip(frames, both_scales, strict=True)
+        ]
         by_rater = pl.concat(words).partition_by("rater", as_dict=True, maintain_order=True)
         columns = {str(rater): rater_rows["word"].alias(str(rater)) for (rater,), rater_rows in by_rater.items()}
         gold = [rater for rater in columns if kind.get(rater) == "human"]
-        scale = scale_of(columns, gold=gold, where=aspect or "labels of two inputs")
+        scale = infer_scale(columns, gold=gold, where=aspect or "labels of two inputs")
         scale_of_aspect[aspect] = scale
-        frames = (_recoded(frames[0], is_aspect, words[0], scale), _recoded(frames[1], is_aspect, words[1], scale))
+        frames = (
+            _recode_labels(frames[0], is_aspect, words[0], scale),
+            _recode_labels(frames[1], is_aspect, words[1], scale),
+        )
     return frames, scale_of_aspect
 
 
-def _decoded(rows: pl.DataFrame, scale: LabelScale | None) -> pl.DataFrame:
+def _decode_labels(rows: pl.DataFrame, scale: LabelScale | None) -> pl.DataFrame:
     """Rater and word of each rating."""
     numbers = label_words(rows["score"]).alias("word")
     if scale is None:
@@ -234,8 +240,8 @@ def _decoded(rows: pl.DataFrame, scale: LabelScale | None) -> pl.DataFrame:
     return pl.DataFrame([rows["rater"], numbers.zip_with(has_score, words).alias("word")])
 
 
-def _recoded(frame: pl.DataFrame, chosen: pl.Expr, words: pl.DataFrame, scale: LabelScale) -> pl.DataFrame:
+def _recode_labels(frame: pl.DataFrame, chosen: pl.Expr, words: pl.DataFrame, scale: LabelScale) -> pl.DataFrame:
     """Ratings with the selected scores as codes of a scale; labels that are not in the scale are dropped."""
     row_indices = frame.select(chosen).to_series().arg_true()
-    coded = codes(words["word"], words["rater"], scale).cast(frame.schema["score"])
+    coded = encode_labels(words["word"], words["rater"], scale).cast(frame.schema["score"])
     return frame.with_columns(frame["score"].clone().scatter(row_indices, coded)).drop_nulls("score")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-OF_ASPECT = " for aspect {!r}"
+ASPECT_PHRASE = " for aspect {!r}"
 """Text of the aspect in a message."""
 
 
@@ -23,7 +23,7 @@ class Note:
     aspect: str = ""
 
 
-def noted(*entries: tuple[str, int, str], aspect: str = "") -> list[Note]:
+def build_notes(*entries: tuple[str, int, str], aspect: str = "") -> list[Note]:
     """Notes from tuples of rule, count and message, without tuples whose count is 0.
 
     A count of True means that the note applies but has no number.
@@ -38,7 +38,7 @@ def noted(*entries: tuple[str, int, str], aspect: str = "") -> list[Note]:
     ]
 
 
-def joined(notes: Iterable[Note]) -> list[Note]:
+def merge_notes(notes: Iterable[Note]) -> list[Note]:
     """The notes, where notes that differ only in the aspect are merged into one.
 
     >>> [note.message for note in joined([
@@ -49,13 +49,13 @@ def joined(notes: Iterable[Note]) -> list[Note]:
     """
     groups: dict[tuple[str, ...], list[Note]] = {}
     for note in notes:
-        aspect_text = OF_ASPECT.format(note.aspect)
+        aspect_text = ASPECT_PHRASE.format(note.aspect)
         message_parts = note.message.split(aspect_text, 1) if note.aspect else [note.message]
         groups.setdefault((note.rule, str(note.count), *message_parts), []).append(note)
-    return [_joined(group) for group in groups.values()]
+    return [_merge_group(group) for group in groups.values()]
 
 
-def _joined(group: list[Note]) -> Note:
+def _merge_group(group: list[Note]) -> Note:
     """Merge notes that differ only in the aspect."""
     first_note = group[0]
     aspects = list(dict.fromkeys(repr(note.aspect) for note in group))
@@ -63,5 +63,7 @@ def _joined(group: list[Note]) -> Note:
         return first_note
     aspects_text = f" for aspects {', '.join(aspects[:-1])} and {aspects[-1]}"
     return replace(
-        first_note, message=first_note.message.replace(OF_ASPECT.format(first_note.aspect), aspects_text, 1), aspect=""
+        first_note,
+        message=first_note.message.replace(ASPECT_PHRASE.format(first_note.aspect), aspects_text, 1),
+        aspect="",
     )

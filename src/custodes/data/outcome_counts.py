@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 from custodes.data.comparisons import HUMAN, Comparisons, pairs_of
 from custodes.data.notes import Note
 from custodes.data.panel import pair_positions
-from custodes.data.table_engines import collected
+from custodes.data.table_engines import collect_rows
 from custodes.data.ties_and_orders import OUTPUTS
 from custodes.errors import OptionError
-from custodes.stats.arrays import Bools, Floats, Ints, Signs, read_only, table_sums
+from custodes.stats.arrays import Bools, Floats, Ints, Signs, make_read_only, table_sums
 from custodes.stats.clusters import ClusterRows, cluster_rows, outcomes
-from custodes.stats.equal_clusters import codes_of, group_clusters, redrawn, sums_of
+from custodes.stats.equal_clusters import codes_of, group_clusters, iter_group_weights, sums_of
 
 Sums = Callable[[Floats], NDArray[Any]]
 
@@ -53,7 +53,7 @@ class Origin:
     digest: str = ""
 
 
-def counted_by(
+def counting_origin(
     *,
     human: str | Sequence[str] | None,
     metrics: str | Sequence[str] | None,
@@ -98,10 +98,10 @@ class ClusterCells:
     n_pairs: int
 
     def __post_init__(self) -> None:
-        read_only(self)
+        make_read_only(self)
 
     @classmethod
-    def of(cls, comparisons: Comparisons, clusters: Ints) -> ClusterCells:
+    def from_comparisons(cls, comparisons: Comparisons, clusters: Ints) -> ClusterCells:
         """The preferences of all raters. `clusters` (items,) has the number of the cluster of each item, from 0."""
         rows = comparisons.joint(*range(len(comparisons.raters)))
         cluster = clusters[rows.item]
@@ -120,17 +120,17 @@ class ClusterCells:
         """Counts of rows by pair, group and `cell` (n,). Rows whose `cell` is not below `width` are left out."""
         return cluster_rows(self.pair, cell, self.group, width=width, n_tables=self.n_pairs, number=self.number)
 
-    def drawn(self, resamples: int, rng: np.random.Generator, *, size: int) -> Iterator[tuple[slice, Floats]]:
+    def iter_weights(self, resamples: int, rng: np.random.Generator, *, size: int) -> Iterator[tuple[slice, Floats]]:
         """Yield blocks of bootstrap weights of groups: a slice of the 1 + B resamples, and weights of shape (groups,
         size of the slice). Resample 0 is the data.
 
         Blocks are as large as memory allows for arrays of `size` numbers per resample.
         """
-        return redrawn(self.number, resamples, rng, size=size)
+        return iter_group_weights(self.number, resamples, rng, size=size)
 
     def sums(self, values: NDArray[Any], rows: Bools, *, cell: Ints | None = None, width: int = 1) -> Sums:
-        """A function that converts weights from `drawn` (groups, b) to weighted sums of values (pairs * width, b) over
-        the selected rows.
+        """A function that converts weights from `iter_weights` (groups, b) to weighted sums of values
+        (pairs * width, b) over the selected rows.
 
         `values` and `rows` are of shape (n,). `cell` (n,) has numbers below `width` and defines separate sums within a
         pair.
@@ -177,10 +177,10 @@ class OutcomeCounts:
     notes: tuple[Note, ...] = ()
 
     def __post_init__(self) -> None:
-        read_only(self)
+        make_read_only(self)
 
     @classmethod
-    def of_tables(cls, tables: Ints, *, systems: Sequence[str], metrics: Sequence[str], **more: Any) -> OutcomeCounts:
+    def from_tables(cls, tables: Ints, *, systems: Sequence[str], metrics: Sequence[str], **more: Any) -> OutcomeCounts:
         """Outcome counts from tables (pairs, metrics, 4, 4) over all pairs of the sorted systems.
 
         The last two axes are the human and the metric outcome, where the last index means absent.
@@ -197,7 +197,7 @@ class OutcomeCounts:
         )
 
     @classmethod
-    def of(cls, comparisons: Comparisons) -> OutcomeCounts:
+    def from_comparisons(cls, comparisons: Comparisons) -> OutcomeCounts:
         """Outcome counts of the first rater (the annotators) jointly with each further rater."""
         n_pairs = len(comparisons.pairs)
         tables = np.empty((n_pairs, len(comparisons.raters) - 1, 4, 4), dtype=np.int64)
@@ -205,7 +205,7 @@ class OutcomeCounts:
             joint = comparisons.joint(0, m)
             human, metric = outcomes(joint.signs)
             tables[:, m - 1] = table_sums(joint.pair, human, metric, shape=(n_pairs, 4, 4))
-        return cls.of_tables(tables, systems=comparisons.systems, metrics=comparisons.raters[1:])
+        return cls.from_tables(tables, systems=comparisons.systems, metrics=comparisons.raters[1:])
 
     @property
     def human(self) -> Ints:
@@ -259,7 +259,7 @@ class OutcomeCounts:
         return tuple(sorted({*self.outcomes["system_a"], *self.outcomes["system_b"]}))
 
 
-def counted_jointly(preferences: nw.LazyFrame[Any], metrics: Sequence[str]) -> pl.DataFrame:
+def count_joint_outcomes(preferences: nw.LazyFrame[Any], metrics: Sequence[str]) -> pl.DataFrame:
     """Outcome counts of annotators and metrics on the same items, computed in the engine of the table.
 
     Parameters
@@ -304,10 +304,10 @@ def count_cells(wide: nw.LazyFrame[Any], metrics: Sequence[str]) -> pl.DataFrame
         for cell in range(CELLS)
     }
     rows = joint_codes.select("system_a", "system_b", **indicators).group_by("system_a", "system_b")
-    return collected(rows.agg(*(nw.col(name).sum() for name in indicators)))
+    return collect_rows(rows.agg(*(nw.col(name).sum() for name in indicators)))
 
 
-def summed(counted: Iterable[pl.DataFrame], *, systems: Sequence[str], metrics: Sequence[str]) -> Ints:
+def sum_batches(counted: Iterable[pl.DataFrame], *, systems: Sequence[str], metrics: Sequence[str]) -> Ints:
     """Tables (pairs, metrics, 4, 4) over all pairs of the sorted systems, from the rows of all batches of items."""
     n_pairs = len(systems) * (len(systems) - 1) // 2
     tables = np.zeros((n_pairs, len(metrics), CELLS + 1), dtype=np.int64)

@@ -10,8 +10,8 @@ from typing import Any
 
 import polars as pl
 
-from custodes.data.notes import Note, noted
-from custodes.errors import listed
+from custodes.data.notes import Note, build_notes
+from custodes.errors import join_labels
 
 SCHEMA = {"item": pl.String, "system": pl.String, "text": pl.String}
 IMAGES = {"item": pl.String, "system": pl.String, "image": pl.String}
@@ -44,7 +44,7 @@ class Outputs:
     images: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=IMAGES))
 
     @classmethod
-    def of(cls, texts: pl.DataFrame, sources: pl.DataFrame, images: pl.DataFrame | None = None) -> Outputs:
+    def from_sources(cls, texts: pl.DataFrame, sources: pl.DataFrame, images: pl.DataFrame | None = None) -> Outputs:
         """Outputs from `sources` that may lack columns; missing columns and nulls become empty."""
         columns = [
             pl.col(name) if name in sources.columns else pl.lit(None, dtype=dtype).alias(name)
@@ -57,7 +57,7 @@ class Outputs:
         )
         return cls(texts=texts, sources=completed, images=pl.DataFrame(schema=IMAGES) if images is None else images)
 
-    def beside(self, folder: Path) -> Outputs:
+    def resolve_images(self, folder: Path) -> Outputs:
         """The outputs with paths of images resolved relative to the folder; addresses are unchanged."""
         image_names = pl.concat([self.sources["images"].explode().drop_nulls(), self.images["image"]]).unique()
         path_of_name = {
@@ -72,16 +72,16 @@ class Outputs:
             images=self.images.with_columns(pl.col("image").replace(path_of_name)),
         )
 
-    def joined(self, other: Outputs) -> tuple[Outputs, list[Note]]:
+    def merge_with(self, other: Outputs) -> tuple[Outputs, list[Note]]:
         """The outputs of both studies, and notes. An output has its first text, and an item has the first non-empty
         value of each column."""
         texts, sources = pl.concat([self.texts, other.texts]), pl.concat([self.sources, other.sources])
-        texts, sources, notes = first_of_each(texts, sources, where="two inputs")
+        texts, sources, notes = select_first_values(texts, sources, where="two inputs")
         further_images = other.images.join(self.images, on=["item", "system"], how="anti", maintain_order="left")
-        return Outputs.of(texts, sources, pl.concat([self.images, further_images])), notes
+        return Outputs.from_sources(texts, sources, pl.concat([self.images, further_images])), notes
 
 
-def first_of_each(
+def select_first_values(
     texts: pl.DataFrame, sources: pl.DataFrame, *, where: str
 ) -> tuple[pl.DataFrame, pl.DataFrame, list[Note]]:
     """The first text of each output, the first non-empty value of each item in each column, and notes on further
@@ -96,7 +96,7 @@ def first_of_each(
     has_several_values = by_item.agg(pl.col(names).drop_nulls().n_unique() > 1) if names else with_nulls.clear()
     differing_columns = [name for name in names if has_several_values[name].any()]
     n_differing = has_several_values.filter(pl.any_horizontal(differing_columns)).height if differing_columns else 0
-    notes = noted(
+    notes = build_notes(
         (
             "texts-differ",
             n_several_texts,
@@ -105,7 +105,7 @@ def first_of_each(
         (
             "sources-differ",
             n_differing,
-            f"{where}: {n_differing} items have several values of {listed(differing_columns)}; the first value of "
+            f"{where}: {n_differing} items have several values of {join_labels(differing_columns)}; the first value of "
             "each item is used",
         ),
     )
@@ -113,7 +113,7 @@ def first_of_each(
     return first_texts, by_item.agg(pl.col(names).drop_nulls().first()), notes
 
 
-def turns_of(cell: Any) -> list[tuple[str, str]] | None:
+def parse_turns(cell: Any) -> list[tuple[str, str]] | None:
     """The speaker and the words of each turn of a dialogue, which is a list of objects or JSON of such a list; None for
     any other cell.
 
@@ -135,10 +135,10 @@ def turns_of(cell: Any) -> list[tuple[str, str]] | None:
     if not all(speakers) or any(not set(WORDS) & set(turn) for turn in cell):
         return None
     contents = (next((turn[name] for name in WORDS if turn.get(name) is not None), "") for turn in cell)
-    return list(zip(speakers, map(_words, contents), strict=True))
+    return list(zip(speakers, map(_turn_text, contents), strict=True))
 
 
-def _words(content: Any) -> str:
+def _turn_text(content: Any) -> str:
     """The words of a turn, from a text or from the texts of several parts."""
     if isinstance(content, list):
         texts = (
@@ -148,7 +148,7 @@ def _words(content: Any) -> str:
     return content if isinstance(content, str) else json.dumps(content, ensure_ascii=False, default=str)
 
 
-def dialogue(turns: Sequence[tuple[str, str]]) -> str:
+def format_dialogue(turns: Sequence[tuple[str, str]]) -> str:
     """Turns as the text of a context.
 
     >>> dialogue([("user", "Hi")])

@@ -11,9 +11,9 @@ import polars as pl
 from numpy.typing import NDArray
 
 from custodes.data.comparisons import pair_codes
-from custodes.data.study import Study, of_aspect
-from custodes.data.table import kept
-from custodes.stats.arrays import Floats, read_only, require
+from custodes.data.study import Study, select_aspect_rows
+from custodes.data.table import filter_rows
+from custodes.stats.arrays import Floats, make_read_only, require
 from custodes.stats.ratios import ratio
 
 
@@ -37,7 +37,7 @@ class Panel:
             self.values.shape == shape,
             f"values have shape {self.values.shape}, expected {shape} (raters, items, systems)",
         )
-        read_only(self)
+        make_read_only(self)
 
     @classmethod
     def from_study(
@@ -45,13 +45,13 @@ class Panel:
     ) -> Panel:
         """The scores of these raters for one aspect. If a rater has no scores for the aspect, its scores without an
         aspect are used."""
-        rows = of_aspect(kept(study.ratings.frame, pl.col("rater").is_in(list(raters))), aspect)
+        rows = select_aspect_rows(filter_rows(study.ratings.frame, pl.col("rater").is_in(list(raters))), aspect)
         directions = study.raters.direction
         direction = np.array([directions[rater] for rater in raters])
-        output_rows, system_rows = kept(rows, pl.col("item") != ""), rows.filter(pl.col("item") == "")
+        output_rows, system_rows = filter_rows(rows, pl.col("item") != ""), rows.filter(pl.col("item") == "")
         return cls(
-            values=_filled(output_rows, rater=raters, item=items, system=systems) * direction[:, None, None],
-            system_scores=_filled(system_rows, rater=raters, system=systems) * direction[:, None],
+            values=_mean_scores(output_rows, rater=raters, item=items, system=systems) * direction[:, None, None],
+            system_scores=_mean_scores(system_rows, rater=raters, system=systems) * direction[:, None],
             raters=tuple(raters),
             items=tuple(items),
             systems=tuple(systems),
@@ -73,7 +73,7 @@ def pair_positions(rows: pl.DataFrame, systems: Sequence[str]) -> NDArray[np.int
     return pair_codes(first, second, len(systems))
 
 
-def _filled(rows: pl.DataFrame, **axes: Sequence[str]) -> Floats:
+def _mean_scores(rows: pl.DataFrame, **axes: Sequence[str]) -> Floats:
     """Mean scores as an array with one axis per column of labels; NaN if there is no score."""
     shape = tuple(map(len, axes.values()))
     codes = np.array([label_codes(rows[name], categories) for name, categories in axes.items()])

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from fnmatch import translate
 
 from custodes.arguments import value_list
-from custodes.errors import OptionError, listed, suggestion
+from custodes.errors import OptionError, join_labels, suggestion
 
 Patterns = str | Sequence[str] | None
 """A comma list of globs, a sequence of such lists, or None for all labels."""
@@ -26,7 +26,7 @@ def select_labels(patterns: Patterns, labels: Sequence[str], *, option: str, wha
         return tuple(labels)
     pattern_list = value_list(option, patterns, labels=labels)
     if not pattern_list:
-        raise OptionError(f"{option}={patterns!r} matches no {what}; {what}s: {listed(labels)}")
+        raise OptionError(f"{option}={patterns!r} matches no {what}; {what}s: {join_labels(labels)}")
     included_patterns = [pattern for pattern in pattern_list if not pattern.startswith("!") or pattern in labels]
     excluded_patterns = [pattern[1:] for pattern in pattern_list if pattern.startswith("!") and pattern not in labels]
     selected_labels = (
@@ -36,7 +36,7 @@ def select_labels(patterns: Patterns, labels: Sequence[str], *, option: str, wha
     )
     selected_labels -= {match for pattern in excluded_patterns for match in _matches(pattern, labels, option, what)}
     if not selected_labels:
-        raise OptionError(f"{option}={patterns!r} excludes every {what}; {what}s: {listed(labels)}")
+        raise OptionError(f"{option}={patterns!r} excludes every {what}; {what}s: {join_labels(labels)}")
     return tuple(label for label in labels if label in selected_labels)
 
 
@@ -47,6 +47,6 @@ def _matches(pattern: str, labels: Sequence[str], option: str, what: str) -> lis
     matching_labels = [label for label in labels if matcher.match(label)]
     if not matching_labels:
         raise OptionError(
-            f"{option}={pattern!r}: no such {what}; {what}s: {listed(labels)}{suggestion(pattern, labels)}"
+            f"{option}={pattern!r}: no such {what}; {what}s: {join_labels(labels)}{suggestion(pattern, labels)}"
         )
     return matching_labels

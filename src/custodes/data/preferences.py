@@ -11,23 +11,23 @@ from typing import Any
 import narwhals as nw
 import polars as pl
 
-from custodes.data.mapping.column_vocabulary import named
-from custodes.data.notes import Note, noted
+from custodes.data.mapping.column_vocabulary import find_columns
+from custodes.data.notes import Note, build_notes
 from custodes.data.table import (
     bounded_column,
     check_columns,
     check_unique,
-    counted,
-    kept,
+    filter_rows,
+    format_counts,
+    has_duplicate_key,
     label_column,
     number_column,
     refuse,
     refuse_values,
-    repeated,
     to_polars,
 )
 from custodes.data.ties_and_orders import Orders, merge_orders
-from custodes.errors import InputError, listed
+from custodes.errors import InputError, join_labels
 
 KEY = ("item", "system_a", "system_b", "rater", "aspect", "repeat", "order")
 CHANCES = ("p_a", "p_tie", "p_b")
@@ -37,17 +37,17 @@ VALUES = ("preference", *CHANCES, SECONDS)
 SCHEMA = {**dict.fromkeys(KEY, pl.String), "preference": pl.Int8, **dict.fromkeys((*CHANCES, SECONDS), pl.Float64)}
 MISSING = {**dict.fromkeys((*KEY, "why"), pl.String)}
 EMPTY, UNREADABLE = "empty", "unreadable"
-WHOLE = 1e-3
+SUM_TOLERANCE = 1e-3
 """Maximum deviation of the sum of a verdict's probabilities from 1."""
 OPTIONAL = ("aspect", "repeat", "order", "invalid", *CHANCES, SECONDS)
 INVALID = "invalid-verdict"
 """The note on verdicts that the file marks as invalid."""
-NOT_ASKED = "not asked"
+REPEAT_WITHOUT_QUERY = "not asked"
 """Value of `repeat` for a tie that was set without a query because both outputs are identical."""
-HALF = "half-judged"
+HALF_RULE = "half-judged"
 """The note on comparisons that were queried in both orders but have a verdict in only one."""
 COMPARISON = ("item", "system_a", "system_b", "rater", "aspect")
-SHOWN_FIRST = pl.col("order").replace_strict({"ab": 1.0, "ba": -1.0, "": 0.0}, return_dtype=pl.Float64)
+ORDER_CODES = pl.col("order").replace_strict({"ab": 1.0, "ba": -1.0, "": 0.0}, return_dtype=pl.Float64)
 """Codes of presentation orders: 1 if system_a was shown first, -1 if system_b was, 0 unknown."""
 
 
@@ -56,11 +56,11 @@ class Preferences:
     """Verdicts of raters on pairs of outputs of one item.
 
     `frame` has item, system_a, system_b (system_a < system_b), rater, aspect, repeat ('not asked': a tie of two
-    identical outputs, see `asked`), order ('ab' or 'ba', the order in which the outputs were shown; '' if unknown),
-    preference (1: system_a better, 0: tie, -1: system_b better), the probabilities p_a, p_tie, p_b of these preferences
-    according to the rater, and the duration in seconds (null: unknown). `missing` has the queries without an answer,
-    with the columns up to order and `why` (the reason in the file, or 'empty' or 'unreadable'). Questions treat queries
-    without an answer as not rated; `consistency` counts these queries.
+    identical outputs, see `queried_verdicts`), order ('ab' or 'ba', the order in which the outputs were shown; '' if
+    unknown), preference (1: system_a better, 0: tie, -1: system_b better), the probabilities p_a, p_tie, p_b of these
+    preferences according to the rater, and the duration in seconds (null: unknown). `missing` has the queries without
+    an answer, with the columns up to order and `why` (the reason in the file, or 'empty' or 'unreadable').
+    Questions treat queries without an answer as not rated; `consistency` counts these queries.
     """
 
     frame: pl.DataFrame
@@ -107,7 +107,7 @@ class Preferences:
                 label_column(frame, "order", where=where, empty=True).str.to_lowercase().replace("unknown", ""),
                 number_column(frame, "preference", where=where),
                 label_column(frame, "invalid", where=where, empty=True),
-                *_chances(frame, where=where),
+                *_read_probabilities(frame, where=where),
                 bounded_column(
                     frame, SECONDS, math.inf, where=where, allowed="a number of seconds of at least 0, or empty"
                 ),
@@ -129,9 +129,11 @@ class Preferences:
             p_a=pl.when(is_reversed_pair).then("p_b").otherwise("p_a"),
             p_b=pl.when(is_reversed_pair).then("p_a").otherwise("p_b"),
         )
-        column_of_role = {role: next(iter(named(role, unused)), "") for role in ("rater", "aspect", "order", "repeat")}
-        options_text = " ".join(option(role, name) for role, name in column_of_role.items() if name)
-        unused_text = f"; columns not used: {listed(unused)}" if unused else ""
+        column_of_role = {
+            role: next(iter(find_columns(role, unused)), "") for role in ("rater", "aspect", "order", "repeat")
+        }
+        options_text = " ".join(column_option(role, name) for role, name in column_of_role.items() if name)
+        unused_text = f"; columns not used: {join_labels(unused)}" if unused else ""
         hint = (
             f"{f'try {options_text}; ' if options_text else ''}if pairs were rated in both presentation orders, give "
             f"'order' (ab, ba{'' if column_of_role['order'] else '; or --column order=NAME'}) or name the "
@@ -145,9 +147,9 @@ class Preferences:
         n_invalid, n_missing, reasons_text = (
             invalid_rows.height,
             unanswered.filter(invalid="", why=EMPTY).height,
-            counted(invalid_rows["invalid"]),
+            format_counts(invalid_rows["invalid"]),
         )
-        notes += noted(
+        notes += build_notes(
             ("missing-verdict", n_missing, f"{where}: {n_missing} verdicts are empty and count as not rated"),
             (INVALID, n_invalid, f"{where}: {n_invalid} verdicts are invalid and count as not rated ({reasons_text})"),
             ("spare-chances", n_spare, f"{where}: probabilities in {n_spare} rows without a verdict are ignored"),
@@ -156,11 +158,11 @@ class Preferences:
             frame=verdicts.drop_nulls("preference").select(list(SCHEMA)), missing=unanswered.select(list(MISSING))
         ), notes
 
-    def where(self, keep: pl.Expr) -> Preferences:
+    def select_rows(self, keep: pl.Expr) -> Preferences:
         """The rows of verdicts and of missing verdicts that satisfy a condition on their common columns."""
-        return Preferences(frame=kept(self.frame, keep), missing=kept(self.missing, keep))
+        return Preferences(frame=filter_rows(self.frame, keep), missing=filter_rows(self.missing, keep))
 
-    def parted(self, second: pl.Series, answered: pl.Series) -> tuple[Preferences, Preferences]:
+    def split_opinions(self, second: pl.Series, answered: pl.Series) -> tuple[Preferences, Preferences]:
         """The first opinions and the second opinions.
 
         The masks `second` and `answered` (whether there is a preference) have one entry per row of the original table.
@@ -174,11 +176,11 @@ class Preferences:
         )
 
     @property
-    def asked(self) -> Preferences:
+    def queried_verdicts(self) -> Preferences:
         """The verdicts from queries, without ties that were set because outputs are identical."""
-        return self.where(pl.col("repeat") != NOT_ASKED)
+        return self.select_rows(pl.col("repeat") != REPEAT_WITHOUT_QUERY)
 
-    def half(self) -> pl.DataFrame:
+    def half_comparisons(self) -> pl.DataFrame:
         """The comparisons (item, system_a, system_b, rater, aspect) that were queried in both orders and have a verdict
         in only one order.
 
@@ -188,9 +190,9 @@ class Preferences:
         """
         if not (self.missing["order"] != "").any():
             return self.missing.select(COMPARISON).clear()
-        return self._merged("mean").filter(pl.col("half") == 1).select(COMPARISON)
+        return self._merge_rows("mean").filter(pl.col("half") == 1).select(COMPARISON)
 
-    def settled(self, orders: Orders) -> tuple[pl.DataFrame, list[Note]]:
+    def merge_verdicts(self, orders: Orders) -> tuple[pl.DataFrame, list[Note]]:
         """Merge the verdicts in both presentation orders and all repeats (`ties_and_orders.merge_orders`), with notes.
 
         Returns
@@ -202,9 +204,9 @@ class Preferences:
             Numbers of comparisons that were excluded or have contradictory verdicts.
         """
         may_be_half = orders != "first" and (self.missing["order"] != "").any()
-        if not may_be_half and not repeated(self.frame, COMPARISON).any():
-            return self.frame.select(*COMPARISON, "preference", SHOWN_FIRST), []
-        merged_rows = self._merged(orders)
+        if not may_be_half and not has_duplicate_key(self.frame, COMPARISON).any():
+            return self.frame.select(*COMPARISON, "preference", ORDER_CODES), []
+        merged_rows = self._merge_rows(orders)
         half_rows, n_torn = merged_rows.filter(pl.col("half") == 1), int(merged_rows["contradictory"].sum())
         is_consistent = orders == "consistent"
         excluded_text = (
@@ -217,34 +219,34 @@ class Preferences:
         )
         half_text = (
             f"{half_rows.height} comparisons are excluded because they were queried in both orders and have a verdict "
-            f"in only one order ({counted(half_rows['rater'])}). With one order, the position preference of the rater "
-            f"does not cancel. To keep these comparisons, set orders='first'"
+            f"in only one order ({format_counts(half_rows['rater'])}). With one order, the position preference of the "
+            "rater does not cancel. To keep these comparisons, set orders='first'"
         )
         settled_rows = merged_rows.drop_nulls("sign").select(
             *COMPARISON, pl.col("sign").cast(pl.Int8).alias("preference"), "order"
         )
-        return settled_rows, noted(
-            (HALF, half_rows.height, half_text),
+        return settled_rows, build_notes(
+            (HALF_RULE, half_rows.height, half_text),
             ("torn-verdicts", is_consistent and n_torn, excluded_text),
             ("torn-verdicts", not is_consistent and n_torn, mean_text),
         )
 
-    def _merged(self, orders: Orders) -> pl.DataFrame:
+    def _merge_rows(self, orders: Orders) -> pl.DataFrame:
         """The result of `merge_orders` for all verdicts, in file order."""
-        answered_rows = self.frame.select(*COMPARISON, SHOWN_FIRST, sign="preference")
-        missing_rows = self.missing.select(*COMPARISON, SHOWN_FIRST, sign=pl.lit(None, dtype=pl.Int8))
+        answered_rows = self.frame.select(*COMPARISON, ORDER_CODES, sign="preference")
+        missing_rows = self.missing.select(*COMPARISON, ORDER_CODES, sign=pl.lit(None, dtype=pl.Int8))
         rows = pl.concat([answered_rows, missing_rows]).with_row_index("row")
         merged_rows = merge_orders(nw.from_native(rows.lazy()), orders, keys=COMPARISON).collect().to_native()
         file_order = answered_rows.select(COMPARISON).unique(maintain_order=True, keep="first")
         return file_order.join(merged_rows, on=COMPARISON, how="left", maintain_order="left")
 
 
-def option(role: str, name: str) -> str:
+def column_option(role: str, name: str) -> str:
     """The option that maps a column to a role."""
     return f"--column {shlex.quote(f'{role}={name}')}"
 
 
-def _chances(frame: pl.DataFrame, *, where: str) -> list[pl.Series]:
+def _read_probabilities(frame: pl.DataFrame, *, where: str) -> list[pl.Series]:
     """The columns p_a, p_tie and p_b. A row must have all three probabilities or none; an empty p_tie counts as 0."""
     allowed = "a probability from 0 to 1"
     probabilities = pl.DataFrame([bounded_column(frame, name, 1, where=where, allowed=allowed) for name in CHANCES])
@@ -261,7 +263,7 @@ def _chances(frame: pl.DataFrame, *, where: str) -> list[pl.Series]:
     probabilities = probabilities.with_columns(p_tie=pl.when(is_present).then(pl.col("p_tie").fill_null(0.0)))
     total = probabilities.select(pl.sum_horizontal(pl.all(), ignore_nulls=False)).to_series()
     refuse(
-        (total - 1).abs() > WHOLE,
+        (total - 1).abs() > SUM_TOLERANCE,
         lambda rows, at: f"{where}: p_a, p_tie, p_b sum to {total[at]:g} in row {rows}; their sum must be 1",
     )
     return probabilities.get_columns()

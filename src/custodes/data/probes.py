@@ -13,7 +13,7 @@ SCHEMA = {**dict.fromkeys(KEY, pl.String), **dict.fromkeys(OUTCOMES, pl.Float64)
 EMPTY = ("against", "aspect", "order")
 
 
-def no_probes() -> pl.DataFrame:
+def empty_probes() -> pl.DataFrame:
     """An empty table of probes."""
     return pl.DataFrame(schema=SCHEMA)
 

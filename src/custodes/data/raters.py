@@ -11,7 +11,7 @@ from typing import Any
 
 import polars as pl
 
-from custodes.data.notes import Note, noted
+from custodes.data.notes import Note, build_notes
 from custodes.data.table import (
     check_columns,
     check_unique,
@@ -21,7 +21,7 @@ from custodes.data.table import (
     to_polars,
     typed_column,
 )
-from custodes.errors import InputError, listed, suggestion
+from custodes.errors import InputError, join_labels, suggestion
 
 SCHEMA = {
     "rater": pl.String,
@@ -37,14 +37,14 @@ SCHEMA = {
     "signature": pl.String,
     "truncated": pl.Float64,
 }
-UNLIKE = "signatures-differ"
+SIGNATURE_RULE = "signatures-differ"
 """The note on raters with the same name that may be different."""
-INCOMPLETE = "raters-beside-incomplete"
+INCOMPLETE_RULE = "raters-beside-incomplete"
 """The note on metrics that the raters table next to their file does not name."""
-EXPECTED = "@expected"
+EXPECTED_SUFFIX = "@expected"
 """Suffix of the rater with the expected score of a judge, or the probability of its positive label."""
 
-UNDECLARED = "undeclared-direction"
+DIRECTION_RULE = "undeclared-direction"
 """The note on metrics that have the name of an error metric (see `ERRORS`), if no table declares their direction."""
 ERRORS = ("ter", "wer", "edit", "js", "js-source", "corpus-ter", "corpus-wer")
 """Metrics of `custodes score` for which lower is better; raters with these names are probably these metrics."""
@@ -75,7 +75,7 @@ class Raters:
         ]
         return cls(frame=pl.DataFrame(rows, schema=SCHEMA))
 
-    def of_kind(self, kind: str) -> tuple[str, ...]:
+    def select_kind(self, kind: str) -> tuple[str, ...]:
         """The raters of one kind, in the order of the table."""
         return tuple(rater for rater, kind_of_rater in self.kind.items() if kind_of_rater == kind)
 
@@ -104,7 +104,7 @@ class Raters:
         with_own_system = self.frame.drop_nulls("own_system")
         return dict(zip(with_own_system["rater"], with_own_system["own_system"], strict=True))
 
-    def only(self, raters: Sequence[str]) -> Raters:
+    def select_raters(self, raters: Sequence[str]) -> Raters:
         """The table of these raters only, in this order."""
         order = pl.DataFrame({"rater": list(raters)}, schema={"rater": pl.String})
         return replace(self, frame=order.join(self.frame, on="rater", how="left", maintain_order="left"))
@@ -114,7 +114,7 @@ class Raters:
         replaced = [kinds.get(rater, kind) for rater, kind in self.kind.items()]
         return replace(self, frame=self.frame.with_columns(pl.Series("kind", replaced, dtype=pl.String)))
 
-    def joined(self, other: Raters) -> tuple[Raters, list[Note]]:
+    def merge_with(self, other: Raters) -> tuple[Raters, list[Note]]:
         """The raters of both tables, with the values that either table declares.
 
         If either table declares for a rater that lower is better, this direction is used. A note lists names with
@@ -134,14 +134,16 @@ class Raters:
         ).select(list(SCHEMA))
         signatures_of = rows_by_rater.agg(pl.col("signature").drop_nulls().unique(maintain_order=True))
         conflicting = signatures_of.filter(pl.col("signature").list.len() > 1)
-        examples = [f"{rater} ({listed(signatures, limit=2)})" for rater, signatures in conflicting.iter_rows()]
+        examples = [f"{rater} ({join_labels(signatures, limit=2)})" for rater, signatures in conflicting.iter_rows()]
         message = (
             "two inputs have raters with the same name and different signatures, which are treated as one rater: "
-            f"{listed(examples, limit=2)}. If the raters differ, rename one of them"
+            f"{join_labels(examples, limit=2)}. If the raters differ, rename one of them"
         )
-        return Raters(frame=frame, directed=self.directed | other.directed), noted((UNLIKE, len(examples), message))
+        return Raters(frame=frame, directed=self.directed | other.directed), build_notes(
+            (SIGNATURE_RULE, len(examples), message)
+        )
 
-    def described(self, table: Any, *, where: str = "raters") -> tuple[Raters, list[Note]]:
+    def merge_side_table(self, table: Any, *, where: str = "raters") -> tuple[Raters, list[Note]]:
         """Fill in the values of a side table. The column `rater` of the side table may hold globs; a literal name takes
         precedence.
 
@@ -161,13 +163,13 @@ class Raters:
         ]
         if values_of_pattern and len(unmatched) == len(values_of_pattern):
             raise InputError(
-                f"{where}: no rater of this table is in the data ({listed(unmatched)}); raters: "
-                f"{listed(names)}{suggestion(unmatched[0], names)}"
+                f"{where}: no rater of this table is in the data ({join_labels(unmatched)}); raters: "
+                f"{join_labels(names)}{suggestion(unmatched[0], names)}"
             )
         unmatched_notes = [
             ("idle-rater-row", 1, f"{where}: {name!r} matches no rater{suggestion(name, names)}") for name in unmatched
         ]
-        notes = [*noted(*unmatched_notes), *ignored_notes]
+        notes = [*build_notes(*unmatched_notes), *ignored_notes]
         rows, directed = [], set(self.directed)
         for row in self.frame.iter_rows(named=True):
             name = row["rater"]
@@ -179,7 +181,7 @@ class Raters:
             if row["kind"] and declared_values.get("kind", row["kind"]) != row["kind"]:
                 kind = declared_values["kind"]
                 message = f"{where}: {name!r} is {kind} here and {row['kind']} in the data; this file takes precedence"
-                notes += noted(("kind-overruled", 1, message))
+                notes += build_notes(("kind-overruled", 1, message))
             # A new cost without a unit does not inherit the unit of the replaced cost.
             rows.append(row | ({"cost_unit": None} if "cost" in declared_values else {}) | declared_values)
             directed |= {name} if "higher_is_better" in declared_values else set()
@@ -196,11 +198,11 @@ class Raters:
         ]
         undeclared = [name for name in error_metrics if self.direction[name] > 0 and name not in self.directed]
         message = (
-            f"in `custodes score` lower is better for metrics with the names {listed(undeclared)}, but in these data "
-            f"higher counts as better; if lower is better, declare this in a raters table (--raters, column "
-            f"higher_is_better)"
+            f"in `custodes score` lower is better for metrics with the names {join_labels(undeclared)}, but in these "
+            "data higher counts as better; if lower is better, declare this in a raters table (--raters, column "
+            "higher_is_better)"
         )
-        return noted((UNDECLARED, len(undeclared), message))
+        return build_notes((DIRECTION_RULE, len(undeclared), message))
 
 
 def _checked_side_table(frame: pl.DataFrame, *, where: str) -> dict[str, dict[str, Any]]:
@@ -254,7 +256,7 @@ def rater_kinds(frame: pl.DataFrame, *, where: str) -> dict[str, str]:
     raters_of_two_kinds = declared_kinds.filter(pl.col("rater").is_duplicated())["rater"].unique(maintain_order=True)
     if raters_of_two_kinds.len():
         raise InputError(
-            f"{where}: rater {listed(map(repr, raters_of_two_kinds))} is both human and metric in column 'kind'; "
+            f"{where}: rater {join_labels(map(repr, raters_of_two_kinds))} is both human and metric in column 'kind'; "
             "give each rater one kind"
         )
     kind_of = dict(declared_kinds.iter_rows())

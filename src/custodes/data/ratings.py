@@ -7,8 +7,16 @@ from typing import Any
 
 import polars as pl
 
-from custodes.data.notes import Note, noted
-from custodes.data.table import check_columns, check_unique, counted, label_column, number_column, refuse, to_polars
+from custodes.data.notes import Note, build_notes
+from custodes.data.table import (
+    check_columns,
+    check_unique,
+    format_counts,
+    label_column,
+    number_column,
+    refuse,
+    to_polars,
+)
 from custodes.errors import InputError
 
 KEY = ("item", "system", "rater", "aspect", "repeat")
@@ -79,14 +87,14 @@ class Ratings:
         )
         reasons = reason.filter(reason != "")
         n_missing = ratings["score"].null_count() - reasons.len()
-        invalid_text = f"{where}: {reasons.len()} scores are invalid and count as not rated ({counted(reasons)})"
-        notes += noted(
+        invalid_text = f"{where}: {reasons.len()} scores are invalid and count as not rated ({format_counts(reasons)})"
+        notes += build_notes(
             ("missing-score", n_missing, f"{where}: {n_missing} {unit} have no score and count as not rated"),
             ("invalid-score", reasons.len(), invalid_text),
         )
         return cls(frame=ratings.drop_nulls("score")), notes
 
-    def parted(self, second: pl.Series, answered: pl.Series) -> tuple[Ratings, Ratings]:
+    def split_opinions(self, second: pl.Series, answered: pl.Series) -> tuple[Ratings, Ratings]:
         """The first opinions and the second opinions.
 
         The masks `second` and `answered` (whether there is a score) have one entry per row of the original table.

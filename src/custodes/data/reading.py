@@ -11,57 +11,58 @@ from typing import Any, get_args
 
 import polars as pl
 
-from custodes.arguments import checked
+from custodes.arguments import check_arguments
 from custodes.data.joining import join
 from custodes.data.loading import (
     PROBES,
     LoadedTable,
     check_exists,
-    exists,
     is_standard_input,
     is_stream,
     load_table,
     path_and_part,
+    path_exists,
     sidecar_raters,
     sidecar_tables,
     without_sidecars,
 )
-from custodes.data.mapping.column_vocabulary import NAMES, named, sides
-from custodes.data.mapping.columns import FACTS, Columns, UnfitError
-from custodes.data.mapping.guess import certain, flags, suggested
+from custodes.data.mapping.column_vocabulary import NAMES, find_columns, find_side_pairs
+from custodes.data.mapping.columns import FACTS, Columns
+from custodes.data.mapping.guess import find_certain_mapping, format_options, suggest_mapping
 from custodes.data.mapping.labels import label_layout
-from custodes.data.mapping.nested import exploded, flattened
+from custodes.data.mapping.nested import flatten_nested, iter_entry_tables
+from custodes.data.mapping.pattern import UnfitError
 from custodes.data.mapping.schema import Schema
 from custodes.data.mapping.text_columns import TEXTS
-from custodes.data.notes import Note, noted
+from custodes.data.notes import Note, build_notes
 from custodes.data.probes import read_probes
-from custodes.data.raters import INCOMPLETE
+from custodes.data.raters import INCOMPLETE_RULE
 from custodes.data.readers import OURS, PATH_READERS, TABLE_READERS
 from custodes.data.readers.labels import read_labels
 from custodes.data.readers.logs import holds_records, top_keys
 from custodes.data.readers.ratings import read_ratings
-from custodes.data.readers.reader import Invalid, PathReader, TableReader, plugged_readers
+from custodes.data.readers.reader import Invalid, PathReader, TableReader, plugin_readers
 from custodes.data.study import Study
 from custodes.data.table import digest_of, to_polars
-from custodes.data.writing import RATED
-from custodes.errors import CustodesError, InputError, OptionError, listed, reject, shown, suggestion
+from custodes.data.writing import RATING_TABLES
+from custodes.errors import CustodesError, InputError, OptionError, join_labels, reject, short_repr, suggestion
 
 DEMO, DEMO_TEXTS = "demo", "demo-texts"
 """Example inputs of the package: a study with ratings, and texts without ratings."""
 
-NEAREST = 3
+MAX_SUGGESTIONS = 3
 """Maximum number of readers named in the message if none fits."""
 
 LABEL = "label"
 """Name of a column of labels that says nothing about the rater."""
 
-SIDED = ("model_a", "model_b", "system_a", "system_b")
+SIDE_COLUMNS = ("model_a", "model_b", "system_a", "system_b")
 RATINGS = ("item", "system")
 VERDICTS = ("item", "system_a", "system_b", "winner")
 """Roles named in the message if a table looks like a table of verdicts."""
 
 
-@checked
+@check_arguments
 def read(
     *sources: Any,
     reader: str | None = None,
@@ -114,34 +115,36 @@ def read(
     if not sources:
         raise OptionError("read: no input; give a path, a dataframe or 'demo'")
     schema_options = Schema() if schema is None else Schema.load(schema)
-    schema_options = schema_options.under(
+    schema_options = schema_options.merge_arguments(
         Columns.make({} if columns is None else columns),
         {"reader": reader, "invalid": invalid, "raters": raters, "items": items},
     )
     reader, raters, items = (schema_options.reading.get(name) for name in ("reader", "raters", "items"))
     invalid = schema_options.reading.get("invalid", "error")
-    if reader is not None and reader not in OURS and reader not in plugged_readers(OURS):
-        names = (*OURS, *plugged_readers(OURS))
-        raise OptionError(f"reader={shown(reader)} is unknown{suggestion(reader, names)}; readers: {', '.join(names)}")
+    if reader is not None and reader not in OURS and reader not in plugin_readers(OURS):
+        names = (*OURS, *plugin_readers(OURS))
+        raise OptionError(
+            f"reader={short_repr(reader)} is unknown{suggestion(reader, names)}; readers: {', '.join(names)}"
+        )
     duplicate_facts = set(FACTS) & set(schema_options.columns.roles)
     reject(
         (
             invalid not in get_args(Invalid),
-            f"invalid={shown(invalid)} is unknown; allowed: {', '.join(get_args(Invalid))}",
+            f"invalid={short_repr(invalid)} is unknown; allowed: {', '.join(get_args(Invalid))}",
         ),
         (
             items is not None and duplicate_facts,
-            f"items: columns and the items table both give {listed(duplicate_facts)}; remove one source",
+            f"items: columns and the items table both give {join_labels(duplicate_facts)}; remove one source",
         ),
         (
             sum(is_standard_input(source) for source in (*sources, raters, items)) > 1,
             "standard input can be read only once; give the other inputs as files",
         ),
     )
-    inputs = [_opened(source, reader=reader, invalid=invalid) for source in _without_sidecars(sources)]
+    inputs = [_open_source(source, reader=reader, invalid=invalid) for source in _without_sidecars(sources)]
     if schema_options.columns:
         inputs = [
-            replace(source, frame=schema_options.columns.reach(source.frame))
+            replace(source, frame=schema_options.columns.expand_nested(source.frame))
             if isinstance(source, LoadedTable)
             else source
             for source in inputs
@@ -150,8 +153,8 @@ def read(
     studies = [
         source
         if isinstance(source, Study)
-        else _described(
-            _study_in(source, reader=reader, invalid=invalid, columns=schema_options.columns), source, raters
+        else _add_side_tables(
+            _read_study(source, reader=reader, invalid=invalid, columns=schema_options.columns), source, raters
         )
         for source in inputs
     ]
@@ -160,7 +163,7 @@ def read(
     study = replace(join(studies), selection=schema_options.selection)
     for what, side in (("raters", raters), ("items", items)):
         if side is not None:
-            table = _table(side, what)
+            table = _load_source(side, what)
             study = replace(study, notes=(*study.notes, *table.notes))
             side_table: dict[str, Any] = {what: table.frame, f"{what}_name": table.name}
             study = study.describe(**side_table)
@@ -180,12 +183,12 @@ def _with_human_labels(studies: list[Study]) -> list[Study]:
     if not all(other.metrics and LABEL not in other.metrics for other in studies if other is not study):
         return studies
     message = f"{study.name}: column {LABEL} is read as human labels, because the other inputs have only metrics"
-    notes = (*study.notes, *noted(("human-labels", True, message)))
+    notes = (*study.notes, *build_notes(("human-labels", True, message)))
     human_study = replace(study, raters=study.raters.with_kinds({LABEL: "human"}), notes=notes)
     return [human_study if other is study else other for other in studies]
 
 
-def _opened(source: Any, *, reader: str | None, invalid: Invalid) -> Study | LoadedTable:
+def _open_source(source: Any, *, reader: str | None, invalid: Invalid) -> Study | LoadedTable:
     """A study, or a table whose reader is not yet determined."""
     if isinstance(source, str) and source == DEMO:
         from custodes.data.simulate import demo_study
@@ -204,39 +207,40 @@ def _opened(source: Any, *, reader: str | None, invalid: Invalid) -> Study | Loa
             return path_reader.make(path, part=part, invalid=invalid)
     elif named_reader:
         raise OptionError(f"reader={reader!r} needs the path of a file or folder, not a dataframe")
-    return _table(source, "table")
+    return _load_source(source, "table")
 
 
 def _without_sidecars(sources: Sequence[Any]) -> list[Any]:
     """The sources without raters tables that belong to other sources, since `*.csv` in a shell also lists raters
     tables."""
-    files = without_sidecars([location[0] for location in map(_place, sources) if location])
-    return [source for source in sources if (location := _place(source)) is None or location[0] in files]
+    files = without_sidecars([location[0] for location in map(_locate_source, sources) if location])
+    return [source for source in sources if (location := _locate_source(source)) is None or location[0] in files]
 
 
-def _place(source: Any) -> tuple[Path, str | None] | None:
+def _locate_source(source: Any) -> tuple[Path, str | None] | None:
     """The file and the part that a source names; None if the source is not a file."""
     if not isinstance(source, str | Path):
         return None
     path, part = path_and_part(source)
-    return (path, part) if exists(path) and path.is_file() else None
+    return (path, part) if path_exists(path) and path.is_file() else None
 
 
-def _described(study: Study, table: LoadedTable, raters: Any) -> Study:
+def _add_side_tables(study: Study, table: LoadedTable, raters: Any) -> Study:
     """The study, completed by the tables of raters and probes in the folder of its files. The table given as `raters`
     is left out."""
-    raters_location = _place(raters)
+    raters_location = _locate_source(raters)
     for file in table.files if study.raters.frame.height else ():
         study = _with_probes(study, file, table.part)
         sidecars = sidecar_raters(file, table.part)
         if raters_location and any(
             path.resolve() == raters_location[0].resolve() and part == raters_location[1]
-            for path, part in filter(None, map(_place, sidecars))
+            for path, part in filter(None, map(_locate_source, sidecars))
         ):
             continue
         if len(sidecars) > 1:
             raise InputError(
-                f"{file.name}: several raters tables in the same folder ({listed(path.name for path in sidecars)}); "
+                f"{file.name}: several raters tables in the same folder "
+                f"({join_labels(path.name for path in sidecars)}); "
                 f"keep one"
             )
         for path in sidecars:
@@ -257,18 +261,20 @@ def _described(study: Study, table: LoadedTable, raters: Any) -> Study:
                 if kind != "human" and not any(name == glob or fnmatchcase(name, glob) for glob in patterns)
             ]
             incomplete_text = (
-                f"{side_table.name}, read with {file.name}, does not name {listed(unnamed_metrics)}, so "
+                f"{side_table.name}, read with {file.name}, does not name {join_labels(unnamed_metrics)}, so "
                 f"{side_table.name} may belong to another file. For these metrics higher counts as better; to change "
                 "this, give --raters"
             )
-            notes = noted(("raters-beside", True, message), (INCOMPLETE, len(unnamed_metrics), incomplete_text))
+            notes = build_notes(
+                ("raters-beside", True, message), (INCOMPLETE_RULE, len(unnamed_metrics), incomplete_text)
+            )
             study = replace(study, notes=(*study.notes, *side_table.notes, *notes))
         plain_file = file.with_name("raters.csv")
-        is_unread_file = raters is None and not sidecars and file.stem in RATED and plain_file.is_file()
+        is_unread_file = raters is None and not sidecars and file.stem in RATING_TABLES and plain_file.is_file()
         message = (
             f"{plain_file.name} in the folder of {file.name} is not read automatically; to use it, give it as --raters"
         )
-        study = replace(study, notes=(*study.notes, *noted(("raters-not-read", is_unread_file, message))))
+        study = replace(study, notes=(*study.notes, *build_notes(("raters-not-read", is_unread_file, message))))
     return study
 
 
@@ -278,7 +284,7 @@ def _with_probes(study: Study, file: Path, part: str | None) -> Study:
         probe_table = load_table(path)
         probes = read_probes(probe_table.frame, where=probe_table.name)
         message = f"{file.name}: {probes.height} probes are read from {probe_table.name} in the same folder"
-        notes = noted(("probes-beside", probes.height, message))
+        notes = build_notes(("probes-beside", probes.height, message))
         digest = digest_of(study.digest, probes.write_csv()) if study.digest else ""
         study = replace(study, probes=pl.concat([study.probes, probes]), notes=(*study.notes, *notes), digest=digest)
     return study
@@ -288,52 +294,60 @@ def takes_raters(file: Path) -> bool:
     """Whether a raters table in the folder of a file is read together with the file. This holds for tables of scores or
     verdicts."""
     try:
-        source = _opened(file, reader=None, invalid="force")
+        source = _open_source(file, reader=None, invalid="force")
         if not isinstance(source, LoadedTable):
             return False
-        study = _study_in(source, reader=None, invalid="force", columns=Columns.make({}))
+        study = _read_study(source, reader=None, invalid="force", columns=Columns.make({}))
     except CustodesError:
         return False
     return bool(study.raters.frame.height)
 
 
-def _study_in(table: LoadedTable, *, reader: str | None, invalid: Invalid, columns: Columns) -> Study:
+def _read_study(table: LoadedTable, *, reader: str | None, invalid: Invalid, columns: Columns) -> Study:
     """The study in a table. If the columns fit no reader, the error suggests a mapping that reads the table."""
     try:
-        return _mapped(table, reader=reader, invalid=invalid, columns=columns)
+        return _read_table(table, reader=reader, invalid=invalid, columns=columns)
     except UnfitError as error:
         mapped_columns = set(columns.roles.values()) & set(table.frame.columns)
         frames = [
-            frame for frame in (*exploded(table.frame), flattened(table.frame)) if mapped_columns <= set(frame.columns)
+            frame
+            for frame in (*iter_entry_tables(table.frame), flatten_nested(table.frame))
+            if mapped_columns <= set(frame.columns)
         ]
         frames = frames or [table.frame]
 
         def reads(frame: pl.DataFrame, mapping: Columns, systems: int = 2) -> bool:
-            return _reads(replace(table, frame=frame), reader, invalid, mapping, systems=systems)
+            return _is_readable(replace(table, frame=frame), reader, invalid, mapping, systems=systems)
 
-        certain_mapping = None if reader else certain(frames[0], columns, partial(reads, systems=1))
+        certain_mapping = None if reader else find_certain_mapping(frames[0], columns, partial(reads, systems=1))
         if certain_mapping is not None:
-            study = _mapped(replace(table, frame=frames[0]), reader=reader, invalid=invalid, columns=certain_mapping)
-            message = f"{table.name}: read as texts with {flags(certain_mapping)}; give other columns if this is wrong"
-            return replace(study, notes=(*noted(("guessed-columns", True, message)), *study.notes))
+            study = _read_table(
+                replace(table, frame=frames[0]), reader=reader, invalid=invalid, columns=certain_mapping
+            )
+            message = (
+                f"{table.name}: read as texts with {format_options(certain_mapping)}; give other columns if "
+                "this is "
+                "wrong"
+            )
+            return replace(study, notes=(*build_notes(("guessed-columns", True, message)), *study.notes))
         for frame in frames if reader is None else ():
             layout = label_layout(frame, columns)
             if layout is not None and reads(frame, layout.columns, 1):
                 raise InputError(
-                    f"{error.wrong}; try {flags(layout.columns)} (in Python columns={layout.columns.mapping})"
+                    f"{error.wrong}; try {format_options(layout.columns)} (in Python columns={layout.columns.mapping})"
                 ) from None
         for frame in frames:
             nested = [name for name in frame.columns if name not in table.frame.columns]
-            if advice := suggested(frame, columns, reads, error.wrong, nested):
+            if advice := suggest_mapping(frame, columns, reads, error.wrong, nested):
                 raise InputError(f"{error.wrong}{advice}") from None
         raise InputError(str(error)) from None
 
 
-def _reads(table: LoadedTable, reader: str | None, invalid: Invalid, columns: Columns, *, systems: int) -> bool:
+def _is_readable(table: LoadedTable, reader: str | None, invalid: Invalid, columns: Columns, *, systems: int) -> bool:
     """Whether a table can be read with a mapping and has at least `systems` systems. A table of texts needs only one
     system."""
     try:
-        study = _mapped(table, reader=reader, invalid=invalid, columns=columns)
+        study = _read_table(table, reader=reader, invalid=invalid, columns=columns)
     except CustodesError:
         return False
     if not study.raters.frame.height and study.outputs is not None:
@@ -341,9 +355,9 @@ def _reads(table: LoadedTable, reader: str | None, invalid: Invalid, columns: Co
     return len(study.systems) >= systems
 
 
-def _mapped(table: LoadedTable, *, reader: str | None, invalid: Invalid, columns: Columns) -> Study:
+def _read_table(table: LoadedTable, *, reader: str | None, invalid: Invalid, columns: Columns) -> Study:
     if reader is None:
-        label_study = _labels(table, columns)
+        label_study = _read_label_study(table, columns)
         if label_study is not None:
             return label_study
     mapped = columns.apply(columns.verdict_rows(table.frame, where=table.name), where=table.name)
@@ -354,7 +368,7 @@ def _mapped(table: LoadedTable, *, reader: str | None, invalid: Invalid, columns
                 f"reader={reader!r} accepts no columns of texts; leave out the reader or the mapping of texts"
             )
         if mapped.frame is None:
-            study = _completed(text_study, table, columns, mapped.notes)
+            study = _complete_study(text_study, table, columns, mapped.notes)
             return study if mapped.items is None else study.describe(items=mapped.items, items_name=table.name)
     assert mapped.frame is not None
     table = replace(table, frame=mapped.frame)
@@ -366,7 +380,9 @@ def _mapped(table: LoadedTable, *, reader: str | None, invalid: Invalid, columns
     is_unfit = not table_reader.fits(table.frame.columns)
     column_names = table.frame.columns
     order_columns = (
-        named("order", column_names) if table_reader is TABLE_READERS["battles"] and "order" not in column_names else []
+        find_columns("order", column_names)
+        if table_reader is TABLE_READERS["battles"] and "order" not in column_names
+        else []
     )
     try:
         make_study = partial(read_ratings, unit="cells") if mapped.wide else table_reader.make
@@ -381,28 +397,29 @@ def _mapped(table: LoadedTable, *, reader: str | None, invalid: Invalid, columns
             "valid text; correct the cell"
         ) from None
     message = (
-        f"{table.name}: columns that look like the presentation order are not used: {listed(order_columns)}; map one "
-        "of them to the role order"
+        f"{table.name}: columns that look like the presentation order are not used: {join_labels(order_columns)}; map "
+        "one of them to the role order"
     )
-    order_notes = noted(("unused-order", len(order_columns), message))
+    order_notes = build_notes(("unused-order", len(order_columns), message))
     if mapped.texts is not None:
         study = replace(study, outputs=text_study.outputs, notes=(*study.notes, *text_study.notes))
-    study = _completed(study, table, columns, mapped.notes, order_notes)
+    study = _complete_study(study, table, columns, mapped.notes, order_notes)
     tables = (study.ratings, study.preferences, study.second_ratings, study.second)
     if not any(rows.frame.height for rows in tables) and study.outputs is None and study.looks.is_empty():
         raise InputError(f"{table.name}: no row has a score or a verdict; give at least one")
     if mapped.items is not None and study.items.frame.height:
         raise OptionError(
-            f"{table.name}: the reader {table_reader.name} already gives {listed(mapped.items.columns[1:])} of items; "
+            f"{table.name}: the reader {table_reader.name} already gives {join_labels(mapped.items.columns[1:])} of "
+            "items; "
             "do not map these columns"
         )
     return study if mapped.items is None else study.describe(items=mapped.items, items_name=table.name)
 
 
-def _labels(table: LoadedTable, columns: Columns) -> Study | None:
+def _read_label_study(table: LoadedTable, columns: Columns) -> Study | None:
     """The study of a table of labels; None if the table holds no labels, or if a reader other than the reader of wide
     tables fits."""
-    names = list(columns._renamed(table.frame.columns))
+    names = list(columns._old_names(table.frame.columns))
     fitting_reader = next((candidate for candidate in TABLE_READERS.values() if candidate.fits(names)), None)
     if fitting_reader not in (None, TABLE_READERS["wide"]):
         return None
@@ -410,17 +427,17 @@ def _labels(table: LoadedTable, columns: Columns) -> Study | None:
     if layout is None:
         return None
     study = read_labels(table.frame, layout, where=table.name, guessed=not columns.patterns)
-    return _completed(study, table, columns, ())
+    return _complete_study(study, table, columns, ())
 
 
-def _completed(
+def _complete_study(
     study: Study, table: LoadedTable, columns: Columns, mapping_notes: Sequence[Note], more_notes: Sequence[Note] = ()
 ) -> Study:
     """The study, completed by the digest and the notes of its table, and with paths of images resolved relative to the
     folder of the file."""
     folders = {file.parent for file in table.files}
     if len(folders) == 1 and study.outputs is not None:
-        study = replace(study, outputs=study.outputs.beside(*folders))
+        study = replace(study, outputs=study.outputs.resolve_images(*folders))
     digest = digest_of(table.digest, repr(columns)) if columns and table.digest else table.digest
     return replace(study, digest=digest, notes=(*table.notes, *mapping_notes, *study.notes, *more_notes))
 
@@ -433,14 +450,14 @@ def _path_reader(path: Path) -> PathReader | None:
     keys = top_keys(path) if fitting_reader is None else ()
     if keys and not holds_records(path):
         raise InputError(
-            f"{path.name}: the JSON object with keys {listed(sorted(keys))} is not a known log "
-            f"({listed(PATH_READERS)}); a table is a list of objects, "
+            f"{path.name}: the JSON object with keys {join_labels(sorted(keys))} is not a known log "
+            f"({join_labels(PATH_READERS)}); a table is a list of objects, "
             "or JSON Lines in a .jsonl file"
         )
     return fitting_reader
 
 
-def _table(source: Any, name: str) -> LoadedTable:
+def _load_source(source: Any, name: str) -> LoadedTable:
     if isinstance(source, str | Path):
         return load_table(source)
     frame = to_polars(source, where=name)
@@ -451,18 +468,18 @@ def _table(source: Any, name: str) -> LoadedTable:
 
 def _table_reader(table: LoadedTable, reader: str | None) -> TableReader:
     if reader is not None:
-        return TABLE_READERS.get(reader) or plugged_readers(OURS)[reader]
+        return TABLE_READERS.get(reader) or plugin_readers(OURS)[reader]
     columns = table.frame.columns
     fitting_reader = next((candidate for candidate in _table_readers() if candidate.fits(columns)), None)
     if fitting_reader:
         return fitting_reader
     column_sets = [(candidate.name, needed) for candidate in _table_readers() for needed in candidate.columns]
     incomplete_sets = [(name, needed) for name, needed in column_sets if not set(needed) <= set(columns)]
-    has_sides = bool(set(SIDED) & set(columns) or (sides(columns) and named("winner", columns)))
+    has_sides = bool(set(SIDE_COLUMNS) & set(columns) or (find_side_pairs(columns) and find_columns("winner", columns)))
     likely_columns = {
         *columns,
-        *(role for role in NAMES if role not in TEXTS and named(role, columns)),
-        *(SIDED if has_sides else ()),
+        *(role for role in NAMES if role not in TEXTS and find_columns(role, columns)),
+        *(SIDE_COLUMNS if has_sides else ()),
     }
     ranked_sets = sorted(
         incomplete_sets, key=lambda need: len(set(need[1]) & likely_columns) / len(need[1]), reverse=True
@@ -474,10 +491,10 @@ def _table_reader(table: LoadedTable, reader: str | None) -> TableReader:
         for name in needed
         if name not in columns
     )
-    nearest_names = list(dict.fromkeys(name for name, _ in ranked_sets))[:NEAREST]
+    nearest_names = list(dict.fromkeys(name for name, _ in ranked_sets))[:MAX_SUGGESTIONS]
     readers_text = "; ".join(f"{name} ({', '.join(dict(reversed(ranked_sets))[name])})" for name in nearest_names)
     raise UnfitError(
-        f"{table.name}: columns {listed(columns)} match no reader",
+        f"{table.name}: columns {join_labels(columns)} match no reader",
         f"; the most similar reader is {nearest_reader}, which also needs {missing_text}; similar readers: "
         f"{readers_text}. Map your columns, as in "
         f"{' '.join(f'--column {role}=NAME' for role in (VERDICTS if has_sides else RATINGS))}",
@@ -488,4 +505,4 @@ def _table_readers() -> Iterator[TableReader]:
     """The built-in readers, followed by the readers of other packages, which are loaded only if no built-in reader
     fits."""
     yield from TABLE_READERS.values()
-    yield from plugged_readers(OURS).values()
+    yield from plugin_readers(OURS).values()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from custodes.errors import listed
+from custodes.errors import join_labels
 
 if TYPE_CHECKING:
     from custodes.data.study import Study
@@ -19,7 +19,7 @@ FEWEST_CELLS = 3
 """Minimum mean number of scores or preferences per item; with fewer, equal items are no evidence of copies."""
 LEAST_TEXT = 100
 """Minimum number of characters of all outputs of an item without a source; shorter outputs may be equal by chance."""
-NEAR = 0.5
+NEAR_COPY_SHARE = 0.5
 """Maximum proportion of cells (scores or preferences) in which two nearly equal items differ."""
 LEAST_KINDS = 20
 """Minimum number of different items; with fewer, equal items are no evidence of copies. With fine-grained scores, half
@@ -44,30 +44,32 @@ def repeated_items(study: Study, people: Sequence[str]) -> list[tuple[str, ...]]
     a group, since a cluster is resampled as a whole.
     """
     other_raters = [name for name in study.raters.kind if name not in people]
-    text_groups, items_with_text = _by_text(study)
+    text_groups, items_with_text = _groups_by_text(study)
     groups = list(text_groups)
     # Labels have few values, so equal ones are no evidence.
-    cells_of_rater_groups = [] if study.labels else [_cells(study, raters) for raters in (people, other_raters)]
-    summaries = [_items(cells) for cells in cells_of_rater_groups]
+    cells_of_rater_groups = [] if study.labels else [_rating_cells(study, raters) for raters in (people, other_raters)]
+    summaries = [_summarise_items(cells) for cells in cells_of_rater_groups]
     groups_of_cells = [
         identical_items
         for cells, summary in zip(cells_of_rater_groups, summaries, strict=True)
-        for identical_items in _by_cells(cells, summary)
+        for identical_items in _groups_by_cells(cells, summary)
     ]
     # An item whose ratings by annotators, or by metrics, are unique is no copy.
     if cells_of_rater_groups and not any(
         summary.select(pl.struct("own", "n").is_unique().any()).item() for summary in summaries
     ):
-        groups_of_cells += _everywhere(pl.concat(cells_of_rater_groups))
+        groups_of_cells += _uniform_groups(pl.concat(cells_of_rater_groups))
     groups += [
         identical_items for identical_items in groups_of_cells if not items_with_text.issuperset(identical_items)
     ]
     cluster_of_item = dict(study.items.frame.select("item", "cluster").iter_rows())
     clusters_of_groups = ({cluster_of_item.get(item) or item for item in group} for group in groups)
-    return _united([group for group, clusters in zip(groups, clusters_of_groups, strict=True) if len(clusters) > 1])
+    return _merge_groups(
+        [group for group, clusters in zip(groups, clusters_of_groups, strict=True) if len(clusters) > 1]
+    )
 
 
-def in_one_cluster(items: pl.DataFrame, groups: list[tuple[str, ...]]) -> pl.DataFrame:
+def merge_clusters(items: pl.DataFrame, groups: list[tuple[str, ...]]) -> pl.DataFrame:
     """The items table (see `Items`) in which each group of items and the clusters of these items form one cluster."""
     labels = pl.Series("item", [item for group in groups for item in group], dtype=pl.String)
     missing_items = labels.to_frame().join(items, on="item", how="anti")
@@ -77,7 +79,7 @@ def in_one_cluster(items: pl.DataFrame, groups: list[tuple[str, ...]]) -> pl.Dat
     cluster_of_item = dict(
         frame.select("item", pl.when(pl.col("cluster") != "").then("cluster").otherwise("item")).iter_rows()
     )
-    merged_clusters = _united([tuple(dict.fromkeys(cluster_of_item[item] for item in group)) for group in groups])
+    merged_clusters = _merge_groups([tuple(dict.fromkeys(cluster_of_item[item] for item in group)) for group in groups])
     new_cluster = {name: group[0] for group in merged_clusters for name in group}
     changed_items = {item for item, name in cluster_of_item.items() if name in new_cluster}
     cluster = [
@@ -89,7 +91,7 @@ def in_one_cluster(items: pl.DataFrame, groups: list[tuple[str, ...]]) -> pl.Dat
 
 def repeated_message(groups: list[tuple[str, ...]]) -> str:
     """Text of the note on repeated items."""
-    examples = listed((" = ".join(group[:4]) + (" = ..." if group[4:] else "") for group in groups), limit=3)
+    examples = join_labels((" = ".join(group[:4]) + (" = ..." if group[4:] else "") for group in groups), limit=3)
     n_copies = sum(len(group) - 1 for group in groups)
     return (
         f"{n_copies} items repeat another item under a different name, with equal texts or scores "
@@ -98,7 +100,7 @@ def repeated_message(groups: list[tuple[str, ...]]) -> str:
     )
 
 
-def _by_text(study: Study) -> tuple[list[tuple[str, ...]], set[str]]:
+def _groups_by_text(study: Study) -> tuple[list[tuple[str, ...]], set[str]]:
     """Groups of items with equal source, context, images and outputs, and all items with outputs."""
     if study.outputs is None or study.outputs.texts.is_empty():
         return [], set()
@@ -112,10 +114,10 @@ def _by_text(study: Study) -> tuple[list[tuple[str, ...]], set[str]]:
     )
     has_source = (pl.col("source") != "") | (pl.col("context") != "") | (pl.col("images") != "")
     distinctive_items = item_texts.filter(pl.col("n") > 1, has_source | (pl.col("length") >= LEAST_TEXT))
-    return _groups(distinctive_items, "outputs", "n", "source", "context", "images"), set(item_texts["item"])
+    return _equal_groups(distinctive_items, "outputs", "n", "source", "context", "images"), set(item_texts["item"])
 
 
-def _cells(study: Study, raters: Sequence[str]) -> pl.DataFrame:
+def _rating_cells(study: Study, raters: Sequence[str]) -> pl.DataFrame:
     """A table with one row per item and cell: `item`, `cell`, `value`. A cell is the rating of an output, or of a pair
     of outputs, by a rater."""
     is_selected = pl.col("rater").is_in(list(raters)) & (pl.col("item") != "")
@@ -130,7 +132,7 @@ def _cells(study: Study, raters: Sequence[str]) -> pl.DataFrame:
     return pl.concat([scores, verdicts])
 
 
-def _items(cells: pl.DataFrame) -> pl.DataFrame:
+def _summarise_items(cells: pl.DataFrame) -> pl.DataFrame:
     """A table with one row per item: a fingerprint of the cells, the number of cells and the number of distinct
     values."""
     return cells.group_by("item", maintain_order=True).agg(
@@ -138,36 +140,40 @@ def _items(cells: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _everywhere(cells: pl.DataFrame) -> list[tuple[str, ...]]:
+def _uniform_groups(cells: pl.DataFrame) -> list[tuple[str, ...]]:
     """Groups of k equal items, if every item occurs k times."""
-    summary = _items(cells)
+    summary = _summarise_items(cells)
     items_of_kind = summary.group_by("own", "n", maintain_order=True).agg("item")["item"].to_list()
     n_copies = gcd(*map(len, items_of_kind))
-    if _too_few(summary) or n_copies < 2 or summary["n"].mean() < FEWEST_CELLS:  # type: ignore[operator]
+    if _may_match_by_chance(summary) or n_copies < 2 or summary["n"].mean() < FEWEST_CELLS:  # type: ignore[operator]
         return []
     return [tuple(items[i :: len(items) // n_copies]) for items in items_of_kind for i in range(len(items) // n_copies)]
 
 
-def _by_cells(cells: pl.DataFrame, summary: pl.DataFrame) -> list[tuple[str, ...]]:
+def _groups_by_cells(cells: pl.DataFrame, summary: pl.DataFrame) -> list[tuple[str, ...]]:
     """Groups of items with equal cells. If at least as many items are nearly equal, there are no groups.
 
-    `summary`: the rows of `_items`.
+    `summary`: the rows of `_summarise_items`.
     """
-    if _too_few(summary):
+    if _may_match_by_chance(summary):
         return []
-    groups = _groups(summary.filter(pl.col("n") >= LEAST_CELLS, pl.col("values") > 1), "own", "n")
+    groups = _equal_groups(summary.filter(pl.col("n") >= LEAST_CELLS, pl.col("values") > 1), "own", "n")
     checked_groups = groups[:MOST_CHECKED]
     n_copies = sum(len(group) - 1 for group in checked_groups)
-    return groups if n_copies and n_copies > _near(cells, summary, [group[0] for group in checked_groups]) else []
+    return (
+        groups
+        if n_copies and n_copies > _count_near_copies(cells, summary, [group[0] for group in checked_groups])
+        else []
+    )
 
 
-def _too_few(summary: pl.DataFrame) -> bool:
+def _may_match_by_chance(summary: pl.DataFrame) -> bool:
     """Whether items may be equal by chance, because there are too few items or the scores are too coarse."""
     is_coarse = summary.is_empty() or summary["values"].mean() < FINE  # type: ignore[operator]
     return summary.select("own", "n").n_unique() < (LEAST_KINDS if is_coarse else LEAST_KINDS // 2)
 
 
-def _near(cells: pl.DataFrame, summary: pl.DataFrame, items: list[str]) -> int:
+def _count_near_copies(cells: pl.DataFrame, summary: pl.DataFrame, items: list[str]) -> int:
     """The number of items that are nearly, but not exactly, equal to an item in a group."""
     sizes = summary.select("item", "n")
     matches = (
@@ -179,15 +185,15 @@ def _near(cells: pl.DataFrame, summary: pl.DataFrame, items: list[str]) -> int:
         .join(sizes, left_on="item_other", right_on="item", suffix="_other")
     )
     n_different = pl.max_horizontal("n", "n_other") - pl.col("equal")
-    return matches.filter(n_different > 0, n_different <= (NEAR * pl.col("n")).floor()).height
+    return matches.filter(n_different > 0, n_different <= (NEAR_COPY_SHARE * pl.col("n")).floor()).height
 
 
-def _groups(frame: pl.DataFrame, *keys: str) -> list[tuple[str, ...]]:
+def _equal_groups(frame: pl.DataFrame, *keys: str) -> list[tuple[str, ...]]:
     sets = frame.group_by(keys, maintain_order=True).agg("item").filter(pl.col("item").list.len() > 1)
     return [tuple(items) for items in sets["item"].to_list()]
 
 
-def _united(groups: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
+def _merge_groups(groups: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
     """The groups, where groups with a common label are merged. Labels and groups are in the order of first
     occurrence."""
     group_of: dict[str, list[str]] = {}

@@ -15,7 +15,7 @@ LEAST_OVERLAP = 0.2
 rater who used 4 to 5 of a scale from 1 to 5 has an overlap of .25 with a rater who used the full scale; MQM penalties
 and 0-100 direct assessments have an overlap of 0."""
 
-BEYOND = 0.05
+RANGE_MARGIN = 0.05
 """Proportion of scores outside declared bounds that gives a warning."""
 
 
@@ -34,7 +34,7 @@ class Scale:
     declared: bool = False
 
     @classmethod
-    def seen(cls, scores: NDArray[np.float64]) -> Scale:
+    def from_scores(cls, scores: NDArray[np.float64]) -> Scale:
         """The observed range of the scores of a rater; NaN is ignored."""
         finite_scores = scores[np.isfinite(scores)]
         if not finite_scores.size:
@@ -79,7 +79,7 @@ class MissingCode:
         return f"{self.value:g} occurs {self.n} times among scores from {self.low:.4g} to {self.high:.4g}"
 
     @classmethod
-    def of(cls, scores: NDArray[np.float64]) -> MissingCode | None:
+    def from_scores(cls, scores: NDArray[np.float64]) -> MissingCode | None:
         """The lowest or highest value, if this value may be a code for a missing score; otherwise None.
 
         A value may be a code in two cases. In the first case, the value is the only negative integer, and the scale

@@ -13,9 +13,9 @@ from typing import Any, Literal
 import narwhals as nw
 import polars as pl
 
-from custodes.data.loading.source import exists, matches
-from custodes.data.table_engines import in_engine
-from custodes.errors import InputError, MissingExtraError, OptionError, listed
+from custodes.data.loading.source import glob_files, path_exists
+from custodes.data.table_engines import convert_engine_errors
+from custodes.errors import InputError, MissingExtraError, OptionError, join_labels
 
 Engine = Literal["polars", "duckdb"]
 KINDS = {".parquet": "parquet", ".csv": "csv", ".jsonl": "json", ".ndjson": "json"}
@@ -23,7 +23,7 @@ LIMIT = re.compile(r"\d+(\.\d+)? *[KMGT]i?B", re.IGNORECASE)
 
 
 @contextmanager
-def scanned(
+def scan_sources(
     sources: Sequence[str], *, engine: Engine, columns: Mapping[str, str], memory_limit: str | None, spill: str | None
 ) -> Iterator[Any]:
     """The rows of files of one type as a table of the engine, with `columns` (role to name) renamed.
@@ -40,7 +40,7 @@ def scanned(
             )
         scan_files: Any = {"parquet": pl.scan_parquet, "csv": pl.scan_csv, "json": pl.scan_ndjson}[kind]
         _check_alike(files, kind)
-        yield _renamed(scan_files(files), columns)
+        yield _rename_columns(scan_files(files), columns)
         return
     try:
         import duckdb
@@ -65,23 +65,27 @@ def scanned(
             table = read_files([str(file) for file in files])
         except duckdb.Error as problem:
             raise InputError(f"{files[0].name}: DuckDB cannot read it: {str(problem).splitlines()[0]}") from None
-        yield _renamed(table, columns)
+        yield _rename_columns(table, columns)
 
 
 def _files(sources: Sequence[str]) -> tuple[list[Path], str]:
-    files = [file for source in sources for file in ([Path(source)] if exists(Path(source)) else matches(Path(source)))]
+    files = [
+        file
+        for source in sources
+        for file in ([Path(source)] if path_exists(Path(source)) else glob_files(Path(source)))
+    ]
     if not files:
-        raise InputError(f"{listed(sources)}: no such file; give Parquet, CSV or JSON Lines")
+        raise InputError(f"{join_labels(sources)}: no such file; give Parquet, CSV or JSON Lines")
     kinds = {KINDS.get(file.suffix.lower()) for file in files}
     if None in kinds or len(kinds) > 1:
         raise InputError(
-            f"{listed(file.name for file in files)}: files of different kinds; give files of one "
+            f"{join_labels(file.name for file in files)}: files of different kinds; give files of one "
             f"kind: {', '.join(KINDS)}"
         )
     return files, str(kinds.pop())
 
 
-@in_engine("count")
+@convert_engine_errors("count")
 def _check_alike(files: Sequence[Path], kind: str) -> None:
     """Raise `InputError` if files have different columns. Files of JSON Lines may differ, since rows may lack
     columns."""
@@ -92,8 +96,8 @@ def _check_alike(files: Sequence[Path], kind: str) -> None:
     for other in files[1:]:
         if differing_columns := columns ^ set(scan_files(other).collect_schema()):
             raise InputError(
-                f"{files[0].name} and {other.name} differ in columns {listed(sorted(differing_columns))}; count these "
-                f"files separately"
+                f"{files[0].name} and {other.name} differ in columns {join_labels(sorted(differing_columns))}; count "
+                "these files separately"
             )
 
 
@@ -110,14 +114,14 @@ def _check_spill(folder: str) -> None:
         ) from None
 
 
-def _renamed(table: Any, columns: Mapping[str, str]) -> Any:
+def _rename_columns(table: Any, columns: Mapping[str, str]) -> Any:
     if not columns:
         return table
     rows = nw.from_native(table)
     present_columns = rows.collect_schema().names()
     for role, name in columns.items():
         if name not in present_columns:
-            raise OptionError(f"--column {role}={name}: no such column; columns: {listed(present_columns)}")
+            raise OptionError(f"--column {role}={name}: no such column; columns: {join_labels(present_columns)}")
         if role in present_columns and role != name:
             raise OptionError(f"--column {role!r}={name}: the table already has a column {role!r}; remove it")
     return rows.rename({name: role for role, name in columns.items()}).to_native()

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from custodes.arguments import LARGEST, argument, at_least, check_storable, checked, declared
+from custodes.arguments import LARGEST, argument, argument_types, check_arguments, check_at_least, check_storable
 from custodes.data.items import Items
 from custodes.data.raters import SCHEMA as RATERS_SCHEMA
 from custodes.data.raters import Raters
 from custodes.data.ratings import SCHEMA as RATINGS_SCHEMA
 from custodes.data.ratings import Ratings
 from custodes.data.study import Study
-from custodes.errors import OptionError, listed, reject, shown, suggestion
+from custodes.errors import OptionError, join_labels, reject, short_repr, suggestion
 from custodes.memory import check_memory
 from custodes.stats.arrays import Floats
 
@@ -75,7 +75,7 @@ class SimulatedMetric:
     missing: float = 0.0
 
     def __post_init__(self) -> None:
-        type_of_field = declared(SimulatedMetric)
+        type_of_field = argument_types(SimulatedMetric)
         for attribute in fields(self):
             object.__setattr__(
                 self,
@@ -122,7 +122,7 @@ class Simulation:
         return simulate(**{**self.recipe, "items": items, "documents": documents, "rng": rng})
 
 
-@checked
+@check_arguments
 def simulate(
     *,
     items: int,
@@ -203,28 +203,30 @@ def simulate(
         _check_range(option_name, sd, 0)
     _check(systems, quality, aspects, annotators, metrics, groups)
     rng = np.random.default_rng(rng)
-    item_labels, item_table = _items(items, documents, tuple(groups))
+    item_labels, item_table = _build_items(items, documents, tuple(groups))
     system_quality = np.array([quality[system] for system in systems], dtype=float)
     latent = system_quality + _difficulties(item_table, len(aspects), sd=difficulty, rng=rng)[:, None, :]
     latent += spread * rng.normal(size=latent.shape)
     frames = []
     for annotator, correlation in annotators.items():
-        scores = marks(latent, reliability=correlation, sd=np.hypot(difficulty, spread), rng=rng)
+        scores = simulate_ratings(latent, reliability=correlation, sd=np.hypot(difficulty, spread), rng=rng)
         scores[rng.random(scores.shape) < missing] = np.nan
-        frames.append(_rows(scores, rater=annotator, items=item_labels, systems=systems, aspects=aspects))
+        frames.append(_rating_rows(scores, rater=annotator, items=item_labels, systems=systems, aspects=aspects))
     latent_scores: dict[str, Floats] = {}
     for metric in metrics:
         rated_quality = latent if metric.by_aspect else latent.mean(axis=-1, keepdims=True)
         signal = latent_scores[metric.copies] if metric.copies else metric.signal * rated_quality
-        latent_score = signal + _favours(metric, systems)[:, None] + metric.noise * rng.normal(size=signal.shape)
+        latent_score = signal + _favour_bonuses(metric, systems)[:, None] + metric.noise * rng.normal(size=signal.shape)
         latent_scores[metric.name] = latent_score
-        scores = _scored(metric, latent_score)
+        scores = _map_to_scores(metric, latent_score)
         scores[rng.permutation(items) < metric.missing * items] = np.nan
         rated_aspects = aspects if metric.by_aspect else ("",)
-        frames.append(_rows(scores, rater=metric.name, items=item_labels, systems=systems, aspects=rated_aspects))
+        frames.append(
+            _rating_rows(scores, rater=metric.name, items=item_labels, systems=systems, aspects=rated_aspects)
+        )
     study = Study(
         ratings=Ratings(frame=pl.concat(frames)),
-        raters=_raters(tuple(annotators), metrics),
+        raters=_build_raters(tuple(annotators), metrics),
         items=Items.make(item_table)[0],
         name=name,
     )
@@ -236,12 +238,12 @@ def simulate(
         items=item_labels,
         quality=system_quality,
         latent=latent,
-        favours=np.array([_favours(metric, systems) for metric in metrics]).reshape(len(metrics), len(systems)),
+        favours=np.array([_favour_bonuses(metric, systems) for metric in metrics]).reshape(len(metrics), len(systems)),
     )
     return Simulation(study=study, truth=truth, recipe=recipe)
 
 
-def marks(latent: Floats, *, reliability: float, sd: float, rng: np.random.Generator) -> Floats:
+def simulate_ratings(latent: Floats, *, reliability: float, sd: float, rng: np.random.Generator) -> Floats:
     """Ratings of true qualities by an annotator, from 1 to 5; `sd` is the standard deviation of true quality within a
     system.
 
@@ -249,7 +251,7 @@ def marks(latent: Floats, *, reliability: float, sd: float, rng: np.random.Gener
     [1.0, 3.0, 5.0]
     """
     noise = sd * np.sqrt(1 / reliability**2 - 1)
-    return _rounded(latent + noise * rng.normal(size=latent.shape), LIKERT)
+    return _round_to_levels(latent + noise * rng.normal(size=latent.shape), LIKERT)
 
 
 def demo_simulation() -> Simulation:
@@ -315,7 +317,7 @@ def _check(
     reject(
         (
             not isinstance(metrics, Sequence) or not all(isinstance(metric, SimulatedMetric) for metric in metrics),
-            f"simulate: metrics={shown(metrics)}: give a list of cu.SimulatedMetric(...)",
+            f"simulate: metrics={short_repr(metrics)}: give a list of cu.SimulatedMetric(...)",
         ),
         (not (annotators or metrics), "simulate: there are no raters; give annotators or metrics"),
     )
@@ -335,7 +337,7 @@ def _check(
             if system not in systems:
                 raise OptionError(
                     f"simulate: {metric.name!r} favours {system!r}: no such system; systems: "
-                    f"{listed(systems)}{suggestion(system, systems)}"
+                    f"{join_labels(systems)}{suggestion(system, systems)}"
                 )
         if metric.copies and metric.copies not in metric_of_name:
             raise OptionError(f"simulate: {metric.name!r} copies {metric.copies!r}, which is not an earlier metric")
@@ -370,7 +372,7 @@ def _check_numbers(numbers: Mapping[str, float], *, where: str) -> None:
             raise OptionError(f"simulate: {name!r} of {where} is {number}; give a finite number")
 
 
-def _items(items: int, documents: int | None, groups: tuple[str, ...]) -> tuple[tuple[str, ...], pl.DataFrame]:
+def _build_items(items: int, documents: int | None, groups: tuple[str, ...]) -> tuple[tuple[str, ...], pl.DataFrame]:
     """The labels and the side table of items. Documents consist of consecutive items, and groups alternate between
     documents."""
     n_documents = items if documents is None else documents
@@ -396,25 +398,25 @@ def _difficulties(side: pl.DataFrame, n_aspects: int, *, sd: float, rng: np.rand
     return np.asarray(sd * np.sqrt(0.5) * (item_effects + document_effects))
 
 
-def _favours(metric: SimulatedMetric, systems: tuple[str, ...]) -> Floats:
+def _favour_bonuses(metric: SimulatedMetric, systems: tuple[str, ...]) -> Floats:
     return np.array([metric.favours.get(system, 0.0) for system in systems])
 
 
-def _rounded(view: Floats, levels: int) -> Floats:
+def _round_to_levels(view: Floats, levels: int) -> Floats:
     return np.clip(np.rint(view + (levels + 1) / 2), 1, levels)
 
 
-def _scored(metric: SimulatedMetric, view: Floats) -> Floats:
+def _map_to_scores(metric: SimulatedMetric, view: Floats) -> Floats:
     """The score for a latent value.
 
     Without levels the mapping is strictly monotone, so that true preferences are preserved.
     """
     if metric.levels:
-        return _rounded(view if metric.higher_is_better else -view, metric.levels)
+        return _round_to_levels(view if metric.higher_is_better else -view, metric.levels)
     return 1 / (1 + np.exp(-view)) if metric.higher_is_better else np.exp(-view)
 
 
-def _rows(
+def _rating_rows(
     scores: Floats, *, rater: str, items: tuple[str, ...], systems: tuple[str, ...], aspects: Sequence[str]
 ) -> pl.DataFrame:
     """A long table of ratings from scores (items, systems, aspects); NaN gives no row."""
@@ -430,7 +432,7 @@ def _rows(
     return pl.DataFrame(columns, schema=RATINGS_SCHEMA)
 
 
-def _raters(annotators: tuple[str, ...], metrics: Sequence[SimulatedMetric]) -> Raters:
+def _build_raters(annotators: tuple[str, ...], metrics: Sequence[SimulatedMetric]) -> Raters:
     human_rows = [
         {"rater": name, "kind": "human", "higher_is_better": True, "low": 1.0, "high": float(LIKERT), "person": True}
         for name in annotators
@@ -443,7 +445,7 @@ def _raters(annotators: tuple[str, ...], metrics: Sequence[SimulatedMetric]) -> 
     return Raters(frame=pl.DataFrame([*human_rows, *metric_rows], schema=RATERS_SCHEMA))
 
 
-@checked
+@check_arguments
 def demo_texts(*, items: int = 60, rng: int | np.random.Generator = 0) -> pl.DataFrame:
     """Texts of three systems in the columns of the reader `outputs`: item, system, text, context.
 
@@ -454,17 +456,18 @@ def demo_texts(*, items: int = 60, rng: int | np.random.Generator = 0) -> pl.Dat
     >>> texts.columns, texts["system"].to_list()[:3]
     (['item', 'system', 'text', 'context'], ['Aster', 'Birch', 'Cedar'])
     """
-    at_least("items", items, 1)
+    check_at_least("items", items, 1)
     generator = np.random.default_rng(rng)
     width, rows = len(str(items)), list[dict[str, str]]()
     for number in range(1, items + 1):
-        facts = {fact: _one(words, generator) for fact, words in FACTS.items()}
-        context = _one(MESSAGES, generator).format(**facts)
+        facts = {fact: _random_word(words, generator) for fact, words in FACTS.items()}
+        context = _random_word(MESSAGES, generator).format(**facts)
         template_indices = generator.permutation(len(ANSWERS)).tolist()  # no two systems answer with the same words
         for template_index, (system, error_rate) in zip(template_indices, MISTAKES.items(), strict=True):
             wrong_names = [fact for fact in FACTS if generator.random() < error_rate]
             wrong_facts = facts | {
-                fact: _one([word for word in FACTS[fact] if word != facts[fact]], generator) for fact in wrong_names
+                fact: _random_word([word for word in FACTS[fact] if word != facts[fact]], generator)
+                for fact in wrong_names
             }
             text = ANSWERS[template_index].format(**wrong_facts)
             sentences = ". ".join(sentence[:1].upper() + sentence[1:] for sentence in text.split(". "))
@@ -472,5 +475,5 @@ def demo_texts(*, items: int = 60, rng: int | np.random.Generator = 0) -> pl.Dat
     return pl.DataFrame(rows)
 
 
-def _one(words: Sequence[str], generator: np.random.Generator) -> str:
+def _random_word(words: Sequence[str], generator: np.random.Generator) -> str:
     return words[int(generator.integers(len(words)))]

@@ -9,24 +9,24 @@ from typing import Any, TypeVar
 
 import polars as pl
 
-from custodes.arguments import checked, value_list
+from custodes.arguments import check_arguments, value_list
 from custodes.control_characters import escape_controls
 from custodes.data.annotator_tastes import CLEAR, assignment
-from custodes.data.interim_analyses import no_interim_analyses, sequential_notes
+from custodes.data.interim_analyses import empty_interim_analyses, sequential_notes
 from custodes.data.items import Items
 from custodes.data.labels import LabelScale
-from custodes.data.mapping.annotator_columns import beside_people, pooled_aspects
+from custodes.data.mapping.annotator_columns import aspect_variants, pooled_aspects
 from custodes.data.mapping.column_vocabulary import looks_human
-from custodes.data.notes import Note, noted
+from custodes.data.notes import Note, build_notes
 from custodes.data.outputs import Outputs
 from custodes.data.patterns import Patterns, select_labels
 from custodes.data.preferences import SECONDS, Preferences
-from custodes.data.probes import no_probes
-from custodes.data.raters import UNDECLARED, Raters
+from custodes.data.probes import empty_probes
+from custodes.data.raters import DIRECTION_RULE, Raters
 from custodes.data.ratings import Ratings
-from custodes.data.repeated import in_one_cluster, repeated_items, repeated_message
-from custodes.data.table import digest_of, kept
-from custodes.errors import InputError, OptionError, listed, suggestion
+from custodes.data.repeated import merge_clusters, repeated_items, repeated_message
+from custodes.data.table import digest_of, filter_rows
+from custodes.errors import InputError, OptionError, join_labels, suggestion
 
 T = TypeVar("T")
 JOIN_KEY = ["item", "system"]
@@ -35,13 +35,13 @@ NO_METRIC = (
     "no metric, as every rater is human; add a file with scores of a metric (leaderboard and consistency need no "
     "metric)"
 )
-POOLED = "pooled-aspects"
+POOLED_RULE = "pooled-aspects"
 """The note on annotators that are named after aspects."""
-TASTES = "annotators-differ"
+TASTES_RULE = "annotators-differ"
 """The note on annotators who rated different items and have different preferences."""
-REPEATED = "repeated-items"
+REPEATED_RULE = "repeated-items"
 """The note on items that occur several times."""
-OF_ALL_GROUPS = "whole-systems-of-all-groups"
+SYSTEM_SCORE_RULE = "whole-systems-of-all-groups"
 """The note on system-level scores that are excluded by selecting groups."""
 
 
@@ -65,8 +65,8 @@ class Study:
     preferences: Preferences = field(default_factory=Preferences.empty)
     second: Preferences = field(default_factory=Preferences.empty)
     second_ratings: Ratings = field(default_factory=Ratings.empty)
-    probes: pl.DataFrame = field(default_factory=no_probes)
-    looks: pl.DataFrame = field(default_factory=no_interim_analyses)
+    probes: pl.DataFrame = field(default_factory=empty_probes)
+    looks: pl.DataFrame = field(default_factory=empty_interim_analyses)
     raters: Raters
     items: Items = field(default_factory=Items.empty)
     outputs: Outputs | None = None
@@ -90,18 +90,18 @@ class Study:
         sized_parts |= {"ratings": self.ratings.frame, "verdicts": self.preferences.frame}
         sized_parts |= {"second opinions": [*self.second.frame["rater"], *self.second_ratings.frame["rater"]]}
         sizes = ", ".join(f"{len(part)} {name}" for name, part in sized_parts.items() if len(part))
-        aspects = listed(filter(None, self.aspects))
+        aspects = join_labels(filter(None, self.aspects))
         return escape_controls(f"<Study {self.name}: {sizes}{f'; aspects {aspects}' if aspects else ''}>")
 
     @property
     def humans(self) -> tuple[str, ...]:
         """The annotators, in file order."""
-        return self.raters.of_kind("human")
+        return self.raters.select_kind("human")
 
     @property
     def metrics(self) -> tuple[str, ...]:
         """The metrics and judges, in file order."""
-        return self.raters.of_kind("metric")
+        return self.raters.select_kind("metric")
 
     @cached_property
     def systems(self) -> tuple[str, ...]:
@@ -114,18 +114,18 @@ class Study:
     def aspects(self) -> tuple[str, ...]:
         """The aspects that annotators rated ('' for ratings without an aspect). If there are no annotators, the aspects
         that metrics rated."""
-        return _labels(self._rows_of(self.humans or self.metrics), "aspect")
+        return _unique_labels(self._rater_rows(self.humans or self.metrics), "aspect")
 
     def item_labels(self) -> pl.Series:
         """All rated items, sorted."""
         scored_items = self.ratings.frame["item"]
         return pl.concat([scored_items.filter(scored_items != ""), self.preferences.frame["item"]]).unique().sort()
 
-    def _rows_of(self, raters: Sequence[str]) -> pl.DataFrame:
+    def _rater_rows(self, raters: Sequence[str]) -> pl.DataFrame:
         """The rater, the aspect and the item of each rating and verdict of these raters."""
         is_selected_rater = pl.col("rater").is_in(list(raters))
         frames = (frame.select("rater", "aspect", "item") for frame in (self.ratings.frame, self.preferences.frame))
-        return pl.concat([kept(frame, is_selected_rater) for frame in frames])
+        return pl.concat([filter_rows(frame, is_selected_rater) for frame in frames])
 
     def with_cache(self) -> Study:
         """The study with a cache for several questions. Shared results are computed once and stay in memory as long as
@@ -144,18 +144,18 @@ class Study:
         result: T = self.cache[key]
         return result
 
-    @checked
+    @check_arguments
     def describe(
         self, *, raters: Any = None, items: Any = None, raters_name: str = "raters", items_name: str = "items"
     ) -> Study:
-        """Add columns of side tables on raters and items (see `Raters.described`, `Items.make`).
+        """Add columns of side tables on raters and items (see `Raters.merge_side_table`, `Items.make`).
 
         `raters_name` and `items_name` are the names of the tables in messages.
         """
         study = self
         if raters is not None:
-            described_raters, notes = study.raters.described(raters, where=raters_name)
-            kept_notes = [note for note in study.notes if note.rule != UNDECLARED]
+            described_raters, notes = study.raters.merge_side_table(raters, where=raters_name)
+            kept_notes = [note for note in study.notes if note.rule != DIRECTION_RULE]
             direction_notes = described_raters.undeclared_directions() if len(kept_notes) < len(study.notes) else []
             study = replace(study, raters=described_raters, notes=(*kept_notes, *direction_notes, *notes))
             _check_own_systems(study, where=raters_name)
@@ -168,7 +168,7 @@ class Study:
         table_texts = [frame.write_csv() for frame in (study.raters.frame, study.items.frame)]
         return replace(study, digest=digest_of(study.digest, *table_texts))
 
-    @checked
+    @check_arguments
     def select(
         self,
         *,
@@ -189,12 +189,14 @@ class Study:
         chosen = {"human": human, "metrics": metrics, "systems": systems, "aspect": aspect, "group": group}
         choices = (c if c is None or isinstance(c, str) else tuple(c) for c in chosen.values())
         cache_key = ("selected", *choices)
-        result = self.once(cache_key, lambda: self._selected(**chosen, one_side=one_side))
+        result = self.once(cache_key, lambda: self._apply_selection(**chosen, one_side=one_side))
         if one_side or (result.humans and result.metrics):
             return result
-        return self._selected(**chosen, one_side=False)  # raises an error, or differs from the selection with one_side
+        return self._apply_selection(
+            **chosen, one_side=False
+        )  # raises an error, or differs from the selection with one_side
 
-    def _selected(
+    def _apply_selection(
         self,
         *,
         human: Patterns,
@@ -205,72 +207,72 @@ class Study:
         one_side: bool,
     ) -> Study:
         people, people_notes = self._chosen_people(human, needed=not one_side)
-        if people and self._rows_of(people).is_empty():
-            annotators_text = f"annotators have no score or verdict yet ({listed(people, limit=3)})"
+        if people and self._rater_rows(people).is_empty():
+            annotators_text = f"annotators have no score or verdict yet ({join_labels(people, limit=3)})"
             if not one_side:
                 alternatives_text = "leaderboard or consistency, which work without human ratings"
                 raise InputError(f"{self.name}: {annotators_text}; add human ratings, or use {alternatives_text}")
-            people_notes += noted(
+            people_notes += build_notes(
                 ("annotators-without-ratings", len(people), f"{annotators_text}; only metrics are used")
             )
             people = ()
         study = replace(self, raters=self.raters.with_kinds(dict.fromkeys(people, "human")))
         candidates = tuple(r for r, kind in study.raters.kind.items() if kind != "human" and r not in people)
-        aspect_labels = _labels(study._rows_of(people or candidates), "aspect")
+        aspect_labels = _unique_labels(study._rater_rows(people or candidates), "aspect")
         aspects = select_labels(aspect, aspect_labels, option="aspect", what="aspect")
         judges = study._chosen_metrics(metrics, candidates) if candidates or metrics or not one_side else ()
         chosen_systems = select_labels(systems, self.systems, option="systems", what="system")
         notes = [
             *self.notes,
             *people_notes,
-            *study._people_among(judges, people),
-            *study._pooled(people, aspects),
+            *study._human_like_notes(judges, people),
+            *study._pooled_aspect_notes(people, aspects),
             *study._aspect_notes(judges, aspects),
         ]
         is_selected_row = pl.col("rater").is_in(list(people)) & pl.col("aspect").is_in(list(aspects)) | pl.col(
             "rater"
         ).is_in(list(judges)) & pl.col("aspect").is_in([*aspects, ""])
         if group is not None:
-            group_items = self._items_in(group)
-            notes += self._whole_systems_left(is_selected_row, group)
+            group_items = self._group_items(group)
+            notes += self._system_score_notes(is_selected_row, group)
             is_selected_row &= pl.col("item").is_in(group_items.implode())
         system_names = list(chosen_systems)
         is_rated = is_selected_row & pl.col("system").is_in(system_names)
         # Without a selection, a system is kept even if all its verdicts are missing.
         has_both_systems = pl.col("system_a").is_in(system_names) & pl.col("system_b").is_in(system_names)
         is_selected_pair = pl.lit(True) if systems is None else has_both_systems
-        verdicts = self.preferences.where(is_selected_row & is_selected_pair)
+        verdicts = self.preferences.select_rows(is_selected_row & is_selected_pair)
         unselected = [name for name in self.systems if name not in chosen_systems]
         sides_text = (
-            f"the names of systems ({listed(self.systems, limit=4)}) are the sides of a pair, so favoritism, rankings "
-            f"and leaderboards have no meaning; use sample accuracy instead"
+            f"the names of systems ({join_labels(self.systems, limit=4)}) are the sides of a pair, so favoritism, "
+            "rankings and leaderboards have no meaning; use sample accuracy instead"
         )
         looks = self.looks.filter(is_selected_pair)
         notes += sequential_notes(looks) if people else []
         repeated_groups = self.once(("repeated", people), lambda: repeated_items(self, people))
         annotator_assignment = self.once(("assigned", people), lambda: assignment(self, people, repeated_groups))
         item_groups = [*repeated_groups, *annotator_assignment.groups]
-        notes += noted(
-            ("systems-not-selected", len(unselected), f"systems not selected: {listed(unselected)}"),
+        notes += build_notes(
+            ("systems-not-selected", len(unselected), f"systems not selected: {join_labels(unselected)}"),
             ("sides", self.sides, sides_text),
-            (REPEATED, sum(len(copies) - 1 for copies in repeated_groups), repeated_message(repeated_groups)),
+            (REPEATED_RULE, sum(len(copies) - 1 for copies in repeated_groups), repeated_message(repeated_groups)),
             (
-                TASTES if annotator_assignment.p_value <= CLEAR else "one-annotator",
+                TASTES_RULE if annotator_assignment.p_value <= CLEAR else "one-annotator",
                 annotator_assignment.people,
                 annotator_assignment.message,
             ),
         )
-        raters = study.raters.with_kinds(dict.fromkeys(judges, "metric")).only([*people, *judges])
+        raters = study.raters.with_kinds(dict.fromkeys(judges, "metric")).select_raters([*people, *judges])
         selected_study = replace(
             study,
-            ratings=Ratings(frame=kept(self.ratings.frame, is_rated)),
+            ratings=Ratings(frame=filter_rows(self.ratings.frame, is_rated)),
             preferences=verdicts,
-            second=self.second.where(is_selected_row & is_selected_pair),
+            second=self.second.select_rows(is_selected_row & is_selected_pair),
             second_ratings=Ratings(frame=self.second_ratings.frame.filter(is_rated)),
             probes=self.probes.filter(is_rated, pl.col("against").is_in([*system_names, ""])),
             looks=looks,
             raters=raters,
-            items=replace(self.items, frame=in_one_cluster(self.items.frame, item_groups))
+            items=replace(self.items, frame=merge_clusters(self.items.frame, item_groups))
             if item_groups
             else self.items,
             notes=tuple(notes),
@@ -291,11 +293,13 @@ class Study:
             pattern for pattern in value_list("human", human, labels=kinds) if kinds.get(pattern) == "metric"
         ]
         if metric_names:
-            raise OptionError(f"human={human!r}: {metric_names[0]!r} is a metric; annotators: {listed(candidates)}")
+            raise OptionError(
+                f"human={human!r}: {metric_names[0]!r} is a metric; annotators: {join_labels(candidates)}"
+            )
         people = select_labels(human, candidates, option="human", what="rater")
         unselected = [rater for rater in self.humans if rater not in people]
-        return people, noted(
-            ("annotators-not-selected", len(unselected), f"annotators not selected: {listed(unselected)}")
+        return people, build_notes(
+            ("annotators-not-selected", len(unselected), f"annotators not selected: {join_labels(unselected)}")
         )
 
     def advice_on_annotators(self) -> str:
@@ -303,14 +307,14 @@ class Study:
         kinds = self.raters.kind
         if kinds and set(kinds.values()) == {"metric"}:
             return (
-                f"no human ratings, as every rater is a metric ({listed(kinds)}); add a file of human ratings, or "
+                f"no human ratings, as every rater is a metric ({join_labels(kinds)}); add a file of human ratings, or "
                 "collect human ratings with custodes annotate new (leaderboard and consistency need no annotators)"
             )
         likely = [rater for rater, kind in kinds.items() if not kind and looks_human(rater)]
-        hint = f"; these look human: {listed(likely)}" if likely else ""
+        hint = f"; these look human: {join_labels(likely)}" if likely else ""
         return (
             "no rater is known to be human; name the annotators with human='PATTERN' (or give a "
-            f"column or raters file with 'kind'). Raters: {listed(kinds)} (leaderboard and "
+            f"column or raters file with 'kind'). Raters: {join_labels(kinds)} (leaderboard and "
             f"consistency need no annotators){hint}"
         )
 
@@ -320,7 +324,7 @@ class Study:
         pattern_words = None if metrics is None else value_list("metrics", metrics, labels=candidates)
         tokens = [word for word in pattern_words or [] if word in ("@aspect", "@noaspect")]
         if tokens:
-            raters_with_aspect = set(self._rows_of(candidates).filter(pl.col("aspect") != "")["rater"])
+            raters_with_aspect = set(self._rater_rows(candidates).filter(pl.col("aspect") != "")["rater"])
             allowed_states = {"@aspect" in tokens, "@noaspect" not in tokens}
             candidates = tuple(c for c in candidates if (c in raters_with_aspect) in allowed_states)
             if not candidates:
@@ -331,56 +335,59 @@ class Study:
             pattern_words = [word for word in pattern_words or [] if word not in tokens] or None
         return select_labels(pattern_words, candidates, option="metrics", what="metric")
 
-    def _people_among(self, judges: tuple[str, ...], people: tuple[str, ...]) -> list[Note]:
+    def _human_like_notes(self, judges: tuple[str, ...], people: tuple[str, ...]) -> list[Note]:
         """A note on metrics of undeclared kind that look human, or whose name differs from the name of an annotator
         only in the aspect."""
         kinds = self.raters.kind
         undeclared = [name for name in judges if not kinds[name]]
-        similar_names = beside_people(undeclared, people)
+        similar_names = aspect_variants(undeclared, people)
         likely = [name for name in undeclared if looks_human(name) or name in similar_names]
-        message = f"raters that look human are read as metrics: {listed(likely)}; name them in human, or exclude them"
-        return noted(("annotators-as-metrics", len(likely), message))
+        message = (
+            f"raters that look human are read as metrics: {join_labels(likely)}; name them in human, or exclude them"
+        )
+        return build_notes(("annotators-as-metrics", len(likely), message))
 
-    def _pooled(self, people: tuple[str, ...], aspects: tuple[str, ...]) -> list[Note]:
+    def _pooled_aspect_notes(self, people: tuple[str, ...], aspects: tuple[str, ...]) -> list[Note]:
         """A note on annotators whose names contain several aspects."""
         pooled = pooled_aspects(people) if "" in aspects else []
         message = (
-            f"ratings of several aspects ({listed(pooled)}) are combined as if each aspect were an "
-            f"annotator ({listed(people)}). Name the aspect in the columns, as in --columns "
+            f"ratings of several aspects ({join_labels(pooled)}) are combined as if each aspect were an "
+            f"annotator ({join_labels(people)}). Name the aspect in the columns, as in --columns "
             "'human_{aspect}_{rater}', or select one aspect with human"
         )
-        return noted((POOLED, len(pooled), message))
+        return build_notes((POOLED_RULE, len(pooled), message))
 
     def _aspect_notes(self, judges: tuple[str, ...], aspects: tuple[str, ...]) -> list[Note]:
-        rows = self._rows_of(judges).select("rater", "aspect").unique(maintain_order=True)
+        rows = self._rater_rows(judges).select("rater", "aspect").unique(maintain_order=True)
         usable_raters = set(rows.filter(pl.col("aspect").is_in([*aspects, ""]))["rater"])
         excluded_rows = rows.filter(~pl.col("rater").is_in(list(usable_raters)))
         entries = [
             (
                 "aspect-without-annotators",
                 raters_of_aspect.height,
-                f"metrics of the aspect {aspect!r} are excluded ({listed(raters_of_aspect['rater'])}), as no selected "
-                "annotator rated this aspect",
+                f"metrics of the aspect {aspect!r} are excluded ({join_labels(raters_of_aspect['rater'])}), as no "
+                "selected annotator rated this aspect",
             )
             for (aspect,), raters_of_aspect in excluded_rows.group_by("aspect", maintain_order=True)
         ]
-        return noted(*entries)
+        return build_notes(*entries)
 
-    def _items_in(self, group: Patterns) -> pl.Series:
-        groups = _labels(self.items.frame, "group")
+    def _group_items(self, group: Patterns) -> pl.Series:
+        groups = _unique_labels(self.items.frame, "group")
         if not any(groups):
             raise OptionError(f"group={group!r}: the items have no groups; give an items file with a column 'group'")
         chosen = select_labels(group, groups, option="group", what="group")
         return self.items.frame.filter(pl.col("group").is_in(list(chosen)))["item"]
 
-    def _whole_systems_left(self, chosen: pl.Expr, group: Patterns) -> list[Note]:
+    def _system_score_notes(self, chosen: pl.Expr, group: Patterns) -> list[Note]:
         """A note on system-level scores, which are excluded by selecting groups."""
         raters = self.ratings.frame.filter(chosen & (pl.col("item") == ""))["rater"].unique(maintain_order=True)
         message = (
-            f"group={group!r} excludes the scores of whole systems by {listed(raters)}, as these scores belong to all "
+            f"group={group!r} excludes the scores of whole systems by {join_labels(raters)}, as these scores belong "
+            "to all "
             "items"
         )
-        return noted((OF_ALL_GROUPS, raters.len(), message))
+        return build_notes((SYSTEM_SCORE_RULE, raters.len(), message))
 
     def fingerprint(self) -> str:
         """The digest of the input, computed from the rows if there is no file digest."""
@@ -388,14 +395,14 @@ class Study:
 
     @cached_property
     def _digest_of_rows(self) -> str:
-        frames = [self.ratings.frame, *_rows(self.preferences), self.raters.frame, self.items.frame]
-        for optional_frame in (*_rows(self.second), self.second_ratings.frame, self.probes, self.looks):
+        frames = [self.ratings.frame, *_preference_tables(self.preferences), self.raters.frame, self.items.frame]
+        for optional_frame in (*_preference_tables(self.second), self.second_ratings.frame, self.probes, self.looks):
             frames += [optional_frame] if optional_frame.height else []
         texts = () if self.outputs is None else (self.outputs.texts, self.outputs.sources, self.outputs.images)
         return digest_of(*(frame.write_csv() for frame in frames), *(frame.write_ndjson() for frame in texts))
 
 
-def of_aspect(rows: pl.DataFrame, aspect: str) -> pl.DataFrame:
+def select_aspect_rows(rows: pl.DataFrame, aspect: str) -> pl.DataFrame:
     """The rows of each rater for this aspect. If a rater has no rows for this aspect, its rows without an aspect are
     returned."""
     specific = pl.col("aspect") == aspect
@@ -405,7 +412,7 @@ def of_aspect(rows: pl.DataFrame, aspect: str) -> pl.DataFrame:
     return rows.filter(specific == specific.max().over("rater"))
 
 
-def _rows(preferences: Preferences) -> tuple[pl.DataFrame, pl.DataFrame]:
+def _preference_tables(preferences: Preferences) -> tuple[pl.DataFrame, pl.DataFrame]:
     """The tables of verdicts and of missing verdicts, without the column of seconds if this column is empty."""
     has_seconds = preferences.frame[SECONDS].null_count() < preferences.frame.height
     return preferences.frame if has_seconds else preferences.frame.drop(SECONDS), preferences.missing
@@ -419,15 +426,15 @@ def _items_notes(study: Study, items: Items, *, where: str) -> list[Note]:
     undescribed_items = labels.filter(~labels.is_in(declared_items.implode()))
     if undescribed_items.len() == labels.len():
         raise InputError(
-            f"{where}: no item of this table is in the data (table: {listed(declared_items, limit=3)}; data: "
-            f"{listed(labels, limit=3)})"
+            f"{where}: no item of this table is in the data (table: {join_labels(declared_items, limit=3)}; data: "
+            f"{join_labels(labels, limit=3)})"
             f"{suggestion(str(declared_items[0]), list(labels)) if declared_items.len() else ''}"
         )
     message = (
         f"{where}: the table lacks {undescribed_items.len()} of {labels.len()} rated items "
-        f"({listed(undescribed_items, limit=3)})"
+        f"({join_labels(undescribed_items, limit=3)})"
     )
-    return noted(("items-not-described", undescribed_items.len(), message))
+    return build_notes(("items-not-described", undescribed_items.len(), message))
 
 
 def _check_own_systems(study: Study, *, where: str) -> None:
@@ -439,5 +446,5 @@ def _check_own_systems(study: Study, *, where: str) -> None:
             raise InputError(f"{where}: {rater!r}: {error}") from None
 
 
-def _labels(frame: pl.DataFrame, column: str) -> tuple[str, ...]:
+def _unique_labels(frame: pl.DataFrame, column: str) -> tuple[str, ...]:
     return tuple(frame[column].unique(maintain_order=True))

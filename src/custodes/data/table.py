@@ -13,8 +13,8 @@ from typing import Any
 import narwhals as nw
 import polars as pl
 
-from custodes.data.notes import Note, noted
-from custodes.errors import InputError, listed, shown, suggestion
+from custodes.data.notes import Note, build_notes
+from custodes.errors import InputError, join_labels, short_repr, suggestion
 
 MISSING_TOKENS = ("", "na", "n/a", "nan", "none", "null", "-")
 """Texts that count as empty in a column of numbers, in upper or lower case."""
@@ -25,7 +25,7 @@ SLIP = 0.8
 NUMBER_OF_ANOTHER_COUNTRY = re.compile(r"[+-]?\d+([.,'\u2019\s]\d+)+")
 """Numbers such as 3,5 and 1.234,5 and 1 234."""
 
-DOUBLED = "a column name occurs twice; rename one, or remove it"
+DUPLICATE_ADVICE = "a column name occurs twice; rename one, or remove it"
 
 PRIMARY, SECOND = ROLES = ("primary", "second")
 """Roles of an annotation: first opinions are used to compare systems, and second opinions only measure annotators."""
@@ -46,17 +46,17 @@ def to_polars(table: Any, *, where: str) -> pl.DataFrame:
 
 def bytes_as_text(frame: pl.DataFrame) -> pl.DataFrame:
     """The table with its columns of bytes read as UTF-8; cells that are not UTF-8, such as images, become null."""
-    return frame.with_columns(_decoded(column) for column in frame.iter_columns() if column.dtype == pl.Binary)
+    return frame.with_columns(_decode_column(column) for column in frame.iter_columns() if column.dtype == pl.Binary)
 
 
-def _decoded(column: pl.Series) -> pl.Series:
+def _decode_column(column: pl.Series) -> pl.Series:
     try:
         return column.cast(pl.String)
     except pl.exceptions.ComputeError:
-        return pl.Series(column.name, [_text(cell) for cell in column], pl.String)
+        return pl.Series(column.name, [_decode_bytes(cell) for cell in column], pl.String)
 
 
-def _text(cell: bytes | None) -> str | None:
+def _decode_bytes(cell: bytes | None) -> str | None:
     try:
         return None if cell is None else cell.decode()
     except UnicodeDecodeError:
@@ -68,8 +68,8 @@ def check_names(names: Iterable[str], *, where: str) -> None:
     for name in names:
         if name == "*" or (name.startswith("^") and name.endswith("$")):
             raise InputError(
-                f"{where}: the column name {shown(name)} is not allowed, because '*' and '^...$' are patterns that "
-                "select columns; rename the column"
+                f"{where}: the column name {short_repr(name)} is not allowed, because '*' and '^...$' are patterns "
+                "that select columns; rename the column"
             )
 
 
@@ -81,7 +81,7 @@ def _polars_frame(table: Any, *, where: str) -> pl.DataFrame:
     try:
         frame = nw.from_native(table)
     except nw.exceptions.DuplicateError:
-        raise InputError(f"{where}: {DOUBLED}") from None
+        raise InputError(f"{where}: {DUPLICATE_ADVICE}") from None
     except TypeError:
         type_name = type(table).__name__
         raise InputError(
@@ -93,7 +93,7 @@ def _polars_frame(table: Any, *, where: str) -> pl.DataFrame:
         # Column by column: pandas may hold mixed objects, which must become text for the checks to name the row.
         columns = {str(column.name): _from_pandas(column, where=where) for column in frame.iter_columns()}
         if len(columns) < len(frame.columns):
-            raise InputError(f"{where}: {DOUBLED}")
+            raise InputError(f"{where}: {DUPLICATE_ADVICE}")
         return pl.DataFrame(columns)
     return pl.DataFrame(frame.to_polars())
 
@@ -142,14 +142,16 @@ def check_columns(
         suggestion_text = suggestion(missing_columns[0], unknown_columns)
         hint = suggestion_text.replace("did you mean", "is it") if suggestion_text else ""
         raise InputError(
-            f"{where}: column {missing_columns[0]!r} is missing{hint}; columns: {listed(frame.columns)};"
+            f"{where}: column {missing_columns[0]!r} is missing{hint}; columns: {join_labels(frame.columns)};"
             f" needed: {', '.join(required)}"
         )
     for name in unknown_columns:
         misspelling_text = suggestion(name, [label for label in allowed if label not in frame.columns], cutoff=SLIP)
         if misspelling_text:
             raise InputError(f"{where}: column {name!r} is unknown{misspelling_text}; rename it, or remove it")
-    return noted(("unused-columns", len(unknown_columns), f"{where}: columns not used: {listed(unknown_columns)}"))
+    return build_notes(
+        ("unused-columns", len(unknown_columns), f"{where}: columns not used: {join_labels(unknown_columns)}")
+    )
 
 
 def fitting_columns(frame: pl.DataFrame, alternatives: Sequence[tuple[str, ...]], *, where: str) -> tuple[str, ...]:
@@ -221,7 +223,7 @@ def number_column(frame: pl.DataFrame, name: str, *, where: str) -> pl.Series:
         refuse(
             numbers.is_null() & text.is_not_null(),
             lambda rows, first: (
-                f"{where}: {name} {text[first]!r} in row {rows} is not a number; {_way_out(str(text[first]))}"
+                f"{where}: {name} {text[first]!r} in row {rows} is not a number; {_number_advice(str(text[first]))}"
             ),
         )
     elif column.dtype.is_numeric() or column.dtype == pl.Null:
@@ -236,7 +238,7 @@ def number_column(frame: pl.DataFrame, name: str, *, where: str) -> pl.Series:
     return numbers.set(numbers == 0, 0.0).alias(name)  # -0.0 is 0
 
 
-def _way_out(text: str) -> str:
+def _number_advice(text: str) -> str:
     """Advice for a text that is not a number but may be a number in the notation of another country."""
     if NUMBER_OF_ANOTHER_COUNTRY.fullmatch(text):
         return (
@@ -271,7 +273,7 @@ def typed_column(frame: pl.DataFrame, name: str, kind: Any, *, where: str, empty
     return numbers.cast(kind)
 
 
-def counted_cells(column: pl.Series) -> tuple[int, int]:
+def count_filled_cells(column: pl.Series) -> tuple[int, int]:
     """The number of non-empty cells, and the number of cells that are numbers."""
     if column.dtype in (pl.Categorical, pl.Enum):
         column = column.cast(pl.String)
@@ -288,7 +290,7 @@ def counted_cells(column: pl.Series) -> tuple[int, int]:
 
 def check_unique(frame: pl.DataFrame, key: Sequence[str], *, where: str, what: str, hint: str) -> None:
     """Raise `InputError` if a key occurs twice; the message gives the rows."""
-    duplicates = frame.filter(repeated(frame, key))
+    duplicates = frame.filter(has_duplicate_key(frame, key))
     if duplicates.is_empty():
         return
     first_duplicate = duplicates.row(0, named=True)
@@ -299,7 +301,7 @@ def check_unique(frame: pl.DataFrame, key: Sequence[str], *, where: str, what: s
     )
 
 
-def repeated(frame: pl.DataFrame, key: Sequence[str]) -> pl.Series:
+def has_duplicate_key(frame: pl.DataFrame, key: Sequence[str]) -> pl.Series:
     """Whether the key of each row occurs more than once. Hashes are compared first because this is fast; for equal
     hashes labels are compared.
 
@@ -314,21 +316,21 @@ def repeated(frame: pl.DataFrame, key: Sequence[str]) -> pl.Series:
     return is_candidate.scatter(is_candidate.arg_true(), is_repeated)
 
 
-def kept(frame: pl.DataFrame, keep: pl.Expr) -> pl.DataFrame:
+def filter_rows(frame: pl.DataFrame, keep: pl.Expr) -> pl.DataFrame:
     """The rows that satisfy a condition; the same frame, not a copy, if all rows satisfy the condition."""
     mask = frame.select(keep).to_series()
     return frame if mask.all(ignore_nulls=False) else frame.filter(mask)
 
 
-def distinct(frame: pl.DataFrame) -> pl.DataFrame:
+def drop_duplicates(frame: pl.DataFrame) -> pl.DataFrame:
     """The distinct rows, in any order."""
-    is_repeated = repeated(frame, frame.columns)
+    is_repeated = has_duplicate_key(frame, frame.columns)
     if not is_repeated.any():
         return frame
     return pl.concat([frame.filter(~is_repeated), frame.filter(is_repeated).unique()])
 
 
-def counted(words: pl.Series) -> str:
+def format_counts(words: pl.Series) -> str:
     """The number of occurrences of each word, with the most frequent word first.
 
     >>> counted(pl.Series(["label", "refusal", "refusal"]))
@@ -340,7 +342,7 @@ def counted(words: pl.Series) -> str:
         .len()
         .sort("len", descending=True, maintain_order=True)
     )
-    return listed((f"{word} {count}" for word, count in counts.iter_rows()), limit=8)
+    return join_labels((f"{word} {count}" for word, count in counts.iter_rows()), limit=8)
 
 
 def refuse(mask: pl.Series, message: Callable[[str, int], str]) -> None:
@@ -348,7 +350,7 @@ def refuse(mask: pl.Series, message: Callable[[str, int], str]) -> None:
     position of the first true value."""
     row_indices = mask.fill_null(False).arg_true()
     if row_indices.len():
-        raise InputError(message(listed(row_indices + 1, limit=5), int(row_indices[0])))
+        raise InputError(message(join_labels(row_indices + 1, limit=5), int(row_indices[0])))
 
 
 def refuse_values(column: pl.Series, mask: pl.Series, *, where: str, allowed: str) -> None:

@@ -13,9 +13,9 @@ import polars as pl
 from custodes.arguments import value_list
 from custodes.data.comparisons import HUMAN
 from custodes.data.table import SECOND
-from custodes.errors import InputError, OptionError, listed, reject, shown, suggestion
+from custodes.errors import InputError, OptionError, join_labels, reject, short_repr, suggestion
 
-WAYS = {
+ENGINE_ADVICE = {
     "duckdb": "raise its memory_limit, or set temp_directory (--spill) to a disk with room",
     "pyspark": "give executors more memory (spark.executor.memory) or smaller parts (spark.sql.shuffle.partitions)",
     "polars": ("count with DuckDB (--engine duckdb), which writes to disk, or count scores in more batches"),
@@ -25,10 +25,10 @@ WAYS = {
 }
 """Advice by engine, for a failure from lack of memory or disk space."""
 
-SPOKEN_BY = {"_duckdb": "duckdb", "py4j": "pyspark"}
+ENGINE_OF_PACKAGE = {"_duckdb": "duckdb", "py4j": "pyspark"}
 """The name of the engine by package, for packages that raise errors of an engine with a different name."""
 
-ALL = (*WAYS, *SPOKEN_BY, "narwhals", "pyarrow", "distributed", "sqlglot")
+ALL = (*ENGINE_ADVICE, *ENGINE_OF_PACKAGE, "narwhals", "pyarrow", "distributed", "sqlglot")
 """Packages whose errors are reported as input errors."""
 
 BATCH_ROWS = 5_000_000
@@ -38,7 +38,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-def in_engine(where: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
+def convert_engine_errors(where: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
     """Convert errors of table engines into an `InputError` of one line with advice."""
 
     def decorate(function: Callable[P, T]) -> Callable[P, T]:
@@ -51,7 +51,9 @@ def in_engine(where: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
                 package = next((name for name in packages if name in ALL), "")
                 if not package and not isinstance(problem, MemoryError | OSError):
                     raise
-                raise InputError(f"{where}: {_failure_text(problem, SPOKEN_BY.get(package, package))}") from None
+                raise InputError(
+                    f"{where}: {_failure_text(problem, ENGINE_OF_PACKAGE.get(package, package))}"
+                ) from None
 
         return wrapper
 
@@ -64,17 +66,17 @@ def _failure_text(problem: Exception, engine: str) -> str:
     # The JVM reports the place first; the cause is last.
     cause_line = next((line for line in reversed(lines) if line.startswith("Caused by:")), lines[0])
     if isinstance(problem, OSError):
-        return f"{lines[0][:_REASON]}; check that all files of the table still exist"
+        return f"{lines[0][:_MAX_REASON]}; check that all files of the table still exist"
     failure_text = f"{engine} failed" if engine else "out of memory"
-    is_out_of_memory = _OF_MEMORY.search(f"{type(problem).__name__} {problem}")
-    advice = WAYS.get(engine, OTHERWISE) if is_out_of_memory else MEND
-    return f"{failure_text}: {cause_line.removeprefix('Caused by:').strip()[:_REASON]}; {advice}"
+    is_out_of_memory = _MEMORY_ERROR.search(f"{type(problem).__name__} {problem}")
+    advice = ENGINE_ADVICE.get(engine, MEMORY_ADVICE) if is_out_of_memory else REPAIR_ADVICE
+    return f"{failure_text}: {cause_line.removeprefix('Caused by:').strip()[:_MAX_REASON]}; {advice}"
 
 
-OTHERWISE = "give the engine more memory, or read the table with DuckDB, which writes to disk"
-MEND = "check that the table is complete and still exists"
-_OF_MEMORY = re.compile(r"memory|heap space|space left|spill|temp_directory|create directory|alloc", re.IGNORECASE)
-_REASON = 300  # characters
+MEMORY_ADVICE = "give the engine more memory, or read the table with DuckDB, which writes to disk"
+REPAIR_ADVICE = "check that the table is complete and still exists"
+_MEMORY_ERROR = re.compile(r"memory|heap space|space left|spill|temp_directory|create directory|alloc", re.IGNORECASE)
+_MAX_REASON = 300  # characters
 
 
 def lazy_rows(table: Any, *, where: str) -> nw.LazyFrame[Any]:
@@ -93,7 +95,7 @@ def lazy_rows(table: Any, *, where: str) -> nw.LazyFrame[Any]:
     return rows.filter(nw.col("role").cast(nw.String).fill_null("").str.to_lowercase() != SECOND)
 
 
-def collected(frame: nw.LazyFrame[Any]) -> pl.DataFrame:
+def collect_rows(frame: nw.LazyFrame[Any]) -> pl.DataFrame:
     """The rows of a small result as a data frame."""
     if frame.implementation.is_polars():
         native: pl.LazyFrame = frame.to_native()
@@ -102,7 +104,7 @@ def collected(frame: nw.LazyFrame[Any]) -> pl.DataFrame:
     return result
 
 
-def batched(rows: nw.LazyFrame[Any], column: str, batches: int | None, *, where: str) -> list[nw.LazyFrame[Any]]:
+def split_batches(rows: nw.LazyFrame[Any], column: str, batches: int | None, *, where: str) -> list[nw.LazyFrame[Any]]:
     """The rows in batches, such that rows with the same value of a column are in one batch. If the engine spills to
     disk, there is a single batch.
 
@@ -116,7 +118,7 @@ def batched(rows: nw.LazyFrame[Any], column: str, batches: int | None, *, where:
             )
         return [rows]
     lazy: pl.LazyFrame = rows.to_native()
-    n = int(collected(rows.select(nw.len())).item()) if batches != 1 else 1
+    n = int(collect_rows(rows.select(nw.len())).item()) if batches != 1 else 1
     if batches is None:
         batches = 1 + n // BATCH_ROWS
     reject(
@@ -129,7 +131,7 @@ def batched(rows: nw.LazyFrame[Any], column: str, batches: int | None, *, where:
     return [nw.from_native(lazy.filter(batch_index == k)) for k in range(batches)]
 
 
-def names_of(
+def resolve_names(
     option: str, names: str | Sequence[str], labels: Sequence[str], *, where: str, what: str = "rater"
 ) -> tuple[str, ...]:
     """The names in an argument, without duplicates. A comma inside a known name does not separate names.
@@ -140,21 +142,22 @@ def names_of(
     for name in chosen:
         if name not in labels:
             raise OptionError(
-                f"{where}: {option}={shown(name)}: no such {what}; {what}s: {listed(labels)}{suggestion(name, labels)}"
+                f"{where}: {option}={short_repr(name)}: no such {what}; {what}s: "
+                f"{join_labels(labels)}{suggestion(name, labels)}"
             )
     return chosen
 
 
-def metrics_of(
+def resolve_metrics(
     metrics: str | Sequence[str] | None, raters: Sequence[str], people: Sequence[str], *, where: str
 ) -> tuple[str, ...]:
     """The metrics to count: the named metrics, or all raters that are not annotators."""
     if metrics is None:
         judges = tuple(name for name in raters if name not in people)
     else:
-        judges = names_of("metrics", metrics, raters, where=where)
+        judges = resolve_names("metrics", metrics, raters, where=where)
     if in_both := [name for name in judges if name in people]:
-        raise OptionError(f"{where}: human and metrics both name {listed(in_both)}; give each rater one kind")
+        raise OptionError(f"{where}: human and metrics both name {join_labels(in_both)}; give each rater one kind")
     if HUMAN in judges:
         raise InputError(
             f"{where}: a metric is named {HUMAN!r}, the name reserved for the combined annotators; rename it in the"
@@ -165,8 +168,8 @@ def metrics_of(
 
 def indicator(condition: nw.Expr) -> nw.Expr:
     """1 if the condition is true, 0 if it is false or null."""
-    return otherwise(condition, 1, 0)
+    return conditional_value(condition, 1, 0)
 
 
-def otherwise(condition: nw.Expr, value: int, other: int) -> nw.Expr:
+def conditional_value(condition: nw.Expr, value: int, other: int) -> nw.Expr:
     return nw.when(condition).then(nw.lit(value)).otherwise(nw.lit(other))

@@ -13,7 +13,7 @@ import narwhals as nw
 import numpy as np
 import polars as pl
 
-from custodes.data.table_engines import indicator, otherwise
+from custodes.data.table_engines import conditional_value, indicator
 from custodes.stats.arrays import Floats
 
 Aggregate = Literal["mean", "vote"]
@@ -44,7 +44,7 @@ def tie_rule(difference: nw.Expr, threshold: nw.Expr) -> nw.Expr:
     difference, threshold : expressions
         Score of `system_a` minus score of `system_b`, and the largest difference that counts as a tie, in score units.
     """
-    return nw.when(difference > threshold).then(nw.lit(1)).otherwise(otherwise(difference < -threshold, -1, 0))
+    return nw.when(difference > threshold).then(nw.lit(1)).otherwise(conditional_value(difference < -threshold, -1, 0))
 
 
 def score_differences(scores: Table) -> Table:
@@ -238,7 +238,7 @@ def compare_in_memory(
     has_verdicts = verdicts.filter(pl.col("rater") < annotators).height > 0
     is_human = nw.col("rater") < annotators
     comparison_batches, combined_batches = [], []
-    for batch_scores, batch_verdicts in _batches(scores, verdicts):
+    for batch_scores, batch_verdicts in _iter_batches(scores, verdicts):
         verdict_table = nw.from_native(batch_verdicts.lazy()) if batch_verdicts.height else None
         rows = rater_comparisons(nw.from_native(batch_scores.lazy()), verdict_table).collect().lazy()
         comparison_batches.append(rows.select("rater", *OUTPUTS, "sign", "order").collect().to_native())
@@ -251,7 +251,7 @@ def compare_in_memory(
     return pl.concat(comparison_batches), pl.concat(combined_batches)
 
 
-def _batches(scores: pl.DataFrame, verdicts: pl.DataFrame) -> Iterator[tuple[pl.DataFrame, pl.DataFrame]]:
+def _iter_batches(scores: pl.DataFrame, verdicts: pl.DataFrame) -> Iterator[tuple[pl.DataFrame, pl.DataFrame]]:
     """The scores and verdicts of all items in one batch, or in several batches of items if a join of all items needs
     much memory."""
     group_sizes = scores.group_by("rater", "item").len()["len"].cast(pl.Int64)

@@ -23,7 +23,7 @@ ROWS = 5000
 SUFFIXES = (".csv", ".tsv", ".jsonl", ".parquet")
 TABLES = ("ratings", "battles", "raters", "items", "outputs")
 """File names of the long tables of a study."""
-RATED = TABLES[:2]
+RATING_TABLES = TABLES[:2]
 """Tables with a column of raters, which are read together with `raters` in the same folder."""
 
 FORMULA = r"^'*[=+\-@\t\r\n]"
@@ -39,7 +39,7 @@ def long_tables(study: Study) -> dict[str, pl.DataFrame]:
     raters = study.raters.frame
     tables = {
         "ratings": _with_kind(_with_role(study.ratings.frame, study.second_ratings.frame), raters),
-        "battles": _with_kind(_with_role(_verdicts(study.preferences), _verdicts(study.second)), raters),
+        "battles": _with_kind(_with_role(_verdict_table(study.preferences), _verdict_table(study.second)), raters),
         "raters": raters,
         "items": study.items.frame,
     }
@@ -70,7 +70,7 @@ def _long_texts(outputs: Outputs) -> pl.DataFrame:
     return texts.join(images, on=["item", "system"], how="left", maintain_order="left")
 
 
-def _verdicts(preferences: Preferences) -> pl.DataFrame:
+def _verdict_table(preferences: Preferences) -> pl.DataFrame:
     """A table of the verdicts and of the queries without an answer, for which `invalid` has the reason. Columns of
     probabilities and seconds without any value are left out."""
     if not preferences.frame.height:
@@ -131,19 +131,19 @@ def write_table(table: pl.DataFrame, path: str | Path, *, quote_formulas: bool =
     """Write a table in the format of the suffix: .csv, .tsv, .jsonl or .parquet; text formats also with .gz. With
     `quote_formulas`, formulas in .csv and .tsv are escaped."""
     target = Path(path)
-    return write_atomically(target, _blocks(table, target, quote_formulas=quote_formulas))
+    return write_atomically(target, _iter_blocks(table, target, quote_formulas=quote_formulas))
 
 
 def table_bytes(table: pl.DataFrame, path: str | Path, *, quote_formulas: bool = False) -> bytes:
     """The content that `write_table` writes into a file of this name."""
-    return b"".join(_blocks(table, Path(path), quote_formulas=quote_formulas))
+    return b"".join(_iter_blocks(table, Path(path), quote_formulas=quote_formulas))
 
 
-def _blocks(table: pl.DataFrame, target: Path, *, quote_formulas: bool) -> Iterator[bytes]:
+def _iter_blocks(table: pl.DataFrame, target: Path, *, quote_formulas: bool) -> Iterator[bytes]:
     suffix = check_suffix(target)
     if target.name.endswith(".gz"):
         # A fixed time stamp, so that the same table gives the same bytes.
-        uncompressed = _blocks(table, Path(f"table{suffix}"), quote_formulas=quote_formulas)
+        uncompressed = _iter_blocks(table, Path(f"table{suffix}"), quote_formulas=quote_formulas)
         yield gzip.compress(b"".join(uncompressed), mtime=0)
     elif suffix == ".parquet":
         buffer = io.BytesIO()

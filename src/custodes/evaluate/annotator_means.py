@@ -19,7 +19,7 @@ class ScalesDifferError(OptionError):
     """Error for annotators whose scores cannot be averaged, because they use different scales."""
 
 
-def unpaired(persons: Floats, *, items: Ints, item: Ints, first: Ints, second: Ints) -> int:
+def unpaired_count(persons: Floats, *, items: Ints, item: Ints, first: Ints, second: Ints) -> int:
     """Return the number of comparisons that are excluded because no annotator rated both outputs.
 
     Parameters
@@ -49,7 +49,7 @@ def unpaired(persons: Floats, *, items: Ints, item: Ints, first: Ints, second: I
 
 
 def unpaired_note(count: int, label: str) -> tuple[str, int, str]:
-    """Return the rule, the count and the message of the note on comparisons that `unpaired` counts."""
+    """Return the rule, the count and the message of the note on comparisons that `unpaired_count` counts."""
     message = (
         f"{count} comparisons{label} are excluded because no annotator rated both outputs; means over different "
         "annotators are not compared"
@@ -79,14 +79,14 @@ def check_same_scale(study: Study, people: Sequence[str], persons: Floats, label
     """
     bounds = study.raters.bounds
     scales = [
-        Scale(low=bounds[name][0], high=bounds[name][1], declared=True) if name in bounds else Scale.seen(scores)
+        Scale(low=bounds[name][0], high=bounds[name][1], declared=True) if name in bounds else Scale.from_scores(scores)
         for name, scores in zip(people, persons, strict=True)
     ]
     defined = [(name, scale) for name, scale in zip(people, scales, strict=True) if scale.n]
     for name, scale in defined[1:]:
         first, first_scale = defined[0]
         if not scale.comparable(first_scale):
-            code_of_rater = {rater: MissingCode.of(persons[people.index(rater)]) for rater in (first, name)}
+            code_of_rater = {rater: MissingCode.from_scores(persons[people.index(rater)]) for rater in (first, name)}
             codes_text = "; ".join(f"{rater}: {code}" for rater, code in code_of_rater.items() if code)
             advice = (
                 f"{codes_text}; if a value means missing, leave the cell empty"

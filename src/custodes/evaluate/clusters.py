@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from custodes.answers.shared_arguments import DEFAULTS, Setting
-from custodes.data.notes import Note, noted
+from custodes.answers.shared_arguments import DEFAULTS, PreferenceOptions
+from custodes.data.notes import Note, build_notes
 from custodes.data.outcome_counts import OutcomeCounts
 from custodes.data.study import Study
-from custodes.errors import InputError, OptionError, listed
+from custodes.errors import InputError, OptionError, join_labels
 from custodes.evaluate.comparable import label_of
-from custodes.evaluate.rater_comparison import RaterComparison, compare, with_outputs
+from custodes.evaluate.rater_comparison import RaterComparison, compare, require_shared_outputs
 from custodes.stats import ABSENT
 from custodes.stats.arrays import Floats
 from custodes.stats.clusters import DesignEffect, design_effect, joint_outcomes, null_effect, outcomes
@@ -21,7 +21,7 @@ from custodes.stats.correction.estimator import Counts, margin_of
 
 
 @dataclass(frozen=True, kw_only=True)
-class Counted:
+class AspectCounts:
     """Pair counts of one aspect, with the comparison that was counted (None if the user gave counts)."""
 
     aspect: str
@@ -44,25 +44,28 @@ class Counted:
         return self.comparison.notes if self.comparison else self.counts.notes
 
 
-def counted(study: Study | OutcomeCounts, setting: Setting) -> list[Counted]:
+def counts_by_aspect(study: Study | OutcomeCounts, setting: PreferenceOptions) -> list[AspectCounts]:
     """Return the pair counts of each aspect of a study; counts that the user gave form a single part.
 
     Selection and tie rules were already applied to counts that the user gave, so `setting` must have default values.
     """
     if not isinstance(study, OutcomeCounts):
-        comparisons = with_outputs(compare(study, **setting))
-        return [Counted(aspect=c.aspect, counts=OutcomeCounts.of(c.preferences), comparison=c) for c in comparisons]
+        comparisons = require_shared_outputs(compare(study, **setting))
+        return [
+            AspectCounts(aspect=c.aspect, counts=OutcomeCounts.from_comparisons(c.preferences), comparison=c)
+            for c in comparisons
+        ]
     check_default(setting)
     study.check_both_sides()
     if not study.paired.any():
         raise InputError(
-            f"annotators and metrics ({listed(study.metrics, limit=3)}) have no item in common; give data "
+            f"annotators and metrics ({join_labels(study.metrics, limit=3)}) have no item in common; give data "
             "in which some items have both human and metric ratings"
         )
-    return [Counted(aspect="", counts=study, comparison=None)]
+    return [AspectCounts(aspect="", counts=study, comparison=None)]
 
 
-def check_default(setting: Setting) -> None:
+def check_default(setting: PreferenceOptions) -> None:
     """Raise `OptionError` if `setting` has a selection or tie rule, which cannot be applied to counts."""
     for name, value in setting.items():
         if value != DEFAULTS[name]:  # type: ignore[literal-required]
@@ -71,26 +74,26 @@ def check_default(setting: Setting) -> None:
             )
 
 
-def clustered(part: Counted) -> bool:
+def has_clusters(part: AspectCounts) -> bool:
     """Whether the study declares clusters of several items; False if the user gave counts."""
-    return part.comparison is not None and part.comparison.design.clustered
+    return part.comparison is not None and part.comparison.design.has_clusters
 
 
-def margin_effects(part: Counted, n_raters: int | None = None) -> Floats:
+def margin_effects(part: AspectCounts, n_raters: int | None = None) -> Floats:
     """Return the design effects of the margins of the first `n_raters` raters, (raters, pairs); NaN without clusters.
 
     Annotators come first. By default, the design effects of all raters are returned.
     """
     n_raters = 1 + len(part.counts.metrics) if n_raters is None else n_raters
-    if part.comparison is None or not clustered(part):
+    if part.comparison is None or not has_clusters(part):
         return np.full((n_raters, len(part.counts.system_a)), np.nan)
     cells = part.comparison.cells
     outcome_rows = (cells.rows(outcomes(signs), width=3) for signs in cells.signs[:n_raters])
     return np.stack([design_effect(margin_of, table).effect for table in outcome_rows])
 
 
-def table_effects(part: Counted, *statistics: Callable[[Counts], Floats]) -> list[DesignEffect]:
-    """Return the design effects (pairs, metrics) of each of `statistics`. The part must be `clustered`.
+def table_effects(part: AspectCounts, *statistics: Callable[[Counts], Floats]) -> list[DesignEffect]:
+    """Return the design effects (pairs, metrics) of each of `statistics`. The part must have clusters.
 
     A statistic is a function of the counts of human and metric outcomes.
     """
@@ -98,7 +101,10 @@ def table_effects(part: Counted, *statistics: Callable[[Counts], Floats]) -> lis
     cells = part.comparison.cells
     joint_rows = [cells.rows(joint_outcomes(cells.signs[0], signs), width=15) for signs in cells.signs[1:]]
     effects_of_statistics = (
-        [design_effect(lambda row, statistic=statistic: statistic(Counts.of_row(row)), table) for table in joint_rows]  # type: ignore[misc]
+        [
+            design_effect(lambda row, statistic=statistic: statistic(Counts.from_rows(row)), table)  # type: ignore[misc]
+            for table in joint_rows
+        ]
         for statistic in statistics
     )
     return [
@@ -107,7 +113,7 @@ def table_effects(part: Counted, *statistics: Callable[[Counts], Floats]) -> lis
     ]
 
 
-def null_effects(part: Counted, *, shared: bool = False, people: bool = False) -> Floats:
+def null_effects(part: AspectCounts, *, shared: bool = False, people: bool = False) -> Floats:
     """Return the numbers by which sign tests divide counts to account for clusters; 1 without clusters.
 
     Parameters
@@ -123,7 +129,7 @@ def null_effects(part: Counted, *, shared: bool = False, people: bool = False) -
     -------
     array of shape (raters, pairs), or (metrics, pairs) if `shared`
     """
-    if part.comparison is None or not clustered(part):
+    if part.comparison is None or not has_clusters(part):
         return np.ones(())
     cells = part.comparison.cells
     signs = cells.signs
@@ -139,7 +145,7 @@ def null_effects(part: Counted, *, shared: bool = False, people: bool = False) -
     return np.stack(effects)
 
 
-def cluster_notes(part: Counted, people: Sequence[float] | Floats) -> list[Note]:
+def cluster_notes(part: AspectCounts, people: Sequence[float] | Floats) -> list[Note]:
     """Return the notes on clusters; `people` (pairs,) are the design effects of human margins."""
     design, label = part.comparison.design if part.comparison else None, label_of(part.aspect)
     if design is None:
@@ -148,7 +154,7 @@ def cluster_notes(part: Counted, people: Sequence[float] | Floats) -> list[Note]
             "If items share documents, p-values are too small and intervals too narrow; give the study with "
             "its clusters instead"
         )
-        return noted(("counts-without-clusters", True, message))
+        return build_notes(("counts-without-clusters", True, message))
     defined_effects = np.asarray(people)[np.isfinite(people)]
     mean_effect = defined_effects.mean() if defined_effects.size else np.nan
     message = (
@@ -160,7 +166,7 @@ def cluster_notes(part: Counted, people: Sequence[float] | Floats) -> list[Note]
     single_text = (
         f"{n_single} pairs of systems have ratings in only one cluster{label}, so the variance cannot be estimated"
     )
-    return noted(
+    return build_notes(
         ("design-effect", True if defined_effects.size else 0, message),
         ("one-cluster", n_single, single_text),
         aspect=part.aspect,

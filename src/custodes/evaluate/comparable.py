@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from custodes.data.notes import OF_ASPECT
+from custodes.data.notes import ASPECT_PHRASE
 from custodes.data.study import Study
-from custodes.errors import InputError, listed
+from custodes.errors import InputError, join_labels
 
 
 class NotComparableError(InputError):
@@ -14,9 +14,12 @@ class NotComparableError(InputError):
 def too_few(chosen: Study, needed_text: str) -> str:
     """Return the message for a study with fewer than two systems; `needed_text` says how many are needed."""
     if chosen.labels and len(chosen.systems) == 1:
-        return f"{chosen.name}: labels of 1 system ({listed(chosen.systems)}); use rates, which needs no second system"
+        return (
+            f"{chosen.name}: labels of 1 system ({join_labels(chosen.systems)}); use rates, which needs no second "
+            "system"
+        )
     if chosen.systems:
-        return f"{chosen.name}: only 1 system ({listed(chosen.systems)}); {needed_text}"
+        return f"{chosen.name}: only 1 system ({join_labels(chosen.systems)}); {needed_text}"
     if chosen.outputs is not None and not chosen.raters.frame.height:
         return (
             f"{chosen.name}: the texts have no scores or verdicts; add scores or verdicts with custodes score, judge "
@@ -31,7 +34,7 @@ def too_few(chosen: Study, needed_text: str) -> str:
 
 def label_of(aspect: str) -> str:
     """Return ' for aspect ...' as a part of messages; empty for studies without aspects."""
-    return OF_ASPECT.format(aspect) if aspect else ""
+    return ASPECT_PHRASE.format(aspect) if aspect else ""
 
 
 def check_ordered(study: Study, aspect: str) -> None:
@@ -40,7 +43,8 @@ def check_ordered(study: Study, aspect: str) -> None:
         words = study.labels[aspect].words
         other_text = ", or select other aspects with aspect=NAME" if len(study.aspects) > 1 else ""
         raise NotComparableError(
-            f"{study.name}: the labels{label_of(aspect)} ({listed(words, limit=3)}) have no order, so they do not say "
+            f"{study.name}: the labels{label_of(aspect)} ({join_labels(words, limit=3)}) have no order, so they do "
+            "not say "
             f"which output is better; use rates, which compares the rate of each label{other_text}"
         )
 

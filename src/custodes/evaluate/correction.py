@@ -13,19 +13,26 @@ from numpy.typing import NDArray
 
 from custodes.answers.question import Rng, question
 from custodes.answers.result import Result, result
-from custodes.answers.shared_arguments import Setting
+from custodes.answers.shared_arguments import PreferenceOptions
 from custodes.answers.tables import AT_THRESHOLD, View, count, difference, flag, label, probability, score, share, table
-from custodes.answers.views import number, parts, titled
+from custodes.answers.views import number, split_by_aspect, title_with_aspect
 from custodes.answers.wording import column_digits, estimate_text
-from custodes.arguments import one_of, value_list
-from custodes.data.notes import Note, noted
+from custodes.arguments import check_one_of, value_list
+from custodes.data.notes import Note, build_notes
 from custodes.data.outcome_counts import OutcomeCounts
 from custodes.data.study import Study
-from custodes.errors import InputError, OptionError, listed
-from custodes.evaluate.clusters import Counted, cluster_notes, clustered, counted, margin_effects, table_effects
+from custodes.errors import InputError, OptionError, join_labels
+from custodes.evaluate.clusters import (
+    AspectCounts,
+    cluster_notes,
+    counts_by_aspect,
+    has_clusters,
+    margin_effects,
+    table_effects,
+)
 from custodes.evaluate.comparable import label_of
-from custodes.evaluate.decision_graph import PAIR, cycle_notes, ranking_edges, written
-from custodes.evaluate.parallel import merged
+from custodes.evaluate.decision_graph import PAIR, cycle_notes, format_decisions, ranking_edges
+from custodes.evaluate.parallel import merge_parts
 from custodes.progress import Progress, silent
 from custodes.stats.clusters import DesignEffect
 from custodes.stats.correction.estimator import Counts, Estimate, Estimator, PairItems, Remark, decide
@@ -49,12 +56,12 @@ CORRECTED = (
 )
 
 
-def _side_by_side(pairs: pl.DataFrame) -> Iterable[View]:
+def _margin_views(pairs: pl.DataFrame) -> Iterable[View]:
     """Return a view for each metric and estimator: decision, and corrected, naive and human margin of each pair."""
     views = []
     for (aspect, metric), rows in pairs.group_by("aspect", "metric", maintain_order=True):
         rows_of_estimator = {
-            estimator: of_estimator.rows(named=True) for estimator, of_estimator in parts(rows, "estimator")
+            estimator: of_estimator.rows(named=True) for estimator, of_estimator in split_by_aspect(rows, "estimator")
         }
         for estimator in [estimator for estimator in rows_of_estimator if estimator not in BESIDE] or [HUMAN.name]:
             estimates = rows_of_estimator[estimator]
@@ -68,7 +75,7 @@ def _side_by_side(pairs: pl.DataFrame) -> Iterable[View]:
             }
             views.append(
                 View(
-                    title=titled(f"margins by {metric}, {estimator}", str(aspect)),
+                    title=title_with_aspect(f"margins by {metric}, {estimator}", str(aspect)),
                     header=tuple(cells),
                     rows=tuple(zip(*cells.values(), strict=True)),
                     numeric=(False, *[True] * (len(cells) - 1)),
@@ -130,7 +137,7 @@ class Correction(Result):
             "empty, or one or more of `at the threshold` (other random numbers might change the decision), `few "
             "annotations`, `never annotated`, `never rated by the metric`",
         ),
-        view=_side_by_side,
+        view=_margin_views,
     )
     edges: pl.DataFrame = table(
         "The ranking graph of the decisions: one row per edge that is not implied by other edges.",
@@ -156,7 +163,7 @@ def correction(
     confidence: float = 0.95,
     rng: Rng = 0,
     progress: Progress = silent,
-    **setting: Unpack[Setting],
+    **setting: Unpack[PreferenceOptions],
 ) -> Correction:
     """Estimate the outcome of each pair of systems from few human ratings and many metric ratings.
 
@@ -183,7 +190,7 @@ def correction(
     if not estimator_names:
         raise OptionError(f"estimator: the list is empty; give at least one of {', '.join(ESTIMATORS)}")
     estimators = [
-        ESTIMATORS[one_of("estimator", name, ESTIMATORS)] for name in dict.fromkeys((*BESIDE, *estimator_names))
+        ESTIMATORS[check_one_of("estimator", name, ESTIMATORS)] for name in dict.fromkeys((*BESIDE, *estimator_names))
     ]
     if isinstance(study, OutcomeCounts):
         _check_counts(study, estimators)
@@ -192,12 +199,12 @@ def correction(
     answer = partial(
         _answer, estimators=ordered_estimators, gamma=gamma, equivalence=equivalence, confidence=confidence
     )
-    return merged(Correction, answer, counted(study, setting), rng=rng, progress=progress, desc="correct")
+    return merge_parts(Correction, answer, counts_by_aspect(study, setting), rng=rng, progress=progress, desc="correct")
 
 
 def _estimate(
     estimator: Estimator,
-    part: Counted,
+    part: AspectCounts,
     rng: np.random.Generator,
     design_effect: DesignEffect | None,
     *,
@@ -232,7 +239,7 @@ def _check_counts(counts: OutcomeCounts, estimators: Iterable[Estimator]) -> Non
 
 
 def _answer(
-    part: Counted,
+    part: AspectCounts,
     rng: np.random.Generator,
     *,
     estimators: Sequence[Estimator],
@@ -242,7 +249,7 @@ def _answer(
 ) -> tuple[dict[str, pl.DataFrame], Sequence[Note]]:
     counts, names = part.counts, [method.name for method in estimators]
     effect_of_estimator = {}
-    if clustered(part):
+    if has_clusters(part):
         count_estimators = [method for method in estimators if not method.needs_items]
         effect_of_estimator = dict(
             zip(count_estimators, table_effects(part, *(method.point for method in count_estimators)), strict=True)
@@ -315,7 +322,7 @@ def _answer(
             "margin_low": low,
             "margin_high": high,
             "theta": theta,
-            "decision": written(decisions),
+            "decision": format_decisions(decisions),
             "design_effect": np.where(np.isfinite(design_effects), design_effects, np.nan),
             "effective_draws": stack_field("effective_draws"),
             "equivalent": None if equivalence is None else (low > -equivalence) & (high < equivalence),
@@ -333,7 +340,7 @@ def _answer(
     return tables, [*part.notes, *notes, *cycle_notes(part.aspect, cyclic_raters)]
 
 
-def _annotation_notes(part: Counted) -> list[Note]:
+def _annotation_notes(part: AspectCounts) -> list[Note]:
     counts, where = part.counts, label_of(part.aspect)
     n_annotated, n_shared = counts.human.sum(axis=1), counts.paired.sum(axis=(0, 2, 3))
     never_annotated = [
@@ -341,13 +348,13 @@ def _annotation_notes(part: Counted) -> list[Note]:
     ]
     n_few = int(((n_annotated > 0) & (n_annotated < FEW_ANNOTATIONS)).sum())
     unmatched_metrics = [name for name, n in zip(counts.metrics, n_shared, strict=True) if not n]
-    return noted(
+    return build_notes(
         (
             "never-annotated",
             len(never_annotated),
             (
-                f"annotators compared none of the pairs {listed(never_annotated)}{where}, so only the metric and the "
-                "prior estimate these pairs"
+                f"annotators compared none of the pairs {join_labels(never_annotated)}{where}, so only the metric and "
+                "the prior estimate these pairs"
             ),
         ),
         (
@@ -360,7 +367,7 @@ def _annotation_notes(part: Counted) -> list[Note]:
         (
             "no-overlap",
             0 if part.comparison else len(unmatched_metrics),
-            f"annotators rated no item that {listed(unmatched_metrics)} rated, so correction is not possible",
+            f"annotators rated no item that {join_labels(unmatched_metrics)} rated, so correction is not possible",
         ),
         aspect=part.aspect,
     )

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from custodes.answers.tables import label
-from custodes.data.notes import Note, noted
+from custodes.data.notes import Note, build_notes
 from custodes.data.outcome_counts import OutcomeCounts
-from custodes.errors import listed
+from custodes.errors import join_labels
 from custodes.evaluate.comparable import label_of
 from custodes.stats import graphs
 from custodes.stats.arrays import Floats
@@ -29,12 +29,12 @@ CELLS = tuple(f"{first}_{second}" for first in OUTCOMES for second in OUTCOMES)
 """Names of the nine combinations of human outcome and metric outcome for a pair, in this order."""
 
 
-def written(decisions: NDArray[Any]) -> list[str | None]:
+def format_decisions(decisions: NDArray[Any]) -> list[str | None]:
     """Return decisions 1, 0 and -1 as a list of '+', '=' and '-'; NaN becomes None."""
     return [DECISION.get(sign) for sign in decisions.ravel().tolist()]
 
 
-def crossed(
+def pair_matrix(
     system_a: Sequence[str], system_b: Sequence[str], first: NDArray[Any], second: NDArray[Any]
 ) -> tuple[list[str], Floats]:
     """Return the sorted systems of all pairs, and the values of pairs as a matrix (..., systems, systems).
@@ -72,7 +72,7 @@ def ranking_edges(counts: OutcomeCounts, decisions: NDArray[Any]) -> tuple[list[
 
     `decisions` (pairs,) contains decisions 1, 0 and -1, and NaN for pairs without a decision.
     """
-    systems, signs = crossed(counts.system_a, counts.system_b, decisions, -decisions)
+    systems, signs = pair_matrix(counts.system_a, counts.system_b, decisions, -decisions)
     names, _, _, edges = ranking_graph(systems, signs == 1)
     return [(names[a], names[b]) for a, b in edges], len(names) < len(systems)
 
@@ -80,7 +80,7 @@ def ranking_edges(counts: OutcomeCounts, decisions: NDArray[Any]) -> tuple[list[
 def cycle_notes(aspect: str, cyclic_raters: Sequence[str]) -> list[Note]:
     """Return the note on the raters whose wins form a cycle; empty without cycles."""
     message = (
-        f"{listed(cyclic_raters)}: the significant wins of some systems form a cycle{label_of(aspect)}, "
+        f"{join_labels(cyclic_raters)}: the significant wins of some systems form a cycle{label_of(aspect)}, "
         "which is shown as one node"
     )
-    return noted(("cycle", len(cyclic_raters), message), aspect=aspect)
+    return build_notes(("cycle", len(cyclic_raters), message), aspect=aspect)

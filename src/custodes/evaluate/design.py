@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from custodes.data.comparisons import pairs_of
 from custodes.data.panel import label_codes
 from custodes.data.study import Study
-from custodes.memory import check_memory, of_resamples
+from custodes.memory import check_memory, count_resample_values
 from custodes.stats import bootstrap
-from custodes.stats.arrays import Floats, read_only
+from custodes.stats.arrays import Floats, make_read_only
 from custodes.stats.clusters import is_clustered
 
 MOST_BLOCKS = 2000
@@ -41,10 +41,10 @@ class Design:
     dataset: tuple[str, ...]
 
     def __post_init__(self) -> None:
-        read_only(self)
+        make_read_only(self)
 
     @classmethod
-    def of(cls, study: Study, *, items: Sequence[str], systems: Sequence[str]) -> Design:
+    def from_study(cls, study: Study, *, items: Sequence[str], systems: Sequence[str]) -> Design:
         """Return the design of these items and systems, with clusters and weights from the items table of the study."""
         labels, n_items = tuple(items), len(items)
         if study.items.frame.is_empty():  # each item is a separate cluster
@@ -58,7 +58,7 @@ class Design:
                 group=("",) * n_items,
                 dataset=("",) * n_items,
             )
-        frame = study.items.for_items(pl.Series("item", labels, dtype=pl.String))
+        frame = study.items.item_rows(pl.Series("item", labels, dtype=pl.String))
         cluster_of_item = frame.select(pl.when(pl.col("cluster") != "").then("cluster").otherwise("item")).to_series()
         clusters = tuple(cluster_of_item.unique().sort())  # resamples do not depend on the order of items
         return cls(
@@ -86,7 +86,7 @@ class Design:
             dataset=tuple(self.dataset[i] for i in items),
         )
 
-    def in_blocks(self) -> Design:
+    def group_into_blocks(self) -> Design:
         """Return the design with clusters grouped into at most `MOST_BLOCKS` blocks."""
         return replace(self, units=self.units % MOST_BLOCKS, clusters=self.clusters[:MOST_BLOCKS])
 
@@ -96,7 +96,7 @@ class Design:
         return len(self.clusters)
 
     @property
-    def clustered(self) -> bool:
+    def has_clusters(self) -> bool:
         """Whether some clusters have several items."""
         return is_clustered(self.units)
 
@@ -121,23 +121,23 @@ class Design:
         """Positions of the two systems of each pair, (pairs, 2)."""
         return np.stack(pairs_of(self.systems), axis=1)
 
-    def resampled(self, resamples: int, rng: np.random.Generator) -> Floats:
+    def draw_weights(self, resamples: int, rng: np.random.Generator) -> Floats:
         """Return the bootstrap weights (1 + B, clusters) of B resamples; row 0 has the weights of the data.
 
-        A single cluster is never resampled. The matrix takes eight bytes per weight. With `counted`, a weight takes
-        one byte; with `blocks`, only some rows are in memory at a time.
+        A single cluster is never resampled. The matrix takes eight bytes per weight. With `draw_byte_weights`, a weight
+        takes one byte; with `blocks`, only some rows are in memory at a time.
         """
-        check_memory("resamples", resamples, of_resamples(resamples, self.n_units))
-        return bootstrap.bootstrap_weights(self.n_units, self._drawn(resamples), rng)
+        check_memory("resamples", resamples, count_resample_values(resamples, self.n_units))
+        return bootstrap.bootstrap_weights(self.n_units, self._n_resamples(resamples), rng)
 
-    def counted(self, resamples: int, rng: np.random.Generator) -> NDArray[np.uint8]:
+    def draw_byte_weights(self, resamples: int, rng: np.random.Generator) -> NDArray[np.uint8]:
         """Return the bootstrap weights as integers of one byte, for `bootstrap.weighted_sums`."""
-        check_memory("resamples", resamples, of_resamples(resamples, self.n_units / 8))
-        return bootstrap.bootstrap_weights(self.n_units, self._drawn(resamples), rng, dtype=np.uint8)
+        check_memory("resamples", resamples, count_resample_values(resamples, self.n_units / 8))
+        return bootstrap.bootstrap_weights(self.n_units, self._n_resamples(resamples), rng, dtype=np.uint8)
 
     def blocks(self, resamples: int, rng: np.random.Generator) -> Iterator[tuple[slice, Floats]]:
         """Yield the bootstrap weights in blocks of rows: the slice of rows, and the weights (rows, clusters)."""
-        return bootstrap.bootstrap_blocks(self.n_units, self._drawn(resamples), rng)
+        return bootstrap.bootstrap_blocks(self.n_units, self._n_resamples(resamples), rng)
 
-    def _drawn(self, resamples: int) -> int:
+    def _n_resamples(self, resamples: int) -> int:
         return resamples if self.n_units > 1 else 0

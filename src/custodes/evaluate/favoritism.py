@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from custodes.answers.question import Rng, question
 from custodes.answers.result import Result, result
-from custodes.answers.shared_arguments import Setting
+from custodes.answers.shared_arguments import PreferenceOptions
 from custodes.answers.tables import (
     View,
     count,
@@ -28,7 +28,7 @@ from custodes.answers.tables import (
     table,
     with_interval,
 )
-from custodes.answers.views import parts, titled, views
+from custodes.answers.views import split_by_aspect, title_with_aspect, views
 from custodes.answers.wording import UNDEFINED
 from custodes.data.comparisons import HUMAN
 from custodes.data.notes import Note
@@ -37,17 +37,17 @@ from custodes.data.study import Study
 from custodes.errors import OptionError
 from custodes.evaluate.agreement.statistic import FEWEST
 from custodes.evaluate.clusters import (
-    Counted,
+    AspectCounts,
     cluster_notes,
-    clustered,
-    counted,
+    counts_by_aspect,
+    has_clusters,
     margin_effects,
     null_effects,
     table_effects,
 )
-from custodes.evaluate.decision_graph import CELLS, PAIR, crossed, written
+from custodes.evaluate.decision_graph import CELLS, PAIR, format_decisions, pair_matrix
 from custodes.evaluate.favoritism_of_pairs import FEW_ERRORS, correlation_columns, error_notes, overall_notes
-from custodes.evaluate.parallel import each
+from custodes.evaluate.parallel import map_parts
 from custodes.evaluate.partiality_table import (
     DISFAVOURED,
     FAVOURED,
@@ -60,7 +60,7 @@ from custodes.evaluate.partiality_table import (
 from custodes.evaluate.rater_comparison import RaterComparison
 from custodes.evaluate.rater_scores import few_clusters_notes
 from custodes.evaluate.slices import BY, slices_of_items
-from custodes.memory import check_memory, of_resamples
+from custodes.memory import check_memory, count_resample_values
 from custodes.progress import Progress, silent
 from custodes.stats import ABSENT, favi_score
 from custodes.stats.arrays import Floats, Ints
@@ -80,16 +80,16 @@ PARTIAL = "points of win rate, adjusted for quality; *: significant (Holm over m
 def _matrix(frame: pl.DataFrame, name: str, title: str, more: str, cell: Callable[[Mapping[str, Any]], str]) -> Any:
     """Return a view of metrics by systems for each aspect; with many systems, a view of the rows of the table."""
     matrix_views: list[View] = []
-    for aspect, rows in parts(frame, "aspect"):
+    for aspect, rows in split_by_aspect(frame, "aspect"):
         systems = rows["system"].unique(maintain_order=True).to_list()
         if len(systems) > SYSTEMS_ACROSS:
-            matrix_views += views(replace(Favoritism.declared()[name], view=None), rows, name)
+            matrix_views += views(replace(Favoritism.table_declarations()[name], view=None), rows, name)
             continue
         cells = [cell(row) for row in rows.iter_rows(named=True)]
         metrics = rows["metric"].unique(maintain_order=True)
         matrix_views.append(
             View(
-                title=titled(title, aspect),
+                title=title_with_aspect(title, aspect),
                 header=("metric", *systems),
                 rows=tuple((metric, *cells[i * len(systems) :][: len(systems)]) for i, metric in enumerate(metrics)),
                 numeric=(False, *[True] * len(systems)),
@@ -283,7 +283,7 @@ def favoritism(
     alpha: float = 0.05,
     rng: Rng = 0,
     progress: Progress = silent,
-    **setting: Unpack[Setting],
+    **setting: Unpack[PreferenceOptions],
 ) -> Favoritism:
     """Favi-Score of each metric for each pair of systems, with intervals and the decisions that the metric changes.
 
@@ -312,17 +312,17 @@ def favoritism(
     >>> result.pairs["favi"].is_between(-2, 2).all()
     True
     """
-    parts = counted(study, setting)
+    parts = counts_by_aspect(study, setting)
     if by and isinstance(study, OutcomeCounts):
         raise OptionError("by: counts do not record items, so they have no slices; give the study instead")
     slicer = partial(slices_of_items, study, column=by) if by and isinstance(study, Study) else None
     answer = partial(_answer, test=SignTest(alpha=alpha), slicer=slicer, confidence=confidence, resamples=resamples)
-    answers = list(each(answer, parts, rng=np.random.default_rng(rng), progress=progress, desc="favoritism"))
-    return Favoritism.of([tables for tables, _ in answers], [note for _, notes in answers for note in notes])
+    answers = list(map_parts(answer, parts, rng=np.random.default_rng(rng), progress=progress, desc="favoritism"))
+    return Favoritism.from_parts([tables for tables, _ in answers], [note for _, notes in answers for note in notes])
 
 
 def _answer(
-    part: Counted,
+    part: AspectCounts,
     rng: np.random.Generator,
     *,
     test: SignTest,
@@ -334,7 +334,7 @@ def _answer(
     counts, paired = part.counts, np.moveaxis(part.counts.paired, 1, 0)
     n, errors, scores = paired.sum(axis=(2, 3)), favi_score.errors(paired), favi_score.favi_score(paired)
     # For counts, only the draws of one table are in memory at a time.
-    check_memory("resamples", resamples, of_resamples(resamples) if part.comparison else 20 * resamples)
+    check_memory("resamples", resamples, count_resample_values(resamples) if part.comparison else 20 * resamples)
     posterior, design_effects = _posterior(part, paired, confidence=confidence, draws=resamples, rng=rng)
     # Division of the counts by the design effect may change the estimate by rounding.
     favi = {
@@ -376,7 +376,7 @@ def _answer(
             "sample_accuracy": favi_score.sample_accuracy(paired),
             "sign_agrees": sign_agrees,
             **{
-                f"decision_{who}": written(
+                f"decision_{who}": format_decisions(
                     test.decisions(table / null_effects(part, shared=True, people=who == HUMAN)[..., None])
                 )
                 for who, table in ((HUMAN, human), ("metric", metric))
@@ -405,7 +405,7 @@ def _answer(
     return tables, [*part.notes, *notes]
 
 
-def mean_columns(part: Counted, *, confidence: float, resamples: int, rng: np.random.Generator) -> dict[str, Any]:
+def mean_columns(part: AspectCounts, *, confidence: float, resamples: int, rng: np.random.Generator) -> dict[str, Any]:
     """Return the mean |favi| of every metric over pairs of systems with its interval, and the sample accuracy."""
     paired = np.moveaxis(part.counts.paired, 1, 0)
     means = _mean_sizes(part, np.abs(favi_score.favi_score(paired)), resamples, rng)
@@ -416,13 +416,13 @@ def mean_columns(part: Counted, *, confidence: float, resamples: int, rng: np.ra
 
 
 def _posterior(
-    part: Counted, paired: NDArray[Any], *, confidence: float, draws: int, rng: np.random.Generator
+    part: AspectCounts, paired: NDArray[Any], *, confidence: float, draws: int, rng: np.random.Generator
 ) -> tuple[favi_score.FaviPosterior, Floats]:
     """Return the posterior of tables (metrics, pairs, 3, 3) and the design effects of the Favi-Score (metrics, pairs).
 
     With clusters, the posterior is computed from effective counts. Without clusters, the design effects are NaN.
     """
-    if not clustered(part):
+    if not has_clusters(part):
         posterior = favi_score.favi_posterior(paired, confidence=confidence, draws=draws, rng=rng)
         return posterior, np.full(paired.shape[:2], np.nan)
     effect, human, metric = table_effects(
@@ -443,7 +443,7 @@ def _posterior(
 
 def _systems(counts: OutcomeCounts, favi: Floats) -> dict[str, Any]:
     """Return the mean Favi-Score of each system over all other systems; the second system of a pair scores −favi."""
-    systems, favi_matrix = crossed(counts.system_a, counts.system_b, favi, -favi)
+    systems, favi_matrix = pair_matrix(counts.system_a, counts.system_b, favi, -favi)
     return {
         "metric": np.repeat(counts.metrics, len(systems)),
         "system": systems * len(counts.metrics),
@@ -464,7 +464,7 @@ def _slice_columns(
     columns = partiality_columns(comparison, items_of_slice, alpha=alpha, confidence=confidence)
     favi_of_slices = []
     for items in items_of_slice.values():
-        counts = OutcomeCounts.of(comparison.on_items(items).preferences)
+        counts = OutcomeCounts.from_comparisons(comparison.on_items(items).preferences)
         favi_of_slices.append(_systems(counts, favi_score.favi_score(np.moveaxis(counts.paired, 1, 0)))["favi"].ravel())
     n_rows = len(comparison.metrics) * len(comparison.systems)
     copied_columns = ("metric", "system", "partiality", "partiality_low", "partiality_high", "p_value", "p_adjusted")
@@ -476,7 +476,7 @@ def _slice_columns(
     }
 
 
-def _mean_sizes(part: Counted, abs_favi: Floats, resamples: int, rng: np.random.Generator) -> Floats:
+def _mean_sizes(part: AspectCounts, abs_favi: Floats, resamples: int, rng: np.random.Generator) -> Floats:
     """Return the mean |favi| over pairs for the data and for B samples of resampled clusters, (1 + B, metrics)."""
     if part.comparison is None:
         return mean_of_defined(abs_favi)[None]
@@ -488,7 +488,7 @@ def _mean_sizes(part: Counted, abs_favi: Floats, resamples: int, rng: np.random.
         is_error = sign_difference != 0
         sum_functions.append((cells.sums(sign_difference, is_error), cells.sums(is_error, is_error)))
     means = np.empty((1 + (resamples if part.n_clusters > 1 else 0), len(sum_functions)))
-    for rows, weights in cells.drawn(resamples, rng, size=cells.n_pairs):
+    for rows, weights in cells.iter_weights(resamples, rng, size=cells.n_pairs):
         for m, (sum_margins, sum_errors) in enumerate(sum_functions):
             abs_favi = ratio(np.abs(sum_margins(weights)).astype(np.float64), sum_errors(weights))
             means[rows, m] = mean_of_defined(abs_favi, axis=0)

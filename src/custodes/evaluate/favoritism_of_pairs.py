@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.data.notes import Note, noted
-from custodes.errors import listed
-from custodes.evaluate.clusters import Counted
+from custodes.data.notes import Note, build_notes
+from custodes.errors import join_labels
+from custodes.evaluate.clusters import AspectCounts
 from custodes.evaluate.comparable import label_of
 from custodes.evaluate.partiality_table import DISFAVOURED, FAVOURED
 from custodes.stats.arrays import Floats
@@ -36,7 +36,7 @@ def correlation_columns(favi: Floats, agrees: Floats, accuracy: Floats) -> dict[
     }
 
 
-def overall_notes(part: Counted, partiality_table: Mapping[str, Any]) -> list[Note]:
+def overall_notes(part: AspectCounts, partiality_table: Mapping[str, Any]) -> list[Note]:
     """Return the note on findings that may reflect quality on another aspect, as the metrics have no aspect score."""
     if part.comparison is None:
         return []
@@ -44,10 +44,10 @@ def overall_notes(part: Counted, partiality_table: Mapping[str, Any]) -> list[No
     affected_metrics = {str(metric) for metric, finding in findings if finding in (FAVOURED, DISFAVOURED)}
     metrics = [name for name in part.overall if name in affected_metrics]
     message = (
-        f"{listed(metrics)}: no score{label_of(part.aspect)}, so the score without an aspect is "
+        f"{join_labels(metrics)}: no score{label_of(part.aspect)}, so the score without an aspect is "
         "used; apparent partiality may reflect quality on another aspect"
     )
-    return noted(("overall-score", len(metrics), message), aspect=part.aspect)
+    return build_notes(("overall-score", len(metrics), message), aspect=part.aspect)
 
 
 def error_notes(aspect: str, n: NDArray[np.int64], errors: NDArray[np.int64]) -> list[Note]:

@@ -26,7 +26,7 @@ Answer = TypeVar("Answer")
 Kind = TypeVar("Kind", bound=Result)
 
 
-def one_blas_thread() -> AbstractContextManager[object]:
+def limit_blas_threads() -> AbstractContextManager[object]:
     """Limit matrix products to one thread while the context is open, and restore the previous limit.
 
     Most matrix products in this package are small. Small products are several times slower on all cores than on one
@@ -39,7 +39,7 @@ def one_blas_thread() -> AbstractContextManager[object]:
     return limits
 
 
-def each(
+def map_parts(
     answer: Callable[[Part, np.random.Generator], Answer],
     parts: Sequence[Part],
     *,
@@ -60,11 +60,11 @@ def each(
     """
     generators = labelled_generators(map(label, parts), rng)
     n_workers = max(1, min(len(parts), os.cpu_count() or 1)) if threads else 1
-    with one_blas_thread(), ThreadPoolExecutor(max_workers=n_workers) as pool:
+    with limit_blas_threads(), ThreadPoolExecutor(max_workers=n_workers) as pool:
         return list(progress(pool.map(answer, parts, generators), total=len(parts), desc=desc))
 
 
-def merged(
+def merge_parts(
     kind: type[Kind],
     answer: Callable[[Part, np.random.Generator], tuple[Mapping[str, pl.DataFrame], Iterable[Note]]],
     parts: Sequence[Part],
@@ -74,9 +74,9 @@ def merged(
     progress: Progress,
     desc: str,
 ) -> Kind:
-    """Return a result with the tables and notes that `answer` gives for each part (see `each`), after other `notes`."""
-    tables_and_notes = each(answer, parts, rng=np.random.default_rng(rng), progress=progress, desc=desc)
-    return kind.of(
+    """Return a result with the tables and notes that `answer` gives for each part (see `map_parts`), after `notes`."""
+    tables_and_notes = map_parts(answer, parts, rng=np.random.default_rng(rng), progress=progress, desc=desc)
+    return kind.from_parts(
         [tables for tables, _ in tables_and_notes],
         [*notes, *(note for _, of_part in tables_and_notes for note in of_part)],
     )

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.data.notes import Note, noted
+from custodes.data.notes import Note, build_notes
 from custodes.evaluate.comparable import label_of
 from custodes.evaluate.rater_comparison import RaterComparison
 from custodes.stats.arrays import Floats, Ints, chunks
@@ -97,8 +97,8 @@ def partiality_notes(comparison: RaterComparison | None, aspect: str, columns: M
     """Return the notes on the table `partiality`."""
     if comparison is None:
         message = "counts do not record which comparisons share an item, so partiality cannot be tested; give the study"
-        return noted(("partiality-counts", True, message), aspect=aspect)
-    return noted(
+        return build_notes(("partiality-counts", True, message), aspect=aspect)
+    return build_notes(
         (
             "partiality-inconclusive",
             columns["finding"].count(INCONCLUSIVE),
@@ -115,7 +115,7 @@ def placement_of(comparison: RaterComparison, m: int) -> Placement:
     Otherwise, return the placement by verdicts.
     """
     design, scores, joint_rows = comparison.design, comparison.scores, comparison.preferences.joint(0, 1 + m)
-    is_shared = joint_rows.by_all
+    is_shared = joint_rows.is_rated_by_all
     is_scored_item = (np.isfinite(scores.human) & np.isfinite(scores.metrics[m])).sum(axis=1) > 1
     if 2 * is_scored_item.sum() >= len(np.unique(joint_rows.item[is_shared])) and is_scored_item.any():
         return comparison.scored_people.placement(scores.metrics[m])

@@ -13,29 +13,29 @@ from numpy.typing import NDArray
 
 from custodes.answers.question import Rng, question
 from custodes.answers.result import Result, result
-from custodes.answers.shared_arguments import Setting
+from custodes.answers.shared_arguments import PreferenceOptions
 from custodes.answers.tables import View, count, label, labels, p_value, score, share, table, with_interval
-from custodes.answers.views import parts, titled
+from custodes.answers.views import split_by_aspect, title_with_aspect
 from custodes.answers.wording import percent
 from custodes.data.comparisons import HUMAN
-from custodes.data.notes import Note, noted
+from custodes.data.notes import Note, build_notes
 from custodes.data.outcome_counts import ClusterCells, OutcomeCounts
 from custodes.data.study import Study
-from custodes.errors import listed
+from custodes.errors import join_labels
 from custodes.evaluate.agreement.statistic import FEWEST
 from custodes.evaluate.clusters import (
-    Counted,
+    AspectCounts,
     cluster_notes,
-    clustered,
-    counted,
+    counts_by_aspect,
+    has_clusters,
     margin_effects,
     null_effects,
 )
 from custodes.evaluate.comparable import label_of
-from custodes.evaluate.decision_graph import PAIR, crossed, cycle_notes, ranking_edges, written
-from custodes.evaluate.parallel import each
+from custodes.evaluate.decision_graph import PAIR, cycle_notes, format_decisions, pair_matrix, ranking_edges
+from custodes.evaluate.parallel import map_parts
 from custodes.evaluate.rater_scores import few_clusters_notes
-from custodes.memory import check_memory, of_resamples
+from custodes.memory import check_memory, count_resample_values
 from custodes.progress import Progress, silent
 from custodes.stats import ABSENT, decision_errors, intervals
 from custodes.stats.arrays import Floats, Signs
@@ -56,9 +56,9 @@ MOST_REVERSED = 5
 
 def _graphs(edges: pl.DataFrame) -> Iterable[View]:
     """Yield the ranking graph of the annotators: each winner with the systems directly below the winner."""
-    for aspect, rows in parts(edges.filter(rater=HUMAN), "aspect"):
+    for aspect, rows in split_by_aspect(edges.filter(rater=HUMAN), "aspect"):
         losers_of_winner = rows.group_by("winner", maintain_order=True).agg(pl.col("loser").str.join(", "))
-        title = titled("ranking graph of the annotators: significant wins", aspect)
+        title = title_with_aspect("ranking graph of the annotators: significant wins", aspect)
         yield View(
             title=title, header=("winner", "losers"), rows=tuple(losers_of_winner.select("winner", "loser").rows())
         )
@@ -160,7 +160,7 @@ def ranking(
     resamples: int = 1000,
     rng: Rng = 0,
     progress: Progress = silent,
-    **setting: Unpack[Setting],
+    **setting: Unpack[PreferenceOptions],
 ) -> Ranking:
     """Decide which system of each pair is better, by annotators and by each metric, and classify errors of metrics.
 
@@ -185,15 +185,15 @@ def ranking(
     """
     sign_test = SignTest(alpha=alpha, test=test, correction=correction)
     answer = partial(_answer, sign_test=sign_test, kld=kld, confidence=confidence, resamples=resamples)
-    parts = counted(study, setting)
-    tables_and_notes = list(each(answer, parts, rng=np.random.default_rng(rng), progress=progress, desc="rank"))
-    return Ranking.of(
+    parts = counts_by_aspect(study, setting)
+    tables_and_notes = list(map_parts(answer, parts, rng=np.random.default_rng(rng), progress=progress, desc="rank"))
+    return Ranking.from_parts(
         [tables for tables, _ in tables_and_notes], [note for _, notes in tables_and_notes for note in notes]
     )
 
 
 def _answer(
-    part: Counted, rng: np.random.Generator, *, sign_test: SignTest, kld: Kld, confidence: float, resamples: int
+    part: AspectCounts, rng: np.random.Generator, *, sign_test: SignTest, kld: Kld, confidence: float, resamples: int
 ) -> tuple[dict[str, pl.DataFrame], list[Note]]:
     counts, aspect, raters = part.counts, part.aspect, (HUMAN, *part.counts.metrics)
     # (raters, pairs, 3) of win, tie and loss, annotators first
@@ -216,7 +216,7 @@ def _answer(
             "system_b": counts.system_b * len(raters),
             **{name: outcomes[..., i] for i, name in enumerate(("wins", "ties", "losses"))},
             "p_value": np.where(np.isnan(decisions), np.nan, sign_test.p_values(effective)),
-            "decision": written(decisions),
+            "decision": format_decisions(decisions),
             "design_effect": np.where(np.isfinite(design_effects), design_effects, np.nan),
         },
         errors={
@@ -240,22 +240,22 @@ def _answer(
     )
     infinite_metrics = [name for name, value in zip(counts.metrics, divergence[0], strict=True) if np.isinf(value)]
     message = (
-        f"the divergence of {listed(infinite_metrics)}{label_of(aspect)} is infinite (null in JSON), because the "
+        f"the divergence of {join_labels(infinite_metrics)}{label_of(aspect)} is infinite (null in JSON), because the "
         "metric gave an outcome that annotators never gave; kld='mean' gives finite values"
     )
-    notes += noted(("infinite-kld", len(infinite_metrics), message), aspect=aspect)
+    notes += build_notes(("infinite-kld", len(infinite_metrics), message), aspect=aspect)
     if len(replication_rates):
         message = (
             f"human decisions{label_of(aspect)} replicate for {percent(float(np.mean(replication_rates)))} of pairs "
             "when items are resampled; treat this rate, not 100 %, as the ceiling of 'correct'"
         )
-        notes += noted(("self-agreement", True, message), aspect=aspect)
+        notes += build_notes(("self-agreement", True, message), aspect=aspect)
     notes += few_clusters_notes(part.n_clusters, resamples, fewest=FEWEST, aspect=aspect)
     return tables, [*part.notes, *notes]
 
 
 def _errors(
-    part: Counted,
+    part: AspectCounts,
     outcomes: NDArray[np.int64],
     *,
     sign_test: SignTest,
@@ -275,7 +275,7 @@ def _errors(
         np.empty(shape),
         np.empty(1 + resamples),
     )
-    for rows, resampled_raters in _resampled(part, outcomes, resamples, rng):
+    for rows, resampled_raters in _resample_outcomes(part, outcomes, resamples, rng):
         # The decisions of annotators and metrics use the same resampled clusters.
         human, effective = next(resampled_raters)
         human_decisions = sign_test.decisions(effective)
@@ -288,8 +288,8 @@ def _errors(
     return error_types, divergence, replication_rates[1:]
 
 
-def _resampled(
-    part: Counted, outcomes: NDArray[np.int64], resamples: int, rng: np.random.Generator
+def _resample_outcomes(
+    part: AspectCounts, outcomes: NDArray[np.int64], resamples: int, rng: np.random.Generator
 ) -> Iterator[tuple[slice, Iterator[tuple[NDArray[Any], NDArray[Any]]]]]:
     """Yield blocks of rows with outcome counts: the slice of rows, and an iterator over raters.
 
@@ -299,14 +299,14 @@ def _resampled(
     if part.comparison is None:
         yield slice(0, 1), ((counts, counts) for counts in outcomes[:, None])
         return
-    check_memory("resamples", resamples, of_resamples(resamples))
+    check_memory("resamples", resamples, count_resample_values(resamples))
     cells = part.comparison.cells
-    count_functions = [_drawing(cells, sign, clustered=clustered(part)) for sign in cells.signs]
-    for rows, weights in cells.drawn(resamples, rng, size=3 * cells.n_pairs):
+    count_functions = [_outcome_counter(cells, sign, clustered=has_clusters(part)) for sign in cells.signs]
+    for rows, weights in cells.iter_weights(resamples, rng, size=3 * cells.n_pairs):
         yield rows, (count_resample(weights) for count_resample in count_functions)
 
 
-def _drawing(
+def _outcome_counter(
     cells: ClusterCells, sign: Signs, *, clustered: bool
 ) -> Callable[[Floats], tuple[NDArray[Any], NDArray[Any]]]:
     """Return a function that computes a rater's counts and effective counts, (b, pairs, 3), from bootstrap weights."""
@@ -328,7 +328,7 @@ def _drawing(
     return count_resample
 
 
-def _reversals(part: Counted, sign_test: SignTest) -> dict[str, Any]:
+def _reversals(part: AspectCounts, sign_test: SignTest) -> dict[str, Any]:
     """Return the pairs of systems that annotators and metrics decide in opposite directions on shared items.
 
     Pairs are sorted by the number of metrics, then by the first metric. A reversal requires a human decision and a
@@ -339,7 +339,7 @@ def _reversals(part: Counted, sign_test: SignTest) -> dict[str, Any]:
     """
     counts, paired = part.counts, np.moveaxis(part.counts.paired, 1, 0)  # (metrics, pairs, 3, 3)
     tables_and_p_values = [
-        (table, sign_test.one_by_one.p_values(table / null_effects(part, shared=True, people=is_human)[..., None]))
+        (table, sign_test.unadjusted_test.p_values(table / null_effects(part, shared=True, people=is_human)[..., None]))
         for table, is_human in ((paired.sum(axis=3), True), (paired.sum(axis=2), False))
     ]
     margins = [np.sign(table[..., 0] - table[..., 2]) for table, _ in tables_and_p_values]
@@ -362,7 +362,7 @@ def _reversals(part: Counted, sign_test: SignTest) -> dict[str, Any]:
     }
 
 
-def _consensus(part: Counted, raters: tuple[str, ...], outcomes: NDArray[np.int64]) -> dict[str, Any]:
+def _consensus(part: AspectCounts, raters: tuple[str, ...], outcomes: NDArray[np.int64]) -> dict[str, Any]:
     """Return Borda and Kemeny rankings from pair counts; the consensus of all metrics weights metrics equally."""
     rates = ratio(outcomes, outcomes.sum(axis=-1, keepdims=True))
     # Number of items over which ranks are summed; for counts, the number of the pair with the most items.
@@ -375,7 +375,7 @@ def _consensus(part: Counted, raters: tuple[str, ...], outcomes: NDArray[np.int6
         rates = np.concatenate([rates, mean_of_defined(rates[1:], axis=0)[None]])
     half_ties = rates[..., 1] / 2
     # (raters, systems, systems): the proportion of comparisons that the first wins, ties count half
-    systems, wins = crossed(
+    systems, wins = pair_matrix(
         part.counts.system_a, part.counts.system_b, rates[..., 0] + half_ties, rates[..., 2] + half_ties
     )
     # Scaled up if some opponents were never compared, so that ranks lie between 1 and the number of systems.

@@ -16,20 +16,20 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from custodes.answers.shared_arguments import Setting, selection_of, settings
+from custodes.answers.shared_arguments import PreferenceOptions, selection_arguments, settings
 from custodes.data.comparisons import HUMAN, MOST_CELLS, Comparisons
-from custodes.data.notes import Note, noted
+from custodes.data.notes import Note, build_notes
 from custodes.data.outcome_counts import ClusterCells
 from custodes.data.panel import Panel, label_codes
-from custodes.data.study import OF_ALL_GROUPS, Study, of_aspect
-from custodes.data.table import kept
+from custodes.data.study import SYSTEM_SCORE_RULE, Study, select_aspect_rows
+from custodes.data.table import filter_rows
 from custodes.data.ties_and_orders import compare_in_memory, human_threshold
-from custodes.errors import InputError, OptionError, listed
-from custodes.evaluate.annotator_means import check_same_scale, unpaired, unpaired_note
+from custodes.errors import InputError, OptionError, join_labels
+from custodes.evaluate.annotator_means import check_same_scale, unpaired_count, unpaired_note
 from custodes.evaluate.comparable import NotComparableError, check_ordered, label_of, too_few
 from custodes.evaluate.design import Design
 from custodes.evaluate.scores import ItemScores, tie_thresholds
-from custodes.stats.arrays import Bools, Floats, Ints, Signs, read_only
+from custodes.stats.arrays import Bools, Floats, Ints, Signs, make_read_only
 from custodes.stats.partiality.scores import ScoredPeople
 from custodes.stats.ratios import mean_of_defined
 
@@ -67,7 +67,7 @@ class RaterComparison:
     overall: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        read_only(self)
+        make_read_only(self)
 
     @property
     def items(self) -> tuple[str, ...]:
@@ -82,7 +82,7 @@ class RaterComparison:
     @cached_property
     def cells(self) -> ClusterCells:
         """Preferences of annotators and metrics, in groups of clusters with equal preferences."""
-        return ClusterCells.of(self.preferences, self.design.units)
+        return ClusterCells.from_comparisons(self.preferences, self.design.units)
 
     @cached_property
     def persons(self) -> Floats:
@@ -115,23 +115,23 @@ class RaterComparison:
         return np.moveaxis(self.preferences.signs[:, 1:], 1, 0)
 
     @cached_property
-    def scored(self) -> NDArray[np.bool_]:
+    def has_both_scores(self) -> NDArray[np.bool_]:
         """Whether both annotators and metric have a score, (metrics, items, systems)."""
         return np.asarray(np.isfinite(self.human) & np.isfinite(self.metric_scores))
 
     @cached_property
-    def shared(self) -> NDArray[np.bool_]:
+    def has_shared_comparison(self) -> NDArray[np.bool_]:
         """Whether annotators and metric share a comparison, (metrics,)."""
         joint_rows = (self.preferences.joint(0, 1 + m) for m in range(len(self.metrics)))
-        return np.array([rows.by_all.any() for rows in joint_rows], dtype=np.bool_)
+        return np.array([rows.is_rated_by_all.any() for rows in joint_rows], dtype=np.bool_)
 
     @property
-    def compared(self) -> tuple[str, ...]:
+    def preference_raters(self) -> tuple[str, ...]:
         """The raters that compared two outputs of one item."""
-        return self.preferences.present
+        return self.preferences.active_raters
 
     @property
-    def whole(self) -> NDArray[np.bool_]:
+    def has_system_scores_only(self) -> NDArray[np.bool_]:
         """Whether only the system-level scores of a metric can be compared with the annotators, (metrics,).
 
         Such a metric shares no pair of outputs with the annotators. At least two systems have scores by annotators and
@@ -140,19 +140,21 @@ class RaterComparison:
         metric_from_file, human_from_file = np.isfinite(self.metric_system), np.isfinite(self.human_system)
         has_human_score = human_from_file | (np.isfinite(self.scores.human).any(axis=0) & metric_from_file)
         has_metric_score = metric_from_file | (np.isfinite(self.scores.metrics).any(axis=1) & human_from_file)
-        return np.asarray(~self.shared & ((has_human_score & has_metric_score).sum(axis=1) > 1))
+        return np.asarray(~self.has_shared_comparison & ((has_human_score & has_metric_score).sum(axis=1) > 1))
 
     @property
-    def unpaired(self) -> int:
+    def n_unpaired(self) -> int:
         """Number of comparisons that are excluded because no annotator rated both outputs."""
-        people, scores = self.preferences.of_rater(0), self.scores
-        return unpaired(scores.persons, items=scores.items, item=people.item, first=people.first, second=people.second)
+        people, scores = self.preferences.select_rater(0), self.scores
+        return unpaired_count(
+            scores.persons, items=scores.items, item=people.item, first=people.first, second=people.second
+        )
 
     @property
-    def of_people(self) -> RaterComparison:
+    def human_item_comparison(self) -> RaterComparison:
         """The comparison on the items with human ratings; items without human ratings do not affect agreement."""
         is_rated = np.zeros(len(self.items), dtype=np.bool_)
-        is_rated[self.preferences.of_rater(0).item] = True
+        is_rated[self.preferences.select_rater(0).item] = True
         is_rated[self.scores.items[np.isfinite(self.scores.human).any(axis=1)]] = True
         items = np.flatnonzero(is_rated)
         return self if len(items) in (0, len(self.items)) else self.on_items(items)
@@ -163,8 +165,8 @@ class RaterComparison:
             self,
             design=self.design.on(items),
             scores=self.scores.on(items),
-            preferences=self.preferences.on_items(items),
-            annotators=self.annotators.on_items(items),
+            preferences=self.preferences.select_items(items),
+            annotators=self.annotators.select_items(items),
         )
 
     def only(self, metrics: NDArray[np.intp], *, scored: Bools | None, keys: Ints) -> RaterComparison:
@@ -173,10 +175,10 @@ class RaterComparison:
         `metrics` are positions, `scored` (items, systems) marks the scores to use (None: all), and `keys` are the keys
         of the preferences to use.
         """
-        shared = self.preferences.of_raters([0, *(1 + metrics).tolist()])
+        shared = self.preferences.select_raters([0, *(1 + metrics).tolist()])
         scores = replace(self.scores, metrics=self.scores.metrics[metrics])
         if scored is not None:
-            scores = ItemScores.all_items(
+            scores = ItemScores.from_all_items(
                 persons=self.persons,
                 human=np.where(scored, self.human, np.nan),
                 metrics=np.where(scored, self.metric_scores[metrics], np.nan),
@@ -186,55 +188,56 @@ class RaterComparison:
             metrics=tuple(self.metrics[m] for m in metrics.tolist()),
             scores=scores,
             metric_system=self.metric_system[metrics],
-            preferences=shared.where(np.isin(shared.keys, keys)),
+            preferences=shared.select_rows(np.isin(shared.keys, keys)),
             epsilon=self.epsilon[metrics],
         )
 
 
-def compare(study: Study, **setting: Unpack[Setting]) -> tuple[RaterComparison, ...]:
+def compare(study: Study, **setting: Unpack[PreferenceOptions]) -> tuple[RaterComparison, ...]:
     """Return the comparisons of annotators with metrics, one per aspect with human ratings.
 
     Raises `OptionError` for unknown names. Raises `InputError` if nothing can be compared, because there is only one
     system, or because annotators and metrics share no pair of outputs and no system scores.
     """
-    return compared(study.select(**selection_of(setting)), setting)
+    return compare_selection(study.select(**selection_arguments(setting)), setting)
 
 
-def compared(chosen: Study, setting: Setting) -> tuple[RaterComparison, ...]:
+def compare_selection(chosen: Study, setting: PreferenceOptions) -> tuple[RaterComparison, ...]:
     """Return the comparisons of a study to which the selection was already applied."""
     if len(chosen.systems) < 2:
         raise NotComparableError(too_few(chosen, "a comparison needs two systems"))
-    return tuple(compared_on(chosen, aspect, setting) for aspect in chosen.aspects)
+    return tuple(compare_aspect(chosen, aspect, setting) for aspect in chosen.aspects)
 
 
-def with_outputs(comparisons: tuple[RaterComparison, ...]) -> tuple[RaterComparison, ...]:
+def require_shared_outputs(comparisons: tuple[RaterComparison, ...]) -> tuple[RaterComparison, ...]:
     """Return the comparisons; raise `InputError` if metrics and annotators share only whole-system scores.
 
     Questions that compare outputs use this check.
     """
     for comparison in comparisons:
-        if not comparison.shared.any():
+        if not comparison.has_shared_comparison.any():
             raise InputError(
-                f"the metrics ({listed(comparison.metrics, limit=3)}) share only scores of whole systems with "
+                f"the metrics ({join_labels(comparison.metrics, limit=3)}) share only scores of whole systems with "
                 f"annotators{label_of(comparison.aspect)}, and this question compares outputs; use "
                 "agreement, or add scores of outputs"
             )
     return comparisons
 
 
-def compared_on(chosen: Study, aspect: str, setting: Setting) -> RaterComparison:
+def compare_aspect(chosen: Study, aspect: str, setting: PreferenceOptions) -> RaterComparison:
     """Return the comparison of one aspect of a selected study with at least two systems; metrics are optional."""
     full_setting = settings(setting)
 
     def make_comparison() -> RaterComparison:
         check_ordered(chosen, aspect)
-        raters = all_raters(chosen, aspect, full_setting)
+        raters = compare_all_raters(chosen, aspect, full_setting)
         check_scales(chosen, raters)
         label = label_of(aspect)
         if chosen.metrics and not raters.metrics:
-            reason = next((f"; {note.message}" for note in chosen.notes if note.rule == OF_ALL_GROUPS), "")
+            reason = next((f"; {note.message}" for note in chosen.notes if note.rule == SYSTEM_SCORE_RULE), "")
             raise NotComparableError(
-                f"{chosen.name}: the selected metrics have no ratings{label}; metrics: {listed(chosen.metrics)}{reason}"
+                f"{chosen.name}: the selected metrics have no ratings{label}; metrics: "
+                f"{join_labels(chosen.metrics)}{reason}"
             )
         notes = (*chosen.notes, *raters.notes, *_design_notes(raters, label))
         return replace(raters, notes=notes)
@@ -242,8 +245,8 @@ def compared_on(chosen: Study, aspect: str, setting: Setting) -> RaterComparison
     return chosen.once(("compared", aspect, *_rules(full_setting)), make_comparison)
 
 
-def compared_by_any(
-    chosen: Study, setting: Setting, aspects: Sequence[str] | None = None
+def compare_any_raters(
+    chosen: Study, setting: PreferenceOptions, aspects: Sequence[str] | None = None
 ) -> tuple[RaterComparison, ...]:
     """Return one comparison per aspect of a selected study, with annotators, metrics or both.
 
@@ -255,7 +258,7 @@ def compared_by_any(
     comparisons = []
     for aspect in chosen.aspects if aspects is None else aspects:
         check_ordered(chosen, aspect)
-        comparison, label = all_raters(chosen, aspect, setting), label_of(aspect)
+        comparison, label = compare_all_raters(chosen, aspect, setting), label_of(aspect)
         check_scales(chosen, comparison)
         if setting["ties"] == "calibrated" and not np.isfinite(comparison.scores.human).any():
             raise OptionError(
@@ -265,13 +268,14 @@ def compared_by_any(
         silent = [
             name
             for name in (*(HUMAN,) * bool(comparison.people), *comparison.metrics)
-            if name not in comparison.compared
+            if name not in comparison.preference_raters
         ]
         message = (
-            f"{listed(silent)} compared no two outputs of one item{label}, so there is no leaderboard by these ratings"
+            f"{join_labels(silent)} compared no two outputs of one item{label}, so there is no leaderboard by these "
+            "ratings"
         )
-        notes = noted(
-            unpaired_note(comparison.unpaired, label) if comparison.people else ("unpaired", 0, ""),
+        notes = build_notes(
+            unpaired_note(comparison.n_unpaired, label) if comparison.people else ("unpaired", 0, ""),
             ("no-battle", len(silent), message),
             aspect=aspect,
         )
@@ -281,10 +285,12 @@ def compared_by_any(
     return tuple(comparisons)
 
 
-def all_raters(chosen: Study, aspect: str, setting: Setting) -> RaterComparison:
+def compare_all_raters(chosen: Study, aspect: str, setting: PreferenceOptions) -> RaterComparison:
     """Return the comparison of all raters with notes; the raters may be annotators alone or metrics alone."""
     full_setting = settings(setting)
-    return chosen.once(("raters", aspect, *_rules(full_setting)), lambda: _all_raters(chosen, aspect, full_setting))
+    return chosen.once(
+        ("raters", aspect, *_rules(full_setting)), lambda: _compare_all_raters(chosen, aspect, full_setting)
+    )
 
 
 def check_scales(study: Study, comparison: RaterComparison) -> None:
@@ -292,13 +298,13 @@ def check_scales(study: Study, comparison: RaterComparison) -> None:
     check_same_scale(study, comparison.people, comparison.scores.persons, label_of(comparison.aspect))
 
 
-def _rules(full: Setting) -> tuple[Any, ...]:
+def _rules(full: PreferenceOptions) -> tuple[Any, ...]:
     """Return the cache key: all settings that affect the comparisons of a selected study and aspect."""
     return (full["aggregate"], full["human_ties"], full["ties"], full["orders"])
 
 
-def _all_raters(study: Study, aspect: str, full: Setting) -> RaterComparison:
-    rating_rows = kept(study._rows_of([*study.humans, *study.metrics]), pl.col("aspect").is_in([aspect, ""]))
+def _compare_all_raters(study: Study, aspect: str, full: PreferenceOptions) -> RaterComparison:
+    rating_rows = filter_rows(study._rater_rows([*study.humans, *study.metrics]), pl.col("aspect").is_in([aspect, ""]))
     human_rows = rating_rows.filter((pl.col("aspect") == aspect) & pl.col("rater").is_in(list(study.humans)))
     present_raters = set(human_rows["rater"].unique()) | (set(rating_rows["rater"].unique()) & set(study.metrics))
     people = tuple(rater for rater in study.humans if rater in present_raters)
@@ -307,9 +313,9 @@ def _all_raters(study: Study, aspect: str, full: Setting) -> RaterComparison:
     # Sorted, so that folds, resamples and flips do not depend on the order of rows.
     item_labels = rating_rows["item"].unique().sort()
     items = tuple(item_labels.filter(item_labels != "").to_list())
-    design = Design.of(study, items=items, systems=systems)
-    verdicts, notes = study.preferences.settled(full["orders"])
-    verdicts = of_aspect(verdicts, aspect)
+    design = Design.from_study(study, items=items, systems=systems)
+    verdicts, notes = study.preferences.merge_verdicts(full["orders"])
+    verdicts = select_aspect_rows(verdicts, aspect)
     scored_positions = _scored_items(study, raters, aspect, items)
     scored_items = items if len(scored_positions) == len(items) else tuple(items[i] for i in scored_positions)
     shape = (len(raters), len(scored_items), len(systems))
@@ -320,7 +326,7 @@ def _all_raters(study: Study, aspect: str, full: Setting) -> RaterComparison:
     persons, scores = panel.values[: len(people)], panel.values[len(people) :]
     is_voted = full["aggregate"] == "mean" and len(people) > 1 and verdicts["rater"].is_in(list(people)).any()
     vote_text = "several annotators gave verdicts, which have no mean, so the majority vote is used (aggregate='vote')"
-    notes += noted(("verdicts-vote", is_voted, vote_text))
+    notes += build_notes(("verdicts-vote", is_voted, vote_text))
     human, human_tie = mean_of_defined(persons, axis=0), human_threshold(persons, full["human_ties"])
     epsilon, per_item = tie_thresholds(
         full["ties"], human=human, human_tie=human_tie, scores=scores, units=design.units[scored_positions]
@@ -344,8 +350,8 @@ def _all_raters(study: Study, aspect: str, full: Setting) -> RaterComparison:
         scores=ItemScores(items=scored_positions, n_items=len(items), persons=persons, human=human, metrics=scores),
         human_system=mean_of_defined(system_scores[: len(people), None], axis=0)[0],
         metric_system=system_scores[len(people) :],
-        preferences=Comparisons.of(pl.concat([combined_rows, metric_rows]), raters=(HUMAN, *metrics), **names),
-        annotators=Comparisons.of(annotator_rows.filter(~is_metric), raters=people, **names),
+        preferences=Comparisons.from_rows(pl.concat([combined_rows, metric_rows]), raters=(HUMAN, *metrics), **names),
+        annotators=Comparisons.from_rows(annotator_rows.filter(~is_metric), raters=people, **names),
         # Scores of one annotator are compared exactly in acc_eq, as in its paper; means contain rounding errors.
         human_tie=0.0 if len(people) == 1 and full["human_ties"] is None else human_tie,
         epsilon=np.where(np.isfinite(scores).any(axis=(1, 2)), epsilon, np.nan),
@@ -356,7 +362,7 @@ def _all_raters(study: Study, aspect: str, full: Setting) -> RaterComparison:
 
 def _scored_items(study: Study, raters: Sequence[str], aspect: str, items: Sequence[str]) -> NDArray[np.int64]:
     """Return the positions of the items with a score by at least one of the raters."""
-    rows = of_aspect(kept(study.ratings.frame, pl.col("rater").is_in(list(raters))), aspect)
+    rows = select_aspect_rows(filter_rows(study.ratings.frame, pl.col("rater").is_in(list(raters))), aspect)
     item_labels = pl.Series("item", items, dtype=pl.String)
     return item_labels.is_in(rows["item"].unique().implode()).arg_true().cast(pl.Int64).to_numpy()
 
@@ -403,19 +409,19 @@ def _design_notes(comparison: RaterComparison, label: str) -> list[Note]:
 
     Raises `NotComparableError` if annotators and metrics share no pair of outputs and no scores of systems.
     """
-    human_rows = comparison.preferences.of_rater(0)
+    human_rows = comparison.preferences.select_rater(0)
     if not len(human_rows):
         raise NotComparableError(
             f"no item has human ratings of two systems{label}, so no preference can be derived; give "
             "ratings of two systems per item"
         )
-    is_system_metric = comparison.whole
+    is_system_metric = comparison.has_system_scores_only
     whole_only = list(compress(comparison.metrics, is_system_metric))
-    unmatched = list(compress(comparison.metrics, ~comparison.shared & ~is_system_metric))
+    unmatched = list(compress(comparison.metrics, ~comparison.has_shared_comparison & ~is_system_metric))
     if comparison.metrics and len(unmatched) == len(comparison.metrics):
         raise NotComparableError(
             f"annotators and metrics have no pair of outputs and no scores of systems in common{label} (annotators "
-            f"{listed(comparison.people, limit=3)}; metrics {listed(unmatched, limit=3)}); use the same "
+            f"{join_labels(comparison.people, limit=3)}; metrics {join_labels(unmatched, limit=3)}); use the same "
             "item and system labels in both files"
         )
     constant = [
@@ -426,28 +432,30 @@ def _design_notes(comparison: RaterComparison, label: str) -> list[Note]:
     scoreless = [
         name
         for m, (name, scores) in enumerate(zip(comparison.metrics, comparison.scores.metrics, strict=True))
-        if np.isnan(scores).all() and len(comparison.preferences.of_rater(1 + m))
+        if np.isnan(scores).all() and len(comparison.preferences.select_rater(1 + m))
     ]
     has_no_human_scores = bool(np.isnan(comparison.scores.human).all())
     compared_systems = np.unique(comparison.design.pairs[np.unique(human_rows.pair)])
     uncompared_systems = [name for i, name in enumerate(comparison.systems) if i not in compared_systems]
     n_unrated = len(comparison.items) - len(np.unique(human_rows.item))
-    return noted(
+    return build_notes(
         (
             "no-overlap",
             len(unmatched),
-            f"annotators rated no pair of outputs that {listed(unmatched)} rated{label}, so statistics are undefined",
+            f"annotators rated no pair of outputs that {join_labels(unmatched)} rated{label}, so statistics are "
+            "undefined",
         ),
         (
             "whole-systems",
             len(whole_only),
-            f"{listed(whole_only)} gave only scores of whole systems{label}, so the comparison with annotators "
+            f"{join_labels(whole_only)} gave only scores of whole systems{label}, so the comparison with annotators "
             "is only at the system level",
         ),
         (
             "constant-metric",
             len(constant),
-            f"{listed(constant)} gave constant scores{label}, so correlations are undefined and every pair is a tie",
+            f"{join_labels(constant)} gave constant scores{label}, so correlations are undefined and every pair is a "
+            "tie",
         ),
         (
             "all-ties",
@@ -468,14 +476,14 @@ def _design_notes(comparison: RaterComparison, label: str) -> list[Note]:
         (
             "verdicts-only",
             0 if has_no_human_scores else len(scoreless),
-            f"{listed(scoreless)} gave verdicts, not scores{label}, so correlations, acc_eq and spa are undefined",
+            f"{join_labels(scoreless)} gave verdicts, not scores{label}, so correlations, acc_eq and spa are undefined",
         ),
         (
             "systems-without-annotators",
             len(uncompared_systems),
             (
-                f"annotators compared no output of {listed(uncompared_systems)}{label}, so nothing can be estimated "
-                "for these systems"
+                f"annotators compared no output of {join_labels(uncompared_systems)}{label}, so nothing can be "
+                "estimated for these systems"
             ),
         ),
         (
@@ -486,7 +494,7 @@ def _design_notes(comparison: RaterComparison, label: str) -> list[Note]:
         ),
         (
             "unequal-selection",
-            comparison.design.selected_unequally and comparison.of_people.design.selected_unequally,
+            comparison.design.selected_unequally and comparison.human_item_comparison.design.selected_unequally,
             f"items were selected for human ratings with different probabilities{label}; only leaderboard and rates "
             "adjust for that, so this answer describes the items with human ratings and not all items",
         ),
@@ -495,6 +503,6 @@ def _design_notes(comparison: RaterComparison, label: str) -> list[Note]:
             n_unrated,
             f"{n_unrated} of {len(comparison.items)} items have no human comparison of two outputs{label}",
         ),
-        unpaired_note(comparison.unpaired, label),
+        unpaired_note(comparison.n_unpaired, label),
         aspect=comparison.aspect,
     )

@@ -17,15 +17,15 @@ from numpy.typing import NDArray
 from custodes.answers.shared_arguments import Selection
 from custodes.arguments import value_list
 from custodes.data.comparisons import HUMAN
-from custodes.data.notes import Note, noted
+from custodes.data.notes import Note, build_notes
 from custodes.data.panel import Panel
 from custodes.data.patterns import Patterns, select_labels
 from custodes.data.study import Study
-from custodes.errors import InputError, OptionError, listed
+from custodes.errors import InputError, OptionError, join_labels
 from custodes.evaluate.annotator_means import check_same_scale, without_float_noise
 from custodes.evaluate.comparable import check_ordered, label_of
 from custodes.evaluate.design import Design
-from custodes.stats.arrays import Floats, read_only, up_to_rounding
+from custodes.stats.arrays import Floats, make_read_only, round_for_sorting
 from custodes.stats.ratios import mean_of_defined
 
 HumanRaters = Literal["aspects", "annotators"]
@@ -61,14 +61,14 @@ class RaterScores:
     notes: tuple[Note, ...]
 
     def __post_init__(self) -> None:
-        read_only(self)
+        make_read_only(self)
 
     @property
     def varies(self) -> NDArray[np.bool_]:
         """Whether the scores of a rater vary, (raters,)."""
         return np.isin(self.names, self.constant, invert=True)
 
-    def of_kind(self, kind: str) -> NDArray[np.intp]:
+    def select_kind(self, kind: str) -> NDArray[np.intp]:
         """Return the positions of annotators ('human') or metrics ('metric') whose scores vary."""
         return np.flatnonzero(self.varies & (np.array(self.kinds) == kind))
 
@@ -112,10 +112,10 @@ def rater_scores(
     names. Raises `InputError` if there are no scores, or fewer than two raters, systems or items.
     """
     who = select_rater_scores(study, study.select(**selection, one_side=one_side), human_raters)
-    return who if variants is None else _with_means(who, variants)
+    return who if variants is None else _average_variants(who, variants)
 
 
-def _with_means(who: RaterScores, variants: str | Sequence[str]) -> RaterScores:
+def _average_variants(who: RaterScores, variants: str | Sequence[str]) -> RaterScores:
     """Return the raters, with all metrics that match a pattern replaced by one metric.
 
     The scores of the new metric are the mean of the standardised scores of the matching metrics, by aspect.
@@ -177,7 +177,7 @@ def _mean_of_standardised(scores: Floats) -> Floats:
     flat = scores.reshape(len(scores), -1)
     mean = mean_of_defined(flat)[:, np.newaxis]
     z = (flat - mean) / np.sqrt(mean_of_defined((flat - mean) ** 2))[:, np.newaxis]
-    values = up_to_rounding(mean_of_defined(z, axis=0))
+    values = round_for_sorting(mean_of_defined(z, axis=0))
     is_varying = len(np.unique(values[np.isfinite(values)])) > 1
     return np.where(is_varying, values, np.nan).reshape(scores.shape[1:])
 
@@ -213,7 +213,9 @@ def select_rater_scores(study: Study, chosen: Study, human_raters: HumanRaters) 
         names = [name for name in chosen.metrics if name in raters_of_aspect]
         panel = Panel.from_study(chosen, raters=names, aspect=aspect, items=items, systems=systems)
         rater_parts += [(name, METRIC, aspect, values) for name, values in zip(names, panel.values, strict=True)]
-    return _assembled(study, chosen, rater_parts, aspects, annotators, Design.of(chosen, items=items, systems=systems))
+    return _assemble_scores(
+        study, chosen, rater_parts, aspects, annotators, Design.from_study(chosen, items=items, systems=systems)
+    )
 
 
 def _check_enough(study: Study, scored: pl.DataFrame) -> None:
@@ -225,11 +227,11 @@ def _check_enough(study: Study, scored: pl.DataFrame) -> None:
         labels = scored[kind].unique(maintain_order=True)
         if labels.len() < 2:
             raise InputError(
-                f"{study.name}: only {labels.len()} {kind} with scores ({listed(labels)}); give at least two"
+                f"{study.name}: only {labels.len()} {kind} with scores ({join_labels(labels)}); give at least two"
             )
 
 
-def _assembled(
+def _assemble_scores(
     study: Study,
     chosen: Study,
     parts: list[tuple[str, str, str, Floats]],
@@ -240,11 +242,13 @@ def _assembled(
     names = tuple(name_of(rater, aspect) for rater, _, aspect, _ in parts)
     if len(names) < 2:
         raise InputError(
-            f"{chosen.name}: only {len(names)} rater gave scores of outputs ({listed(names)}); give at least two"
+            f"{chosen.name}: only {len(names)} rater gave scores of outputs ({join_labels(names)}); give at least two"
         )
     repeated_names = sorted({name for name in names if names.count(name) > 1})
     if repeated_names:
-        raise InputError(f"{chosen.name}: two raters are named {listed(map(repr, repeated_names))}; rename the metric")
+        raise InputError(
+            f"{chosen.name}: two raters are named {join_labels(map(repr, repeated_names))}; rename the metric"
+        )
     scores = np.stack([values for *_, values in parts])
     with np.errstate(invalid="ignore"):
         flat_scores = scores.reshape(len(scores), -1)
@@ -252,16 +256,16 @@ def _assembled(
     scores[is_constant_rater] = np.nan
     constant_names = tuple(name for name, is_constant in zip(names, is_constant_rater, strict=True) if is_constant)
     left_out = [
-        *_strangers(study, chosen, aspects),
+        *_unused_raters(study, chosen, aspects),
         *((name, "its scores are constant, so it ranks nothing") for name in constant_names),
     ]
     is_rated = np.isfinite(scores)
     n_missing = int((~is_rated[~is_constant_rater]).sum())
-    data_notes = noted(
+    data_notes = build_notes(
         (
             "constant-rater",
             len(constant_names),
-            f"{listed(constant_names)} gave constant scores, so these raters are excluded",
+            f"{join_labels(constant_names)} gave constant scores, so these raters are excluded",
         ),
         (
             "missing-scores",
@@ -287,13 +291,13 @@ def _assembled(
     )
 
 
-def _strangers(study: Study, chosen: Study, aspects: tuple[str, ...]) -> list[tuple[str, str]]:
+def _unused_raters(study: Study, chosen: Study, aspects: tuple[str, ...]) -> list[tuple[str, str]]:
     """Return the selected raters without usable scores, and the reasons."""
     score_rows = chosen.ratings.frame
     whole_system_raters = set(score_rows.filter(pl.col("item") == "")["rater"])
     verdict_raters = set(chosen.preferences.frame["rater"])
     used_raters = set(score_rows.filter(pl.col("item") != "")["rater"])
-    raters_and_aspects = study._rows_of(chosen.metrics).select("rater", "aspect").unique(maintain_order=True)
+    raters_and_aspects = study._rater_rows(chosen.metrics).select("rater", "aspect").unique(maintain_order=True)
     is_used_aspect = pl.col("aspect").is_in([*aspects, ""])
     raters_with_aspect = set(raters_and_aspects.filter(is_used_aspect)["rater"])
     rows = [
@@ -324,9 +328,9 @@ def few_clusters_notes(
 
     `columns` are the columns with these intervals; by default, the note is about all intervals.
     """
-    columns_text = f" of {listed(columns)}" if columns else ""
+    columns_text = f" of {join_labels(columns)}" if columns else ""
     message = (
         f"there are only {n_units} clusters of items{label_of(aspect)}, so intervals{columns_text} are unreliable; in "
         "simulations with so few clusters, coverage was below 85 %"
     )
-    return noted(("few-clusters", n_units if 1 < n_units < fewest and resamples else 0, message), aspect=aspect)
+    return build_notes(("few-clusters", n_units if 1 < n_units < fewest and resamples else 0, message), aspect=aspect)

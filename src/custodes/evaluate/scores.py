@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from custodes.answers.shared_arguments import Ties
 from custodes.data.comparisons import MOST_CELLS
 from custodes.errors import InputError
-from custodes.stats.arrays import Floats, read_only
+from custodes.stats.arrays import Floats, make_read_only
 from custodes.stats.bootstrap import with_point
 from custodes.stats.calibrated_accuracy import acc_eq
 
@@ -34,10 +34,10 @@ class ItemScores:
     metrics: Floats
 
     def __post_init__(self) -> None:
-        read_only(self)
+        make_read_only(self)
 
     @classmethod
-    def all_items(cls, *, persons: Floats, human: Floats, metrics: Floats) -> ItemScores:
+    def from_all_items(cls, *, persons: Floats, human: Floats, metrics: Floats) -> ItemScores:
         """Return the scores of a study in which every item has scores."""
         return cls(items=np.arange(len(human)), n_items=len(human), persons=persons, human=human, metrics=metrics)
 
@@ -58,7 +58,7 @@ class ItemScores:
             )
         spread_values = np.full(shape, np.nan)
         spread_values[..., self.items, :] = values
-        return read_only(spread_values)
+        return make_read_only(spread_values)
 
     def on(self, items: NDArray[np.intp]) -> ItemScores:
         """Return the scores of the items at these positions, which are in ascending order."""

@@ -13,7 +13,7 @@ import polars as pl
 from custodes.answers.tables import count, difference, label, p_value, share, table
 from custodes.data.labels import MOST_STEPS
 from custodes.data.study import Study
-from custodes.errors import OptionError, listed, suggestion
+from custodes.errors import OptionError, join_labels, suggestion
 from custodes.stats.arrays import Floats, Ints
 from custodes.stats.bootstrap import unit_sums
 from custodes.stats.slices import FEWEST_PARTS, slice_tests
@@ -57,7 +57,7 @@ def values_of(
 
     Messages list the columns of `more` as allowed columns, too.
     """
-    attributes = [] if study.attributes is None else _names(study.attributes)
+    attributes = [] if study.attributes is None else _attribute_names(study.attributes)
     if study.attributes is not None and column in attributes:
         return outputs.join(study.attributes.select(*KEY, column), on=KEY, how="left", maintain_order="left")[column]
     frame = study.items.frame
@@ -65,9 +65,9 @@ def values_of(
         name for name in ("group", "dataset", "cluster") if name in frame.columns and (frame[name] != "").any()
     ]
     if column in item_columns:
-        return study.items.for_items(outputs["item"])[column].replace("", None)
+        return study.items.item_rows(outputs["item"])[column].replace("", None)
     allowed = [*more, *attributes, *item_columns]
-    known_text = f"columns: {listed(allowed)}" if allowed else "the study has no columns for slices"
+    known_text = f"columns: {join_labels(allowed)}" if allowed else "the study has no columns for slices"
     hint_text = f"; read another column of the file with --column group={column}, and set {option}='group'"
     raise OptionError(
         f"{option}={column!r}: no such column{suggestion(column, allowed)}; {known_text}"
@@ -89,21 +89,21 @@ def slices_of_items(study: Study, items: Sequence[str], column: str) -> tuple[tu
         raise OptionError(
             "by='system' is not allowed, because a slice must contain comparisons of systems; give a column of items"
         )
-    if attributes is None or column not in _names(attributes):
+    if attributes is None or column not in _attribute_names(attributes):
         return _slices(values_of(study, item_table, column), column)
     values_of_item = attributes.group_by("item").agg(pl.col(column).drop_nulls().unique())
     mixed_items = values_of_item.filter(pl.col(column).list.len() > 1)["item"].sort()
     if len(mixed_items):
         raise OptionError(
             f"by={column!r}: values differ between outputs of {len(mixed_items)} items "
-            f"({listed(mixed_items, limit=2)}), but a slice must contain comparisons of systems; give a "
+            f"({join_labels(mixed_items, limit=2)}), but a slice must contain comparisons of systems; give a "
             "column of items"
         )
     value_of_item = values_of_item.with_columns(pl.col(column).list.first())
     return _slices(item_table.join(value_of_item, on="item", how="left", maintain_order="left")[column], column)
 
 
-def _names(attributes: pl.DataFrame) -> list[str]:
+def _attribute_names(attributes: pl.DataFrame) -> list[str]:
     return [name for name in attributes.columns if name not in KEY]
 
 

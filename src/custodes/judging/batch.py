@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 
 from custodes.cache import Cache
-from custodes.data.loading.source import check_exists, file_bytes
-from custodes.data.notes import Note, noted
+from custodes.data.loading.source import check_exists, read_file_bytes
+from custodes.data.notes import Note, build_notes
 from custodes.errors import InputError, reject
 from custodes.files import write_atomically
 from custodes.judging.requests import (
@@ -22,8 +22,8 @@ from custodes.judging.requests import (
     Request,
     Unavailable,
     check_completion,
-    failed,
     reply_json,
+    status_exception,
     store_reply,
     words,
 )
@@ -63,7 +63,7 @@ def read_replies(path: str | Path, requests: Sequence[Request], cache: Cache) ->
         0,
         False,
     )
-    for row, line in enumerate(_lines(file_bytes(file_path)), start=1):
+    for row, line in enumerate(_lines(read_file_bytes(file_path)), start=1):
         if line is None:
             is_incomplete = True
             continue
@@ -92,7 +92,7 @@ def read_replies(path: str | Path, requests: Sequence[Request], cache: Cache) ->
     )
     for key, reply in replies.items():
         store_reply(cache, by_key[key], reply)
-    return failures, noted(
+    return failures, build_notes(
         (
             "unknown-replies",
             n_unknown,
@@ -117,13 +117,13 @@ def _lines(data: bytes) -> Iterator[Any]:
     *complete_lines, last_line = data.removeprefix(b"\xef\xbb\xbf").split(b"\n")
     for line in complete_lines:
         if line.strip():
-            yield _decoded(line)
+            yield _parse_line(line)
     if last_line.strip():
-        decoded = _decoded(last_line)
+        decoded = _parse_line(last_line)
         yield None if isinstance(decoded, bytes) and complete_lines else decoded
 
 
-def _decoded(line: bytes) -> Any:
+def _parse_line(line: bytes) -> Any:
     try:
         return reply_json(line)
     except ValueError:
@@ -150,7 +150,9 @@ def _outcome(response: Any, error: Any) -> Mapping[str, Any] | Failure:
         return Failure(reason="unavailable", message=words(error) or "no response")
     status = response.get("status_code", 200)
     if error or status != 200:
-        problem = failed(status if isinstance(status, int) and status != 200 else 400, error or response.get("body"))
+        problem = status_exception(
+            status if isinstance(status, int) and status != 200 else 400, error or response.get("body")
+        )
         return Failure(reason="rejected" if isinstance(problem, Rejected) else "unavailable", message=str(problem))
     body = response.get("body", response)
     try:

@@ -19,17 +19,17 @@ from urllib.parse import SplitResult, unquote, urlsplit
 
 import msgspec
 
-from custodes.arguments import checked
+from custodes.arguments import check_arguments
 from custodes.control_characters import escape_controls
-from custodes.errors import CustodesWarning, MissingExtraError, OptionError, reject, shown
+from custodes.errors import CustodesWarning, MissingExtraError, OptionError, reject, short_repr
 from custodes.judging.requests import (
     Client,
     Denied,
     Rejected,
     Unavailable,
     check_completion,
-    failed,
     reply_json,
+    status_exception,
     storable,
     without_surrogates,
 )
@@ -54,13 +54,13 @@ def address(base_url: str) -> str:
     >>> address("https://me:secret@Example.org/v1/")
     'https://example.org/v1'
     """
-    url_parts = _parsed(base_url)
+    url_parts = _parse_address(base_url)
     host = f"[{url_parts.hostname}]" if ":" in (url_parts.hostname or "") else url_parts.hostname
     port_text = "" if url_parts.port is None else f":{url_parts.port}"
     return f"{url_parts.scheme}://{host}{port_text}{url_parts.path.rstrip('/').removesuffix(PATH)}"
 
 
-@checked
+@check_arguments
 def http_client(base_url: str, *, key: str | None = None, timeout: float = 600.0) -> Client:
     """Client of the server at `base_url` (the address before `/chat/completions`).
 
@@ -95,7 +95,7 @@ def http_client(base_url: str, *, key: str | None = None, timeout: float = 600.0
     >>> http_client("http://127.0.0.1:8000/v1")
     Server('http://127.0.0.1:8000/v1')
     """
-    url_parts, server_address = _parsed(base_url), address(base_url)
+    url_parts, server_address = _parse_address(base_url), address(base_url)
     login = None if url_parts.username is None else (unquote(url_parts.username), unquote(url_parts.password or ""))
     reject(
         (
@@ -141,17 +141,19 @@ class Server:
 
         try:
             async with asyncio.timeout(self.timeout):
-                status, headers, content = await self._sent(msgspec.json.encode(body))
+                status, headers, content = await self._post_request(msgspec.json.encode(body))
         except (TimeoutError, httpx2.TimeoutException):
             raise Unavailable(f"{self.address}: no complete reply within {self.timeout:g} s", paid=True) from None
         except (httpx2.ConnectError, httpx2.ProxyError) as problem:
-            message = self._harmless(f"{self.address}: cannot be reached ({_cause(problem)})")
+            message = self._clean_message(f"{self.address}: cannot be reached ({_cause(problem)})")
             raise (Unavailable(message) if self._heard else Denied(message)) from None  # may be restarting
         except (httpx2.UnsupportedProtocol, httpx2.LocalProtocolError, httpx2.InvalidURL) as problem:
-            raise Denied(self._harmless(f"{self.address}: {problem}")) from None
+            raise Denied(self._clean_message(f"{self.address}: {problem}")) from None
         except httpx2.RequestError as problem:
             cause = str(problem) or type(problem).__name__
-            raise Unavailable(self._harmless(f"{self.address}: the connection broke ({cause})"), paid=True) from None
+            raise Unavailable(
+                self._clean_message(f"{self.address}: the connection broke ({cause})"), paid=True
+            ) from None
         return self._read(status, headers, content)
 
     async def aclose(self) -> None:
@@ -159,7 +161,7 @@ class Server:
         if client := self._open.pop(asyncio.get_running_loop(), None):
             await client.aclose()
 
-    async def _sent(self, content: bytes) -> tuple[int, Mapping[str, str], bytes]:
+    async def _post_request(self, content: bytes) -> tuple[int, Mapping[str, str], bytes]:
         async with self._client().stream("POST", f"{self.address}{PATH}", content=content) as response:
             self._heard = True
             received = bytearray()
@@ -203,19 +205,19 @@ class Server:
                 f"{self.address}: {status}: the server redirects to another address, to which the key is not "
                 f"sent; give the final address"
             )
-        message = body if body is not None else self._hidden(content.decode(errors="replace"))
-        error = failed(status, message, retry_after=retry_after(headers, datetime.now(UTC)))
+        message = body if body is not None else self._redact_secrets(content.decode(errors="replace"))
+        error = status_exception(status, message, retry_after=retry_after(headers, datetime.now(UTC)))
         if status == 403 and self._answered:  # the key is valid: this request (OpenRouter's moderation)
             raise Rejected(str(error))
         raise error
 
-    def _harmless(self, message: str) -> str:
-        return escape_controls(" ".join(self._hidden(message).split()))
+    def _clean_message(self, message: str) -> str:
+        return escape_controls(" ".join(self._redact_secrets(message).split()))
 
     def _storable_text(self, text: str) -> str:
-        return without_surrogates(self._hidden(text))
+        return without_surrogates(self._redact_secrets(text))
 
-    def _hidden(self, message: str) -> str:
+    def _redact_secrets(self, message: str) -> str:
         return message if self._secrets is None else self._secrets.sub(HIDDEN, message)
 
 
@@ -226,11 +228,11 @@ def _secrets(key: str | None, login: tuple[str, str] | None) -> re.Pattern[str] 
     if login is not None:
         credentials = ":".join(login)
         secrets = [base64.b64encode(credentials.encode()).decode(), credentials, login[1]]
-    patterns = ["".join(map(_escaped, secret)) for secret in secrets if len(secret) >= SHORTEST]
+    patterns = ["".join(map(_letter_pattern, secret)) for secret in secrets if len(secret) >= SHORTEST]
     return re.compile("|".join(patterns)) if patterns else None
 
 
-def _escaped(letter: str) -> str:
+def _letter_pattern(letter: str) -> str:
     hex_units = letter.encode("utf-16-be").hex()
     escape_pattern = "".join(
         rf"\\{{1,4}}u(?i:{hex_units[offset : offset + 4]})" for offset in range(0, len(hex_units), 4)
@@ -261,9 +263,9 @@ def _number(text: str | None) -> float | None:
     return float(text) if text and re.fullmatch(r"\s*\d{1,9}(\.\d{1,9})?\s*", text, re.ASCII) else None
 
 
-def _parsed(base_url: str) -> SplitResult:
+def _parse_address(base_url: str) -> SplitResult:
     """The parts of an address. Messages about an invalid address show no credentials."""
-    displayed_url = shown(re.sub(r"//.*@", "//", base_url))
+    displayed_url = short_repr(re.sub(r"//.*@", "//", base_url))
     try:
         parts = urlsplit(base_url.strip())
         port = parts.port

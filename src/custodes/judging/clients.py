@@ -14,10 +14,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from custodes.errors import MissingExtraError, OptionError, shown, suggestion
+from custodes.errors import MissingExtraError, OptionError, short_repr, suggestion
 from custodes.judging.client import retry_after
-from custodes.judging.requests import Client, Denied, Rejected, Unavailable, failed
-from custodes.plugins import said
+from custodes.judging.requests import Client, Denied, Rejected, Unavailable, status_exception
+from custodes.plugins import describe_error
 
 VENDORS = "pydantic-ai"
 WAYS = f"give {VENDORS}:PROVIDER:MODEL or MODULE:FUNCTION"
@@ -34,17 +34,17 @@ SETTINGS = {"max_completion_tokens": "max_tokens", "stop": "stop_sequences"} | {
 FINISHED = {"tool_call": "tool_calls"}
 
 
-def client_named(spec: str) -> Client:
+def client_from_spec(spec: str) -> Client:
     """The client for `pydantic-ai:MODEL` or for a function `MODULE:FUNCTION`.
 
     The `address` of the client is part of the cache keys. For a model of pydantic-ai, the address is `spec`. For a
-    function, it is the identity that `place_of` describes.
+    function, it is the identity that `client_identity` describes.
     """
     name, colon, rest = spec.partition(":")
     if not colon or not name or not rest:
-        raise OptionError(f"client={shown(spec)}: {WAYS}")
+        raise OptionError(f"client={short_repr(spec)}: {WAYS}")
     if name == VENDORS:
-        return _Named(pydantic_ai(rest), spec, place=spec)
+        return _NamedClient(pydantic_ai(rest), spec, place=spec)
     return _function(spec, name, rest)
 
 
@@ -52,7 +52,7 @@ def asynchronous(function: Any) -> Client:
     """A callable as a client. If the callable is not async, each request runs in a separate thread."""
     if not callable(function):
         raise OptionError(
-            f"client={shown(function)}: must be a callable that takes the body of a request and returns the reply"
+            f"client={short_repr(function)}: must be a callable that takes the body of a request and returns the reply"
         )
     implementation = function if inspect.isfunction(function) or inspect.ismethod(function) else type(function).__call__
     if inspect.iscoroutinefunction(implementation):
@@ -66,7 +66,7 @@ def asynchronous(function: Any) -> Client:
     return ask
 
 
-def place_of(client: Any) -> str | None:
+def client_identity(client: Any) -> str | None:
     """The identity of a client in cache keys: the `address`, or the module and name with a hash of the source of the
     module. Because of the hash, replies of a function are not reused after the function is edited. The result is None
     for a lambda, a partial, a nested function, an object, and a function without a file, which have no such identity.
@@ -90,7 +90,7 @@ def _edition(module: ModuleType, name: str) -> str | None:
     return f"{module.__name__}:{name}#{hashlib.sha256(source.encode(errors='replace')).hexdigest()[:12]}"
 
 
-class _Named:
+class _NamedClient:
     """A client with a name and an address. An error before the first answer ends the run, because every request would
     raise the same error.
     """
@@ -108,7 +108,7 @@ class _Named:
         except Exception as error:
             if self._answered or isinstance(error, OSError):  # a time-out, a connection
                 raise
-            raise Denied(f"{self.name}: {said(error)}") from None
+            raise Denied(f"{self.name}: {describe_error(error)}") from None
         self._answered = True
         return reply
 
@@ -129,16 +129,16 @@ def _function(spec: str, module: str, name: str) -> Client:
         for attribute in name.split("."):
             function = getattr(function, attribute)
     except (Exception, SystemExit) as error:  # an import can raise anything
-        cause = said(error) if isinstance(error, Exception) else "the module ends the process"
-        raise OptionError(f"client={shown(spec)}: {cause}{suggestion(module, (VENDORS,))}; {WAYS}") from None
+        cause = describe_error(error) if isinstance(error, Exception) else "the module ends the process"
+        raise OptionError(f"client={short_repr(spec)}: {cause}{suggestion(module, (VENDORS,))}; {WAYS}") from None
     finally:
         sys.path[:] = path_before
-    address = place_of(function) or _edition(imported_module, name)
+    address = client_identity(function) or _edition(imported_module, name)
     if address is None:
         raise OptionError(
-            f"client={shown(spec)}: the module has no source code that could identify the function; {BY_NAME}"
+            f"client={short_repr(spec)}: the module has no source code that could identify the function; {BY_NAME}"
         )
-    return _Named(asynchronous(function), spec, place=address)
+    return _NamedClient(asynchronous(function), spec, place=address)
 
 
 def pydantic_ai(model: str) -> Client:
@@ -151,9 +151,9 @@ def pydantic_ai(model: str) -> Client:
     try:
         return PydanticAI(models.infer_model(model))
     except ImportError as error:  # the SDK of a vendor
-        raise MissingExtraError(f"pydantic-ai:{model}: {said(error)}") from None
+        raise MissingExtraError(f"pydantic-ai:{model}: {describe_error(error)}") from None
     except (UserError, ValueError) as error:
-        raise OptionError(f"pydantic-ai:{model}: {said(error)}") from None
+        raise OptionError(f"pydantic-ai:{model}: {describe_error(error)}") from None
 
 
 class PydanticAI:
@@ -171,15 +171,15 @@ class PydanticAI:
                 self.model,
                 [_message(message) for message in body["messages"]],
                 model_settings=settings,
-                model_request_parameters=_structured(body.get("response_format")),
+                model_request_parameters=_schema_parameters(body.get("response_format")),
             )
         except exceptions.ModelHTTPError as error:
             wait = retry_after(error.headers or {}, datetime.now(UTC))
-            raise failed(error.status_code, error.body or str(error), retry_after=wait) from None
+            raise status_exception(error.status_code, error.body or str(error), retry_after=wait) from None
         except exceptions.ModelAPIError as error:
-            raise Unavailable(said(error)) from None
+            raise Unavailable(describe_error(error)) from None
         except exceptions.UserError as error:
-            raise Denied(said(error)) from None
+            raise Denied(describe_error(error)) from None
         usage, finish_reason = reply.usage, reply.finish_reason or "stop"
         choice = {
             "index": 0,
@@ -215,7 +215,7 @@ def _picture(address: str) -> Any:
     return messages.BinaryContent.from_data_uri(address) if is_inline else messages.ImageUrl(address)
 
 
-def _structured(response_format: Any) -> Any:
+def _schema_parameters(response_format: Any) -> Any:
     """The requested JSON schema of answers; None if no schema is requested."""
     from pydantic_ai import models, output
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from custodes.errors import MissingExtraError, OptionError, reject, shown
+from custodes.errors import MissingExtraError, OptionError, reject, short_repr
 from custodes.judging.judge import Judge
 from custodes.judging.requests import Request, token_count
 
@@ -35,7 +35,7 @@ class Price:
     output: float
     source: str = "given"
 
-    def of(self, tokens_in: float, tokens_out: float) -> float:
+    def token_cost(self, tokens_in: float, tokens_out: float) -> float:
         """Cost of tokens in US dollars."""
         return (tokens_in * self.input + tokens_out * self.output) / MILLION
 
@@ -51,7 +51,7 @@ class Budget:
     spent: float = 0.0
 
     @classmethod
-    def of(cls, judge: Judge, limit: float | None, price: Sequence[float] | None) -> Budget:
+    def from_options(cls, judge: Judge, limit: float | None, price: Sequence[float] | None) -> Budget:
         """The budget at the given price, or at the price in the table of genai-prices. If there is a limit, and the
         price or the maximum cost of an answer is unknown, OptionError is raised.
         """
@@ -64,7 +64,7 @@ class Budget:
             listed_price = Price(input=float(price[0]), output=float(price[1]))
         else:
             raise OptionError(
-                f"price={shown(list(price))} is not allowed; give two numbers, dollars per million input "
+                f"price={short_repr(list(price))} is not allowed; give two numbers, dollars per million input "
                 "and output tokens"
             )
         if limit is not None:
@@ -73,7 +73,7 @@ class Budget:
                 (listed_price is None, f"{option_text}: the price of {judge.model!r} is unknown; {PRICES}"),
                 (not limit > 0, f"{option_text} is not allowed; give a number above 0"),
                 (
-                    longest(judge.sampling) is None,
+                    answer_limit(judge.sampling) is None,
                     f"{option_text}: the length of a reply has no limit, so the cost has no limit either; limit the "
                     f"length with sampling {LIMITS[1]}=500",
                 ),
@@ -82,11 +82,11 @@ class Budget:
 
     def dollars(self, tokens_in: float, tokens_out: float) -> float:
         """Cost of tokens in US dollars; 0 if the price is unknown."""
-        return self.price.of(tokens_in, tokens_out) if self.price else 0.0
+        return self.price.token_cost(tokens_in, tokens_out) if self.price else 0.0
 
-    def worst(self, body: Mapping[str, Any]) -> float:
+    def worst_cost(self, body: Mapping[str, Any]) -> float:
         """Maximum cost of a request in US dollars; 0 if the budget has no limit."""
-        return 0.0 if self.limit is None else self.dollars(*at_most(body))
+        return 0.0 if self.limit is None else self.dollars(*token_bounds(body))
 
 
 class CostEstimate(NamedTuple):
@@ -103,7 +103,7 @@ def estimate(requests: Sequence[Request], *, answer: float) -> CostEstimate:
     """Estimated tokens of the distinct requests before any request is sent. `answer` is the expected number of tokens
     of an answer."""
     bodies = list({request.key: request.body for request in requests}.values())
-    tokens = [thought(body) for body in bodies]
+    tokens = [estimate_tokens(body) for body in bodies]
     return CostEstimate(
         requests=len(bodies),
         characters=sum(sum(map(len, _texts(body))) for body in bodies),
@@ -119,7 +119,7 @@ def answer_tokens(judge: Judge) -> int:
     return -(-longest_answer // JSON_LETTERS) + REASON_TOKENS * (judge.reason == "first")
 
 
-def spent(request: Mapping[str, Any], reply: Mapping[str, Any]) -> tuple[int, int, bool]:
+def count_tokens(request: Mapping[str, Any], reply: Mapping[str, Any]) -> tuple[int, int, bool]:
     """The numbers of input and output tokens of a reply, and whether the numbers are estimates. They are estimates if
     the server reported no numbers."""
     usage = reply.get("usage")
@@ -129,15 +129,15 @@ def spent(request: Mapping[str, Any], reply: Mapping[str, Any]) -> tuple[int, in
             return n_sent, n_answered, False
     choices = [choice for choice in reply["choices"] if isinstance(choice, Mapping)]
     answer_text = "".join(_texts({"messages": [choice.get("message") for choice in choices]}))
-    return thought(request)[0], _tokens(len(answer_text)), True
+    return estimate_tokens(request)[0], _tokens(len(answer_text)), True
 
 
-def thought(body: Mapping[str, Any]) -> tuple[int, int]:
+def estimate_tokens(body: Mapping[str, Any]) -> tuple[int, int]:
     """Approximate number of input tokens and maximum number of output tokens of a request."""
-    return _tokens(sum(map(len, _texts(body)))) + PICTURE * _pictures(body), _longest(body)
+    return _tokens(sum(map(len, _texts(body)))) + PICTURE * _pictures(body), _output_limit(body)
 
 
-def at_most(body: Mapping[str, Any]) -> tuple[int, int]:
+def token_bounds(body: Mapping[str, Any]) -> tuple[int, int]:
     """Maximum numbers of input and output tokens of a request.
 
     A token has at least one byte. The answer schema is included.
@@ -146,10 +146,10 @@ def at_most(body: Mapping[str, Any]) -> tuple[int, int]:
     n_bytes = sum(len(text.encode(errors="replace")) for text in _texts(body)) + len(
         msgspec.json.encode(format_options)
     )
-    return n_bytes + FRAME + PICTURE * _pictures(body), _longest(body)
+    return n_bytes + FRAME + PICTURE * _pictures(body), _output_limit(body)
 
 
-def longest(body: Mapping[str, Any]) -> int | None:
+def answer_limit(body: Mapping[str, Any]) -> int | None:
     """The maximum number of tokens of an answer according to the request; None if the request sets no limit."""
     limits = [token_count(body.get(name)) for name in LIMITS]
     return next((bound for bound in limits if bound), None)
@@ -204,6 +204,6 @@ def _tokens(characters: int) -> int:
     return -(-characters // LETTERS)
 
 
-def _longest(body: Mapping[str, Any]) -> int:
+def _output_limit(body: Mapping[str, Any]) -> int:
     """Maximum number of output tokens of a request, summed over all answers to the request."""
-    return (longest(body) or UNBOUND) * (body.get("n") or 1)
+    return (answer_limit(body) or UNBOUND) * (body.get("n") or 1)

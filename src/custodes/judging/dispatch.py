@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from time import monotonic
 
 from custodes.control_characters import escape_controls
-from custodes.judging.cost import Budget, spent, thought
+from custodes.judging.cost import Budget, count_tokens, estimate_tokens
 from custodes.judging.requests import (
     Client,
     Denied,
@@ -26,7 +26,7 @@ from custodes.judging.requests import (
     Unavailable,
     check_completion,
 )
-from custodes.plugins import said
+from custodes.plugins import describe_error
 
 MINUTE = 60.0
 
@@ -72,11 +72,11 @@ class Window:
     size: float = 1.0
     cut: float = field(default=float("-inf"))
 
-    def answered(self) -> None:
+    def increase(self) -> None:
         """Increase the maximum by one."""
         self.size = min(float(self.most), self.size + 1)
 
-    def busy(self, sent: float, now: float) -> None:
+    def decrease(self, sent: float, now: float) -> None:
         """Halve the maximum, but only once for all requests that were in progress. `sent` is the time at which this
         request was sent."""
         if sent > self.cut:
@@ -144,7 +144,7 @@ class Dispatch:
         while self._waiting:
             request, n_tries, due_time = self._waiting.popleft(), 0, None
             while not n_tries or due_time is not None:
-                max_cost = self.budget.worst(request.body)
+                max_cost = self.budget.worst_cost(request.body)
                 await self._turn(max_cost, due_time, is_new=not n_tries)
                 if self._stopped is not None:
                     self._fail(request, self._stopped)
@@ -160,20 +160,20 @@ class Dispatch:
             # With so many unanswered requests the server may be unavailable, so no new one is sent.
             n_unanswered = self.asked - len(self.replies) - len(self.failures)
             if self._active >= int(self.window.size) or (is_new and n_unanswered >= self._most_given_up):
-                await self._changes(None)
+                await self._wait_for_change(None)
             elif wait > 0:
-                await self._changes(wait)
+                await self._wait_for_change(wait)
             elif limit is None or spent_dollars + self._reserved + max_cost <= limit:
                 return
             elif self._active:
-                await self._changes(None)  # replies may cost less than their maximum
+                await self._wait_for_change(None)  # replies may cost less than their maximum
             else:
                 self._stop(
                     "budget",
                     f"the request could exceed the cost limit of ${limit:g}, of which ${spent_dollars:.4f} are spent",
                 )
 
-    async def _changes(self, within: float | None) -> None:
+    async def _wait_for_change(self, within: float | None) -> None:
         """Wait until another request has an outcome, at most `within` seconds."""
         self._changed.clear()
         with suppress(TimeoutError):
@@ -187,7 +187,7 @@ class Dispatch:
     async def _send(self, request: Request, max_cost: float, n_tries: int) -> float | None:
         """Send a request and handle its outcome. Return the time of the next attempt; None if there is no further
         attempt."""
-        tokens = sum(thought(request.body)) if self.tokens_rate.per_minute else 0
+        tokens = sum(estimate_tokens(request.body)) if self.tokens_rate.per_minute else 0
         sent_time, start_time, paid_dollars, due_time = monotonic(), datetime.now(UTC), 0.0, None
         self.asked += n_tries == 1
         self.sent += 1
@@ -203,22 +203,22 @@ class Dispatch:
             self._refuse(request, error)
         except Unavailable as error:
             paid_dollars = max_cost if error.paid else 0.0
-            due_time = self._unavailable(request, error, sent_time, n_tries)
+            due_time = self._schedule_retry(request, error, sent_time, n_tries)
         except (Exception, SystemExit, asyncio.CancelledError) as error:  # a user's client can raise anything
             if (task := asyncio.current_task()) and task.cancelling():
                 raise
             paid_dollars = max_cost
-            problem = Unavailable(said(error) if isinstance(error, Exception) else type(error).__name__)
-            due_time = self._unavailable(request, problem, sent_time, n_tries)
+            problem = Unavailable(describe_error(error) if isinstance(error, Exception) else type(error).__name__)
+            due_time = self._schedule_retry(request, problem, sent_time, n_tries)
         else:
             paid_dollars = max_cost
             self.keep(request, reply)
             self.replies[request.key] = reply
-            tokens_in, tokens_out, is_estimated = spent(request.body, reply.body)
+            tokens_in, tokens_out, is_estimated = count_tokens(request.body, reply.body)
             if max_cost and not is_estimated:
                 paid_dollars = self.budget.dollars(tokens_in, tokens_out)
             self.tokens_rate.settle(tokens_in + tokens_out - tokens)
-            self.window.answered()
+            self.window.increase()
             self._rejected = self._given_up = 0
             self.settled()
         finally:
@@ -228,11 +228,11 @@ class Dispatch:
             self._changed.set()
         return due_time
 
-    def _unavailable(self, request: Request, error: Unavailable, sent_time: float, n_tries: int) -> float | None:
+    def _schedule_retry(self, request: Request, error: Unavailable, sent_time: float, n_tries: int) -> float | None:
         """The time of the next attempt; None if the request has failed."""
         now, wait = monotonic(), error.retry_after
         if error.busy:
-            self.window.busy(sent_time, now)
+            self.window.decrease(sent_time, now)
             self.requests_rate.free = max(self.requests_rate.free, now + (wait or 0.0))
         if n_tries < self.patience.tries and (wait or 0.0) <= self.patience.most:
             return now + self.patience.wait(n_tries, wait)

@@ -14,7 +14,7 @@ from custodes.data.notes import Note
 from custodes.data.reading import read
 from custodes.data.study import Study
 from custodes.data.ties_and_orders import OUTPUTS, combine_annotators, human_threshold, score_differences
-from custodes.errors import InputError, OptionError, listed, shown
+from custodes.errors import InputError, OptionError, join_labels, short_repr
 from custodes.judging.judge import TIE, A, B, Judge
 from custodes.judging.plan import JudgedTexts, lot, messages
 from custodes.judging.prompt import Prompt
@@ -22,7 +22,7 @@ from custodes.judging.prompt import Prompt
 MOST = 100
 
 
-class Labelled(NamedTuple):
+class HumanLabel(NamedTuple):
     """A human label of one output, or of two outputs in presentation order."""
 
     systems: tuple[str, ...]
@@ -46,13 +46,14 @@ def examples_of(prompt: Prompt, texts: JudgedTexts, seed: int) -> ShownExamples:
     if judge.examples is None:
         return ShownExamples({}, (), [])
     study, n_examples = _study_and_count(judge.examples)
-    all_texts = texts if study.outputs is None else texts.over(JudgedTexts.make(study.outputs))
+    all_texts = texts if study.outputs is None else texts.merge_texts(JudgedTexts.make(study.outputs))
     cases = {aspect: _cases(study, judge, aspect, all_texts) for aspect in judge.meanings}
     common_items = set.intersection(*(set(by_item) for by_item in cases.values()))
     if len(common_items) < n_examples:
         raise InputError(
             f"examples: {n_examples} items are requested, but {study.name} has only {len(common_items)} items with "
-            f"texts and human verdicts on {listed(filter(None, judge.meanings)) or 'overall quality'}; request fewer"
+            f"texts and human verdicts on {join_labels(filter(None, judge.meanings)) or 'overall quality'}; request "
+            "fewer"
         )
     order = sorted(common_items, key=lambda item: lot(seed, "example", item))
     first_aspect, *other_aspects = judge.meanings
@@ -82,7 +83,7 @@ def examples_of(prompt: Prompt, texts: JudgedTexts, seed: int) -> ShownExamples:
 def _study_and_count(examples: Any) -> tuple[Study, int]:
     """The study of examples, and the number of items."""
     error_message = (
-        f"examples={shown(examples)} is not allowed; give STUDY:K, where STUDY is a file with human verdicts "
+        f"examples={short_repr(examples)} is not allowed; give STUDY:K, where STUDY is a file with human verdicts "
         f"and K is the number of items (1 to {MOST})"
     )
     if isinstance(examples, str):
@@ -99,33 +100,33 @@ def _study_and_count(examples: Any) -> tuple[Study, int]:
     return study, n_examples
 
 
-def _cases(study: Study, judge: Judge, aspect: str, texts: JudgedTexts) -> dict[str, list[Labelled]]:
+def _cases(study: Study, judge: Judge, aspect: str, texts: JudgedTexts) -> dict[str, list[HumanLabel]]:
     """The human labels of each item, for outputs with texts."""
     is_human = pl.col("rater").is_in(list(study.humans))
-    human_ratings, verdicts = study.ratings.frame.filter(is_human), study.preferences.where(is_human)
-    cases_of_item: dict[str, list[Labelled]] = {}
+    human_ratings, verdicts = study.ratings.frame.filter(is_human), study.preferences.select_rows(is_human)
+    cases_of_item: dict[str, list[HumanLabel]] = {}
     if judge.mode == "pairwise":
-        rows = _of(verdicts.settled("mean")[0], aspect)
+        rows = _aspect_rows(verdicts.merge_verdicts("mean")[0], aspect)
         if rows.height:
             human_signs = combine_annotators(nw.from_native(rows.lazy().rename({"preference": "sign"})), "vote")
         else:
-            scores = _means(_of(human_ratings, aspect), study)
+            scores = _means(_aspect_rows(human_ratings, aspect), study)
             threshold = pl.lit(human_threshold(scores["score"].to_numpy(), None))
             human_signs = score_differences(nw.from_native(scores.lazy().with_columns(rater=0, threshold=threshold)))
         for item, a, b, sign in human_signs.select(*OUTPUTS, "sign").sort(*OUTPUTS).collect().iter_rows():
             labels_of_orders = (
                 [((a, b), TIE)] if not sign else [((a, b), A if sign > 0 else B), ((b, a), B if sign > 0 else A)]
             )
-            cases_of_item.setdefault(item, []).extend(Labelled(*way) for way in labels_of_orders)
+            cases_of_item.setdefault(item, []).extend(HumanLabel(*way) for way in labels_of_orders)
     else:
         low, high = float(judge.answers[0]), float(judge.answers[-1])
-        for item, system, score in _means(_of(human_ratings, aspect), study).iter_rows():
+        for item, system, score in _means(_aspect_rows(human_ratings, aspect), study).iter_rows():
             if not low <= score <= high:
                 raise InputError(
                     f"examples: the human score {score:g} of {system!r} lies outside scale={judge.scale!r}"
                 )
             label = min(judge.answers, key=lambda name: abs(float(name) - score))
-            cases_of_item.setdefault(item, []).append(Labelled((system,), label))
+            cases_of_item.setdefault(item, []).append(HumanLabel((system,), label))
     cases_with_texts = {
         item: [case for case in item_cases if set(case.systems) <= texts.outputs.get(item, {}).keys()]
         for item, item_cases in cases_of_item.items()
@@ -133,7 +134,7 @@ def _cases(study: Study, judge: Judge, aspect: str, texts: JudgedTexts) -> dict[
     return {item: item_cases for item, item_cases in cases_with_texts.items() if item_cases}
 
 
-def _of(rows: pl.DataFrame, aspect: str) -> pl.DataFrame:
+def _aspect_rows(rows: pl.DataFrame, aspect: str) -> pl.DataFrame:
     """The rows of an aspect. If there are no rows of the aspect, the rows without an aspect are used. For overall
     quality (no aspect), the rows of all aspects are used if there are no rows without an aspect."""
     of_aspect = rows.filter(pl.col("aspect") == aspect)
@@ -146,7 +147,7 @@ def _means(rows: pl.DataFrame, study: Study) -> pl.DataFrame:
     reversed_raters = [rater for rater, direction in study.raters.direction.items() if direction < 0]
     if rows.filter(pl.col("rater").is_in(reversed_raters)).height:
         raise InputError(
-            f"examples: lower is better for {listed(reversed_raters)}; select annotators for whom higher is better"
+            f"examples: lower is better for {join_labels(reversed_raters)}; select annotators for whom higher is better"
         )
     return (
         rows.filter(pl.col("item") != "").group_by("item", "system").agg(pl.col("score").mean()).sort("item", "system")
@@ -155,11 +156,11 @@ def _means(rows: pl.DataFrame, study: Study) -> pl.DataFrame:
 
 def _next(
     order: Sequence[str],
-    cases: Mapping[str, list[Labelled]],
+    cases: Mapping[str, list[HumanLabel]],
     used: Counter[str],
     used_items: Sequence[str],
     seed: int,
-) -> tuple[str, Labelled]:
+) -> tuple[str, HumanLabel]:
     """The first item in random order that has the least used label."""
     candidates = [
         (rank, item, case) for rank, item in enumerate(order) if item not in used_items for case in cases[item]

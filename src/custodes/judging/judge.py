@@ -11,10 +11,10 @@ from typing import Any, Literal
 import msgspec
 import polars as pl
 
-from custodes.arguments import argument, at_least, check_storable, declared, value_list
+from custodes.arguments import argument, argument_types, check_at_least, check_storable, value_list
 from custodes.data.labels import MOST_LABELS, POLARITY, is_binary, label_words
-from custodes.data.notes import Note, noted
-from custodes.errors import OptionError, listed, reject, shown
+from custodes.data.notes import Note, build_notes
+from custodes.errors import OptionError, join_labels, reject, short_repr
 
 Mode = Literal["pairwise", "pointwise"]
 Reasons = Literal["first", "none"]
@@ -108,13 +108,13 @@ class Judge:
     own_system: str = ""
 
     def __post_init__(self) -> None:
-        kinds = declared(Judge)
+        kinds = argument_types(Judge)
         for option in fields(self):
             object.__setattr__(self, option.name, argument(option.name, getattr(self, option.name), kinds[option.name]))
         object.__setattr__(self, "name", self.name.strip() or self.model.strip())
         object.__setattr__(self, "aspects", tuple(value_list("aspects", self.aspects, described=True)))
         object.__setattr__(self, "labels", tuple(value_list("labels", self.labels)))
-        object.__setattr__(self, "sampling", _stored(self.sampling))
+        object.__setattr__(self, "sampling", _normalize_sampling(self.sampling))
         check_storable("judge", (self.name, self.model, *self.aspects, *self.labels))
         names, reserved_names = list(self.meanings), [name for name in self.sampling if name in OURS]
         is_pairwise, has_scale, has_two_labels = (
@@ -126,15 +126,16 @@ class Judge:
             (not self.model.strip(), "model='': name the model to query"),
             (
                 "\0" in "".join((self.name, *self.aspects)),
-                f"name={shown(self.name)}: names of judges and aspects must not contain NUL",
+                f"name={short_repr(self.name)}: names of judges and aspects must not contain NUL",
             ),
             (
                 len(names) < len(self.aspects) or (self.aspects and "" in names),
-                f"aspects={shown(list(self.aspects))}: names must differ and must not be empty",
+                f"aspects={short_repr(list(self.aspects))}: names must differ and must not be empty",
             ),
             (
                 reserved_names,
-                f"sampling={listed(map(repr, reserved_names))}: must be set by a separate argument (model, structured, "
+                f"sampling={join_labels(map(repr, reserved_names))}: must be set by a separate argument (model, "
+                "structured, "
                 "logprobs, repeats)",
             ),
             (
@@ -144,7 +145,7 @@ class Judge:
             ),
             (
                 self.labels and is_pairwise,
-                f"labels={shown(','.join(self.labels))} has no effect: a pairwise judge answers A, B or tie",
+                f"labels={short_repr(','.join(self.labels))} has no effect: a pairwise judge answers A, B or tie",
             ),
             (
                 self.labels and has_scale,
@@ -153,7 +154,7 @@ class Judge:
         )
         if self.labels:
             check_labels(self.labels)
-        at_least("references", self.references, 0)
+        check_at_least("references", self.references, 0)
         reject(
             (
                 self.labels and self.logprobs and not (has_two_labels and has_known_polarity(self.labels)),
@@ -177,7 +178,7 @@ class Judge:
         _ = self.answers  # raises for an invalid scale
 
     def __str__(self) -> str:
-        options = {"prompt": self.prompt, "aspects": listed(self.meanings, limit=3), "reason": self.reason}
+        options = {"prompt": self.prompt, "aspects": join_labels(self.meanings, limit=3), "reason": self.reason}
         if self.mode == "pointwise":
             options |= {"labels": ",".join(self.labels)} if self.labels else {"scale": self.scale}
         options_text = " ".join(f"{name}={value}" for name, value in {**options, **self.sampling}.items() if value)
@@ -202,7 +203,7 @@ class Judge:
         n_steps = round((high - low) / step) if step else 0
         if not 1 <= n_steps < MOST_POINTS or abs(low + n_steps * step - high) > 1e-9:
             raise OptionError(
-                f"scale={shown(self.scale)} is not allowed; give LOW-HIGH, such as 1-5, or LOW-HIGH:STEP, such "
+                f"scale={short_repr(self.scale)} is not allowed; give LOW-HIGH, such as 1-5, or LOW-HIGH:STEP, such "
                 f"as 1-5:0.5, with at most {MOST_POINTS} points"
             )
         return tuple(f"{round(low + point * step, 9):g}" for point in range(n_steps + 1))
@@ -264,20 +265,20 @@ class Judge:
         return int(number) if number == int(number) else number
 
 
-def _stored(sampling: Mapping[str, Any]) -> dict[str, Any]:
+def _normalize_sampling(sampling: Mapping[str, Any]) -> dict[str, Any]:
     """Sampling parameters as read from JSON, so that equal parameters have equal keys."""
     if not (isinstance(sampling, Mapping) and all(isinstance(name, str) for name in sampling)):
-        raise OptionError(f"sampling={shown(sampling)}: give values by name, as {{'temperature': 0}}")
+        raise OptionError(f"sampling={short_repr(sampling)}: give values by name, as {{'temperature': 0}}")
     try:
         values: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(dict(sampling)))
     except (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError):
-        raise OptionError(f"sampling={shown(sampling)}: contains a value that cannot be written as JSON") from None
+        raise OptionError(f"sampling={short_repr(sampling)}: contains a value that cannot be written as JSON") from None
     return values
 
 
 def check_labels(labels: Sequence[str]) -> None:
     """Raise OptionError for labels that tables cannot represent or that readers cannot distinguish."""
-    words, where = _words(labels), f"labels={shown(','.join(labels))}"
+    words, where = _words(labels), f"labels={short_repr(','.join(labels))}"
     defined_words = [word for word in words if word is not None]
     unknown_labels = [label for label, word in zip(labels, words, strict=True) if word is None]
     binary = is_binary(defined_words)
@@ -292,7 +293,7 @@ def check_labels(labels: Sequence[str]) -> None:
         ),
         (
             unknown_labels,
-            f"{where}: {listed(map(repr, unknown_labels))} means an empty cell in tables; give another word",
+            f"{where}: {join_labels(map(repr, unknown_labels))} means an empty cell in tables; give another word",
         ),
         (
             len(set(defined_words)) < len(defined_words),
@@ -335,7 +336,7 @@ def positive_note(labels: Sequence[str]) -> list[Note]:
     if len(labels) != 2 or has_known_polarity(labels):
         return []
     message = f"{labels[0]!r} counts as the positive label; in `custodes rates` give --positive {_words(labels)[0]}"
-    return noted(("first-label-positive", 1, message))
+    return build_notes(("first-label-positive", 1, message))
 
 
 def is_positive(rule: Combine, *, positives: int, negatives: int, aspects: int) -> bool | None:

@@ -14,12 +14,12 @@ import msgspec
 import polars as pl
 
 from custodes.data.loading import load_table
-from custodes.data.notes import Note, noted
+from custodes.data.notes import Note, build_notes
 from custodes.data.outputs import Outputs
-from custodes.data.preferences import NOT_ASKED
+from custodes.data.preferences import REPEAT_WITHOUT_QUERY
 from custodes.data.study import Study
 from custodes.data.table import check_columns, check_unique, label_column, refuse, to_polars
-from custodes.errors import InputError, OptionError, listed, shown, suggestion
+from custodes.errors import InputError, OptionError, join_labels, short_repr, suggestion
 from custodes.judging.judge import Judge
 from custodes.judging.probes import Probes
 from custodes.judging.prompt import ItemTexts, Prompt, image_part
@@ -50,7 +50,7 @@ class JudgeQuestion:
     item: str
     systems: tuple[str, ...]
     aspect: str
-    repeat: str = NOT_ASKED
+    repeat: str = REPEAT_WITHOUT_QUERY
     order: str = ""
     texts: tuple[str, ...] = ()
     probe: str = ""
@@ -120,7 +120,7 @@ class JudgedTexts:
         """All systems, sorted."""
         return tuple(sorted({system for by_system in self.outputs.values() for system in by_system}))
 
-    def only(self, systems: Sequence[str], *, without: Sequence[str] = ()) -> JudgedTexts:
+    def select_outputs(self, systems: Sequence[str], *, without: Sequence[str] = ()) -> JudgedTexts:
         """The outputs of the systems `systems`, for all items except the items `without`."""
         selected_texts = {
             item: {system: text for system, text in text_of_system.items() if system in systems}
@@ -130,12 +130,12 @@ class JudgedTexts:
         remaining_texts = {item: text_of_system for item, text_of_system in selected_texts.items() if text_of_system}
         if without and not remaining_texts:
             raise InputError(
-                f"examples use all {len(without)} items ({listed(without)}), so no item is left to judge; use fewer "
-                f"examples"
+                f"examples use all {len(without)} items ({join_labels(without)}), so no item is left to judge; use "
+                "fewer examples"
             )
         return JudgedTexts(outputs=remaining_texts, materials=self.materials)
 
-    def over(self, other: JudgedTexts) -> JudgedTexts:
+    def merge_texts(self, other: JudgedTexts) -> JudgedTexts:
         """These texts and the texts of `other`. If both have a text, the text of `other` is used."""
         outputs = {
             item: {**self.outputs.get(item, {}), **other.outputs.get(item, {})}
@@ -148,7 +148,7 @@ class JudgedTexts:
         return self.materials.get(item, ItemTexts())
 
 
-def planned(
+def plan_questions(
     texts: JudgedTexts,
     prompt: Prompt,
     address: str,
@@ -191,7 +191,7 @@ def planned(
                 for order in ORDERS[orders] if len(outputs) > 1 else ("",):
                     presented = order
                     if outputs[1:] and not order:
-                        presented = _drawn(seed, texts.material(item).source, outputs, aspect, repeat)
+                        presented = _draw_order(seed, texts.material(item).source, outputs, aspect, repeat)
                     plain_question = with_request(
                         JudgeQuestion(
                             item=item,
@@ -206,7 +206,7 @@ def planned(
                     for probe in probes.forms if repeat == 0 else ():
                         random_hex = lot(seed, texts.material(item).source, *sorted(outputs), aspect, probe)
                         question = with_request(
-                            *_changed(plain_question, probes, probe, second=int(random_hex[0], 16) < 8)
+                            *_apply_probe(plain_question, probes, probe, second=int(random_hex[0], 16) < 8)
                         )
                         if question.request.key == plain_question.request.key:
                             n_unchanged[probe] += 1
@@ -218,11 +218,13 @@ def planned(
     unchanged_text = (
         f"{n_unchanged.total()} probes are not queried, because they would not change the request: {counts_text}"
     )
-    notes += noted(("identical-outputs", n_same, message), ("unchanged-by-probe", n_unchanged.total(), unchanged_text))
+    notes += build_notes(
+        ("identical-outputs", n_same, message), ("unchanged-by-probe", n_unchanged.total(), unchanged_text)
+    )
     return questions, identical_questions, notes
 
 
-def _changed(
+def _apply_probe(
     plain_question: JudgeQuestion, probes: Probes, probe: str, *, second: bool
 ) -> tuple[JudgeQuestion, tuple[str, ...]]:
     """`plain_question` with one output in the form of a probe, and the names to display. The output is the one
@@ -241,14 +243,14 @@ def messages(
     prompt: Prompt, aspect: str, material: ItemTexts, outputs: Sequence[str], systems: Sequence[str] = ("", "")
 ) -> list[dict[str, Any]]:
     """The messages of a request: one user message, with the images of the item if there are any."""
-    text = prompt.filled(aspect, material, *outputs, systems=systems)
+    text = prompt.fill_template(aspect, material, *outputs, systems=systems)
     if not material.images:
         return [{"role": "user", "content": text}]
     images = [image_part(image) for image in material.images]
     return [{"role": "user", "content": [*images, {"type": "text", "text": text}]}]
 
 
-def _drawn(seed: int, source: str, outputs: tuple[str, ...], aspect: str, repeat: int) -> str:
+def _draw_order(seed: int, source: str, outputs: tuple[str, ...], aspect: str, repeat: int) -> str:
     """Random presentation order of two outputs. It depends on the texts, and not on names or on the rows of a file."""
     first = int(lot(seed, source, *sorted(outputs), aspect, repeat)[0], 16) < 8
     return "ab" if (outputs == tuple(sorted(outputs))) == first else "ba"
@@ -268,14 +270,18 @@ def pairs_of(systems: Mapping[str, Iterable[str]], pairs: Any, seed: int) -> tup
             "two; use mode pointwise"
         )
     if not isinstance(pairs, str) or not (pairs == ALL or pairs.startswith((AGAINST, SAMPLE))):
-        return _named(systems, pairs), []
+        return _read_pairs(systems, pairs), []
     n_single = sum(len(set(group)) < 2 for group in systems.values())
     all_pairs = [(item, *pair) for item, group in systems.items() for pair in combinations(sorted(set(group)), 2)]
-    notes = noted(("one-output", n_single, f"{n_single} items have only one output, so no comparison is possible"))
+    notes = build_notes(
+        ("one-output", n_single, f"{n_single} items have only one output, so no comparison is possible")
+    )
     if pairs.startswith(AGAINST):
         system = pairs.removeprefix(AGAINST)
         if system not in system_names:
-            raise OptionError(f"pairs={pairs!r}: there is no system {shown(system)}{suggestion(system, system_names)}")
+            raise OptionError(
+                f"pairs={pairs!r}: there is no system {short_repr(system)}{suggestion(system, system_names)}"
+            )
         all_pairs = [group for group in all_pairs if system in group[1:]]
     elif pairs.startswith(SAMPLE):
         all_pairs, sample_notes = _sample(all_pairs, pairs, seed)
@@ -316,7 +322,7 @@ def _sample(all_pairs: list[Pair], pairs: str, seed: int) -> tuple[list[Pair], l
         if all(len(group) == n_most for group in rows_of_pair.values())
         else f"{n_wanted} of up to {n_most}"
     )
-    return [group for group in all_pairs if group in sampled], noted(
+    return [group for group in all_pairs if group in sampled], build_notes(
         (
             "sampled-pairs",
             len(sampled) < len(all_pairs) and len(sampled),
@@ -331,7 +337,7 @@ def _sample(all_pairs: list[Pair], pairs: str, seed: int) -> tuple[list[Pair], l
     )
 
 
-def _named(systems: Mapping[str, Iterable[str]], pairs: Any) -> list[Pair]:
+def _read_pairs(systems: Mapping[str, Iterable[str]], pairs: Any) -> list[Pair]:
     """The comparisons of a table."""
     if isinstance(pairs, str) and "/" not in pairs and "." not in pairs:
         allowed_words = ("all", "vs:SYSTEM", "sample:N")

@@ -95,10 +95,10 @@ class Probes:
             return Form(self.rewrites[probe].get((item, system), text))
         if probe == NAME:
             return Form(text, system=system)
-        return Form(lengthened(text)) if probe == LENGTH else formatted(text)
+        return Form(lengthen_text(text)) if probe == LENGTH else toggle_markdown(text)
 
 
-def lengthened(text: str) -> str:
+def lengthen_text(text: str) -> str:
     """The text with the last sentence repeated. A text that is empty or contains code is unchanged.
 
     >>> lengthened("Lima lies on the coast. It is the capital of Peru.")
@@ -110,7 +110,7 @@ def lengthened(text: str) -> str:
     return f"{text.rstrip()}{chr(10) if chr(10) in text.strip() else ' '}{parts[-1]}"
 
 
-def formatted(text: str) -> Form:
+def toggle_markdown(text: str) -> Form:
     """The text with added Markdown (sentences as bullets, or one sentence in bold). If the text has Markdown, the
     Markdown is removed instead.
 

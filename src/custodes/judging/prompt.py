@@ -14,11 +14,11 @@ from mimetypes import guess_type
 from pathlib import Path
 from typing import Any
 
-from custodes.data.loading import check_exists, small_file, utf8_text
-from custodes.data.outputs import turns_of
-from custodes.errors import InputError, OptionError, listed, shown, suggestion
+from custodes.data.loading import check_exists, read_small_file, utf8_text
+from custodes.data.outputs import parse_turns
+from custodes.errors import InputError, OptionError, join_labels, short_repr, suggestion
 from custodes.judging.judge import FEEDBACK, Judge
-from custodes.plugins import said
+from custodes.plugins import describe_error
 
 PROMPTS = ("summary", "translation", "answer", "dialogue", "caption", FEEDBACK)
 """Built-in prompts, by task; `FEEDBACK` is for any task."""
@@ -49,7 +49,7 @@ LONGEST_ROLE = 40  # characters
 TOO_DEEP = "blocks or expressions are nested too deeply or do not terminate; correct the template"
 
 
-class Fenced(str):
+class FencedText(str):
     """A text between tags with a hash, so that the text cannot contain the closing tag. `text` is the text without
     tags."""
 
@@ -58,7 +58,7 @@ class Fenced(str):
     text: str
 
     @classmethod
-    def make(cls, role: str, text: str, *beside: str, system: str = "") -> Fenced:
+    def make(cls, role: str, text: str, *beside: str, system: str = "") -> FencedText:
         """Enclose a text in tags, after the name of its system if there is a name. The tag also depends on the texts
         `beside`.
 
@@ -88,22 +88,22 @@ class ItemTexts:
 
     def variables(self, references: int) -> dict[str, Any]:
         """The enclosed texts, with at most `references` references. Empty texts are not enclosed."""
-        turns = turns_of(self.context)
-        context = _with_roles(turns) if turns else self.context
+        turns = parse_turns(self.context)
+        context = _format_dialogue(turns) if turns else self.context
         return {
             **({"context_word": "Earlier turns of the conversation"} if turns else {}),
-            "source": Fenced.make("source", self.source) if self.source else "",
-            "context": Fenced.make("context", context) if context else "",
-            "references": [Fenced.make("reference", text) for text in self.references[:references] if text],
+            "source": FencedText.make("source", self.source) if self.source else "",
+            "context": FencedText.make("context", context) if context else "",
+            "references": [FencedText.make("reference", text) for text in self.references[:references] if text],
             "meta": self.meta,
         }
 
 
-def _with_roles(turns: Sequence[tuple[str, str]]) -> str:
+def _format_dialogue(turns: Sequence[tuple[str, str]]) -> str:
     """The turns of a dialogue as text. Each turn has the name of its role and is enclosed in tags, so that no turn can
     imitate another turn."""
     texts = [text for _, text in turns]
-    return "\n\n".join(f"{_role(role)}:\n{Fenced.make('turn', text, *texts)}" for role, text in turns)
+    return "\n\n".join(f"{_role(role)}:\n{FencedText.make('turn', text, *texts)}" for role, text in turns)
 
 
 def _role(role: str) -> str:
@@ -128,16 +128,16 @@ class Prompt:
                 f"{', '.join(PROMPTS)}, or the path of a Jinja file ({' '.join(SUFFIXES)})"
             )
         name = judge.prompt if is_file else f"{judge.prompt}.jinja"
-        return cls(judge, _compiled(name, judge.mode, is_file=is_file))
+        return cls(judge, _compile_template(name, judge.mode, is_file=is_file))
 
-    def filled(self, aspect: str, material: ItemTexts, *outputs: str, systems: Sequence[str] = ("", "")) -> str:
+    def fill_template(self, aspect: str, material: ItemTexts, *outputs: str, systems: Sequence[str] = ("", "")) -> str:
         """The prompt for one output of an item, or for two outputs in presentation order. `systems` are the names to
         display ('' for no name)."""
         judge = self.judge
         other_texts = (*sorted(outputs), material.source)
         roles = ("output-A", "output-B") if judge.mode == "pairwise" else ("output",)
         fenced = [
-            Fenced.make(role, text, *other_texts, system=system)
+            FencedText.make(role, text, *other_texts, system=system)
             for role, text, system in zip(roles, outputs, systems[: len(roles)], strict=True)
         ]
         texts = dict(zip(OUTPUTS[judge.mode], fenced, strict=True))
@@ -158,13 +158,15 @@ class Prompt:
             }
             prompt_text: str = self.template.render({**WORDS, **variables}).strip()
         except RecursionError:
-            raise OptionError(f"{self._where}: {TOO_DEEP}") from None
+            raise OptionError(f"{self._message_prefix}: {TOO_DEEP}") from None
         except Exception as problem:  # a template can raise anything
-            raise OptionError(f"{self._where}: {said(problem)}; variables: {self._variable_names}") from None
+            raise OptionError(
+                f"{self._message_prefix}: {describe_error(problem)}; variables: {self._variable_names}"
+            ) from None
         for name, text in texts.items():
             if text not in prompt_text and text.text.strip() not in prompt_text:
                 raise OptionError(
-                    f"{self._where}: the prompt does not contain {{{{ {name} }}}}, so the judge would not see "
+                    f"{self._message_prefix}: the prompt does not contain {{{{ {name} }}}}, so the judge would not see "
                     f"the text; add this variable"
                 )
         return prompt_text
@@ -174,11 +176,11 @@ class Prompt:
         """A hash of the prompt without the texts of items."""
         example_material = ItemTexts(source="source", references=("reference",), context="context", meta={})
         outputs = ("first", "second")[: len(OUTPUTS[self.judge.mode])]
-        prompts = [self.filled(aspect, example_material, *outputs) for aspect in self.judge.meanings]
+        prompts = [self.fill_template(aspect, example_material, *outputs) for aspect in self.judge.meanings]
         return _hash(*prompts)
 
     @property
-    def _where(self) -> str:
+    def _message_prefix(self) -> str:
         return f"prompt {self.judge.prompt}"
 
     @property
@@ -191,7 +193,7 @@ def _hash(*texts: str) -> str:
     return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:HEX]
 
 
-def _compiled(name: str, mode: str, *, is_file: bool) -> Any:
+def _compile_template(name: str, mode: str, *, is_file: bool) -> Any:
     """A compiled template, which may include built-in templates. An unknown variable raises an error that lists the
     allowed variables."""
     from jinja2 import FunctionLoader, StrictUndefined, TemplateError, meta
@@ -199,7 +201,7 @@ def _compiled(name: str, mode: str, *, is_file: bool) -> Any:
 
     texts = {name: _text_of(name)} if is_file else {}
     environment = ImmutableSandboxedEnvironment(
-        loader=FunctionLoader(lambda template_name: texts.get(template_name) or _ours(template_name)),
+        loader=FunctionLoader(lambda template_name: texts.get(template_name) or _built_in_template(template_name)),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -211,7 +213,7 @@ def _compiled(name: str, mode: str, *, is_file: bool) -> Any:
             unknown_variables = sorted(used_variables - {*allowed_variables, *environment.globals})
             if unknown_variables:
                 raise OptionError(
-                    f"prompt {name}: {listed(unknown_variables)} is unknown"
+                    f"prompt {name}: {join_labels(unknown_variables)} is unknown"
                     f"{suggestion(unknown_variables[0], allowed_variables)}; variables of a {mode} "
                     f"prompt: {', '.join(VARIABLES[mode])}"
                 )
@@ -225,10 +227,10 @@ def _compiled(name: str, mode: str, *, is_file: bool) -> Any:
 
 def _text_of(path: str) -> str:
     check_exists(Path(path))
-    return utf8_text(small_file(Path(path), "a prompt"), path)
+    return utf8_text(read_small_file(Path(path), "a prompt"), path)
 
 
-def _ours(name: str) -> str | None:
+def _built_in_template(name: str) -> str | None:
     prompt_file = files("custodes.judging") / "prompts" / name
     return (
         prompt_file.read_text(encoding="utf-8")
@@ -239,20 +241,21 @@ def _ours(name: str) -> str | None:
 
 def image_part(image: str) -> dict[str, Any]:
     """The part of a message with an image: a path, or an address that the server fetches."""
-    address = image if image.startswith(ADDRESSES) else _encoded(image)
+    address = image if image.startswith(ADDRESSES) else _image_data_url(image)
     return {"type": "image_url", "image_url": {"url": address}}
 
 
-def _encoded(path: str) -> str:
+def _image_data_url(path: str) -> str:
     check_exists(Path(path))
     mime_type, _ = guess_type(path)
     if not (mime_type or "").startswith("image/"):
         raise InputError(
-            f"{shown(path)}: the suffix is not that of an image; give a .png, .jpg, .webp or .gif file, or an address"
+            f"{short_repr(path)}: the suffix is not that of an image; give a .png, .jpg, .webp or .gif file, or an "
+            "address"
         )
     status = Path(path).stat()
     if status.st_size > LARGEST:
-        raise InputError(f"{shown(path)}: the image is larger than {LARGEST >> 20} MiB; reduce the size")
+        raise InputError(f"{short_repr(path)}: the image is larger than {LARGEST >> 20} MiB; reduce the size")
     return f"data:{mime_type};base64,{_content(path, status.st_mtime_ns, status.st_size)}"
 
 

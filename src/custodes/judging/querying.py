@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from queue import Empty, SimpleQueue
 
-from custodes.arguments import at_least
+from custodes.arguments import check_at_least
 from custodes.cache import Cache
 from custodes.errors import OptionError
 from custodes.judging.cost import LIMITS, Budget
@@ -27,7 +27,7 @@ NOT_SENT = Failure(reason="unavailable", message="not sent yet")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Received:
+class QueryReplies:
     """A reply or a failure for each key. `asked` is the number of distinct requests that were sent in this run, without
     cached requests. `sent` is the number of times that requests were sent, retries included.
     """
@@ -38,7 +38,7 @@ class Received:
     sent: int = 0
 
 
-SendRequests = Callable[[Sequence[Request]], Received]
+SendRequests = Callable[[Sequence[Request]], QueryReplies]
 
 
 def query(
@@ -52,7 +52,7 @@ def query(
     tpm: float | None,
     progress: Progress,
     patience: Patience | None = None,
-) -> Received:
+) -> QueryReplies:
     """Send the requests without a stored reply, and store each reply on arrival.
 
     At most `concurrency` requests are in progress at a time, and fewer while the server is busy. At most `rpm` requests
@@ -63,13 +63,13 @@ def query(
     wrong, or because every request has the same error.
 
     """
-    at_least("concurrency", concurrency, 1)
+    check_at_least("concurrency", concurrency, 1)
     for name, rate in (("rpm", rpm), ("tpm", tpm)):
         if rate is not None and not rate > 0:
             raise OptionError(f"{name}={rate:g} is not allowed; give a number above 0")
     replies, missing_requests = find_replies(requests, cache)
     if not missing_requests:
-        return Received(replies=replies, failures={})
+        return QueryReplies(replies=replies, failures={})
     finished = SimpleQueue[bool]()
     dispatch = Dispatch(
         requests=missing_requests,
@@ -82,7 +82,7 @@ def query(
         keep=partial(store_reply, cache),
         settled=lambda: finished.put(True),
     )
-    with closing(_running(dispatch, finished)) as running:
+    with closing(_run_in_thread(dispatch, finished)) as running:
         for _ in progress(running, total=len(missing_requests), desc="asking"):
             pass
     replies |= dispatch.replies
@@ -90,10 +90,10 @@ def query(
         raise OptionError(f"the judge cannot be queried: {dispatch.refused}")
     unanswered_keys = [request.key for request in missing_requests if request.key not in replies]
     failures = {key: dispatch.failures.get(key, NOT_REACHED) for key in unanswered_keys}
-    return Received(replies=replies, failures=failures, asked=dispatch.asked, sent=dispatch.sent)
+    return QueryReplies(replies=replies, failures=failures, asked=dispatch.asked, sent=dispatch.sent)
 
 
-def _running(dispatch: Dispatch, finished: SimpleQueue[bool]) -> Generator[None, None, None]:
+def _run_in_thread(dispatch: Dispatch, finished: SimpleQueue[bool]) -> Generator[None, None, None]:
     """Run a dispatch in a thread, and yield once for each finished request. If the caller stops, the run ends."""
     runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
     loop, tasks = runner.get_loop(), list[asyncio.Task[None]]()
@@ -125,10 +125,10 @@ def _running(dispatch: Dispatch, finished: SimpleQueue[bool]) -> Generator[None,
         future.result()
 
 
-def read_stored(requests: Sequence[Request], *, cache: Cache, failures: Mapping[str, Failure]) -> Received:
+def read_stored(requests: Sequence[Request], *, cache: Cache, failures: Mapping[str, Failure]) -> QueryReplies:
     """The stored replies, without sending any request. `failures` has the known reasons for missing replies."""
     replies, missing_requests = find_replies(requests, cache)
-    return Received(
+    return QueryReplies(
         replies=replies, failures={request.key: failures.get(request.key, NOT_SENT) for request in missing_requests}
     )
 
@@ -157,7 +157,7 @@ def query_plan(plan: JudgingPlan, send: SendRequests) -> QueriedPlan:
     first_received = send(list(requests.values()))
     answers = read_answers(plan, first_received.replies)
     repeats = second_requests(plan, answers)
-    second_received = send(list(repeats.values())) if repeats else Received(replies={}, failures={})
+    second_received = send(list(repeats.values())) if repeats else QueryReplies(replies={}, failures={})
     later_replies = {
         key: second_received.replies[request.key]
         for key, request in repeats.items()

@@ -130,7 +130,7 @@ def _last_verdict(text: str, judge: Judge, prompt_texts: Sequence[str]) -> _Verd
         return _Verdict(begin, len(text), label, begin + label_index) if label else None
     last_answer = answers[-1]
     is_unfinished = thought_index < 0 and text.lstrip().startswith(THINKING)
-    if is_unfinished or _quoted(text, last_answer, prompt_texts) or _disputed(text, answers, judge.answers):
+    if is_unfinished or _is_quotation(text, last_answer, prompt_texts) or _is_ambiguous(text, answers, judge.answers):
         return None
     text_before = text[: last_answer.start].rpartition(THOUGHT)[2]
     return replace(last_answer, reason=_text(last_answer.reason) or text_before.strip(ENDING))
@@ -149,7 +149,7 @@ def _answers(text: str, judge: Judge) -> Iterator[_Verdict]:
             yield _Verdict(start, end, label, label_index, value.get(REASON))
 
 
-def _disputed(text: str, answers: Sequence[_Verdict], labels: Sequence[str]) -> bool:
+def _is_ambiguous(text: str, answers: Sequence[_Verdict], labels: Sequence[str]) -> bool:
     """Whether the text around the last answer makes the answer ambiguous. The text may have further answers, or may
     continue the sentence of the answer."""
     last_answer = answers[-1]
@@ -161,7 +161,7 @@ def _disputed(text: str, answers: Sequence[_Verdict], labels: Sequence[str]) -> 
         words_between = re.findall(r"[^\W\d_]+", text[other_answers[-1].end : last_answer.start].casefold())
         return (
             len({other.label for other in other_answers}) > 1
-            or not _ends(text, last_answer)
+            or not _is_last_line(text, last_answer)
             or JOINING.issuperset(words_between)
         )
     words = re.findall(r"\w+(?:\.\d+)?", rest_of_line)
@@ -173,7 +173,7 @@ def _disputed(text: str, answers: Sequence[_Verdict], labels: Sequence[str]) -> 
     return is_continued or (bool(named_labels) and last_answer.label not in named_labels)
 
 
-def _ends(text: str, verdict: _Verdict) -> bool:
+def _is_last_line(text: str, verdict: _Verdict) -> bool:
     """Whether an object is the whole last line."""
     line = text[text.rfind("\n", 0, verdict.start) + 1 : verdict.start]
     return bool(CLOSED.fullmatch(text, verdict.end) and CLOSED.fullmatch(line))
@@ -181,7 +181,7 @@ def _ends(text: str, verdict: _Verdict) -> bool:
 
 def _objects(text: str) -> Iterator[tuple[int, int, dict[str, Any]]]:
     """The outermost JSON objects in a text, with their start and end."""
-    decoder = json.JSONDecoder(object_pairs_hook=_only_once)
+    decoder = json.JSONDecoder(object_pairs_hook=_reject_repeated_keys)
     start, n_tried = text.find("{"), 0
     while start >= 0 and n_tried < MOST:
         n_tried += 1
@@ -196,21 +196,23 @@ def _objects(text: str) -> Iterator[tuple[int, int, dict[str, Any]]]:
         raise _UnclearError
 
 
-def _only_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _reject_repeated_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     try:
         return reject_duplicate_keys(pairs)
     except ValueError:
         raise _UnclearError from None
 
 
-def _quoted(text: str, verdict: _Verdict, prompt_texts: Sequence[str]) -> bool:
+def _is_quotation(text: str, verdict: _Verdict, prompt_texts: Sequence[str]) -> bool:
     """Whether an object may be a quotation from the prompt. This holds if a text of the prompt contains the object, and
     the object is not alone at the end of the reply."""
-    answer_text = _squeezed(text[verdict.start : verdict.end])
-    return any(answer_text in _squeezed(prompt_text) for prompt_text in prompt_texts) and not _ends(text, verdict)
+    answer_text = _remove_whitespace(text[verdict.start : verdict.end])
+    return any(answer_text in _remove_whitespace(prompt_text) for prompt_text in prompt_texts) and not _is_last_line(
+        text, verdict
+    )
 
 
-def _squeezed(text: str) -> str:
+def _remove_whitespace(text: str) -> str:
     return "".join(text.split())
 
 
@@ -219,23 +221,25 @@ def _label(value: Any, labels: Sequence[str]) -> tuple[str, int]:
     if isinstance(value, bool):
         value = json.dumps(value)
     if not isinstance(value, str):
-        return _numbered(_number(value), labels), 0
+        return _find_number_label(_number(value), labels), 0
     trimmed = value.rstrip(ENDING).lstrip(AROUND)
     for candidate in (value.strip(), trimmed):  # a label may hold spaces, a bracket or a word such as 'answer'
         label = next((name for name in labels if name.casefold() == candidate.casefold()), "")
         if label:
             return label, value.index(candidate)
     label_match = SAID.fullmatch(trimmed) if len(trimmed) <= SHORT else None
-    if label_match is None or (label_match["high"] and _numbered(float(label_match["high"]), labels) != labels[-1]):
+    if label_match is None or (
+        label_match["high"] and _find_number_label(float(label_match["high"]), labels) != labels[-1]
+    ):
         return "", 0
     trimmed, label_index = label_match["word"], value.index(trimmed) + label_match.start("word")
     label = next((name for name in labels if name.casefold() == trimmed.casefold()), "")
     if not label and re.fullmatch(r"-?(?:\d{1,9}(\.\d{0,9})?|\.\d{1,9})", trimmed):
-        label = _numbered(float(trimmed), labels)
+        label = _find_number_label(float(trimmed), labels)
     return label, label_index
 
 
-def _numbered(value: float, labels: Sequence[str]) -> str:
+def _find_number_label(value: float, labels: Sequence[str]) -> str:
     """The label that equals a number; '' if there is no such label."""
     return next((label for label in labels if NUMBER.fullmatch(label) and math.isclose(float(label), value)), "")
 
@@ -273,7 +277,7 @@ def _chances(
     label_weights: dict[str, float] = {}
     alternatives = _objects_of(tokens[token_index].get("top_logprobs"))
     for entry in {_text(other.get("token")): other for other in (tokens[token_index], *alternatives)}.values():
-        label, log_probability = _begun(_text(entry.get("token")), labels), _number(entry.get("logprob"))
+        label, log_probability = _find_token_label(_text(entry.get("token")), labels), _number(entry.get("logprob"))
         if label and log_probability <= 1e-6:
             label_weights[label] = label_weights.get(label, 0.0) + math.exp(log_probability)
     total = sum(label_weights.values())
@@ -282,7 +286,7 @@ def _chances(
     return {label: label_weights[label] / total for label in labels}
 
 
-def _begun(token: str, labels: Sequence[str]) -> str:
+def _find_token_label(token: str, labels: Sequence[str]) -> str:
     """The label that equals a token, or the only label that begins with the token."""
     word = token.strip().strip('"').strip().casefold()
     if not word:

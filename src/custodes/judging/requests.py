@@ -80,7 +80,7 @@ def storable(value: Any, *, text: Callable[[str], str] = without_surrogates, lev
     raise TypeError(f"a {type(value).__name__} is no value of JSON")
 
 
-def encoded(value: Mapping[str, Any]) -> bytes:
+def encode_json(value: Mapping[str, Any]) -> bytes:
     """The JSON of a record, as bytes. Raises TypeError if the record has a value that JSON cannot represent."""
     try:
         return msgspec.json.encode(value)
@@ -127,7 +127,7 @@ class Reply(msgspec.Struct, frozen=True, gc=False):
         """Create a record of a reply: the body, the time at which the request was `sent` (ISO 8601, UTC), and the
         seconds until the reply (None if unknown, as in a batch).
         """
-        return cls(encoded({"asked": sent, "seconds": seconds, "reply": body}))
+        return cls(encode_json({"asked": sent, "seconds": seconds, "reply": body}))
 
     @property
     def body(self) -> Mapping[str, Any]:
@@ -203,7 +203,7 @@ def check_completion(body: Any) -> None:
     error = body.get("error") or (first.get("error") if isinstance(first, Mapping) else None)
     if error:  # OpenRouter reports errors during an answer with status 200
         code = error.get("code") if isinstance(error, Mapping) else None
-        raise failed(code if isinstance(code, int) and 400 <= code < 600 else 502, error)
+        raise status_exception(code if isinstance(code, int) and 400 <= code < 600 else 502, error)
     raise Unavailable("the reply is not a chat completion", paid=True)
 
 
@@ -213,7 +213,7 @@ def token_count(tokens: Any) -> int | None:
     return tokens if is_valid else None
 
 
-def failed(status: int, answer: Any, *, retry_after: float | None = None) -> Exception:
+def status_exception(status: int, answer: Any, *, retry_after: float | None = None) -> Exception:
     """The exception for a status and a message of a server."""
     text = f"{status}: {words(answer)}".rstrip(": ")
     error = answer.get("error", answer) if isinstance(answer, Mapping) else None

@@ -9,20 +9,20 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from custodes.answers.question import Rng, recorded
-from custodes.arguments import at_least, checked
+from custodes.answers.question import Rng, resolve_seed
+from custodes.arguments import check_arguments, check_at_least
 from custodes.cache import Cache
 from custodes.data.patterns import select_labels
 from custodes.data.probes import REPEAT
 from custodes.data.reading import read
 from custodes.data.study import Study
-from custodes.errors import InputError, OptionError, shown
+from custodes.errors import InputError, OptionError, short_repr
 from custodes.judging.client import address, http_client
-from custodes.judging.clients import BY_NAME, asynchronous, place_of
+from custodes.judging.clients import BY_NAME, asynchronous, client_identity
 from custodes.judging.cost import Budget
 from custodes.judging.examples import examples_of
 from custodes.judging.judge import Judge
-from custodes.judging.plan import JudgedTexts, JudgingPlan, Shown, lot, planned
+from custodes.judging.plan import JudgedTexts, JudgingPlan, Shown, lot, plan_questions
 from custodes.judging.probes import Probes
 from custodes.judging.prompt import Prompt
 from custodes.judging.querying import query, query_plan
@@ -31,7 +31,7 @@ from custodes.judging.tables import Judgements, judgements_of
 from custodes.progress import Progress, silent
 
 
-@checked
+@check_arguments
 def judge(
     texts: Any,
     judge: Judge,
@@ -126,7 +126,7 @@ def judge(
         lasting=has_cache_file,
     )
     connected_client = client_of(judge, client, key=None, timeout=timeout)
-    budget = Budget.of(judge, max_cost, price)
+    budget = Budget.from_options(judge, max_cost, price)
     with nullcontext(cache) if isinstance(cache, Cache) else Cache(cache) as open_cache:
         rate_limits: dict[str, Any] = {"concurrency": concurrency, "rpm": rpm, "tpm": tpm}
         send = partial(
@@ -150,9 +150,9 @@ def prepare(
     """The plan of all questions. All errors in the input are raised before any request is sent. `lasting` is true if
     replies are stored in a file, which may also hold replies of other clients.
     """
-    at_least("repeats", repeats, 1)
+    check_at_least("repeats", repeats, 1)
     place = _place(judge, client, lasting=lasting)
-    rng_or_seed, recorded_seed = recorded(rng)
+    rng_or_seed, recorded_seed = resolve_seed(rng)
     seed = rng_or_seed if isinstance(rng_or_seed, int) else int(rng_or_seed.integers(2**32))
     study = texts if isinstance(texts, Study) else read(*(texts if isinstance(texts, list | tuple) else [texts]))
     if study.outputs is None:
@@ -162,12 +162,12 @@ def prepare(
         )
     is_all_pairs = isinstance(pairs, str) and pairs == "all"
     if judge.mode == "pointwise" and not (is_all_pairs and orders == "both"):
-        option_text = f"orders={orders!r}" if is_all_pairs else f"pairs={shown(pairs)}"
+        option_text = f"orders={orders!r}" if is_all_pairs else f"pairs={short_repr(pairs)}"
         raise OptionError(f"{option_text} has no effect, because a pointwise judge rates single outputs")
     prompt = Prompt.load(judge)
     judged_texts = JudgedTexts.make(study.outputs)
     if (selected_systems := study.selection.get("systems")) is not None:
-        judged_texts = judged_texts.only(
+        judged_texts = judged_texts.select_outputs(
             select_labels(selected_systems, judged_texts.systems, option="systems", what="system")
         )
     if judge.own_system:
@@ -178,9 +178,9 @@ def prepare(
             f"references to the texts, or set references=0"
         )
     examples = examples_of(prompt, judged_texts, seed)
-    remaining_texts = judged_texts.only(judged_texts.systems, without=examples.items)
+    remaining_texts = judged_texts.select_outputs(judged_texts.systems, without=examples.items)
     probes = Probes.make(probe, judge, orders=orders, outputs=remaining_texts.outputs)
-    questions, identical_questions, notes = planned(
+    questions, identical_questions, notes = plan_questions(
         remaining_texts,
         prompt,
         place,
@@ -233,7 +233,7 @@ def _place(judge: Judge, client: Any, *, lasting: bool) -> str:
         return address(judge.base_url)
     if client is None:
         raise OptionError("base_url='': give the address of the server, such as http://127.0.0.1:8000/v1, or a client")
-    place = place_of(client)
+    place = client_identity(client)
     if place is None and lasting and callable(client):
         raise OptionError(f"client: the cache cannot tell from which client a reply comes; {BY_NAME}, or use no cache")
     return place or "client"

@@ -14,13 +14,13 @@ from custodes.answers.question import versions
 from custodes.answers.result import Provenance, Result, result
 from custodes.answers.tables import TableData, count, flag, label, probability, score, table
 from custodes.data.joining import join
-from custodes.data.notes import Note, noted
-from custodes.data.preferences import CHANCES, NOT_ASKED, Preferences
+from custodes.data.notes import Note, build_notes
+from custodes.data.preferences import CHANCES, REPEAT_WITHOUT_QUERY, Preferences
 from custodes.data.probes import read_probes
-from custodes.data.raters import EXPECTED
+from custodes.data.raters import EXPECTED_SUFFIX
 from custodes.data.reading import read
 from custodes.data.study import Study
-from custodes.errors import listed
+from custodes.errors import join_labels
 from custodes.judging import cost
 from custodes.judging.judge import TIE, A, B, Judge, Key, is_positive, positive_label, positive_note
 from custodes.judging.plan import JudgeQuestion, JudgingPlan
@@ -42,7 +42,8 @@ WHERE = (
     label("aspect", "aspect judged"),
     label(
         "repeat",
-        f"number of the repeat, from 0; `{NOT_ASKED}` if both outputs are identical, which is a tie without a query",
+        f"number of the repeat, from 0; `{REPEAT_WITHOUT_QUERY}` if both outputs are identical, which is a tie "
+        "without a query",
     ),
     label("order", "`ab`: system_a was shown first; `ba`: system_b was shown first; empty: no query"),
 )
@@ -209,7 +210,7 @@ class Judgements(Result):
         return {"verdict": self.verdicts, "score": self.ratings, "label": self.labels}[self.key]
 
     @property
-    def invalid(self) -> pl.DataFrame:
+    def invalid_rows(self) -> pl.DataFrame:
         """The rows without a verdict, score or label, with the reason."""
         return self._answers.filter(pl.col("invalid") != "")
 
@@ -220,11 +221,11 @@ class Judgements(Result):
         return int(any(note.rule in (NOT_ANSWERED, UNREADABLE) for note in self.notes))
 
     @property
-    def answered(self) -> int:
+    def answer_count(self) -> int:
         """Number of questions with a verdict, score or label."""
         return self.details.filter(pl.col("invalid") == "").height
 
-    def written(self) -> dict[str, Any]:
+    def output_tables(self) -> dict[str, Any]:
         """The tables that a command writes, by file suffix. The suffix of the answers is ''."""
         tables = {"": self._answers, "raters": self.raters, "details": self.details}
         return tables if self.probes.is_empty() else tables | {"probes": self.probes}
@@ -238,20 +239,20 @@ def judgements_of(plan: JudgingPlan, outcome: QueriedPlan, price: cost.Price | N
     # A comparison with only one order within the budget is incomplete, and marked as such.
     begun_comparisons = {_comparison(question) for question, _, why in rows if why != "budget"}
     reported = [row for row in rows if row[2] != "budget" or _comparison(row[0]) in begun_comparisons]
-    token_counts = [cost.spent(request.body, reply.body) for request, reply in outcome.used]
+    token_counts = [cost.count_tokens(request.body, reply.body) for request, reply in outcome.used]
     tokens_in, tokens_out, n_estimated = (sum(count[column] for count in token_counts) for column in range(3))
-    dollars = price.of(tokens_in, tokens_out) if price else None
+    dollars = price.token_cost(tokens_in, tokens_out) if price else None
     n_answered = sum(answer is not None and not why for _, answer, why in all_rows)
     rows_with_chances = (
         [row for row in reported if row[1] is not None and row[1].chances] if judge.mode == "pointwise" else []
     )
     low, high = (float(judge.answers[0]), float(judge.answers[-1])) if judge.key == "score" else (None, None)
-    names = [judge.name, *([judge.name + EXPECTED] if rows_with_chances else [])]
+    names = [judge.name, *([judge.name + EXPECTED_SUFFIX] if rows_with_chances else [])]
     signature = _signature(plan, all_rows)
     tables: dict[str, TableData] = {
         "verdicts": _verdicts(judge.name, reported, plan.same) if judge.key == "verdict" else (),
         "ratings": _ratings(judge, reported, rows_with_chances) if judge.key == "score" else (),
-        "labels": [*_ratings(judge, reported, rows_with_chances), *_combined(judge, rows)]
+        "labels": [*_ratings(judge, reported, rows_with_chances), *_combine_labels(judge, rows)]
         if judge.key == "label"
         else (),
         "probes": probe_outcomes(judge, all_rows),
@@ -307,7 +308,7 @@ def _comparison(question: JudgeQuestion) -> tuple[object, ...]:
     return question.item, question.systems, question.aspect
 
 
-def _where(question: JudgeQuestion) -> dict[str, Any]:
+def _question_columns(question: JudgeQuestion) -> dict[str, Any]:
     return {
         "item": question.item,
         "system_a": question.systems[0],
@@ -326,7 +327,7 @@ def _verdicts(name: str, rows: Sequence[Row], same: Sequence[JudgeQuestion]) -> 
         chances = (answer and answer.chances) or {}
         first, second = (B, A) if question.order == "ba" else (A, B)
         yield {
-            **_where(question),
+            **_question_columns(question),
             **rater,
             "preference": SIGNS[label] * sign if label else None,
             "invalid": why,
@@ -335,7 +336,13 @@ def _verdicts(name: str, rows: Sequence[Row], same: Sequence[JudgeQuestion]) -> 
             "p_b": chances.get(second),
         }
     for question_of_tie in same:
-        yield {**_where(question_of_tie), **rater, "preference": SIGNS[TIE], "invalid": "", **dict.fromkeys(CHANCES)}
+        yield {
+            **_question_columns(question_of_tie),
+            **rater,
+            "preference": SIGNS[TIE],
+            "invalid": "",
+            **dict.fromkeys(CHANCES),
+        }
 
 
 def _ratings(judge: Judge, rows: Sequence[Row], expected: Sequence[Row]) -> Iterator[dict[str, Any]]:
@@ -344,7 +351,7 @@ def _ratings(judge: Judge, rows: Sequence[Row], expected: Sequence[Row]) -> Iter
     has_scores = judge.key == "score"
     for question, answer, why in rows:
         label = answer.label if answer and answer.label else None
-        yield _rating(judge, question, float(label) if has_scores and label else label, why)
+        yield _rating_row(judge, question, float(label) if has_scores and label else label, why)
     for question, answer, _ in expected:
         assert answer is not None
         chances = answer.chances or {}
@@ -352,10 +359,10 @@ def _ratings(judge: Judge, rows: Sequence[Row], expected: Sequence[Row]) -> Iter
             mean: float | str = sum(float(label) * chance for label, chance in chances.items())
         else:
             mean = repr(chances[positive_label(judge.labels)])
-        yield _rating(judge, question, mean, "", rater=judge.name + EXPECTED)
+        yield _rating_row(judge, question, mean, "", rater=judge.name + EXPECTED_SUFFIX)
 
 
-def _rating(
+def _rating_row(
     judge: Judge, question: JudgeQuestion, answer: float | str | None, why: str, *, rater: str = ""
 ) -> dict[str, Any]:
     return {
@@ -370,7 +377,7 @@ def _rating(
     }
 
 
-def _combined(judge: Judge, rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
+def _combine_labels(judge: Judge, rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
     """The combined label of each output and repeat, without an aspect.
 
     If the cost limit prevented the label of every aspect, there is no combined label.
@@ -391,7 +398,7 @@ def _combined(judge: Judge, rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
             judge.combine, positives=counts[positive], negatives=counts[negative], aspects=len(judge.meanings)
         )
         label = None if is_positive_output is None else positive if is_positive_output else negative
-        yield _rating(judge, replace(group[0][0], aspect=""), label, reasons[0] if label is None else "")
+        yield _rating_row(judge, replace(group[0][0], aspect=""), label, reasons[0] if label is None else "")
 
 
 def _failures(rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
@@ -420,7 +427,7 @@ def _details(rows: Sequence[Row], outcome: QueriedPlan) -> Iterator[dict[str, An
         key = question.request.key
         yield {
             "key": outcome.requests[key].key,
-            **_where(question),
+            **_question_columns(question),
             "probe": question.probe,
             "answer": answer.label,
             "invalid": why,
@@ -466,7 +473,7 @@ def _notes(plan: JudgingPlan, outcome: QueriedPlan, rows: Sequence[Row], n_estim
         n_unknown = sum(bool(answer and answer.label and answer.chances is None) for _, answer, _ in rows)
     counts_text = ", ".join(f"{number} {why}" for why, number in sorted(n_of_reason.items()))
     failures_text = "; ".join(f"{number} {why}: {message_of_reason[why]}" for why, number in sorted(n_lost.items()))  # type: ignore[index]
-    return noted(
+    return build_notes(
         (
             "no-answer",
             n_of_reason.total(),
@@ -485,7 +492,7 @@ def _notes(plan: JudgingPlan, outcome: QueriedPlan, rows: Sequence[Row], n_estim
             f"only {n_replies - n_of_reason.total()} of {n_replies} replies contain a {plan.judge.key}, fewer "
             "than half; check the model, the prompt and the token limit before you use the answers",
         ),
-        ("models-served", len(served_models) > 1, f"the replies name several models: {listed(served_models)}"),
+        ("models-served", len(served_models) > 1, f"the replies name several models: {join_labels(served_models)}"),
         (
             "no-probabilities",
             n_unknown,

@@ -9,13 +9,13 @@ import polars as pl
 import custodes.plots.alt as alt
 import custodes.plots.theme as theme
 from custodes.answers.wording import letter_ranges
-from custodes.arguments import one_of
+from custodes.arguments import check_one_of
 from custodes.evaluate.agreement.agreement import Agreement
 from custodes.evaluate.agreement.statistics import STATISTICS
-from custodes.plots.choice import of_aspect, titled
+from custodes.plots.choice import select_aspect, title_with_aspect
 
 
-def with_chance(metrics: pl.DataFrame, standing: pl.DataFrame) -> pl.DataFrame:
+def add_chance_levels(metrics: pl.DataFrame, standing: pl.DataFrame) -> pl.DataFrame:
     """The table `metrics` with the chance levels of all statistics and the significance letters of one statistic.
 
     The chance level of statistic `x` is in `x_chance` (null if it is undefined). The letters of the ranking statistic
@@ -83,12 +83,12 @@ def agreement_intervals(
     'Kendall τ-b within items (fluency)'
     """
     who = "agreement_intervals"
-    label = STATISTICS[one_of(f"{who}: statistic", statistic, STATISTICS)].label
-    rows, aspect = of_aspect(with_chance(result.metrics, result.standing), aspect, who=who)
+    label = STATISTICS[check_one_of(f"{who}: statistic", statistic, STATISTICS)].label
+    rows, aspect = select_aspect(add_chance_levels(result.metrics, result.standing), aspect, who=who)
     suffix_of_column = {"value": "", "low": "_low", "high": "_high", "chance": "_chance", "group": "_group"}
     data = rows.select("metric", **{name: f"{statistic}{suffix}" for name, suffix in suffix_of_column.items()})
-    chart = intervals(theme.inline(data), label=label).properties(width=width)
-    return theme.themed(chart, dark=dark, title=titled(label, aspect))
+    chart = intervals(theme.embed_rows(data), label=label).properties(width=width)
+    return theme.apply_theme(chart, dark=dark, title=title_with_aspect(label, aspect))
 
 
 def intervals(data: Any, *, label: str) -> Any:

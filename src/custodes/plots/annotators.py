@@ -10,7 +10,7 @@ import custodes.plots.alt as alt
 import custodes.plots.theme as theme
 from custodes.errors import OptionError
 from custodes.evaluate.annotators.annotators import Annotators
-from custodes.plots.choice import chosen, of_aspect, titled
+from custodes.plots.choice import select_aspect, select_rows, title_with_aspect
 
 READINGS = {"named": theme.VERMILION, "not named": theme.BLUE}
 
@@ -65,13 +65,13 @@ def annotator_competence(
             "annotator_competence: no annotator has an interval of competence; see the notes and the column reason"
         )
     answer_type = answer_type or str(rows["answer_type"][0])
-    rows = chosen(rows, "answer_type", answer_type, who="annotator_competence")
-    rows, aspect = of_aspect(rows, aspect, who="annotator_competence")
+    rows = select_rows(rows, "answer_type", answer_type, who="annotator_competence")
+    rows, aspect = select_aspect(rows, aspect, who="annotator_competence")
     all_annotators = result.annotators.filter(pl.col("answer_type") == answer_type, pl.col("aspect") == aspect).height
-    return theme.themed(
-        competence(theme.inline(rows), left_out=all_annotators - rows.height).properties(width=width),
+    return theme.apply_theme(
+        competence(theme.embed_rows(rows), left_out=all_annotators - rows.height).properties(width=width),
         dark=dark,
-        title=titled("Competence of annotators", aspect),
+        title=title_with_aspect("Competence of annotators", aspect),
     )
 
 

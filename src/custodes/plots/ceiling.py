@@ -56,8 +56,8 @@ def prediction_bars(result: Ceiling, *, width: int = theme.PAGE_WIDTH, dark: boo
     >>> prediction_bars(result).to_dict()["title"]
     'Prediction of human ratings'
     """
-    return theme.themed(
-        bars(theme.inline(result.prediction), result).properties(width=width),
+    return theme.apply_theme(
+        bars(theme.embed_rows(result.prediction), result).properties(width=width),
         dark=dark,
         title="Prediction of human ratings",
     )
@@ -83,11 +83,11 @@ def bars(data: Any, result: Ceiling) -> Any:
         .transform_filter("isValid(datum.kendall)")
         .transform_calculate(what=f"{json.dumps(FEATURES)}[datum.features]")
     )
-    tables = result.declared()
+    tables = result.table_declarations()
     annotator_bars = base.transform_filter(f"datum.features === '{features[0]}'").transform_lookup(
         lookup="target",
         from_=alt.LookupData(
-            data=theme.inline(result.annotators),
+            data=theme.embed_rows(result.annotators),
             key="target",
             fields=[end for name in bounds for end in tables["annotators"].column(name).names],
         ),
@@ -101,7 +101,7 @@ def bars(data: Any, result: Ceiling) -> Any:
             tooltip=[
                 alt.Tooltip("target:N"),
                 alt.Tooltip("what:N", title="Predicted from"),
-                *theme.tips(tables["prediction"], "kendall", "columns"),
+                *theme.column_tooltips(tables["prediction"], "kendall", "columns"),
             ],
         ),
         base.transform_filter("isValid(datum.kendall_low)")
@@ -118,7 +118,7 @@ def bars(data: Any, result: Ceiling) -> Any:
                 tooltip=[
                     alt.Tooltip("target:N"),
                     alt.Tooltip("what:N", title="Bound"),
-                    *theme.tips(tables["annotators"], name),
+                    *theme.column_tooltips(tables["annotators"], name),
                 ],
             )
             for name in bounds
@@ -157,8 +157,8 @@ def information_ratio(result: Ceiling, *, width: int = theme.PAGE_WIDTH, dark: b
         raise InputError(
             "information_ratio: the figure needs ratings of several aspects, and annotators rated only one aspect"
         )
-    return theme.themed(
-        ratio_curve(theme.inline(result.information)).properties(width=width),
+    return theme.apply_theme(
+        ratio_curve(theme.embed_rows(result.information)).properties(width=width),
         dark=dark,
         title="Information in other aspects that metrics lack",
     )
@@ -182,7 +182,9 @@ def ratio_curve(data: Any) -> Any:
             color=colour,
             tooltip=[
                 alt.Tooltip("target:N"),
-                *theme.tips(Ceiling.declared()["information"], "alpha", "mse_ratio", "mse_metrics", "mse_both"),
+                *theme.column_tooltips(
+                    Ceiling.table_declarations()["information"], "alpha", "mse_ratio", "mse_metrics", "mse_both"
+                ),
             ],
         ),
     ).properties(height=HEIGHT)
@@ -222,11 +224,13 @@ def release_history(result: Ceiling, *, width: int = theme.PAGE_WIDTH, dark: boo
     """
     if result.history.is_empty():
         raise InputError("release_history: fewer than two release dates; give them in the raters file (date)")
-    chart = released(theme.inline(result.history.with_columns(pl.col("newest").list.join(", "))), result)
-    return theme.themed(chart.properties(width=width), dark=dark, title="Prediction by release date of the metrics")
+    chart = release_lines(theme.embed_rows(result.history.with_columns(pl.col("newest").list.join(", "))), result)
+    return theme.apply_theme(
+        chart.properties(width=width), dark=dark, title="Prediction by release date of the metrics"
+    )
 
 
-def released(data: Any, result: Ceiling) -> Any:
+def release_lines(data: Any, result: Ceiling) -> Any:
     """Draw the rows of `Ceiling.history`, with `newest` as text."""
     dates = result.history["date"].str.contains(r"^\d{4}(-\d\d){0,2}$").all()
     x = alt.X("date:T", title=None, scale=alt.Scale(type="utc", padding=12)) if dates else alt.X("date:O", title=None)
@@ -244,7 +248,7 @@ def released(data: Any, result: Ceiling) -> Any:
             tooltip=[
                 alt.Tooltip("target:N"),
                 alt.Tooltip(x.shorthand, title="until"),
-                *theme.tips(result.declared()["history"], "newest", "columns", "kendall"),
+                *theme.column_tooltips(result.table_declarations()["history"], "newest", "columns", "kendall"),
             ],
         ),
     ).properties(height=HEIGHT)

@@ -12,13 +12,13 @@ import polars as pl
 import custodes.plots.alt as alt
 import custodes.plots.labels as labels
 import custodes.plots.theme as theme
-from custodes.arguments import one_of
+from custodes.arguments import check_one_of
 from custodes.combining.combine import Combine
 from custodes.combining.methods import BEST, METHODS
 from custodes.combining.trial import STATISTICS
 from custodes.errors import InputError
-from custodes.plots.choice import of_aspect, titled
-from custodes.plots.favoritism import MEAN, against_accuracy
+from custodes.plots.choice import select_aspect, title_with_aspect
+from custodes.plots.favoritism import MEAN, accuracy_encoding
 
 LABELS = {own.name: own.label for own in METHODS.values()}
 """Displayed names of the methods of combining, by method."""
@@ -36,7 +36,7 @@ CLEAR = ("interval excludes 0", "not significant")
 KEPT = ("kept", "not kept")
 HOLLOW = "rgba(0,114,178,0.08)"
 HEIGHT = 240
-WIDE = 50.0
+LOG_AXIS_RATIO = 50.0
 """Minimum ratio of the last to the first total cost for which the cost axis is logarithmic."""
 NARROWEST = 230
 """Width in pixels of a plot on a phone. The labels of the cost curve are placed for this width."""
@@ -77,9 +77,9 @@ def method_comparison(
     >>> method_comparison(made).to_dict()["title"]
     'Ways of combining metrics (fluency)'
     """
-    rows, target = of_aspect(result.comparison, target, who="method_comparison", by="target")
-    chart = methods(theme.inline(rows), objective=objective_of(result)).properties(width=width)
-    return theme.themed(chart, dark=dark, title=titled("Ways of combining metrics", target))
+    rows, target = select_aspect(result.comparison, target, who="method_comparison", by="target")
+    chart = methods(theme.embed_rows(rows), objective=objective_of(result)).properties(width=width)
+    return theme.apply_theme(chart, dark=dark, title=title_with_aspect("Ways of combining metrics", target))
 
 
 def objective_of(result: Combine) -> str:
@@ -89,12 +89,12 @@ def objective_of(result: Combine) -> str:
 
 def axis_of(objective: str) -> str:
     """The title of the axis with the scores."""
-    return f"{Combine.declared()['comparison'].column(objective).label} with human ratings, held out"
+    return f"{Combine.table_declarations()['comparison'].column(objective).label} with human ratings, held out"
 
 
 def methods(data: Any, *, objective: str) -> Any:
     """Draw the rows of `Combine.comparison` of one target."""
-    base = _in_words(alt.Chart(data).transform_filter(f"isValid(datum.{objective})"))
+    base = _add_method_labels(alt.Chart(data).transform_filter(f"isValid(datum.{objective})"))
     method = alt.Y("what:N", sort=alt.EncodingSortField(field=objective, op="max", order="descending"))
     colour = alt.condition(SINGLE, alt.value(theme.ORANGE), alt.value(theme.BLUE))
     x = partial(alt.X, scale=alt.Scale(zero=False, nice=True), title=axis_of(objective))
@@ -159,16 +159,18 @@ def combination_weights(
     'Weights of the combined metric (fluency)'
     """
     who = "combination_weights"
-    one_of(f"{who}: statistic", statistic, WEIGHTS)
-    of_target, target = of_aspect(result.weights, target, who=who, by="target")
+    check_one_of(f"{who}: statistic", statistic, WEIGHTS)
+    of_target, target = select_aspect(result.weights, target, who=who, by="target")
     if of_target[statistic].null_count() == of_target.height:
         raise InputError(f"{who}: this model has no boosted trees, so its metrics have no {statistic}")
     # Models of trees alone have no weights, and the table has their importance in both columns.
     shown_statistic = "importance" if of_target["weight"].equals(of_target["importance"]) else statistic
     rows = weight_rows(of_target, statistic)
-    weight_chart = weights(theme.inline(rows), intervals=rows["low"].count() > 0, label=WEIGHTS[shown_statistic])
-    return theme.themed(
-        weight_chart.properties(width=width), dark=dark, title=titled("Weights of the combined metric", target)
+    weight_chart = weights(theme.embed_rows(rows), intervals=rows["low"].count() > 0, label=WEIGHTS[shown_statistic])
+    return theme.apply_theme(
+        weight_chart.properties(width=width),
+        dark=dark,
+        title=title_with_aspect("Weights of the combined metric", target),
     )
 
 
@@ -254,9 +256,11 @@ def cost_curve(
     >>> cost_curve(made).to_dict()["title"]
     'Agreement by cost (fluency)'
     """
-    path, target = of_aspect(result.path, target, who="cost_curve", by="target")
-    chart = costs(theme.inline(cost_rows(path)), log=wide(path), objective=objective_of(result)).properties(width=width)
-    return theme.themed(chart, dark=dark, title=titled("Agreement by cost", target))
+    path, target = select_aspect(result.path, target, who="cost_curve", by="target")
+    chart = costs(
+        theme.embed_rows(cost_rows(path)), log=has_wide_cost_range(path), objective=objective_of(result)
+    ).properties(width=width)
+    return theme.apply_theme(chart, dark=dark, title=title_with_aspect("Agreement by cost", target))
 
 
 def costs(data: Any, *, log: bool, objective: str) -> Any:
@@ -294,21 +298,23 @@ def costs(data: Any, *, log: bool, objective: str) -> Any:
     ).properties(height=HEIGHT)
 
 
-def wide(path: pl.DataFrame) -> bool:
+def has_wide_cost_range(path: pl.DataFrame) -> bool:
     """Whether the range of total costs needs a logarithmic axis."""
     total = path["total_cost"].to_numpy()
-    return bool(total.size and total.max() > WIDE * total.min())
+    return bool(total.size and total.max() > LOG_AXIS_RATIO * total.min())
 
 
 def cost_rows(path: pl.DataFrame) -> pl.DataFrame:
     """The rows of the path, with positions of labels (name_x and name_y) above the curve and without overlap."""
-    log = wide(path)
+    log = has_wide_cost_range(path)
     parts = [path.head(0).with_columns(name_x=pl.lit(0.0), name_y=pl.lit(0.0))]
     for _, of_target in path.group_by("target", maintain_order=True):
         costs_so_far = of_target["total_cost"].to_numpy()
         x_values = np.log10(costs_so_far) if log else costs_so_far
         span = x_values.max() - (x_values.min() if log else 0.0)
-        name_positions = labels.apart(x_values, gap=span * min(labels.LINE / NARROWEST, 1 / max(1, len(x_values) - 1)))
+        name_positions = labels.separate_positions(
+            x_values, gap=span * min(labels.LINE / NARROWEST, 1 / max(1, len(x_values) - 1))
+        )
         heights = of_target.select("score", "score_low", "score_high").to_numpy()
         defined_heights = heights[np.isfinite(heights)]
         name_height = float(defined_heights.max() + 0.08 * np.ptp(defined_heights)) if defined_heights.size else None
@@ -355,12 +361,12 @@ def pruning_curve(
     """
     if result.pruning.is_empty():
         raise InputError("pruning_curve: no metric was pruned; call combine with method='xgboost-pruned'")
-    rows, target = of_aspect(result.pruning, target, who="pruning_curve", by="target")
-    chart = pruned(theme.inline(rows), objective=objective_of(result)).properties(width=width)
-    return theme.themed(chart, dark=dark, title=titled("Backward elimination of metrics", target))
+    rows, target = select_aspect(result.pruning, target, who="pruning_curve", by="target")
+    chart = pruning_line(theme.embed_rows(rows), objective=objective_of(result)).properties(width=width)
+    return theme.apply_theme(chart, dark=dark, title=title_with_aspect("Backward elimination of metrics", target))
 
 
-def pruned(data: Any, *, objective: str) -> Any:
+def pruning_line(data: Any, *, objective: str) -> Any:
     """Draw the rows of `Combine.pruning` of one target."""
     base = (
         alt.Chart(data)
@@ -424,12 +430,12 @@ def accuracy_and_favoritism(
     """
     if result.favoritism.is_empty():
         raise InputError("accuracy_and_favoritism: the result has no favoritism of the methods; see its notes")
-    rows, target = of_aspect(result.favoritism, target, who="accuracy_and_favoritism", by="target")
-    chart = favoured(theme.inline(rows), result).properties(width=width)
-    return theme.themed(chart, dark=dark, title=titled("Favoritism and accuracy", target))
+    rows, target = select_aspect(result.favoritism, target, who="accuracy_and_favoritism", by="target")
+    chart = favoritism_points(theme.embed_rows(rows), result).properties(width=width)
+    return theme.apply_theme(chart, dark=dark, title=title_with_aspect("Favoritism and accuracy", target))
 
 
-def favoured(data: Any, result: Combine) -> Any:
+def favoritism_points(data: Any, result: Combine) -> Any:
     """Draw the rows of `Combine.favoritism` of one target, with the methods in the result."""
     styles = [
         (label, COLOURS[k % len(COLOURS)], SHAPES[k // len(COLOURS)])
@@ -440,8 +446,8 @@ def favoured(data: Any, result: Combine) -> Any:
     legend = alt.Legend(columns=2, labelLimit=200, symbolOpacity=1)
     colour = alt.Color("what:N", title=None, scale=alt.Scale(domain=domain, range=colours), legend=legend)
     shape = alt.Shape("what:N", title=None, scale=alt.Scale(domain=domain, range=shapes), legend=legend)
-    points, x, tooltip = against_accuracy(data, "method")
-    base = _in_words(points)
+    points, x, tooltip = accuracy_encoding(data, "method")
+    base = _add_method_labels(points)
     y = partial(alt.Y, scale=alt.Scale(zero=True), axis=alt.Axis(title=MEAN, titleAngle=-90))
     return alt.layer(
         base.transform_filter("isValid(datum.mean_abs_favi_low)")
@@ -456,7 +462,7 @@ def _numbers(format: str, *names: str) -> list[Any]:
     return [alt.Tooltip(f"{name}:Q", format=format) for name in names]
 
 
-def _in_words(chart: Any) -> Any:
+def _add_method_labels(chart: Any) -> Any:
     """The chart with an additional column `what`, which holds the displayed name of the method."""
     return chart.transform_calculate(what=f"{json.dumps(LABELS)}[datum.method]")
 

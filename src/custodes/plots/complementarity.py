@@ -14,7 +14,7 @@ import custodes.plots.theme as theme
 from custodes.errors import InputError
 from custodes.evaluate.complementarity.complementarity import Complementarity
 from custodes.evaluate.complementarity.rater_space import SHARE
-from custodes.plots.choice import chosen
+from custodes.plots.choice import select_rows
 from custodes.plots.drawable import drawable
 
 KINDS = {"human": "human raters", "metric": "metrics"}
@@ -74,15 +74,15 @@ def complementarity_map(
     >>> complementarity_map(result).to_dict()["title"]
     'Complementarity of each pair of raters'
     """
-    chart = heat_map(theme.inline(result.pairs), result, width=width)
-    return theme.themed(chart, dark=dark, title="Complementarity of each pair of raters")
+    chart = heat_map(theme.embed_rows(result.pairs), result, width=width)
+    return theme.apply_theme(chart, dark=dark, title="Complementarity of each pair of raters")
 
 
 def heat_map(data: Any, result: Complementarity, *, width: float) -> Any:
     """Draw the rows of `Complementarity.pairs`, in the order of the result. They are one triangle of a matrix."""
     ordered_raters = result.raters.drop_nulls("position").sort("position")
     position_lookup = alt.LookupData(
-        data=theme.inline(ordered_raters.select("rater", "position")), key="rater", fields=["position"]
+        data=theme.embed_rows(ordered_raters.select("rater", "position")), key="rater", fields=["position"]
     )
     people, metrics = (ordered_raters.filter(kind=kind)["rater"].to_list() for kind in KINDS)
     names = drawable([*people, *([GAP] if people and metrics else []), *metrics])
@@ -119,7 +119,7 @@ def heat_map(data: Any, result: Complementarity, *, width: float) -> Any:
             tooltip=[
                 alt.Tooltip("row:N", title="rater"),
                 alt.Tooltip("column:N", title="and"),
-                *_interval("complementarity", ".3f"),
+                *_interval_tooltips("complementarity", ".3f"),
                 alt.Tooltip("n:Q", title="rankings"),
             ],
         )
@@ -162,12 +162,12 @@ def explained_variance(
     >>> explained_variance(result).to_dict()["title"]
     'Number of dimensions in which raters differ'
     """
-    _some(
+    _refuse_empty(
         result.components,
         "explained_variance: fewer than two raters ranked all systems of all items, so there are no components",
     )
-    chart = variance_curve(theme.inline(result.components)).properties(width=width)
-    return theme.themed(chart, dark=dark, title="Number of dimensions in which raters differ")
+    chart = variance_curve(theme.embed_rows(result.components)).properties(width=width)
+    return theme.apply_theme(chart, dark=dark, title="Number of dimensions in which raters differ")
 
 
 def variance_curve(data: Any) -> Any:
@@ -188,7 +188,7 @@ def variance_curve(data: Any) -> Any:
     scale, axis = alt.Scale(domain=[0, 1]), alt.Axis(title="Variance explained", format="%", titleAngle=-90)
     tooltip = [
         alt.Tooltip("component:Q"),
-        *_interval("explained_variance", ".1%", title="proportion"),
+        *_interval_tooltips("explained_variance", ".1%", title="proportion"),
         alt.Tooltip("cumulative:Q", format=".1%", title="cumulative"),
         alt.Tooltip("null_cumulative:Q", format=".1%", title="cumulative, random rankings"),
     ]
@@ -255,15 +255,15 @@ def judges_map(
     >>> judges_map(result).to_dict()["title"]
     'Map of the raters'
     """
-    _some(
+    _refuse_empty(
         result.coordinates,
         "judges_map: fewer than four raters ranked all systems of all items, so there are no coordinates",
     )
     names = [named] if isinstance(named, str) else list(named)
     for name in names:
-        chosen(result.coordinates, "rater", name, who="judges_map")
-    chart = places(theme.inline(result.coordinates), result, width=width, named=names)
-    return theme.themed(chart, dark=dark, title="Map of the raters")
+        select_rows(result.coordinates, "rater", name, who="judges_map")
+    chart = places(theme.embed_rows(result.coordinates), result, width=width, named=names)
+    return theme.apply_theme(chart, dark=dark, title="Map of the raters")
 
 
 def places(data: Any, result: Complementarity, *, width: float, named: Sequence[str] = (), metric: str = "") -> Any:
@@ -272,7 +272,7 @@ def places(data: Any, result: Complementarity, *, width: float, named: Sequence[
     `metric` is always labelled, in bold.
     """
     frame = result.coordinates
-    names, domains, height = _laid_out(result, width, named)
+    names, domains, height = _layout_points(result, width, named)
     scales = [alt.Scale(domain=domain, nice=False, zero=False) for domain in domains]
     variance_shares = [*result.components["explained_variance"], 0.0][:2]  # two systems differ in one direction
     axes = [
@@ -286,12 +286,12 @@ def places(data: Any, result: Complementarity, *, width: float, named: Sequence[
         for k, share in enumerate(variance_shares)
     ]
     kind_names = "{" + ", ".join(f"{kind}: '{name}'" for kind, name in KINDS.items()) + "}"
-    clusters = alt.LookupData(data=theme.inline(result.clusters), key="rater", fields=["cluster", "stability"])
+    clusters = alt.LookupData(data=theme.embed_rows(result.clusters), key="rater", fields=["cluster", "stability"])
     tooltip_data = (
         alt.Chart(data)
         .transform_lookup(lookup="rater", from_=clusters)
         .transform_lookup(
-            lookup="rater", from_=alt.LookupData(data=theme.inline(names), key="rater", fields=list(labels.COLUMNS))
+            lookup="rater", from_=alt.LookupData(data=theme.embed_rows(names), key="rater", fields=list(labels.COLUMNS))
         )
         .transform_calculate(who=f"{kind_names}[datum.kind]")
     )
@@ -320,10 +320,10 @@ def places(data: Any, result: Complementarity, *, width: float, named: Sequence[
         people.mark_point(opacity=1, size=130),
         *labels.layers(tooltip_data, "rater", is_labelled, **spot),
     )
-    return labels.choosing(chart.properties(width=width, height=height), metric)
+    return labels.add_metric_parameter(chart.properties(width=width, height=height), metric)
 
 
-def _laid_out(
+def _layout_points(
     result: Complementarity, width: float, names: Sequence[str]
 ) -> tuple[pl.DataFrame, list[list[float]], float]:
     """The rows of the raters with positions of labels, the ranges of both axes, and the height of the plot."""
@@ -335,13 +335,13 @@ def _laid_out(
     axis_units = unit * np.array([1, -1])  # pixels are counted from the upper left corner
     corner = (low + high - size * axis_units) / 2
     texts = frame["rater"].to_list()
-    named_rows = list(range(len(texts))) if len(texts) <= NAMED else _worth_a_name(result, names)
+    named_rows = list(range(len(texts))) if len(texts) <= NAMED else _rows_to_label(result, names)
     spots = labels.columns((points - corner) / axis_units / size, texts, named_rows, height=size[1], width=width)
     domains = np.sort([corner, corner + size * axis_units], axis=0).T.tolist()
     return pl.DataFrame({"rater": texts, **spots}), domains, float(size[1])
 
 
-def _worth_a_name(result: Complementarity, names: Sequence[str]) -> list[int]:
+def _rows_to_label(result: Complementarity, names: Sequence[str]) -> list[int]:
     """Row numbers of the raters to label: human raters, and metrics that are named, extreme, or closest to human
     raters."""
     frame = result.coordinates
@@ -380,8 +380,8 @@ def complementarity_averages(
     >>> len(complementarity_averages(result).to_dict()["layer"])
     3
     """
-    chart = averages(theme.inline(result.averages)).properties(width=width)
-    return theme.themed(chart, dark=dark, title="Mean complementarity of two raters")
+    chart = averages(theme.embed_rows(result.averages)).properties(width=width)
+    return theme.apply_theme(chart, dark=dark, title="Mean complementarity of two raters")
 
 
 def averages(data: Any) -> Any:
@@ -407,19 +407,19 @@ def averages(data: Any) -> Any:
             y=between_axis,
             tooltip=[
                 alt.Tooltip("between:N"),
-                *_interval("complementarity", ".3f"),
+                *_interval_tooltips("complementarity", ".3f"),
                 alt.Tooltip("pairs:Q"),
             ],
         ),
     ).properties(height=alt.Step(theme.ROW))
 
 
-def _interval(field: str, form: str, title: str | None = None) -> list[alt.Tooltip]:
+def _interval_tooltips(field: str, form: str, title: str | None = None) -> list[alt.Tooltip]:
     """The tooltips of an estimate and its interval."""
     titles = {field: title or field, f"{field}_low": "low", f"{field}_high": "high"}
     return [alt.Tooltip(f"{name}:Q", format=form, title=words) for name, words in titles.items()]
 
 
-def _some(frame: pl.DataFrame, otherwise: str) -> None:
+def _refuse_empty(frame: pl.DataFrame, otherwise: str) -> None:
     if frame.is_empty():
         raise InputError(f"{otherwise}; see `left_out`")

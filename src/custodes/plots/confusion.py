@@ -8,11 +8,11 @@ import polars as pl
 
 import custodes.plots.alt as alt
 import custodes.plots.theme as theme
-from custodes.arguments import one_of
+from custodes.arguments import check_one_of
 from custodes.errors import OptionError
 from custodes.evaluate.decision_graph import CELLS, OUTCOMES
 from custodes.evaluate.favoritism import Favoritism
-from custodes.plots.choice import chosen, of_aspect, titled
+from custodes.plots.choice import select_aspect, select_rows, title_with_aspect
 
 _TURNED = {cell: "_".join(OUTCOMES[-1 - OUTCOMES.index(word)] for word in cell.split("_")) for cell in CELLS} | {
     "system_a": "system_b",
@@ -62,11 +62,11 @@ def confusion_matrix(
     >>> chart = confusion_matrix(result, "judge", "Aster", "Fir", aspect="fluency")
     """
     who = "confusion_matrix"
-    rows, aspect = of_aspect(result.confusion, aspect, who=who)
-    rows = chosen(rows, "metric", metric, who=who)
+    rows, aspect = select_aspect(result.confusion, aspect, who=who)
+    rows = select_rows(rows, "metric", metric, who=who)
     systems = pl.concat([rows["system_a"], rows["system_b"]]).unique(maintain_order=True).to_list()
     for name in (system_a, system_b):
-        one_of(f"{who}: system", name, systems)
+        check_one_of(f"{who}: system", name, systems)
     both = pl.concat([rows, rows.rename(_TURNED).select(rows.columns)])
     of_pair = both.filter(system_a=system_a, system_b=system_b)
     if not of_pair.height:
@@ -75,7 +75,7 @@ def confusion_matrix(
             f"two systems of the result"
         )
     title = f"Human ratings and {metric}: {system_a} against {system_b}"
-    return theme.themed(matrix(theme.inline(of_pair)), dark=dark, title=titled(title, aspect))
+    return theme.apply_theme(matrix(theme.embed_rows(of_pair)), dark=dark, title=title_with_aspect(title, aspect))
 
 
 def matrix(data: Any) -> Any:

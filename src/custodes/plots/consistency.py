@@ -8,11 +8,11 @@ import polars as pl
 
 import custodes.plots.alt as alt
 import custodes.plots.theme as theme
-from custodes.errors import OptionError, listed
+from custodes.errors import OptionError, join_labels
 from custodes.evaluate.consistency.consistency import Consistency
 from custodes.evaluate.consistency.findings import CONFIDENCE, FAILURES, LENGTH, OWN, POSITION, PROBE
 from custodes.evaluate.decision_graph import CELLS, OUTCOMES
-from custodes.plots.choice import chosen, of_aspect, titled
+from custodes.plots.choice import select_aspect, select_rows, title_with_aspect
 
 AXES = {
     POSITION: "First-position margin, in points",
@@ -76,12 +76,12 @@ def judge_faults(
     if rows.is_empty():
         raise OptionError(
             f"judge_faults: no test has an estimate; see the table findings for the reasons, and "
-            f"choose another kind: {listed(AXES)}"
+            f"choose another kind: {join_labels(AXES)}"
         )
     kind = kind or str(rows["kind"][0])
-    rows, aspect = of_aspect(chosen(rows, "kind", kind, who="judge_faults"), aspect, who="judge_faults")
-    chart = faults(theme.inline(rows), title=AXES.get(kind, FAILURES)).properties(width=width)
-    return theme.themed(chart, dark=dark, title=titled(AXES.get(kind, FAILURES), aspect))
+    rows, aspect = select_aspect(select_rows(rows, "kind", kind, who="judge_faults"), aspect, who="judge_faults")
+    chart = faults(theme.embed_rows(rows), title=AXES.get(kind, FAILURES)).properties(width=width)
+    return theme.apply_theme(chart, dark=dark, title=title_with_aspect(AXES.get(kind, FAILURES), aspect))
 
 
 def faults(data: Any, *, title: str) -> Any:
@@ -90,7 +90,7 @@ def faults(data: Any, *, title: str) -> Any:
         alt.Chart(data)
         .transform_filter("isValid(datum.estimate)")
         .transform_calculate(
-            p_told=theme.p_told("p_adjusted"),
+            p_told=theme.p_value_expression("p_adjusted"),
             who="datum.factor ? datum.rater + ': ' + datum.factor : datum.rater",
             reading="datum.finding && datum.finding !== 'inconclusive' ? '{}' : '{}'".format(*READINGS),
         )
@@ -148,9 +148,11 @@ def order_flips(
     >>> order_flips(made).to_dict()["title"]
     'Flip rate: the winner changes with the order'
     """
-    rows, aspect = of_aspect(result.orders, aspect, who="order_flips")
-    chart = flips(theme.inline(rows)).properties(width=width)
-    return theme.themed(chart, dark=dark, title=titled("Flip rate: the winner changes with the order", aspect))
+    rows, aspect = select_aspect(result.orders, aspect, who="order_flips")
+    chart = flips(theme.embed_rows(rows)).properties(width=width)
+    return theme.apply_theme(
+        chart, dark=dark, title=title_with_aspect("Flip rate: the winner changes with the order", aspect)
+    )
 
 
 def flips(data: Any) -> Any:
@@ -216,10 +218,10 @@ def judge_calibration(
             "judge_calibration: no judge gave outcome probabilities (p_a, p_tie, p_b) for comparisons "
             "that also have human verdicts"
         )
-    rows, aspect = of_aspect(result.reliability, aspect, who="judge_calibration")
-    rows = chosen(rows, "rater", rater, who="judge_calibration")
-    title = titled(f"Calibration of {rater}", aspect)
-    return theme.themed(calibration(theme.inline(rows)), dark=dark, title=title)
+    rows, aspect = select_aspect(result.reliability, aspect, who="judge_calibration")
+    rows = select_rows(rows, "rater", rater, who="judge_calibration")
+    title = title_with_aspect(f"Calibration of {rater}", aspect)
+    return theme.apply_theme(calibration(theme.embed_rows(rows)), dark=dark, title=title)
 
 
 def calibration(data: Any) -> Any:
@@ -237,7 +239,9 @@ def calibration(data: Any) -> Any:
         alt.Tooltip("accuracy_high:Q", format=".1%", title="high"),
         alt.Tooltip("verdicts:Q"),
     ]
-    line = alt.Chart(theme.inline(pl.DataFrame({"mean_confidence": [0.3, 1], "accuracy": [0.3, 1]}))).encode(x=x, y=y)
+    line = alt.Chart(theme.embed_rows(pl.DataFrame({"mean_confidence": [0.3, 1], "accuracy": [0.3, 1]}))).encode(
+        x=x, y=y
+    )
     return alt.layer(
         line.mark_line(color=theme.GREY, strokeDash=[3, 3]),
         base.transform_filter("isValid(datum.accuracy_low)")
@@ -281,10 +285,12 @@ def order_confusion(
     >>> order_confusion(made, "judge").to_dict()["title"]
     'Verdicts of judge in both orders'
     """
-    rows, aspect = of_aspect(result.confusion, aspect, who="order_confusion")
-    rows = chosen(rows, "rater", rater, who="order_confusion")
-    return theme.themed(
-        symmetry(theme.inline(rows)), dark=dark, title=titled(f"Verdicts of {rater} in both orders", aspect)
+    rows, aspect = select_aspect(result.confusion, aspect, who="order_confusion")
+    rows = select_rows(rows, "rater", rater, who="order_confusion")
+    return theme.apply_theme(
+        symmetry(theme.embed_rows(rows)),
+        dark=dark,
+        title=title_with_aspect(f"Verdicts of {rater} in both orders", aspect),
     )
 
 

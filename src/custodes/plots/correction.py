@@ -10,7 +10,7 @@ import custodes.plots.alt as alt
 import custodes.plots.theme as theme
 from custodes.errors import OptionError
 from custodes.evaluate.correction import BESIDE, Correction
-from custodes.plots.choice import chosen, of_aspect, titled
+from custodes.plots.choice import select_aspect, select_rows, title_with_aspect
 
 CHANGED = "changed"
 """Value of the column `changed` if the corrected decision differs from the naive decision; otherwise it is null."""
@@ -82,12 +82,14 @@ def correction_margins(
     7
     """
     who = "correction_margins"
-    rows, aspect = of_aspect(margin_rows(result, estimator=estimator, who=who), aspect, who=who)
-    rows, metric = of_aspect(rows, metric, who=who, by="metric")
+    rows, aspect = select_aspect(margin_rows(result, estimator=estimator, who=who), aspect, who=who)
+    rows, metric = select_aspect(rows, metric, who=who, by="metric")
     if changed:
         rows = rows.filter(pl.col("changed") == CHANGED)
-    chart = margins(theme.inline(rows)).properties(width=width)
-    return theme.themed(chart, dark=dark, title=titled(f"Margins by human ratings and {metric}", aspect))
+    chart = margins(theme.embed_rows(rows)).properties(width=width)
+    return theme.apply_theme(
+        chart, dark=dark, title=title_with_aspect(f"Margins by human ratings and {metric}", aspect)
+    )
 
 
 def margin_rows(result: Correction, *, estimator: str | None = None, who: str = "margin_rows") -> pl.DataFrame:
@@ -98,7 +100,7 @@ def margin_rows(result: Correction, *, estimator: str | None = None, who: str = 
     """
     estimators = result.pairs["estimator"].unique(maintain_order=True).to_list()
     estimator = estimator or next((name for name in estimators if name not in BESIDE), BESIDE[-1])
-    rows = chosen(result.pairs, "estimator", estimator, who=who)
+    rows = select_rows(result.pairs, "estimator", estimator, who=who)
     for name in BESIDE:
         columns = pl.col("margin", "margin_low", "margin_high", "decision").name.suffix(f"_{name}")
         references = result.pairs.filter(estimator=name).select(*KEYS, columns)
@@ -192,19 +194,19 @@ def pair_outcome(
     'Fir against Elm by human ratings and learned (fluency)'
     """
     who = "pair_outcome"
-    rows, aspect = of_aspect(result.pairs, aspect, who=who)
-    rows = chosen(rows, "metric", metric, who=who)
-    data = _facing(rows, system_a, system_b, who=who).filter(pl.col("share").is_not_null())
-    chart = outcomes(theme.inline(data), system_a, system_b).properties(width=width)
-    title = titled(f"{system_a} against {system_b} by human ratings and {metric}", aspect)
-    return theme.themed(chart, dark=dark, title=title)
+    rows, aspect = select_aspect(result.pairs, aspect, who=who)
+    rows = select_rows(rows, "metric", metric, who=who)
+    data = _select_pair_outcomes(rows, system_a, system_b, who=who).filter(pl.col("share").is_not_null())
+    chart = outcomes(theme.embed_rows(data), system_a, system_b).properties(width=width)
+    title = title_with_aspect(f"{system_a} against {system_b} by human ratings and {metric}", aspect)
+    return theme.apply_theme(chart, dark=dark, title=title)
 
 
-def _facing(rows: pl.DataFrame, system_a: str, system_b: str, *, who: str) -> pl.DataFrame:
+def _select_pair_outcomes(rows: pl.DataFrame, system_a: str, system_b: str, *, who: str) -> pl.DataFrame:
     """Rows of one pair with the columns estimator, outcome, share, low and high; outcomes are those of `system_a`."""
     systems = pl.DataFrame({"system": list(dict.fromkeys([*rows["system_a"], *rows["system_b"]]))})
     for name in (system_a, system_b):
-        chosen(systems, "system", name, who=who)
+        select_rows(systems, "system", name, who=who)
     for first, second, outcome_names in ((system_a, system_b, OUTCOMES), (system_b, system_a, OUTCOMES[::-1])):
         of_pair = rows.filter(system_a=first, system_b=second)
         if of_pair.height:
@@ -219,7 +221,9 @@ def outcomes(data: Any, system_a: str, system_b: str) -> Any:
     """Draw rows with the columns estimator, outcome, share, low and high."""
     labels = dict(zip(OUTCOMES, (f"{system_a} better", "tie", f"{system_b} better"), strict=True))
     order = list(labels.values())
-    label = "".join(f"datum.outcome == '{name}' ? {_quoted(text)} : " for name, text in labels.items()) + "''"
+    label = (
+        "".join(f"datum.outcome == '{name}' ? {_vega_string_literal(text)} : " for name, text in labels.items()) + "''"
+    )
     colour_scale = alt.Scale(domain=order, range=[theme.BLUE, theme.GREY, theme.ORANGE])
     colour = alt.Color("label:N", title=None, sort=order, scale=colour_scale)
     base = alt.Chart(data).transform_calculate(label=label)
@@ -244,6 +248,6 @@ def outcomes(data: Any, system_a: str, system_b: str) -> Any:
     ).properties(height=alt.Step(3 * theme.ROW, **{"for": "position"}))
 
 
-def _quoted(text: str) -> str:
+def _vega_string_literal(text: str) -> str:
     """A text as a string literal for a Vega expression."""
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"

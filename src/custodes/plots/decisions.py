@@ -7,7 +7,7 @@ from typing import Any
 import custodes.plots.alt as alt
 import custodes.plots.theme as theme
 from custodes.evaluate.ranking import Ranking
-from custodes.plots.choice import of_aspect, titled
+from custodes.plots.choice import select_aspect, title_with_aspect
 
 COLOURS = {"correct": theme.GREEN, "omission": theme.SKY, "insertion": theme.ORANGE, "inversion": theme.VERMILION}
 
@@ -43,9 +43,11 @@ def error_types(
     >>> chart.to_dict()["mark"]["type"]
     'bar'
     """
-    rows, aspect = of_aspect(result.errors, aspect, who="error_types")
-    chart = stacked_errors(theme.inline(rows)).properties(width=width)
-    return theme.themed(chart, dark=dark, title=titled("Decisions compared with human decisions", aspect))
+    rows, aspect = select_aspect(result.errors, aspect, who="error_types")
+    chart = stacked_errors(theme.embed_rows(rows)).properties(width=width)
+    return theme.apply_theme(
+        chart, dark=dark, title=title_with_aspect("Decisions compared with human decisions", aspect)
+    )
 
 
 def stacked_errors(data: Any) -> Any:

@@ -12,7 +12,7 @@ import custodes.plots.alt as alt
 import custodes.plots.labels as labels
 import custodes.plots.theme as theme
 from custodes.evaluate.favoritism import Favoritism
-from custodes.plots.choice import chosen, of_aspect, titled
+from custodes.plots.choice import select_aspect, select_rows, title_with_aspect
 
 CLEAR = {"interval excludes 0": theme.BLUE, "not significant": "rgba(0,114,178,0.08)"}
 MEAN = "mean |Favi-Score| over pairs"
@@ -68,12 +68,14 @@ def favoritism_by_system(
     >>> favoritism_by_system(result, "selfeval", aspect="fluency").to_dict()["title"]
     'Favi-Scores by selfeval (fluency)'
     """
-    rows, aspect = of_aspect(result.pairs, aspect, who="favoritism_by_system")
-    chart = by_system(theme.inline(chosen(rows, "metric", metric, who="favoritism_by_system")))
-    return theme.themed(chart.properties(width=width), dark=dark, title=titled(f"Favi-Scores by {metric}", aspect))
+    rows, aspect = select_aspect(result.pairs, aspect, who="favoritism_by_system")
+    chart = favoritism_box_plot(theme.embed_rows(select_rows(rows, "metric", metric, who="favoritism_by_system")))
+    return theme.apply_theme(
+        chart.properties(width=width), dark=dark, title=title_with_aspect(f"Favi-Scores by {metric}", aspect)
+    )
 
 
-def by_system(data: Any) -> Any:
+def favoritism_box_plot(data: Any) -> Any:
     """Draw the rows of `Favoritism.pairs` of one metric. Each pair is drawn for both of its systems."""
     side_sign = "datum.side === 'system_a' ? 1 : -1"
     sides = (
@@ -161,8 +163,10 @@ def favoritism_map(result: Favoritism, *, aspect: str | None = None, dark: bool 
     >>> len(favoritism_map(result, aspect="fluency").to_dict()["layer"])
     2
     """
-    rows, aspect = of_aspect(result.systems, aspect, who="favoritism_map")
-    return theme.themed(heat_map(theme.inline(rows)), dark=dark, title=titled("Mean Favi-Score", aspect))
+    rows, aspect = select_aspect(result.systems, aspect, who="favoritism_map")
+    return theme.apply_theme(
+        heat_map(theme.embed_rows(rows)), dark=dark, title=title_with_aspect("Mean Favi-Score", aspect)
+    )
 
 
 def partiality_map(result: Favoritism, *, aspect: str | None = None, dark: bool = False) -> alt.TopLevelMixin:
@@ -193,13 +197,15 @@ def partiality_map(result: Favoritism, *, aspect: str | None = None, dark: bool 
     >>> len(partiality_map(result, aspect="fluency").to_dict()["layer"])
     3
     """
-    rows, aspect = of_aspect(result.partiality, aspect, who="partiality_map")
-    return theme.themed(partial_map(theme.inline(rows)), dark=dark, title=titled("Partiality", aspect))
+    rows, aspect = select_aspect(result.partiality, aspect, who="partiality_map")
+    return theme.apply_theme(
+        partial_map(theme.embed_rows(rows)), dark=dark, title=title_with_aspect("Partiality", aspect)
+    )
 
 
 def heat_map(data: Any) -> Any:
     """Draw the rows of `Favoritism.systems`."""
-    base = _by_metric_and_system(alt.Chart(data).transform_filter("isValid(datum.favi)"), "favi")
+    base = _metric_system_map(alt.Chart(data).transform_filter("isValid(datum.favi)"), "favi")
     tooltip = [
         alt.Tooltip("metric:N"),
         alt.Tooltip("system:N"),
@@ -208,7 +214,7 @@ def heat_map(data: Any) -> Any:
         alt.Tooltip("favi_max:Q", format=".2f", title="largest"),
     ]
     return alt.layer(
-        base.mark_rect().encode(color=_diverging("favi", 1), tooltip=tooltip),
+        base.mark_rect().encode(color=_diverging_scale("favi", 1), tooltip=tooltip),
         base.mark_text().encode(text=alt.Text("favi:Q", format="+.2f"), tooltip=tooltip),
     ).properties(width=alt.Step(46), height=alt.Step(theme.ROW))
 
@@ -217,8 +223,9 @@ def partial_map(data: Any) -> Any:
     """Draw the rows of `Favoritism.partiality`."""
     is_significant = "datum.finding === 'favoured' || datum.finding === 'disfavoured'"
     cell_text = f"isValid(datum.partiality) ? format(datum.partiality, '+.0f') + ({is_significant} ? '*' : '') : '?'"
-    base = _by_metric_and_system(
-        alt.Chart(data).transform_calculate(words=cell_text, p_told=theme.p_told("p_adjusted")), "partiality"
+    base = _metric_system_map(
+        alt.Chart(data).transform_calculate(words=cell_text, p_told=theme.p_value_expression("p_adjusted")),
+        "partiality",
     )
     tooltip = [
         alt.Tooltip("metric:N"),
@@ -236,7 +243,7 @@ def partial_map(data: Any) -> Any:
     return alt.layer(
         base.transform_filter("isValid(datum.partiality)")
         .mark_rect()
-        .encode(color=_diverging("partiality", 30), tooltip=tooltip),
+        .encode(color=_diverging_scale("partiality", 30), tooltip=tooltip),
         base.transform_filter(f"!({is_significant})")
         .mark_text(opacity=0.75)
         .encode(text=alt.Text("words:N"), tooltip=tooltip),
@@ -246,14 +253,14 @@ def partial_map(data: Any) -> Any:
     ).properties(width=alt.Step(40), height=alt.Step(theme.ROW))
 
 
-def _diverging(field: str, full: float) -> Any:
+def _diverging_scale(field: str, full: float) -> Any:
     """A colour scale that is orange above 0 and blue below 0, and is saturated at `full` and -`full`."""
     domain = [end * full for end in theme.DIVERGING_DOMAIN]
     scale = alt.Scale(domain=domain, range=list(theme.DIVERGING_RANGE), clamp=True, interpolate="rgb")
     return alt.Color(f"{field}:Q", scale=scale, legend=None)
 
 
-def _by_metric_and_system(chart: Any, field: str) -> Any:
+def _metric_system_map(chart: Any, field: str) -> Any:
     """Heat map with metrics as rows and systems as columns, each ordered by `field`, the largest values first."""
     return (
         chart.transform_calculate(size=f"abs(datum.{field})")
@@ -314,12 +321,14 @@ def favoritism_and_accuracy(
     >>> chart = favoritism_and_accuracy(result, aspect="fluency")
     """
     who = "favoritism_and_accuracy"
-    rows, aspect = of_aspect(result.metrics, aspect, who=who)
+    rows, aspect = select_aspect(result.metrics, aspect, who=who)
     names = [named] if isinstance(named, str) else list(named)
     for name in names:
-        chosen(rows, "metric", name, who=who)
-    chart = accuracy_scatter(theme.inline(point_rows(rows, {aspect: names}, width=width)))
-    return theme.themed(chart.properties(width=width), dark=dark, title=titled("Favoritism and accuracy", aspect))
+        select_rows(rows, "metric", name, who=who)
+    chart = accuracy_scatter(theme.embed_rows(point_rows(rows, {aspect: names}, width=width)))
+    return theme.apply_theme(
+        chart.properties(width=width), dark=dark, title=title_with_aspect("Favoritism and accuracy", aspect)
+    )
 
 
 def point_rows(
@@ -355,7 +364,7 @@ def point_rows(
 
 def accuracy_scatter(data: Any, metric: str = "") -> Any:
     """Draw the rows of `point_rows`; `metric` is always labelled, in bold."""
-    base, accuracy, tooltip = against_accuracy(data, "metric")
+    base, accuracy, tooltip = accuracy_encoding(data, "metric")
     accuracy.title = ACCURACIES
     tooltip.insert(2, alt.Tooltip("system_accuracy:Q", format=".1%"))
     system_accuracy = alt.X("system_accuracy:Q", scale=alt.Scale(zero=False, nice=False, padding=PAD))
@@ -371,10 +380,10 @@ def accuracy_scatter(data: Any, metric: str = "") -> Any:
         base.mark_point(color=theme.VERMILION, opacity=1).encode(x=accuracy, y=size, tooltip=tooltip),
         *labels.layers(base, "metric", is_labelled, x=accuracy, y=size),
     )
-    return labels.choosing(chart.properties(height=HEIGHT), metric)
+    return labels.add_metric_parameter(chart.properties(height=HEIGHT), metric)
 
 
-def against_accuracy(data: Any, who: str) -> tuple[Any, Any, list[alt.Tooltip]]:
+def accuracy_encoding(data: Any, who: str) -> tuple[Any, Any, list[alt.Tooltip]]:
     """The rows with both values, the axis of accuracy, and the tooltips, whose first line is the column `who`."""
     axis = alt.X(
         "sample_accuracy:Q",

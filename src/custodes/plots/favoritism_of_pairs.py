@@ -7,7 +7,7 @@ import polars as pl
 import custodes.plots.alt as alt
 import custodes.plots.theme as theme
 from custodes.evaluate.favoritism import Favoritism
-from custodes.plots.choice import of_aspect, titled
+from custodes.plots.choice import select_aspect, title_with_aspect
 
 SIGNS = {"same": theme.BLUE, "opposite": theme.VERMILION}
 HEIGHT = 220
@@ -51,7 +51,7 @@ def favoritism_of_pairs(
     >>> len(favoritism_of_pairs(result, aspect="fluency").to_dict()["vconcat"])
     2
     """
-    rows, aspect = of_aspect(result.pairs, aspect, who="favoritism_of_pairs")
+    rows, aspect = select_aspect(result.pairs, aspect, who="favoritism_of_pairs")
     correlation_text = {
         (row["score"], row["accuracy"]): "undefined" if row["spearman"] is None else f"{row['spearman']:+.2f}"
         for row in result.correlations.filter(aspect=aspect).iter_rows(named=True)
@@ -61,7 +61,7 @@ def favoritism_of_pairs(
         size=pl.col("favi").abs(),
         signs=pl.when("sign_agrees").then(pl.lit("same")).otherwise(pl.lit("opposite")),
     )
-    base = alt.Chart(theme.inline(data))
+    base = alt.Chart(theme.embed_rows(data))
     tooltip = [
         alt.Tooltip("metric:N"),
         alt.Tooltip("system_a:N"),
@@ -93,4 +93,4 @@ def favoritism_of_pairs(
         boxes.properties(width=width, title=upper_title),
         points.properties(width=width, height=HEIGHT, title=lower_title),
     )
-    return theme.themed(chart, dark=dark, title=titled("Favi-Scores and accuracy of pairs", aspect))
+    return theme.apply_theme(chart, dark=dark, title=title_with_aspect("Favi-Scores and accuracy of pairs", aspect))

@@ -10,7 +10,7 @@ from custodes.errors import OptionError
 from custodes.evaluate.gate.gate import Gate
 from custodes.evaluate.gate.outcomes import summary_of
 from custodes.evaluate.gate.rules import FAILS, HOLDS, INCONCLUSIVE
-from custodes.plots.choice import chosen, titled
+from custodes.plots.choice import select_rows, title_with_aspect
 
 COLOURS = {HOLDS: theme.BLUE, FAILS: theme.VERMILION, INCONCLUSIVE: theme.GREY}
 DISTANCE = "Value minus threshold"
@@ -56,10 +56,13 @@ def gate_rules(
     """
     if not result.ledger.is_empty():
         raise OptionError("gate_rules: a result with a ledger has no estimates to draw")
-    rows = result.rules if aspect is None else chosen(result.rules, "aspect", aspect, who="gate_rules")
+    rows = result.rules if aspect is None else select_rows(result.rules, "aspect", aspect, who="gate_rules")
     data = rows.with_columns(
         row=pl.Series(
-            [titled(rule, aspect_of_rule) for rule, aspect_of_rule in rows.select("rule", "aspect").iter_rows()]
+            [
+                title_with_aspect(rule, aspect_of_rule)
+                for rule, aspect_of_rule in rows.select("rule", "aspect").iter_rows()
+            ]
         ),
         distance=pl.col("value") - pl.col("threshold"),
         low=pl.col("value_low") - pl.col("threshold"),
@@ -67,7 +70,7 @@ def gate_rules(
     )
     row = alt.Y("row:N", sort=None)
     colour = alt.Color("outcome:N", title=None, scale=alt.Scale(domain=[*COLOURS], range=[*COLOURS.values()]))
-    base = alt.Chart(theme.inline(data))
+    base = alt.Chart(theme.embed_rows(data))
     x = alt.X("distance:Q", title=DISTANCE, scale=alt.Scale(zero=True, nice=True))
     chart = alt.layer(
         base.mark_rule(color=theme.GREY, strokeWidth=1).encode(x=alt.datum(0)),
@@ -75,7 +78,7 @@ def gate_rules(
         .mark_rule(**theme.WHISKER)
         .encode(x=alt.X("low:Q"), x2=alt.X2("high:Q"), y=row, color=colour),
         base.mark_point(opacity=1).encode(
-            x=x, y=row, color=colour, tooltip=theme.tips(Gate.declared()["rules"], *TOLD)
+            x=x, y=row, color=colour, tooltip=theme.column_tooltips(Gate.table_declarations()["rules"], *TOLD)
         ),
     ).properties(height=alt.Step(theme.ROW), width=width)
-    return theme.themed(chart, dark=dark, title=summary_of(rows))
+    return theme.apply_theme(chart, dark=dark, title=summary_of(rows))

@@ -35,7 +35,7 @@ NARROW = 480
 _SIDES = np.array([(1, 0), (-1, 0), (0, -1), (0, 1), (1, -1), (1, 1), (-1, -1), (-1, 1)], dtype=np.float64)
 
 
-def beside(
+def place_labels(
     places: NDArray[np.float64],
     texts: Sequence[str],
     named: Sequence[int],
@@ -90,8 +90,8 @@ def columns(
 ) -> dict[str, pl.Series]:
     """Columns with the positions of labels, to be added to the rows of a figure.
 
-    `named` states whether a row is labelled. The offsets are those of `beside` for narrow and for wide plots, or for
-    one `width`.
+    `named` states whether a row is labelled. The offsets are those of `place_labels` for narrow and for wide plots, or
+    for one `width`.
     """
     columns_of_labels = {
         "named": np.isin(np.arange(len(texts)), named),
@@ -99,7 +99,7 @@ def columns(
     }
     for kind, widths in WIDTHS.items():
         label_widths = widths if width is None else (width,)
-        offsets = beside(places, texts, named, widths=label_widths, height=height, pad=pad)
+        offsets = place_labels(places, texts, named, widths=label_widths, height=height, pad=pad)
         columns_of_labels |= {f"dx_{kind}": offsets[:, 0].round(1), f"dy_{kind}": offsets[:, 1].round(1)}
     return {name: pl.Series(values) for name, values in columns_of_labels.items()}
 
@@ -136,7 +136,7 @@ def is_chosen(text: str) -> str:
     return f"(datum.{text} === {CHOSEN} || indexof(datum.{text}, {CHOSEN} + ':') === 0)"
 
 
-def choosing(chart: Any, metric: str = "") -> Any:
+def add_metric_parameter(chart: Any, metric: str = "") -> Any:
     """The chart with a parameter for the metric that is always labelled. The page sets this parameter."""
     return chart.add_params(alt.param(name=CHOSEN, value=metric))
 
@@ -162,7 +162,7 @@ def _overlap(boxes: NDArray[np.float64], others: NDArray[np.float64]) -> NDArray
     return np.asarray(np.clip(high - low, 0, None).prod(axis=2).sum(axis=1))
 
 
-def apart(values: NDArray[np.float64], *, gap: float) -> NDArray[np.float64]:
+def separate_positions(values: NDArray[np.float64], *, gap: float) -> NDArray[np.float64]:
     """The positions (n,) closest to the values (n,) by least squares, in the same order and at least `gap` apart.
 
     >>> apart(np.array([5.0, 1.0, 1.0]), gap=2.0).tolist()

@@ -25,7 +25,7 @@ class Layout:
     lines: tuple[tuple[tuple[float, int], ...], ...]
 
 
-def layered(adjacency: NDArray[np.bool_], edges: Sequence[tuple[int, int]]) -> Layout:
+def layered_layout(adjacency: NDArray[np.bool_], edges: Sequence[tuple[int, int]]) -> Layout:
     """Layout with winners above losers. A node without wins and losses is in the middle layer, since it has no rank.
 
     >>> layered(np.triu(np.ones((3, 3), dtype=bool), 1), [(0, 1), (1, 2)]).layer.tolist()

@@ -11,7 +11,7 @@ import polars as pl
 import custodes.plots.alt as alt
 import custodes.plots.theme as theme
 from custodes.evaluate.leaderboard.leaderboard import Leaderboard, main_rows
-from custodes.plots.choice import chosen, of_aspect, titled
+from custodes.plots.choice import select_aspect, select_rows, title_with_aspect
 from custodes.plots.drawable import drawable
 
 TITLES = {"win_rate": "Win rate: mean over opponents, a tie counts half", "strength": "Strength: log odds, mean 0"}
@@ -72,10 +72,12 @@ def leaderboard_strengths(
     'Strengths (fluency)'
     """
     who = "leaderboard_strengths"
-    rows, aspect = of_aspect(main_rows(result, result.systems) if rater is None else result.systems, aspect, who=who)
+    rows, aspect = select_aspect(
+        main_rows(result, result.systems) if rater is None else result.systems, aspect, who=who
+    )
     if rater is not None:
         shown_rater = [rater] if isinstance(rater, str) else rater
-        rows = pl.concat([chosen(rows, "rater", name, who=who) for name in shown_rater])
+        rows = pl.concat([select_rows(rows, "rater", name, who=who) for name in shown_rater])
     raters, component_numbers = rows["rater"].unique(maintain_order=True).to_list(), panels(rows)
     frames = (
         [rows.filter(pl.col("part") == component_number) for component_number in component_numbers]
@@ -83,14 +85,17 @@ def leaderboard_strengths(
         else [rows]
     )
     charts = [
-        strengths(theme.inline(panel_rows), raters=raters, value=value).properties(width=width) for panel_rows in frames
+        strengths(theme.embed_rows(panel_rows), raters=raters, value=value).properties(width=width)
+        for panel_rows in frames
     ]
     panel_charts = [
         chart.properties(title=f"{PART} {component_number}")
         for chart, component_number in zip(charts, component_numbers, strict=False)
     ]
     chart = alt.vconcat(*panel_charts) if len(component_numbers) > 1 else charts[0]
-    return theme.themed(chart, dark=dark, title=titled("Strengths" if value == "strength" else "Win rates", aspect))
+    return theme.apply_theme(
+        chart, dark=dark, title=title_with_aspect("Strengths" if value == "strength" else "Win rates", aspect)
+    )
 
 
 def panels(rows: pl.DataFrame) -> list[int]:
@@ -122,8 +127,8 @@ def strengths(data: Any, *, raters: Sequence[str] = (), value: Value = "strength
             color=alt.Color("rater:N", title=None, scale=scale, legend=alt.Legend(symbolOpacity=1, labelLimit=300)),
             yOffset=alt.YOffset("rater:N", scale=scale),
         )
-    declared = Leaderboard.declared()["systems"]
-    tooltip = theme.tips(declared, "rater", "system", "strength", "rank", "win_rate", "battles", "group")
+    declared = Leaderboard.table_declarations()["systems"]
+    tooltip = theme.column_tooltips(declared, "rater", "system", "strength", "rank", "win_rate", "battles", "group")
     axis = alt.Axis(format="%") if value == "win_rate" else alt.Axis()
     x = alt.X(f"{value}:Q", title=TITLES[value], scale=alt.Scale(zero=False, nice=True), axis=axis)
     ends = base.transform_calculate(
@@ -185,12 +190,12 @@ def win_rate_map(
     >>> len(win_rate_map(result, aspect="fluency").to_dict()["layer"])
     2
     """
-    rows, aspect = of_aspect(result.pairs, aspect, who="win_rate_map")
+    rows, aspect = select_aspect(result.pairs, aspect, who="win_rate_map")
     rater = str(rows["rater"][0]) if rater is None else rater
-    rows = chosen(rows, "rater", rater, who="win_rate_map")
+    rows = select_rows(rows, "rater", rater, who="win_rate_map")
     n_systems = pl.concat([rows["system_a"], rows["system_b"]]).n_unique()
-    chart = heat_map(theme.inline(rows), n_systems=n_systems)
-    return theme.themed(chart, dark=dark, title=titled(f"Win rates of pairs, by {rater}", aspect))
+    chart = heat_map(theme.embed_rows(rows), n_systems=n_systems)
+    return theme.apply_theme(chart, dark=dark, title=title_with_aspect(f"Win rates of pairs, by {rater}", aspect))
 
 
 def heat_map(data: Any, *, n_systems: int) -> Any:
@@ -210,7 +215,7 @@ def heat_map(data: Any, *, n_systems: int) -> Any:
             won=f"{is_second_side} ? datum.losses : datum.wins",
             lost=f"{is_second_side} ? datum.wins : datum.losses",
             beyond="datum.rate - 0.5",
-            p_told=theme.p_told("p_adjusted"),
+            p_told=theme.p_value_expression("p_adjusted"),
         )
         .transform_joinaggregate(centre="mean(rate)", groupby=["system"])
         .transform_joinaggregate(against="mean(rate)", groupby=["opponent"])

@@ -12,7 +12,7 @@ import custodes.plots.alt as alt
 import custodes.plots.labels as labels
 import custodes.plots.theme as theme
 from custodes.evaluate.ceiling.ceiling import Ceiling
-from custodes.plots.choice import chosen, titled
+from custodes.plots.choice import select_rows, title_with_aspect
 
 HEIGHT = 260
 NAMED = 5
@@ -60,10 +60,12 @@ def lasso_paths(
     >>> lasso_paths(result, "fluency").to_dict()["title"]
     'Lasso weights of the raters (fluency)'
     """
-    return theme.themed(
-        paths(theme.inline(chosen(result.lasso, "target", target, who="lasso_paths")), result).properties(width=width),
+    return theme.apply_theme(
+        paths(theme.embed_rows(select_rows(result.lasso, "target", target, who="lasso_paths")), result).properties(
+            width=width
+        ),
         dark=dark,
-        title=titled("Lasso weights of the raters", target),
+        title=title_with_aspect("Lasso weights of the raters", target),
     )
 
 
@@ -73,7 +75,7 @@ def paths(data: Any, result: Ceiling) -> Any:
     x = alt.X("alpha:Q", title=PENALTY, scale=alt.Scale(type="log", domain=[most, least], nice=False), axis=powers())
     weight = alt.Y("weight:Q", title="Standardised weight", axis=alt.Axis(titleAngle=-90))
     colour = alt.Color("rater:N", legend=None)
-    tooltip = theme.tips(result.declared()["lasso"], "rater", "alpha", "weight")
+    tooltip = theme.column_tooltips(result.table_declarations()["lasso"], "rater", "alpha", "weight")
     base = alt.Chart(data)
     metrics, people = (f"datum.kind === '{kind}'" for kind in ("metric", "human"))
     named_lines = (
@@ -82,7 +84,7 @@ def paths(data: Any, result: Ceiling) -> Any:
         .transform_filter("datum.alpha === datum.least")
         .transform_lookup(
             lookup="key",
-            from_=alt.LookupData(data=theme.inline(path_names(result)), key="key", fields=["name_y"]),
+            from_=alt.LookupData(data=theme.embed_rows(path_names(result)), key="key", fields=["name_y"]),
         )
         .transform_filter("isValid(datum.name_y)")
     )
@@ -119,7 +121,7 @@ def path_names(result: Ceiling) -> pl.DataFrame:
     rank = pl.col("size").rank("ordinal", descending=True).over("target", "kind")
     named_ends = ends.filter((pl.col("size") > 0) & ((pl.col("kind") == "human") | (rank <= NAMED)))
     name_positions = [
-        labels.apart(of_target["weight"].to_numpy(), gap=float(of_target["gap"][0]))
+        labels.separate_positions(of_target["weight"].to_numpy(), gap=float(of_target["gap"][0]))
         for _, of_target in named_ends.group_by("target", maintain_order=True)
     ]
     return named_ends.select(
@@ -162,10 +164,12 @@ def forward_path(
     >>> forward_path(result, "fluency").to_dict()["title"]
     'Forward selection of metrics (fluency)'
     """
-    return theme.themed(
-        steps(theme.inline(chosen(result.forward, "target", target, who="forward_path"))).properties(width=width),
+    return theme.apply_theme(
+        steps(theme.embed_rows(select_rows(result.forward, "target", target, who="forward_path"))).properties(
+            width=width
+        ),
         dark=dark,
-        title=titled("Forward selection of metrics", target),
+        title=title_with_aspect("Forward selection of metrics", target),
     )
 
 
@@ -188,7 +192,9 @@ def steps(data: Any) -> Any:
         axis=alt.Axis(labelAngle=-40, labelOverlap=False, labelLimit=140),
     )
     y = partial(alt.Y, scale=alt.Scale(zero=False), axis=alt.Axis(title="Kendall τ-b, held out", titleAngle=-90))
-    tooltip = theme.tips(Ceiling.declared()["forward"], "step", "metric", "kendall", "gain", "chosen")
+    tooltip = theme.column_tooltips(
+        Ceiling.table_declarations()["forward"], "step", "metric", "kendall", "gain", "chosen"
+    )
     fill, stroke = (
         channel(
             "clear:N",

@@ -7,7 +7,7 @@ from typing import Any
 import custodes.plots.alt as alt
 import custodes.plots.theme as theme
 from custodes.evaluate.protocol.plan import Plan
-from custodes.plots.choice import of_aspect, titled
+from custodes.plots.choice import select_aspect, title_with_aspect
 
 HEIGHT = 220
 
@@ -48,9 +48,9 @@ def power_curve(
     >>> len(chart.to_dict()["layer"])
     2
     """
-    rows, aspect = of_aspect(result.power, aspect, who="power_curve")
-    chart = curve(theme.inline(rows)).properties(width=width)
-    return theme.themed(chart, dark=dark, title=titled("Power by margin", aspect))
+    rows, aspect = select_aspect(result.power, aspect, who="power_curve")
+    chart = curve(theme.embed_rows(rows)).properties(width=width)
+    return theme.apply_theme(chart, dark=dark, title=title_with_aspect("Power by margin", aspect))
 
 
 def curve(data: Any) -> Any:

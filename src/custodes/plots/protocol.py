@@ -11,7 +11,7 @@ import custodes.plots.alt as alt
 import custodes.plots.theme as theme
 from custodes.answers.shared_arguments import NONE
 from custodes.evaluate.protocol.protocol import Protocol
-from custodes.plots.choice import of_aspect, titled
+from custodes.plots.choice import select_aspect, title_with_aspect
 from custodes.plots.drawable import drawable
 
 MEASURES = {"correct": "Proportion of pairs decided as on all annotations", "kld": "KLD from all annotations (nats)"}
@@ -56,10 +56,10 @@ def budget_curve(
     >>> len(budget_curve(result).to_dict()["vconcat"])
     2
     """
-    rows, aspect = of_aspect(result.curve, aspect, who="budget_curve")
-    data, lines = theme.inline(rows), line_names(rows)
+    rows, aspect = select_aspect(result.curve, aspect, who="budget_curve")
+    data, lines = theme.embed_rows(rows), line_names(rows)
     chart = alt.vconcat(*(curve(data, measure, lines=lines).properties(width=width) for measure in MEASURES))
-    return theme.themed(chart, dark=dark, title=titled("Decisions by number of annotations", aspect))
+    return theme.apply_theme(chart, dark=dark, title=title_with_aspect("Decisions by number of annotations", aspect))
 
 
 def annotations_and_kld(
@@ -99,7 +99,7 @@ def annotations_and_kld(
     >>> annotations_and_kld(result).to_dict()["title"]
     'Annotations and divergence (fluency)'
     """
-    rows, aspect = of_aspect(result.protocol, aspect, who="annotations_and_kld")
+    rows, aspect = select_aspect(result.protocol, aspect, who="annotations_and_kld")
     naive = result.naive.filter(aspect=aspect).select("metric", "kld_mode", share=pl.lit(0.0), stopping=pl.lit("naive"))
     points = pl.concat(
         [naive, rows.select("metric", "kld_mode", "share", stopping=pl.format("{}, {}", "estimator", "stopping"))],
@@ -118,9 +118,9 @@ def annotations_and_kld(
         alt.Tooltip("share:Q", format=".1%"),
         alt.Tooltip("kld_mode:Q", format=".3f"),
     ]
-    chart = alt.Chart(theme.inline(points.with_columns(metric=who))).mark_point(opacity=1, size=60)
+    chart = alt.Chart(theme.embed_rows(points.with_columns(metric=who))).mark_point(opacity=1, size=60)
     chart = chart.encode(**encoding, tooltip=tooltip).properties(width=width, height=HEIGHT)
-    return theme.themed(chart, dark=dark, title=titled("Annotations and divergence", aspect))
+    return theme.apply_theme(chart, dark=dark, title=title_with_aspect("Annotations and divergence", aspect))
 
 
 def line_names(rows: pl.DataFrame) -> list[str]:

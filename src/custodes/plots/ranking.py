@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 import custodes.plots.alt as alt
 import custodes.plots.theme as theme
 from custodes.data.comparisons import HUMAN
-from custodes.evaluate.decision_graph import DECISION, crossed, ranking_graph
+from custodes.evaluate.decision_graph import DECISION, pair_matrix, ranking_graph
 from custodes.evaluate.ranking import Ranking
-from custodes.plots.choice import chosen, of_aspect, titled
+from custodes.plots.choice import select_aspect, select_rows, title_with_aspect
 from custodes.plots.drawable import drawable
-from custodes.plots.layout import layered
+from custodes.plots.layout import layered_layout
 
 GRAPH_SCHEMA = {
     **dict.fromkeys(("aspect", "rater", "part", "label", "line", "reading"), pl.String),
@@ -91,22 +91,24 @@ def ranking_graphs(
     >>> len(chart.to_dict()["hconcat"])
     2
     """
-    rows, aspect = of_aspect(result.decisions, aspect, who="ranking_graphs")
-    chosen(rows, "rater", metric, who="ranking_graphs", what="metric")
-    is_crowded = crowded(rows)
+    rows, aspect = select_aspect(result.decisions, aspect, who="ranking_graphs")
+    select_rows(rows, "rater", metric, who="ranking_graphs", what="metric")
+    is_crowded = has_too_many_systems(rows)
     shown_rows = table_rows(rows) if is_crowded else graph_rows(rows)
     panels = []
     for rater, title in ((HUMAN, "human ratings"), (metric, drawable(metric))):
-        of_rater = theme.inline(shown_rows.filter(pl.col("rater") == rater))
+        of_rater = theme.embed_rows(shown_rows.filter(pl.col("rater") == rater))
         panels.append(
             (table(of_rater) if is_crowded else picture(of_rater).properties(width=(width - 30) // 2)).properties(
                 title=title
             )
         )
-    return theme.themed(alt.hconcat(*panels, spacing=30), dark=dark, title=titled("Significant differences", aspect))
+    return theme.apply_theme(
+        alt.hconcat(*panels, spacing=30), dark=dark, title=title_with_aspect("Significant differences", aspect)
+    )
 
 
-def crowded(decisions: pl.DataFrame) -> bool:
+def has_too_many_systems(decisions: pl.DataFrame) -> bool:
     """Whether there are too many systems for a graph, so that a table of pairs is easier to read."""
     return pl.concat([decisions["system_a"], decisions["system_b"]]).n_unique() > GRAPH_UP_TO
 
@@ -198,23 +200,23 @@ def graph_rows(decisions: pl.DataFrame) -> pl.DataFrame:
     """The nodes and the points of edges in the graph of every rater, from `Ranking.decisions`."""
     rows: list[tuple[Any, ...]] = []
     for (aspect,), aspect_rows in decisions.group_by("aspect", maintain_order=True):
-        _, human_beats = _beats(aspect_rows.filter(rater=HUMAN))
+        _, human_beats = _win_matrix(aspect_rows.filter(rater=HUMAN))
         for (rater,), of_rater in aspect_rows.group_by("rater", maintain_order=True):
-            rows += [(aspect, rater, *row) for row in _graph(*_beats(of_rater), human_beats)]
+            rows += [(aspect, rater, *row) for row in _graph(*_win_matrix(of_rater), human_beats)]
     return pl.DataFrame(rows, schema=GRAPH_SCHEMA, orient="row")
 
 
-def _beats(decisions: pl.DataFrame) -> tuple[list[str], NDArray[np.bool_]]:
+def _win_matrix(decisions: pl.DataFrame) -> tuple[list[str], NDArray[np.bool_]]:
     """The systems, and a matrix (systems, systems): whether the row is significantly better than the column."""
     has_won, has_lost = (decisions["decision"].eq_missing(DECISION[sign]).to_numpy() for sign in (1, -1))
-    systems, beats = crossed(decisions["system_a"].to_list(), decisions["system_b"].to_list(), has_won, has_lost)
+    systems, beats = pair_matrix(decisions["system_a"].to_list(), decisions["system_b"].to_list(), has_won, has_lost)
     return systems, beats == 1
 
 
 def _graph(systems: list[str], beats: NDArray[np.bool_], people: NDArray[np.bool_]) -> Iterable[tuple[Any, ...]]:
     """Yield rows of the graph: the values of the columns of `GRAPH_SCHEMA` except the first two columns."""
     names, members, edges_between_groups, edges = ranking_graph(systems, beats)
-    layout = layered(edges_between_groups, edges)
+    layout = layered_layout(edges_between_groups, edges)
     half_width = max(1.0, float(np.abs(layout.x).max(initial=0)) + 0.5)
     is_same_layer = layout.layer[:, None] == layout.layer
     rank_in_layer = (is_same_layer & (layout.x < layout.x[:, None])).sum(axis=1)

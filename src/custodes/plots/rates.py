@@ -11,7 +11,7 @@ import custodes.plots.theme as theme
 from custodes.data.comparisons import HUMAN
 from custodes.errors import OptionError
 from custodes.evaluate.rates.rates import Rates
-from custodes.plots.choice import chosen, of_aspect, titled
+from custodes.plots.choice import select_aspect, select_rows, title_with_aspect
 
 SOURCES = {"judge_rate": "judge alone", "human_rate": "human labels alone", "corrected_rate": "corrected"}
 COLOURS = {"judge alone": theme.VERMILION, "human labels alone": theme.GREY, "corrected": theme.BLUE}
@@ -51,11 +51,11 @@ def rates(
     >>> rates(result).to_dict()["title"]
     'Rate of >=4 (fluency)'
     """
-    rows, aspect = of_aspect(result.rates, aspect, who="rates")
+    rows, aspect = select_aspect(result.rates, aspect, who="rates")
     labels = rows["label"].unique(maintain_order=True).to_list()
     title = f"Rate of {labels[0]}" if len(labels) == 1 else "Rate of each label"
-    chart = rate_dots(theme.inline(rates_by_source(rows))).properties(width=width)
-    return theme.themed(chart, dark=dark, title=titled(title, aspect))
+    chart = rate_dots(theme.embed_rows(rates_by_source(rows))).properties(width=width)
+    return theme.apply_theme(chart, dark=dark, title=title_with_aspect(title, aspect))
 
 
 def rates_by_source(rows: pl.DataFrame) -> pl.DataFrame:
@@ -140,10 +140,10 @@ def error_rates_by_slice(
     who = "error_rates_by_slice"
     if result.slices.is_empty():
         raise OptionError(f"{who}: the result has no slices; compute it with by=COLUMN")
-    rows, aspect = of_aspect(result.slices, aspect, who=who)
-    rows = chosen(rows, "metric", metric, who=who)
-    chart = slice_dots(theme.inline(error_rates(rows))).properties(width=width)
-    return theme.themed(chart, dark=dark, title=titled(f"Error rates of {metric} by slice", aspect))
+    rows, aspect = select_aspect(result.slices, aspect, who=who)
+    rows = select_rows(rows, "metric", metric, who=who)
+    chart = slice_dots(theme.embed_rows(error_rates(rows))).properties(width=width)
+    return theme.apply_theme(chart, dark=dark, title=title_with_aspect(f"Error rates of {metric} by slice", aspect))
 
 
 def error_rates(rows: pl.DataFrame) -> pl.DataFrame:
@@ -219,9 +219,9 @@ def roc_curve(
     >>> roc_curve(result, "learned").to_dict()["title"]
     'ROC curve of learned (fluency)'
     """
-    rows, aspect = of_aspect(chosen(result.roc, "metric", metric, who="roc_curve"), aspect, who="roc_curve")
-    chart = roc_lines(theme.inline(rows)).properties(width=width, height=width)
-    return theme.themed(chart, dark=dark, title=titled(f"ROC curve of {metric}", aspect))
+    rows, aspect = select_aspect(select_rows(result.roc, "metric", metric, who="roc_curve"), aspect, who="roc_curve")
+    chart = roc_lines(theme.embed_rows(rows)).properties(width=width, height=width)
+    return theme.apply_theme(chart, dark=dark, title=title_with_aspect(f"ROC curve of {metric}", aspect))
 
 
 def roc_lines(data: Any) -> Any:
@@ -235,7 +235,7 @@ def roc_lines(data: Any) -> Any:
             alt.Tooltip("fpr:Q", format=".1%"),
         ],
     )
-    chance = alt.Chart(theme.inline(pl.DataFrame({"fpr": [0, 1], "tpr": [0, 1]})))
+    chance = alt.Chart(theme.embed_rows(pl.DataFrame({"fpr": [0, 1], "tpr": [0, 1]})))
     return alt.layer(
         chance.mark_line(color=theme.GREY, strokeDash=[3, 3]).encode(x=alt.X("fpr:Q"), y=alt.Y("tpr:Q")),
         base.mark_line(interpolate="step-after", color=theme.BLUE).encode(order=alt.Order("threshold:Q")),
@@ -279,9 +279,11 @@ def reliability_curve(
     'Human labels by the score of learned (fluency)'
     """
     who = "reliability_curve"
-    rows, aspect = of_aspect(chosen(result.calibration, "metric", metric, who=who), aspect, who=who)
-    chart = reliability_dots(theme.inline(rows)).properties(width=width, height=width)
-    return theme.themed(chart, dark=dark, title=titled(f"Human labels by the score of {metric}", aspect))
+    rows, aspect = select_aspect(select_rows(result.calibration, "metric", metric, who=who), aspect, who=who)
+    chart = reliability_dots(theme.embed_rows(rows)).properties(width=width, height=width)
+    return theme.apply_theme(
+        chart, dark=dark, title=title_with_aspect(f"Human labels by the score of {metric}", aspect)
+    )
 
 
 def reliability_dots(data: Any) -> Any:
@@ -332,9 +334,11 @@ def label_matrix(result: Rates, metric: str, *, aspect: str | None = None, dark:
     >>> label_matrix(result, "judge").to_dict()["title"]
     'Labels of judge and annotators (fluency)'
     """
-    rows, aspect = of_aspect(chosen(result.confusion, "metric", metric, who="label_matrix"), aspect, who="label_matrix")
-    title = titled(f"Labels of {metric} and annotators", aspect)
-    return theme.themed(label_cells(theme.inline(rows)), dark=dark, title=title)
+    rows, aspect = select_aspect(
+        select_rows(result.confusion, "metric", metric, who="label_matrix"), aspect, who="label_matrix"
+    )
+    title = title_with_aspect(f"Labels of {metric} and annotators", aspect)
+    return theme.apply_theme(label_cells(theme.embed_rows(rows)), dark=dark, title=title)
 
 
 def label_cells(data: Any) -> Any:

@@ -78,10 +78,10 @@ def save(chart: alt.TopLevelMixin | Mapping[str, Any], path: str | Path) -> Path
             f"cannot write {target}: the suffix names no format of figures; give one of "
             f"{', '.join(FORMATS)}{suggestion(suffix, FORMATS)}"
         )
-    return write_atomically(target, rendered(chart, suffix))
+    return write_atomically(target, render_chart(chart, suffix))
 
 
-def rendered(chart: alt.TopLevelMixin | Mapping[str, Any], kind: str) -> str | bytes:
+def render_chart(chart: alt.TopLevelMixin | Mapping[str, Any], kind: str) -> str | bytes:
     """The content of a file with this chart, in one of the `FORMATS`."""
     import vl_convert
 
@@ -129,7 +129,7 @@ class _Offline:
         """The chart as SVG, or the display of Altair's renderer if the user has selected one."""
         if alt.renderers.active != "default":
             return super()._repr_mimebundle_(*args, **options)  # type: ignore[misc]
-        return {"image/svg+xml": rendered(self, "svg")}  # type: ignore[arg-type]
+        return {"image/svg+xml": render_chart(self, "svg")}  # type: ignore[arg-type]
 
 
 @cache

@@ -94,25 +94,25 @@ def config(ink: Ink) -> dict[str, Any]:
     }
 
 
-def themed(chart: Any, *, dark: bool, title: str) -> alt.TopLevelMixin:
+def apply_theme(chart: Any, *, dark: bool, title: str) -> alt.TopLevelMixin:
     """The chart with the theme and a title, as every public function for a figure returns it."""
     properties = {"title": drawable(title)} if title else {}
     return offline(chart.properties(**properties).configure(**config(DARK if dark else LIGHT)))
 
 
-def inline(frame: pl.DataFrame) -> alt.Data:
+def embed_rows(frame: pl.DataFrame) -> alt.Data:
     """Rows embedded in the chart, so that the file is self-contained."""
     return alt.Data(values=drawable(frame.to_dicts()))  # type: ignore[no-untyped-call]
 
 
-def p_told(field: str) -> str:
+def p_value_expression(field: str) -> str:
     """A Vega expression that formats a p-value like `wording.p_value`."""
     value = f"datum.{field}"
     formatted = f"replace(format({value}, '.3f'), /^0/, '')"
     return f"!isValid({value}) ? '{UNDEFINED}' : {value} <= {SMALLEST_P} ? '≤ .001' : {formatted}"
 
 
-def tips(table: Table, *names: str) -> list[alt.Tooltip]:
+def column_tooltips(table: Table, *names: str) -> list[alt.Tooltip]:
     """Tooltips of columns of a declared table, with the labels of the columns. An estimate includes its interval."""
     return [
         alt.Tooltip(

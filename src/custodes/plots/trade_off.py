@@ -11,7 +11,7 @@ import custodes.plots.alt as alt
 import custodes.plots.theme as theme
 from custodes.combining.combine import Combine
 from custodes.errors import InputError
-from custodes.plots.choice import of_aspect, titled
+from custodes.plots.choice import select_aspect, title_with_aspect
 from custodes.plots.combine import axis_of, objective_of
 
 SEEN, UNSEEN = "systems of the fit", "systems left out of the fit"
@@ -58,9 +58,9 @@ def trade_off_curve(
     """
     if result.trade_off.is_empty():
         raise InputError("trade_off_curve: the result has no trade-off; call combine with the method even-handed")
-    rows, target = of_aspect(result.trade_off, target, who="trade_off_curve", by="target")
-    chart = trade_off(theme.inline(trade_off_rows(rows)), objective=objective_of(result)).properties(width=width)
-    return theme.themed(chart, dark=dark, title=titled("Agreement by largest partiality", target))
+    rows, target = select_aspect(result.trade_off, target, who="trade_off_curve", by="target")
+    chart = trade_off(theme.embed_rows(trade_off_rows(rows)), objective=objective_of(result)).properties(width=width)
+    return theme.apply_theme(chart, dark=dark, title=title_with_aspect("Agreement by largest partiality", target))
 
 
 def trade_off_rows(table: pl.DataFrame) -> pl.DataFrame:

@@ -14,17 +14,17 @@ from typing import Any, Unpack
 
 import polars as pl
 
-from custodes.answers.question import Rng, documented, recorded
+from custodes.answers.question import Rng, document_arguments, resolve_seed
 from custodes.answers.result import Result
-from custodes.answers.shared_arguments import Setting, selection_of
-from custodes.arguments import one_of
+from custodes.answers.shared_arguments import PreferenceOptions, selection_arguments
+from custodes.arguments import check_one_of
 from custodes.control_characters import escape_controls
 from custodes.data.study import Study
 from custodes.errors import InputError
 from custodes.evaluate.agreement.metric_ranking import CHOOSING, ORDERING
 from custodes.evaluate.slices import BY
 from custodes.evaluate.verdict.verdict import Verdict, verdict_of
-from custodes.files import folder, write_atomically
+from custodes.files import make_folder, write_atomically
 from custodes.plots.saving import FORMATS, save
 from custodes.progress import Progress, silent
 from custodes.reporting.page import page
@@ -55,7 +55,7 @@ class Report:
     @cached_property
     def html(self) -> str:
         """The whole page, which is self-contained."""
-        return page(self.context.carried(), self.verdict, self.sections, title=self.title)
+        return page(self.context.copy_with_page_rows(), self.verdict, self.sections, title=self.title)
 
     def tables(self) -> dict[str, pl.DataFrame]:
         """Every table of every result, by the name `question.table`."""
@@ -103,16 +103,16 @@ class Report:
         `format` is svg, pdf, png, html or json. `OptionError` is raised for any other format, and for a folder that is
         not writable.
         """
-        one_of("format", format, FORMATS)
-        target, charts = folder(path), self._charts()
+        check_one_of("format", format, FORMATS)
+        target, charts = make_folder(path), self._charts()
         names = file_names(["-".join(filter(None, parts)) for parts in charts])
         return [save(chart, target / f"{name}.{format}") for name, chart in zip(names, charts.values(), strict=True)]
 
     def _charts(self) -> dict[tuple[str, ...], Any]:
         """The figures by their selection. A figure that does not depend on the aspect occurs once."""
-        context, charts = self.context.carried(), dict[tuple[str, ...], Any]()
+        context, charts = self.context.copy_with_page_rows(), dict[tuple[str, ...], Any]()
         for section in self.sections:
-            for figure in section.drawn(context)[0]:
+            for figure in section.build_content(context)[0]:
                 placeholders_text = str((figure.where, figure.fields, figure.title))
                 for aspect in context.aspects if "{aspect}" in placeholders_text else context.aspects[:1]:
                     for statistic in STATISTICS if "{statistic}" in placeholders_text else STATISTICS[:1]:
@@ -124,12 +124,12 @@ class Report:
                             metric if "{metric}" in placeholders_text or "{corrected}" in placeholders_text else "",
                             statistic if "{statistic}" in placeholders_text else "",
                         )
-                        if (chart := figure.drawn(context, choice)) is not None:
+                        if (chart := figure.build_content(context, choice)) is not None:
                             charts[parts] = chart
         return charts
 
 
-@documented(
+@document_arguments(
     "custodes report demo -o report.html --figures figures",
     title="Title of the page (default: the name of the study).",
     by=BY,
@@ -144,7 +144,7 @@ def report(
     alpha: float = 0.05,
     rng: Rng = 0,
     progress: Progress = silent,
-    **setting: Unpack[Setting],
+    **setting: Unpack[PreferenceOptions],
 ) -> Report:
     """Answer all questions about a study in one self-contained HTML page.
 
@@ -164,11 +164,11 @@ def report(
     >>> made.html[:15]
     '<!doctype html>'
     """
-    rng_or_seed, _ = recorded(rng)
+    rng_or_seed, _ = resolve_seed(rng)
     options: dict[str, Any] = {"by": by, "confidence": confidence, "resamples": resamples, "alpha": alpha, **setting}
     context = Context(study=study.with_cache(), options=options | {"rng": rng_or_seed, "progress": progress})
     has_labels = bool(study.labels)
-    selected_study = context.study.select(**selection_of(setting), one_side=True)
+    selected_study = context.study.select(**selection_arguments(setting), one_side=True)
     is_human_only, is_metric_only = (
         not has_labels and not raters for raters in (selected_study.metrics, selected_study.humans)
     )

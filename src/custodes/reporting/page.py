@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from custodes.answers.wording import names, plural, unbroken
+from custodes.answers.wording import insert_nonbreaking_spaces, names, plural
 from custodes.evaluate.agreement.statistics import STATISTICS
 from custodes.evaluate.verdict.verdict import ESSENTIAL, HEADINGS, Verdict
 from custodes.plots import theme
 from custodes.plots.saving import vega_script
 from custodes.reporting.section import TEMPLATES, Context, Section, render
-from custodes.reporting.tables import columns_with_values, packed, plain, table_html
+from custodes.reporting.tables import column_specs, columns_with_values, compress_page_data, table_html
 
 
 def study_summary(context: Context) -> str:
@@ -37,35 +37,41 @@ def _slices(section: Section, context: Context) -> str:
     """HTML of the table of slices of a question; '' if the result of the question has no slices."""
     name = f"{section.question}.slices"
     result = context.results.get(section.question)
-    if result is None or "slices" not in result.declared() or context.table(name).is_empty():
+    if result is None or "slices" not in result.table_declarations() or context.table(name).is_empty():
         return ""
     rows = context.table(name)
-    columns = columns_with_values([column for column in context.declared(name).columns if column.essential], rows)
+    columns = columns_with_values(
+        [column for column in context.table_declaration(name).columns if column.essential], rows
+    )
     caption = f"By slice ({result.provenance.options['by']})"
     return table_html(rows, columns, id=f"{section.question}-slices", caption=caption)
 
 
 def page(context: Context, verdict: Verdict, sections: Sequence[Section], *, title: str = "") -> str:
     """The whole HTML page; the default title is the name of the study."""
-    section_parts = [(section, *section.drawn(context)) for section in sections]
-    table_names = [f"{question}.{name}" for question, result in context.results.items() for name in result.declared()]
+    section_parts = [(section, *section.build_content(context)) for section in sections]
+    table_names = [
+        f"{question}.{name}" for question, result in context.results.items() for name in result.table_declarations()
+    ]
     data = {
         "downloads": table_names,
         "aspects": context.aspects,
         "metrics": context.metrics,
         "figures": [asdict(figure) for _, figures, _ in section_parts for figure in figures],
         "chosen": [
-            {**asdict(table), "columns": plain(table.columns)} for _, _, tables in section_parts for table in tables
+            {**asdict(table), "columns": column_specs(table.columns)}
+            for _, _, tables in section_parts
+            for table in tables
         ],
         "labels": {name: statistic.label for name, statistic in STATISTICS.items()},
         "config": theme.config(theme.PAGE_INK),
         "provenance": {question: str(result.provenance) for question, result in context.results.items()},
     }
-    sentences = [row | {"text": unbroken(row["text"])} for row in verdict.verdict.to_dicts()]
+    sentences = [row | {"text": insert_nonbreaking_spaces(row["text"])} for row in verdict.verdict.to_dicts()]
     return render(
         "page.html",
         title=title or context.study.name,
-        summary=unbroken(study_summary(context)),
+        summary=insert_nonbreaking_spaces(study_summary(context)),
         verdict=sentences,
         findings={section.question: _findings(section, sentences, context) for section in sections},
         headings=HEADINGS,
@@ -73,14 +79,14 @@ def page(context: Context, verdict: Verdict, sections: Sequence[Section], *, tit
         others=[kind for kind in HEADINGS if kind not in ESSENTIAL],
         opening={figure.id: figure for _, figures, _ in section_parts for figure in figures if figure.opening},
         sections=[
-            (section, unbroken(section.html(context, figures, tables) + _slices(section, context)))
+            (section, insert_nonbreaking_spaces(section.html(context, figures, tables) + _slices(section, context)))
             for section, figures, tables in section_parts
         ],
         aspects=context.aspects,
         metrics=context.metrics,
         best=context.best,
         left_out=context.left_out,
-        data=packed(data, ((name, context.table(name)) for name in (*table_names, *context.extra))),
+        data=compress_page_data(data, ((name, context.table(name)) for name in (*table_names, *context.extra))),
         library=vega_script(),
         style=(TEMPLATES / "report.css").read_text(encoding="utf-8"),
         script=(TEMPLATES / "report.js").read_text(encoding="utf-8"),

@@ -44,18 +44,18 @@ class PageLimits:
     n_metrics: int
 
     @classmethod
-    def of(cls, results: Mapping[str, Result]) -> PageLimits:
+    def from_results(cls, results: Mapping[str, Result]) -> PageLimits:
         """The limits of a page with these results.
 
         The leading systems are the best systems by human ratings, and the leading metrics are the metrics with the best
         agreement.
         """
-        metrics = _leading(results, "agreement", "standing", "metric")
-        systems = _leading(results, "leaderboard", "systems", "system")
+        metrics = _leading_labels(results, "agreement", "standing", "metric")
+        systems = _leading_labels(results, "leaderboard", "systems", "system")
         aspects = results["leaderboard"].to_frame("systems")["aspect"].unique() if "leaderboard" in results else [""]
         leading = metrics[:METRICS]
         return cls(
-            systems=systems[: _most(len(systems), (1 + len(leading)) * len(aspects))],
+            systems=systems[: _largest_system_count(len(systems), (1 + len(leading)) * len(aspects))],
             n_systems=len(systems),
             metrics=leading,
             without=tuple(
@@ -65,14 +65,14 @@ class PageLimits:
         )
 
     @property
-    def everything(self) -> bool:
+    def is_unlimited(self) -> bool:
         """Whether nothing is omitted."""
         return len(self.systems) == self.n_systems and not self.without
 
     def result(self, result: Result) -> Result:
         """A result with only the rows that are on the page."""
         tables: dict[str, Any] = {name: self.part(table) for name, table in result.tables().items()}
-        return result if self.everything else replace(result, **tables)
+        return result if self.is_unlimited else replace(result, **tables)
 
     def part(self, table: pl.DataFrame) -> pl.DataFrame:
         """The rows of a table that are on the page."""
@@ -101,7 +101,7 @@ class PageLimits:
         )
 
 
-def _leading(results: Mapping[str, Result], question: str, table: str, column: str) -> tuple[str, ...]:
+def _leading_labels(results: Mapping[str, Result], question: str, table: str, column: str) -> tuple[str, ...]:
     """The labels in a column of a table of a question, ordered by their best rank in any aspect."""
     if question not in results:
         return ()
@@ -116,7 +116,7 @@ def _leading(results: Mapping[str, Result], question: str, table: str, column: s
     )
 
 
-def _most(n_systems: int, times: int) -> int:
+def _largest_system_count(n_systems: int, times: int) -> int:
     """The largest number of systems, from `FEWEST` to `MOST`, whose pairs times `times` are at most `PAIRS`."""
     largest_n = max((n for n in range(FEWEST, MOST + 1) if comb(n, 2) * times <= PAIRS), default=FEWEST)
     return min(n_systems, largest_n)

@@ -54,7 +54,7 @@ class Figure:
     lines: tuple[str, ...] = ()
     opening: bool = False
 
-    def drawn(self, context: Context, choice: Mapping[str, str]) -> dict[str, Any] | None:
+    def build_content(self, context: Context, choice: Mapping[str, str]) -> dict[str, Any] | None:
         """The specification of the figure with the rows of a selection; None if the selection has no rows."""
 
         def fill(text: str) -> str:
@@ -68,7 +68,7 @@ class Figure:
             rows = rows.select(**{to: pl.col(name) for to, name in fields.items() if name in rows.columns})
         if rows.is_empty():
             return None
-        spec = _replaced(
+        spec = _replace_words(
             self.spec, {"{statistic}": STATISTICS[choice["statistic"]].label, "{metric}": choice["metric"]}
         )
         full_title = self.title if "{aspect}" in self.title or not choice["aspect"] else f"{self.title} ({{aspect}})"
@@ -81,16 +81,16 @@ class Figure:
         return dict(drawable({**spec, **width, **content}))
 
 
-def _replaced(spec: Any, words: Mapping[str, str]) -> Any:
+def _replace_words(spec: Any, words: Mapping[str, str]) -> Any:
     if isinstance(spec, Mapping):
-        return {name: _replaced(entry, words) for name, entry in spec.items()}
+        return {name: _replace_words(entry, words) for name, entry in spec.items()}
     if isinstance(spec, list):
-        return [_replaced(entry, words) for entry in spec]
+        return [_replace_words(entry, words) for entry in spec]
     return words.get(spec, spec) if isinstance(spec, str) else spec
 
 
 @dataclass(frozen=True, kw_only=True)
-class ChosenTable:
+class SelectionTable:
     """A long table, of which the page displays only the rows of the reader's selection.
 
     `table`: the name of the table. `columns`: the displayed columns. `where`: the selection of rows, as in `Figure`.
@@ -128,9 +128,9 @@ class Context:
             self.study, **{name: value for name, value in self.options.items() if name in parameters} | more
         )
 
-    def carried(self) -> Context:
+    def copy_with_page_rows(self) -> Context:
         """A copy with only the rows of tables that are on the page."""
-        limits = PageLimits.of(self.results)
+        limits = PageLimits.from_results(self.results)
         results = {question: limits.result(result) for question, result in self.results.items()}
         extra = {name: limits.part(table) for name, table in self.extra.items()}
         return replace(self, results=results, extra=extra, left_out=limits.note(), whole=self)
@@ -142,10 +142,10 @@ class Context:
         question, _, table = name.partition(".")
         return self.results[question].to_frame(table)
 
-    def declared(self, name: str) -> Table:
+    def table_declaration(self, name: str) -> Table:
         """The declaration of a table by its full name, `question.table`."""
         question, _, table = name.partition(".")
-        return self.results[question].declared()[table]
+        return self.results[question].table_declarations()[table]
 
     def notes(self, question: str, *rules: str) -> list[tuple[str | None, str]]:
         """The notes of a result, each with its aspect.
@@ -203,14 +203,14 @@ class Context:
         return {"aspect": aspect, "metric": metric, "corrected": metric, "statistic": statistic, "which": "all", **pair}
 
     @cached_property
-    def one_sided(self) -> list[str]:
+    def one_sided_aspects(self) -> list[str]:
         """Aspects for which sides instead of systems are compared: annotators always prefer the same side, or the
         study declares the sides."""
         rows = self.table("check.problems").filter(pl.col("rule").is_in(SIDED))
         return [str(aspect) for aspect in rows["aspect"].unique(maintain_order=True)]
 
 
-def nothing(context: Context) -> Sequence[Any]:
+def no_figures_or_tables(context: Context) -> Sequence[Any]:
     """The figures or tables of a section that has none."""
     return ()
 
@@ -238,8 +238,8 @@ class Section:
     text: str = ""
     finding: str = ""
     ask: Callable[[Context], Result] | None = None
-    figures: Callable[[Context], Sequence[Figure]] = nothing
-    tables: Callable[[Context], Sequence[ChosenTable]] = nothing
+    figures: Callable[[Context], Sequence[Figure]] = no_figures_or_tables
+    tables: Callable[[Context], Sequence[SelectionTable]] = no_figures_or_tables
     extra: Callable[[Context], Mapping[str, pl.DataFrame]] | None = None
     compares_systems: bool = True
     required: bool = False
@@ -252,7 +252,7 @@ class Section:
         if self.ask is None:
             return
         try:
-            if self.compares_systems and not self.required and set(context.one_sided) >= set(context.aspects):
+            if self.compares_systems and not self.required and set(context.one_sided_aspects) >= set(context.aspects):
                 raise InputError(ONE_SIDED)
             context.results[self.question] = self.ask(context)
         except CustodesError as error:
@@ -262,7 +262,7 @@ class Section:
         else:
             context.extra |= self.extra(context) if self.extra else {}
 
-    def drawn(self, context: Context) -> tuple[Sequence[Figure], Sequence[ChosenTable]]:
+    def build_content(self, context: Context) -> tuple[Sequence[Figure], Sequence[SelectionTable]]:
         """Figures and tables that depend on the reader's selection; none if the question is not answered."""
         if self.question in context.absent:
             return (), ()
@@ -271,15 +271,15 @@ class Section:
         with debug_mode(False):  # the same charts are validated when they are saved as figures
             return self.figures(context), self.tables(context)
 
-    def html(self, context: Context, figures: Sequence[Figure], tables: Sequence[ChosenTable]) -> str:
-        """HTML of the section, with the figures and tables that `drawn` returned."""
+    def html(self, context: Context, figures: Sequence[Figure], tables: Sequence[SelectionTable]) -> str:
+        """HTML of the section, with the figures and tables that `build_content` returned."""
         if self.question in context.absent:
             return render("absent.html", reason=context.absent[self.question])
         result = context.results.get(self.question)
         return render(
             "section.html" if self.text else f"{self.question}.html",
             text=self.text,
-            one_sided=context.one_sided,
+            one_sided=context.one_sided_aspects,
             options=result.provenance.options if result else {},
             figures={figure.id: figure for figure in figures if not figure.opening},
             chosen={table.id: table for table in tables},

@@ -13,9 +13,9 @@ import polars as pl
 from polars import selectors
 
 from custodes.answers.tables import Column, Kind
-from custodes.answers.views import digits_of_column, marked
+from custodes.answers.views import digits_of_column, is_unreliable
 from custodes.answers.wording import FLAG, UNDEFINED, estimate_text, letter_ranges, number, p_value, percent
-from custodes.reporting.section import ChosenTable, Context, render
+from custodes.reporting.section import Context, SelectionTable, render
 
 DIGITS = 5
 """Significant digits of embedded numbers, which are more than the precision of any interval."""
@@ -68,17 +68,21 @@ def table_html(
         for row in frame.iter_rows(named=True)
     ]
     distinct_notes = list(dict.fromkeys(notes))
-    return render("table.html", id=id, caption=caption, columns=plain(columns), rows=rows, notes=distinct_notes)
+    return render("table.html", id=id, caption=caption, columns=column_specs(columns), rows=rows, notes=distinct_notes)
 
 
-def chosen_table(context: Context, id: str, caption: str, table: str, where: Mapping[str, str]) -> ChosenTable:
+def build_selection_table(
+    context: Context, id: str, caption: str, table: str, where: Mapping[str, str]
+) -> SelectionTable:
     """A table of the essential columns of a declared table.
 
     Columns that the selection fixes are left out, and so are columns without values.
     """
-    columns = [column for column in context.declared(table).columns if column.essential and column.name not in where]
+    columns = [
+        column for column in context.table_declaration(table).columns if column.essential and column.name not in where
+    ]
     columns_shown = columns_with_values(columns, context.table(table))
-    return ChosenTable(id=id, caption=caption, table=table, columns=columns_shown, where=where)
+    return SelectionTable(id=id, caption=caption, table=table, columns=columns_shown, where=where)
 
 
 def columns_with_values(columns: Iterable[Column], frame: pl.DataFrame) -> tuple[Column, ...]:
@@ -103,20 +107,20 @@ def _cell(row: Mapping[str, Any], column: Column, digits: int) -> _Cell:
         return _Cell(UNDEFINED, "")
     if column.kind == "p":
         return _Cell(p_value(value), value)
-    format_number = {"percent": percent, "int": _whole}.get(SHOWN[column.kind], number)
+    format_number = {"percent": percent, "int": _format_whole_number}.get(SHOWN[column.kind], number)
     low, high = (row[f"{column.name}{suffix}"] if column.interval else None for suffix in ("_low", "_high"))
-    text = estimate_text(value, low, high, digits=digits, write=format_number, unreliable=marked(row, column))
+    text = estimate_text(value, low, high, digits=digits, write=format_number, unreliable=is_unreliable(row, column))
     if column.sd and (sd := row[f"{column.name}_sd"]) is not None:
         text += f" ± {format_number(sd, digits=digits)}"
     return _Cell(text, value)
 
 
-def _whole(value: float | None, *, digits: int = 0) -> str:
+def _format_whole_number(value: float | None, *, digits: int = 0) -> str:
     """A whole number with thousands separators; `digits` is ignored."""
     return UNDEFINED if value is None else f"{value:,}".replace(",", "\u202f")
 
 
-def plain(columns: Sequence[Column]) -> list[dict[str, Any]]:
+def column_specs(columns: Sequence[Column]) -> list[dict[str, Any]]:
     """The columns in the form that the script and the templates of the page use."""
     return [
         {
@@ -150,7 +154,7 @@ def _column(series: pl.Series) -> Any:
     return series.to_list()
 
 
-def packed(parts: Mapping[str, Any], tables: Iterable[tuple[str, pl.DataFrame]]) -> str:
+def compress_page_data(parts: Mapping[str, Any], tables: Iterable[tuple[str, pl.DataFrame]]) -> str:
     """`parts` and the `tables` by name as JSON, which is deflated and encoded in base 64.
 
     The text has a quarter of the size of the JSON, and no characters that could close its HTML element. Tables are

@@ -21,9 +21,9 @@ import polars as pl
 from custodes.cache import Cache, KeptScore
 from custodes.control_characters import escape_controls
 from custodes.data.study import Study
-from custodes.errors import InputError, reject, shown
-from custodes.plugins import said
-from custodes.scoring.metric import MetricInputs, Need, Place, Rule, Scored, Scorer
+from custodes.errors import InputError, reject, short_repr
+from custodes.plugins import describe_error
+from custodes.scoring.metric import MetricInputs, MetricResult, Need, Place, Rule, Scorer
 from custodes.stats.arrays import Bools, Floats
 
 Mode = Literal["all", "first", "alone"]
@@ -60,7 +60,7 @@ class Corpus:
     systems: tuple[str, ...]
 
     @classmethod
-    def of(cls, study: Study) -> Corpus:
+    def from_study(cls, study: Study) -> Corpus:
         """Return the texts of a study. Raises `InputError` if there are no texts."""
         if study.outputs is None or study.outputs.texts.is_empty():
             raise InputError(
@@ -84,7 +84,7 @@ class Corpus:
             systems=tuple(systems["system"]),
         )
 
-    def lacking(self, need: Need) -> Bools:
+    def lacks_input(self, need: Need) -> Bools:
         """Return whether each item (items,) lacks this input."""
         material: dict[Need, Sequence[Sequence[str]]] = {
             "source": self.texts.sources,
@@ -102,7 +102,7 @@ class Corpus:
         return [(int(item), int(system)) for item, system in np.argwhere(~is_present)]
 
     @cached_property
-    def its_own_reference(self) -> list[str]:
+    def reference_systems(self) -> list[str]:
         """Systems whose outputs are all references of their items, for example human references as a system.
 
         Systems with fewer than `FEW` outputs are not included.
@@ -182,7 +182,7 @@ def _image_digest(path: str) -> bytes:
         content = path.encode() if path.startswith(ADDRESSES) else Path(path).read_bytes()
     except (OSError, ValueError) as problem:
         reason_text = getattr(problem, "strerror", None) or "a file cannot have this name"
-        raise InputError(f"image {shown(path)}: {reason_text}; give the path of a file, or an address") from None
+        raise InputError(f"image {short_repr(path)}: {reason_text}; give the path of a file, or an address") from None
     return hashlib.sha256(content).digest()
 
 
@@ -263,7 +263,7 @@ class Computation:
                 )
         return stored_values
 
-    def missing(self, stored_values: Mapping[str, KeptScore]) -> list[int]:
+    def missing_units(self, stored_values: Mapping[str, KeptScore]) -> list[int]:
         """Return the positions of units without a stored value, one unit for each key.
 
         The texts determine the order; units of an item are adjacent.
@@ -311,7 +311,7 @@ class Computation:
 
         Raises InputError if the metric fails or returns invalid values.
         """
-        result, seconds = timed(self.scorer.score, self.texts(call))
+        result, seconds = time_metric(self.scorer.score, self.texts(call))
         units, is_systems = [self.units[place] for place in call], self.scorer.traits.systems
         widths = [len(unit[0][1].references) if self._per_reference else 1 for unit in units]
         values = _system_values(result) if is_systems else _output_values(result, widths)
@@ -377,7 +377,7 @@ class Computation:
         )
 
 
-def timed(score: Callable[[MetricInputs], Scored], texts: MetricInputs) -> tuple[Scored, float]:
+def time_metric(score: Callable[[MetricInputs], MetricResult], texts: MetricInputs) -> tuple[MetricResult, float]:
     """Return the result of a metric and its CPU seconds in this process and other processes.
 
     Raises InputError if the metric fails.
@@ -385,14 +385,14 @@ def timed(score: Callable[[MetricInputs], Scored], texts: MetricInputs) -> tuple
     start = time.process_time()
     try:
         result: Any = score(texts)
-        if not isinstance(result, Scored):
+        if not isinstance(result, MetricResult):
             raise TypeError(f"the metric returned {type(result).__name__}, expected Scored")
     except Exception as error:  # one failing metric must not stop the remaining metrics
-        raise InputError(said(error)) from error
+        raise InputError(describe_error(error)) from error
     return result, max(SHORTEST, time.process_time() - start + result.seconds)
 
 
-def _system_values(result: Scored) -> Floats:
+def _system_values(result: MetricResult) -> Floats:
     """Return the value (1, 1) of one system."""
     values = None if result.systems is None else np.asarray(result.systems, dtype=np.float64)
     if values is None or values.shape != (1,):
@@ -403,7 +403,7 @@ def _system_values(result: Scored) -> Floats:
     return values[:, None]
 
 
-def _output_values(result: Scored, widths: Sequence[int]) -> Floats:
+def _output_values(result: MetricResult, widths: Sequence[int]) -> Floats:
     """Return the values (outputs, references) after checking their shape.
 
     The shape must agree with the number of outputs and with their numbers of references, `widths`.

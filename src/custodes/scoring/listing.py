@@ -14,15 +14,15 @@ from custodes.answers.question import versions
 from custodes.answers.result import Provenance, Result, result
 from custodes.answers.tables import flag, label, labels, table
 from custodes.errors import CustodesError, InputError
-from custodes.plugins import plugged, said
+from custodes.plugins import describe_error, load_plugins
 from custodes.scoring.metric import Metric, Place, Scorer
 from custodes.scoring.metrics import METRICS
 from custodes.scoring.scripts import workers
 
 
 @result
-class Listing(Result):
-    """All metrics and all workers that have a name; see `listing`."""
+class MetricListing(Result):
+    """All metrics and all workers that have a name; see `list_all_metrics`."""
 
     BY: ClassVar[str] = ""
 
@@ -46,9 +46,9 @@ class Listing(Result):
     )
 
 
-def listing() -> Listing:
+def list_all_metrics() -> MetricListing:
     """Return all metrics and workers, both built-in and from other packages."""
-    metrics = list(known_metrics().values())
+    metrics = list(metrics_by_name().values())
     columns = {
         "metric": [metric.name for metric in metrics],
         "gives": [metric.gives for metric in metrics],
@@ -65,8 +65,12 @@ def listing() -> Listing:
     provenance = Provenance(
         question="score --list", study="this installation", digest="", options={}, seed=None, versions=versions()
     )
-    return Listing.of(
-        [Listing.part(metrics=columns, workers={"worker": [worker.name for worker in scoring_workers], **scripts})],
+    return MetricListing.from_parts(
+        [
+            MetricListing.part(
+                metrics=columns, workers={"worker": [worker.name for worker in scoring_workers], **scripts}
+            )
+        ],
         (),
         provenance=provenance,
     )
@@ -78,11 +82,12 @@ NAME = re.compile(r"[\w+.-]+")
 
 
 @cache
-def known_metrics() -> dict[str, Metric]:
+def metrics_by_name() -> dict[str, Metric]:
     """Return all metrics by name: first the built-in metrics, then the metrics of other packages."""
-    plugins = plugged(GROUP, Metric, METRICS, name=lambda metric: metric.name, check=_check)
+    plugins = load_plugins(GROUP, Metric, METRICS, name=lambda metric: metric.name, check=_check)
     return METRICS | {
-        name: replace(plugin.value, load=_signed(plugin.value, plugin.package)) for name, plugin in plugins.items()
+        name: replace(plugin.value, load=_loader_with_version(plugin.value, plugin.package))
+        for name, plugin in plugins.items()
     }
 
 
@@ -91,31 +96,31 @@ def _check(metric: Metric) -> None:
         raise InputError(f"the name {metric.name!r} may contain only letters, digits and + . - _")
 
 
-def _signed(metric: Metric, package: str) -> Callable[..., Scorer]:
+def _loader_with_version(metric: Metric, package: str) -> Callable[..., Scorer]:
     """Return a loader that adds the package with its version to the signature of the metric.
 
     Scores by another version of the package are thus not reused.
     """
 
     def load(place: Place, **parameters: Any) -> Scorer:
-        scorer = _loaded_metric(metric, place, parameters, f"the package {package} cannot load the metric")
+        scorer = _call_loader(metric, place, parameters, f"the package {package} cannot load the metric")
         return replace(scorer, signature=f"{package} {scorer.signature}")
 
     return load
 
 
-def loaded(metric: Metric, place: Place, parameters: dict[str, Any], who: str) -> Scorer:
+def load_metric(metric: Metric, place: Place, parameters: dict[str, Any], who: str) -> Scorer:
     """Return the loaded metric.
 
     Errors name the metric, and any error in the code of the metric becomes an `InputError`.
     """
     try:
-        return _loaded_metric(metric, place, parameters, "the metric cannot be loaded")
+        return _call_loader(metric, place, parameters, "the metric cannot be loaded")
     except CustodesError as problem:
         raise type(problem)(f"{who}: {problem}") from None
 
 
-def _loaded_metric(metric: Metric, place: Place, parameters: dict[str, Any], fault: str) -> Scorer:
+def _call_loader(metric: Metric, place: Place, parameters: dict[str, Any], fault: str) -> Scorer:
     """Return the loaded metric; any error in the code of the metric becomes an `InputError`."""
     try:
         scorer: Any = metric.load(place, **parameters)
@@ -124,5 +129,5 @@ def _loaded_metric(metric: Metric, place: Place, parameters: dict[str, Any], fau
     except CustodesError:
         raise
     except Exception as error:
-        raise InputError(f"{fault}: {said(error)}") from error
+        raise InputError(f"{fault}: {describe_error(error)}") from error
     return scorer

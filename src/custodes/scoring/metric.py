@@ -41,7 +41,7 @@ class MetricInputs:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Scored:
+class MetricResult:
     """Result of a metric.
 
     - `values` (outputs, k): scores. If the metric scores one reference at a time (no rule "all"), there is one column
@@ -111,7 +111,7 @@ class Scorer:
 
     signature: str
     traits: Traits
-    score: Callable[[MetricInputs], Scored]
+    score: Callable[[MetricInputs], MetricResult]
     ready: Callable[[MetricInputs], None] = lambda texts: None
     close: Callable[[], None] = lambda: None
 

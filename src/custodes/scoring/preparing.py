@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from custodes.scoring.metric import MetricInputs, Scored
+from custodes.scoring.metric import MetricInputs, MetricResult
 from custodes.stats.arrays import Ints
 
 T = TypeVar("T")
@@ -41,14 +41,14 @@ def by_item(texts: MetricInputs) -> Iterator[tuple[int, Ints]]:
     yield from zip(items.tolist(), np.split(order, starts[1:]), strict=True)
 
 
-def compared(
+def compare_texts(
     texts: MetricInputs,
     others: Sequence[Sequence[str]],
     *,
     prepare: Callable[[str], T],
     compare: Callable[[T, T], float],
     undefined: str = "",
-) -> Scored:
+) -> MetricResult:
     """Compare each output with each text of its item in `others`; every text is prepared only once.
 
     Parameters
@@ -79,24 +79,24 @@ def compared(
             values[row, : len(prepared)] = [compare(output, other) for other in prepared]
             if np.isnan(values[row, : len(prepared)]).any():
                 values[row], why[row] = np.nan, undefined
-    return Scored(values=values, why=why)
+    return MetricResult(values=values, why=why)
 
 
-def by_system(texts: MetricInputs, score: Callable[[list[int]], float]) -> Scored:
+def by_system(texts: MetricInputs, score: Callable[[list[int]], float]) -> MetricResult:
     """Return the score of each system; `score` computes it from the positions of the system's outputs."""
     systems = [score(np.flatnonzero(texts.system == system).tolist()) for system in np.unique(texts.system).tolist()]
-    return Scored(values=np.zeros((len(texts.outputs), 0)), systems=np.array(systems))
+    return MetricResult(values=np.zeros((len(texts.outputs), 0)), systems=np.array(systems))
 
 
-def signed(package: str, what: str, parameters: Mapping[str, Any]) -> str:
+def metric_signature(package: str, what: str, parameters: Mapping[str, Any]) -> str:
     """Return a signature with everything that can change a score: package and version, metric, and parameters.
 
     >>> signed("numpy", "mean", {"trimmed": True}).split()[::2]
     ['numpy', 'mean']
     """
-    settings = " ".join(f"{name}={_written(value)}" for name, value in parameters.items())
+    settings = " ".join(f"{name}={_format_value(value)}" for name, value in parameters.items())
     return f"{package} {version(package)} {what} {settings}".rstrip()
 
 
-def _written(value: Any) -> str:
+def _format_value(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)

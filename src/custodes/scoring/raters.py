@@ -10,9 +10,9 @@ import numpy as np
 
 from custodes.cache import KeptScore
 from custodes.data.study import Study
-from custodes.errors import CustodesError, InputError, OptionError, listed
+from custodes.errors import CustodesError, InputError, OptionError, join_labels
 from custodes.scoring.computation import Computation, Corpus, Digests, Mode
-from custodes.scoring.listing import known_metrics, loaded
+from custodes.scoring.listing import load_metric, metrics_by_name
 from custodes.scoring.metric import Need, Place, Rule, Scorer, Traits
 from custodes.scoring.spec import RaterSpec, parse
 
@@ -43,11 +43,11 @@ def load_raters(
     texts: Study, corpus: Corpus, metrics: Sequence[str], place: Place, missing: Missing, opened: ExitStack
 ) -> list[Rater]:
     """Load every metric, check that the texts have its inputs, and plan the computations."""
-    specs = parse(metrics, known_metrics())
+    specs = parse(metrics, metrics_by_name())
     scorers: dict[str, Scorer] = {}
     for spec in specs:
         if spec.computation not in scorers:
-            scorer = loaded(spec.metric, place, dict(spec.parameters), f"metric {spec.name}")
+            scorer = load_metric(spec.metric, place, dict(spec.parameters), f"metric {spec.name}")
             opened.callback(scorer.close)
             scorers[spec.computation] = scorer
     rules = [_rule(spec, scorers[spec.computation]) for spec in specs]
@@ -57,9 +57,9 @@ def load_raters(
     for spec, rule in zip(specs, rules, strict=True):
         name, scorer = spec.computation, scorers[spec.computation]
         used_rules = {other for other, other_spec in zip(rules, specs, strict=True) if other_spec.computation == name}
-        key = name, _mode(rule, used_rules, scorer)
+        key = name, _reference_mode(rule, used_rules, scorer)
         if key not in computations:
-            usable = _used(corpus, scorer)
+            usable = _usable_outputs(corpus, scorer)
             computations[key] = Computation(scorer=scorer, mode=key[1], corpus=corpus, digests=digests, used=usable)
             _ = computations[key].keys  # raises for an unreadable image
         raters.append(Rater(spec, rule, computations[key]))
@@ -71,12 +71,12 @@ def _rule(spec: RaterSpec, scorer: Scorer) -> Rule | str:
     if not spec.rule:
         return rules[0] if rules else ""
     if spec.rule not in rules:
-        rules_text = f"the rules of this metric are {listed(rules)}" if rules else "this metric uses no references"
+        rules_text = f"the rules of this metric are {join_labels(rules)}" if rules else "this metric uses no references"
         raise OptionError(f"metric {spec.name}: unknown rule {spec.rule!r}; {rules_text}")
     return spec.rule
 
 
-def _mode(rule: Rule | str, shared: set[Rule | str], scorer: Scorer) -> Mode:
+def _reference_mode(rule: Rule | str, shared: set[Rule | str], scorer: Scorer) -> Mode:
     """Return which references the metric gets, such that raters of one metric share values if possible."""
     if shared == {"first"} or (scorer.traits.systems and rule == "first"):
         return "first"
@@ -85,11 +85,11 @@ def _mode(rule: Rule | str, shared: set[Rule | str], scorer: Scorer) -> Mode:
     return "first" if shared <= {"first", "all"} else "alone"
 
 
-def _used(corpus: Corpus, scorer: Scorer) -> list[int]:
+def _usable_outputs(corpus: Corpus, scorer: Scorer) -> list[int]:
     """Return the positions of the outputs that have all inputs of a metric."""
     is_usable = np.ones(len(corpus.items), dtype=np.bool_)
     for need in scorer.traits.needs:
-        is_usable &= ~corpus.lacking(need)
+        is_usable &= ~corpus.lacks_input(need)
     if scorer.traits.systems:
         is_usable &= corpus.complete
     return np.flatnonzero(is_usable[corpus.texts.item]).tolist()
@@ -99,17 +99,17 @@ def _check(texts: Study, corpus: Corpus, specs: Sequence[RaterSpec], scorers: di
     """Raise `InputError` if texts lack an input of a metric, or if outputs are missing."""
     for spec in specs:
         for need in scorers[spec.computation].traits.needs:
-            items_without = np.flatnonzero(corpus.lacking(need))
+            items_without = np.flatnonzero(corpus.lacks_input(need))
             if len(items_without):
                 raise InputError(
                     f"{texts.name}: metric {spec.name} needs {LACKS[need].removeprefix('no ')}, and "
                     f"{len(items_without)} of {len(corpus.items)} items have "
                     f"{'none' if need == 'references' else 'no ' + need} "
-                    f"({listed([corpus.items[i] for i in items_without], limit=3)}); add them, or skip these items "
-                    "with --missing drop (in Python missing='drop')"
+                    f"({join_labels([corpus.items[i] for i in items_without], limit=3)}); add them, or skip these "
+                    "items with --missing drop (in Python missing='drop')"
                 )
     if corpus.absent:
-        absent_text = listed([f"{corpus.systems[s]} of {corpus.items[i]}" for i, s in corpus.absent], limit=3)
+        absent_text = join_labels([f"{corpus.systems[s]} of {corpus.items[i]}" for i, s in corpus.absent], limit=3)
         raise InputError(
             f"{texts.name}: {len(corpus.absent)} of {len(corpus.items) * len(corpus.systems)} outputs "
             f"are missing ({absent_text}); add them, or score the remaining outputs with --missing drop (in Python "
@@ -120,7 +120,7 @@ def _check(texts: Study, corpus: Corpus, specs: Sequence[RaterSpec], scorers: di
 def check_ready(raters: Sequence[Rater], stored_values: Mapping[str, KeptScore]) -> None:
     """Let each metric check its inputs before scoring; inputs of cached values, `stored_values`, are not checked."""
     for rater in {id(rater.computation): rater for rater in raters}.values():
-        if missing_values := rater.computation.missing(stored_values):
+        if missing_values := rater.computation.missing_units(stored_values):
             try:
                 rater.computation.scorer.ready(rater.computation.texts(missing_values))
             except CustodesError as problem:

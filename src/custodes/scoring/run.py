@@ -7,9 +7,9 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from custodes.answers.question import documented, versions
+from custodes.answers.question import document_arguments, versions
 from custodes.answers.result import Provenance
-from custodes.arguments import at_least
+from custodes.arguments import check_at_least
 from custodes.cache import Cache, KeptScore
 from custodes.data.notes import Note
 from custodes.data.study import Study
@@ -19,12 +19,12 @@ from custodes.progress import Progress, silent
 from custodes.scoring.computation import Corpus
 from custodes.scoring.metric import Place
 from custodes.scoring.raters import Missing, Rater, check_ready, load_raters
-from custodes.scoring.scores import FAILED, Planned, Scores, left_out, notes_of, rows_of
+from custodes.scoring.scores import FAILED, Scores, ScoringPlan, omission_notes, rater_notes, rater_rows
 
 NOTHING = "no output has all inputs of the metric"
 
 
-@documented(
+@document_arguments(
     "custodes score texts.jsonl --metric rouge1 --metric bleu@first,mean -o scores.csv",
     metrics="Metric: [NAME=]METRIC[:key=value,...][@rule,...]. Repeat the option for several metrics, or give a comma "
     "list of metrics that have no colon. See --list.",
@@ -64,7 +64,7 @@ def score(
     [3.0, 2.0]
     """
     with ExitStack() as exit_stack:
-        corpus, place = Corpus.of(texts), _place(jobs, device, batch)
+        corpus, place = Corpus.from_study(texts), _place(jobs, device, batch)
         raters = load_raters(texts, corpus, metrics, place, missing, exit_stack)
         open_cache = exit_stack.enter_context(Cache(cache))
         stored_values = _stored_scores(raters, open_cache)
@@ -78,11 +78,11 @@ def score(
                 notes.append(Note(rule=FAILED, message=f"{rater.asked.name}: the metric failed: {failures[key]}"))
             else:
                 column = rater.computation.column(stored_values, rater.rule)
-                parts.append(rows_of(rater, column, corpus))
-                notes += notes_of(rater, column)
+                parts.append(rater_rows(rater, column, corpus))
+                notes += rater_notes(rater, column)
     if not parts:
         raise InputError(f"nothing is scored: {'; '.join(note.message for note in notes)}")
-    notes += left_out(raters, corpus)
+    notes += omission_notes(raters, corpus)
     options = {
         "metrics": [metrics] if isinstance(metrics, str) else list(metrics),
         "missing": missing,
@@ -98,15 +98,15 @@ def score(
         versions=versions(),
         dropped=tuple(note for note in notes if note.count),
     )
-    return Scores.of(parts, notes, provenance=provenance, scored=texts)
+    return Scores.from_parts(parts, notes, provenance=provenance, scored=texts)
 
 
-def planned(
+def plan_scoring(
     texts: Study, metrics: Sequence[str], *, cache: str | Path | None, device: str, batch: int, missing: Missing
-) -> Planned:
+) -> ScoringPlan:
     """Return the plan of `score` with the same arguments; metrics are loaded, but nothing is scored."""
     with ExitStack() as exit_stack:
-        corpus = Corpus.of(texts)
+        corpus = Corpus.from_study(texts)
         raters = load_raters(texts, corpus, metrics, _place(1, device, batch), missing, exit_stack)
         open_cache = exit_stack.enter_context(Cache(cache))
         stored_values = _stored_scores(raters, open_cache)
@@ -115,7 +115,7 @@ def planned(
         for rater in raters:
             computation = rater.computation
             n_left, mean_seconds = (
-                len(computation.missing(stored_values)),
+                len(computation.missing_units(stored_values)),
                 open_cache.seconds_of(computation.scorer.signature),
             )
             rows.append(
@@ -128,11 +128,11 @@ def planned(
                     "seconds": 0.0 if not n_left else None if mean_seconds is None else mean_seconds * n_left,
                 }
             )
-        notes = left_out(raters, corpus)
+        notes = omission_notes(raters, corpus)
     provenance = Provenance(
         question="score", study=texts.name, digest=_digest(texts), options={}, seed=None, versions=versions()
     )
-    return Planned.of([Planned.part(raters=rows)], notes, provenance=provenance)
+    return ScoringPlan.from_parts([ScoringPlan.part(raters=rows)], notes, provenance=provenance)
 
 
 def _digest(texts: Study) -> str:
@@ -150,7 +150,7 @@ def _stored_scores(raters: Sequence[Rater], stored: Cache) -> dict[str, KeptScor
 
 
 def _place(jobs: int, device: str, batch: int) -> Place:
-    return Place(device=device, batch=at_least("batch", batch, 1), jobs=at_least("jobs", jobs, 1))
+    return Place(device=device, batch=check_at_least("batch", batch, 1), jobs=check_at_least("jobs", jobs, 1))
 
 
 def _run(rater: Rater, stored_values: dict[str, KeptScore], stored: Cache, place: Place, progress: Progress) -> str:
@@ -158,7 +158,7 @@ def _run(rater: Rater, stored_values: dict[str, KeptScore], stored: Cache, place
     computation = rater.computation
     if not computation.used:
         return NOTHING
-    calls = computation.calls(computation.missing(stored_values), place)
+    calls = computation.calls(computation.missing_units(stored_values), place)
     for call in progress(calls, total=len(calls), desc=rater.asked.name) if calls else ():
         try:
             rows = computation.run(call)

@@ -12,11 +12,11 @@ import polars as pl
 from custodes.answers.result import Result, result
 from custodes.answers.tables import count, flag, label, score, share, table
 from custodes.data.joining import join
-from custodes.data.notes import Note, noted
+from custodes.data.notes import Note, build_notes
 from custodes.data.raters import Raters
 from custodes.data.ratings import Ratings
 from custodes.data.study import Study
-from custodes.errors import listed
+from custodes.errors import join_labels
 from custodes.scoring.computation import Corpus, RuleScores
 from custodes.scoring.raters import LACKS, Rater
 
@@ -69,7 +69,7 @@ class Scores(Result):
         """Return the scored study with these scores, which every question accepts as input."""
         rows = self.ratings.with_columns(aspect=pl.lit(""), repeat=pl.lit("0"))
         raters = Raters.infer(dict.fromkeys(self.raters["rater"], "metric"))
-        described, _ = raters.described(self.raters, where="raters")
+        described, _ = raters.merge_side_table(self.raters, where="raters")
         scores = Study(
             ratings=Ratings(frame=rows.select(list(Ratings.empty().frame.columns))), raters=described, name="scores"
         )
@@ -83,7 +83,7 @@ class Scores(Result):
 
 
 @result
-class Planned(Result):
+class ScoringPlan(Result):
     """Plan of `score`: the number of values to compute and the estimated time."""
 
     BY: ClassVar[str] = ""
@@ -102,7 +102,7 @@ class Planned(Result):
     )
 
 
-def rows_of(rater: Rater, column: RuleScores, corpus: Corpus) -> dict[str, pl.DataFrame]:
+def rater_rows(rater: Rater, column: RuleScores, corpus: Corpus) -> dict[str, pl.DataFrame]:
     """Return the table rows of one rater."""
     traits, name, (scores, why, seconds, truncated) = rater.traits, rater.asked.name, column
     if traits.systems:
@@ -111,7 +111,9 @@ def rows_of(rater: Rater, column: RuleScores, corpus: Corpus) -> dict[str, pl.Da
         texts = corpus.texts
         items = [corpus.items[texts.item[output]] for output in rater.computation.used]
         systems = [corpus.systems[texts.system[output]] for output in rater.computation.used]
-    skipped_outputs = [(items[i], systems[i], why[i]) for i in range(len(why)) if why[i]] + _unasked(rater, corpus)
+    skipped_outputs = [(items[i], systems[i], why[i]) for i in range(len(why)) if why[i]] + _skipped_outputs(
+        rater, corpus
+    )
     defined_rows = [i for i in range(len(why)) if not why[i]]
     return Scores.part(
         raters={
@@ -140,12 +142,12 @@ def rows_of(rater: Rater, column: RuleScores, corpus: Corpus) -> dict[str, pl.Da
     )
 
 
-def _unasked(rater: Rater, corpus: Corpus) -> list[tuple[str, str, str]]:
+def _skipped_outputs(rater: Rater, corpus: Corpus) -> list[tuple[str, str, str]]:
     """Return the item, the system and the reason of each output that is not given to a metric."""
     if rater.traits.systems:
         return []
     texts, scored = corpus.texts, set(rater.computation.used)
-    lacking_items = {need: corpus.lacking(need) for need in rater.traits.needs}
+    lacking_items = {need: corpus.lacks_input(need) for need in rater.traits.needs}
     skipped_outputs = []
     for output in range(len(texts.outputs)) if len(scored) < len(texts.outputs) else ():
         if output not in scored:
@@ -155,12 +157,12 @@ def _unasked(rater: Rater, corpus: Corpus) -> list[tuple[str, str, str]]:
     return skipped_outputs + [(corpus.items[item], corpus.systems[system], NO_OUTPUT) for item, system in corpus.absent]
 
 
-def notes_of(rater: Rater, column: RuleScores) -> list[Note]:
+def rater_notes(rater: Rater, column: RuleScores) -> list[Note]:
     """Return notes on missing scores and on scores of truncated texts."""
     name, reasons = rater.asked.name, Counter(filter(None, column.why))
     noun = "systems" if rater.traits.systems else "outputs"
     n_truncated, n_values = sum(column.truncated), len(column.truncated)
-    return noted(
+    return build_notes(
         (
             "truncated",
             n_truncated,
@@ -170,31 +172,31 @@ def notes_of(rater: Rater, column: RuleScores) -> list[Note]:
     )
 
 
-def left_out(raters: Sequence[Rater], corpus: Corpus) -> list[Note]:
+def omission_notes(raters: Sequence[Rater], corpus: Corpus) -> list[Note]:
     """Return notes on outputs that lack an input of a metric, missing outputs, and systems that copy references."""
     names_of_message: dict[str, list[str]] = {}
     for rater in raters:
         for need in rater.traits.needs:
-            if n := int(corpus.lacking(need).sum()):
+            if n := int(corpus.lacks_input(need).sum()):
                 message = f"{n} of {len(corpus.items)} items have {LACKS[need]}, so they are not scored by"
                 names_of_message.setdefault(message, []).append(rater.asked.name)
     comparing_names = [rater.asked.name for rater in raters if "references" in rater.traits.needs]
-    identical_outputs = corpus.its_own_reference if comparing_names else []
+    identical_outputs = corpus.reference_systems if comparing_names else []
     n_absent, n_complete = len(corpus.absent), int(corpus.complete.sum())
     system_metric_names = [rater.asked.name for rater in raters if rater.traits.systems]
-    return noted(
-        *(("not-asked", 1, f"{message} {listed(names)}") for message, names in names_of_message.items()),
+    return build_notes(
+        *(("not-asked", 1, f"{message} {join_labels(names)}") for message, names in names_of_message.items()),
         (
             "own-reference",
             len(identical_outputs),
-            f"every output of {listed(identical_outputs)} is a reference of its item, so the scores by "
-            f"{listed(comparing_names)} carry no information; exclude these systems",
+            f"every output of {join_labels(identical_outputs)} is a reference of its item, so the scores by "
+            f"{join_labels(comparing_names)} carry no information; exclude these systems",
         ),
         ("no-output", n_absent, f"{n_absent} of {len(corpus.items) * len(corpus.systems)} outputs are missing"),
         (
             "items-of-all",
             n_absent and bool(system_metric_names),
-            f"systems are scored by {listed(system_metric_names)} on the {n_complete} of {len(corpus.items)} items "
-            "that have an output of every system",
+            f"systems are scored by {join_labels(system_metric_names)} on the {n_complete} of {len(corpus.items)} "
+            "items that have an output of every system",
         ),
     )

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from custodes.errors import InputError, OptionError, reject, shown, suggestion
-from custodes.plugins import plugged
+from custodes.errors import InputError, OptionError, reject, short_repr, suggestion
+from custodes.plugins import load_plugins
 
 FOLDER = Path(__file__).parent / "workers"
 PROTOCOL = FOLDER / "worker_protocol.py"
@@ -36,18 +36,20 @@ class WorkerCommand:
     command: tuple[str, ...]
 
 
-def _ours(name: str, gives: str, source: str) -> WorkerCommand:
+def _built_in_worker(name: str, gives: str, source: str) -> WorkerCommand:
     script = FOLDER / f"{name}_worker.py"  # the suffix avoids hiding a package of the same name
     return WorkerCommand(name=name, gives=gives, source=source, command=(str(script),))
 
 
 OURS = (
-    _ours("callable", "Any function of Python: MODULE:FUNCTION", "custodes"),
-    _ours("meteor", "METEOR 1.5, by its Java program", "Denkowski and Lavie 2014"),
-    _ours("comet", "COMET, CometKiwi, xCOMET", "Rei et al. 2020; unbabel-comet"),
-    _ours("metricx", "MetricX-23 and -24", "Juraska et al. 2023, 2024; google-research/metricx"),
-    _ours("clipscore", "CLIPScore and RefCLIPScore of captions", "Hessel et al. 2021"),
-    _ours("reward", "Quality of an answer to a prompt, by a reward model", "RewardBench, Lambert et al. 2024"),
+    _built_in_worker("callable", "Any function of Python: MODULE:FUNCTION", "custodes"),
+    _built_in_worker("meteor", "METEOR 1.5, by its Java program", "Denkowski and Lavie 2014"),
+    _built_in_worker("comet", "COMET, CometKiwi, xCOMET", "Rei et al. 2020; unbabel-comet"),
+    _built_in_worker("metricx", "MetricX-23 and -24", "Juraska et al. 2023, 2024; google-research/metricx"),
+    _built_in_worker("clipscore", "CLIPScore and RefCLIPScore of captions", "Hessel et al. 2021"),
+    _built_in_worker(
+        "reward", "Quality of an answer to a prompt, by a reward model", "RewardBench, Lambert et al. 2024"
+    ),
 )
 
 
@@ -55,7 +57,7 @@ OURS = (
 def workers() -> dict[str, WorkerCommand]:
     """Return the built-in workers and the workers of installed packages, by name."""
     ours = {worker.name: worker for worker in OURS}
-    plugins = plugged("custodes.workers", WorkerCommand, ours, name=lambda worker: str(worker.name), check=_check)
+    plugins = load_plugins("custodes.workers", WorkerCommand, ours, name=lambda worker: str(worker.name), check=_check)
     return ours | {name: plugin.value for name, plugin in plugins.items()}
 
 
@@ -72,17 +74,17 @@ def _check(worker: WorkerCommand) -> None:
     )
 
 
-def split(text: str) -> list[str]:
+def split_command(text: str) -> list[str]:
     """Return the words of a command line, split as by a shell; on Windows, a backslash is an ordinary character."""
     try:
         if os.name == "posix":
             return shlex.split(text)
         return [word.strip("\"'") for word in shlex.split(text, posix=False)]
     except ValueError as problem:
-        raise OptionError(f"worker: {shown(text)} is not a command line: {problem}") from None
+        raise OptionError(f"worker: {short_repr(text)} is not a command line: {problem}") from None
 
 
-def resolved(words: Sequence[str]) -> list[str]:
+def resolve_worker(words: Sequence[str]) -> list[str]:
     """Return the words of a command; if the first word is the name of a worker, it is replaced by its command."""
     worker = workers().get(words[0])
     return [*(worker.command if worker else words[:1]), *words[1:]]
@@ -102,12 +104,12 @@ def script_text(path: Path) -> str:
     return re.sub("^from worker_protocol import .*\n", lambda _: inlined_protocol, text, flags=re.MULTILINE)
 
 
-def script_of(name: str) -> str:
+def worker_script(name: str) -> str:
     """Return the text of a worker's script, for copying. Raises `OptionError` if the worker is not a script."""
     commands = workers()
     if name not in commands:
         hint = suggestion(name, commands) or f"; workers: {', '.join(commands)}"
-        raise OptionError(f"unknown worker {shown(name)}{hint}")
+        raise OptionError(f"unknown worker {short_repr(name)}{hint}")
     first = commands[name].command[0]
     if not first.endswith(".py"):
         raise OptionError(f"worker {name!r} is the command {' '.join(commands[name].command)!r}, not a script")

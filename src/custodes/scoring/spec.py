@@ -11,9 +11,9 @@ from typing import Any, get_args
 import msgspec
 
 from custodes.arguments import assignment_list, value_list
-from custodes.errors import OptionError, listed, reject, shown, suggestion
+from custodes.errors import OptionError, join_labels, reject, short_repr, suggestion
 from custodes.scoring.metric import Metric, Rule
-from custodes.scoring.scripts import split
+from custodes.scoring.scripts import split_command
 
 RULES: tuple[Rule, ...] = get_args(Rule)
 
@@ -69,11 +69,12 @@ def parse(specs: str | Iterable[str], metrics: Mapping[str, Metric]) -> list[Rat
     """
     specs_of_raters = [rater for spec in spec_list(specs, metrics) for rater in _raters(spec, metrics)]
     if not specs_of_raters:
-        raise OptionError(f"no metric is given; give one or more of {listed(metrics, limit=99)}")
+        raise OptionError(f"no metric is given; give one or more of {join_labels(metrics, limit=99)}")
     repeated_names = [name for name, count in Counter(spec.name for spec in specs_of_raters).items() if count > 1]
     if repeated_names:
         raise OptionError(
-            f"metric {shown(repeated_names[0])} is requested twice; give one of them another name, as in NAME=METRIC"
+            f"metric {short_repr(repeated_names[0])} is requested twice; give one of them another name, as in "
+            "NAME=METRIC"
         )
     return specs_of_raters
 
@@ -87,23 +88,23 @@ def _raters(spec: str, metrics: Mapping[str, Metric]) -> Iterator[RaterSpec]:
     word, colon, rest = text.partition(":")
     word = word.strip()
     if word not in metrics:
-        hint = suggestion(word, metrics) or f"; metrics: {listed(metrics, limit=99)}"
-        raise OptionError(f"metric {shown(spec)}: unknown metric {shown(word)}{hint}")
+        hint = suggestion(word, metrics) or f"; metrics: {join_labels(metrics, limit=99)}"
+        raise OptionError(f"metric {short_repr(spec)}: unknown metric {short_repr(word)}{hint}")
     metric = metrics[word]
     if WHOLE in metric.parameters and not set(rules) <= set(RULES):  # an @ within the command
         rest, rules = (name_match[2] if name_match else text_of_spec).strip().partition(":")[2], []
     for rule in rules:
         if rule not in RULES:
             raise OptionError(
-                f"metric {shown(spec)}: unknown rule {shown(rule)}{suggestion(rule, RULES)}; rules of "
-                f"{word}: {listed(metric.traits.rules or RULES)}; if a value contains @, add @ and a rule after "
+                f"metric {short_repr(spec)}: unknown rule {short_repr(rule)}{suggestion(rule, RULES)}; rules of "
+                f"{word}: {join_labels(metric.traits.rules or RULES)}; if a value contains @, add @ and a rule after "
                 "the value"
             )
     parameters = {**metric.parameters, **_parameters(rest if colon else "", metric, spec)}
-    rest_parts = split(rest) if WHOLE in metric.parameters and not name else [rest]
+    rest_parts = split_command(rest) if WHOLE in metric.parameters and not name else [rest]
     rater_name = name or word + colon + " ".join(FOLDERS.sub("", text_of_spec) for text_of_spec in rest_parts)
     if len(set(rules)) < len(rules):
-        raise OptionError(f"metric {shown(spec)}: a rule occurs twice; give each rule once")
+        raise OptionError(f"metric {short_repr(spec)}: a rule occurs twice; give each rule once")
     for rule in rules or [""]:
         suffix = f"@{rule}" if rule and (not name or len(rules) > 1) else ""
         yield RaterSpec(name=rater_name + suffix, metric=metric, parameters=parameters, rule=rule)
@@ -112,7 +113,7 @@ def _raters(spec: str, metrics: Mapping[str, Metric]) -> Iterator[RaterSpec]:
 def _parameters(text: str, metric: Metric, spec: str) -> dict[str, Any]:
     if WHOLE in metric.parameters:
         if not text.strip():
-            raise OptionError(f"metric {shown(spec)}: give the command, as in {metric.name}:COMMAND")
+            raise OptionError(f"metric {short_repr(spec)}: give the command, as in {metric.name}:COMMAND")
         return {WHOLE: text.strip()}
     values: dict[str, Any] = {}
     for assignment in assignment_list(text) if text.strip() else []:
@@ -122,12 +123,14 @@ def _parameters(text: str, metric: Metric, spec: str) -> dict[str, Any]:
         reject(
             (
                 key not in metric.parameters or not sign,
-                f"metric {shown(spec)}: {metric.name} has no parameter {shown(key)}"
+                f"metric {short_repr(spec)}: {metric.name} has no parameter {short_repr(key)}"
                 f"{suggestion(key, metric.parameters)}; parameters: {parameters_text}",
             ),
-            (key in values, f"metric {shown(spec)}: {key} occurs twice; give {key} once"),
+            (key in values, f"metric {short_repr(spec)}: {key} occurs twice; give {key} once"),
         )
-        values[key] = _value(value.strip(), metric.parameters[key], f"metric {shown(spec)}: {key}={shown(value)}")
+        values[key] = _value(
+            value.strip(), metric.parameters[key], f"metric {short_repr(spec)}: {key}={short_repr(value)}"
+        )
     return values
 
 

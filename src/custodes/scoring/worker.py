@@ -24,7 +24,7 @@ from typing import IO, Annotated, Any, Literal, TypeVar
 import msgspec
 
 from custodes.control_characters import escape_controls
-from custodes.errors import InputError, shown
+from custodes.errors import InputError, short_repr
 from custodes.process import CHILDREN
 from custodes.scoring.metric import Need
 from custodes.strict_json import prepare_decoder
@@ -69,7 +69,7 @@ class Hello(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             raise ValueError(f"'low' of {self.low:g} is not below 'high' of {self.high:g}")
         for name, text in (("metric", self.metric), ("version", self.version)):
             if escape_controls(text) != text:
-                raise ValueError(f"{name!r} {shown(text)} contains control characters")
+                raise ValueError(f"{name!r} {short_repr(text)} contains control characters")
 
     @property
     def bounds(self) -> dict[str, float]:
@@ -102,7 +102,7 @@ class Process:
     """A running worker. `name` identifies it in messages. `timeout` is the maximum time of an answer in seconds."""
 
     def __init__(self, words: Sequence[str], *, name: str, timeout: float, settings: Mapping[str, str]) -> None:
-        self.name, self.timeout = f"worker {shown(name)}", timeout
+        self.name, self.timeout = f"worker {short_repr(name)}", timeout
         self._asked = self._answered = 0
         self._failed: str | None = None
         group: dict[str, Any] = {"process_group": 0} if os.name == "posix" else {}
@@ -115,10 +115,10 @@ class Process:
                 env={**os.environ, **settings},
                 **group,
             )
-            guard = _guarded(self._process.pid) if group else None
+            guard = _start_guard(self._process.pid) if group else None
         except (OSError, ValueError) as problem:
             why = problem.strerror if isinstance(problem, OSError) and problem.strerror else str(problem)
-            raise InputError(f"{self.name}: {shown(words[0])} cannot be started: {why}") from None
+            raise InputError(f"{self.name}: {short_repr(words[0])} cannot be started: {why}") from None
         if group:
             CHILDREN.add(self._process.pid)
         self._to_write: queue.SimpleQueue[bytes] = queue.SimpleQueue()
@@ -127,7 +127,7 @@ class Process:
         self._errors = Tail()
         tasks: tuple[tuple[Any, ...], ...] = (
             (_write, self._process.stdin, self._to_write),
-            (_listen, self._process.stdout, self._heard),
+            (_queue_lines, self._process.stdout, self._heard),
             (self._errors.read, self._process.stderr),
         )
         self._threads = [threading.Thread(target=task, args=streams, daemon=True) for task, *streams in tasks]
@@ -136,7 +136,7 @@ class Process:
 
     def hello(self) -> Hello:
         """Return the worker's first line; there is no timeout while the worker writes to standard error."""
-        self._hello = self._parsed(self._line("its hello", while_it_speaks=True), Hello, "its hello")
+        self._hello = self._parse_line(self._line("its hello", while_it_speaks=True), Hello, "its hello")
         return self._hello
 
     def ask(self, rows: Sequence[Mapping[str, Any]]) -> WorkerAnswer:
@@ -147,7 +147,7 @@ class Process:
             self._asked += 1
             # Only ASCII is sent, so that the encoding of the worker's input and lone surrogates do not matter.
             self._to_write.put(json.dumps({"id": self._asked, "rows": rows}).encode() + b"\n")
-            answer = self._parsed(self._line("an answer"), WorkerAnswer, "an answer")
+            answer = self._parse_line(self._line("an answer"), WorkerAnswer, "an answer")
             self._check(answer, len(rows))
         except BaseException:  # after an interrupt, the worker would still answer the previous request
             self.end()
@@ -157,14 +157,14 @@ class Process:
 
     def _check(self, answer: WorkerAnswer, rows: int) -> None:
         if answer.id != self._asked:
-            raise self._wrong(f"the worker answered request {answer.id}, expected {self._asked}")
+            raise self._stop_with_error(f"the worker answered request {answer.id}, expected {self._asked}")
         for name, values in (("scores", answer.scores), ("why", answer.why), ("truncated", answer.truncated)):
             if values is not None and len(values) != rows:
-                raise self._wrong(f"the worker returned {len(values)} values of {name!r} for {rows} rows")
+                raise self._stop_with_error(f"the worker returned {len(values)} values of {name!r} for {rows} rows")
         for value in answer.scores:
             if value is not None and math.isfinite(value) and not self._hello.allows(value):
                 declared = " and ".join(f"{name}={bound:g}" for name, bound in self._hello.bounds.items())
-                raise self._wrong(
+                raise self._stop_with_error(
                     f"the worker returned {value:g} for metric {self._hello.metric!r}, which declares {declared}"
                 )
 
@@ -178,17 +178,19 @@ class Process:
                 if while_it_speaks and self._errors.heard > heard:
                     continue
                 timeout_advice = "allow longer with timeout=SECONDS"
-                raise self._wrong(
+                raise self._stop_with_error(
                     f"the worker hangs: {what} did not arrive within {self.timeout:g} seconds; {timeout_advice}"
                 ) from None
         if not line:
-            raise self._wrong(self._ended())
+            raise self._stop_with_error(self._exit_description())
         if not line.endswith(b"\n"):
             is_too_long = len(line) >= LONGEST
-            raise self._wrong(f"the worker printed a line of over {LONGEST} bytes" if is_too_long else self._ended())
+            raise self._stop_with_error(
+                f"the worker printed a line of over {LONGEST} bytes" if is_too_long else self._exit_description()
+            )
         return line
 
-    def _ended(self) -> str:
+    def _exit_description(self) -> str:
         try:
             status = self._process.wait(GOODBYE)
         except subprocess.TimeoutExpired:
@@ -200,19 +202,19 @@ class Process:
         memory_advice = " (memory may have run out: try a smaller --batch)" if name == "SIGKILL" else ""
         return f"the worker was terminated by {name}{memory_advice}"
 
-    def _parsed(self, line: bytes, kind: type[Line], what: str) -> Line:
+    def _parse_line(self, line: bytes, kind: type[Line], what: str) -> Line:
         try:
             value = json.loads(line)  # accepts NaN, as written by Python
         except (ValueError, RecursionError):
-            answer = shown(line.decode(errors="replace").strip())
+            answer = short_repr(line.decode(errors="replace").strip())
             advice = "libraries must print to standard error"
-            raise self._wrong(f"the worker printed {answer}, expected {what} as JSON; {advice}") from None
+            raise self._stop_with_error(f"the worker printed {answer}, expected {what} as JSON; {advice}") from None
         try:
             return msgspec.convert(value, kind)
         except msgspec.ValidationError as problem:
-            raise self._wrong(f"{what} is invalid: {problem}") from None
+            raise self._stop_with_error(f"{what} is invalid: {problem}") from None
 
-    def _wrong(self, what: str) -> InputError:
+    def _stop_with_error(self, what: str) -> InputError:
         """Stop the worker and return the error."""
         self.end()
         self._threads[2].join(GOODBYE)  # with a limit, because a child of the worker may keep standard error open
@@ -251,7 +253,7 @@ def _write(stream: IO[bytes], lines: queue.SimpleQueue[bytes]) -> None:
             stream.flush()
 
 
-def _listen(stream: IO[bytes], heard: queue.SimpleQueue[bytes]) -> None:
+def _queue_lines(stream: IO[bytes], heard: queue.SimpleQueue[bytes]) -> None:
     with stream:
         while line := stream.readline(LONGEST):
             heard.put(line)
@@ -265,7 +267,7 @@ os.killpg(int(sys.argv[1]), signal.SIGKILL)
 """
 
 
-def _guarded(group: int) -> subprocess.Popen[bytes]:
+def _start_guard(group: int) -> subprocess.Popen[bytes]:
     """Return a process that kills the process group when this process ends.
 
     This works even if this process is killed, because the input of the guard then ends.

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from custodes.stats.arrays import Bools, Floats, Ints, chunks
-from custodes.stats.bootstrap import same_outputs, unit_sums, weighted_sums
+from custodes.stats.bootstrap import group_by_outputs, unit_sums, weighted_sums
 from custodes.stats.correlation import system_counts
 from custodes.stats.ratios import ratio
 
@@ -71,7 +71,7 @@ def spa(
     distance_sums, n_pairs = np.zeros((2, len(weights), len(metrics)))
     item_weights_or_one = 1.0 if item_weights is None else item_weights
     longest = max(len(weights), len(flips), len(human))
-    for metric_indices, rated_outputs in same_outputs(human, metrics):
+    for metric_indices, rated_outputs in group_by_outputs(human, metrics):
         is_rated_by_both = np.zeros(human.shape, dtype=bool)
         is_rated_by_both.flat[rated_outputs] = True
         for a, b in (pairs[:, pair_chunk] for pair_chunk in chunks(pairs.shape[1], longest)):

@@ -29,7 +29,7 @@ _START_NOISE = 0.5
 
 @dataclass(frozen=True, kw_only=True)
 class AnnotatorLabels:
-    """Labels of tasks by annotators. Construct it with `of`, so that results do not depend on the order of rows.
+    """Labels of tasks by annotators. Use `from_labels`, so that results do not depend on the order of rows.
 
     Attributes
     ----------
@@ -51,7 +51,7 @@ class AnnotatorLabels:
     weight: Floats
 
     @classmethod
-    def of(
+    def from_labels(
         cls,
         task: NDArray[Any],
         worker: NDArray[Any],
@@ -248,11 +248,11 @@ def mace(labels: AnnotatorLabels, *, restarts: int, iterations: int, rng: np.ran
     >>> fit.posterior.argmax(axis=1).tolist(), (fit.competence > 0.5).tolist()
     ([0, 2, 0, 2, 0, 2], [True, True, False])
     """
-    fits = (_mace_from(labels, iterations, generator) for generator in rng.spawn(restarts))
+    fits = (_fit_mace(labels, iterations, generator) for generator in rng.spawn(restarts))
     return max(fits, key=lambda fit: fit.log_likelihood)
 
 
-def _mace_from(labels: AnnotatorLabels, iterations: int, rng: np.random.Generator) -> Mace:
+def _fit_mace(labels: AnnotatorLabels, iterations: int, rng: np.random.Generator) -> Mace:
     """Fit MACE from one random start."""
     from scipy.special import digamma
 

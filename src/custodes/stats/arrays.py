@@ -56,7 +56,7 @@ def require(condition: object, message: str) -> None:
         raise ValueError(message)
 
 
-def read_only(value: T) -> T:
+def make_read_only(value: T) -> T:
     """Make an array read-only, or all arrays in a tuple or in the fields of an object, and return the value.
 
     Arrays that several computations share are read-only, so that modifying one in place is an error.
@@ -72,7 +72,7 @@ def read_only(value: T) -> T:
         if isinstance(component, np.ndarray) or (
             isinstance(component, tuple) and component and not isinstance(component[0], str)
         ):
-            read_only(component)
+            make_read_only(component)
     return value
 
 
@@ -88,7 +88,7 @@ def unit_of(values: Floats) -> float:
     return float(2.0 ** np.floor(np.log2(largest))) if largest > 0 else 1.0
 
 
-def up_to_rounding(values: Floats, digits: int = 9) -> Floats:
+def round_for_sorting(values: Floats, digits: int = 9) -> Floats:
     """Rounded values for sorting: values that differ by no more than rounding error become equal on any processor.
 
     The rounding keeps `digits` decimal digits after the leading digit of the largest value.
@@ -117,7 +117,7 @@ def equal_positions(values: Iterable[Hashable]) -> list[NDArray[np.intp]]:
     return [np.array(positions) for positions in positions_of_value.values()]
 
 
-def bisected(is_below: Callable[[Any], Any], low: Any, high: Any, *, steps: int = 50) -> Any:
+def bisect_condition(is_below: Callable[[Any], Any], low: Any, high: Any, *, steps: int = 50) -> Any:
     """Points (...) at which a monotone condition changes from true to false, by bisection between `low` and `high`
     (...).
 
@@ -143,7 +143,7 @@ def deviations(x: Floats) -> Floats:
     return np.where(is_defined & (np.abs(deviation) > rounding_error), deviation, 0.0)
 
 
-def centred(x: Floats) -> Floats:
+def scaled_deviations(x: Floats) -> Floats:
     """Deviations from the mean along the last axis, scaled to at most 1, so that squares neither overflow nor
     underflow.
 

@@ -125,7 +125,7 @@ def weighted_sums(weights: NDArray[Any], per_unit: NDArray[Any]) -> NDArray[np.f
     return sums.reshape(shape)
 
 
-def same_outputs(
+def group_by_outputs(
     human: NDArray[np.float64], metrics: NDArray[np.float64]
 ) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp]]]:
     """Group the metrics that share the set of outputs with a human and a metric rating.

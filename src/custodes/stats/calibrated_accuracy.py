@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.stats.arrays import CHUNK, Floats, Ints, chunks, read_only
+from custodes.stats.arrays import CHUNK, Floats, Ints, chunks, make_read_only
 from custodes.stats.bootstrap import weighted_sums
 from custodes.stats.ratios import ratio
 
@@ -52,7 +52,7 @@ def acc_eq(
     metric_events = events(
         human, metrics, human_tie=human_tie, units=units, n_units=weights.shape[1], item_weights=item_weights
     )
-    return calibrated(metric_events, weights)
+    return accuracy_and_epsilon(metric_events, weights)
 
 
 def events(
@@ -89,7 +89,7 @@ def events(
     ]
 
 
-def calibrated(metrics: Sequence[Events], weights: NDArray[Any]) -> tuple[Floats, Floats]:
+def accuracy_and_epsilon(metrics: Sequence[Events], weights: NDArray[Any]) -> tuple[Floats, Floats]:
     """Accuracy and epsilon of `acc_eq` from the events of metrics, (B, metrics) each.
 
     >>> human, metric = np.array([[1.0, 1.0, 3.0]]), np.array([[[0.2, 0.3, 0.9]]])
@@ -135,10 +135,10 @@ class Events:
         self.at_zero = np.bincount(unit[is_won_at_zero], pair_weight[is_won_at_zero], minlength=n_units)
         size_order = np.argsort(values)
         size_order = size_order[np.count_nonzero(values == 0) :]
-        self.delta = _merged(values[size_order], slack)
+        self.delta = _merge_near_equal(values[size_order], slack)
         self.share, self.unit, self.gain = pair_weight[size_order], unit[size_order], is_gain[size_order]
         self.segment = self._segments()
-        read_only(self)
+        make_read_only(self)
 
     def best(self, weights_by_unit: NDArray[Any], weighted_total: Floats, at_zero: Floats) -> tuple[Floats, Floats]:
         """Largest accuracy, and the smallest epsilon with this accuracy, in every resample: (B,) each.
@@ -160,7 +160,7 @@ class Events:
         for segment_slice in chunks(self.segment.max(initial=0), max(n_draws, CHUNK // _SEGMENTS)):
             n = segment_slice.stop - segment_slice.start
             low, high = np.searchsorted(self.segment, [segment_slice.start + 1, segment_slice.stop + 1])
-            present_units, unit_index = _places(self.unit[low:high], n_units)
+            present_units, unit_index = _unit_positions(self.unit[low:high], n_units)
             resample_weights = weights_by_unit[present_units].astype(float_type)
             net_steps = np.bincount(unit_index, steps[low:high], minlength=len(present_units))
             positive_steps = np.bincount(unit_index, np.maximum(steps[low:high], 0.0), minlength=len(present_units))
@@ -209,7 +209,7 @@ class Events:
         return delta[tie_index]
 
 
-def _places(unit: Ints, n_units: int) -> tuple[Ints, Ints]:
+def _unit_positions(unit: Ints, n_units: int) -> tuple[Ints, Ints]:
     """The units that occur, and the position of each entry among them. All units are returned if there are no more
     units than entries."""
     if n_units <= len(unit):
@@ -218,7 +218,7 @@ def _places(unit: Ints, n_units: int) -> tuple[Ints, Ints]:
     return present_units, unit_index
 
 
-def _merged(ordered: Floats, slack: float) -> Floats:
+def _merge_near_equal(ordered: Floats, slack: float) -> Floats:
     """Ascending values with near-equal values merged: values that differ from a neighbour by at most `slack` form a
     group, and each is replaced by the largest value of its group."""
     last_of_run = (

@@ -60,7 +60,7 @@ def modularity(similarity: NDArray[Any], labels: NDArray[np.integer[Any]]) -> fl
     """
     weights = _weights(similarity)
     total, degree = weights.sum() or np.nan, weights.sum(axis=0)
-    return float((weights - np.outer(degree, degree) / total)[_together(labels)].sum() / total)
+    return float((weights - np.outer(degree, degree) / total)[_is_same_community(labels)].sum() / total)
 
 
 def stability(similarities: NDArray[Any], labels: NDArray[np.integer[Any]], *, seed: int) -> tuple[Floats, Floats]:
@@ -80,11 +80,11 @@ def stability(similarities: NDArray[Any], labels: NDArray[np.integer[Any]], *, s
     Source: Hennig 2007 for the stability of clusters; Hubert and Arabie 1985 for the index.
     """
     n_resamples, n = len(similarities), len(labels)
-    is_same_reference = _together(labels)
+    is_same_reference = _is_same_community(labels)
     n_companions = is_same_reference.sum(axis=1) - 1  # without the node itself
     co_membership, rand = np.zeros(n), np.empty(n_resamples)
     for b, own_seed in enumerate(np.random.SeedSequence(seed).generate_state(n_resamples)):
-        is_same_community = _together(communities(similarities[b], seed=int(own_seed)))
+        is_same_community = _is_same_community(communities(similarities[b], seed=int(own_seed)))
         n_remaining = (is_same_community & is_same_reference).sum(axis=1) - 1
         co_membership += np.where(
             n_companions > 0, n_remaining / np.maximum(n_companions, 1), is_same_community.sum(axis=1) == 1
@@ -116,12 +116,12 @@ def _search(affinity: Floats, rng: np.random.Generator) -> Labels:
     the best labels so far with a random part reassigned."""
     n = len(affinity)
     best = _louvain(affinity, np.arange(n), rng)
-    best_value = (affinity * _together(best)).sum()
+    best_value = (affinity * _is_same_community(best)).sum()
     for _ in range(_RETRIES):
         is_reassigned = rng.random(n) < rng.random()
         start = np.where(is_reassigned, rng.integers(best.max() + 2, size=n), best)
         labels = _louvain(affinity, start, rng)
-        if (value := (affinity * _together(labels)).sum()) > best_value + _TOLERANCE:
+        if (value := (affinity * _is_same_community(labels)).sum()) > best_value + _TOLERANCE:
             best, best_value = labels, value
     return best
 
@@ -167,7 +167,7 @@ def _sum_rows(values: Floats, labels: Labels) -> Floats:
     )
 
 
-def _together(labels: NDArray[np.integer[Any]]) -> NDArray[np.bool_]:
+def _is_same_community(labels: NDArray[np.integer[Any]]) -> NDArray[np.bool_]:
     return np.asarray(labels[:, np.newaxis] == labels)
 
 

@@ -9,8 +9,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.stats.arrays import CHUNK, Bools, Floats, Ints, centred, chunks, deviations
-from custodes.stats.ranks import compared, lower_before, mid_ranks, tie_runs
+from custodes.stats.arrays import CHUNK, Bools, Floats, Ints, chunks, deviations, scaled_deviations
+from custodes.stats.ranks import count_earlier_lower, difference_signs, mid_ranks, tie_runs
 from custodes.stats.ratios import ratio
 from custodes.stats.system_scores import blocks_of
 
@@ -66,7 +66,7 @@ def pearson(x: NDArray[Any], y: NDArray[Any]) -> Floats:
     >>> round(pearson(np.array([1.0, 2, 3, np.nan]), np.array([1.0, 3, 2, 9])).item(), 3)
     0.5
     """
-    x, y = map(centred, _jointly(x, y))
+    x, y = map(scaled_deviations, _mask_missing(x, y))
     xy, xx, yy = (np.einsum("...n,...n->...", a, b) for a, b in ((x, y), (x, x), (y, y)))
     return ratio(xy, np.sqrt(xx) * np.sqrt(yy)).clip(-1.0, 1.0)
 
@@ -93,7 +93,7 @@ def spearman(x: NDArray[Any], y: NDArray[Any]) -> Floats:
     >>> round(spearman(np.array([1.0, 2, 30]), np.array([1.0, 3, 2])).item(), 3)
     0.5
     """
-    return pearson(*map(mid_ranks, _jointly(x, y)))
+    return pearson(*map(mid_ranks, _mask_missing(x, y)))
 
 
 def kendall(x: NDArray[Any], y: NDArray[Any]) -> Floats:
@@ -127,17 +127,19 @@ def kendall(x: NDArray[Any], y: NDArray[Any]) -> Floats:
     if is_missing.any():  # missing values get the highest rank on both sides: concordant with every present output
         x, y = np.where(is_missing, np.inf, x), np.where(is_missing, np.inf, y)
     x, y, n_missing = (_rows(values, shape) for values in (x, y, is_missing.sum(axis=-1, keepdims=True)))
-    presorted = [_Sorted.of(values) if len(values) == 1 else None for values in (x, y)]
+    presorted = [_SortedRows.from_values(values) if len(values) == 1 else None for values in (x, y)]
     tau = np.empty(math.prod(shape))
     for rows in chunks(len(tau), _CACHED * n):
-        sorted_rows = [side or _Sorted.of(values[rows]) for side, values in zip(presorted, (x, y), strict=True)]
+        sorted_rows = [
+            side or _SortedRows.from_values(values[rows]) for side, values in zip(presorted, (x, y), strict=True)
+        ]
         n_absent = n_missing if len(n_missing) == 1 else n_missing[rows]
         n_lost = 2 * (n_absent * (n - n_absent))[:, 0]
-        if (net_from_table := _few_levels(*sorted_rows)) is not None:
+        if (net_from_table := _contingency_concordance(*sorted_rows)) is not None:
             net = net_from_table
         else:
             first, second = sorted_rows if sorted_rows[0].tied or not sorted_rows[1].tied else sorted_rows[::-1]
-            totals = [4 * lower_before(sequence).sum(axis=1) for _, sequence in _sequences(first, second)]
+            totals = [4 * count_earlier_lower(sequence).sum(axis=1) for _, sequence in _sequences(first, second)]
             net = sum(totals) / len(totals) - 2 * n * (n - 1) + n * n - (first.end - first.first).sum(axis=1)
         tau[rows] = tau_b(
             net - n_lost,
@@ -192,7 +194,7 @@ def pair_counts(x: NDArray[Any], y: NDArray[Any], *, pairs: Bools | None = None)
     for i in range(n - 1):
         for chunk in chunks(n - 1 - i, max(_CACHE * math.prod(shape), CHUNK // _INT8)):
             later = slice(i + 1 + chunk.start, i + 1 + chunk.stop)
-            sx, sy = (compared(values[i], values[later]) for values in (x, y))
+            sx, sy = (difference_signs(values[i], values[later]) for values in (x, y))
             if is_complete:
                 total += len(sx)
             else:
@@ -218,7 +220,7 @@ def system_counts(human: Floats, metrics: Floats, *, pairs: Bools) -> Concordanc
     Parameters
     ----------
     human, metrics, pairs
-        As in `over_systems`.
+        As in `system_correlations`.
 
     Returns
     -------
@@ -231,15 +233,15 @@ def system_counts(human: Floats, metrics: Floats, *, pairs: Bools) -> Concordanc
     >>> counts.concordance.tolist()
     [[1]]
     """
-    return pair_counts(_same_row(human), metrics, pairs=None if _every(pairs) else pairs)
+    return pair_counts(_collapse_equal_rows(human), metrics, pairs=None if _has_all_pairs(pairs) else pairs)
 
 
-def _same_row(scores: Floats) -> Floats:
+def _collapse_equal_rows(scores: Floats) -> Floats:
     """Scores (B, metrics, systems), or (B, 1, systems) if the scores are equal for all metrics."""
     return scores[:, :1] if (scores == scores[:, :1]).all() else scores
 
 
-def _every(pairs: Bools) -> bool:
+def _has_all_pairs(pairs: Bools) -> bool:
     """Whether `pairs` (metrics, systems, systems) allows the comparison of all systems."""
     return bool(pairs[:, *np.triu_indices(pairs.shape[1], 1)].all())
 
@@ -272,23 +274,25 @@ def concordance(x: NDArray[Any], y: NDArray[Any], *, weights: Floats | None = No
     [[2.0, 0.0, 0.0]]
     """
     n, total = x.shape[1], x.shape[1] if weights is None else weights.sum()
-    first, second = _Sorted.of(x), _Sorted.of(y)
+    first, second = _SortedRows.from_values(x), _SortedRows.from_values(y)
     if second.tied and not first.tied:
         return concordance(y, x, weights=weights)
     nets = []
     for outputs_by_y, sequence in _sequences(first, second):
-        outputs = _picked(outputs_by_y, sequence)
+        outputs = _take_from_rows(outputs_by_y, sequence)
         weight_x, weight_y = (
             np.ones((1, n)) if weights is None else weights[index] for index in (outputs, outputs_by_y)
         )
-        lower = np.cumsum(weight_x, axis=1) - weight_x + _picked(np.cumsum(weight_y, axis=1) - weight_y, sequence)
-        lower_on_both = lower_before(sequence, None if weights is None else weight_x)
+        lower = (
+            np.cumsum(weight_x, axis=1) - weight_x + _take_from_rows(np.cumsum(weight_y, axis=1) - weight_y, sequence)
+        )
+        lower_on_both = count_earlier_lower(sequence, None if weights is None else weight_x)
         nets.append(np.empty(sequence.shape))
         np.put_along_axis(nets[-1], outputs, 4 * lower_on_both - 2 * lower, axis=1)
-    return np.asarray(sum(nets) / len(nets) + total - tied_with(x, weights=weights))
+    return np.asarray(sum(nets) / len(nets) + total - tie_counts(x, weights=weights))
 
 
-def tied_with(values: NDArray[Any], *, weights: Floats | None = None) -> NDArray[Any]:
+def tie_counts(values: NDArray[Any], *, weights: Floats | None = None) -> NDArray[Any]:
     """For each output, the number of outputs in its row that have the same value, including the output itself.
 
     Parameters
@@ -308,17 +312,17 @@ def tied_with(values: NDArray[Any], *, weights: Floats | None = None) -> NDArray
     >>> tied_with(np.array([[3, 5, 3]])).tolist()
     [[2, 1, 2]]
     """
-    side = _Sorted.of(values)
+    side = _SortedRows.from_values(values)
     run_size: NDArray[Any] = side.end - side.first
     if weights is not None:
         cumulative_weights = np.pad(np.cumsum(weights[side.order], axis=1), ((0, 0), (1, 0)))
-        run_size = _picked(cumulative_weights, side.end) - _picked(cumulative_weights, side.first)
+        run_size = _take_from_rows(cumulative_weights, side.end) - _take_from_rows(cumulative_weights, side.first)
     tie_sizes = np.empty(values.shape, dtype=run_size.dtype)
     np.put_along_axis(tie_sizes, side.order, run_size, axis=1)
     return tie_sizes
 
 
-def over_systems(kind: Kind, human: Floats, metrics: Floats, *, pairs: Bools) -> Floats:
+def system_correlations(kind: Kind, human: Floats, metrics: Floats, *, pairs: Bools) -> Floats:
     """Correlations of system scores, over the systems that can be compared.
 
     Kendall's tau-b uses the pairs of systems that can be compared. For Pearson and Spearman, systems that are connected
@@ -352,13 +356,13 @@ def over_systems(kind: Kind, human: Floats, metrics: Floats, *, pairs: Bools) ->
     if kind == "kendall":
         counts = system_counts(human, metrics, pairs=pairs)
         return tau_b(counts.concordance, counts.untied_x, counts.untied_y)
-    human = _same_row(human)
-    if _every(pairs):
+    human = _collapse_equal_rows(human)
+    if _has_all_pairs(pairs):
         return ROWS[kind](human, metrics)
     block = blocks_of(pairs)
     sides = [np.zeros(np.broadcast_shapes(human.shape, metrics.shape)) for _ in range(2)]
     for block_index in np.unique(block):
-        block_scores = _jointly(*(np.where(block == block_index, values, np.nan) for values in (human, metrics)))
+        block_scores = _mask_missing(*(np.where(block == block_index, values, np.nan) for values in (human, metrics)))
         for side, values in zip(sides, block_scores, strict=True):
             side += deviations(mid_ranks(values) if kind == "spearman" else values)
     return pearson(*sides)
@@ -416,7 +420,7 @@ def tau_b(concordance: NDArray[Any], untied_x: NDArray[Any], untied_y: NDArray[A
     return ratio(concordance, np.sqrt(untied_x) * np.sqrt(untied_y)).clip(-1.0, 1.0)
 
 
-class _Sorted(NamedTuple):
+class _SortedRows(NamedTuple):
     """Rows of values in ascending order.
 
     `order` is the output at each position (rows, n). `first` and `end` are the start and the exclusive end of the run
@@ -429,16 +433,16 @@ class _Sorted(NamedTuple):
     tied: bool
 
     @classmethod
-    def of(cls, values: NDArray[Any]) -> _Sorted:
+    def from_values(cls, values: NDArray[Any]) -> _SortedRows:
         order = np.argsort(values, axis=1)
-        ordered = _picked(values, order)
+        ordered = _take_from_rows(values, order)
         if (ordered[:, 1:] == ordered[:, :-1]).any():
             return cls(order, *tie_runs(ordered), True)
         positions = np.arange(values.shape[1])[np.newaxis]
         return cls(order, positions, positions + 1, False)
 
 
-def _few_levels(x: _Sorted, y: _Sorted) -> NDArray[Any] | None:
+def _contingency_concordance(x: _SortedRows, y: _SortedRows) -> NDArray[Any] | None:
     """Number of concordant minus discordant ordered pairs of each row (rows,), from the contingency table of x and y.
 
     None if there are too many levels for a table to be faster.
@@ -460,7 +464,7 @@ def _few_levels(x: _Sorted, y: _Sorted) -> NDArray[Any] | None:
     return np.asarray(2 * (table[:, 1:] * np.cumsum(signed, axis=1)[:, :-1]).sum(axis=(1, 2)))
 
 
-def _sequences(x: _Sorted, y: _Sorted) -> Iterator[tuple[Ints, Ints]]:
+def _sequences(x: _SortedRows, y: _SortedRows) -> Iterator[tuple[Ints, Ints]]:
     """Yield two arrays (rows, n): the outputs sorted by y, and the positions in this order of the outputs sorted by x.
 
     The positions have no ties. Ties in x follow the order of y. If y has ties, two orders are yielded, the second with
@@ -468,17 +472,17 @@ def _sequences(x: _Sorted, y: _Sorted) -> Iterator[tuple[Ints, Ints]]:
     """
     n = x.order.shape[1]
     positions = np.arange(n)
-    arrangements = [y.order, _picked(y.order, y.first + y.end - 1 - positions)] if y.tied else [y.order]
+    arrangements = [y.order, _take_from_rows(y.order, y.first + y.end - 1 - positions)] if y.tied else [y.order]
     int_type: Any = np.int32 if n * n <= np.iinfo(np.int32).max else np.int64
     offset = n * x.first.astype(int_type)
     for arranged in arrangements:
         position_of_output = np.empty(arranged.shape, dtype=int_type)
         np.put_along_axis(position_of_output, arranged, positions[np.newaxis], axis=1)
-        sequence = _picked(position_of_output, x.order)
+        sequence = _take_from_rows(position_of_output, x.order)
         yield arranged, np.sort(offset + sequence, axis=1) - offset if x.tied else sequence
 
 
-def _picked(values: NDArray[Any], indices: Ints) -> NDArray[Any]:
+def _take_from_rows(values: NDArray[Any], indices: Ints) -> NDArray[Any]:
     """Elements of each row of `values` at `indices`. If either has a single row, it is used for all rows."""
     if len(indices) == 1:
         return np.asarray(np.take(values, indices[0], axis=1))
@@ -492,7 +496,7 @@ def _rows(values: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
     return np.broadcast_to(values, (*shape, values.shape[-1])).reshape(-1, values.shape[-1])
 
 
-def _jointly(x: NDArray[Any], y: NDArray[Any]) -> tuple[Floats, Floats]:
+def _mask_missing(x: NDArray[Any], y: NDArray[Any]) -> tuple[Floats, Floats]:
     """The values of both sides, with NaN wherever either side is NaN. Sides without any NaN are returned unchanged."""
     x, y = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
     is_missing = np.isnan(x) | np.isnan(y)

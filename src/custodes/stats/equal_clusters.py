@@ -86,7 +86,9 @@ def codes_of(pair: Ints, signs: Signs) -> Ints:
     return codes
 
 
-def redrawn(number: Ints, resamples: int, rng: np.random.Generator, *, size: int) -> Iterator[tuple[slice, Floats]]:
+def iter_group_weights(
+    number: Ints, resamples: int, rng: np.random.Generator, *, size: int
+) -> Iterator[tuple[slice, Floats]]:
     """Yield bootstrap weights of groups in blocks: a slice of the 1 + B columns, and the weights (groups, columns).
 
     Column 0 is the data. The size of a block is chosen so that an array with `size` numbers per column is not too

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from custodes.stats.arrays import Floats, bisected, chunks
+from custodes.stats.arrays import Floats, bisect_condition, chunks
 
 MOST = 20.0
 """Maximum forecast gain of information, as a multiple of the present information."""
@@ -43,14 +43,14 @@ def information_gain(z: Floats, seen: Floats, *, critical: float) -> Floats:
     absolute_z, information = np.abs(z[is_defined]), seen[is_defined]
     # (pairs, spreads): variance of z that the true margins of a component cause, and probability of each component
     prior_variances = information[:, np.newaxis] * _SPREADS**2
-    component_probability = _likely(absolute_z[:, np.newaxis], prior_variances)
+    component_probability = _component_probabilities(absolute_z[:, np.newaxis], prior_variances)
     # The gain is computed only for undecided pairs, once for each distinct outcome.
     undecided = np.flatnonzero(absolute_z < critical)
     _, first_of_distinct, distinct_index = np.unique(
         np.stack([absolute_z, information])[:, undecided], axis=1, return_index=True, return_inverse=True
     )
     gain = np.zeros(len(absolute_z))
-    gain[undecided] = _first(
+    gain[undecided] = _half_power_gain(
         absolute_z[undecided[first_of_distinct]],
         prior_variances[undecided[first_of_distinct]],
         component_probability[undecided[first_of_distinct]],
@@ -60,7 +60,9 @@ def information_gain(z: Floats, seen: Floats, *, critical: float) -> Floats:
     return gains
 
 
-def _first(z: Floats, prior_variances: Floats, probability: Floats, critical: float, *, steps: int = _STEPS) -> Floats:
+def _half_power_gain(
+    z: Floats, prior_variances: Floats, probability: Floats, critical: float, *, steps: int = _STEPS
+) -> Floats:
     """The gain of information (pairs,) at which the power reaches 50 %, found on a grid and by bisection; inf if it is
     never reached."""
     # Components of negligible probability do not change the power of any pair.
@@ -78,7 +80,7 @@ def _first(z: Floats, prior_variances: Floats, probability: Floats, critical: fl
         )
         reached_pairs = pair_slice.start + np.flatnonzero(is_power_reached.any(axis=0))
         grid_step = is_power_reached.argmax(axis=0)[reached_pairs - pair_slice.start]
-        first_gain[reached_pairs] = bisected(
+        first_gain[reached_pairs] = bisect_condition(
             lambda gain: (
                 _power(gain, z[reached_pairs], shrinkage[reached_pairs], probability[reached_pairs], critical) < 0.5  # noqa: B023
             ),
@@ -100,7 +102,7 @@ def _power(gain: Floats, z: Floats, shrinkage: Floats, component_probability: Fl
     return np.asarray((component_probability * p_decided).sum(axis=-1))
 
 
-def _likely(z: Floats, prior_variances: Floats) -> Floats:
+def _component_probabilities(z: Floats, prior_variances: Floats) -> Floats:
     """Posterior probability of each component of the prior for each pair (pairs, spreads). The prior is fitted to all
     pairs by EM."""
     density = np.exp(-(z**2) / (2 * (prior_variances + 1))) / np.sqrt(prior_variances + 1)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.stats.arrays import Floats, Ints, bisected
+from custodes.stats.arrays import Floats, Ints, bisect_condition
 from custodes.stats.normal_pairs import NormalMaximum
 
 Bounds = tuple[float, float]
@@ -110,7 +110,7 @@ def student_interval(
     is_defined = np.isfinite(draws[1:])
     n = is_defined.sum(axis=0)
     has_enough_draws = np.isfinite(draws[0]) & (n > 1) & (n >= _ENOUGH * (len(draws) - 1)) & (n_units > 1)
-    scaled = draws if bounds == SHARE else _stable(draws, bounds)
+    scaled = draws if bounds == SHARE else _stabilise_variance(draws, bounds)
     mean = np.where(is_defined, scaled[1:], 0.0).sum(axis=0) / np.maximum(n, 1)
     squared_deviations = np.where(is_defined, scaled[1:] - mean, 0.0) ** 2
     error = np.sqrt(squared_deviations.sum(axis=0) / np.maximum(n - 1, 1) * (n_units / max(n_units - 1, 1)))
@@ -128,7 +128,7 @@ def student_interval(
         return wilson_interval(share, effective_n, quantile=quantile)
     half_width = quantile * error
     with np.errstate(invalid="ignore"):  # an infinite estimate has no interval
-        low, high = _unscaled(scaled[0] - half_width, bounds), _unscaled(scaled[0] + half_width, bounds)
+        low, high = _back_transform(scaled[0] - half_width, bounds), _back_transform(scaled[0] + half_width, bounds)
         # The transformation and its inverse have rounding errors.
         return np.minimum(low, draws[0]).clip(lowest_value, highest_value), np.maximum(high, draws[0]).clip(
             lowest_value, highest_value
@@ -167,14 +167,14 @@ def expanded_interval(
     return np.asarray(low), np.asarray(high)
 
 
-def _stable(values: NDArray[np.float64], bounds: Bounds) -> NDArray[np.float64]:
+def _stabilise_variance(values: NDArray[np.float64], bounds: Bounds) -> NDArray[np.float64]:
     lowest_value, highest_value = bounds
     if np.isfinite(highest_value):
         return np.asarray(np.arcsin(np.sqrt(((values - lowest_value) / (highest_value - lowest_value)).clip(0.0, 1.0))))
     return np.sqrt((values - lowest_value).clip(0.0)) if np.isfinite(lowest_value) else values
 
 
-def _unscaled(values: NDArray[np.float64], bounds: Bounds) -> NDArray[np.float64]:
+def _back_transform(values: NDArray[np.float64], bounds: Bounds) -> NDArray[np.float64]:
     lowest_value, highest_value = bounds
     if np.isfinite(highest_value):
         return np.asarray(lowest_value + (highest_value - lowest_value) * np.sin(values.clip(0.0, np.pi / 2)) ** 2)
@@ -203,7 +203,7 @@ class ResampledEstimate:
         return float(self.draws[0])
 
     @property
-    def resampled(self) -> Floats:
+    def correlation_draws(self) -> Floats:
         """The values used for correlations with other estimates: (B,)."""
         return self.draws[1:] if self.population is None else self.population
 
@@ -246,7 +246,7 @@ class ResampledEstimate:
             low, high = self.interval(2 * float(ndtr(z)) - 1)
             return at < low or at > high  # False for NaN
 
-        return float(bisected(is_left_out, 0.0, _FARTHEST))
+        return float(bisect_condition(is_left_out, 0.0, _FARTHEST))
 
 
 def cluster_intervals(
@@ -320,7 +320,8 @@ def simultaneous_intervals(
     if k > 1:
         # An estimate that does not vary is added, and each estimate is compared with it.
         correlation = np.pad(
-            _correlation([resampled_estimate.resampled for resampled_estimate in estimate_of_index.values()]), (0, 1)
+            _correlation([resampled_estimate.correlation_draws for resampled_estimate in estimate_of_index.values()]),
+            (0, 1),
         )
         maximum = NormalMaximum(correlation, np.arange(k), np.full(k, k), n=N_DIRECTIONS)
         level = max(2 * float(ndtr(maximum.quantile(1 - confidence))) - 1, confidence)

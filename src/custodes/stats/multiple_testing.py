@@ -41,7 +41,7 @@ Batch = tuple[int, Statistics]
 """A number n of draws, and the function that returns their statistics."""
 
 
-class Adjusted(NamedTuple):
+class AdjustedPValues(NamedTuple):
     """Adjusted p-values of hypotheses (k,), NaN if not tested.
 
     `at_threshold` is whether the Monte Carlo error of the p-value spans the level.
@@ -84,7 +84,7 @@ def step_down(
     exact: bool = False,
     limits: tuple[Floats | float, Floats | float] = (0.0, 1.0),
     record: Callable[[Ints, Floats], None] | None = None,
-) -> Adjusted:
+) -> AdjustedPValues:
     """Adjusted p-values of a step-down test by the maximum statistic.
 
     Each hypothesis is compared with the maximum statistic over this hypothesis and all less extreme hypotheses. All
@@ -157,7 +157,7 @@ def step_down(
         lowest_p, highest_p = (np.maximum.accumulate(bounds_of_p[::-1])[::-1] for bounds_of_p in (low, high))
         at_threshold = np.asarray((lowest_p <= alpha) & (alpha < highest_p))
         positions = np.flatnonzero(at_threshold & (low <= alpha) & (alpha < high))
-    return Adjusted(np.maximum.accumulate(tail[::-1])[::-1], at_threshold)
+    return AdjustedPValues(np.maximum.accumulate(tail[::-1])[::-1], at_threshold)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -172,7 +172,7 @@ class Flips:
     exact: bool
 
     @classmethod
-    def of(cls, n_blocks: int, n: int) -> Flips:
+    def from_block_count(cls, n_blocks: int, n: int) -> Flips:
         """All possible flips if their number is at most the larger of `MOST_FLIPS` and `n`, else `n` random flips.
 
         There are no flips with fewer than two blocks.

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from custodes.stats.arrays import Bools, Floats, Ints, bisected, chunks, read_only
-from custodes.stats.multiple_testing import STREAM, Adjusted, Batch, step_down
+from custodes.stats.arrays import Bools, Floats, Ints, bisect_condition, chunks, make_read_only
+from custodes.stats.multiple_testing import STREAM, AdjustedPValues, Batch, step_down
 
 FIRST_DIRECTIONS, MOST_DIRECTIONS = 250, 32_000
 """Number of random directions for every p-value, and maximum number for a p-value that is close to the level."""
@@ -25,7 +25,7 @@ _TINY = np.finfo(np.float64).tiny
 
 def pair_tests(
     estimate: Floats, covariance: Floats, first: Ints, second: Ints, *, n_units: float, alpha: float
-) -> Adjusted:
+) -> AdjustedPValues:
     """Tests of equality for pairs of jointly normal estimates.
 
     This is a step-down test by the largest |z|. The t statistic of a pair, with `n_units` - 1 degrees of freedom, is
@@ -94,7 +94,7 @@ def pair_tests(
     )
     p_adjusted, at_threshold = np.full(len(z), np.nan), np.zeros(len(z), dtype=np.bool_)
     p_adjusted[order], at_threshold[order] = adjusted
-    return Adjusted(p_adjusted, at_threshold)
+    return AdjustedPValues(p_adjusted, at_threshold)
 
 
 class _Directions:
@@ -137,7 +137,7 @@ def _unit_vectors(size: int, numbers: tuple[int, ...]) -> tuple[Floats, Mapping[
         rng.bit_generator.state = _unit_vectors(size, numbers[:-1])[1]
     vectors = rng.standard_normal((numbers[-1], size))
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-    return read_only(vectors), rng.bit_generator.state
+    return make_read_only(vectors), rng.bit_generator.state
 
 
 class NormalMaximum:
@@ -185,7 +185,7 @@ class NormalMaximum:
         inequality."""
         from scipy.special import ndtri
 
-        return float(bisected(lambda value: self.tail(value) > alpha, 0.0, -ndtri(alpha / 2 / self._k)))
+        return float(bisect_condition(lambda value: self.tail(value) > alpha, 0.0, -ndtri(alpha / 2 / self._k)))
 
 
 def variance_of_differences(covariance: Floats, first: Ints, second: Ints) -> tuple[Floats, Bools]:

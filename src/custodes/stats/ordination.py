@@ -52,11 +52,11 @@ def coordinates(points: NDArray[Any], *, k: int = 2) -> Floats:
     left_vectors, singular_values, _ = np.linalg.svd(points - points.mean(axis=0), full_matrices=False)
     n_nonzero = min(k, int(np.sum(singular_values > _CONSTANT * np.linalg.norm(points))))
     scores = np.zeros((len(points), k))
-    scores[:, :n_nonzero] = _oriented(left_vectors[:, :n_nonzero]) * singular_values[:n_nonzero]
+    scores[:, :n_nonzero] = _orient_columns(left_vectors[:, :n_nonzero]) * singular_values[:n_nonzero]
     return scores
 
 
-def needed(explained: NDArray[Any], *, share: float) -> Floats:
+def count_components(explained: NDArray[Any], *, share: float) -> Floats:
     """Number of components that together explain at least a proportion `share` of the variance: (..., k) -> (...).
 
     The number is NaN if any proportion in `explained` is NaN.
@@ -128,7 +128,7 @@ def _shares(points: Floats, weights: Floats) -> Floats:
     return ratio(eigenvalues, np.where(eigenvalue_sum > _CONSTANT**2 * uncentred_size, eigenvalue_sum, 0.0))
 
 
-def _oriented(left_vectors: Floats) -> Floats:
+def _orient_columns(left_vectors: Floats) -> Floats:
     """Flip the signs of columns so that the entry with the largest absolute value is positive. If several entries are
     largest up to rounding, the first one counts."""
     absolute_values = np.abs(left_vectors)

@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.stats.arrays import CHUNK, Floats, Ints, centred, chunks, table_sums
-from custodes.stats.bootstrap import same_outputs, unit_sums, weighted_sums
+from custodes.stats.arrays import CHUNK, Floats, Ints, chunks, scaled_deviations, table_sums
+from custodes.stats.bootstrap import group_by_outputs, unit_sums, weighted_sums
 from custodes.stats.correlation import Kind, concordance, tau_b
-from custodes.stats.ranks import compared
+from custodes.stats.ranks import difference_signs
 from custodes.stats.ratios import ratio
 
 EXACT = 4096**2
@@ -78,7 +78,7 @@ def pooled_correlation(
     """
     flat_human, flat_metrics = human.reshape(-1), metrics.reshape(len(metrics), human.size)
     correlations = np.full((len(weights), len(metrics)), np.nan)
-    for metric_indices, rated_outputs in same_outputs(flat_human, flat_metrics):
+    for metric_indices, rated_outputs in group_by_outputs(flat_human, flat_metrics):
         if len(rated_outputs) == 0:
             continue
         item = rated_outputs // human.shape[1]
@@ -106,7 +106,7 @@ def _pooled_pearson(
     human: Floats, metrics: Floats, group_of_output: Ints, resample_weights: NDArray[Any], _: Floats
 ) -> Floats:
     """Pearson's r from moment sums by group: human (n,), metrics (metrics, n) -> (B, metrics)."""
-    x, y = centred(human[np.newaxis]), centred(metrics)
+    x, y = scaled_deviations(human[np.newaxis]), scaled_deviations(metrics)
 
     def sum_groups(values: Floats) -> Floats:
         return weighted_sums(
@@ -185,7 +185,7 @@ class _Levels:
         )
         squared_counts: Floats = np.asarray((alone_counts * alone_counts).sum(axis=0))
         squared_sums = np.empty(len(resample_weights))
-        for resample_slice, weights in _transposed(resample_weights, 4 * max(shared_counts.shape)):
+        for resample_slice, weights in _iter_weight_columns(resample_weights, 4 * max(shared_counts.shape)):
             level_sizes = np.asarray(shared_counts @ weights)
             squared_sums[resample_slice] = np.einsum("lb,lb->b", level_sizes, level_sizes) + squared_counts @ weights**2
         return squared_sums
@@ -209,7 +209,7 @@ def _pooled_spearman(
         _Levels(values, group_of_output, resample_weights.shape[1]) for values in (human, *metrics)
     )
     correlations = np.empty((len(resample_weights), len(metrics)))
-    for resample_slice, weights in _transposed(resample_weights, 4 * len(group_of_output)):
+    for resample_slice, weights in _iter_weight_columns(resample_weights, 4 * len(group_of_output)):
         weight_of_output = weights[group_of_output]  # (n, B)
         total_weight = weight_of_output.sum(axis=0)
 
@@ -242,7 +242,9 @@ def _pooled_kendall(
     )
     n_untied = n_pairs - _squares(rankings, resample_weights)
     n_untied[n_untied <= _CONSTANT * n_pairs] = np.nan
-    compute_concordance = _paired_groups if len(group_of_output) * resample_weights.shape[1] <= EXACT else _on_grid
+    compute_concordance = (
+        _paired_groups if len(group_of_output) * resample_weights.shape[1] <= EXACT else _binned_concordance
+    )
     return tau_b(
         compute_concordance(x, y, group_of_output, resample_weights, group_share),
         n_untied[0][:, np.newaxis],
@@ -271,10 +273,10 @@ def _paired_groups(
         len(start), max(_CACHE * len(order) * int((stop - start).max()), len(y) * len(resample_weights))
     ):
         first_column, rows = start[block_slice.start], slice(start[block_slice.start], stop[block_slice.stop - 1])
-        signs = compared(codes[rows, np.newaxis], codes[np.newaxis, first_column:])
+        signs = difference_signs(codes[rows, np.newaxis], codes[np.newaxis, first_column:])
         upper_sums = np.empty((len(y), block_slice.stop - block_slice.start, len(start) - block_slice.start))
         for metric_slice in chunks(len(y), signs.size):
-            sign_products = compared(
+            sign_products = difference_signs(
                 scores[metric_slice, rows, np.newaxis], scores[metric_slice, np.newaxis, first_column:]
             )
             sign_products *= signs
@@ -295,7 +297,7 @@ def _paired_groups(
     return concordance_sums
 
 
-def _on_grid(
+def _binned_concordance(
     x: _Levels, y: list[_Levels], group_of_output: Ints, resample_weights: NDArray[Any], group_share: Floats
 ) -> Floats:
     """Concordance of rankings that are cut into bins, with a first-order correction for pairs within a bin: (B,
@@ -304,9 +306,9 @@ def _on_grid(
 
     concordances = np.empty((len(resample_weights), len(y)))
     output_weights = None if (group_share == 1).all() else group_share[group_of_output]
-    bin_of_x = _binned(x.level)
+    bin_of_x = _bin_levels(x.level)
     for m, side in enumerate(y):
-        bin_of_y = _binned(side.level)
+        bin_of_y = _bin_levels(side.level)
         shape = int(bin_of_x.max()) + 1, int(bin_of_y.max()) + 1
         cell_of_output = bin_of_x * shape[1] + bin_of_y
         cells = csc_array(
@@ -319,7 +321,7 @@ def _on_grid(
         correction = np.bincount(
             group_of_output, exact_concordance - binned_concordance.ravel()[cell_of_output], resample_weights.shape[1]
         )
-        for resample_slice, weights in _transposed(resample_weights, 4 * max(cells.shape)):
+        for resample_slice, weights in _iter_weight_columns(resample_weights, 4 * max(cells.shape)):
             table = np.asarray(cells @ weights).reshape(*shape, -1)
             net_counts = np.matmul(signs[1], np.tensordot(signs[0], table, 1))
             concordances[resample_slice, m] = (
@@ -328,7 +330,7 @@ def _on_grid(
     return concordances
 
 
-def _binned(level: Ints) -> Ints:
+def _bin_levels(level: Ints) -> Ints:
     """Levels grouped into bins with similar numbers of outputs. If there are few levels, they are unchanged."""
     n_of_level = np.bincount(level)
     if len(n_of_level) <= _BINS:
@@ -337,7 +339,7 @@ def _binned(level: Ints) -> Ints:
     return np.unique((middle_rank * (_BINS / len(level))).astype(np.intp)[level], return_inverse=True)[1].reshape(-1)
 
 
-def _transposed(resample_weights: NDArray[Any], size: int) -> Iterator[tuple[slice, Floats]]:
+def _iter_weight_columns(resample_weights: NDArray[Any], size: int) -> Iterator[tuple[slice, Floats]]:
     """Yield blocks of resamples: their slice, and their weights as columns (groups, resamples)."""
     for resample_slice in chunks(len(resample_weights), max(size, CHUNK // _WIDTH)):
         yield resample_slice, np.ascontiguousarray(resample_weights[resample_slice].T, dtype=np.float64)

@@ -97,7 +97,7 @@ def _draws_of_pattern(human: Floats, metrics: Floats, n_units: int) -> tuple[Flo
     # The shrinkage is computed on the scale where the noise has variance 1 in every direction.
     whitening = np.linalg.inv(root)
     factors = _shrinkage(np.einsum("mij,jms->ims", whitening, points), n_systems - 1, len(is_undefined))
-    point_factors, error_factors = (_back_transformed(whitening, entries, root) for entries in factors)
+    point_factors, error_factors = (_back_transform_entries(whitening, entries, root) for entries in factors)
     draws = []
     for side in range(2):
         terms = [(errors[i], error_factors[i][side]) for i in range(2)] + [
@@ -108,7 +108,7 @@ def _draws_of_pattern(human: Floats, metrics: Floats, n_units: int) -> tuple[Flo
     return draws[0], draws[1]
 
 
-def _back_transformed(whitening: Floats, entries: Sequence[Floats], root: Floats) -> list[list[Floats]]:
+def _back_transform_entries(whitening: Floats, entries: Sequence[Floats], root: Floats) -> list[list[Floats]]:
     """Entries, by row and column, of whitening' K root' for symmetric matrices K: (n, metrics) each.
 
     `entries` are the entries 11, 12 and 22 of K, (n, metrics) each. `white` and `root` (metrics, 2, 2) are lower

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from custodes.stats.arrays import Floats, Ints, chunks
-from custodes.stats.correlation import concordance, tied_with
+from custodes.stats.correlation import concordance, tie_counts
 from custodes.stats.ranks import mid_ranks, ordinal_ranks
 from custodes.stats.ratios import ratio
 
@@ -60,7 +60,7 @@ def rank_distances_by_rule(values: Floats, first: Ints, second: Ints, *, rules: 
     ):
         for pairs, units, counts in _chunks(values, first, second, is_ordinal="ordinal" in rules_of_table):
             for rule in rules_of_table:
-                distances[rule][pairs, units] = _combined(counts, rule=rule)[0].T
+                distances[rule][pairs, units] = _distances_from_counts(counts, rule=rule)[0].T
     return distances
 
 
@@ -80,7 +80,7 @@ def rank_distance_influence(values: Floats, first: Ints, second: Ints, *, rule: 
     distances = np.empty((len(first), values.shape[1]))
     slopes = np.zeros((len(first), values.shape[2]))
     for pairs, units, counts in _chunks(values, first, second, is_ordinal=rule == "ordinal"):
-        distance, coefficients = _combined(counts, rule=rule)
+        distance, coefficients = _distances_from_counts(counts, rule=rule)
         distances[pairs, units] = distance.T
         for count_index, coefficient in coefficients.items():
             slopes[pairs] += np.einsum("unp,up->pn", counts[count_index], coefficient)
@@ -96,7 +96,7 @@ def _chunks(values: Floats, first: Ints, second: Ints, *, is_ordinal: bool) -> I
     """
     n_units, n = values.shape[1:]
     ranks = ordinal_ranks(values) if is_ordinal else mid_ranks(values)
-    count_pairs = _compared if n <= _COMPARED and len(first) >= _MANY_PAIRS else _ordered
+    count_pairs = _count_by_comparison if n <= _COMPARED and len(first) >= _MANY_PAIRS else _count_by_sorting
     for pairs in chunks(len(first), n):
         for units in chunks(n_units, n * (pairs.stop - pairs.start)):
             yield pairs, units, count_pairs(ranks[:, units], first[pairs], second[pairs])
@@ -105,7 +105,7 @@ def _chunks(values: Floats, first: Ints, second: Ints, *, is_ordinal: bool) -> I
 _CONCORDANCE, _UNTIED_X, _UNTIED_Y, _UNTIED, _ALL = range(5)
 
 
-def _combined(counts: PairTable, *, rule: Rule) -> tuple[Floats, dict[int, Floats]]:
+def _distances_from_counts(counts: PairTable, *, rule: Rule) -> tuple[Floats, dict[int, Floats]]:
     """Distances (units, P), and coefficients of the counts by thing, which give the derivatives of the distances by w.
 
     The total of a count K over ordered pairs has the derivative 2 K_i with respect to w_i. Coefficients are 0 if the
@@ -134,7 +134,7 @@ def _combined(counts: PairTable, *, rule: Rule) -> tuple[Floats, dict[int, Float
     }
 
 
-def _compared(ranks: Floats, first: Ints, second: Ints) -> PairTable:
+def _count_by_comparison(ranks: Floats, first: Ints, second: Ints) -> PairTable:
     """Counts by comparison of all pairs of things, from products of signs, in blocks of things."""
     distinct_raters, rater_index = np.unique(np.concatenate([first, second]), return_inverse=True)
     first_index, second_index = np.split(rater_index, 2)  # the pairs as positions among the raters that occur
@@ -152,9 +152,9 @@ def _compared(ranks: Floats, first: Ints, second: Ints) -> PairTable:
     counts[_ALL] = is_rated_by_both * (is_rated_by_both.sum(axis=1, keepdims=True) - 1)
     for thing_slice in chunks(n, n_units * n_raters * max(n, n_raters)):
         signs = _signs(doubled_ranks[:, :, thing_slice].swapaxes(1, 2), doubled_ranks)
-        counts[_CONCORDANCE, :, thing_slice] = _gathered(signs, first_index, second_index)
+        counts[_CONCORDANCE, :, thing_slice] = _sign_products(signs, first_index, second_index)
         np.abs(signs, out=signs)
-        counts[_UNTIED, :, thing_slice] = _gathered(signs, first_index, second_index)
+        counts[_UNTIED, :, thing_slice] = _sign_products(signs, first_index, second_index)
         mask_of_part = rated_masks[:, :, thing_slice].swapaxes(1, 2)[:, :, np.newaxis]
         n_untied = (signs @ rated_masks[:, np.newaxis].swapaxes(-1, -2)) * mask_of_part
         counts[_UNTIED_X, :, thing_slice] = n_untied[:, :, first_index, mask_of_rater.ravel()[second_index]]
@@ -172,7 +172,7 @@ def _signs(ranks_of_part: NDArray[np.float32], ranks: NDArray[np.float32]) -> ND
     return signs
 
 
-def _gathered(signs: NDArray[np.float32], first_index: Ints, second_index: Ints) -> NDArray[np.float32]:
+def _sign_products(signs: NDArray[np.float32], first_index: Ints, second_index: Ints) -> NDArray[np.float32]:
     """Inner products of the sign vectors of each pair of raters: (units, b, raters, n) -> (units, b, P).
 
     Exact for integers below 2^24.
@@ -182,7 +182,7 @@ def _gathered(signs: NDArray[np.float32], first_index: Ints, second_index: Ints)
     return np.asarray(flat_products.take(first_index * signs.shape[2] + second_index, axis=-1))
 
 
-def _ordered(ranks: Floats, first: Ints, second: Ints) -> PairTable:
+def _count_by_sorting(ranks: Floats, first: Ints, second: Ints) -> PairTable:
     """Counts by sorting, in n sqrt(n) steps."""
     n_units, n = ranks.shape[1:]
     x, y = (ranks[raters].reshape(len(raters) * n_units, n) for raters in (first, second))
@@ -191,7 +191,7 @@ def _ordered(ranks: Floats, first: Ints, second: Ints) -> PairTable:
     n_missing = is_missing.sum(axis=1, keepdims=True)
     # Things missing for either rater rank highest on both sides: concordant with everything else.
     x, y = (np.where(is_missing, n + 1, values) for values in (x, y))
-    tied_x, tied_y, tied = (tied_with(values) for values in (x, y, (n + 2) * 2 * x + y))
+    tied_x, tied_y, tied = (tie_counts(values) for values in (x, y, (n + 2) * 2 * x + y))
     n_joint = n - n_missing
     counts = np.empty((5, *x.shape), dtype=np.int32)
     counts[_CONCORDANCE] = concordance(x, y) - n_missing

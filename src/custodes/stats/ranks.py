@@ -43,7 +43,7 @@ def mid_ranks(values: NDArray[Any]) -> Floats:
     values = np.asarray(values, dtype=np.float64)
     order = np.argsort(values, axis=-1, kind="stable")  # NaN last
     first, end = tie_runs(np.take_along_axis(values, order, axis=-1))
-    return _restored(values, order, (first + end + 1) / 2)
+    return _restore_order(values, order, (first + end + 1) / 2)
 
 
 def ranks_within(values: NDArray[Any], groups: Ints) -> Floats:
@@ -84,7 +84,7 @@ def ordinal_ranks(values: NDArray[Any]) -> Floats:
     """
     values = np.asarray(values, dtype=np.float64)
     order = np.argsort(values, axis=-1, kind="stable")
-    return _restored(values, order, np.broadcast_to(np.arange(1.0, values.shape[-1] + 1), values.shape))
+    return _restore_order(values, order, np.broadcast_to(np.arange(1.0, values.shape[-1] + 1), values.shape))
 
 
 def tie_runs(ordered: NDArray[Any]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
@@ -115,7 +115,7 @@ def tie_runs(ordered: NDArray[Any]) -> tuple[NDArray[np.int32], NDArray[np.int32
     return first, np.minimum.accumulate(end[..., ::-1], axis=-1)[..., ::-1]
 
 
-def compared(x: NDArray[Any], y: NDArray[Any]) -> NDArray[np.int8]:
+def difference_signs(x: NDArray[Any], y: NDArray[Any]) -> NDArray[np.int8]:
     """The sign of x - y, found by comparison, so that any ordered codes are allowed.
 
     Parameters
@@ -136,7 +136,7 @@ def compared(x: NDArray[Any], y: NDArray[Any]) -> NDArray[np.int8]:
     return np.asarray((x > y).view(np.int8) - (x < y).view(np.int8))
 
 
-def lower_before(codes: Ints, weights: Floats | None = None) -> NDArray[Any]:
+def count_earlier_lower(codes: Ints, weights: Floats | None = None) -> NDArray[Any]:
     """For each element, the number of earlier elements of its row that are lower.
 
     The computation takes n sqrt(n) steps and memory linear in n. Positions and codes are cut into blocks of about
@@ -184,12 +184,12 @@ def lower_before(codes: Ints, weights: Floats | None = None) -> NDArray[Any]:
     lower_table = np.zeros_like(table)
     np.cumsum(np.cumsum(table[:, :-1, :-1], axis=1), axis=2, out=lower_table[:, 1:, 1:])
     lower_sums = lower_table.reshape(-1)[cell]
-    lower_sums += _lower_in_block(padded, padded_weights, block_width).reshape(n_rows, padded_length)
-    lower_sums += _lower_in_block(block_of_code, weight_of_code, block_width).reshape(-1)[index_by_code]
+    lower_sums += _count_lower_in_block(padded, padded_weights, block_width).reshape(n_rows, padded_length)
+    lower_sums += _count_lower_in_block(block_of_code, weight_of_code, block_width).reshape(-1)[index_by_code]
     return np.asarray(lower_sums[:, :n])
 
 
-def _lower_in_block(values: NDArray[Any], weights: Floats | None, block_width: int) -> NDArray[Any]:
+def _count_lower_in_block(values: NDArray[Any], weights: Floats | None, block_width: int) -> NDArray[Any]:
     """Number of earlier lower elements in the same block, or the sum of their weights: (blocks, block_width)."""
     columns = np.ascontiguousarray(values.reshape(-1, block_width).T)  # whole blocks are compared at once
     weight_columns = None if weights is None else np.ascontiguousarray(weights.reshape(-1, block_width).T)
@@ -239,7 +239,7 @@ def representation(values: Floats, *, weights: NDArray[Any]) -> Floats:
     return rank_sums * ratio(weights.sum(axis=1)[:, np.newaxis, np.newaxis], n_present)
 
 
-def _restored(values: Floats, order: Ints, ranks: Floats) -> Floats:
+def _restore_order(values: Floats, order: Ints, ranks: Floats) -> Floats:
     """Ranks of sorted values, returned to the order of `values`; NaN where the value is NaN."""
     result = np.empty_like(values)
     np.put_along_axis(result, order, ranks, axis=-1)

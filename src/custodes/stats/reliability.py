@@ -22,7 +22,7 @@ MOST_BLOCKS = 50
 _SAME = 1e-12  # relative rounding error
 
 
-def of_two(table: NDArray[Any]) -> Floats:
+def pair_coincidences(table: NDArray[Any]) -> Floats:
     """Coincidence matrices (..., k, k) of two codings of the same things, from their joint counts (..., k, k)."""
     return np.asarray(table + np.swapaxes(table, -1, -2), dtype=np.float64)
 

@@ -88,7 +88,7 @@ class SignTest:
     correction: Correction = "none"
 
     @property
-    def one_by_one(self) -> SignTest:
+    def unadjusted_test(self) -> SignTest:
         """The same test without adjustment."""
         return replace(self, correction="none")
 

@@ -87,8 +87,8 @@ def slice_tests(numerator: Floats, denominator: Floats, slices: Ints, *, confide
     n_other = n.sum(axis=1, keepdims=True) - n
     is_tested = (np.minimum(n, n_other) >= FEWEST_PARTS) & np.isfinite(difference)
     degrees_of_freedom = np.maximum(np.minimum(n, n_other) - 1, 1)
-    observed_statistic = _as_normal(_statistic(difference, error), degrees_of_freedom)
-    permuted_statistics = _permuted(sums, slice_starts, variance_of_whole, is_tested)
+    observed_statistic = _t_to_normal(_statistic(difference, error), degrees_of_freedom)
+    permuted_statistics = _permutation_statistics(sums, slice_starts, variance_of_whole, is_tested)
     p_value, p_adjusted, half_width = np.full((3, *n.shape), np.nan)
     if is_tested.any():
         threshold_of_statistic = np.where(is_tested, observed_statistic * (1 - _SAME) - _SAME, np.inf)
@@ -97,15 +97,15 @@ def slice_tests(numerator: Floats, denominator: Floats, slices: Ints, *, confide
             (1 + (permuted_statistics >= threshold_of_statistic).sum(axis=0)) / (1 + len(permuted_statistics)),
             np.nan,
         )
-        largest_statistics = np.where(is_tested, _as_normal(permuted_statistics, degrees_of_freedom), 0.0).max(
+        largest_statistics = np.where(is_tested, _t_to_normal(permuted_statistics, degrees_of_freedom), 0.0).max(
             axis=(1, 2)
         )
-        threshold = _as_normal(np.maximum(threshold_of_statistic, 0.0), degrees_of_freedom)
+        threshold = _t_to_normal(np.maximum(threshold_of_statistic, 0.0), degrees_of_freedom)
         p_adjusted = (1 + (largest_statistics[:, None, None] >= threshold).sum(axis=0)) / (1 + len(permuted_statistics))
         p_adjusted = np.where(is_tested, np.maximum(p_adjusted, p_value), np.nan)
         rank = int((1 - confidence) * (len(permuted_statistics) + 1) + _SAME)
         critical = (
-            _as_student(np.sort(permuted_statistics, axis=0)[len(permuted_statistics) - rank], degrees_of_freedom)
+            _normal_to_t(np.sort(permuted_statistics, axis=0)[len(permuted_statistics) - rank], degrees_of_freedom)
             if rank
             else np.full(n.shape, np.inf)
         )
@@ -123,7 +123,7 @@ def slice_tests(numerator: Floats, denominator: Floats, slices: Ints, *, confide
     )
 
 
-def _permuted(sums: Floats, slice_starts: Ints, variance_of_whole: Floats, is_tested: Bools) -> Floats:
+def _permutation_statistics(sums: Floats, slice_starts: Ints, variance_of_whole: Floats, is_tested: Bools) -> Floats:
     """|difference| / standard error of every permutation: (permutations, ratios, slices)."""
     n_parts = sums.shape[-1]
     n = int(np.clip(_WORK // max(1, sums.size), _FEWEST_PERMUTATIONS, PERMUTATIONS)) if is_tested.any() else 0
@@ -174,13 +174,13 @@ def _statistic(difference: Floats, error: Floats) -> Floats:
     )
 
 
-def _as_normal(size: Floats, freedom: Floats) -> Floats:
+def _t_to_normal(size: Floats, freedom: Floats) -> Floats:
     """Student's |t| with `freedom` degrees of freedom, transformed to a normal quantile (Wallace 1959)."""
     factor = (8 * freedom + 1) / (8 * freedom + 3)
     return np.asarray(factor * np.sqrt(freedom * np.log1p(size**2 / freedom)))
 
 
-def _as_student(size: Floats, freedom: Floats) -> Floats:
-    """Student's |t| from a normal quantile: the inverse of `_as_normal`."""
+def _normal_to_t(size: Floats, freedom: Floats) -> Floats:
+    """Student's |t| from a normal quantile: the inverse of `_t_to_normal`."""
     factor = (8 * freedom + 1) / (8 * freedom + 3)
     return np.asarray(np.sqrt(freedom * np.expm1((size / factor) ** 2 / freedom)))

@@ -42,7 +42,7 @@ def halves(n: int, *, most: int, rng: np.random.Generator) -> list[tuple[Half, H
     return [(first_half, np.setdiff1d(annotators, first_half)) for first_half in first_halves]
 
 
-def attainable(
+def attainable_tau(
     tau: NDArray[Any], marks: NDArray[Any], ways: Sequence[tuple[Half, Half]], *, rng: np.random.Generator
 ) -> Floats:
     """Kendall's tau-b between a predictor that knows the true scores and the mean of all annotators.
@@ -63,7 +63,7 @@ def attainable(
     Source: the threshold model, Pearson 1900; Spearman 1910 and Brown 1910 for the reliability of means; Kendall 1945.
     """
     tau = np.asarray(tau, dtype=np.float64)
-    split_tau, tau_with_truth = _simulated(np.asarray(marks, dtype=np.float64), ways, rng)
+    split_tau, tau_with_truth = _simulate_tau(np.asarray(marks, dtype=np.float64), ways, rng)
     if np.isnan(split_tau[-1] + tau_with_truth[-1]):
         return np.full_like(tau, np.nan)
     # Near 0 tau is proportional to the reliability, and the attainable value to its root.
@@ -71,7 +71,7 @@ def attainable(
     return np.where(np.isnan(tau), np.nan, attained_tau)
 
 
-def _simulated(marks: Floats, ways: Sequence[tuple[Half, Half]], rng: np.random.Generator) -> tuple[Floats, Floats]:
+def _simulate_tau(marks: Floats, ways: Sequence[tuple[Half, Half]], rng: np.random.Generator) -> tuple[Floats, Floats]:
     """Simulated tau-b at each reliability of one annotator: of two halves, and of the true scores with the mean of all
     annotators."""
     from scipy.special import ndtr, ndtri

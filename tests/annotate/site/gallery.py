@@ -15,7 +15,7 @@ from starlette.routing import Route
 from custodes.annotate import safe_html
 from custodes.annotate.plan import AnnotatorPlan, Question, StudyPlan
 from custodes.annotate.site import guard, pages
-from custodes.annotate.views import Ask, Break, Consent, Done, Example, Instructions, Paused, Side, Wait
+from custodes.annotate.views import Ask, Break, Consent, Example, Instructions, Side, StudyPause, VisitEnd, Wait
 
 PLAN = StudyPlan()
 WHY = ("finished", "no-work", "failed", "blocked", "excluded", "stopped", "left", "declined", "erased")
@@ -46,29 +46,29 @@ def all_pages(plan: StudyPlan, question: Ask, example: Example) -> dict[str, str
     open_plan = replace(plan, annotators=AnnotatorPlan(recruit="open"))
     rating = Ask(assignment=7, number=1, of=15, context=question.context, sides=question.sides[:1], training=True)
     html_by_name: dict[str, str] = {
-        "ask": pages.of_view(plan, question, **path),
-        "several": pages.of_view(aspects, question, **path),
-        "rate": pages.of_view(rates, rating, **path),
-        "slide": pages.of_view(slides, rating, **path),
-        "consent": pages.of_view(open_plan, Consent(digest="d"), **path),
-        "instructions": pages.of_view(plan, Instructions(examples=(example,)), **path),
-        "help": pages.of_help(plan, (example,), **path),
-        "break": pages.of_view(open_plan, Break(answers=15), **path),
-        "wait": pages.of_view(plan, Wait(seconds=600), **path),
-        "paused": pages.of_view(plan, Paused(), **path),
-        "join": pages.of_arrival(platform, {"PID": "w", "STUDY_ID": "s"}, path="/j/x"),
-        "open": pages.of_arrival(open_plan, {}, path="/j/x"),
-        "typed": pages.of_arrival(platform, {}, path="/j/x"),
-        "return": pages.of_view(platform, Done(why="finished", code="K7QM", answers=15), **path),
+        "ask": pages.render_view(plan, question, **path),
+        "several": pages.render_view(aspects, question, **path),
+        "rate": pages.render_view(rates, rating, **path),
+        "slide": pages.render_view(slides, rating, **path),
+        "consent": pages.render_view(open_plan, Consent(digest="d"), **path),
+        "instructions": pages.render_view(plan, Instructions(examples=(example,)), **path),
+        "help": pages.render_help(plan, (example,), **path),
+        "break": pages.render_view(open_plan, Break(answers=15), **path),
+        "wait": pages.render_view(plan, Wait(seconds=600), **path),
+        "paused": pages.render_view(plan, StudyPause(), **path),
+        "join": pages.render_arrival(platform, {"PID": "w", "STUDY_ID": "s"}, path="/j/x"),
+        "open": pages.render_arrival(open_plan, {}, path="/j/x"),
+        "typed": pages.render_arrival(platform, {}, path="/j/x"),
+        "return": pages.render_view(platform, VisitEnd(why="finished", code="K7QM", answers=15), **path),
         "busy": pages.message("busy", plan, path="/s/x", fields={"do": "answer", "v0": plan.question.text}),
         "refused": pages.message("refused", plan),
         "unknown": pages.message("unknown", plan, what=plan.question.text),
-        **{str(status): pages.of_error(status) for status in (400, 404, 413, 429, 500, 503)},
+        **{str(status): pages.render_error(status) for status in (400, 404, 413, 429, 500, 503)},
     }
     for why in WHY:
-        html_by_name[why] = pages.of_view(plan, Done(why=why, code="K7QM", answers=3), **path)
-    later = Done(why="no-work", code="K7QM", answers=3, later=True)
-    return html_by_name | {"later": pages.of_view(plan, later, **path)}
+        html_by_name[why] = pages.render_view(plan, VisitEnd(why=why, code="K7QM", answers=3), **path)
+    later = VisitEnd(why="no-work", code="K7QM", answers=3, later=True)
+    return html_by_name | {"later": pages.render_view(plan, later, **path)}
 
 
 def gallery(html_by_name: Mapping[str, str], *, with_policy: bool = True) -> Starlette:

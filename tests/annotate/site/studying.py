@@ -15,7 +15,7 @@ from typing import Any
 import polars as pl
 
 from custodes.annotate.new_study import new
-from custodes.annotate.plan import AnnotatorPlan, Ending, StudyPlan, StudyTexts
+from custodes.annotate.plan import AnnotatorPlan, StoppingRule, StudyPlan, StudyTexts
 from custodes.annotate.service import Service
 from tests.annotate.studies import query_rows
 from tests.waiting import PATIENCE
@@ -25,7 +25,7 @@ TOKEN = re.compile(r"/s/([\w-]+)")
 ANNOTATORS = AnnotatorPlan(batch=3, batches=2, cap=1.0, overlap=0.0, attention=0, gold_every=15)
 PLAN = StudyPlan(
     annotators=ANNOTATORS,
-    stopping=Ending(looks=(20, 30), boundary="none"),
+    stopping=StoppingRule(looks=(20, 30), boundary="none"),
     texts=StudyTexts(
         title="Hotels", consent="We ask which text is better.", instructions="Read both.", contact="a@example.org"
     ),

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from custodes.annotate.plan import Question, StudyPlan, StudyTexts
 from custodes.annotate.site import pages
-from custodes.annotate.views import Ask, Consent, Done, Example
+from custodes.annotate.views import Ask, Consent, Example, VisitEnd
 from tests.annotate.site.gallery import all_pages, ask, side
 
 PLAN = StudyPlan(texts=StudyTexts(consent="Why.", instructions="How.", contact="anna@example.org"))
@@ -32,7 +32,7 @@ class Parts(HTMLParser):
 
 
 def choices(plan: StudyPlan, **values: object) -> list[tuple[str | None, str | None]]:
-    parts = Parts(pages.of_view(plan, question(**values), path="/s/x"))
+    parts = Parts(pages.render_view(plan, question(**values), path="/s/x"))
     return [(button["value"], button.get("data-key")) for button in parts.of("button", name="v0")]
 
 
@@ -40,8 +40,8 @@ def question(**values: object) -> Ask:
     return ask("Given.", "First.", "Second.", **values)
 
 
-def done(why: str) -> Done:
-    return Done(why=why, code=None, answers=0)
+def done(why: str) -> VisitEnd:
+    return VisitEnd(why=why, code=None, answers=0)
 
 
 def test_one_heading_a_language_and_no_script_within() -> None:
@@ -69,7 +69,7 @@ def test_answers_from_left_to_right_with_their_keys() -> None:
 
 def test_aspects_are_answered_one_by_one() -> None:
     plan = replace(PLAN, question=Question(aspects=("Adequacy", "Fluency"), both_bad=True))
-    parts = Parts(pages.of_view(plan, question(given={"Adequacy": 1, "Fluency": 0}), path="/s/x"))
+    parts = Parts(pages.render_view(plan, question(given={"Adequacy": 1, "Fluency": 0}), path="/s/x"))
     radios = parts.of("input", type="radio")
     assert [(radio["name"], radio["value"]) for radio in radios] == [
         (f"v{k}", v) for k in (0, 1) for v in ("1", "0", "-1")
@@ -81,7 +81,7 @@ def test_aspects_are_answered_one_by_one() -> None:
 
 def test_a_long_scale_is_a_number() -> None:
     plan = replace(PLAN, question=Question(mode="rate", scale=(0, 100), labels=("bad", "good")))
-    page = pages.of_view(plan, question(), path="/s/x")
+    page = pages.render_view(plan, question(), path="/s/x")
     (number,) = Parts(page).of("input", type="number")
     assert (number["min"], number["max"], number["name"]) == ("0", "100", "v0")
     assert "0 bad" in page
@@ -89,15 +89,15 @@ def test_a_long_scale_is_a_number() -> None:
 
 
 def test_withdrawn_answers_are_marked() -> None:
-    parts = Parts(pages.of_view(PLAN, question(given={"": -1}), path="/s/x"))
+    parts = Parts(pages.render_view(PLAN, question(given={"": -1}), path="/s/x"))
     assert [button["value"] for button in parts.of("button", name="v0") if button.get("aria-current")] == ["-1"]
     assert len(parts.of("input", value="undo")) == 1
-    assert not Parts(pages.of_view(PLAN, question(can_undo=False), path="/s/x")).of("input", value="undo")
+    assert not Parts(pages.render_view(PLAN, question(can_undo=False), path="/s/x")).of("input", value="undo")
 
 
 def test_texts_of_the_owner_are_markdown_made_safe() -> None:
     plan = replace(PLAN, texts=replace(PLAN.texts, consent="**Why** <script>alert(1)</script>", language="fr"))
-    page = pages.of_view(plan, Consent(digest="d"), path="/s/x")
+    page = pages.render_view(plan, Consent(digest="d"), path="/s/x")
     assert "<strong>Why</strong> &lt;script&gt;" in page
     assert 'lang="fr" dir="auto"' in page
     assert '<html lang="en" dir="ltr">' in page  # language of the interface
@@ -116,7 +116,7 @@ def test_a_second_language_speaks_throughout() -> None:
 def test_the_way_back_to_a_platform() -> None:
     page = Parts(all_pages(PLAN, ASK, EXAMPLE)["return"])
     assert page.of("a")[0]["href"] == "https://app.prolific.com/submissions/complete?cc=K7QM"
-    assert not Parts(pages.of_view(PLAN, done("declined"), path="/s/x")).of("input", id="code")
+    assert not Parts(pages.render_view(PLAN, done("declined"), path="/s/x")).of("input", id="code")
 
 
 def test_static_files_are_small() -> None:

@@ -11,7 +11,7 @@ from axe_playwright_python.sync_playwright import Axe
 from msgspec.structs import replace
 
 from custodes.annotate.plan import Question, StudyPlan, StudyTexts
-from custodes.annotate.site.pages import of_view
+from custodes.annotate.site.pages import render_view
 from custodes.annotate.views import Ask, Example, Side
 from tests.annotate.hostile import EVENTS, PAYLOADS
 from tests.annotate.site.gallery import all_pages, ask, gallery, side
@@ -60,7 +60,7 @@ def page_html() -> dict[str, str]:
         if name in ("ask", "open")
     }
     marks = replace(PLAN, texts=replace(PLAN.texts, differences=True))
-    html_by_name["ask-marks"] = of_view(marks, TEXTS["markdown"], path="/s/x", marks=True)
+    html_by_name["ask-marks"] = render_view(marks, TEXTS["markdown"], path="/s/x", marks=True)
     return html_by_name | {
         f"ask-{name}": all_pages(PLAN, question, EXAMPLE)["ask"] for name, question in TEXTS.items() if name != "plain"
     }

@@ -12,7 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 from custodes.annotate.new_study import new
-from custodes.annotate.plan import Ending, Question
+from custodes.annotate.plan import Question, StoppingRule
 from custodes.annotate.service import Service
 from custodes.annotate.site.app import app
 from tests.annotate.site.studying import (
@@ -64,11 +64,11 @@ def templates(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "aspects": replace(
             PLAN, question=Question(aspects=("Adequacy", "Fluency")), annotators=replace(ANNOTATORS, batches=1)
         ),
-        "slide": replace(PLAN, question=Question(mode="rate", scale=(0, 100)), stopping=Ending()),
+        "slide": replace(PLAN, question=Question(mode="rate", scale=(0, 100)), stopping=StoppingRule()),
     }
     templates = {name: new_study(folder / f"{name}.db", plan) for name, plan in plans.items()}
     for name, question in LONG.items():
-        plan = replace(PLAN, question=question, stopping=Ending())
+        plan = replace(PLAN, question=question, stopping=StoppingRule())
         long = texts().with_columns(pl.col("text") + " A long answer about the hotel and its breakfast." * 60)
         templates[name] = new(long, folder / f"{name}.db", plan=plan)
     return templates | {"pictures": image_study(folder)}

@@ -8,7 +8,7 @@ import pytest
 
 from custodes.annotate.site import pages
 from custodes.annotate.visits import SKIPPING
-from custodes.annotate.wording import completed
+from custodes.annotate.wording import fill_plan_texts
 from custodes.annotate.wording.translations import ENGLISH, LANGUAGES, words
 from tests.annotate.site.gallery import WHY
 from tests.annotate.studies import plan_of
@@ -58,6 +58,6 @@ def test_instructions_and_pages_name_outputs_as_the_question_does() -> None:
         ("Better?", "", "Response"),
         ("Better?", "{x}", "{x}"),
     ):
-        plan = completed(plan_of(question={"text": text, "noun": noun}))
+        plan = fill_plan_texts(plan_of(question={"text": text, "noun": noun}))
         assert f"**{name} 1**" in plan.texts.instructions
         assert words("en", plan.question.noun)["response"].format(number=1) == f"{name} 1"

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from custodes.combining.methods import Formula
-from custodes.combining.methods.method import narrowed
+from custodes.combining.methods.method import clip_and_scale
 from tests.combining.methods.training_sets import fill, tau, training
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -51,7 +51,7 @@ def test_inner_folds_keep_groups_whole() -> None:
 
 def test_scores_are_clipped_to_limits_and_scaled_again() -> None:
     x = np.array([[0.1, 0.9, 0.3], [0.5, np.nan, 0.8]])
-    result = narrowed(x, np.array([0.2, 0.0, 0.4]), np.array([0.7, 0.5, 0.4]))
+    result = clip_and_scale(x, np.array([0.2, 0.0, 0.4]), np.array([0.7, 0.5, 0.4]))
     np.testing.assert_allclose(result, [[0, 1, 0], [0.6, np.nan, 0]])
 
 
@@ -74,11 +74,11 @@ def test_missing_scores_are_filled_by_the_mean_of_their_metric() -> None:
 
 def test_ratings_are_standardised_and_constant_ones_are_not_divided() -> None:
     of = training(1, by="pearson")
-    y, mean, spread = of.standardised
+    y, mean, spread = of.target_standardisation
     np.testing.assert_allclose([y.mean(), y.std()], [0, 1], atol=1e-12)
     np.testing.assert_allclose(y * spread + mean, of.y)
-    assert replace(of, y=np.full(80, 3.0)).standardised[1:] == (3.0, 1.0)
-    y, mean, spread = replace(of, by="kendall").standardised
+    assert replace(of, y=np.full(80, 3.0)).target_standardisation[1:] == (3.0, 1.0)
+    y, mean, spread = replace(of, by="kendall").target_standardisation
     np.testing.assert_allclose(y * spread + mean, stats.rankdata(of.y) / 80)
 
 
@@ -87,12 +87,12 @@ def test_weights_are_put_on_people_s_scale_by_least_squares_and_never_turn() -> 
     weights = np.array([1.0, 0.5, 0.0, 0.0, 0.0])
     score = fill(of) @ weights
     slope, intercept = np.polyfit(score, of.y, 1)
-    result = of.calibrated(weights)
+    result = of.formula_from_weights(weights)
     np.testing.assert_allclose(result.weights, slope * weights)
     assert result.intercept == pytest.approx(intercept)
-    against = replace(of, y=-of.y).calibrated(weights)
+    against = replace(of, y=-of.y).formula_from_weights(weights)
     np.testing.assert_allclose(against.weights, 1e-6 * weights)
-    assert replace(of, x=np.full_like(of.x, 0.5)).calibrated(weights).predict(of.x).std() < 1e-5
+    assert replace(of, x=np.full_like(of.x, 0.5)).formula_from_weights(weights).predict(of.x).std() < 1e-5
 
 
 def test_scores_of_folds_are_those_of_their_rows() -> None:

@@ -69,15 +69,15 @@ def test_where_polars_would_end_the_process_it_ends_another(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    monkeypatch.setattr(arrow, "TRIAL", "import os, sys; os.write(2, b'thread panicked'); os.abort()")
+    monkeypatch.setattr(arrow, "TRIAL_PROGRAM", "import os, sys; os.write(2, b'thread panicked'); os.abort()")
     with pytest.raises(InputError, match=DAMAGED):
         arrow.from_parquet(file_bytes(".parquet"), "s.parquet")
     assert capfd.readouterr().err == ""
 
 
 def test_a_small_parquet_of_a_large_table_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compression, "UNSUSPICIOUS", 1000)
-    monkeypatch.setattr(compression, "RATIO", 2)
+    monkeypatch.setattr(compression, "UNSUSPICIOUS_SIZE", 1000)
+    monkeypatch.setattr(compression, "MAX_RATIO", 2)
     large = pl.DataFrame({"a": [f"{number:0100}" for number in range(2000)]})
     stream = io.BytesIO()
     large.write_ipc_stream(stream, compression="zstd")

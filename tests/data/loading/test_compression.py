@@ -31,7 +31,7 @@ def test_every_kind_is_read(tmp_path: Path, suffix: str) -> None:
 
 @pytest.mark.parametrize("suffix", [*PACK, ".zip", ".xlsx"])
 def test_a_bomb_is_refused_while_it_unpacks(tmp_path: Path, suffix: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compression, "UNSUSPICIOUS", 2**18)
+    monkeypatch.setattr(compression, "UNSUSPICIOUS_SIZE", 2**18)
     monkeypatch.setattr(compression, "CHUNK", 2**16)
     positions: list[int] = []
     read_up_to = compression.read_up_to

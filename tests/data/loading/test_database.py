@@ -143,8 +143,8 @@ def test_a_view_without_end_is_one_line(tmp_path: Path, kind: str, what: str, mo
     path = database(tmp_path / "s.db", kind, RATINGS, f"CREATE VIEW endless AS {ENDLESS[what]}")
     before = path.read_bytes()
     with monkeypatch.context() as limited:
-        limited.setattr("custodes.data.loading.compression.UNSUSPICIOUS", 2**20)
-        limited.setattr("custodes.data.loading.compression.RATIO", 1)
+        limited.setattr("custodes.data.loading.compression.UNSUSPICIOUS_SIZE", 2**20)
+        limited.setattr("custodes.data.loading.compression.MAX_RATIO", 1)
         limited.setattr("custodes.data.loading.database.ROUNDS", 4)
         limited.setattr("custodes.data.loading.database.PATIENCE", 0.2)
         for part in ("endless", ENDLESS[what]):

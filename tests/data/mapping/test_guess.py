@@ -13,7 +13,7 @@ import pytest
 
 import custodes as cu
 from custodes.data.mapping.annotator_columns import people_pattern, pooled_aspects
-from custodes.data.mapping.column_vocabulary import NAMES, looks_human, named
+from custodes.data.mapping.column_vocabulary import NAMES, find_columns, looks_human
 from tests.data.mapping.tables import as_text, half, proposed, rows, wide
 
 
@@ -222,7 +222,7 @@ def test_texts_beside_scores_are_left_out() -> None:
 def test_rows_beyond_those_that_are_looked_at_count(monkeypatch: pytest.MonkeyPatch) -> None:
     from custodes.data.mapping import guess
 
-    monkeypatch.setattr(guess, "LOOKED_AT", 9)
+    monkeypatch.setattr(guess, "GUESS_ROWS", 9)
     frame = as_text(wide("alice", "bleu", text=False))
     broken = frame.with_columns(bleu=pl.when(pl.int_range(frame.height) == 20).then(pl.lit("?")).otherwise("bleu"))
     with pytest.raises(cu.InputError) as error:
@@ -233,7 +233,7 @@ def test_rows_beyond_those_that_are_looked_at_count(monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize("role", ["item", "system", "text"])
 def test_columns_of_a_role_come_by_their_names_and_not_by_their_order(role: str) -> None:
     words = NAMES[role][:4]
-    assert named(role, words[::-1]) == list(words)
+    assert find_columns(role, words[::-1]) == list(words)
 
 
 def test_what_looks_human() -> None:

@@ -10,8 +10,8 @@ import polars as pl
 import pytest
 
 import custodes as cu
-from custodes.data.loading.records import tables_in
-from custodes.data.mapping.nested import MOST, exploded, flattened, nested_columns
+from custodes.data.loading.records import find_tables
+from custodes.data.mapping.nested import MAX_COLUMNS, flatten_nested, iter_entry_tables, nested_columns
 from tests.data.mapping.tables import proposed, rows
 
 SYSTEMS = ("Aster", "Birch")
@@ -34,7 +34,7 @@ ROWS = [rating_row(item, system) for item in range(12) for system in SYSTEMS]
 
 
 def test_cells_become_columns_by_their_path() -> None:
-    frame = flattened(
+    frame = flatten_nested(
         pl.DataFrame({"id": [1, 2], "a": ['{"b": {"c": 1.50}, "d": [true, null]}', '{"b": null, "e": "x"}']})
     )
     assert frame.to_dict(as_series=False) == {
@@ -49,32 +49,32 @@ def test_lists_of_numbers_become_columns_and_others_stay() -> None:
     frame = pl.DataFrame(
         {"n": [[1, 0], [2, None]], "words": [["x", "y"], ["z"]], "turns": [[{"role": "u", "content": "c"}]] * 2}
     )
-    flat = flattened(frame)
+    flat = flatten_nested(frame)
     assert flat.columns == ["n.0", "n.1", "words", "turns"]
     assert flat["n.1"].to_list() == [0, None]
     assert flat["words"].to_list() == ['["x", "y"]', '["z"]']
-    assert flattened(frame, ["words.1"])["words.1"].to_list() == ["y", None]
+    assert flatten_nested(frame, ["words.1"])["words.1"].to_list() == ["y", None]
 
 
 def test_a_list_of_objects_is_a_row_of_each() -> None:
     frame = pl.DataFrame(
         {"id": [1, 2], "runs": ['[{"model": "A", "t": "x"}, {"model": "B", "t": "y"}]', '[{"model": "A", "t": "z"}]']}
     )
-    (flat,) = exploded(frame)
+    (flat,) = iter_entry_tables(frame)
     assert flat.rows() == [(1, "A", "x"), (1, "B", "y"), (2, "A", "z")]
     assert flat.columns == ["id", "runs.*.model", "runs.*.t"]
-    assert list(exploded(frame.with_columns(pl.col("runs").str.replace_all("model", "size")))) == []
+    assert list(iter_entry_tables(frame.with_columns(pl.col("runs").str.replace_all("model", "size")))) == []
 
 
 def test_texts_that_look_like_objects_are_not_opened() -> None:
     frame = pl.DataFrame({"text": ["{not JSON}", "[1, 2"], "empty": ["", None], "n": [1, 2]})
     assert nested_columns(frame) == []
-    assert flattened(frame).equals(frame)
+    assert flatten_nested(frame).equals(frame)
 
 
 def test_a_cell_of_too_many_values_stays() -> None:
-    frame = pl.DataFrame({"big": [json.dumps({str(k): k for k in range(MOST + 1)})]})
-    assert flattened(frame).columns == ["big"]
+    frame = pl.DataFrame({"big": [json.dumps({str(k): k for k in range(MAX_COLUMNS + 1)})]})
+    assert flatten_nested(frame).columns == ["big"]
 
 
 @pytest.mark.parametrize("form", ["file", "frame"])
@@ -134,8 +134,8 @@ def test_the_list_of_objects_in_an_object_is_the_table(tmp_path: Path) -> None:
 
 
 def test_an_object_of_similar_objects_is_a_table() -> None:
-    assert tables_in({"q1": {"x": 1}, "q2": {"x": 2}}) == {"*": [{"key": "q1", "x": 1}, {"key": "q2", "x": 2}]}
-    assert tables_in({"config": {"x": 1}, "other": {"y": 2}}) == {}
+    assert find_tables({"q1": {"x": 1}, "q2": {"x": 2}}) == {"*": [{"key": "q1", "x": 1}, {"key": "q2", "x": 2}]}
+    assert find_tables({"config": {"x": 1}, "other": {"y": 2}}) == {}
 
 
 def test_a_list_of_ratings_that_name_their_raters() -> None:

@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 import custodes as cu
-from custodes.data.mapping.phrases import proposed_phrases, read_phrases
+from custodes.data.mapping.phrases import propose_phrases, read_phrases
 from tests.data.mapping.tables import proposed
 
 PHRASES = [
@@ -53,7 +53,7 @@ PROPOSALS = {
 
 @pytest.mark.parametrize("phrase", PROPOSALS)
 def test_patterns_are_learnt_from_the_cells(phrase: str) -> None:
-    assert proposed_phrases(pl.Series(PROPOSALS[phrase])) == phrase
+    assert propose_phrases(pl.Series(PROPOSALS[phrase])) == phrase
 
 
 def verdicts(cells: list[str], **more: object) -> pl.DataFrame:

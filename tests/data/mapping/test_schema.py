@@ -117,7 +117,7 @@ TEXTS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=5
 @settings(max_examples=50, deadline=None)
 def test_what_is_written_is_read_back(tmp_path_factory: Any, **options: Any) -> None:
     columns = Columns(roles=options["roles"], patterns=tuple(options["patterns"]))
-    result = Schema().under(columns, {"reader": options["reader"]}, options["selection"])
+    result = Schema().merge_arguments(columns, {"reader": options["reader"]}, options["selection"])
     path = tmp_path_factory.getbasetemp() / "written.toml"
     path.write_text(result.to_toml(path.parent), encoding="utf-8", newline="")
     assert Schema.load(path) == result

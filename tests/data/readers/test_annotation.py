@@ -207,7 +207,7 @@ def test_the_digest_is_of_what_was_said(path: Path) -> None:
 def test_a_file_that_changes_each_time(path: Path) -> None:
     times = iter(range(100))
     with pytest.raises(InputError, match=r"^study\.db: the file changed during every attempt to read it; read a copy"):
-        live_study.of_one_state(path, lambda connection: os.utime(path, (0, next(times))))
+        live_study.read_one_state(path, lambda connection: os.utime(path, (0, next(times))))
 
 
 def test_what_is_no_whole_study(path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from custodes.data.outputs import turns_of
+from custodes.data.outputs import parse_turns
 from custodes.data.reading import read
 from custodes.data.writing import long_tables, write_table
 from custodes.errors import InputError
@@ -142,7 +142,7 @@ def test_a_dialogue_is_a_context(tmp_path: Path) -> None:
     contexts = study.outputs.sources["context"].to_list()
     assert contexts[0] == '[{"role": "User", "text": "Hi"}]'
     assert contexts[1] == "[1] a source"
-    assert turns_of(contexts[2]) is None
+    assert parse_turns(contexts[2]) is None
     structs = pl.DataFrame({"item": [1], "context": [[{"role": "User", "text": "Hi"}]], "outputs": [{"A": "x"}]})
     same = read(structs).outputs
     assert same is not None

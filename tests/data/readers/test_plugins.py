@@ -14,7 +14,7 @@ import pytest
 import custodes as cu
 from custodes import cli
 from custodes.data import readers
-from custodes.data.readers import OURS, plugged_readers
+from custodes.data.readers import OURS, plugin_readers
 from custodes.data.reading import read
 from custodes.errors import CustodesWarning, InputError, OptionError
 from tests import packages
@@ -42,14 +42,14 @@ Install = Callable[..., None]
 def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
     """Return a function that installs the package of a reader."""
     monkeypatch.syspath_prepend(tmp_path)
-    plugged_readers.cache_clear()
+    plugin_readers.cache_clear()
 
     def put(code: str, *, name: str = "marking", points: str = "") -> None:
         points = points or f"[custodes.readers]\nmarks = {name}:READER\n"
         packages.install(tmp_path, textwrap.dedent(code), name=name, points=points)
 
     yield put
-    plugged_readers.cache_clear()
+    plugin_readers.cache_clear()
 
 
 def test_a_reader_of_another_package_reads_and_is_listed(install: Install) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from custodes.data.readers.verdict_words import what_is_said
+from custodes.data.readers.verdict_words import interpret_cells
 from custodes.data.reading import read
 from custodes.data.writing import long_tables
 from custodes.errors import InputError
@@ -144,7 +144,7 @@ def test_every_documented_word_and_order_is_read() -> None:
 
 def test_names_of_systems_in_our_own_format() -> None:
     first, second = pl.Series(["Aster", "1"]), pl.Series(["Birch", "2"])
-    by_name = what_is_said(pl.Series("winner", ["Birch", "1"]), first, second, where="file", written=True)
+    by_name = interpret_cells(pl.Series("winner", ["Birch", "1"]), first, second, where="file", written=True)
     assert by_name.preference.to_list() == [-1.0, 1.0]
-    signs = what_is_said(pl.Series("winner", ["1", "-1"]), second, first, where="file", written=True)
+    signs = interpret_cells(pl.Series("winner", ["1", "-1"]), second, first, where="file", written=True)
     assert signs.preference.to_list() == [1.0, -1.0]

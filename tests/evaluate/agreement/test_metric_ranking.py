@@ -5,7 +5,7 @@ import polars as pl
 import pytest
 
 from custodes.evaluate.agreement.agreement import Agreement, agreement, by_standing
-from custodes.evaluate.agreement.metric_ranking import ranked_by
+from custodes.evaluate.agreement.metric_ranking import ranking_statistic
 from tests.evaluate.studies import scores_of, study_of
 
 
@@ -98,4 +98,4 @@ def test_undefined_metrics_have_no_place() -> None:
 )
 def test_one_statistic_ranks_all(kendall: list[float], systems: int, name: str) -> None:
     draws = {"kendall_item": np.array([kendall]), "sample_accuracy": np.array([[0.6, 0.7]])}
-    assert ranked_by(draws, systems) == name
+    assert ranking_statistic(draws, systems) == name

@@ -6,7 +6,7 @@ import pytest
 
 from custodes.data.ratings import Ratings
 from custodes.evaluate.agreement.agreement import agreement
-from custodes.evaluate.agreement.statistic import of_outputs
+from custodes.evaluate.agreement.statistic import output_statistic
 from custodes.evaluate.agreement.statistics import STATISTICS
 from tests.evaluate.studies import sample, scores_of, study_of
 
@@ -44,7 +44,7 @@ def test_system_scores_are_means_over_the_items_drawn() -> None:
 def test_statistics_of_outputs_are_not_computed_where_nobody_shares_a_score() -> None:
     scores = scores_of(4)
     some = sample(scores, 3)
-    pooled = of_outputs(lambda shifted: shifted.times[:, :1] + np.zeros(2))
+    pooled = output_statistic(lambda shifted: shifted.times[:, :1] + np.zeros(2))
     assert pooled(some).tolist() == (some.times[:, :1] + np.zeros(2)).tolist()
     scores_by_rater = some.comparison.scores
     undefined = replace(

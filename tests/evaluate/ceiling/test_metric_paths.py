@@ -95,7 +95,7 @@ def test_each_step_out_is_that_of_least_squared_error(in_use: str | None) -> Non
     scores = planted(3)
     raters = rater_scores(judged(scores))
     target = target_of(raters, 0, "item", 0, np.random.default_rng(0))
-    metrics = raters.of_kind("metric")
+    metrics = raters.select_kind("metric")
     used = np.array([], dtype=int) if in_use is None else np.array([raters.names.index(n) for n in in_use.split(",")])
     columns = backward_columns(target, np.flatnonzero(np.isin(metrics, used)), 9, 0.9)
     remaining = sorted((metrics if in_use is None else used).tolist())

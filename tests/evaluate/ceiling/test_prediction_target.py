@@ -19,7 +19,7 @@ from tests.evaluate.judged_studies import judged
 def test_kendall_is_that_of_scipy_on_every_fold_of_whole_items() -> None:
     scores = planted()
     seen: list[tuple[np.ndarray, np.ndarray]] = []
-    original = heldout.cross_predicted
+    original = heldout.predict_out_of_fold
 
     def recorded(x: Any, y: Any, fold: Any, **rest: Any) -> Any:
         predicted = original(x, y, fold, **rest)
@@ -29,7 +29,7 @@ def test_kendall_is_that_of_scipy_on_every_fold_of_whole_items() -> None:
         return predicted
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(heldout, "cross_predicted", recorded)
+        patch.setattr(heldout, "predict_out_of_fold", recorded)
         row = rows(ceiling_of(scores, aspect="style", resamples=0).prediction, "style", "features")
     fold, predicted = seen[0]
     y = scores["ann", "style"].ravel()
@@ -71,8 +71,8 @@ def test_a_held_out_score_does_not_steer_its_own_prediction() -> None:
     for model in MODELS.values():
         fit = partial(model, seed=0)
         x = target.x[:, target.columns["metrics"]]
-        once = heldout.cross_predicted(x, target.y, target.fold, groups=target.groups, fit=fit)
+        once = heldout.predict_out_of_fold(x, target.y, target.fold, groups=target.groups, fit=fit)
         changed = np.where(target.fold == 2, -7 * target.y + 100, target.y)
-        repeated = heldout.cross_predicted(x, changed, target.fold, groups=target.groups, fit=fit)
+        repeated = heldout.predict_out_of_fold(x, changed, target.fold, groups=target.groups, fit=fit)
         np.testing.assert_array_equal(once[target.fold == 2], repeated[target.fold == 2])
         assert (once[target.fold != 2] != repeated[target.fold != 2]).any()

@@ -36,7 +36,7 @@ def test_repeats_are_compared_output_by_output() -> None:
     assert row["agreement"] == pytest.approx(np.mean(pairs))
     assert row["changed"] == pytest.approx(np.mean(codes.min(axis=1) < codes.max(axis=1)))
     task, run = np.indices(codes.shape).reshape(2, -1)
-    labels = AnnotatorLabels.of(task, run, codes.ravel(), n_tasks=60, n_workers=3, n_labels=3)
+    labels = AnnotatorLabels.from_labels(task, run, codes.ravel(), n_tasks=60, n_workers=3, n_labels=3)
     counts = coincidences(labels, units=np.zeros(60, dtype=int), n_units=1)[0]
     assert row["alpha"] == pytest.approx(float(alpha(counts, scale="nominal")))
     assert row["agreement_low"] < row["agreement"] < row["agreement_high"]

@@ -17,7 +17,7 @@ from scipy.special import ndtri
 import custodes as cu
 from custodes import cli
 from custodes.errors import InputError, OptionError
-from custodes.stats.stopping.reused_labels import spending
+from custodes.stats.stopping.reused_labels import spending_share
 
 RULE = "accuracy>=0.8"
 
@@ -165,7 +165,7 @@ def test_two_branches_are_merged_by_keeping_the_lines_of_both(ledger: Path, tmp_
     rows = lines(ledger)
     assert len(rows[-1]["parents"]) == 2
     # Both branches spent a level on the second candidate, so the next one has only the rest of five levels.
-    assert sum(row["candidate"]["spent"][0] for row in rows[1:]) < 0.04 * sum(spending(k) for k in range(1, 6))
+    assert sum(row["candidate"]["spent"][0] for row in rows[1:]) < 0.04 * sum(spending_share(k) for k in range(1, 6))
 
 
 def test_two_processes_lose_nothing(ledger: Path, tmp_path: Path) -> None:

@@ -10,11 +10,11 @@ from scipy.stats import beta
 from custodes.answers.shared_arguments import NONE
 from custodes.evaluate.protocol.annotations import (
     IDEAL_MIXTURE,
-    in_order,
+    order_answers,
     outcome_of,
-    permuted,
+    permute_systems,
     rated_pairs,
-    with_ideal,
+    simulate_ideal_metric,
 )
 from custodes.evaluate.rater_comparison import compare
 from custodes.stats import ABSENT
@@ -26,7 +26,7 @@ from tests.evaluate.studies import study_of
 def test_null_permutes_systems_within_items() -> None:
     (comparison,) = compare(study_of(scores_of(6, strength=3.0)))
     rated_answers = rated_pairs(comparison, "m1")
-    permutations = [permuted(rated_answers, np.random.default_rng(seed)) for seed in range(200)]
+    permutations = [permute_systems(rated_answers, np.random.default_rng(seed)) for seed in range(200)]
     # Every item keeps its number of ties and of (transitive) preferences; no pair keeps its margin.
     for permutation in permutations[:20]:
         assert (np.abs(permutation.human).sum(axis=0) == np.abs(rated_answers.human).sum(axis=0)).all()
@@ -41,23 +41,23 @@ def test_null_permutes_systems_within_items() -> None:
 
 def test_null_has_no_winner_on_the_metrics_further_items_either() -> None:
     (comparison,) = compare(study_of(scores_of(6, strength=3.0)))
-    rated_answers = with_ideal(rated_pairs(comparison, "m1"), 500, np.random.default_rng(0))
+    rated_answers = simulate_ideal_metric(rated_pairs(comparison, "m1"), 500, np.random.default_rng(0))
     total = rated_answers.metric_more.sum(axis=0)
     assert abs(total[0] - total[2]) > 0.5 * total.sum()
-    more = np.array([permuted(rated_answers, np.random.default_rng(seed)).metric_more for seed in range(100)])
+    more = np.array([permute_systems(rated_answers, np.random.default_rng(seed)).metric_more for seed in range(100)])
     assert (more.sum(axis=2) == 500).all()
     # Wins and losses are exchanged at random and ties stay; proportions of 300,000 answers have an sd below .001.
     even = np.array([(total[0] + total[2]) / 2, total[1], (total[0] + total[2]) / 2]) / total.sum()
     np.testing.assert_allclose(more.sum(axis=(0, 1)) / more.sum(), even, atol=0.005)
     decided = replace(rated_answers, metric_more=rated_answers.metric_more * np.array([1, 0, 1]))  # no ties
-    drawn = permuted(decided, np.random.default_rng(0)).metric_more.sum(axis=0)
+    drawn = permute_systems(decided, np.random.default_rng(0)).metric_more.sum(axis=0)
     assert drawn[1] == 0
     assert abs(drawn[0] - drawn[2]) < 0.05 * drawn.sum()
 
 
 def test_ideal_metric_answers_by_its_matrix() -> None:
     (comparison,) = compare(study_of(scores_of(8, items=4000, systems=3)))
-    rated_answers = with_ideal(rated_pairs(comparison, "m1"), 50_000, np.random.default_rng(0))
+    rated_answers = simulate_ideal_metric(rated_pairs(comparison, "m1"), 50_000, np.random.default_rng(0))
     for h in range(3):
         answers = rated_answers.metric[rated_answers.human == 1 - h]
         shares = np.array([(answers == kind).mean() for kind in (1, 0, -1)])
@@ -90,7 +90,7 @@ def test_what_is_asked_are_the_pairs_that_people_rated() -> None:
 def test_answers_come_in_the_order_of_their_seed() -> None:
     (comparison,) = compare(study_of(gappy(4)))
     rated_answers = rated_pairs(comparison, "m1")
-    answers = in_order([rated_answers, rated_answers, rated_answers], [7, 8, 7])
+    answers = order_answers([rated_answers, rated_answers, rated_answers], [7, 8, 7])
     np.testing.assert_array_equal(answers.kinds[0], answers.kinds[2])
     assert (answers.kinds[0] != answers.kinds[1]).any()
     np.testing.assert_array_equal(answers.available, np.tile((rated_answers.human != ABSENT).sum(axis=1), (3, 1)))
@@ -106,7 +106,7 @@ def test_answers_come_in_the_order_of_their_seed() -> None:
 def test_items_annotated_so_far_are_the_first_of_the_order() -> None:
     (comparison,) = compare(study_of(gappy(5)))
     rated_answers = rated_pairs(comparison, "m1")
-    answers = in_order([rated_answers, rated_answers], [1, 2])
+    answers = order_answers([rated_answers, rated_answers], [1, 2])
     all_items = answers.items(answers.available)
     np.testing.assert_array_equal(all_items.human, np.stack([rated_answers.human] * 2))
     np.testing.assert_array_equal(all_items.systems, rated_answers.systems)

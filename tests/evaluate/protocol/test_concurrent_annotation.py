@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from custodes.data.comparisons import pairs_of
-from custodes.evaluate.protocol.annotations import in_order
+from custodes.evaluate.protocol.annotations import order_answers
 from custodes.evaluate.protocol.concurrent_annotation import ConcurrentAnnotation, Ruling
 from custodes.evaluate.protocol.stopping import Stopping
 from custodes.stats import ABSENT
@@ -75,7 +75,7 @@ def test_what_is_possible_after_all_is_asked_again(seed: int) -> None:
             impossible[pair] = [place for place in impossible[pair] if place not in back]
             assert study.is_open[pair] or not back
         assert all((len(study.wanted(k)) > 0) == (k in study.open_pairs()) for k in range(2)), step
-        open_leases = {(pair, place) for pair, place in leased if study.in_present_look(pair, place)}
+        open_leases = {(pair, place) for pair, place in leased if study.is_in_current_look(pair, place)}
         lacking = [study.target[k] - study.n[k] - sum(pair == k for pair, _ in open_leases) for k in range(2)]
         assert all(len(study.wanted(k)) == lacking[k] for k in range(2) if study.open_pairs().count(k)), step
     for ruling in study.rulings:
@@ -138,7 +138,7 @@ def test_answers_in_any_order_lead_where_the_replay_leads(estimator: str, budget
     assert len({study.state_bytes() for study in studies}) == 1
     study = studies[0]
     end = replay(
-        in_order([rated_pairs], [0]), study.rule, reference=rated_pairs.reference(0.05), truth=rated_pairs.truth
+        order_answers([rated_pairs], [0]), study.rule, reference=rated_pairs.reference(0.05), truth=rated_pairs.truth
     )
     assert study.decision == end.decision[0].tolist()
     assert study.n == end.n[0].tolist()
@@ -178,8 +178,8 @@ def test_a_ruling_says_what_it_rests_on() -> None:
     # theta = P(Beta(5, 1) > 1/2) = 1 - 2^-5, below .975: undecided, and the interval contains 0.
     assert (ruling.theta, ruling.decision, ruling.is_open) == (1 - 2**-5, 0, True)
     assert ruling.low < 0 < ruling.margin < ruling.high
-    assert not study.in_present_look(0, 5)
-    assert study.in_present_look(0, 6)
+    assert not study.is_in_current_look(0, 5)
+    assert study.is_in_current_look(0, 6)
 
 
 @pytest.mark.parametrize("estimator", ["human", "ppi", "poststratified"])
@@ -277,7 +277,7 @@ def test_whatever_happens_prefixes_are_judged_and_a_copy_goes_its_own_way(data: 
         elif act == "impossible":
             log.append((pair, place, ABSENT))
             study.impossible(pair, place)
-        elif log and log[-1][2] != ABSENT and study.in_present_look(*log[-1][:2]):
+        elif log and log[-1][2] != ABSENT and study.is_in_current_look(*log[-1][:2]):
             study.withdraw(*log.pop()[:2])
     for ruling in study.rulings:
         settled = [place for place in range(max(ruling.used) + 1) if study.is_settled(ruling.pair, place)]

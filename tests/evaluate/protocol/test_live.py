@@ -8,7 +8,7 @@ import pytest
 from custodes.data.comparisons import Comparisons, pairs_of
 from custodes.errors import InputError, OptionError
 from custodes.evaluate.protocol import live
-from custodes.evaluate.protocol.annotations import in_order
+from custodes.evaluate.protocol.annotations import order_answers
 from custodes.evaluate.protocol.stopping import Stopping
 from custodes.stats.stopping.replay import replay
 from tests.evaluate.protocol.scores import preferences_of, rated_pairs_of
@@ -41,12 +41,12 @@ def test_replay_is_the_live_engine_fed_with_known_answers(estimator: str | None,
     views = preferences_of(2) if estimator == "ppi" else None
     metric = None
     if views is not None:
-        metric = Comparisons.of_signs(views[:, None], raters=("m",), items=ITEMS, systems=SYSTEMS)
+        metric = Comparisons.from_signs(views[:, None], raters=("m",), items=ITEMS, systems=SYSTEMS)
     stopping = Stopping(**options)
     state = live.start(SYSTEMS, ITEMS, metric=metric, estimator=estimator, stopping=stopping, seed=seed)
     rated_answers = rated_pairs_of(signs, metric=views)
     end = replay(
-        in_order([rated_answers], [seed]),
+        order_answers([rated_answers], [seed]),
         state.rule,
         reference=rated_answers.reference(0.05),
         truth=rated_answers.truth,

@@ -26,7 +26,7 @@ def running(*, metric: bool = False, **options: Any) -> State:
     """Return a protocol of three systems and four items with some answers."""
     named = {"systems": ("A", "B", "C"), "items": ("i0", "i1", "i2", "i3")}
     signs = np.array([[1, 0, -1, 1], [1, 1, 1, -128], [0, 0, 0, 1]], dtype=np.int8)[:, np.newaxis]
-    extra = {"metric": Comparisons.of_signs(signs, raters=("m",), **named)} if metric else {}
+    extra = {"metric": Comparisons.from_signs(signs, raters=("m",), **named)} if metric else {}
     state = live.start(["A", "B", "C"], list(named["items"]), clusters=["d", "d", "e", "f"], **extra, **options)
     return live.record(state, [(*request, 1) for request in live.next_annotations(state)[:2]])
 

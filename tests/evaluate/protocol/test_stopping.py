@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import norm
 
 from custodes.errors import OptionError
-from custodes.evaluate.protocol.stopping import Stopping, asked_for
+from custodes.evaluate.protocol.stopping import Stopping, select_estimators_and_rules
 from custodes.stats.correction.estimators import ESTIMATORS
 from custodes.stats.stopping.sequential import BOUNDARIES, group_sequential_bounds
 from tests.bad_arguments import BAD
@@ -83,13 +83,20 @@ def test_bad_values(options: dict, message: str) -> None:
 @pytest.mark.parametrize("value", ["pocock", ["pocock"], 5])
 def test_what_is_no_stopping_is_refused(value: Any) -> None:
     with pytest.raises(OptionError, match="give cu.Stopping"):
-        asked_for(None, value, alone=True)
+        select_estimators_and_rules(None, value, alone=True)
 
 
 def test_defaults_of_the_estimator() -> None:
-    assert [stopping_of.name for stopping_of in asked_for(None, Stopping(), alone=True)[0]] == ["human"]
-    assert [stopping_of.name for stopping_of in asked_for(None, Stopping(), alone=False)[0]] == ["mixture"]
-    assert asked_for(["ppi", "ppi"], [Stopping(), Stopping()], alone=False) == ((ESTIMATORS["ppi"],), (Stopping(),))
+    assert [stopping_of.name for stopping_of in select_estimators_and_rules(None, Stopping(), alone=True)[0]] == [
+        "human"
+    ]
+    assert [stopping_of.name for stopping_of in select_estimators_and_rules(None, Stopping(), alone=False)[0]] == [
+        "mixture"
+    ]
+    assert select_estimators_and_rules(["ppi", "ppi"], [Stopping(), Stopping()], alone=False) == (
+        (ESTIMATORS["ppi"],),
+        (Stopping(),),
+    )
 
 
 @pytest.mark.parametrize("name", [field.name for field in fields(Stopping)])

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 import custodes as cu
-from custodes.answers.wording import with_ends
+from custodes.answers.wording import estimate_with_interval
 from custodes.evaluate.verdict.faults import faults
 from custodes.evaluate.verdict.verdict import best_metrics, verdict_of
 from custodes.evaluate.verdict.view import AspectResults
@@ -46,7 +46,7 @@ def test_flips_and_findings_are_told_with_their_numbers(results: dict[str, Any])
     assert any(text.startswith("steady changes its preference in 0.0 % [") for text in flips)
     (text,) = (text for text in lines if "prefers" in text)
     row = results["consistency"].findings.filter(rater="slotted", kind="position").row(0, named=True)
-    points = with_ends(row, "estimate", digits=0)
+    points = estimate_with_interval(row, "estimate", digits=0)
     margin = f"an output shown first has a margin of {points} points over the same output shown second"
     assert text == f"slotted prefers what is shown first: {margin}."
     assert row["p_adjusted"] <= 0.05

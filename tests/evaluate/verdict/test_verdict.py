@@ -10,8 +10,8 @@ import polars as pl
 import pytest
 
 import custodes as cu
-from custodes.answers.wording import p_equals, percent, with_ends
-from custodes.evaluate.verdict.systems import rounded
+from custodes.answers.wording import estimate_with_interval, p_value_phrase, percent
+from custodes.evaluate.verdict.systems import format_count
 from custodes.evaluate.verdict.verdict import Verdict, best_metrics, verdict_of
 from custodes.evaluate.verdict.view import leaders
 
@@ -106,9 +106,9 @@ def test_the_number_in_the_sentence_is_of_the_statistic_that_ranks(results: dict
         assert best["kendall_item"] == metrics["kendall_item"].max()
         assert first.startswith(
             f"{best['metric']} agrees best with the annotators (Kendall's τ within items"
-            f" {with_ends(best, 'kendall_item')}; chance level 0)."
+            f" {estimate_with_interval(best, 'kendall_item')}; chance level 0)."
         )
-        text = with_ends(best, "pairwise_accuracy", write=percent)
+        text = estimate_with_interval(best, "pairwise_accuracy", write=percent)
         assert second.startswith(f"At system level, {best['metric']} orders {text} of the pairs of systems")
         highest = metrics["pairwise_accuracy"].max()
         assert ("has the highest" in second) is (highest > best["pairwise_accuracy"])
@@ -159,8 +159,8 @@ def test_the_best_is_clearly_best_only_by_its_tests(
     result = make_verdict(results, agreement=agreement)
     tests = agreement.comparisons.filter(aspect="coherence", statistic="kendall_item").to_dicts()
     differences = {frozenset((row["metric_a"], row["metric_b"])) - {"judge"}: row["p_adjusted"] for row in tests}
-    p_values = {name: p_equals(differences[frozenset([name])]) for name in ("learned", "overlap")}
-    largest = p_equals(max(p for names, p in differences.items() if len(names) == 1))
+    p_values = {name: p_value_phrase(differences[frozenset([name])]) for name in ("learned", "overlap")}
+    largest = p_value_phrase(max(p for names, p in differences.items() if len(names) == 1))
     first = result.verdict.filter(aspect="coherence", kind="trust")["text"][0]
     assert first.endswith(phrase.format(**p_values, largest=largest))
     level = [name for name in ("learned", "overlap") if name not in (worse or ())]
@@ -385,7 +385,7 @@ def test_undecided_pairs_and_forecasts_are_of_the_leaderboard(results: dict[str,
             if not {row["system_a"], row["system_b"]} <= top:
                 assert not any(pair_name in text for pair_name in named)
             elif row["more_comparisons"] is not None:
-                about = f"About {rounded(row['more_comparisons'])} more human comparisons of"
+                about = f"About {format_count(row['more_comparisons'])} more human comparisons of"
                 assert any(
                     f"{about} {pair_name} would give 50 % power to tell which is better." in text for pair_name in named
                 )

@@ -8,7 +8,7 @@ import pytest
 from custodes.errors import InputError, OptionError
 from custodes.scoring.encoder import encoder as module
 from custodes.scoring.encoder.backend import threads
-from custodes.scoring.encoder.encoder import Encoder, opened, parts
+from custodes.scoring.encoder.encoder import Encoder, iter_item_groups, open_encoder
 from custodes.scoring.encoder.with_onnx import OnnxModel
 from custodes.scoring.metric import Place
 from custodes.scoring.metrics.bertscore import BERTSCORE
@@ -17,7 +17,7 @@ from tests.scoring.made import texts
 
 
 def encoder_of(folder: Path, *, batch: int = 32, layer: int = -1, backend: str = "auto") -> Encoder:
-    return opened(Place(batch=batch), model=str(folder), layer=layer, backend=backend, revision="", half=False)
+    return open_encoder(Place(batch=batch), model=str(folder), layer=layer, backend=backend, revision="", half=False)
 
 
 def test_a_vector_depends_on_no_other_text(encoder: Path) -> None:
@@ -103,7 +103,7 @@ def test_a_batch_of_long_texts_is_smaller(encoder: Path, monkeypatch: pytest.Mon
 def test_outputs_come_in_parts_by_item(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "PART", 8)
     inputs = texts(["aaaa", "bb", "aaaa", "cccccccccc", "d"], item=[1, 0, 1, 2, 0])
-    results = list(parts(inputs, [["xx"], ["yy"], ["zz"]]))
+    results = list(iter_item_groups(inputs, [["xx"], ["yy"], ["zz"]]))
     assert results == [{1: [0, 2]}, {0: [1, 4]}, {2: [3]}]
 
 
@@ -148,7 +148,7 @@ def test_a_first_word_is_one_like_others_for_roberta(tmp_path: Path) -> None:
     """The tokenizer adds a space before the text, as in the training of the models and in bert-score."""
     from tokenizers import Tokenizer, models, pre_tokenizers
 
-    from custodes.scoring.encoder.files import find
+    from custodes.scoring.encoder.files import find_model_files
     from custodes.scoring.encoder.tokens import tokenizer_of
 
     onnx_model(tmp_path / "model.onnx")
@@ -158,7 +158,7 @@ def test_a_first_word_is_one_like_others_for_roberta(tmp_path: Path) -> None:
     byte_pairs.save(str(tmp_path / "tokenizer.json"))
     for kind, ids in (("roberta", [2, 0, 2, 1]), ("modernbert", [0, 2, 1])):
         (tmp_path / "config.json").write_text(f'{{"model_type": "{kind}"}}')
-        (encoding,) = tokenizer_of(find(str(tmp_path), "auto", ""))([" a b\n"])
+        (encoding,) = tokenizer_of(find_model_files(str(tmp_path), "auto", ""))([" a b\n"])
         assert encoding.ids.tolist() == ids
 
 

@@ -10,7 +10,7 @@ from threading import Thread
 import pytest
 
 from custodes.errors import CustodesError, InputError, MissingExtraError
-from custodes.scoring.encoder.files import find
+from custodes.scoring.encoder.files import find_model_files
 from custodes.scoring.metrics.bertscore import BERTSCORE
 from tests.scoring.encoders import onnx_model, scorer, tokenizer
 
@@ -36,7 +36,7 @@ NOWHERE = "there is no such file or folder, and this is not the name of a model 
 )
 def test_a_model_that_is_not_there(model: str, message: str) -> None:
     with pytest.raises(CustodesError, match=message):
-        find(model, "auto", "")
+        find_model_files(model, "auto", "")
 
 
 def test_what_is_wrong_with_a_folder(encoder: Path, tmp_path: Path) -> None:
@@ -50,14 +50,14 @@ def test_what_is_wrong_with_a_folder(encoder: Path, tmp_path: Path) -> None:
     ]
     for place, backend, revision, message in cases:
         with pytest.raises(CustodesError, match=message):
-            find(str(place), backend, revision)
+            find_model_files(str(place), backend, revision)
     for name, message in (
         ("one.onnx", r"no tokenizer\.json next to one\.onnx; add the tokenizer.json of the model"),
         ("two.onnx", r"several ONNX models \(one\.onnx, two\.onnx\); give the path of one file"),
     ):
         (tmp_path / name).write_bytes(b"")
         with pytest.raises(InputError, match=message):
-            find(str(tmp_path), "auto", "")
+            find_model_files(str(tmp_path), "auto", "")
 
 
 @pytest.mark.parametrize(
@@ -80,24 +80,24 @@ def test_the_usual_name_goes_first(encoder: Path, tmp_path: Path) -> None:
     (tmp_path / "onnx").mkdir()
     (tmp_path / "model.onnx").rename(tmp_path / "onnx" / "model.onnx")
     (tmp_path / "onnx" / "model_O4.onnx").write_bytes(b"")
-    files = find(str(tmp_path), "auto", "")
+    files = find_model_files(str(tmp_path), "auto", "")
     assert files.onnx == tmp_path / "onnx" / "model.onnx"
     assert files.folder == tmp_path
-    assert find(str(tmp_path / "onnx" / "model.onnx"), "auto", "").digest == files.digest
+    assert find_model_files(str(tmp_path / "onnx" / "model.onnx"), "auto", "").digest == files.digest
 
 
 def test_a_digest_is_of_content(encoder: Path, tmp_path: Path) -> None:
-    whole = find(str(encoder), "auto", "").digest
-    assert find(str(copied(encoder, tmp_path)), "auto", "").digest == whole
+    whole = find_model_files(str(encoder), "auto", "").digest
+    assert find_model_files(str(copied(encoder, tmp_path)), "auto", "").digest == whole
     (tmp_path / "README.md").write_text("of no matter")
-    assert find(str(tmp_path), "auto", "").digest == whole
+    assert find_model_files(str(tmp_path), "auto", "").digest == whole
     (tmp_path / "config.json").write_text("{}")
-    with_settings = find(str(tmp_path), "auto", "").digest
+    with_settings = find_model_files(str(tmp_path), "auto", "").digest
     (tmp_path / "model.onnx_data").write_bytes(b"weights beside it")
-    with_weights = find(str(tmp_path), "auto", "").digest
+    with_weights = find_model_files(str(tmp_path), "auto", "").digest
     (tmp_path / "model.onnx_data").unlink()
     onnx_model(tmp_path / "model.onnx", seed=1)
-    second = find(str(tmp_path), "auto", "").digest
+    second = find_model_files(str(tmp_path), "auto", "").digest
     assert len({whole, with_settings, with_weights, second}) == 4
 
 
@@ -105,12 +105,12 @@ def test_weights_for_transformers(encoder: Path, tmp_path: Path) -> None:
     tokenizer(tmp_path, limit=24)
     (tmp_path / "config.json").write_text("{}")
     (tmp_path / "pytorch_model.bin").write_bytes(b"1")
-    old = find(str(tmp_path), "auto", "")
+    old = find_model_files(str(tmp_path), "auto", "")
     assert old.onnx is None
     (tmp_path / "model.safetensors").write_bytes(b"2")
-    new = find(str(tmp_path), "auto", "")
+    new = find_model_files(str(tmp_path), "auto", "")
     (tmp_path / "pytorch_model.bin").write_bytes(b"3")  # ignored next to the others
-    assert find(str(tmp_path), "auto", "").digest == new.digest != old.digest
+    assert find_model_files(str(tmp_path), "auto", "").digest == new.digest != old.digest
 
 
 def test_extras_are_named(encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -126,7 +126,7 @@ def test_extras_are_named(encoder: Path, tmp_path: Path, monkeypatch: pytest.Mon
         scorer(BERTSCORE, tmp_path)
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
     with pytest.raises(MissingExtraError, match=r"models of the hub need huggingface_hub"):
-        find("some/model", "auto", "")
+        find_model_files("some/model", "auto", "")
 
 
 class Hub(BaseHTTPRequestHandler):
@@ -219,7 +219,7 @@ def test_a_model_of_the_hub(encoder: Path, tmp_path: Path) -> None:
         Hub.status = 200
         server.shutdown()
         server.server_close()
-    assert online[0] == f"{find(str(encoder), 'auto', '').digest} model.onnx"
+    assert online[0] == f"{find_model_files(str(encoder), 'auto', '').digest} model.onnx"
     assert set(Hub.asked) == {"model.onnx", "tokenizer.json", "tokenizer_config.json"}
     assert "'some/other': there is no such file or folder, and the hub reports: 404 Client Error." in online[1]
     offline = ask()

@@ -28,15 +28,15 @@ EVERY = ["CUDAExecutionProvider", "CoreMLExecutionProvider", "CPUExecutionProvid
     ],
 )
 def test_what_onnxruntime_runs_with(name: str, chosen: list[tuple[str, dict[str, int]]]) -> None:
-    assert providers(Device.of(name), EVERY) == chosen
+    assert providers(Device.from_name(name), EVERY) == chosen
 
 
 def test_a_device_that_onnxruntime_lacks() -> None:
     with pytest.raises(OptionError, match="device=cuda: the installed onnxruntime has no CUDAExecutionProvider"):
-        providers(Device.of("cuda:3"), ["CPUExecutionProvider"])
+        providers(Device.from_name("cuda:3"), ["CPUExecutionProvider"])
     for name in ("gpu", "cuda:", "cpu:1", "cuda:-1", ""):
         with pytest.raises(OptionError, match="give cpu, cuda, cuda:N"):
-            Device.of(name)
+            Device.from_name(name)
 
 
 def test_a_device_is_given_to_the_session(encoder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -70,14 +70,14 @@ def test_a_device_of_pytorch() -> None:
         backends=SimpleNamespace(mps=SimpleNamespace(is_available=lambda: False)),
         device=lambda *devices: devices,
     )
-    assert [_device(torch, Device.of(name)) for name in ("cpu", "cuda", "cuda:1")] == [
+    assert [_device(torch, Device.from_name(name)) for name in ("cpu", "cuda", "cuda:1")] == [
         ("cpu",),
         ("cuda", 0),
         ("cuda", 1),
     ]
     for name, available in (("cuda:2", "2"), ("mps", "none")):
         with pytest.raises(OptionError, match=rf"device={name}: PyTorch finds {available} of this kind"):
-            _device(torch, Device.of(name))
+            _device(torch, Device.from_name(name))
 
 
 @pytest.mark.parametrize(
@@ -91,18 +91,18 @@ def test_a_device_of_pytorch() -> None:
 def test_inputs_that_are_not_known(tmp_path: Path, model: dict[str, Any], message: str) -> None:
     onnx_model(tmp_path / "model.onnx", **model)
     with pytest.raises(InputError, match=message):
-        OnnxModel(tmp_path / "model.onnx", "it", Device.of("cpu"), -1)
+        OnnxModel(tmp_path / "model.onnx", "it", Device.from_name("cpu"), -1)
 
 
 def test_an_output_by_any_name_and_none(tmp_path: Path) -> None:
     place = tmp_path / "model.onnx"
     onnx_model(place, last_hidden_state="mine")
-    assert OnnxModel(place, "it", Device.of("cpu"), -1)._output == "mine"
+    assert OnnxModel(place, "it", Device.from_name("cpu"), -1)._output == "mine"
     onnx_model(place, outputs=("hidden_states.0",), last_hidden_state="mine")
     with pytest.raises(
         InputError, match=r"the model has no output with one vector per token \(outputs: hidden_states.0"
     ):
-        OnnxModel(place, "it", Device.of("cpu"), -1)
+        OnnxModel(place, "it", Device.from_name("cpu"), -1)
 
 
 def test_half_precision_is_for_gpus(encoder: Path) -> None:

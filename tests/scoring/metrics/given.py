@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from custodes.scoring.metric import MetricInputs, Place, Scored
+from custodes.scoring.metric import MetricInputs, MetricResult, Place
 from custodes.scoring.metrics import METRICS
 
 WORDS = ["the", "a", "cat", "sat", "on", "mat,", "dog's", "U.S.", "3.5%", "-", "Größe", "naïve", "“quoted”", "(well)"]
@@ -47,7 +47,7 @@ def random_inputs(items: int, systems: int, references: int, *, seed: int = 7) -
     )
 
 
-def scored(name: str, inputs: MetricInputs, **parameters: Any) -> Scored:
+def scored(name: str, inputs: MetricInputs, **parameters: Any) -> MetricResult:
     """Scores of a metric with default parameters except for `parameters`."""
     metric = METRICS[name]
     unknown = parameters.keys() - metric.parameters.keys()

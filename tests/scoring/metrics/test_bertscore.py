@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from custodes.errors import InputError, OptionError
-from custodes.scoring.encoder.encoder import Encoded, opened
+from custodes.scoring.encoder.encoder import TextEmbeddings, open_encoder
 from custodes.scoring.metric import Place, Scorer
 from custodes.scoring.metrics import bertscore
 from custodes.scoring.metrics.bertscore import BERTSCORE, NO_MEAN, NO_REFERENCE, NO_VECTOR, NO_WEIGHT
@@ -19,10 +19,12 @@ from tests.scoring.made import texts
 MEASURES = ("precision", "recall", "f")
 
 
-def by_definition(output: Encoded, reference: Encoded, weights: dict[int, float] | None = None) -> list[float]:
+def by_definition(
+    output: TextEmbeddings, reference: TextEmbeddings, weights: dict[int, float] | None = None
+) -> list[float]:
     """Precision, recall and F of Zhang et al. (2020), one token at a time."""
 
-    def mean(first: Encoded, second: Encoded) -> float:
+    def mean(first: TextEmbeddings, second: TextEmbeddings) -> float:
         above = below = 0.0
         for at, vector in enumerate(first.vectors):
             number = int(first.tokens.ids[at])
@@ -37,8 +39,8 @@ def by_definition(output: Encoded, reference: Encoded, weights: dict[int, float]
     return [p, r, 2 * p * r / (p + r)]
 
 
-def vectors(encoder: Path, some: list[str]) -> dict[str, Encoded]:
-    return opened(Place(), model=str(encoder), layer=-1, backend="auto", revision="", half=False)(some)
+def vectors(encoder: Path, some: list[str]) -> dict[str, TextEmbeddings]:
+    return open_encoder(Place(), model=str(encoder), layer=-1, backend="auto", revision="", half=False)(some)
 
 
 def test_it_is_as_defined(encoder: Path) -> None:
@@ -176,7 +178,7 @@ def test_what_changes_a_score_is_in_the_signature(encoder: Path, tmp_path: Path)
 def test_numbers_that_are_none_are_named(encoder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Half-precision vectors may overflow; other texts keep their scores."""
     some = ["the cat", "dog", "a fish ran"]
-    held = opened(Place(batch=9), model=str(encoder), layer=-1, backend="auto", revision="", half=False)
+    held = open_encoder(Place(batch=9), model=str(encoder), layer=-1, backend="auto", revision="", half=False)
     held([*some, "the"])
     held._kept["dog"].vectors[1] = np.inf
     result = scorer(BERTSCORE, encoder, Place(batch=9)).score(texts(some, [["the"]], item=[0] * 3))
@@ -187,6 +189,6 @@ def test_numbers_that_are_none_are_named(encoder: Path, monkeypatch: pytest.Monk
 
 def test_precision_and_recall_of_different_signs() -> None:
     p, r = np.array([[0.5, 0.0, -0.2, 0.4]]), np.array([[-0.4, 0.0, -0.2, 0.6]])
-    np.testing.assert_allclose(bertscore._measured(p, r, "f"), [[np.nan, 0, -0.2, 0.48]])
-    weighted = bertscore.Weighted(np.ones((1, 1), dtype=np.float32), np.ones(1))
+    np.testing.assert_allclose(bertscore._compute_measure(p, r, "f"), [[np.nan, 0, -0.2, 0.48]])
+    weighted = bertscore.TokenVectors(np.ones((1, 1), dtype=np.float32), np.ones(1))
     assert bertscore._reason(weighted, [weighted]) == NO_MEAN

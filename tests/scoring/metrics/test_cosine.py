@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from custodes.errors import OptionError
-from custodes.scoring.encoder.encoder import opened
+from custodes.scoring.encoder.encoder import open_encoder
 from custodes.scoring.metric import Place
 from custodes.scoring.metrics.cosine import COSINES, NO_VECTOR, NOTHING
 from tests.scoring.encoders import scorer, sentences
@@ -19,7 +19,7 @@ COSINE, OF_SOURCE = COSINES
 def test_it_is_as_defined(encoder: Path, pooling: str) -> None:
     outputs, references, sources = sentences(6), [sentences(2, seed=1), sentences(3, seed=2)], sentences(2, seed=3)
     item = [0, 0, 0, 1, 1, 1]
-    held = opened(Place(), model=str(encoder), layer=-1, backend="auto", revision="", half=False)
+    held = open_encoder(Place(), model=str(encoder), layer=-1, backend="auto", revision="", half=False)
     every = held([*outputs, *sources, *(text for reference in references for text in reference)])
     pooled = {
         text: value.vectors.mean(axis=0) if pooling == "mean" else value.vectors[0] for text, value in every.items()
@@ -62,7 +62,7 @@ def test_it_tells_of_what_is_cut_and_of_no_numbers(encoder: Path) -> None:
     result = scorer(OF_SOURCE, encoder).score(texts(["a", "b", longer], sources=["x", longer, "x"]))
     assert result.truncated is not None
     assert result.truncated.tolist() == [False, True, True]
-    held = opened(Place(batch=11), model=str(encoder), layer=-1, backend="auto", revision="", half=False)
+    held = open_encoder(Place(batch=11), model=str(encoder), layer=-1, backend="auto", revision="", half=False)
     held(["the cat"])["the cat"].vectors[0] = np.nan
     result = scorer(OF_SOURCE, encoder, Place(batch=11)).score(texts(["the cat", "b"], sources=["x", "x"]))
     assert result.why == {0: NO_VECTOR}

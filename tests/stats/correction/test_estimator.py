@@ -41,7 +41,7 @@ def test_both_sides_are_counted_on_all_that_they_rated():
 @settings(deadline=None)
 def test_every_table_stands_once_up_to_its_mirror_image(rows):
     rows = np.concatenate([rows, mirrored(rows)])
-    distinct, even, index, swapped = counts_of(rows).distinct()
+    distinct, even, index, swapped = counts_of(rows).distinct_tables()
     result = distinct[index]
     np.testing.assert_array_equal(np.where(swapped[:, np.newaxis], mirrored(result), result), rows)
     for table, mirror, is_even in zip(distinct, mirrored(distinct), even, strict=True):
@@ -62,7 +62,7 @@ def test_decisions_are_those_of_algorithm_1():
 
 
 def test_intervals_by_t_are_clipped_and_open_without_an_error():
-    estimate = Estimate.by_t(
+    estimate = Estimate.from_student_t(
         np.array([0.2, 0.95, np.nan, 0.0]),
         np.array([0.1, 0.1, np.nan, 0.0]),
         np.array([9.0, np.inf, -1.0, 5.0]),
@@ -91,9 +91,9 @@ def drawn(theta: list[float], draws: float) -> Estimate:
 
 def test_draws_resolve_no_more_than_their_number():
     # 98 draws on one side, and one pseudo-draw on either side for a uniform prior: 99/100.
-    resolved = drawn([0.0, 0.004, 0.5, 1.0], 98.0).resolved(gamma=0.1)
+    resolved = drawn([0.0, 0.004, 0.5, 1.0], 98.0).stopping_estimate(gamma=0.1)
     assert resolved.theta.tolist() == pytest.approx([0.01, 0.01, 0.5, 0.99])
-    closed = drawn([0.0, 1e-9, 1.0], np.nan).resolved(gamma=0.1)
+    closed = drawn([0.0, 1e-9, 1.0], np.nan).stopping_estimate(gamma=0.1)
     assert closed.theta.tolist() == [0, 1e-9, 1]
     assert resolved.sd == pytest.approx(np.full(4, 0.7 / (2 * stats.norm.isf(0.05))))
 
@@ -101,7 +101,7 @@ def test_draws_resolve_no_more_than_their_number():
 def test_without_intervals_a_rule_takes_the_standard_deviation():
     estimate = drawn([0.0, 0.5, 1.0], 98.0)
     none = np.full(3, np.nan)
-    quick = replace(estimate, margin_low=none, margin_high=none, sd=np.full(3, 0.3)).resolved(gamma=0.05)
+    quick = replace(estimate, margin_low=none, margin_high=none, sd=np.full(3, 0.3)).stopping_estimate(gamma=0.05)
     assert quick.theta.tolist() == pytest.approx([0.01, 0.5, 0.99])
     assert quick.sd.tolist() == [0.3] * 3
     some = quick.at(np.array([True, False, True]))
@@ -118,7 +118,7 @@ def random_estimate(seed: int, n: int = 4) -> Estimate:
 
 def test_a_mirrored_estimate_exchanges_wins_and_losses():
     estimate, mask = random_estimate(2), np.array([False, True, False, True])
-    mirror = estimate.mirrored(mask)
+    mirror = estimate.swap_systems(mask)
     for k, mirrored_here in enumerate(mask):
         sign = -1 if mirrored_here else 1
         ends = ("margin_high", "margin_low") if mirrored_here else ("margin_low", "margin_high")
@@ -129,20 +129,20 @@ def test_a_mirrored_estimate_exchanges_wins_and_losses():
         assert (mirror.margin_low[k], mirror.margin_high[k]) == tuple(sign * getattr(estimate, end)[k] for end in ends)
     for name in ("theta_error", "effective_draws", "sd"):
         np.testing.assert_array_equal(getattr(mirror, name), getattr(estimate, name))
-    twice_mirrored = mirror.mirrored(mask)
+    twice_mirrored = mirror.swap_systems(mask)
     for name in ("theta", "p", "p_low", "p_high", "margin_low", "margin_high"):
         np.testing.assert_allclose(getattr(twice_mirrored, name), getattr(estimate, name), rtol=1e-12)
 
 
 def test_a_symmetric_estimate_is_its_mirror_image():
     estimate, mask = random_estimate(3), np.array([True, False, True, True])
-    even = estimate.symmetric(mask)
+    even = estimate.symmetrise(mask)
     assert even.theta[mask].tolist() == [0.5] * 3
     assert even.theta_error[mask].tolist() == [0] * 3
     np.testing.assert_array_equal(even.p[mask][:, 0], (estimate.p[mask][:, 0] + estimate.p[mask][:, 2]) / 2)
     np.testing.assert_array_equal(even.p[..., 1], estimate.p[..., 1])
     np.testing.assert_array_equal(even.margin_high[mask], ((estimate.margin_high - estimate.margin_low) / 2)[mask])
-    mirror = even.mirrored(mask)
+    mirror = even.swap_systems(mask)
     for name in ("theta", "p", "p_low", "p_high", "margin", "margin_low", "margin_high"):
         np.testing.assert_array_equal(getattr(mirror, name), getattr(even, name))
         np.testing.assert_array_equal(getattr(even, name)[1], getattr(estimate, name)[1])
@@ -151,7 +151,7 @@ def test_a_symmetric_estimate_is_its_mirror_image():
 def test_estimates_of_parts_are_joined_in_order():
     estimate = random_estimate(4, 6)
     parts = [np.array([4, 0]), np.array([], dtype=int), np.array([1, 2, 3, 5])]
-    joined = Estimate.joined([(places, estimate.at(places)) for places in parts])
+    joined = Estimate.from_parts([(places, estimate.at(places)) for places in parts])
     for name, values in vars(estimate).items():
         np.testing.assert_array_equal(getattr(joined, name), values)
     assert joined.at(np.arange(6).reshape(2, 3)).p_low.shape == (2, 3, 3)
@@ -159,7 +159,7 @@ def test_estimates_of_parts_are_joined_in_order():
 
 def test_four_errors_from_a_threshold_decide():
     theta = np.array([0.976, 0.980, 0.974, 0.0249, 0.020, 0.5])
-    result = Estimate.of_margin(*np.zeros((3, 6)), theta)
+    result = Estimate.from_margin(*np.zeros((3, 6)), theta)
     assert not result.at_threshold(gamma=0.05).any()  # without draws no error
     assert result.theta_error.shape == (6,)
     drawn = replace(result, theta_error=np.full(6, 0.001))

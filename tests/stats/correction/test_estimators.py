@@ -38,8 +38,8 @@ def test_they_read_whom_they_say(name):
 def test_quick_estimates_agree_with_those_with_intervals(name):
     counts = Counts(np.diag([20, 10, 12]) + 2, np.array([300, 200, 300]), np.array([4, 1, 0]))
     options = {"confidence": None, "gamma": 0.05, "rng": np.random.default_rng(0)}
-    quick = ESTIMATORS[name].estimate(counts, **options).resolved(gamma=0.05)
-    careful = estimate_by(name, *counts).resolved(gamma=0.05)
+    quick = ESTIMATORS[name].estimate(counts, **options).stopping_estimate(gamma=0.05)
+    careful = estimate_by(name, *counts).stopping_estimate(gamma=0.05)
     # A few hundred draws are enough far from .025 and .975; the sd of a normal is its interval / 3.92.
     assert quick.theta == pytest.approx(careful.theta, abs=0.06)
     assert quick.margin == pytest.approx(careful.margin, abs=0.02)
@@ -127,7 +127,7 @@ def test_human_reads_all_human_labels_and_naive_all_labels_of_the_metric():
 @pytest.mark.parametrize("human", [[0, 0, 0], [7, 2, 3], [0, 9, 0], [0, 0, 40]])
 def test_quick_moments_are_those_of_the_dirichlet_posterior(human):
     counts = Counts(np.zeros((1, 3, 3), dtype=int), np.array([[9, 9, 9]]), np.array([human]))
-    quick = ESTIMATORS["human"].estimate(counts, confidence=None).resolved(gamma=0.05)
+    quick = ESTIMATORS["human"].estimate(counts, confidence=None).stopping_estimate(gamma=0.05)
     posterior = stats.dirichlet(np.array(human) + 1)
     covariance = posterior.cov()
     np.testing.assert_allclose(quick.p, [posterior.mean()])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from custodes.stats.correction.estimator import Counts
-from custodes.stats.correction.inversion import inverted
+from custodes.stats.correction.inversion import inversion_margin
 from tests.simulated_counts import simulate_counts
 
 NOTHING = np.zeros(3, dtype=np.int64)
@@ -16,7 +16,7 @@ CHANNEL = np.array([[0.8, 0.1, 0.1], [0.2, 0.6, 0.2], [0.1, 0.1, 0.8]])  # [huma
 def answer(paired, metric_only, human_only=NOTHING, confidence=0.95, seed=0):
     rng = np.random.default_rng(seed)
     counts = Counts(np.asarray(paired), np.asarray(metric_only), np.asarray(human_only))
-    return inverted(counts, confidence=confidence, rng=rng)
+    return inversion_margin(counts, confidence=confidence, rng=rng)
 
 
 def solved(paired: np.ndarray, metric_only: np.ndarray) -> float:

@@ -15,7 +15,7 @@ from custodes.stats.correction.mixture import (
     agreement,
     mixture_posterior,
     shared_numbers,
-    tempered,
+    tempering_posterior,
     weighted_draws,
     weighted_gammas,
     weighted_quantiles,
@@ -52,7 +52,7 @@ def posterior(paired, metric_only, human_only, *, seed=0, gamma=None, confidence
 
 def tempered_posterior(table, *, seed=0, precision=0.003, gamma=None):
     row = counts_of(table).rows
-    return tempered(row, seed=[seed], confidence=0.95, precision=precision, gamma=gamma).at(np.array(0))
+    return tempering_posterior(row, seed=[seed], confidence=0.95, precision=precision, gamma=gamma).at(np.array(0))
 
 
 @pytest.mark.parametrize("name", TABLES)

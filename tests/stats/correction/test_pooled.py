@@ -14,7 +14,7 @@ from custodes.stats import ABSENT
 from custodes.stats.bootstrap import sign_flips
 from custodes.stats.correction.dirichlet import human_posterior
 from custodes.stats.correction.estimator import PairItems
-from custodes.stats.correction.pooled import FEWEST_CLUSTERS, Pooled, pooled, pooled_margins
+from custodes.stats.correction.pooled import FEWEST_CLUSTERS, PooledEstimate, pooled_estimate, pooled_margins
 
 
 def pairs(n_systems: int) -> np.ndarray:
@@ -33,9 +33,9 @@ def fitted(signs: np.ndarray, systems: np.ndarray, units: np.ndarray, flips: int
     return pooled_margins(items, flips=flips, rng=np.random.default_rng(seed))
 
 
-def estimate(signs: np.ndarray, systems: np.ndarray) -> Pooled:
+def estimate(signs: np.ndarray, systems: np.ndarray) -> PooledEstimate:
     items = PairItems(human=signs, systems=systems, units=np.arange(signs.shape[-1]))
-    return pooled(items, confidence=0.95, rng=np.random.default_rng(0))
+    return pooled_estimate(items, confidence=0.95, rng=np.random.default_rng(0))
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -146,7 +146,7 @@ def test_each_pair_of_its_own_respects_clusters():
     signs[0] = np.where(rng.random(80) < 0.8, 1, -1)
     signs[2], signs[1] = signs[0], -signs[0]
     items = PairItems(human=np.repeat(signs, 5, axis=1), systems=systems, units=np.repeat(np.arange(80), 5))
-    copied, alone = pooled(items, confidence=0.95, rng=np.random.default_rng(0)), estimate(signs, systems)
+    copied, alone = pooled_estimate(items, confidence=0.95, rng=np.random.default_rng(0)), estimate(signs, systems)
     assert max(copied.additivity_p, alone.additivity_p) <= 0.05
     widths = [estimate_of.margin_high - estimate_of.margin_low for estimate_of in (copied, alone)]
     np.testing.assert_allclose(widths[0], widths[1], rtol=0.06)

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from custodes.stats.judging.calibration import (
     bins_of,
     constant_forecast,
+    correct_count_variance,
+    estimate_overconfidence,
     expected_error,
-    known_variance,
     share_by_bin,
-    surer_than_right,
 )
 
 
@@ -19,7 +19,7 @@ def test_the_test_knows_the_variance_of_what_is_sure() -> None:
     # Fifty correct verdicts at probability .97 have probability .97 ** 50 = .22, so miscalibration is not significant.
     sure, right = np.full(50, 0.97), np.ones(50)
     variance = 50 * 0.97 * 0.03
-    result = surer_than_right(sure, right, least_variance=variance, units=np.arange(50), confidence=0.95)
+    result = estimate_overconfidence(sure, right, least_variance=variance, units=np.arange(50), confidence=0.95)
     assert result.estimate == pytest.approx(-0.03)
     assert result.p_value == pytest.approx(0.219, abs=0.001)  # t = .03 / sqrt(.97 * .03 / 50), 49 degrees
     assert result.low < 0 < result.high
@@ -30,7 +30,7 @@ def test_shared_errors_make_the_interval_wider() -> None:
     right = np.repeat(rng.random(40) < 0.8, 10).astype(float)
     sure, units = np.full(400, 0.8), np.repeat(np.arange(40), 10)
     alone, shared = (
-        surer_than_right(sure, right, least_variance=400 * 0.8 * 0.2, units=clusters, confidence=0.95)
+        estimate_overconfidence(sure, right, least_variance=400 * 0.8 * 0.2, units=clusters, confidence=0.95)
         for clusters in (np.arange(400), units)
     )
     assert shared.high - shared.low == pytest.approx(np.sqrt(10) * (alone.high - alone.low), rel=0.05)
@@ -44,13 +44,15 @@ def test_the_known_variance_is_that_of_outcomes_and_not_of_verdicts() -> None:
     # By hand: equal probabilities on one outcome have variance 2 ** 2 times .8 * .2; for opposite outcomes one always
     # occurs.
     equal, opposite = np.array([[0.8, 0, 0.2]] * 2), np.array([[0.8, 0, 0.2], [0.2, 0, 0.8]])
-    assert known_variance(equal, np.array([0, 1])) == pytest.approx(0.32)
-    assert known_variance(equal, np.array([5, 5])) == pytest.approx(0.64)
-    assert known_variance(opposite, np.array([5, 5])) == pytest.approx(0.0)
+    assert correct_count_variance(equal, np.array([0, 1])) == pytest.approx(0.32)
+    assert correct_count_variance(equal, np.array([5, 5])) == pytest.approx(0.64)
+    assert correct_count_variance(opposite, np.array([5, 5])) == pytest.approx(0.0)
     # .7 and .9 on one outcome, which occurs with .8
-    assert known_variance(np.array([[0.7, 0, 0.3], [0.9, 0, 0.1]]), np.zeros(2, int)) == pytest.approx(4 * 0.8 * 0.2)
+    assert correct_count_variance(np.array([[0.7, 0, 0.3], [0.9, 0, 0.1]]), np.zeros(2, int)) == pytest.approx(
+        4 * 0.8 * 0.2
+    )
     # The first and the last outcome are equally probable, and half of them occur unless it is a tie: (.8)(.2) / 4.
-    assert known_variance(np.array([[0.4, 0.2, 0.4]]), np.zeros(1, int)) == pytest.approx(0.04)
+    assert correct_count_variance(np.array([[0.4, 0.2, 0.4]]), np.zeros(1, int)) == pytest.approx(0.04)
 
 
 def test_a_bin_where_all_came_counts_clusters_and_not_verdicts() -> None:
@@ -60,14 +62,16 @@ def test_a_bin_where_all_came_counts_clusters_and_not_verdicts() -> None:
 
 
 def test_what_cannot_be_told_is_nan() -> None:
-    result = surer_than_right(
+    result = estimate_overconfidence(
         np.array([0.9]), np.array([1.0]), least_variance=0.09, units=np.zeros(1, int), confidence=0.95
     )
     assert np.isnan([result.low, result.high, result.p_value]).all()
     assert np.isnan(
-        surer_than_right(np.zeros(0), np.zeros(0), least_variance=0.0, units=np.zeros(0, int), confidence=0.95).estimate
+        estimate_overconfidence(
+            np.zeros(0), np.zeros(0), least_variance=0.0, units=np.zeros(0, int), confidence=0.95
+        ).estimate
     )
-    certain = surer_than_right(np.ones(9), np.ones(9), least_variance=0.0, units=np.arange(9), confidence=0.95)
+    certain = estimate_overconfidence(np.ones(9), np.ones(9), least_variance=0.0, units=np.arange(9), confidence=0.95)
     assert certain.estimate == 0
     assert np.isnan(certain.p_value)
 
@@ -92,7 +96,8 @@ def test_a_calibrated_judge_is_called_otherwise_in_one_of_twenty_studies() -> No
         units = np.arange(120) // 3
         variance = float((sure * (1 - sure)).sum())
         called += (
-            float(surer_than_right(sure, right, least_variance=variance, units=units, confidence=0.95).p_value) < 0.05
+            float(estimate_overconfidence(sure, right, least_variance=variance, units=units, confidence=0.95).p_value)
+            < 0.05
         )
         bins = bins_of(sure)
         errors.append(expected_error(sure, right, bins, units=units))

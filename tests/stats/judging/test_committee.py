@@ -7,10 +7,10 @@ import pytest
 
 from custodes.stats.judging.committee import (
     best_subset,
-    chosen_elsewhere,
     correct,
     effective_size,
     error_correlation,
+    held_out_correctness,
     majority,
 )
 
@@ -56,7 +56,7 @@ def test_what_is_chosen_by_chance_gains_nothing_elsewhere() -> None:
     gains = []
     for seed in range(60):
         noise = np.random.default_rng(seed).choice(np.array([1, -1], dtype=np.int8), size=(5, 100))
-        subset, single = chosen_elsewhere(noise, TRUTH[:100], fold=np.arange(100) % 5)
+        subset, single = held_out_correctness(noise, TRUTH[:100], fold=np.arange(100) % 5)
         gains.append(
             [
                 subset.mean(),

@@ -71,7 +71,7 @@ def test_shift_and_factor_of_the_objective_change_nothing(shift: float, factor: 
 
 def test_nan_counts_as_the_lowest_value_seen() -> None:
     plain, holed = np.array([3.0, 1.0, 1.0, 2.0]), np.array([3.0, 1.0, np.nan, 2.0])
-    np.testing.assert_array_equal(bayesopt._standardised(holed), bayesopt._standardised(plain))
+    np.testing.assert_array_equal(bayesopt._standardise_values(holed), bayesopt._standardise_values(plain))
 
 
 def test_nan_is_avoided() -> None:
@@ -108,8 +108,8 @@ def matern(a: np.ndarray, b: np.ndarray, length: float) -> np.ndarray:
 def test_expected_improvement_equals_its_definition(length: float, noise: float) -> None:
     rng = np.random.default_rng(0)
     points, candidates = rng.random((20, 3)), rng.random((50, 3))
-    y = bayesopt._standardised(np.sin(5 * points).sum(axis=1))
-    process = bayesopt._conditioned(points, y, length, noise)
+    y = bayesopt._standardise_values(np.sin(5 * points).sum(axis=1))
+    process = bayesopt._fit_process(points, y, length, noise)
     gain = bayesopt._improvements(process, candidates, 0.5)
 
     cross = matern(candidates, points, length)
@@ -124,13 +124,13 @@ def test_expected_improvement_equals_its_definition(length: float, noise: float)
 def test_length_and_noise_are_the_likeliest() -> None:
     rng = np.random.default_rng(1)
     points = rng.random((25, 2))
-    y = bayesopt._standardised(np.sin(6 * points).sum(axis=1) + 0.1 * rng.normal(size=25))
+    y = bayesopt._standardise_values(np.sin(6 * points).sum(axis=1) + 0.1 * rng.normal(size=25))
 
     def likelihood(length: float, noise: float) -> float:
         kernel = matern(points, points, length) + noise * np.eye(25)
         variance = y @ np.linalg.solve(kernel, y) / 25
-        assert bayesopt._conditioned(points, y, length, noise).scale ** 2 == pytest.approx(variance)
+        assert bayesopt._fit_process(points, y, length, noise).scale ** 2 == pytest.approx(variance)
         return float(stats.multivariate_normal.logpdf(y, cov=variance * kernel))
 
     grid = [(length * np.sqrt(2), noise) for length in bayesopt._LENGTHS for noise in bayesopt._NOISES]
-    assert bayesopt._likeliest(points, y) == pytest.approx(max(grid, key=lambda pair: likelihood(*pair)))
+    assert bayesopt._fit_hyperparameters(points, y) == pytest.approx(max(grid, key=lambda pair: likelihood(*pair)))

@@ -8,7 +8,7 @@ import pytest
 import xgboost
 
 from custodes.errors import MissingExtraError
-from custodes.stats.learning.boost import SETTINGS, Split, Trees, boosted
+from custodes.stats.learning.boost import SETTINGS, Split, Trees, fit_trees
 
 
 def study(n: int = 300, p: int = 6) -> tuple[np.ndarray, np.ndarray]:
@@ -20,16 +20,16 @@ def study(n: int = 300, p: int = 6) -> tuple[np.ndarray, np.ndarray]:
 
 def test_the_same_seed_gives_the_same_trees() -> None:
     x, y = study()
-    trees, importance = boosted(x, y, seed=3, **SETTINGS)
-    repeated, importance_again = boosted(x.copy(order="F"), y, seed=3, **SETTINGS)
+    trees, importance = fit_trees(x, y, seed=3, **SETTINGS)
+    repeated, importance_again = fit_trees(x.copy(order="F"), y, seed=3, **SETTINGS)
     assert repeated == trees
     assert importance_again.tolist() == importance.tolist()
-    assert boosted(x, y, seed=4, **SETTINGS)[0] != trees
-    assert boosted(x, y, seed=0, **SETTINGS)[0] != trees
+    assert fit_trees(x, y, seed=4, **SETTINGS)[0] != trees
+    assert fit_trees(x, y, seed=0, **SETTINGS)[0] != trees
 
 
 def test_gain_without_a_split_is_zero() -> None:
-    trees, gain = boosted(np.ones((5, 2)), np.arange(5.0), rounds=3, depth=2, rate=0.1, subsample=1.0, seed=0)
+    trees, gain = fit_trees(np.ones((5, 2)), np.arange(5.0), rounds=3, depth=2, rate=0.1, subsample=1.0, seed=0)
     assert gain.tolist() == [0.0, 0.0]
     np.testing.assert_allclose(trees.predict(np.ones((1, 2))), [2.0], atol=1e-6)
 
@@ -39,7 +39,7 @@ def test_training_without_xgboost_says_what_to_install_and_predicting_needs_none
 ) -> None:
     monkeypatch.setitem(sys.modules, "xgboost", None)
     with pytest.raises(MissingExtraError, match=r"pip install 'custodes\[learn\]'"):
-        boosted(np.ones((2, 1)), np.ones(2), seed=0, **SETTINGS)
+        fit_trees(np.ones((2, 1)), np.ones(2), seed=0, **SETTINGS)
     assert BY_HAND.predict(np.array([[0.0, 0.0]])).tolist() == [3.75]
 
 
@@ -56,7 +56,7 @@ def test_predictions_and_gains_are_those_of_xgboost_itself(p: int, depth: int) -
     y = 20 + np.nan_to_num(x, nan=0.7).sum(axis=1) + 0.3 * rng.normal(size=200)
     options = {"max_depth": depth, "learning_rate": 0.3, "subsample": 0.8, "seed": 1, "nthread": 1}
     reference = xgboost.train(options, xgboost.DMatrix(x, label=y), num_boost_round=40)
-    trees, importance = boosted(x, y, rounds=40, depth=depth, rate=0.3, subsample=0.8, seed=1)
+    trees, importance = fit_trees(x, y, rounds=40, depth=depth, rate=0.3, subsample=0.8, seed=1)
     new = rng.normal(size=(300, p))
     at_threshold = rng.random(new.shape) < 0.5
     new[at_threshold] = rng.choice([value for tree in trees.trees for value in thresholds(tree)], at_threshold.sum())
@@ -73,7 +73,7 @@ def test_predictions_and_gains_are_those_of_xgboost_itself(p: int, depth: int) -
 
 def test_a_row_gives_the_same_bits_alone_and_among_others() -> None:
     x, y = study()
-    trees, _ = boosted(x, y, seed=0, **SETTINGS)
+    trees, _ = fit_trees(x, y, seed=0, **SETTINGS)
     together = trees.predict(x)
     assert [trees.predict(row[np.newaxis]).item() for row in x[:20]] == together[:20].tolist()
     assert trees.predict(x[::-1])[::-1].tolist() == together.tolist()
@@ -89,13 +89,13 @@ def test_trees_by_hand() -> None:
     x = np.array([[0, 0], [0.5, 1], [0, 2], [nan, 0], [0, nan], [nan, nan], [0.4, 1.5]])
     by_definition = [1 + 0.25 + 2.5, 1 - 1 + 4, 1 + 0.5 + 4, 1 - 1 + 2.5, 1 + 0.5 + 2.5, 1 - 1 + 2.5, 1 + 0.25 + 4]
     assert BY_HAND.predict(x).tolist() == by_definition
-    assert BY_HAND.renumbered({0: 3, 1: 0}).predict(x[:, [1, 1, 1, 0]]).tolist() == by_definition
+    assert BY_HAND.renumber_columns({0: 3, 1: 0}).predict(x[:, [1, 1, 1, 0]]).tolist() == by_definition
     assert msgspec.json.decode(msgspec.json.encode(BY_HAND), type=Trees) == BY_HAND
 
 
 def test_scores_beyond_single_precision_are_as_large_as_it_gets() -> None:
     x = np.array([[-1e300], [-1.0], [1.0], [1e300]] * 10)
-    trees, _ = boosted(x, np.sign(x[:, 0]), rounds=1, depth=1, rate=1.0, subsample=1.0, seed=0)
+    trees, _ = fit_trees(x, np.sign(x[:, 0]), rounds=1, depth=1, rate=1.0, subsample=1.0, seed=0)
     low, high = trees.predict(np.array([[-1e308], [1e308]]))
     assert low < 0 < high
 
@@ -107,8 +107,8 @@ def test_columns_without_a_split_change_no_tree(seed: int) -> None:
     x[:, [0, 4]] = 1.0, np.nan
     x[rng.random(x.shape) < 0.1] = np.nan
     y = np.nan_to_num(x[:, 2]) + 0.1 * rng.normal(size=80)
-    trees, importance = boosted(x, y, seed=0, **SETTINGS | {"rounds": 20})
+    trees, importance = fit_trees(x, y, seed=0, **SETTINGS | {"rounds": 20})
     used = np.flatnonzero(importance).tolist()
     assert 0 < len(used) < 7
-    alone, _ = boosted(x[:, used], y, seed=0, **SETTINGS | {"rounds": 20})
-    assert trees.renumbered({column: i for i, column in enumerate(used)}) == alone
+    alone, _ = fit_trees(x[:, used], y, seed=0, **SETTINGS | {"rounds": 20})
+    assert trees.renumber_columns({column: i for i, column in enumerate(used)}) == alone

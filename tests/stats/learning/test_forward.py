@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.stats import rankdata
 
 from custodes.stats.learning.ridge import predict, ridge
-from custodes.stats.learning.selection import nested_path, ranks_alone, stepwise_path, toggled_predictions
+from custodes.stats.learning.selection import nested_path, single_column_ranks, stepwise_path, toggled_predictions
 from tests.stats.learning.forward_reference import reference
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -180,7 +180,7 @@ def test_ranks_alone_are_those_of_the_column(power: int) -> None:
     rng = np.random.default_rng(0)
     fold, y = np.arange(80) % 4, rng.normal(size=80)
     x = np.column_stack([10.0 ** (power * rng.uniform(-1, 0, 80)), -y, np.ones(80)])
-    ranks = ranks_alone(x, y, fold)
+    ranks = single_column_ranks(x, y, fold)
     for f in range(4):
         train, held = x[fold != f, 0], fold == f
         low, high = (train.mean() + end * train.std() for end in (-3, 3))

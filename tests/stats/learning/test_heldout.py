@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from custodes.stats.learning.heldout import (
-    cross_predicted,
-    heldout,
+    held_out_statistic,
+    predict_out_of_fold,
 )
 from custodes.stats.learning.objective import ordering_accuracy
 from custodes.stats.pooled_correlation import pooled_correlation
@@ -43,10 +43,12 @@ def test_a_fold_with_a_constant_prediction_is_left_out() -> None:
     target = np.array([[1.0, 2.0], [1.0, 2.0]])
     fold = np.array([[0, 0], [1, 1]])
     options = {"units": np.arange(2), "weights": np.ones((1, 2))}
-    half = heldout(pooled_kendall, target, np.array([[[3.0, 3.0], [1.0, 5.0]]]), fold, **options)
+    half = held_out_statistic(pooled_kendall, target, np.array([[[3.0, 3.0], [1.0, 5.0]]]), fold, **options)
     assert half.item() == pytest.approx(1.0)
-    assert np.isnan(heldout(pooled_kendall, target, np.full((1, 2, 2), 3.0), fold, **options)).all()
-    assert np.isnan(heldout(pooled_kendall, target, np.ones((2, 2, 2)), np.full((2, 2), -1), **options)).all()
+    assert np.isnan(held_out_statistic(pooled_kendall, target, np.full((1, 2, 2), 3.0), fold, **options)).all()
+    assert np.isnan(
+        held_out_statistic(pooled_kendall, target, np.ones((2, 2, 2)), np.full((2, 2), -1), **options)
+    ).all()
 
 
 def test_no_row_is_predicted_by_a_model_that_saw_its_fold() -> None:
@@ -66,7 +68,7 @@ def test_no_row_is_predicted_by_a_model_that_saw_its_fold() -> None:
 
         return predict
 
-    predicted = cross_predicted(x, y, fold, groups=groups, fit=fit)
+    predicted = predict_out_of_fold(x, y, fold, groups=groups, fit=fit)
     np.testing.assert_array_equal(predicted, np.where(fold < 0, np.nan, -2 * y))
     assert all(not rows & set(y[fold < 0]) for rows in calls)
     assert len(calls) == len(set(fold) - {-1})
@@ -85,7 +87,9 @@ def defined(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray] | Non
 def test_any_statistic_by_fold_equals_scipy_on_repeated_data(kind, reference) -> None:
     for seed in range(40):
         target, predictions, fold, units, weights = study(seed)
-        result = heldout(partial(pooled_correlation, kind), target, predictions, fold, units=units, weights=weights)
+        result = held_out_statistic(
+            partial(pooled_correlation, kind), target, predictions, fold, units=units, weights=weights
+        )
         for row, values in zip(weights, result, strict=True):
             items = np.repeat(np.arange(len(target)), row[units].astype(int))
             y, f = target[items], fold[items]

@@ -7,7 +7,7 @@ import pytest
 import xgboost
 from scipy import stats
 
-from custodes.stats.learning.boost import Settings, pruned
+from custodes.stats.learning.boost import Settings, prune_columns
 
 SETTINGS: Settings = {"rounds": 12, "depth": 2, "rate": 0.3, "subsample": 0.7}
 OPTIONS = {
@@ -55,7 +55,7 @@ def test_every_step_is_that_of_the_definition(seed: int) -> None:
     y = x[:, 1] + np.abs(x[:, 3]) + rng.normal(size=90)
     x[rng.random(x.shape) < 0.1] = np.nan
     fold = rng.integers(0, 3, 90)
-    result = pruned(x, y, fold, score=loss(y), settings=SETTINGS, seed=3)
+    result = prune_columns(x, y, fold, score=loss(y), settings=SETTINGS, seed=3)
     expected = reference(x, y, fold)
     assert [(step.columns.tolist(), step.removed) for step in result.steps] == [
         (columns, out) for columns, out, _ in expected
@@ -70,13 +70,13 @@ def test_between_equal_scores_the_fewest_columns_and_an_undefined_one_never() ->
     x = rng.normal(size=(40, 4))
     fold = np.arange(40) % 2
     options = {"settings": SETTINGS, "seed": 0}
-    result = pruned(x, x[:, 2], fold, score=lambda predicted, fold: 1.0, **options)
+    result = prune_columns(x, x[:, 2], fold, score=lambda predicted, fold: 1.0, **options)
     assert result.best.tolist() == [2]
     for returned in ([0.1, 0.5, np.nan, np.nan], [-0.5, -0.1, np.nan, np.nan]):
         scores = iter(returned)
         assert (
             len(
-                pruned(
+                prune_columns(
                     x, x[:, 2], fold, score=lambda predicted, fold, scores_left=scores: next(scores_left), **options
                 ).best
             )
@@ -93,8 +93,8 @@ def test_rows_without_a_fold_are_not_used() -> None:
         seen.append(np.isnan(predicted))
         return float(stats.kendalltau(predicted[fold >= 0], y[fold >= 0]).statistic)
 
-    result = pruned(x, y, fold, score=score, settings=SETTINGS, seed=0)
+    result = prune_columns(x, y, fold, score=score, settings=SETTINGS, seed=0)
     assert all((lost == (fold < 0)).all() for lost in seen)
     poisoned = np.where(fold < 0, 1e6, y)
-    repeated = pruned(x, poisoned, fold, score=score, settings=SETTINGS, seed=0)
+    repeated = prune_columns(x, poisoned, fold, score=score, settings=SETTINGS, seed=0)
     assert [step.score for step in repeated.steps] == [step.score for step in result.steps]

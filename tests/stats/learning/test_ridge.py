@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.linear_model import Ridge
 
-from custodes.stats.learning.ridge import predict, ridge, scaling, standardised
+from custodes.stats.learning.ridge import predict, ridge, scaling, standardise_columns
 
 SEEDS = st.integers(0, 2**32 - 1)
 
@@ -130,4 +130,4 @@ def test_scaling_is_its_definition(seed: int) -> None:
     by = scaling(x)
     for values, expected in zip(by, (mean - reach, mean + reach, middle, spread), strict=True):
         np.testing.assert_allclose(values, expected, rtol=1e-9)
-    np.testing.assert_allclose(standardised(x, by), np.nan_to_num((clipped - middle) / spread), atol=1e-8)
+    np.testing.assert_allclose(standardise_columns(x, by), np.nan_to_num((clipped - middle) / spread), atol=1e-8)

@@ -109,7 +109,7 @@ def test_moves_are_the_variance_of_the_bootstrap_over_clusters(kind: Objective) 
 def test_a_difference_from_itself_is_nothing_and_intervals_need_two_of_a_kind() -> None:
     human, predicted = study()
     result = moves_of("kendall", human, predicted)
-    none = result.minus(np.array([0]), np.array([0]))
+    none = result.contrast(np.array([0]), np.array([0]))
     assert none.value[0] == 0
     assert [end[0] for end in none.interval("units", confidence=0.95)] == [0, 0]
     low, high = result.interval("blocks", confidence=0.95)

@@ -7,7 +7,7 @@ import numpy as np
 from custodes.stats import ABSENT
 from custodes.stats.arrays import Ints, Signs, chunks
 from custodes.stats.bootstrap import unit_sums
-from custodes.stats.partiality.placement import POWERS, Placement, connected_systems, covariance, units_behind
+from custodes.stats.partiality.placement import POWERS, Placement, connected_systems, count_clusters, covariance
 from custodes.stats.partiality.verdicts import SPREAD, sign_placement
 from custodes.stats.ratios import ratio
 
@@ -69,7 +69,7 @@ def by_definition(human: Signs, metric: Signs, pairs: Ints, *, units: Ints) -> P
         powers=np.stack([places[0] ** 2, places[0] ** 3]),
         powers_covariance=np.diag(np.square(POWERS)),
         spread=SPREAD,
-        units=units_behind(mask, units),
+        units=count_clusters(mask, units),
         connected=connected_systems(mask),
         met=opponents >= (opponents > 0).sum() - 1,
         advantage=ndtri(won),

@@ -10,8 +10,14 @@ from hypothesis import strategies as st
 
 from custodes.stats import ABSENT
 from custodes.stats.partiality.human_effects import human_side
-from custodes.stats.partiality.partiality import FEWEST_UNITS, Reason, _left_out, partiality, win_rate_without
-from custodes.stats.partiality.scores import ScoredPeople, _bends
+from custodes.stats.partiality.partiality import (
+    FEWEST_UNITS,
+    Reason,
+    _distances_from_curves,
+    partiality,
+    win_rate_without,
+)
+from custodes.stats.partiality.scores import ScoredPeople, _link_coefficients
 from tests.simulation.fair_metrics import Fair, signs_of
 from tests.stats.partiality.dense import by_definition, of_signs
 
@@ -84,7 +90,7 @@ def test_its_sampling_error_is_that_of_resampled_items():
     persons, metric, _ = sample(1, items=300, systems=8)
     units, rng = np.arange(300), np.random.default_rng(0)
     placement = ScoredPeople(persons, units=units).placement(metric)
-    _, errors, _ = _left_out(placement, np.arange(8), ~np.eye(8, dtype=np.bool_))
+    _, errors, _ = _distances_from_curves(placement, np.arange(8), ~np.eye(8, dtype=np.bool_))
     shifts = []
     for _ in range(150):
         items = rng.integers(0, 300, 300)
@@ -156,7 +162,7 @@ def test_the_coefficients_of_a_curved_link_have_no_bias_from_noise(annotators):
     persons = quality + rng.normal(size=(annotators, *quality.shape))
     side = human_side(persons, np.ones(quality.shape, dtype=np.bool_), np.arange(20000))
     scale = persons.mean(axis=0).std()
-    coefficients, covariance = _bends(side.instruments, 0.5 * quality + 0.1 * quality**2, np.arange(20000))
+    coefficients, covariance = _link_coefficients(side.instruments, 0.5 * quality + 0.1 * quality**2, np.arange(20000))
     assert coefficients[0] == pytest.approx(0.1 * scale**2, abs=4 * np.sqrt(covariance[0, 0]) + 0.01)
     assert coefficients[1] == pytest.approx(0.0, abs=4 * np.sqrt(covariance[1, 1]) + 0.01)
 

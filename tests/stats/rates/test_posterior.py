@@ -10,7 +10,7 @@ from custodes.stats.clusters import influence_design_effect
 from custodes.stats.rates.posterior import (
     LabelCounts,
     cell_prior,
-    copula_correlated,
+    correlate_draws,
     joint_estimate,
     joint_posterior,
     output_influence,
@@ -132,7 +132,7 @@ def test_design_effect_of_equal_outputs_in_a_cluster_is_its_size() -> None:
 def test_copula_keeps_the_values_and_gives_the_correlation(correlation: float) -> None:
     rng = np.random.default_rng(0)
     first, second = rng.standard_normal((2, 8000))
-    result = copula_correlated(first, second, correlation, rng)
+    result = correlate_draws(first, second, correlation, rng)
     np.testing.assert_array_equal(np.sort(result), np.sort(second))
     assert np.corrcoef(first, result)[0, 1] == pytest.approx(correlation, abs=0.05)
 

@@ -4,7 +4,14 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from custodes.stats.stopping.allocation import annotation_kinds, annotation_order, counted, evenly, granted, tables
+from custodes.stats.stopping.allocation import (
+    annotation_kinds,
+    annotation_order,
+    count_kinds,
+    divide_evenly,
+    grant_requests,
+    tables,
+)
 
 
 def test_counting_along_an_order_is_counting() -> None:
@@ -14,7 +21,7 @@ def test_counting_along_an_order_is_counting() -> None:
     order = annotation_order(human != -128, np.arange(40), rng)
     kinds = np.take_along_axis(annotation_kinds(human, metric), order, axis=1)
     start, stop = np.array([0, 3, 5, 9, 2]), np.array([7, 3, 20, 12, 9])
-    counts = counted(kinds, start, stop)
+    counts = count_kinds(kinds, start, stop)
     total = np.stack([(metric == kind).sum(axis=1) for kind in (1, 0, -1)], axis=1)
     paired, metric_only, human_only = tables(counts, total)
     for pair in range(5):
@@ -30,7 +37,7 @@ def test_counting_along_an_order_is_counting() -> None:
 @given(st.lists(st.lists(st.integers(0, 9), min_size=3, max_size=3), min_size=1, max_size=4), st.integers(0, 30))
 @settings(max_examples=60, deadline=None)
 def test_a_short_budget_is_shared_in_order(requests: list[list[int]], budget: int) -> None:
-    granted_counts = granted(np.array(requests), np.full(len(requests), budget))
+    granted_counts = grant_requests(np.array(requests), np.full(len(requests), budget))
     for requested, result in zip(requests, granted_counts.tolist(), strict=True):
         requesting = [k for k in range(3) if requested[k]]
         if sum(requested) <= budget:
@@ -77,7 +84,7 @@ def test_documents_take_turns() -> None:
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=8), st.integers(0, 60))
 @settings(max_examples=60, deadline=None)
 def test_evenly_spends_all_and_levels(available: list[int], total: int) -> None:
-    n = evenly(np.array(total), np.array(available))
+    n = divide_evenly(np.array(total), np.array(available))
     assert n.sum() == min(total, sum(available))
     assert (n <= available).all()
     if (free := n[n < available]).size:

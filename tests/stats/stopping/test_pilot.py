@@ -16,15 +16,15 @@ from custodes.stats.stopping.pilot import (
     _TAIL,
     _WIDE,
     Pilot,
-    _drawn,
+    _draw_logits,
     _Modes,
-    continued,
+    continue_pilot,
     forecast,
     overlap,
     posterior_shares,
     share_interval,
     shared_items,
-    shortest,
+    shortest_interval,
 )
 
 TRIANGLE = np.array([[0, 1], [0, 2], [1, 2]])
@@ -67,7 +67,7 @@ def test_studies_begin_with_the_pilot() -> None:
     rng = np.random.default_rng(0)
     counts = np.array([[3, 1, 0], [0, 0, 0], [1, 1, 5]])
     shares = rng.dirichlet([1, 1, 1], size=(300, 3))
-    result = continued(counts, shares, items=60, rng=rng)
+    result = continue_pilot(counts, shares, items=60, rng=rng)
     human = result.kinds // 4
     for pair, n in enumerate(counts.sum(axis=1)):
         for kind in range(3):
@@ -83,7 +83,7 @@ def test_studies_begin_with_the_pilot() -> None:
 
 def test_a_clear_study_ends_where_it_must() -> None:
     rng = np.random.default_rng(0)
-    answers = continued(np.array([[10, 0, 0]]), np.tile([1.0, 0.0, 0.0], (5, 1, 1)), items=40, rng=rng)
+    answers = continue_pilot(np.array([[10, 0, 0]]), np.tile([1.0, 0.0, 0.0], (5, 1, 1)), items=40, rng=rng)
     share, correct = forecast(answers, Stopping(looks=(10, 20, 40), boundary="pocock").rule(HUMAN, most=40, seed=0))
     assert share.tolist() == [0.25] * 5
     assert correct.tolist() == [1.0] * 5
@@ -104,7 +104,7 @@ def test_annotations_overlap_as_the_products_with_a_matrix_say(sign: int) -> Non
 
 @given(st.lists(st.integers(0, 30), min_size=1, max_size=25), st.sampled_from([0.5, 0.8, 0.9]))
 def test_the_shortest_interval_against_all(values: list[int], confidence: float) -> None:
-    middle, reach = shortest(np.array(values, dtype=float), confidence=confidence)
+    middle, reach = shortest_interval(np.array(values, dtype=float), confidence=confidence)
     need = confidence * len(values) - 1e-9
     holding = [high - low for low in values for high in values if sum(low <= value <= high for value in values) >= need]
     assert 2 * reach == min(width for width in holding if width >= 0)
@@ -134,7 +134,7 @@ def test_draws_have_the_mean_and_the_covariance_of_the_mode() -> None:
     column, row, row_precision = np.array([1.0, -0.5, 0.2]), np.array([0.7, -2.0]), np.array([5.0, 8.0])
     modes = _Modes(column[None], row[None], precision[None], row_precision[None], np.zeros((1, 2)), np.zeros(1))
     matrix = np.array([[1.0, -1.0, 0.0], [0.0, 1.0, -1.0]])
-    draws = _drawn(modes, 0, matrix, 200_000, np.random.default_rng(0))
+    draws = _draw_logits(modes, 0, matrix, 200_000, np.random.default_rng(0))
     np.testing.assert_allclose(draws.mean(axis=0), matrix @ column + row, atol=0.01)
     covariance = matrix @ np.linalg.inv(precision) @ matrix.T + np.diag(1 / row_precision)
     np.testing.assert_allclose(np.cov(draws.T), covariance, atol=0.02)

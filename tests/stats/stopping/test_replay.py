@@ -140,7 +140,7 @@ def test_what_looks_at_all_pairs_is_believed_only_about_those_annotated_now() ->
         if len(numbers) == 2:
             theta[:, 0] = 1.0
         margin = np.zeros(theta.shape)
-        estimate = Estimate.of_margin(margin, margin, margin, theta)
+        estimate = Estimate.from_margin(margin, margin, margin, theta)
         return replace(estimate, p=np.full((*theta.shape, 3), 1 / 3))
 
     together = Estimator(name="all", label="All", doc="", estimate=answer, needs_items=True)

@@ -15,7 +15,7 @@ from custodes.stats.stopping.reused_labels import (
     next_level,
     posterior_z,
     proportion_z,
-    spending,
+    spending_share,
     t_z,
 )
 
@@ -27,13 +27,13 @@ def equal_correlation(n: int, value: float) -> np.ndarray:
 
 
 def test_the_level_is_divided_without_a_rest() -> None:
-    positions = sum(spending(k) for k in range(1, 100_001))
+    positions = sum(spending_share(k) for k in range(1, 100_001))
     assert positions == pytest.approx(1, abs=1e-5)
     assert sum(level_after(n, 0.05) for n in range(100_000)) == pytest.approx(0.05, abs=1e-6)
 
 
 def test_a_test_may_use_a_part_of_what_earlier_ones_left() -> None:
-    full = [0.04 * spending(k) for k in (1, 2, 3)]
+    full = [0.04 * spending_share(k) for k in (1, 2, 3)]
     assert next_level(0.04, full[:2]) == pytest.approx(full[2])
     assert full[2] < next_level(0.04, [full[0] / 2, full[1]]) < full[2] + full[0] / 2
     assert next_level(0.04, [full[0], full[0]]) == 0
@@ -43,8 +43,8 @@ def test_the_next_crossing_is_that_of_a_bivariate_normal_distribution() -> None:
     for rho in (0.0, 0.6, 0.95):
         test = NextTest(equal_correlation(2, rho), [1.9], rng=np.random.default_rng(0), draws=200_000)
         both_below = stats.multivariate_normal([0, 0], equal_correlation(2, rho)).cdf([1.9, 2.2])
-        assert test.crossing(2.2) == pytest.approx(stats.norm.cdf(1.9) - both_below, rel=0.03)
-        assert test.crossing(test.critical(0.004)) == pytest.approx(0.004, rel=1e-3)
+        assert test.exceedance_probability(2.2) == pytest.approx(stats.norm.cdf(1.9) - both_below, rel=0.03)
+        assert test.exceedance_probability(test.critical(0.004)) == pytest.approx(0.004, rel=1e-3)
 
 
 def test_equal_candidates_and_a_level_of_zero_have_critical_values() -> None:
@@ -57,12 +57,12 @@ def test_any_of_thirty_candidates_crosses_with_the_level_spent() -> None:
     rng, critical = np.random.default_rng(0), list[float]()
     for k in range(30):
         test = NextTest(equal_correlation(k + 1, 0.8), critical, rng=rng)
-        critical.append(test.critical(0.04 * spending(k + 1)))
+        critical.append(test.critical(0.04 * spending_share(k + 1)))
     draws = 100_000
     values = np.sqrt(0.8) * rng.standard_normal((draws, 1)) + np.sqrt(0.2) * rng.standard_normal((draws, 30))
-    spent = sum(0.04 * spending(k + 1) for k in range(30))
+    spent = sum(0.04 * spending_share(k + 1) for k in range(30))
     assert (values > critical).any(axis=1).mean() == pytest.approx(spent, abs=0.003)
-    assert critical[-1] < stats.norm.isf(0.04 * spending(30)) - 0.5  # Bonferroni
+    assert critical[-1] < stats.norm.isf(0.04 * spending_share(30)) - 0.5  # Bonferroni
 
 
 def test_scores_are_those_of_exact_tests() -> None:
@@ -78,14 +78,14 @@ def test_scores_are_those_of_exact_tests() -> None:
 
 def test_power_and_attained_values_are_those_of_the_binomial_distribution() -> None:
     exact = Precision(0.8, trials=200, whole=True)
-    critical = exact.attained(3.0)
+    critical = exact.effective_critical(3.0)
     fewest = next(x for x in range(201) if stats.norm.isf(stats.binom.sf(x - 1, 200, 0.8)) > 3.0)
     assert critical == pytest.approx(stats.norm.isf(stats.binom.sf(fewest - 1, 200, 0.8)), abs=1e-6)
     assert proportion_z(fewest, 200, 0.8) > critical > proportion_z(fewest - 1, 200, 0.8)
     assert exact.power(0.09, critical) == pytest.approx(stats.binom.sf(fewest - 1, 200, 0.89))
     assert exact.with_labels(2).power(0.09, critical) > exact.power(0.09, critical)
     normal = Precision(0.5, error=0.03)
-    assert normal.attained(3.0) == 3.0
+    assert normal.effective_critical(3.0) == 3.0
     assert normal.power(0.09, 2.0) == pytest.approx(stats.norm.sf(2 - 3))
 
 

@@ -9,7 +9,7 @@ from scipy.stats import beta, dirichlet, norm
 from custodes.stats.correction.dirichlet import human_posterior
 from custodes.stats.correction.estimator import Counts, Estimate, Estimator, PairItems
 from custodes.stats.correction.estimators import ESTIMATORS
-from custodes.stats.stopping.rules import Rule, estimates_on, rule_on
+from custodes.stats.stopping.rules import Rule, analyse_tables, estimates_on
 
 PLAIN = Rule(
     estimator=ESTIMATORS["human"],
@@ -28,7 +28,7 @@ def decide_by(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return decisions, closed pairs and outcome proportions of tables (n,)."""
     n = len(counts.human_only)
-    decision, is_open, p = rule_on(
+    decision, is_open, p = analyse_tables(
         rule, counts, look=look, last=np.full(n, last), items=None, judged=np.ones(n, dtype=bool)
     )
     return decision, ~is_open, p
@@ -108,7 +108,7 @@ def test_other_estimators_decide_by_their_own_theta(name: str) -> None:
 def test_what_reads_items_answers_for_all_pairs_and_decides_those_judged() -> None:
     items = PairItems(human=np.zeros((2, 2, 1), np.int8), systems=np.array([[0, 1], [1, 2]]), units=np.arange(1))
     theta = np.array([[0.999, 0.5], [0.98, 0.001]])
-    margins = Estimate.of_margin(theta - 0.5, theta - 0.6, theta - 0.4, theta)
+    margins = Estimate.from_margin(theta - 0.5, theta - 0.6, theta - 0.4, theta)
 
     def answer(about: PairItems, **_: object) -> Estimate:
         assert about is items
@@ -118,7 +118,7 @@ def test_what_reads_items_answers_for_all_pairs_and_decides_those_judged() -> No
     # The third of the four tables is not judged, and the first |z|, 2.5, requires a theta of .994.
     is_judged = np.array([[True, True], [False, True]])
     counts = Counts(np.zeros((3, 3, 3), int), np.zeros((3, 3), int), np.tile([3, 0, 3], (3, 1)))
-    decision, is_open, p = rule_on(rule, counts, look=0, last=np.full(3, 40), items=items, judged=is_judged)
+    decision, is_open, p = analyse_tables(rule, counts, look=0, last=np.full(3, 40), items=items, judged=is_judged)
     assert decision.tolist() == [1, 0, -1]
     assert is_open.tolist() == [False, True, False]
     assert np.isnan(p).all()

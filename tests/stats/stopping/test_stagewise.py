@@ -52,7 +52,7 @@ def test_the_chance_of_a_larger_result_is_that_of_a_simulation(drift: float) -> 
     path = paths(POCOCK, LOOKS.astype(np.float64))
     for last in (-5.0, 0.0, 4.0, 12.0):
         share = (first | (reached & (score[:, 2] >= last))).mean()
-        chance = path.larger(np.array([drift]), np.array([last]))
+        chance = path.upper_tail(np.array([drift]), np.array([last]))
         assert chance[0] == pytest.approx(share, abs=4 * np.sqrt(0.25 / replications))
 
 

@@ -7,8 +7,8 @@ import pytest
 
 from custodes.stats import ABSENT
 from custodes.stats.strength.battles import Battles
-from custodes.stats.strength.corrected import Corrected, corrected, p_random
-from custodes.stats.strength.strengths import fitted, interval, strengths
+from custodes.stats.strength.corrected import CorrectedStrengths, correct_strengths, p_random
+from custodes.stats.strength.strengths import fit_battles, interval, strengths
 from tests.simulation.rates import is_at_most
 from tests.stats.strength.battles import Arena, judge
 
@@ -17,8 +17,8 @@ SIX = Arena(6, 2000, luck=0.5)
 
 def corrected_strengths(
     human: Battles, metric_signs: np.ndarray, is_labelled: np.ndarray, *, systems: int = 6, seed: int = 0, **options
-) -> Corrected:
-    return corrected(
+) -> CorrectedStrengths:
+    return correct_strengths(
         replace(human, sign=metric_signs.astype(np.int8)),
         np.where(is_labelled, human.sign, ABSENT).astype(np.int8),
         **{"n_systems": systems, "ties": "davidson", "probability": None, "resamples": 200, **options},
@@ -123,7 +123,7 @@ def test_known_probabilities_undo_the_choice() -> None:
 
 def test_a_random_part_is_seldom_refused() -> None:
     arena = Arena(4, 300)
-    metric = fitted(arena.draw(np.random.default_rng(0)), n_systems=4, ties="davidson")
+    metric = fit_battles(arena.draw(np.random.default_rng(0)), n_systems=4, ties="davidson")
     p_values = [p_random(metric, random_subset(60, 300, seed)) for seed in range(400)]
     # Three tests: without the multiplication by their number, about .10 are refused.
     assert is_at_most(int(np.sum(np.array(p_values) <= 0.05)), 400, 0.05)

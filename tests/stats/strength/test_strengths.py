@@ -17,7 +17,7 @@ from custodes.stats.bootstrap import bootstrap_weights
 from custodes.stats.strength.battles import Battles, count_by_kind
 from custodes.stats.strength.davidson import fit
 from custodes.stats.strength.ranks import ranks
-from custodes.stats.strength.strengths import Strengths, fitted, interval, strengths
+from custodes.stats.strength.strengths import Strengths, fit_battles, interval, strengths
 from tests.stats.strength.battles import Arena, battles, chances, outcomes, swapped
 
 FIVE = Arena(5, 400)
@@ -196,7 +196,7 @@ def test_unbeaten_is_named_and_the_others_are_not() -> None:
 
 def test_the_penalty_does_nothing_where_there_is_a_maximum() -> None:
     data = battles([0] * 21, [1] * 21, [1] * 20 + [-1])
-    result = fitted(data, n_systems=2, ties="davidson")
+    result = fit_battles(data, n_systems=2, ties="davidson")
     assert not result.fit.pseudo.any()
     assert np.ptp(result.fit.coefficients) == pytest.approx(np.log(20), abs=1e-8)
 

@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from custodes.stats.strength.battles import Battles
-from custodes.stats.strength.win_rates import beyond_systems, pair_rates, system_intervals, system_rates
+from custodes.stats.strength.win_rates import pair_rates, system_intervals, system_rates, unexplained_share
 from tests.stats.strength.battles import battles
 
 
@@ -105,9 +105,9 @@ def test_what_covariates_say_beyond_systems_is_what_least_squares_leave() -> Non
     design[np.arange(80), data.first] = 1
     design[np.arange(80), data.second] -= 1
     residual = values[:, 0] - design @ np.linalg.lstsq(design, values[:, 0])[0]
-    shares = beyond_systems(values, data.first, data.second, n_systems=5)
+    shares = unexplained_share(values, data.first, data.second, n_systems=5)
     np.testing.assert_allclose(shares, [residual @ residual / (values[:, 0] @ values[:, 0]), 0, 0])
-    assert beyond_systems(np.empty((80, 0)), data.first, data.second, n_systems=5).tolist() == []
+    assert unexplained_share(np.empty((80, 0)), data.first, data.second, n_systems=5).tolist() == []
 
 
 def test_unequal_weights_leave_fewer_degrees() -> None:

@@ -70,7 +70,7 @@ class Site:
                 return RedirectResponse(f"/j/{name}", 303)
         raise HTTPException(404)
 
-    def _joined(self, request: Request) -> tuple[str, Service]:
+    def _find_joinable_study(self, request: Request) -> tuple[str, Service]:
         name = request.path_params["study"]
         service = self.services.get(name)
         if service is None or service.plan.annotators.recruit == "links":
@@ -78,15 +78,15 @@ class Site:
         return name, service
 
     async def arrive(self, request: Request) -> Response:
-        name, service = self._joined(request)
+        name, service = self._find_joinable_study(request)
         try:
             params = arrivals.link_parameters(service.plan, request.query_params)
         except InputError as problem:
             return HTMLResponse(pages.message("unknown", service.plan, what=str(problem)), 400)
-        return HTMLResponse(pages.of_arrival(service.plan, params, path=f"/j/{name}"))
+        return HTMLResponse(pages.render_arrival(service.plan, params, path=f"/j/{name}"))
 
     async def join(self, request: Request) -> Response:
-        _, service = self._joined(request)
+        _, service = self._find_joinable_study(request)
         if guard.is_foreign(request, self.public_url):
             raise HTTPException(403)
         fields = await guard.form(request)
@@ -99,7 +99,7 @@ class Site:
             return HTMLResponse(pages.message("unknown", plan, what=str(problem)), 400)
         worker_id = params.pop(plan.annotators.worker_id, "")
         if plan.annotators.worker_id and not worker_id:
-            return HTMLResponse(pages.of_arrival(plan, params, path=request.url.path), 422)
+            return HTMLResponse(pages.render_arrival(plan, params, path=request.url.path), 422)
         address = request.client.host if request.client else ""
         token = await asyncio.wrap_future(service.join(external_id=worker_id, params=params, address=address))
         if token is None:
@@ -110,7 +110,7 @@ class Site:
         service, view, path = await self._view(request)
         notice, has_marks = request.query_params.get("said", ""), "marks" in request.query_params
         notice = notice if notice in TOLD else ""
-        return HTMLResponse(await self.shown(service, view, path=path, notice=notice, marks=has_marks))
+        return HTMLResponse(await self.view_html(service, view, path=path, notice=notice, marks=has_marks))
 
     async def act(self, request: Request) -> Response:
         fields = await guard.form(request)
@@ -121,7 +121,7 @@ class Site:
             view = await asyncio.wrap_future(service.act(token, act))
         except forms.UnreadError as problem:
             _, view, _ = await self._view(request)
-            return HTMLResponse(await self.shown(service, view, path=path, notice=str(problem)), 422)
+            return HTMLResponse(await self.view_html(service, view, path=path, notice=str(problem)), 422)
         except InputError:
             raise HTTPException(422) from None
         except StudyBusy:  # the answer could not be stored; the page contains it and can send it again
@@ -133,18 +133,18 @@ class Site:
         # Redirect to the page, since reloading the response of a POST would ask for confirmation.
         if request.headers.get("sec-fetch-mode") == "navigate":
             return RedirectResponse(path + (f"?said={notice}" if notice else "?marks=1" if has_marks else ""), 303)
-        return HTMLResponse(await self.shown(service, view, path=path, notice=notice, marks=has_marks))
+        return HTMLResponse(await self.view_html(service, view, path=path, notice=notice, marks=has_marks))
 
-    async def shown(self, service: Service, view: View, *, path: str, notice: str, marks: bool = False) -> str:
+    async def view_html(self, service: Service, view: View, *, path: str, notice: str, marks: bool = False) -> str:
         """Render the page of a view. If texts must be compared, the page is rendered in a thread."""
-        render_page = partial(pages.of_view, service.plan, view, path=path, notice=notice, marks=marks)
+        render_page = partial(pages.render_view, service.plan, view, path=path, notice=notice, marks=marks)
         return await run_in_threadpool(render_page) if marks else render_page()
 
-    async def seen(self, request: Request) -> Response:
+    async def renew_lease(self, request: Request) -> Response:
         fields = await guard.form(request)
         token, service = await self._visit(request)
         try:
-            await asyncio.wrap_future(service.seen(token, forms.assignment_of(fields)))
+            await asyncio.wrap_future(service.renew_lease(token, forms.assignment_of(fields)))
         except forms.UnreadError:
             raise HTTPException(422) from None
         return Response(status_code=204)
@@ -152,7 +152,7 @@ class Site:
     async def help(self, request: Request) -> Response:
         service, _, path = await self._view(request)
         examples = await run_in_threadpool(lambda: service.examples)
-        return HTMLResponse(pages.of_help(service.plan, examples, path=path))
+        return HTMLResponse(pages.render_help(service.plan, examples, path=path))
 
     async def media(self, request: Request) -> Response:
         for service in self.services.values():
@@ -179,16 +179,16 @@ class Site:
                     await asyncio.wrap_future(service.view(""))
         except TimeoutError:
             return PlainTextResponse("busy", 503)
-        if any(service.failing for service in self.services.values()):
+        if any(service.write_failure for service in self.services.values()):
             return PlainTextResponse("cannot write", 503)
         return PlainTextResponse("ok")
 
     async def refuse(self, request: Request, problem: Exception) -> Response:
         if isinstance(problem, HTTPException):
-            return HTMLResponse(pages.of_error(problem.status_code), problem.status_code, problem.headers)
+            return HTMLResponse(pages.render_error(problem.status_code), problem.status_code, problem.headers)
         if isinstance(problem, StudyBusy):
-            return HTMLResponse(pages.of_error(503), 503, {"Retry-After": "5"})
-        return HTMLResponse(pages.of_error(500), 500)
+            return HTMLResponse(pages.render_error(503), 503, {"Retry-After": "5"})
+        return HTMLResponse(pages.render_error(500), 500)
 
 
 def app(services: Mapping[str, Service], *, public_url: str = "", secret: str = "", owner_key: str = "") -> Starlette:
@@ -205,7 +205,7 @@ def app(services: Mapping[str, Service], *, public_url: str = "", secret: str = 
             Route("/j/{study}", site.join, methods=["POST"]),
             Route("/s/{token}", site.show),
             Route("/s/{token}", site.act, methods=["POST"]),
-            Route("/s/{token}/seen", site.seen, methods=["POST"]),
+            Route("/s/{token}/seen", site.renew_lease, methods=["POST"]),
             Route("/s/{token}/help", site.help),
             Route("/m/{name}", site.media),
             Route("/static/{name}", site.static),

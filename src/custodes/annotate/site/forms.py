@@ -57,7 +57,7 @@ def _answer(plan: StudyPlan, fields: Mapping[str, str]) -> Answer:
             raise UnreadError("unfilled")
         if text == BOTH_BAD and may_be_bad:
             is_both_bad, text = True, "0"
-        value = _whole(text)
+        value = _parse_integer(text)
         if not low <= value <= high or (question.mode == "compare" and value == 0 and not question.equal):
             raise UnreadError("unread")
         values[aspect] = value
@@ -66,13 +66,13 @@ def _answer(plan: StudyPlan, fields: Mapping[str, str]) -> Answer:
 
 def assignment_of(fields: Mapping[str, str]) -> int:
     """Return the assignment number of a form. Raise `UnreadError` if the form has no valid number."""
-    assignment_id = _whole(fields.get("assignment", ""))
+    assignment_id = _parse_integer(fields.get("assignment", ""))
     if not 0 <= assignment_id < 2**63:
         raise UnreadError("unread")
     return assignment_id
 
 
-def _whole(text: str) -> int:
+def _parse_integer(text: str) -> int:
     text = text.strip()
     if not text.isascii() or not text.removeprefix("-").isdigit() or len(text) > _DIGITS:
         raise UnreadError("unread")

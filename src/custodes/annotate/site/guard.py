@@ -109,20 +109,20 @@ class Watch:
             return
         started_at, status, is_refused = time.perf_counter(), 0, False
 
-        async def watched(message: Message) -> None:
+        async def send_or_refuse(message: Message) -> None:
             nonlocal status, is_refused
             if message["type"] == "http.response.start":
                 status = message["status"]
                 if _is_guess(scope, status) and self.guesses.is_full(_address(scope), started_at):
                     status, is_refused = 429, True
-                    await HTMLResponse(pages.of_error(429), 429, {"Retry-After": "60"})(scope, receive, send)
+                    await HTMLResponse(pages.render_error(429), 429, {"Retry-After": "60"})(scope, receive, send)
                 elif _is_guess(scope, status):
                     self.guesses.add(_address(scope), started_at)
             if not is_refused:
                 await send(message)
 
         try:
-            await self.app(scope, receive, watched)
+            await self.app(scope, receive, send_or_refuse)
         finally:
             page_name = getattr(scope.get("endpoint"), "__name__", "nothing")
             # Clients may send any word as the method.

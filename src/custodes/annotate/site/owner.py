@@ -25,7 +25,7 @@ from custodes.annotate.forecast import forecast
 from custodes.annotate.plan import StudyPlan
 from custodes.annotate.service import CONTROLS, Service
 from custodes.annotate.site import guard, owner_formats
-from custodes.annotate.site.owner_formats import codes, reported, sent, zipped
+from custodes.annotate.site.owner_formats import codes, export_zip, temporary_file_response, write_report_file
 from custodes.annotate.snapshot import Snapshot
 from custodes.annotate.study_file import StudyBusy
 from custodes.annotate.visits import digest_of
@@ -105,36 +105,36 @@ def act_of(what: str, service: Service, fields: Mapping[str, str]) -> Future[Non
         case "forget":
             return service.forget(worker)
         case "replan":
-            return service.replan(_replanned(service.plan, fields))
+            return service.replan(_parse_plan_form(service.plan, fields))
     return None
 
 
-def _replanned(plan: StudyPlan, fields: Mapping[str, str]) -> StudyPlan:
+def _parse_plan_form(plan: StudyPlan, fields: Mapping[str, str]) -> StudyPlan:
     """Return the plan with the values of a form. These values may change during annotation: price, maximum number of
     annotators, cap and budget."""
-    price = _number("price", fields.get("price", ""), such_as=0.15)
-    cap = _number("cap", fields.get("cap", str(plan.annotators.cap)), such_as=0.25)
+    price = _parse_number("price", fields.get("price", ""), such_as=0.15)
+    cap = _parse_number("cap", fields.get("cap", str(plan.annotators.cap)), such_as=0.25)
     if not 0 <= price < 1e6:
         raise OptionError(f"price {price:g} is not allowed; give a number from 0 to below 1000000")
-    max_annotators, budget = whole("most", fields.get("most", "")), fields.get("budget", "").strip()
+    max_annotators, budget = parse_positive_integer("most", fields.get("most", "")), fields.get("budget", "").strip()
     return msgspec.structs.replace(
         plan,
         money=msgspec.structs.replace(plan.money, price=price),
         annotators=msgspec.structs.replace(plan.annotators, most=max_annotators, cap=cap),
         stopping=msgspec.structs.replace(
-            plan.stopping, budget=whole("budget", budget) if budget else plan.stopping.budget
+            plan.stopping, budget=parse_positive_integer("budget", budget) if budget else plan.stopping.budget
         ),
     )
 
 
-def _number(name: str, text: str, *, such_as: float) -> float:
+def _parse_number(name: str, text: str, *, such_as: float) -> float:
     try:
         return float(text)
     except ValueError:
         raise OptionError(f"{name} {text!r} is not allowed; give a number, such as {such_as:g}") from None
 
 
-def whole(name: str, text: str, *, most: int = 10**9) -> int:
+def parse_positive_integer(name: str, text: str, *, most: int = 10**9) -> int:
     """Return the positive integer in a form field. Raise `OptionError` for other text."""
     if not (text.isascii() and text.isdigit() and 1 <= int(text[:12]) <= most):
         raise OptionError(f"{name} {text[:20]!r} is not allowed; give a whole number from 1 to {most}")
@@ -170,7 +170,7 @@ def routes(services: Mapping[str, Service], *, owner_key: str, public_url: str, 
     return [
         Route(
             path,
-            owner.guarded(handler),
+            owner.require_sign_in(handler),
             methods=[method],
             middleware=[session_middleware],
             name=f"owner_{handler.__name__}",
@@ -188,7 +188,7 @@ class Owner:
         self._signed_in_now = set[str]()
         self._reporting = asyncio.Lock()
 
-    def guarded(self, handler: Handler) -> Handler:
+    def require_sign_in(self, handler: Handler) -> Handler:
         """Restrict a handler to signed-in users. A POST request must come from the owner's pages."""
 
         @wraps(handler)
@@ -287,7 +287,7 @@ class Owner:
         name, service = self._find(request)
         what, fields = request.path_params["what"], await guard.form(request)
         if what == "invite":
-            n_annotators = whole("annotators", fields.get("annotators", ""), most=INVITED)
+            n_annotators = parse_positive_integer("annotators", fields.get("annotators", ""), most=INVITED)
             labels_and_tokens = await asyncio.wrap_future(service.invite(n_annotators))
             links = [(label, f"{self._base(request)}/s/{token}") for label, token in labels_and_tokens]
             return owner_formats.page("owner/invited.html", name=name, links=links)
@@ -313,21 +313,25 @@ class Owner:
         name, service = self._find(request)
         from custodes.annotate.export_study import export
 
-        return await sent(lambda folder: zipped(export, service.path, folder / name), f"{name}.zip", "application/zip")
+        return await temporary_file_response(
+            lambda folder: export_zip(export, service.path, folder / name), f"{name}.zip", "application/zip"
+        )
 
     async def report(self, request: Request) -> Response:
         """Send the report of the study. Only one report at a time is computed, in a separate process, while annotation
         continues."""
         name, service = self._find(request)
         async with self._reporting:
-            return await sent(
-                lambda folder: reported(service.path, folder / f"{name}.html"), f"{name}.html", "text/html"
+            return await temporary_file_response(
+                lambda folder: write_report_file(service.path, folder / f"{name}.html"), f"{name}.html", "text/html"
             )
 
     async def backup(self, request: Request) -> Response:
         """Send a complete copy of the study file in its current state."""
         name, service = self._find(request)
-        return await sent(lambda folder: service.backup(folder / f"{name}.db"), f"{name}.db", "application/vnd.sqlite3")
+        return await temporary_file_response(
+            lambda folder: service.backup(folder / f"{name}.db"), f"{name}.db", "application/vnd.sqlite3"
+        )
 
     async def codes(self, request: Request) -> Response:
         """Send a CSV file with the annotators and their completion codes, for payment."""

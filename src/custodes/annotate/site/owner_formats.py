@@ -147,7 +147,7 @@ _SHOW = {
 }
 
 
-async def sent(make: Callable[[Path], Path], name: str, kind: str) -> Response:
+async def temporary_file_response(make: Callable[[Path], Path], name: str, kind: str) -> Response:
     """Return a response with a file that `make` writes to a temporary folder. The folder is removed after sending."""
     folder = tempfile.TemporaryDirectory(prefix="custodes-")
     try:
@@ -158,14 +158,14 @@ async def sent(make: Callable[[Path], Path], name: str, kind: str) -> Response:
     return FileResponse(path, media_type=kind, filename=file_name(name), background=BackgroundTask(folder.cleanup))
 
 
-def zipped(export: Callable[[Path, Path], object], study: Path, folder: Path) -> Path:
+def export_zip(export: Callable[[Path, Path], object], study: Path, folder: Path) -> Path:
     import shutil
 
     export(study, folder)
     return Path(shutil.make_archive(str(folder), "zip", root_dir=folder.parent, base_dir=folder.name))
 
 
-def reported(study: Path, report_path: Path) -> Path:
+def write_report_file(study: Path, report_path: Path) -> Path:
     """Write the report of a study as one HTML file and return the path of the file. Raise `InputError` if the report
     could not be created."""
     command = [sys.executable, "-m", "custodes", "report", str(study), "-o", str(report_path), "--quiet"]

@@ -15,7 +15,7 @@ from typing import Any
 from custodes.annotate import arrivals, safe_html
 from custodes.annotate.plan import StudyPlan
 from custodes.annotate.site.forms import BOTH_BAD
-from custodes.annotate.views import Ask, Break, Consent, Done, Example, Instructions, Paused, Side, View, Wait
+from custodes.annotate.views import Ask, Break, Consent, Example, Instructions, Side, StudyPause, View, VisitEnd, Wait
 from custodes.annotate.visits import LONGEST_COMMENT, SKIPPING
 from custodes.annotate.wording.translations import ENGLISH, words
 
@@ -28,7 +28,7 @@ angle brackets."""
 
 
 @lru_cache(maxsize=512)
-def marked(first: Side, second: Side) -> tuple[Side, Side] | None:
+def mark_differences(first: Side, second: Side) -> tuple[Side, Side] | None:
     """Return both outputs with `mark` tags around the words that the other output does not contain. Return None if one
     output is too long. Formulas are not compared.
 
@@ -71,8 +71,8 @@ TEMPLATES = {
     Ask: "ask.html",
     Break: "break.html",
     Wait: "wait.html",
-    Paused: "wait.html",
-    Done: "done.html",
+    StudyPause: "wait.html",
+    VisitEnd: "done.html",
 }
 
 
@@ -145,13 +145,13 @@ def render(template: str, *, plan: StudyPlan | None = None, notice: str = "", **
     return str(page.render(w=phrases, plan=plan, lang=language, notice=phrases.get(notice, ""), **values))
 
 
-def of_view(plan: StudyPlan, view: View, *, path: str, notice: str = "", marks: bool = False) -> str:
+def render_view(plan: StudyPlan, view: View, *, path: str, notice: str = "", marks: bool = False) -> str:
     """Render the current page of a session, whose address is `path`. If `marks` is true and the plan allows it,
     differing words are highlighted."""
     template_values: dict[str, Any] = {"view": view, "path": path, "refresh": None}
     if isinstance(view, Ask):
         may_mark = plan.texts.differences and len(view.sides) == 2
-        sides = marked(*view.sides) if may_mark and marks else None
+        sides = mark_differences(*view.sides) if may_mark and marks else None
         if sides is not None:
             template_values["view"] = replace(view, sides=sides)
         elif may_mark and marks:
@@ -167,20 +167,20 @@ def of_view(plan: StudyPlan, view: View, *, path: str, notice: str = "", marks: 
         template_values |= {"examples": view.examples, "answer": answer_of(plan)}
     elif isinstance(view, Wait):
         template_values["refresh"] = max(view.seconds, 1)
-    elif isinstance(view, Paused):
+    elif isinstance(view, StudyPause):
         template_values["refresh"] = PAUSED
-    elif isinstance(view, Done):
+    elif isinstance(view, VisitEnd):
         code = arrivals.code_of(plan, view.why, view.code)
         template_values |= {"code": code, "link": arrivals.return_link(plan, code)}
     return render(TEMPLATES[type(view)], plan=plan, notice=notice, **template_values)
 
 
-def of_help(plan: StudyPlan, examples: tuple[Example, ...], *, path: str) -> str:
+def render_help(plan: StudyPlan, examples: tuple[Example, ...], *, path: str) -> str:
     """Render the page of the instructions that an annotator can open during annotation."""
     return render("help.html", plan=plan, path=path, examples=examples, answer=answer_of(plan))
 
 
-def of_arrival(plan: StudyPlan, params: Mapping[str, str], *, path: str) -> str:
+def render_arrival(plan: StudyPlan, params: Mapping[str, str], *, path: str) -> str:
     """Render the entry page of an open link: a description of the study, and a button that passes on the parameters of
     the link. If the plan needs the worker's id and the link lacks the id, the page has a field for it."""
     worker_id = plan.annotators.worker_id
@@ -196,7 +196,7 @@ def message(
     return render("message.html", plan=plan, kind=kind, what=what, path=path, fields=fields or {})
 
 
-def of_error(status: int) -> str:
+def render_error(status: int) -> str:
     """Render the page for a request that cannot be served."""
     return message(
         {404: "absent", 413: "too_large", 429: "too_many", 500: "broken_down", 503: "unable"}.get(status, "wrong")

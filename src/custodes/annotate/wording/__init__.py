@@ -38,7 +38,7 @@ def template(name: str, language: str = "en") -> str:
     return (files(__package__) / (f"{name}.md" if code == "en" else f"{name}.{code}.md")).read_text(encoding="utf-8")
 
 
-def completed(plan: StudyPlan) -> StudyPlan:
+def fill_plan_texts(plan: StudyPlan) -> StudyPlan:
     """Return the plan with all texts of the study filled in.
 
     Names of templates and missing texts are replaced by the templates, a missing question by the default question, and

@@ -35,7 +35,7 @@ def automatic(methods: Sequence[Method]) -> Method:
     blends = [candidates.index(method) for method in (BLEND, HALF_BLEND)]
 
     def fit(training: TrainingData) -> Formula:
-        inner_scores = training.inner or scored(training, candidates)
+        inner_scores = training.inner or score_methods(training, candidates)
         scores = np.stack([np.nan_to_num(inner_scores[method.name], nan=-1.0) for method in candidates])
         base_index = max(blends, key=lambda blend_index: scores[blend_index].mean())
         score_differences = scores - scores[base_index]
@@ -65,7 +65,7 @@ def automatic(methods: Sequence[Method]) -> Method:
     )
 
 
-def scored(training: TrainingData, among: Sequence[Method]) -> dict[str, Floats]:
+def score_methods(training: TrainingData, among: Sequence[Method]) -> dict[str, Floats]:
     """Return the scores (folds,) of methods on held-out folds of a training part, by name of the method."""
     fold = training.inner_folds()
     predicted = {method.name: np.full(len(training.y), np.nan) for method in among if not method.mean_of}

@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from custodes.combining.methods.linear import on_bounds
+from custodes.combining.methods.linear import formula_from_line
 from custodes.combining.methods.method import Formula, Method, TrainingData
 from custodes.stats.arrays import Floats
 from custodes.stats.learning.even_handed import STRENGTHS
@@ -22,11 +22,11 @@ TOLERATED = 0.01
 _CONFIDENCE = 0.95
 
 
-def of_strength(step: int, training: TrainingData) -> Formula:
+def penalised_formula(step: int, training: TrainingData) -> Formula:
     """Return the regression with the penalty of strength `STRENGTHS[step]`."""
-    formula = on_bounds(training, training.even_handed[step])
+    formula = formula_from_line(training, training.even_handed[step])
     # The penalty shrinks predictions, so they are fitted to the scale of the ratings again.
-    return replace(training.on_rating_scale(formula), strength=STRENGTHS[step]) if step else formula
+    return replace(training.rescale_to_ratings(formula), strength=STRENGTHS[step]) if step else formula
 
 
 def even_handed(training: TrainingData) -> Formula:
@@ -41,14 +41,14 @@ def even_handed(training: TrainingData) -> Formula:
     for is_train, is_held in splits(fold):
         training_part = training.part(is_train)
         for step in range(len(STRENGTHS)):
-            predicted[step, is_held] = of_strength(step, training_part).predict(training.x[is_held])
+            predicted[step, is_held] = penalised_formula(step, training_part).predict(training.x[is_held])
     partiality = np.nan_to_num(_largest_partiality(training, predicted), nan=np.inf)
     if training.max_partiality is None:
         score = np.array([mean_of_defined(training.fold_scores(values, fold)) for values in predicted])
         partiality[score < score[0] - TOLERATED] = np.inf
     elif (partiality <= training.max_partiality).any():
         partiality = np.where(partiality <= training.max_partiality, 0.0, np.inf)
-    return of_strength(int(np.argmin(partiality)), training)
+    return penalised_formula(int(np.argmin(partiality)), training)
 
 
 def _largest_partiality(training: TrainingData, predicted: Floats) -> Floats:
@@ -69,7 +69,7 @@ STEPS = tuple(
         label=f"penalty {strength:g}",
         doc="`even-handed` with a fixed penalty",
         family="weights",
-        fit=partial(of_strength, step),
+        fit=partial(penalised_formula, step),
         fast=True,
     )
     for step, strength in enumerate(STRENGTHS)

@@ -13,7 +13,7 @@ INITIAL, ITERATIONS = 5, 100
 
 def gaussian_process(training: TrainingData) -> Formula:
     """Return the weighted sum whose weights have the highest objective that was found."""
-    x, _ = training.filled
+    x, _ = training.mean_imputation
     selected = np.flatnonzero(np.isfinite(training.x).any(axis=0))
     columns = np.ascontiguousarray(x[:, selected].T)
     optimum = maximise(
@@ -25,7 +25,7 @@ def gaussian_process(training: TrainingData) -> Formula:
     )
     weights = np.zeros(x.shape[1])
     weights[selected] = np.nan_to_num(optimum.point, nan=0.0)  # if the objective is never defined
-    return training.calibrated(weights)
+    return training.formula_from_weights(weights)
 
 
 GP = Method(

@@ -11,23 +11,23 @@ from custodes.stats.learning.pairwise import pairwise_logistic
 
 def best(training: TrainingData) -> Formula:
     """Return the single metric with the highest objective on the training data."""
-    scores = training.score(training.filled[0].T)
+    scores = training.score(training.mean_imputation[0].T)
     best_index = int(np.argmax(np.nan_to_num(scores, nan=-np.inf)))
-    return training.calibrated((np.arange(len(scores)) == best_index).astype(np.float64))
+    return training.formula_from_weights((np.arange(len(scores)) == best_index).astype(np.float64))
 
 
 def equal(training: TrainingData) -> Formula:
     """Return the mean of all normalised metrics with varying scores."""
-    has_varying_scores = np.ptp(training.filled[0], axis=0) > 0
-    return training.calibrated(has_varying_scores / max(1, has_varying_scores.sum()))
+    has_varying_scores = np.ptp(training.mean_imputation[0], axis=0) > 0
+    return training.formula_from_weights(has_varying_scores / max(1, has_varying_scores.sum()))
 
 
 def linear(training: TrainingData) -> Formula:
     """Return the ridge regression for the human ratings, or for their ranks (see `TrainingData.target`)."""
-    return on_bounds(training, ridge.ridge(training.x, training.target, groups=training.groups))
+    return formula_from_line(training, ridge.ridge(training.x, training.target, groups=training.groups))
 
 
-def on_bounds(training: TrainingData, line: ridge.Linear) -> Formula:
+def formula_from_line(training: TrainingData, line: ridge.Linear) -> Formula:
     """Return the formula of a regression for the target.
 
     The limits at which the regression clips scores become bounds of the metrics.
@@ -47,12 +47,14 @@ def on_bounds(training: TrainingData, line: ridge.Linear) -> Formula:
         high=high,
         intercept=intercept - float(((mean - low) * slopes).sum()),
     )
-    return training.fitted_to_target(formula)
+    return training.rescale_target_formula(formula)
 
 
 def pairwise(training: TrainingData) -> Formula:
     """Return the logistic regression for human preferences between outputs of one item."""
-    return training.calibrated(pairwise_logistic(training.x, training.y, items=training.items, groups=training.groups))
+    return training.formula_from_weights(
+        pairwise_logistic(training.x, training.y, items=training.items, groups=training.groups)
+    )
 
 
 BEST = Method(

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.stats.arrays import Floats, Ints, read_only
+from custodes.stats.arrays import Floats, Ints, make_read_only
 from custodes.stats.learning import folds
 from custodes.stats.learning.boost import PruningStep, Trees
 from custodes.stats.learning.even_handed import even_handed
@@ -49,7 +49,7 @@ class Formula:
     shifts: Floats | float = 0.0
 
     @property
-    def used(self) -> NDArray[np.intp]:
+    def used_positions(self) -> NDArray[np.intp]:
         """Positions of the metrics that affect the prediction."""
         return np.flatnonzero((self.weights != 0) | (np.asarray(self.importance) > 0))
 
@@ -58,7 +58,7 @@ class Formula:
 
         The prediction of a row is bitwise independent of other rows.
         """
-        clipped = narrowed(x, self.low, self.high)
+        clipped = clip_and_scale(x, self.low, self.high)
         used_columns = np.flatnonzero(self.weights)
         weighted_scores = (
             np.where(np.isfinite(clipped), clipped, self.fill)[:, used_columns] * self.weights[used_columns]
@@ -70,14 +70,14 @@ class Formula:
         return np.asarray(linear_prediction + self.share * self.trees.predict(clipped))
 
 
-def shifted(predicted: Floats, shifts: Floats | float, kinds: Ints | None) -> Floats:
+def add_kind_shifts(predicted: Floats, shifts: Floats | float, kinds: Ints | None) -> Floats:
     """Return predictions (rows,) plus the shift of each output's kind (rows,); kind -1 (unknown) has no shift."""
     if kinds is None:
         return predicted
     return np.asarray(predicted + np.append(shifts, 0.0)[kinds])
 
 
-def narrowed(x: Floats, low: Floats | float, high: Floats | float) -> Floats:
+def clip_and_scale(x: Floats, low: Floats | float, high: Floats | float) -> Floats:
     """Return x (rows, metrics) clipped to limits (metrics,) and scaled to [0, 1].
 
     NaN stays NaN. If the two limits of a metric are equal, the result is 0.
@@ -119,14 +119,14 @@ class TrainingData:
     n_kinds: int = 0
 
     def __post_init__(self) -> None:
-        read_only(self)
+        make_read_only(self)
 
     def part(self, rows: NDArray[Any]) -> TrainingData:
         """Return the training data of some rows."""
         names = ("x", "y", "items", "systems", "groups", *(("kinds",) if self.kinds is not None else ()))
         return replace(self, **{name: getattr(self, name)[rows] for name in names}, inner={})
 
-    def resampled(self, rng: np.random.Generator) -> TrainingData:
+    def resample_clusters(self, rng: np.random.Generator) -> TrainingData:
         """Return a bootstrap sample of clusters; copies of a cluster stay in the same inner fold."""
         group, size = np.unique(self.groups, return_inverse=True, return_counts=True)[1:]
         rows_by_group, group_start = np.argsort(group, kind="stable"), np.cumsum(size) - size
@@ -146,7 +146,7 @@ class TrainingData:
         return objective(self.by, self.y, items=self.items)
 
     @cached_property
-    def filled(self) -> tuple[Floats, Floats]:
+    def mean_imputation(self) -> tuple[Floats, Floats]:
         """x with missing values replaced by column means, and the column means (metrics,).
 
         The mean of a column without values is 0.5.
@@ -158,7 +158,7 @@ class TrainingData:
 
     def with_top(self, n: int) -> TrainingData:
         """Return training data in which only the n metrics with the highest objective have scores."""
-        scores = np.nan_to_num(self.score(self.filled[0].T), nan=-np.inf)
+        scores = np.nan_to_num(self.score(self.mean_imputation[0].T), nan=-np.inf)
         dropped_metrics = np.argsort(-scores, kind="stable")[n:]
         return replace(self, x=np.where(np.isin(np.arange(len(scores)), dropped_metrics), np.nan, self.x))
 
@@ -172,7 +172,7 @@ class TrainingData:
         return mid_ranks(self.y) / len(self.y) if self.by in RANK_CORRELATIONS else self.y
 
     @cached_property
-    def standardised(self) -> tuple[Floats, float, float]:
+    def target_standardisation(self) -> tuple[Floats, float, float]:
         """Target scaled to mean 0 and standard deviation 1, and the target's original mean and standard deviation.
 
         XGBoost needs the scaled target because it computes in single precision.
@@ -186,7 +186,7 @@ class TrainingData:
         return even_handed(self.x, self.target, items=self.items, systems=self.systems, groups=self.groups)
 
     @cached_property
-    def _learnt(self) -> dict[str, tuple[float, Formula]]:
+    def _fits_by_method(self) -> dict[str, tuple[float, Formula]]:
         return {}
 
     @cached_property
@@ -200,13 +200,13 @@ class TrainingData:
         were fitted before.
         """
         self.rng.bit_generator.state = self._start
-        if method.name not in self._learnt:
+        if method.name not in self._fits_by_method:
             start = time.perf_counter()
             formula = method.fit(self)
             if self.kinds is not None:
                 formula = replace(formula, shifts=self.shifts(formula))
-            self._learnt[method.name] = time.perf_counter() - start, formula
-        return self._learnt[method.name]
+            self._fits_by_method[method.name] = time.perf_counter() - start, formula
+        return self._fits_by_method[method.name]
 
     def shifts(self, formula: Formula) -> Floats:
         """Return the mean residual (n_kinds,) of each kind of output, with `SHRINKAGE` outputs of residual 0 added."""
@@ -225,11 +225,11 @@ class TrainingData:
         """Return the objective (folds,) of out-of-fold predictions (rows,) on each fold."""
         return np.array([self.part(held).score(predicted[held][np.newaxis])[0] for _, held in folds.splits(fold)])
 
-    def calibrated(self, weights: Floats) -> Formula:
+    def formula_from_weights(self, weights: Floats) -> Formula:
         """Return the weighted sum of metrics, fitted to the scale of the ratings."""
-        return self.on_rating_scale(Formula(weights=weights, fill=self.filled[1]))
+        return self.rescale_to_ratings(Formula(weights=weights, fill=self.mean_imputation[1]))
 
-    def on_rating_scale(self, formula: Formula) -> Formula:
+    def rescale_to_ratings(self, formula: Formula) -> Formula:
         """Return the formula transformed by the line that fits the ratings by least squares.
 
         The line never reverses the order of predictions.
@@ -246,9 +246,9 @@ class TrainingData:
             intercept=float(mean + slope * (formula.intercept - score.mean())),
         )
 
-    def fitted_to_target(self, formula: Formula) -> Formula:
+    def rescale_target_formula(self, formula: Formula) -> Formula:
         """Return a formula that predicts `target`, transformed to the scale of the ratings if necessary."""
-        return formula if self.target is self.y else self.on_rating_scale(formula)
+        return formula if self.target is self.y else self.rescale_to_ratings(formula)
 
 
 Family = Literal["weights", "importances", "both"]

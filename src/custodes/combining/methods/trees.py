@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from custodes.combining.methods.linear import BEST, RIDGE
-from custodes.combining.methods.method import Formula, Method, TrainingData, narrowed
+from custodes.combining.methods.method import Formula, Method, TrainingData, clip_and_scale
 from custodes.stats.arrays import Floats
 from custodes.stats.learning import boost
 
@@ -26,13 +26,13 @@ def trees_on(
     All other columns are set to NaN; columns without values do not affect the trees.
     """
     values = np.full_like(training.x, np.nan)
-    values[:, columns] = narrowed(training.x, low, high)[:, columns]
-    target, mean, spread = training.standardised
-    trees, importance = boost.boosted(values, target, seed=SEED, **boost.SETTINGS)
+    values[:, columns] = clip_and_scale(training.x, low, high)[:, columns]
+    target, mean, spread = training.target_standardisation
+    trees, importance = boost.fit_trees(values, target, seed=SEED, **boost.SETTINGS)
     has_splits = bool(importance.any())
     formula = Formula(
         weights=np.zeros(len(importance)),
-        fill=training.filled[1],
+        fill=training.mean_imputation[1],
         low=low,
         high=high,
         importance=importance,
@@ -40,7 +40,7 @@ def trees_on(
         trees=trees if has_splits else None,
         share=spread if has_splits else 0.0,
     )
-    return training.fitted_to_target(formula)
+    return training.rescale_target_formula(formula)
 
 
 def xgboost(training: TrainingData) -> Formula:
@@ -59,12 +59,12 @@ def xgboost_pruned(training: TrainingData) -> Formula:
         values = training.fold_scores(predicted, fold)
         return float(np.nanmean(values)) if np.isfinite(values).any() else float("nan")
 
-    y, folds = training.standardised[0], training.inner_folds()
-    pruning = boost.pruned(training.x, y, folds, score=score, settings=boost.SETTINGS, seed=SEED)
+    y, folds = training.target_standardisation[0], training.inner_folds()
+    pruning = boost.prune_columns(training.x, y, folds, score=score, settings=boost.SETTINGS, seed=SEED)
     return replace(trees_on(training, pruning.best), pruned=pruning.steps)
 
 
-def blended(training: TrainingData, share: float, *, with_trees: bool) -> Formula:
+def fit_blend(training: TrainingData, share: float, *, with_trees: bool) -> Formula:
     """Return the weighted mean of the best single metric, ridge regression and boosted trees.
 
     The weight of the best single metric is `share`; ridge regression and boosted trees have half of the remaining
@@ -117,8 +117,8 @@ BLEND = Method(
     label="best metric, ridge and boosted trees",
     doc="(`best` + `ridge` + `xgboost`) / 3 (*ours*)",
     family="both",
-    fit=partial(blended, share=1 / 3, with_trees=True),
-    refits=partial(blended, share=1 / 3, with_trees=False),
+    fit=partial(fit_blend, share=1 / 3, with_trees=True),
+    refits=partial(fit_blend, share=1 / 3, with_trees=False),
     mean_of=(BEST, RIDGE, XGBOOST),
     by_default=True,
 )
@@ -127,7 +127,7 @@ HALF_BLEND = Method(
     label="halfway from the best metric to the blend",
     doc="(`best` + `blend`) / 2 (*ours*)",
     family="both",
-    fit=partial(blended, share=2 / 3, with_trees=True),
-    refits=partial(blended, share=2 / 3, with_trees=False),
+    fit=partial(fit_blend, share=2 / 3, with_trees=True),
+    refits=partial(fit_blend, share=2 / 3, with_trees=False),
     mean_of=(*[BEST] * 4, RIDGE, XGBOOST),
 )

@@ -16,8 +16,8 @@ from typing import Any
 
 import polars as pl
 
-from custodes.data.loading.compression import LARGEST, check_unpacked, mebibytes, within
-from custodes.data.loading.table import named_columns, with_column_names
+from custodes.data.loading.compression import LARGEST, check_decompressed_size, format_mebibytes, limit_total_size
+from custodes.data.loading.table import strip_column_names, with_column_names
 from custodes.errors import InputError, MissingExtraError
 
 PARQUET = b"PAR1"
@@ -27,8 +27,8 @@ ARROW_STREAM = b"\xff\xff\xff\xff"
 CELL = 8
 """Minimum assumed size of a cell in bytes; in the file, many equal rows may take less."""
 
-FEWER = "write a file with fewer columns or rows"
-TRIAL = "import io, sys, polars; polars.read_parquet(io.BytesIO(sys.stdin.buffer.read()))"
+SIZE_ADVICE = "write a file with fewer columns or rows"
+TRIAL_PROGRAM = "import io, sys, polars; polars.read_parquet(io.BytesIO(sys.stdin.buffer.read()))"
 """Trial read of Parquet in another process, which may crash."""
 
 
@@ -43,20 +43,22 @@ def from_parquet(data: bytes, name: str) -> pl.DataFrame:
         import pyarrow
         import pyarrow.parquet
     except ImportError:
-        trial = subprocess.run([sys.executable, "-c", TRIAL], input=data, capture_output=True, check=False)
+        trial = subprocess.run([sys.executable, "-c", TRIAL_PROGRAM], input=data, capture_output=True, check=False)
         if trial.returncode:
             raise damaged_error from None
         return with_column_names(pl.read_parquet(io.BytesIO(data)), where=name)
-    with _one_error(damaged_error, name):
+    with _convert_errors(damaged_error, name):
         file = pyarrow.parquet.ParquetFile(pyarrow.BufferReader(data))
         groups = map(file.metadata.row_group, range(file.metadata.num_row_groups))
-        check_unpacked(sum(group.total_byte_size for group in groups), len(data), name, FEWER)
+        check_decompressed_size(sum(group.total_byte_size for group in groups), len(data), name, SIZE_ADVICE)
         if file.metadata.num_rows * file.metadata.num_columns * CELL > LARGEST:
             raise InputError(
                 f"{name}: {file.metadata.num_rows} rows do not fit into memory; count the outcomes of pairs first, "
                 f"with count_pairs"
             )
-        batches = within(file.iter_batches(use_threads=False), LARGEST, lambda batch: batch.nbytes, _too_large(name))
+        batches = limit_total_size(
+            file.iter_batches(use_threads=False), LARGEST, lambda batch: batch.nbytes, _too_large(name)
+        )
         schema = batches[0].schema if batches else file.schema_arrow
         return _from_arrow(pyarrow.Table.from_batches(batches, schema), name)
 
@@ -68,16 +70,18 @@ def from_arrow_file(data: bytes, name: str) -> pl.DataFrame:
         import pyarrow.ipc
     except ImportError as error:
         raise MissingExtraError(f"{name}: Arrow files need PyArrow: pip install 'custodes[arrow]'") from error
-    with _one_error(InputError(f"{name}: not an Arrow file or stream, or a damaged one; write the file again"), name):
+    with _convert_errors(
+        InputError(f"{name}: not an Arrow file or stream, or a damaged one; write the file again"), name
+    ):
         source = pyarrow.BufferReader(data)
         open_table = pyarrow.ipc.open_file if data.startswith(ARROW_FILE) else pyarrow.ipc.open_stream
         table = open_table(source).read_all()
-        check_unpacked(table.nbytes, len(data), name, FEWER)
+        check_decompressed_size(table.nbytes, len(data), name, SIZE_ADVICE)
         return _from_arrow(table, name)
 
 
 @contextmanager
-def _one_error(damaged_error: InputError, name: str) -> Iterator[None]:
+def _convert_errors(damaged_error: InputError, name: str) -> Iterator[None]:
     """Convert the errors of PyArrow for damaged bytes, which have many types, into one `InputError`."""
     import pyarrow
 
@@ -103,7 +107,7 @@ def _decoded_size(column: Any) -> int:
 
 
 def _too_large(name: str) -> InputError:
-    return InputError(f"{name}: the decoded cells take more than {mebibytes(LARGEST)}; {FEWER}")
+    return InputError(f"{name}: the decoded cells take more than {format_mebibytes(LARGEST)}; {SIZE_ADVICE}")
 
 
 def _from_arrow(table: Any, name: str) -> pl.DataFrame:
@@ -115,6 +119,6 @@ def _from_arrow(table: Any, name: str) -> pl.DataFrame:
     sizes = (_decoded_size(cells) if types.is_dictionary(cells.type) else cells.nbytes for cells in table.columns)
     if sum(sizes) > LARGEST:
         raise _too_large(name)
-    table = table.rename_columns(named_columns(table.schema.names, where=name))
+    table = table.rename_columns(strip_column_names(table.schema.names, where=name))
     categorical_columns = pl.col(pl.Categorical, pl.Enum)
     return pl.DataFrame(pl.from_arrow(table)).with_columns(categorical_columns.cast(pl.String)).rechunk()

@@ -26,10 +26,10 @@ LARGEST = 2 * 2**30
 LARGEST_MEMBER = 512 * 2**20
 """Maximum size in bytes of one log, or of one file of an archive."""
 
-UNSUSPICIOUS = 256 * 2**20
+UNSUSPICIOUS_SIZE = 256 * 2**20
 """Size in bytes below which the compression ratio is not limited: small tables with few labels compress well."""
 
-RATIO = 200
+MAX_RATIO = 200
 """Maximum compression ratio of larger tables."""
 
 CHUNK, STEP = 2**20, 2**16
@@ -40,7 +40,7 @@ ZSTD = 93
 
 
 @dataclass(frozen=True, kw_only=True)
-class Packing:
+class CompressionFormat:
     """A type of compression: suffix, first bytes, decompressor, and the command that decompresses a file."""
 
     suffix: str
@@ -50,30 +50,30 @@ class Packing:
     name: str
 
 
-PACKINGS = (
-    Packing(
+COMPRESSION_FORMATS = (
+    CompressionFormat(
         suffix=".gz",
         magic=b"\x1f\x8b",
         open=lambda raw: gzip.GzipFile(fileobj=raw),  # type: ignore[arg-type, return-value]
         command="gunzip",
         name="gzip",
     ),
-    Packing(suffix=".bz2", magic=b"BZh", open=bz2.BZ2File, command="bunzip2", name="bzip2"),
-    Packing(suffix=".xz", magic=b"\xfd7zXZ\x00", open=lzma.LZMAFile, command="unxz", name="xz"),
+    CompressionFormat(suffix=".bz2", magic=b"BZh", open=bz2.BZ2File, command="bunzip2", name="bzip2"),
+    CompressionFormat(suffix=".xz", magic=b"\xfd7zXZ\x00", open=lzma.LZMAFile, command="unxz", name="xz"),
 )
 
 
-def packing_of(data: bytes) -> Packing | None:
+def detect_compression(data: bytes) -> CompressionFormat | None:
     """The type of compression according to the first bytes; None if the bytes are not compressed."""
-    return next((packing for packing in PACKINGS if data.startswith(packing.magic)), None)
+    return next((packing for packing in COMPRESSION_FORMATS if data.startswith(packing.magic)), None)
 
 
-def unpacked(data: bytes, packing: Packing, name: str) -> bytes:
+def decompress(data: bytes, packing: CompressionFormat, name: str) -> bytes:
     """The decompressed content. Raises `InputError` if the data are damaged, or if the content exceeds a limit."""
     if not data:
         return data
     try:
-        content = read_up_to(packing.open(io.BytesIO(data)), allowed(len(data)))
+        content = read_up_to(packing.open(io.BytesIO(data)), max_decompressed_size(len(data)))
     except EOFError:
         raise InputError(f"{name}: the {packing.name} file is truncated; copy or download it again") from None
     except (OSError, zlib.error, lzma.LZMAError, ValueError):
@@ -81,24 +81,26 @@ def unpacked(data: bytes, packing: Packing, name: str) -> bytes:
             f"{name}: not a {packing.name} file, or a damaged one; remove {packing.suffix} from the name of the "
             "file, or copy the file again"
         ) from None
-    check_unpacked(len(content), len(data), name, f"if the file is genuine, decompress it with {packing.command}")
+    check_decompressed_size(
+        len(content), len(data), name, f"if the file is genuine, decompress it with {packing.command}"
+    )
     return content
 
 
-def allowed(packed: int) -> int:
+def max_decompressed_size(packed: int) -> int:
     """The maximum decompressed size that is allowed for a compressed size."""
-    return min(LARGEST, max(UNSUSPICIOUS, RATIO * packed))
+    return min(LARGEST, max(UNSUSPICIOUS_SIZE, MAX_RATIO * packed))
 
 
-def check_unpacked(size: int, packed: int, name: str, advice: str) -> None:
+def check_decompressed_size(size: int, packed: int, name: str, advice: str) -> None:
     """Raise `InputError` if a decompressed size is not allowed for the compressed size."""
-    limit = allowed(packed)
+    limit = max_decompressed_size(packed)
     if size > limit:
         reason_text = "" if limit == LARGEST else f", over {limit // max(packed, 1)} times its size"
-        raise InputError(f"{name}: unpacks to more than {mebibytes(limit)}{reason_text}; {advice}")
+        raise InputError(f"{name}: unpacks to more than {format_mebibytes(limit)}{reason_text}; {advice}")
 
 
-def mebibytes(size: int) -> str:
+def format_mebibytes(size: int) -> str:
     """A size in MiB as text."""
     return f"{size / 2**20:,.0f} MiB"
 
@@ -111,7 +113,7 @@ def read_up_to(stream: IO[bytes], limit: int) -> bytes:
     return content.getvalue()
 
 
-def within(batches: Iterable[T], limit: int, size_of: Callable[[T], int], too_large: InputError) -> list[T]:
+def limit_total_size(batches: Iterable[T], limit: int, size_of: Callable[[T], int], too_large: InputError) -> list[T]:
     """The batches. Raises the error `too_large` as soon as the sum of their sizes exceeds the limit."""
     accepted, total_size = [], 0
     for batch in batches:
@@ -136,7 +138,7 @@ def zip_archive(data: bytes, name: str) -> Any:
     except Exception:  # zipfile raises many types of error for damaged bytes
         raise InputError(f"{name}: a damaged or truncated zip file; copy or download it again") from None
     total_size = sum(member.file_size for member in archive.infolist())
-    check_unpacked(total_size, len(data), name, "if the file is genuine, unzip it")
+    check_decompressed_size(total_size, len(data), name, "if the file is genuine, unzip it")
     return archive
 
 

@@ -17,23 +17,23 @@ from typing import Any
 
 import polars as pl
 
-from custodes.data.loading.compression import allowed, mebibytes, within
+from custodes.data.loading.compression import format_mebibytes, limit_total_size, max_decompressed_size
 from custodes.data.loading.live_study import ANNOTATION_STUDY
-from custodes.data.loading.size import AT_ONCE
-from custodes.data.loading.table import chosen, named_columns, with_column_names
+from custodes.data.loading.size import BATCH_ROWS
+from custodes.data.loading.table import select_part, strip_column_names, with_column_names
 from custodes.data.table import series_of
 from custodes.errors import InputError, MissingExtraError
 
 SQLITE = b"SQLite format 3\0"
 DUCKDB = b"DUCK"
-DUCKDB_AT = 8
+DUCKDB_OFFSET = 8
 
 JOURNAL_MODES = slice(18, 20)
 APPLICATION_ID = slice(68, 72)
 QUERY = re.compile(r"\s*(?:select|with|from|values)\b", re.IGNORECASE)
-READS = "a query must be of the form SELECT ... FROM ..."
-DAMAGED = "a damaged database, or a database of an unsupported version"
-ENDLESS = "the view or query may never end; write the rows to a table, and read that table"
+QUERY_ADVICE = "a query must be of the form SELECT ... FROM ..."
+DAMAGE_MESSAGE = "a damaged database, or a database of an unsupported version"
+ENDLESS_ADVICE = "the view or query may never end; write the rows to a table, and read that table"
 STEPS, ROUNDS = 1_000_000, 500
 """Number of instructions of SQLite's virtual machine between checks, and maximum number of checks. A row of a table
 takes about ten instructions."""
@@ -76,34 +76,38 @@ def from_sqlite(data: bytes, path: Path, part: str | None, name: str) -> pl.Data
         except (sqlite3.Error, OverflowError, MemoryError) as error:
             check_results = [str(error)]
         if check_results != ["ok"]:
-            raise InputError(f"{name}: {DAMAGED} ({check_results[-1]}); copy or download it again")
+            raise InputError(f"{name}: {DAMAGE_MESSAGE} ({check_results[-1]}); copy or download it again")
         connection.set_authorizer(lambda action, *_: sqlite3.SQLITE_OK if action in READING else sqlite3.SQLITE_DENY)
         query = _query(tables, part, name)
         remaining_checks = iter(range(ROUNDS))
         connection.set_progress_handler(lambda: next(remaining_checks, None) is None, STEPS)
         try:
             cursor = connection.execute(query)
-            columns = named_columns((column[0] for column in cursor.description), where=name)
-            batches = iter(lambda: cursor.fetchmany(AT_ONCE), [])
-            blocks = within(batches, allowed(len(data)), _size_of, _too_large(len(data), name))
+            columns = strip_column_names((column[0] for column in cursor.description), where=name)
+            batches = iter(lambda: cursor.fetchmany(BATCH_ROWS), [])
+            blocks = limit_total_size(
+                batches, max_decompressed_size(len(data)), _data_size, _too_large(len(data), name)
+            )
         except (sqlite3.Error, sqlite3.Warning, OverflowError, UnicodeDecodeError) as error:
             if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_INTERRUPT:
                 raise InputError(
-                    f"{name}: the query did not finish within {ROUNDS * STEPS:,} steps; {ENDLESS}"
+                    f"{name}: the query did not finish within {ROUNDS * STEPS:,} steps; {ENDLESS_ADVICE}"
                 ) from None
-            raise InputError(f"{name}: {_first_line(error)} ({READS})") from None
+            raise InputError(f"{name}: {_first_line(error)} ({QUERY_ADVICE})") from None
     rows = list(chain.from_iterable(blocks))
     return pl.DataFrame(
         {column: series_of(column, [row[index] for row in rows]) for index, column in enumerate(columns)}
     )
 
 
-def _size_of(rows: Sequence[Sequence[Any]]) -> int:
+def _data_size(rows: Sequence[Sequence[Any]]) -> int:
     return sum(len(cell) if isinstance(cell, str | bytes) else CELL for row in rows for cell in row)
 
 
 def _too_large(packed: int, name: str) -> InputError:
-    return InputError(f"{name}: the rows take more than {mebibytes(allowed(packed))}; {ENDLESS}")
+    return InputError(
+        f"{name}: the rows take more than {format_mebibytes(max_decompressed_size(packed))}; {ENDLESS_ADVICE}"
+    )
 
 
 def from_duckdb(path: Path, part: str | None, name: str) -> pl.DataFrame:
@@ -123,7 +127,7 @@ def from_duckdb(path: Path, part: str | None, name: str) -> pl.DataFrame:
             tables = [name for (name,) in connection.execute(DUCKDB_TABLES).fetchall()]
         except duckdb.Error as error:
             fault_text = _first_line(error).replace(str(path), path.name)
-            raise InputError(f"{name}: {DAMAGED} ({fault_text}); copy or download it again") from None
+            raise InputError(f"{name}: {DAMAGE_MESSAGE} ({fault_text}); copy or download it again") from None
         query = _query(tables, part, name)
         timed_out = threading.Event()
 
@@ -137,17 +141,22 @@ def from_duckdb(path: Path, part: str | None, name: str) -> pl.DataFrame:
         try:
             reader = pyarrow.RecordBatchReader.from_stream(connection.sql(query))
             packed_size = path.stat().st_size
-            batches = within(
-                reader, allowed(packed_size), lambda batch: int(batch.nbytes), _too_large(packed_size, name)
+            batches = limit_total_size(
+                reader,
+                max_decompressed_size(packed_size),
+                lambda batch: int(batch.nbytes),
+                _too_large(packed_size, name),
             )
             frame = pl.DataFrame(pl.from_arrow(pyarrow.Table.from_batches(batches, reader.schema)))
         except InputError:
             raise
         except (Exception, pl.exceptions.PanicException) as error:  # also in the conversion from DuckDB to Polars
             if timed_out.is_set():
-                raise InputError(f"{name}: the query did not finish within {PATIENCE:g} seconds; {ENDLESS}") from None
+                raise InputError(
+                    f"{name}: the query did not finish within {PATIENCE:g} seconds; {ENDLESS_ADVICE}"
+                ) from None
             if isinstance(error, duckdb.Error):
-                raise InputError(f"{name}: {_first_line(error)} ({READS})") from None
+                raise InputError(f"{name}: {_first_line(error)} ({QUERY_ADVICE})") from None
             raise InputError(f"{name}: cannot be read: {type(error).__name__}; select other columns") from None
         finally:
             timer.cancel()
@@ -160,7 +169,7 @@ def _query(tables: Sequence[str], part: str | None, name: str) -> str:
         return part
     if not tables:
         raise InputError(f"{name}: the database has no table")
-    table = chosen(part, tables, name=name, what="table").replace('"', '""')
+    table = select_part(part, tables, name=name, what="table").replace('"', '""')
     return f'SELECT * FROM "{table}"'
 
 

@@ -11,10 +11,10 @@ from collections.abc import Iterator
 import polars as pl
 
 from custodes.data.loading.size import check_delimited
-from custodes.data.loading.table import named_columns
-from custodes.data.notes import Note, noted
+from custodes.data.loading.table import strip_column_names
+from custodes.data.notes import Note, build_notes
 from custodes.data.table import MISSING_TOKENS
-from custodes.errors import InputError, listed
+from custodes.errors import InputError, join_labels
 
 SEPARATORS = {",": "a comma", ";": "a semicolon", "\t": "a tab", "|": "a vertical bar"}
 LABELS = ("item", "system", "rater", "aspect")
@@ -38,14 +38,14 @@ def from_delimited(text: str, suffix: str, name: str) -> tuple[pl.DataFrame, lis
     if "\n" not in text or '"' not in text:
         text = LONE_RETURN.sub("\n", text)  # line ends of old Macs; inside quotes a return belongs to the cell
     usual_separator = "\t" if suffix == ".tsv" else ","
-    separator = _separator(text, usual_separator)
+    separator = _detect_separator(text, usual_separator)
     try:
-        header = next(_rows(text[:HEADER_CHARACTERS], separator), [])
+        header = next(_iter_cell_rows(text[:HEADER_CHARACTERS], separator), [])
     except csv.Error as error:
         raise InputError(f"{name}: the header cannot be read: {error}") from None
-    check_delimited(text, len(named_columns(header, where=name)), name)
-    frame = _parsed(text, separator, name)
-    notes = noted(
+    check_delimited(text, len(strip_column_names(header, where=name)), name)
+    frame = _parse_table(text, separator, name)
+    notes = build_notes(
         (
             "separator",
             suffix in (".csv", ".tsv") and separator != usual_separator,
@@ -56,29 +56,31 @@ def from_delimited(text: str, suffix: str, name: str) -> tuple[pl.DataFrame, lis
         return frame, notes
     comma_columns = [column for column in frame.columns if column not in LABELS and _has_decimal_commas(frame[column])]
     frame = frame.with_columns(pl.col(comma_columns).str.replace(",", ".", literal=True))
-    notes += noted(
+    notes += build_notes(
         (
             "decimal-comma",
             len(comma_columns),
-            f"{name}: numbers with decimal commas are read in columns {listed(comma_columns)}",
+            f"{name}: numbers with decimal commas are read in columns {join_labels(comma_columns)}",
         )
     )
     return frame, notes
 
 
-def _rows(text: str, separator: str) -> Iterator[list[str]]:
+def _iter_cell_rows(text: str, separator: str) -> Iterator[list[str]]:
     """The non-blank rows of a text."""
     return filter(None, csv.reader(io.StringIO(text, newline=""), delimiter=separator))
 
 
-def _separator(text: str, usual_separator: str) -> str:
+def _detect_separator(text: str, usual_separator: str) -> str:
     """The separator that gives the most cells, among separators for which all rows have as many cells as the header. In
     a tie, the usual separator is returned."""
     n_columns_of: dict[str, int] = {}
     n_columns_if_consistent: dict[str, int] = {}
     for separator in (usual_separator, *(other for other in SEPARATORS if other != usual_separator)):
         try:
-            n_cells = [len(row) for row in itertools.islice(_rows(text[:SAMPLE_CHARACTERS], separator), SAMPLE_ROWS)]
+            n_cells = [
+                len(row) for row in itertools.islice(_iter_cell_rows(text[:SAMPLE_CHARACTERS], separator), SAMPLE_ROWS)
+            ]
         except csv.Error:
             continue
         if len(text) > SAMPLE_CHARACTERS and len(n_cells) > 1:
@@ -93,7 +95,7 @@ def _separator(text: str, usual_separator: str) -> str:
     )  # the first among equals is the usual one
 
 
-def _parsed(text: str, separator: str, name: str) -> pl.DataFrame:
+def _parse_table(text: str, separator: str, name: str) -> pl.DataFrame:
     try:
         frame = pl.read_csv(text.encode(), separator=separator, infer_schema=False)
         frame = frame.rename(str.strip)
@@ -118,7 +120,7 @@ def _ragged_row(text: str, separator: str, *, longer: bool) -> str:
     """A message on the first row with more cells (if `longer`) or with fewer cells than the header; '' if there is no
     such row."""
     try:
-        rows = _rows(text, separator)
+        rows = _iter_cell_rows(text, separator)
         n_columns = len(next(rows, []))
         for number, row in enumerate(rows, start=1):
             if len(row) > n_columns if longer else len(row) < n_columns:

@@ -15,9 +15,9 @@ from typing import Any
 import polars as pl
 
 from custodes.data.loading.records import parse_json
-from custodes.data.loading.source import exists, file_bytes, utf8_text
-from custodes.data.loading.table import chosen
-from custodes.errors import InputError, listed
+from custodes.data.loading.source import path_exists, read_file_bytes, utf8_text
+from custodes.data.loading.table import select_part
+from custodes.errors import InputError, join_labels
 
 SPLITS = "dataset_dict.json"
 STATE = "state.json"
@@ -34,32 +34,34 @@ def holds_table(folder: Path) -> bool:
         return False
 
 
-def files_of(folder: Path, part: str | None) -> tuple[list[Path], Any]:
+def folder_files(folder: Path, part: str | None) -> tuple[list[Path], Any]:
     """The files that together hold the table of a folder, and the description of the features in the folder."""
     name = folder.resolve().name
     try:
         if (folder / SPLITS).is_file():
-            splits = _json(folder / SPLITS).get("splits")
+            splits = _read_json_object(folder / SPLITS).get("splits")
             if not isinstance(splits, list) or not all(isinstance(split, str) for split in splits):
                 raise InputError(f"{name}: {SPLITS} lists no splits")
-            return _saved(folder / _plain(chosen(part, splits, name=name, what="split"), name), name)
+            return _split_files(
+                folder / _check_file_name(select_part(part, splits, name=name, what="split"), name), name
+            )
         if (folder / STATE).is_file():
             if part is not None:
                 raise InputError(f"{name}: there is only one split; remove '::{part}'")
-            return _saved(folder, name)
+            return _split_files(folder, name)
         return _shards(_parquet_files(folder), part, name), {}
     except OSError as error:
         raise InputError(f"{name}: cannot be read: {error.strerror}") from None
 
 
-def stacked(frames: Sequence[pl.DataFrame], names: Sequence[str], *, where: str) -> pl.DataFrame:
+def stack_tables(frames: Sequence[pl.DataFrame], names: Sequence[str], *, where: str) -> pl.DataFrame:
     """The rows of all tables, which must have the same columns."""
     for frame, name in zip(frames, names, strict=True):
         if set(frame.columns) != set(frames[0].columns):
             differing_columns = sorted(set(frame.columns) ^ set(frames[0].columns))
             raise InputError(
-                f"{where}: {names[0]} and {name} differ in columns {listed(differing_columns)}; give the path of one "
-                "file"
+                f"{where}: {names[0]} and {name} differ in columns {join_labels(differing_columns)}; give the path of "
+                "one file"
             )
     try:
         columns = frames[0].columns
@@ -72,7 +74,10 @@ def stacked(frames: Sequence[pl.DataFrame], names: Sequence[str], *, where: str)
 
 def _parquet_files(folder: Path) -> list[Path]:
     files = [
-        file for subfolder in (folder, folder / "data") if exists(subfolder) for file in subfolder.glob("*.parquet")
+        file
+        for subfolder in (folder, folder / "data")
+        if path_exists(subfolder)
+        for file in subfolder.glob("*.parquet")
     ]
     return sorted(file for file in files if file.is_file())
 
@@ -86,7 +91,7 @@ def _shards(files: Sequence[Path], part: str | None, name: str) -> list[Path]:
     if set(splits) == {""} and part is None:
         return splits[""]
     files_of_split = {file.stem: [file] for file in splits.pop("", [])} | splits
-    split = chosen(part, files_of_split, name=name, what="split")
+    split = select_part(part, files_of_split, name=name, what="split")
     _check_complete(files_of_split[split], split, name)
     return files_of_split[split]
 
@@ -97,7 +102,7 @@ def _check_complete(files: Sequence[Path], split: str, name: str) -> None:
     if len(shard_totals) > 1:
         raise InputError(
             f"{name}: shards of {split} belong to sets with different numbers of shards "
-            f"({listed(sorted(shard_totals))}); keep the shards of one set"
+            f"({join_labels(sorted(shard_totals))}); keep the shards of one set"
         )
     missing_numbers = sorted(set(range(*shard_totals)) - {int(match[2]) for match in matches}) if shard_totals else []
     if missing_numbers:
@@ -108,9 +113,9 @@ def _check_complete(files: Sequence[Path], split: str, name: str) -> None:
         )
 
 
-def _saved(folder: Path, name: str) -> tuple[list[Path], Any]:
+def _split_files(folder: Path, name: str) -> tuple[list[Path], Any]:
     """The files of a split that `save_to_disk` wrote, and the features of the split."""
-    state = _json(folder / STATE)
+    state = _read_json_object(folder / STATE)
     listing = state.get("_data_files")
     if not isinstance(listing, list) or not all(isinstance(entry, dict) and "filename" in entry for entry in listing):
         raise InputError(f"{name}: {STATE} lists no data files; save the data set again with save_to_disk")
@@ -119,13 +124,13 @@ def _saved(folder: Path, name: str) -> tuple[list[Path], Any]:
             f"{name}: the data set was saved with a separate list of selected rows; call flatten_indices() before "
             f"save_to_disk"
         )
-    files = [folder / _plain(str(entry["filename"]), name) for entry in listing]
+    files = [folder / _check_file_name(str(entry["filename"]), name) for entry in listing]
     missing_files = [file.name for file in files if not file.is_file()]
     if missing_files or not files:
         raise InputError(
-            f"{name}: data files are missing: {listed(missing_files) or 'all'}; copy or download the folder again"
+            f"{name}: data files are missing: {join_labels(missing_files) or 'all'}; copy or download the folder again"
         )
-    return files, _json(folder / INFO).get("features")
+    return files, _read_json_object(folder / INFO).get("features")
 
 
 def with_class_names(frame: pl.DataFrame, features: Any) -> pl.DataFrame:
@@ -141,14 +146,14 @@ def with_class_names(frame: pl.DataFrame, features: Any) -> pl.DataFrame:
     return frame
 
 
-def _json(path: Path) -> dict[str, Any]:
-    value = parse_json(utf8_text(file_bytes(path), path.name), where=path.name)
+def _read_json_object(path: Path) -> dict[str, Any]:
+    value = parse_json(utf8_text(read_file_bytes(path), path.name), where=path.name)
     if not isinstance(value, dict):
         raise InputError(f"{path.name}: not a JSON object; save the data set again with save_to_disk")
     return value
 
 
-def _plain(name: str, where: str) -> str:
+def _check_file_name(name: str, where: str) -> str:
     """The name of a file in the folder. A name that points outside the folder raises `InputError`."""
     if not name or Path(name).name != name or name == "..":
         raise InputError(f"{where}: the entry {name!r} is not the name of a file in the folder")

@@ -24,13 +24,13 @@ T = TypeVar("T")
 ANNOTATION_STUDY = 0x43555354
 """The application id of an annotation study ('CUST')."""
 
-PATIENCE = 5.0
+LOCK_TIMEOUT = 5.0
 """Seconds to wait for a lock of another program."""
 
 TRIES = 5
 """Attempts to read a file that changes during reading."""
 
-ALONE, SHARED = "mode=ro&immutable=1", "mode=ro"
+OPTIONS_WITHOUT_WRITER, OPTIONS_WITH_WRITER = "mode=ro&immutable=1", "mode=ro"
 """Options for opening a file without writers, and options for a file that may have a writer."""
 
 
@@ -40,13 +40,13 @@ def is_study(path: Path) -> bool:
         return False
     path = path.resolve()  # files next to a link are those next to its target
     try:
-        with closing(_connected(path, ALONE)) as connection:
+        with closing(_connect_to_file(path, OPTIONS_WITHOUT_WRITER)) as connection:
             return bool(connection.execute("PRAGMA application_id").fetchone()[0] == ANNOTATION_STUDY)
     except sqlite3.Error:
         return False
 
 
-def of_one_state(path: Path, ask: Callable[[sqlite3.Connection], T]) -> T:
+def read_one_state(path: Path, ask: Callable[[sqlite3.Connection], T]) -> T:
     """The result of a function that is applied to one consistent state of a file with all committed changes.
 
     Raises `InputError` if the file cannot be read, or changes during every attempt.
@@ -54,18 +54,18 @@ def of_one_state(path: Path, ask: Callable[[sqlite3.Connection], T]) -> T:
     path, name = path.resolve(), path.name
     try:
         for _ in range(TRIES):
-            state_before = _state(path)
-            with _opened(path) as (connection, is_lasting_connection):
+            state_before = _file_state(path)
+            with _open_study(path) as (connection, is_lasting_connection):
                 connection.execute("BEGIN")
                 check_sound(connection)
                 answer = ask(connection)
-            if is_lasting_connection or _state(path) == state_before:
+            if is_lasting_connection or _file_state(path) == state_before:
                 return answer
     except CustodesError:
         raise
     except Exception as error:  # rows changed by another program can be inconsistent in any way
         raise InputError(
-            f"{name}: cannot be read ({reason(error)}); give a complete copy (custodes annotate backup)"
+            f"{name}: cannot be read ({failure_reason(error)}); give a complete copy (custodes annotate backup)"
         ) from error
     raise InputError(
         f"{name}: the file changed during every attempt to read it; read a copy (custodes annotate backup)"
@@ -91,55 +91,55 @@ def check_sound(connection: sqlite3.Connection) -> None:
             pass  # fetching decodes the text
 
 
-def reason(error: Exception) -> str:
+def failure_reason(error: Exception) -> str:
     """Why a file is unreadable, in a few words."""
     if isinstance(error, UnicodeDecodeError):
         return "text that is not UTF-8"
     return str(error) if isinstance(error, sqlite3.Error | OSError) else "inconsistent rows"
 
 
-def whole(path: Path) -> bytes:
+def read_study_bytes(path: Path) -> bytes:
     """The bytes of one file that holds a consistent state, including the changes in the log."""
-    return of_one_state(path, lambda connection: connection.serialize())
+    return read_one_state(path, lambda connection: connection.serialize())
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[tuple[sqlite3.Connection, bool]]:
+def _open_study(path: Path) -> Iterator[tuple[sqlite3.Connection, bool]]:
     """A read-only connection, and whether the connection sees a consistent state while other programs write.
 
     A running or killed server leaves a log with an index (`-shm`), which SQLite shares with the server. If a log has no
     index, file and log were copied from elsewhere. Since SQLite would create an index next to this log, a temporary
     copy of file and log is read. If there is no log, SQLite must not create files either.
     """
-    if not _log(path):
-        with closing(_connected(path, ALONE)) as connection:
+    if not _log_size(path):
+        with closing(_connect_to_file(path, OPTIONS_WITHOUT_WRITER)) as connection:
             yield connection, False
     elif path.with_name(f"{path.name}-shm").exists():
-        with closing(_connected(path, SHARED)) as connection:
+        with closing(_connect_to_file(path, OPTIONS_WITH_WRITER)) as connection:
             yield connection, True
     else:
         with TemporaryDirectory() as folder:
             copy = Path(folder) / "study.db"
             shutil.copyfile(path, copy)
-            shutil.copyfile(_beside(path), _beside(copy))
-            with closing(sqlite3.connect(copy, timeout=PATIENCE, isolation_level=None)) as connection:
+            shutil.copyfile(_log_path(path), _log_path(copy))
+            with closing(sqlite3.connect(copy, timeout=LOCK_TIMEOUT, isolation_level=None)) as connection:
                 yield connection, False
 
 
-def _connected(path: Path, options: str) -> sqlite3.Connection:
-    return sqlite3.connect(f"{path.as_uri()}?{options}", uri=True, timeout=PATIENCE, isolation_level=None)
+def _connect_to_file(path: Path, options: str) -> sqlite3.Connection:
+    return sqlite3.connect(f"{path.as_uri()}?{options}", uri=True, timeout=LOCK_TIMEOUT, isolation_level=None)
 
 
-def _beside(path: Path) -> Path:
+def _log_path(path: Path) -> Path:
     return path.with_name(f"{path.name}-wal")
 
 
-def _log(path: Path) -> int:
+def _log_size(path: Path) -> int:
     """The size of the log in bytes."""
-    log = _beside(path)
+    log = _log_path(path)
     return log.stat().st_size if log.is_file() else 0
 
 
-def _state(path: Path) -> tuple[int, ...]:
+def _file_state(path: Path) -> tuple[int, ...]:
     status = path.stat()
-    return status.st_size, status.st_mtime_ns, _log(path)
+    return status.st_size, status.st_mtime_ns, _log_size(path)

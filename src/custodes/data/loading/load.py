@@ -16,20 +16,20 @@ import polars as pl
 
 from custodes.data.loading import arrow, compression, database, live_study, spreadsheet
 from custodes.data.loading.delimited import from_delimited
-from custodes.data.loading.folders import files_of, holds_table, stacked, with_class_names
+from custodes.data.loading.folders import folder_files, holds_table, stack_tables, with_class_names
 from custodes.data.loading.records import from_json, from_lines
 from custodes.data.loading.sidecar import without_sidecars
 from custodes.data.loading.source import (
     check_exists,
-    file_bytes,
+    glob_files,
     is_standard_input,
     is_stream,
-    matches,
     path_and_part,
+    read_file_bytes,
     table_text,
 )
-from custodes.data.loading.table import LoadedTable, chosen, short
-from custodes.data.notes import Note, noted
+from custodes.data.loading.table import LoadedTable, select_part, shorten_part
+from custodes.data.notes import Note, build_notes
 from custodes.data.table import bytes_as_text, digest_of
 from custodes.errors import InputError, suggestion
 
@@ -79,16 +79,16 @@ ZIP = _Format(
 FORMATS = (PARQUET, ARROW, WORKBOOK, ZIP)
 TEXTS = (".csv", ".tsv", ".txt", ".jsonl", ".ndjson", ".json")
 SUFFIXES = (*TEXTS, *(suffix for binary in FORMATS for suffix in binary.suffixes))
-PACKED = tuple(packing.suffix for packing in compression.PACKINGS)
+COMPRESSED_SUFFIXES = tuple(packing.suffix for packing in compression.COMPRESSION_FORMATS)
 
 MOST_COLUMNS = 10_000
 """Maximum number of columns of a table. Every column may be a rater and takes time, and no study has more raters."""
 
 SIGNATURE = "signature.txt"
-SIGNED = "study of people's answers: "
+SIGNATURE_PREFIX = "study of people's answers: "
 """Prefix of the signature of an export."""
 
-QUOTED = r"^'('*[=+\-@\t\r\n])"
+QUOTED_FORMULA = r"^'('*[=+\-@\t\r\n])"
 """Beginning of a text to which `without_formulas` added an apostrophe."""
 
 
@@ -100,27 +100,32 @@ def load_table(source: str | Path) -> LoadedTable:
     """
     path, part = path_and_part(source)
     check_exists(path)
-    matching_files = without_sidecars(matches(path))
+    matching_files = without_sidecars(glob_files(path))
     if matching_files and not path.exists():
-        return _several(
+        return _load_files(
             matching_files, path.name, root=Path(os.path.commonpath([file.parent for file in matching_files]))
         )
     name = "standard input" if is_standard_input(path) else path.resolve().name if path.is_dir() else path.name
-    full_name = name if part is None else f"{name}::{short(part)}"
+    full_name = name if part is None else f"{name}::{shorten_part(part)}"
     if path.is_dir():
         if not holds_table(path):
             raise InputError(f"{name}: this is a folder, not a table file; give the path of a table file")
-        member_files, features = files_of(path, part)
-        table = _several(member_files, name, root=path)
+        member_files, features = folder_files(path, part)
+        table = _load_files(member_files, name, root=path)
         return replace(table, frame=with_class_names(table.frame, features), name=full_name, files=())
-    data = live_study.whole(path) if live_study.is_study(path) else file_bytes(path)
-    frame, notes = _of_bytes(data, path, part, name)
+    data = live_study.read_study_bytes(path) if live_study.is_study(path) else read_file_bytes(path)
+    frame, notes = _parse_bytes(data, path, part, name)
     if path.suffix == ".csv":
         frame = _without_quotes(frame, path, data)
     digest = hashlib.sha256(data).hexdigest()[:16]
     files = () if is_stream(path) else (path,)
     return LoadedTable(
-        frame=_checked(frame, full_name), name=full_name, digest=digest, notes=tuple(notes), files=files, part=part
+        frame=_validate_table(frame, full_name),
+        name=full_name,
+        digest=digest,
+        notes=tuple(notes),
+        files=files,
+        part=part,
     )
 
 
@@ -136,19 +141,19 @@ def _without_quotes(frame: pl.DataFrame, path: Path, content: bytes) -> pl.DataF
         lines = path.with_name(SIGNATURE).read_text(encoding="utf-8", errors="replace").splitlines()
     except (OSError, ValueError):
         return frame
-    is_signed = lines and lines[0].startswith(SIGNED)
+    is_signed = lines and lines[0].startswith(SIGNATURE_PREFIX)
     line = next((line for line in lines if line.startswith(f"{path.name}: ")), "")
     if is_signed and line.endswith(digest_line(content)):
-        return frame.with_columns(pl.col(pl.String).str.replace(QUOTED, "${1}"))
+        return frame.with_columns(pl.col(pl.String).str.replace(QUOTED_FORMULA, "${1}"))
     return frame
 
 
-def _several(files: Sequence[Path], name: str, *, root: Path) -> LoadedTable:
+def _load_files(files: Sequence[Path], name: str, *, root: Path) -> LoadedTable:
     """One table from several files in a folder."""
     tables = [load_table(file) for file in files]
     names = [file.relative_to(root).as_posix() for file in files]
     return LoadedTable(
-        frame=stacked([table.frame for table in tables], names, where=name),
+        frame=stack_tables([table.frame for table in tables], names, where=name),
         name=name,
         digest=digest_of(*(f"{file}\0{table.digest}\0" for file, table in zip(names, tables, strict=True))),
         notes=tuple(note for table in tables for note in table.notes),
@@ -156,27 +161,30 @@ def _several(files: Sequence[Path], name: str, *, root: Path) -> LoadedTable:
     )
 
 
-def _of_bytes(data: bytes, path: Path, part: str | None, name: str) -> tuple[pl.DataFrame, list[Note]]:
+def _parse_bytes(data: bytes, path: Path, part: str | None, name: str) -> tuple[pl.DataFrame, list[Note]]:
     is_piped = is_stream(path)
     suffixes = ["", *(suffix.lower() for suffix in ([] if is_piped else path.suffixes))]
-    packings_by_suffix = (packing for packing in compression.PACKINGS if packing.suffix == suffixes[-1])
-    packing = compression.packing_of(data) if is_piped else next(packings_by_suffix, None)
+    packings_by_suffix = (packing for packing in compression.COMPRESSION_FORMATS if packing.suffix == suffixes[-1])
+    packing = compression.detect_compression(data) if is_piped else next(packings_by_suffix, None)
     if packing:
-        data, suffixes = compression.unpacked(data, packing, name), suffixes[:-1] or [""]
-    return _unpacked(data, path, suffixes[-1], part, name)
+        data, suffixes = compression.decompress(data, packing, name), suffixes[:-1] or [""]
+    return _parse_content(data, path, suffixes[-1], part, name)
 
 
-def _unpacked(data: bytes, path: Path, suffix: str, part: str | None, name: str) -> tuple[pl.DataFrame, list[Note]]:
+def _parse_content(
+    data: bytes, path: Path, suffix: str, part: str | None, name: str
+) -> tuple[pl.DataFrame, list[Note]]:
     """The table in decompressed bytes."""
     if data.startswith(database.SQLITE):
         return database.from_sqlite(data, path, part, name), []
-    if data[database.DUCKDB_AT :].startswith(database.DUCKDB) and path.is_file():
+    if data[database.DUCKDB_OFFSET :].startswith(database.DUCKDB) and path.is_file():
         return database.from_duckdb(path, part, name), []
-    detected_format = _first_bytes(data, name)
+    detected_format = _detect_format(data, name)
     if suffix not in SUFFIXES and detected_format is None and not is_stream(path):
         raise InputError(
             f"{name}: unknown suffix {suffix!r}{suggestion(suffix, SUFFIXES)}; allowed: {', '.join(SUFFIXES)} (text "
-            f"files also with {', '.join(PACKED)}), SQLite and DuckDB files; for mt-metrics-eval also .tar, .tar.gz, "
+            f"files also with {', '.join(COMPRESSED_SUFFIXES)}), SQLite and DuckDB files; for mt-metrics-eval also "
+            ".tar, .tar.gz, "
             f".tgz or a folder"
         )
     if not data.strip():
@@ -189,13 +197,13 @@ def _unpacked(data: bytes, path: Path, suffix: str, part: str | None, name: str)
             f"the file to end in {detected_format.suffixes[0]}"
         )
     if part is not None and not (binary_format and binary_format.parts) and suffix != ".json":
-        raise InputError(f"{name}: the file holds one table and has no parts; remove '::{short(part)}'")
+        raise InputError(f"{name}: the file holds one table and has no parts; remove '::{shorten_part(part)}'")
     return binary_format.read(data, part, name) if binary_format else _from_text(data, suffix, part, name)
 
 
 def _from_text(data: bytes, suffix: str, part: str | None, name: str) -> tuple[pl.DataFrame, list[Note]]:
     text, encoding = table_text(data, name)
-    notes = noted(("encoding", bool(encoding), f"{name}: read as {encoding}"))
+    notes = build_notes(("encoding", bool(encoding), f"{name}: read as {encoding}"))
     if not suffix:
         first_character = text.lstrip()[:1]
         suffix = ".json" if first_character == "[" else ".jsonl" if first_character == "{" else ""
@@ -220,18 +228,18 @@ def _from_zip(data: bytes, part: str | None, name: str) -> tuple[pl.DataFrame, l
     table_members = [name for name in visible_members if _suffix(name) in SUFFIXES]
     if not table_members:
         raise InputError(f"{name}: the archive holds no table file; allowed in an archive: {', '.join(SUFFIXES)}")
-    member = chosen(part, table_members, name=name, what="file")
+    member = select_part(part, table_members, name=name, what="file")
     if _suffix(member) == ".zip":
         raise InputError(f"{name}: this is an archive inside an archive; unzip the outer archive")
     where = f"{name}::{member}"
-    return _unpacked(compression.zip_member(archive, member, where), Path(member), _suffix(member), None, where)
+    return _parse_content(compression.zip_member(archive, member, where), Path(member), _suffix(member), None, where)
 
 
 def _suffix(name: str) -> str:
     return Path(name).suffix.lower()
 
 
-def _first_bytes(data: bytes, name: str) -> _Format | None:
+def _detect_format(data: bytes, name: str) -> _Format | None:
     """The binary format according to the first bytes, or None for text."""
     if data.startswith(spreadsheet.OLE):
         raise InputError(
@@ -243,7 +251,7 @@ def _first_bytes(data: bytes, name: str) -> _Format | None:
     return next((binary for binary in FORMATS if binary.magic and data.startswith(binary.magic)), None)
 
 
-def _checked(frame: pl.DataFrame, name: str) -> pl.DataFrame:
+def _validate_table(frame: pl.DataFrame, name: str) -> pl.DataFrame:
     if frame.width > MOST_COLUMNS:
         raise InputError(
             f"{name}: the table has {frame.width} columns; at most {MOST_COLUMNS} can be read. Write one row per "

@@ -11,9 +11,9 @@ from typing import Any
 import polars as pl
 
 from custodes.data.loading import size
-from custodes.data.loading.table import chosen, short, with_column_names
-from custodes.data.notes import Note, noted
-from custodes.errors import InputError, listed
+from custodes.data.loading.table import select_part, shorten_part, with_column_names
+from custodes.data.notes import Note, build_notes
+from custodes.errors import InputError, join_labels
 from custodes.strict_json import reject_duplicate_keys
 
 AS_TEXT: dict[str, Any] = {
@@ -42,22 +42,26 @@ def from_json(text: str, name: str, part: str | None = None) -> tuple[pl.DataFra
     records = parse_json(text, where=name)
     notes: list[Note] = []
     if isinstance(records, dict):
-        tables = tables_in(records)
+        tables = find_tables(records)
         if not tables:
             raise InputError(
-                f"{name}: unknown JSON layout: an object with keys {listed(records, limit=5)}; a table is a list of "
-                "objects, or a .jsonl file with one object per line"
+                f"{name}: unknown JSON layout: an object with keys {join_labels(records, limit=5)}; a table is a list "
+                "of objects, or a .jsonl file with one object per line"
             )
         paths_by_length = sorted(tables, key=lambda path: len(tables[path]), reverse=True)
         if part is None and (
             len(paths_by_length) == 1 or len(tables[paths_by_length[0]]) > len(tables[paths_by_length[1]])
         ):
             part, *other_paths = paths_by_length
-            others_text = f"; other lists: {listed(f'{name}::{path}' for path in other_paths)}" if other_paths else ""
-            notes = noted(("list-in-object", True, f"{name}: the rows are read from the list {part!r}{others_text}"))
-        records = tables[chosen(part, tables, name=name, what="list")]
+            others_text = (
+                f"; other lists: {join_labels(f'{name}::{path}' for path in other_paths)}" if other_paths else ""
+            )
+            notes = build_notes(
+                ("list-in-object", True, f"{name}: the rows are read from the list {part!r}{others_text}")
+            )
+        records = tables[select_part(part, tables, name=name, what="list")]
     elif part is not None:
-        raise InputError(f"{name}: the file holds one table and has no parts; remove '::{short(part)}'")
+        raise InputError(f"{name}: the file holds one table and has no parts; remove '::{shorten_part(part)}'")
     if not isinstance(records, list):
         raise InputError(
             f"{name}: a .json file must hold a list of objects; if the file is JSON Lines, rename it to end in .jsonl"
@@ -65,7 +69,7 @@ def from_json(text: str, name: str, part: str | None = None) -> tuple[pl.DataFra
     return from_records(records, name, "entry"), notes
 
 
-def tables_in(value: Any, path: str = "", depth: int = 5) -> dict[str, list[dict[str, Any]]]:
+def find_tables(value: Any, path: str = "", depth: int = 5) -> dict[str, list[dict[str, Any]]]:
     """The lists of objects in an object, by path. Lists inside these lists are left out. An object of similar objects
     is converted to a list with the column `key`.
 
@@ -81,7 +85,7 @@ def tables_in(value: Any, path: str = "", depth: int = 5) -> dict[str, list[dict
         return {path or "*": [{"key": key, **entry} for key, entry in value.items()]} if entries[0] else {}
     tables: dict[str, list[dict[str, Any]]] = {}
     for key, child in value.items():
-        tables |= tables_in(child, f"{path}.{key}" if path else key, depth - 1)
+        tables |= find_tables(child, f"{path}.{key}" if path else key, depth - 1)
     return tables
 
 
@@ -100,7 +104,7 @@ def from_records(records: Iterable[Any], name: str, unit: str) -> pl.DataFrame:
     Objects are converted to columns in blocks, since columns take a tenth of the memory of objects.
     """
     iterator, frames, n_rows, invalid_numbers = iter(records), list[pl.DataFrame](), 0, list[int]()
-    while batch := list(islice(iterator, size.AT_ONCE)):
+    while batch := list(islice(iterator, size.BATCH_ROWS)):
         invalid_numbers += [
             number for number, record in enumerate(batch, start=n_rows + 1) if not isinstance(record, dict)
         ]
@@ -111,7 +115,7 @@ def from_records(records: Iterable[Any], name: str, unit: str) -> pl.DataFrame:
         size.check_size(size.CELL * n_rows * len(columns), f"{name}: {n_rows:,} rows of {len(columns):,} columns take")
     if invalid_numbers:
         raise InputError(
-            f"{name}: {unit} {listed(invalid_numbers, limit=5)} is not a JSON object; every {unit} must be a JSON "
+            f"{name}: {unit} {join_labels(invalid_numbers, limit=5)} is not a JSON object; every {unit} must be a JSON "
             "object"
         )
     return pl.concat(frames, how="diagonal").rechunk() if any(frame.width for frame in frames) else pl.DataFrame()

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from glob import escape
 from pathlib import Path, PurePosixPath
 
-from custodes.data.loading.compression import PACKINGS
-from custodes.data.loading.source import exists
+from custodes.data.loading.compression import COMPRESSION_FORMATS
+from custodes.data.loading.source import path_exists
 
 RATERS, PROBES = ".raters", ".probes"
 FORMS = (".csv", ".tsv", ".jsonl", ".parquet", ".csv.gz", ".tsv.gz", ".jsonl.gz")
@@ -32,10 +32,12 @@ def sidecar_tables(file: Path, mark: str, part: str | None = None) -> list[Path]
     If the file is in a zip archive (`part`), tables in the archive come first. If the file is a link, tables in the
     folder of the link come first.
     """
-    if part is not None and (archived_tables := _inside(file, mark, part)):
+    if part is not None and (archived_tables := _archive_sidecars(file, mark, part)):
         return archived_tables
     sidecars = [
-        sidecar for name in _names(file.name, mark) if exists(sidecar := file.parent / name) and sidecar.is_file()
+        sidecar
+        for name in _sidecar_names(file.name, mark)
+        if path_exists(sidecar := file.parent / name) and sidecar.is_file()
     ]
     target = Path(os.path.realpath(file)) if os.path.islink(file) else file
     if sidecars or target == file or os.path.islink(target):  # a target that is a link belongs to a cycle of links
@@ -54,18 +56,22 @@ def files_of_sidecar(table: Path) -> list[Path]:
         (mark, file) for mark, (stem, dot, _) in parts if dot for file in table.parent.glob(escape(stem) + ".*")
     ]
     return sorted(
-        file for mark, file in neighbours if table.name in _names(file.name, mark) and exists(file) and file.is_file()
+        file
+        for mark, file in neighbours
+        if table.name in _sidecar_names(file.name, mark) and path_exists(file) and file.is_file()
     )
 
 
-def _names(file: str, mark: str) -> list[str]:
+def _sidecar_names(file: str, mark: str) -> list[str]:
     """Possible names of the table that has the name of a file followed by `mark`."""
-    packed_suffix = next((packing.suffix for packing in PACKINGS if file.lower().endswith(packing.suffix)), "")
+    packed_suffix = next(
+        (packing.suffix for packing in COMPRESSION_FORMATS if file.lower().endswith(packing.suffix)), ""
+    )
     stem = Path(file[: len(file) - len(packed_suffix)]).stem
     return [stem + mark + form for form in FORMS] if stem else []
 
 
-def _inside(archive: Path, mark: str, part: str) -> list[Path]:
+def _archive_sidecars(archive: Path, mark: str, part: str) -> list[Path]:
     """The tables of a zip archive that have the name of `part` followed by `mark`, as `ARCHIVE::PART`."""
     if not zipfile.is_zipfile(archive):
         return []
@@ -74,7 +80,7 @@ def _inside(archive: Path, mark: str, part: str) -> list[Path]:
     member = PurePosixPath(part)
     return [
         Path(f"{archive}::{member.with_name(name)}")
-        for name in _names(member.name, mark)
+        for name in _sidecar_names(member.name, mark)
         if str(member.with_name(name)) in names
     ]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from custodes.errors import InputError
-from custodes.memory import fits, memory
+from custodes.memory import fits_in_memory, machine_memory
 
 COPIES = 3
 """Number of copies of a text in memory during parsing: bytes, text and cells."""
@@ -14,10 +14,12 @@ CELL = 64
 OBJECT, VALUE, LIST = 400, 130, 80
 """Sizes in bytes of a JSON object, of a value with its key, and of a list."""
 
-AT_ONCE = 20_000
+BATCH_ROWS = 20_000
 """Number of JSON objects that are held in memory before conversion to columns."""
 
-WAY_OUT = "select the columns and rows that you need, or count outcomes of pairs first (count_pairs on a Polars scan)"
+SIZE_ADVICE = (
+    "select the columns and rows that you need, or count outcomes of pairs first (count_pairs on a Polars scan)"
+)
 
 
 def check_delimited(text: str, columns: int, name: str) -> None:
@@ -33,14 +35,14 @@ def check_json(text: str, name: str, *, by_lines: bool) -> None:
     n_objects, n_values, n_lists = text.count("{"), text.count(","), text.count("[")
     n_bytes: float = OBJECT * n_objects + VALUE * (n_objects + n_values) + LIST * n_lists
     if by_lines:
-        n_bytes = n_bytes * min(1.0, AT_ONCE / max(n_objects, 1)) + CELL * (n_objects + n_values)
+        n_bytes = n_bytes * min(1.0, BATCH_ROWS / max(n_objects, 1)) + CELL * (n_objects + n_values)
     check_size(COPIES * len(text) + n_bytes, f"{name}: JSON of {n_objects:,} objects may take")
 
 
 def check_size(needed: float, what: str) -> None:
     """Raise `InputError` if this number of bytes does not fit into memory. The message begins with `what`."""
-    if not fits(needed):
+    if not fits_in_memory(needed):
         raise InputError(
             f"{what} {needed / 1000000000.0:,.1f} GB of memory; this machine has "
-            f"{memory() / 1000000000.0:,.1f} GB. To read the data, {WAY_OUT}"
+            f"{machine_memory() / 1000000000.0:,.1f} GB. To read the data, {SIZE_ADVICE}"
         )

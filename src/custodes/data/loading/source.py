@@ -11,7 +11,7 @@ import stat
 import sys
 from pathlib import Path
 
-from custodes.data.loading.compression import LARGEST, mebibytes, packing_of
+from custodes.data.loading.compression import LARGEST, detect_compression, format_mebibytes
 from custodes.data.loading.size import check_size
 from custodes.errors import InputError, suggestion
 
@@ -34,7 +34,7 @@ MOST_NUL = 0.1
 def path_and_part(source: str | Path) -> tuple[Path, str | None]:
     """Split `PATH::PART` into path and part. An existing path with the full name is not split."""
     path, sign, part = str(source).partition("::")
-    if not sign or exists(Path(source)):
+    if not sign or path_exists(Path(source)):
         return Path(source), None
     return Path(path), part
 
@@ -46,10 +46,10 @@ def is_standard_input(source: object) -> bool:
 
 def is_stream(path: Path) -> bool:
     """Whether a path is standard input, a pipe or a device, which cannot be inspected before reading."""
-    return is_standard_input(path) or (exists(path) and not path.is_file() and not path.is_dir())
+    return is_standard_input(path) or (path_exists(path) and not path.is_file() and not path.is_dir())
 
 
-def exists(path: Path) -> bool:
+def path_exists(path: Path) -> bool:
     """Whether a path exists; False for an invalid name."""
     try:
         return path.exists()
@@ -59,7 +59,7 @@ def exists(path: Path) -> bool:
 
 def check_exists(path: Path) -> None:
     """Raise `InputError` if a path does not exist. The message suggests files with similar names."""
-    if is_standard_input(path) or exists(path) or matches(path):
+    if is_standard_input(path) or path_exists(path) or glob_files(path):
         return
     if os.path.islink(path):
         raise InputError(f"{path}: a symbolic link to a missing file; give the path of a file")
@@ -75,12 +75,12 @@ def check_exists(path: Path) -> None:
     raise InputError(f"{path}: no such file{suggestion(path.name, neighbour_names)}")
 
 
-def matches(path: Path) -> list[Path]:
+def glob_files(path: Path) -> list[Path]:
     """The files that match a pattern such as `scores/*.parquet` or `*/scores.csv`, sorted.
 
     Special characters in the existing part of the path are taken literally.
     """
-    existing_parent = next((parent for parent in (path, *path.parents) if exists(parent)), path)
+    existing_parent = next((parent for parent in (path, *path.parents) if path_exists(parent)), path)
     if not set(str(path)) & set("*?[") or existing_parent == path:
         return []
     try:
@@ -89,30 +89,31 @@ def matches(path: Path) -> list[Path]:
         return []
 
 
-def file_bytes(path: Path) -> bytes:
+def read_file_bytes(path: Path) -> bytes:
     """The bytes of a file, or of standard input."""
     check_exists(path)
     try:
         if is_standard_input(path):
             return _standard_input()
         if is_stream(path):
-            return _piped(path, LARGEST)
+            return _read_pipe(path, LARGEST)
         check_size(path.stat().st_size, f"{path.name}: the file takes")
         return path.read_bytes()
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from None
 
 
-def small_file(path: Path, what: str) -> bytes:
+def read_small_file(path: Path, what: str) -> bytes:
     """The content of a pipe or a small file, such as a file written by hand."""
-    if not exists(path):
+    if not path_exists(path):
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
     if is_stream(path):
-        return _piped(path, SMALL)
+        return _read_pipe(path, SMALL)
     size = path.stat().st_size
     if size > SMALL:
         raise InputError(
-            f"{path}: the file has {mebibytes(size)}, but {what} may have at most {mebibytes(SMALL)}; give a "
+            f"{path}: the file has {format_mebibytes(size)}, but {what} may have at most {format_mebibytes(SMALL)}; "
+            "give a "
             "smaller file"
         )
     return path.read_bytes()
@@ -126,22 +127,23 @@ def _standard_input() -> bytes:
         raise InputError(
             "standard input: the input is a terminal; pipe a table into custodes, or give the path of a file"
         )
-    return _limited(stream.read(LARGEST + 1), "standard input", LARGEST)
+    return _check_limit(stream.read(LARGEST + 1), "standard input", LARGEST)
 
 
-def _piped(path: Path, limit: int) -> bytes:
+def _read_pipe(path: Path, limit: int) -> bytes:
     """The content of a pipe that the shell writes to. Other pipes could block, so other pipes and devices raise
     `InputError`."""
     if not stat.S_ISFIFO(path.stat().st_mode) or not str(path).startswith(PIPES):
         raise InputError(f"{path}: this is a pipe or device; pass the content on standard input: - < {path}")
     with path.open("rb") as stream:
-        return _limited(stream.read(limit + 1), str(path), limit)
+        return _check_limit(stream.read(limit + 1), str(path), limit)
 
 
-def _limited(data: bytes, name: str, limit: int) -> bytes:
+def _check_limit(data: bytes, name: str, limit: int) -> bytes:
     if len(data) > limit:
         raise InputError(
-            f"{name}: the input has more than {mebibytes(limit)}; save the input as a file and give the path of the "
+            f"{name}: the input has more than {format_mebibytes(limit)}; save the input as a file and give the path "
+            "of the "
             "file"
         )
     return data
@@ -154,7 +156,7 @@ def utf8_text(data: bytes, name: str) -> str:
     except UnicodeDecodeError as error:
         byte_index = error.start
     where = f"{name}: not UTF-8 at byte {byte_index} (line {data.count(10, 0, byte_index) + 1})"
-    packing = packing_of(data)
+    packing = detect_compression(data)
     if packing:
         raise InputError(f"{where}: the file is compressed with {packing.name}; rename it to end in {packing.suffix}")
     encoding = "UTF-16" if data.startswith(UTF16) else "ENCODING"

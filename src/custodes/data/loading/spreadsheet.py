@@ -8,16 +8,16 @@ from typing import Any
 import polars as pl
 
 from custodes.data.loading.compression import LARGEST, zip_archive, zip_member
-from custodes.data.loading.table import chosen, named_columns
-from custodes.data.notes import Note, noted
-from custodes.errors import InputError, MissingExtraError, listed
+from custodes.data.loading.table import select_part, strip_column_names
+from custodes.data.notes import Note, build_notes
+from custodes.errors import InputError, MissingExtraError, join_labels
 
 ZIP = b"PK\x03\x04"
 OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
-INSIDE = "xl/workbook.xml"
+WORKBOOK_MEMBER = "xl/workbook.xml"
 """The file that identifies a zip archive as a workbook."""
 
-NEARER = "delete cells far from the table, or save only the table as CSV"
+RANGE_ADVICE = "delete cells far from the table, or save only the table as CSV"
 DIGITS = 9
 """Maximum number of digits of a row number and maximum number of letters of a column; no sheet has more."""
 
@@ -30,7 +30,7 @@ PLACE = re.compile(rb"""\sr\s*=\s*["']([A-Za-z]*)([0-9]+)["']""")
 
 def is_workbook(data: bytes, name: str) -> bool:
     """Whether the content is a workbook."""
-    return data.startswith(ZIP) and INSIDE in zip_archive(data, name).namelist()
+    return data.startswith(ZIP) and WORKBOOK_MEMBER in zip_archive(data, name).namelist()
 
 
 def from_workbook(data: bytes, part: str | None, name: str) -> tuple[pl.DataFrame, list[Note]]:
@@ -48,8 +48,8 @@ def from_workbook(data: bytes, part: str | None, name: str) -> tuple[pl.DataFram
         _check_reach(data, name)
         book = fastexcel.read_excel(data)
         sheet_names = list(book.sheet_names)
-        sheets_to_read = sheet_names if part is None else [chosen(part, sheet_names, name=name, what="sheet")]
-        sheets = {sheet: _cells(book, sheet) for sheet in sheets_to_read}
+        sheets_to_read = sheet_names if part is None else [select_part(part, sheet_names, name=name, what="sheet")]
+        sheets = {sheet: _read_cells(book, sheet) for sheet in sheets_to_read}
     except InputError:
         raise
     except (Exception, pl.exceptions.PanicException):
@@ -57,9 +57,9 @@ def from_workbook(data: bytes, part: str | None, name: str) -> tuple[pl.DataFram
     filled_sheets = {sheet: cells for sheet, cells in sheets.items() if cells[0].height}
     if not filled_sheets:
         raise InputError(f"{name}: no cell is filled; give a table with a header and at least one row")
-    cells, cell_errors = filled_sheets[chosen(part, filled_sheets, name=name, what="sheet")]
-    examples = listed((f"{what} in row {row} of {column!r}" for row, column, what in cell_errors), limit=3)
-    return _table(cells, name), noted(
+    cells, cell_errors = filled_sheets[select_part(part, filled_sheets, name=name, what="sheet")]
+    examples = join_labels((f"{what} in row {row} of {column!r}" for row, column, what in cell_errors), limit=3)
+    return _table(cells, name), build_notes(
         (
             "cell-error",
             len(cell_errors),
@@ -73,28 +73,28 @@ def _check_reach(data: bytes, name: str) -> None:
     archive = zip_archive(data, name)
     for member in archive.namelist():
         content = zip_member(archive, member, name)
-        n_rows, n_columns = _reach(content)
+        n_rows, n_columns = _used_range(content)
         if n_rows * n_columns * CELL > LARGEST:
             raise InputError(
-                f"{name}: {member} covers {n_rows:,} rows and {n_columns:,} columns, which is too large; {NEARER}"
+                f"{name}: {member} covers {n_rows:,} rows and {n_columns:,} columns, which is too large; {RANGE_ADVICE}"
             )
 
 
-def _reach(sheet: bytes) -> tuple[int, int]:
+def _used_range(sheet: bytes) -> tuple[int, int]:
     """The largest numbers of a row and of a column in the XML of a sheet."""
     max_row = max_column = 0
     for match in PLACE.finditer(sheet):
         max_row = max(max_row, int(match[2][:DIGITS]))
-        max_column = max(max_column, _column(match[1][:DIGITS]))
+        max_column = max(max_column, _column_number(match[1][:DIGITS]))
     return max_row, max_column
 
 
-def _column(letters: bytes) -> int:
+def _column_number(letters: bytes) -> int:
     """The number of a column: A is 1, and AA is 27."""
     return sum((letter - ord("A") + 1) * 26**power for power, letter in enumerate(reversed(letters.upper())))
 
 
-def _cells(book: Any, sheet: str) -> tuple[pl.DataFrame, list[tuple[int, str, str]]]:
+def _read_cells(book: Any, sheet: str) -> tuple[pl.DataFrame, list[tuple[int, str, str]]]:
     """The cells of a sheet as text with the header as its first row, and cells with errors."""
     loaded_sheet = book.load_sheet(sheet, header_row=None, dtypes="string")
     if not loaded_sheet.width or not loaded_sheet.height:
@@ -116,9 +116,9 @@ def _table(cells: pl.DataFrame, name: str) -> pl.DataFrame:
     unnamed_numbers = [number for number, column in enumerate(header, start=1) if not (column or "").strip()]
     if unnamed_numbers:
         raise InputError(
-            f"{name}: column {listed(unnamed_numbers, limit=3)} has no name in the first non-empty row "
-            f"({listed(filter(None, header), limit=3)}); a sheet must start with the names of its "
+            f"{name}: column {join_labels(unnamed_numbers, limit=3)} has no name in the first non-empty row "
+            f"({join_labels(filter(None, header), limit=3)}); a sheet must start with the names of its "
             "columns"
         )
-    cells.columns = named_columns((str(column) for column in header), where=name)
+    cells.columns = strip_column_names((str(column) for column in header), where=name)
     return cells[1:].filter(~pl.all_horizontal(pl.all().is_null()))

@@ -11,9 +11,9 @@ import polars as pl
 
 from custodes.data.notes import Note
 from custodes.data.table import check_names
-from custodes.errors import InputError, listed, suggestion
+from custodes.errors import InputError, join_labels, suggestion
 
-SHOWN = 60
+MAX_PART_LENGTH = 60
 """Maximum number of characters of the part in the name of a table. A part can be a long query."""
 
 
@@ -30,7 +30,7 @@ class LoadedTable:
     part: str | None = None
 
 
-def chosen(part: str | None, parts: Iterable[str], *, name: str, what: str) -> str:
+def select_part(part: str | None, parts: Iterable[str], *, name: str, what: str) -> str:
     """The part of a container that `NAME::PART` requests. If the container has only one part, this part is the
     default."""
     names = list(parts)
@@ -39,11 +39,13 @@ def chosen(part: str | None, parts: Iterable[str], *, name: str, what: str) -> s
     if part in names:
         return str(part)
     if part is None:
-        raise InputError(f"{name}: holds {len(names)} {what}s; select one with {name}::{what.upper()}: {listed(names)}")
-    raise InputError(f"{name}: no {what} named {part!r}{suggestion(part, names)}; {what}s: {listed(names)}")
+        raise InputError(
+            f"{name}: holds {len(names)} {what}s; select one with {name}::{what.upper()}: {join_labels(names)}"
+        )
+    raise InputError(f"{name}: no {what} named {part!r}{suggestion(part, names)}; {what}s: {join_labels(names)}")
 
 
-def named_columns(names: Iterable[str], *, where: str) -> list[str]:
+def strip_column_names(names: Iterable[str], *, where: str) -> list[str]:
     """Column names without surrounding blanks. Raises `InputError` for duplicate names and for names that are patterns
     of Polars."""
     stripped = [name.strip() for name in names]
@@ -55,14 +57,14 @@ def named_columns(names: Iterable[str], *, where: str) -> list[str]:
 
 
 def with_column_names(frame: pl.DataFrame, *, where: str) -> pl.DataFrame:
-    """The table with columns named by `named_columns`."""
-    return frame.rename(dict(zip(frame.columns, named_columns(frame.columns, where=where), strict=True)))
+    """The table with columns named by `strip_column_names`."""
+    return frame.rename(dict(zip(frame.columns, strip_column_names(frame.columns, where=where), strict=True)))
 
 
-def short(part: str) -> str:
+def shorten_part(part: str) -> str:
     """A part as one short line for use in names. A digest is added to a truncated part, so that the name is unique."""
     line = " ".join(part.split())
-    if len(line) <= SHOWN:
+    if len(line) <= MAX_PART_LENGTH:
         return line
     suffix = f"... #{hashlib.sha256(part.encode(errors='surrogatepass')).hexdigest()[:8]}"
-    return line[: SHOWN - len(suffix)] + suffix
+    return line[: MAX_PART_LENGTH - len(suffix)] + suffix

@@ -15,20 +15,20 @@ from custodes.data.mapping.column_vocabulary import (
     METRIC_ROLES,
     PEOPLE_ROLES,
     SHORT_ASPECTS,
-    averages,
+    find_averages,
     is_model_name,
     kind_words,
     looks_human,
     looks_like_machine,
     looks_like_rater,
-    parts,
+    split_name,
     stem,
     word_list,
 )
-from custodes.data.mapping.pattern import POSITION, literal, matches
-from custodes.data.notes import Note, noted
+from custodes.data.mapping.pattern import POSITION, escape_braces, match_columns
+from custodes.data.notes import Note, build_notes
 from custodes.data.table import label_column
-from custodes.errors import listed
+from custodes.errors import join_labels
 
 MACHINE_SCORES = frozenset(word_list("metric metrics automatic auto predict predicted model eval grading"))
 RATINGS = frozenset(word_list("scores ratings score rating annotation annotations labels judgments"))
@@ -43,20 +43,22 @@ def people_pattern(people: Sequence[str], columns: Sequence[str]) -> str:
     >>> people_pattern(["human_style_ann1", "human_depth_ann1"], ["human_style_ann1", "human_depth_ann1", "bleu"])
     'human_{aspect}_{rater}'
     """
-    for prefix, fields, separator, suffix in _forms(people):
-        kind = "" if "human" in parts(f"{prefix} {suffix}") else "human:"
+    for prefix, fields, separator, suffix in _iter_common_forms(people):
+        kind = "" if "human" in split_name(f"{prefix} {suffix}") else "human:"
         for listed_fields in ((), ("rater",), ("aspect",), ("aspect", "rater")):
             placeholders = [
                 f"{{{name}:{','.join(dict.fromkeys(labels))}}}" if name in listed_fields else f"{{{name}}}"
                 for name, labels in fields.items()
             ]
-            pattern = f"{kind}{literal(prefix)}{literal(separator).join(placeholders)}{literal(suffix)}"
-            if matches(pattern, columns).keys() == set(people):
+            pattern = (
+                f"{kind}{escape_braces(prefix)}{escape_braces(separator).join(placeholders)}{escape_braces(suffix)}"
+            )
+            if match_columns(pattern, columns).keys() == set(people):
                 return pattern
     return f"human:{{rater:{','.join(people)}}}"
 
 
-def _forms(people: Sequence[str]) -> Iterator[tuple[str, dict[str, list[str]], str, str]]:
+def _iter_common_forms(people: Sequence[str]) -> Iterator[tuple[str, dict[str, list[str]], str, str]]:
     """Possible common forms of the names: the fixed start, the labels of one or two fields, the text between the
     fields, and the fixed end."""
     names = [re.split(r"([\W_]+)", name) for name in people]  # words at even places
@@ -71,14 +73,14 @@ def _forms(people: Sequence[str]) -> Iterator[tuple[str, dict[str, list[str]], s
     if all(_is_aspect(word) for name in names for word in name[::2]):
         yield "".join(prefix), {"aspect": ["".join(name) for name in names]}, "", "".join(suffix)
     for rater_last in (True, False):
-        parts_of_names = [split for name in names if (split := _split(name, rater_last=rater_last))]
+        parts_of_names = [split for name in names if (split := _split_words(name, rater_last=rater_last))]
         aspects, separators, raters = ([split[index] for split in parts_of_names] for index in range(3))
-        if len(parts_of_names) == len(names) and len(set(separators)) == 1 and _plausible(raters, aspects):
+        if len(parts_of_names) == len(names) and len(set(separators)) == 1 and _is_plausible(raters, aspects):
             fields = {"aspect": aspects, "rater": raters} if rater_last else {"rater": raters, "aspect": aspects}
             yield "".join(prefix), fields, separators[0], "".join(suffix)
 
 
-def _split(words: list[str], *, rater_last: bool) -> tuple[str, ...] | None:
+def _split_words(words: list[str], *, rater_last: bool) -> tuple[str, ...] | None:
     """Aspect, separator and rater in the words of a name.
 
     The rater begins with a word that looks like a rater, or is the part after a known aspect.
@@ -106,17 +108,17 @@ def _is_aspect(word: str) -> bool:
     return word.lower() in ASPECTS | SHORT_ASPECTS
 
 
-def _plausible(raters: Sequence[str], aspects: Sequence[str]) -> bool:
+def _is_plausible(raters: Sequence[str], aspects: Sequence[str]) -> bool:
     """Whether it is plausible that `raters` are raters and `aspects` are aspects.
 
     This is plausible if `raters` look like raters, or if known aspects are fully crossed with `raters`.
     """
-    if any(looks_like_rater(aspect) or not GENERIC.isdisjoint(parts(aspect)) for aspect in aspects):
+    if any(looks_like_rater(aspect) or not GENERIC.isdisjoint(split_name(aspect)) for aspect in aspects):
         return False
     is_crossed_with_aspects = len(set(raters)) * len(set(aspects)) == len(raters) and any(
-        set(parts(name)) & ASPECTS for name in aspects
+        set(split_name(name)) & ASPECTS for name in aspects
     )
-    return is_crossed_with_aspects or all(any(map(looks_like_rater, parts(rater))) for rater in raters)
+    return is_crossed_with_aspects or all(any(map(looks_like_rater, split_name(rater))) for rater in raters)
 
 
 def pooled_aspects(people: Sequence[str]) -> list[str]:
@@ -128,7 +130,7 @@ def pooled_aspects(people: Sequence[str]) -> list[str]:
     >>> pooled_aspects(["human_coherence", "human_fluency"]), pooled_aspects(["expert_1", "turker_1"])
     (['coherence', 'fluency'], [])
     """
-    parts_of_names = [parts(name) for name in people]
+    parts_of_names = [split_name(name) for name in people]
     known_aspects = dict.fromkeys(
         stem(word) for words in parts_of_names for word in words if stem(word) in ASPECTS | SHORT_ASPECTS
     )
@@ -150,11 +152,11 @@ def pooled_aspects(people: Sequence[str]) -> list[str]:
 def people_patterns(frame: pl.DataFrame, scores: Sequence[str]) -> tuple[tuple[str, ...], list[str]]:
     """Patterns of the columns with human ratings, and the matched columns. If every possible pattern would mix
     the ratings of several aspects, there is no pattern."""
-    single_ratings = [name for name in scores if name not in averages(scores)]
+    single_ratings = [name for name in scores if name not in find_averages(scores)]
     human_columns = [
-        name for name in single_ratings if looks_human(name) or (_numbers_people(name) and in_halves(frame[name]))
+        name for name in single_ratings if looks_human(name) or (_numbers_people(name) and has_half_steps(frame[name]))
     ]
-    aspect_columns = [name for name in human_columns if ASPECTS & {stem(word) for word in parts(name)}]
+    aspect_columns = [name for name in human_columns if ASPECTS & {stem(word) for word in split_name(name)}]
     for candidates in dict.fromkeys([tuple(human_columns), tuple(aspect_columns)]):
         pattern = people_pattern(candidates, scores) if candidates else ""
         if "{aspect" in pattern or not pooled_aspects(candidates):
@@ -164,7 +166,7 @@ def people_patterns(frame: pl.DataFrame, scores: Sequence[str]) -> tuple[tuple[s
 
 def _numbers_people(name: str) -> bool:
     """Whether a name has a known aspect and a numbered rater: `coherence_r1`."""
-    words = parts(name)
+    words = split_name(name)
     return any(map(_is_aspect, words)) and any(map(looks_like_rater, words)) and not looks_like_machine(name)
 
 
@@ -183,14 +185,14 @@ def nested_patterns(frame: pl.DataFrame, paths: Sequence[str]) -> tuple[list[str
     for parent, child_paths in paths_of_parent.items():
         keys = [name[len(parent) + 1 :].split(".") for name in child_paths]
         first_aspects, last_aspects = (
-            {stem(word) for key in keys for word in parts(key[index])} & ASPECTS for index in (0, -1)
+            {stem(word) for key in keys for word in split_name(key[index])} & ASPECTS for index in (0, -1)
         )
-        words = {stem(word) for word in parts(parent)}
+        words = {stem(word) for word in split_name(parent)}
         is_machine = looks_like_machine(parent) or not words.isdisjoint(MACHINE_SCORES)
         has_lists = any(key[-1].isdigit() for key in keys)
         is_human = (
             not is_machine
-            and all(map(in_halves, frame[child_paths]))
+            and all(map(has_half_steps, frame[child_paths]))
             and (has_lists or bool(words & (HUMAN | RATINGS)))
         )
         depth = max(map(len, keys))
@@ -199,35 +201,43 @@ def nested_patterns(frame: pl.DataFrame, paths: Sequence[str]) -> tuple[list[str
         elif depth > 2 or not (is_human or is_machine or len(child_paths) > 1):
             remaining += child_paths
         elif is_human and depth == 1 and not first_aspects:
-            patterns.append(f"human:{literal(parent)}.{{rater}}")
+            patterns.append(f"human:{escape_braces(parent)}.{{rater}}")
         elif not parent.endswith(".*"):
             patterns.append(f"{'human' if is_human else 'metric'}:{parent}.*")
         elif has_lists:
-            patterns.append(f"human:{literal(parent)}.{{aspect}}.{{rater:{POSITION}}}")
+            patterns.append(f"human:{escape_braces(parent)}.{{aspect}}.{{rater:{POSITION}}}")
         else:
             patterns.append(
-                f"{'human' if is_human else 'metric'}:{literal(parent)}.{'{aspect}' if is_human else '{rater}'}"
+                f"{'human' if is_human else 'metric'}:{escape_braces(parent)}.{'{aspect}' if is_human else '{rater}'}"
             )
     if rater_parents:
-        rater_field = f"{{rater:{','.join(f'{parent}.*' for parent in rater_parents)}}}"
-        patterns.append(
-            f"human:{rater_field if len(rater_parents) > 1 else f'{literal(rater_parents[0])}.{{rater}}'}.{{aspect}}"
+        rater_field = (
+            f"{{rater:{','.join(f'{parent}.*' for parent in rater_parents)}}}"
+            if len(rater_parents) > 1
+            else f"{escape_braces(rater_parents[0])}.{{rater}}"
         )
+        patterns.append(f"human:{rater_field}.{{aspect}}")
     return patterns, remaining
 
 
-def beside_people(judges: Sequence[str], people: Sequence[str]) -> set[str]:
+def aspect_variants(judges: Sequence[str], people: Sequence[str]) -> set[str]:
     """The names in `judges` that differ from a name in `people` only in the aspect.
 
     >>> sorted(beside_people(["depth_al", "depth_cy", "bleu"], ["style_al", "style_bo"]))
     ['depth_al']
     """
 
-    def rest(name: str) -> tuple[str, ...]:
-        return tuple(word for word in parts(name) if not _is_aspect(word))
+    def words_without_aspect(name: str) -> tuple[str, ...]:
+        return tuple(word for word in split_name(name) if not _is_aspect(word))
 
-    rated_names = {rest(name) for name in people if rest(name) not in ((), tuple(parts(name)))}
-    return {name for name in judges if rest(name) in rated_names and rest(name) != tuple(parts(name))}
+    rated_names = {
+        words_without_aspect(name) for name in people if words_without_aspect(name) not in ((), tuple(split_name(name)))
+    }
+    return {
+        name
+        for name in judges
+        if words_without_aspect(name) in rated_names and words_without_aspect(name) != tuple(split_name(name))
+    }
 
 
 MOST_NAMED = 12
@@ -235,7 +245,7 @@ MOST_NAMED = 12
 gives no metric an aspect."""
 
 
-def rest_pattern(
+def metric_column_patterns(
     scores: Sequence[str], people: Sequence[str], spare: Sequence[str] = (), aspects: Sequence[str] = ()
 ) -> tuple[str, ...]:
     """Patterns of the metric columns. Metric columns are all remaining columns except averages and columns that look
@@ -245,30 +255,30 @@ def rest_pattern(
     also rate these aspects.
     """
     remaining = [name for name in scores if name not in people]
-    metrics = [name for name in remaining if name not in averages(scores) and not looks_human(name)]
+    metrics = [name for name in remaining if name not in find_averages(scores) and not looks_human(name)]
     if not metrics:
         return ()
-    aspect_names = ",".join(map(literal, aspects))
+    aspect_names = ",".join(map(escape_braces, aspects))
     separators = {sign for name in metrics for sign in re.findall(r"[\W_]+", name)} if len(aspects) > 1 else set[str]()
-    for separator in map(literal, sorted(separators)):
+    for separator in map(escape_braces, sorted(separators)):
         for shape in (
             f"{{aspect:{aspect_names}}}{separator}{{rater}}",
             f"{{rater}}{separator}{{aspect:{aspect_names}}}",
         ):
-            labels_of_column = matches(f"metric:{shape}", [*metrics, *spare])
+            labels_of_column = match_columns(f"metric:{shape}", [*metrics, *spare])
             has_few_unmatched = len(metrics) - len(labels_of_column) <= MOST_NAMED
             if (
                 has_few_unmatched
                 and set(labels_of_column) <= set(metrics)
                 and len({row["aspect"] for row in labels_of_column.values()}) > 1
             ):
-                return f"metric:{shape}", *rest_pattern(
+                return f"metric:{shape}", *metric_column_patterns(
                     scores, [*people, *labels_of_column], [*spare, *labels_of_column]
                 )
     return ("metric:{rater}",) if metrics == remaining and not spare else (f"metric:{{rater:{','.join(metrics)}}}",)
 
 
-def numbers_of(column: pl.Series) -> pl.Series:
+def parse_numbers(column: pl.Series) -> pl.Series:
     """The numbers of a column, with null for cells that are not numbers. For a column of nested cells the result is
     empty."""
     return (
@@ -278,9 +288,9 @@ def numbers_of(column: pl.Series) -> pl.Series:
     )
 
 
-def in_halves(column: pl.Series) -> bool:
+def has_half_steps(column: pl.Series) -> bool:
     """Whether the numbers of a column are whole or halves, as most human ratings are."""
-    twice_the_numbers = numbers_of(column).drop_nulls() * 2
+    twice_the_numbers = parse_numbers(column).drop_nulls() * 2
     return bool((twice_the_numbers == twice_the_numbers.round()).all())
 
 
@@ -294,7 +304,7 @@ def with_kinds(mapped: pl.DataFrame, roles: Mapping[str, str], *, where: str) ->
     if "kind" in roles and "kind" in mapped.columns and (words := kind_words(mapped["kind"])) is not None:
         return mapped.with_columns(words), []
     rater_column = roles.get("rater", "")
-    role_words = set(parts(rater_column)) & (PEOPLE_ROLES | METRIC_ROLES)
+    role_words = set(split_name(rater_column)) & (PEOPLE_ROLES | METRIC_ROLES)
     if "kind" in mapped.columns or "rater" not in mapped.columns or not role_words:
         return mapped, []
     labels = label_column(mapped, "rater", where=where, empty=True)
@@ -304,8 +314,10 @@ def with_kinds(mapped: pl.DataFrame, roles: Mapping[str, str], *, where: str) ->
         label for label in unique_labels if (not looks_human(label) if is_metric_column else is_model_name(label))
     ]
     kinds = labels.is_in(metrics).replace_strict({True: "metric", False: "human"}, return_dtype=pl.String)
-    exception_text = f", except {listed(metrics)}" if metrics else ""
+    exception_text = f", except {join_labels(metrics)}" if metrics else ""
     message = (
         f"{where}: raters of column {rater_column!r} are read as human{exception_text}; give --human if this is wrong"
     )
-    return mapped.with_columns(kinds.alias("kind")), noted(("annotators-by-column", not is_metric_column, message))
+    return mapped.with_columns(kinds.alias("kind")), build_notes(
+        ("annotators-by-column", not is_metric_column, message)
+    )

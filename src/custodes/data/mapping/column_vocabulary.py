@@ -144,9 +144,9 @@ ENGLISH: Mapping[str, Sequence[str]] = {
 NAMES: Mapping[str, Sequence[str]] = {role: (*names, *OTHER_LANGUAGES.get(role, ())) for role, names in ENGLISH.items()}
 """Common names of the columns of each role, in lower case without accents, the most reliable first."""
 
-DECIDED = (("winner", "loser"), ("chosen", "rejected"), ("preferred", "rejected"), ("winning", "losing"))
+OUTCOME_PAIRS = (("winner", "loser"), ("chosen", "rejected"), ("preferred", "rejected"), ("winning", "losing"))
 """Common names of the better and the worse system of a verdict."""
-WON = frozenset(better for better, _ in DECIDED)
+WINNER_WORDS = frozenset(better for better, _ in OUTCOME_PAIRS)
 SIDES = (
     ("a", "b"),
     ("1", "2"),
@@ -154,7 +154,7 @@ SIDES = (
     ("first", "second"),
     ("x", "y"),
     ("baseline", "candidate"),
-    *DECIDED,
+    *OUTCOME_PAIRS,
 )
 """Common suffixes that distinguish the two systems of a verdict."""
 
@@ -238,16 +238,16 @@ GENERIC = frozenset(
 """Names of ratings without an aspect."""
 
 
-def normalised(name: str) -> str:
+def normalise_name(name: str) -> str:
     """A name in lower case without accents, with underscores between words: `DocID` and `doc-id` become `doc_id`."""
     unaccented = "".join(sign for sign in normalize("NFKD", name) if not combining(sign))
     separated = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", unaccented)
     return re.sub(r"[\W_]+", "_", separated.lower()).strip("_")
 
 
-def parts(name: str) -> list[str]:
+def split_name(name: str) -> list[str]:
     """The parts of a name."""
-    return normalised(name).split("_")
+    return normalise_name(name).split("_")
 
 
 def stem(part: str) -> str:
@@ -270,7 +270,7 @@ def looks_human(name: str, *, declared: bool = False) -> bool:
     >>> looks_human("expert_2"), looks_human("human_coherence_ann1"), looks_human("comet-da"), looks_human("mqm")
     (True, True, False, True)
     """
-    stems = [stem(word) for word in parts(name)]
+    stems = [stem(word) for word in split_name(name)]
     if not MACHINE.isdisjoint(stems):
         return False
     return not HUMAN.isdisjoint(stems) or (not declared and stems[0] in HUMAN_FIRST)
@@ -278,7 +278,7 @@ def looks_human(name: str, *, declared: bool = False) -> bool:
 
 def looks_like_machine(label: str) -> bool:
     """Whether a label names a metric or a model: `gpt4o`, `bert_score`, `rougeL`."""
-    words = parts(label)
+    words = split_name(label)
     return any(stem(word) in MACHINE | SCORERS or MODELS.match(word) for word in words)
 
 
@@ -287,20 +287,20 @@ def is_model_name(label: str) -> bool:
 
     `gpt-4`, `claude 3` and `llm` are names of models; `Claude` and `Bert` may be names of people.
     """
-    words = parts(label)
+    words = split_name(label)
     has_number = len(words) > 1 or any(sign.isdigit() for sign in label)
     machine_words = {word for word in words if stem(word) in MACHINE and (has_number or len(word) < 4)}
     return bool(machine_words) or (has_number and any(map(MODELS.match, words)))
 
 
-def averages(columns: Sequence[str]) -> list[str]:
+def find_averages(columns: Sequence[str]) -> list[str]:
     """The columns that are computed from human ratings, such as means or measures of spread. An example is `human_avg`
     in a table with `human_1`.
 
     >>> averages(["human_1", "human_2", "human_avg", "mean_length"])
     ['human_avg']
     """
-    stems = {name: {stem(word) for word in parts(name)} for name in columns}
+    stems = {name: {stem(word) for word in split_name(name)} for name in columns}
     average_columns = []
     for name, stems_of_name in stems.items():
         own_stems = stems_of_name - AVERAGES - {"n"}
@@ -348,7 +348,7 @@ def is_fact(name: str) -> bool:
     >>> is_fact("latency_ms"), is_fact("usage.promptTokens"), is_fact("bleu")
     (True, True, False)
     """
-    return not FACTS_OF_LOGS.isdisjoint(map(stem, parts(name)))
+    return not FACTS_OF_LOGS.isdisjoint(map(stem, split_name(name)))
 
 
 def is_measure(name: str) -> bool:
@@ -357,17 +357,19 @@ def is_measure(name: str) -> bool:
     >>> is_measure("latency_ms"), is_measure("trace_id")
     (True, False)
     """
-    return is_fact(name) and IDS.isdisjoint(map(stem, parts(name)))
+    return is_fact(name) and IDS.isdisjoint(map(stem, split_name(name)))
 
 
-def forms(name: str) -> list[str]:
+def lookup_names(name: str) -> list[str]:
     """The names to look up for a column: the full name, and for a path also the last part, or the part before `id`.
 
     >>> forms("doc_id"), forms("vars.question"), forms("provider.id")
     (['doc_id'], ['vars_question', 'question'], ['provider_id', 'provider'])
     """
-    full_name = normalised(name)
-    path_parts = [path_part for path_part in map(normalised, name.split(".")) if path_part and not path_part.isdigit()]
+    full_name = normalise_name(name)
+    path_parts = [
+        path_part for path_part in map(normalise_name, name.split(".")) if path_part and not path_part.isdigit()
+    ]
     if len(path_parts) < 2:
         return [full_name, full_name.removesuffix("_text")] if full_name.endswith("_text") else [full_name]
     if ".*." in name:  # an entry of a list
@@ -391,38 +393,40 @@ CORE = {
 """Parts of names that suggest a role, for columns without one of the common names."""
 
 
-def _by_part(role: str, name: str) -> bool:
+def _has_role_word(role: str, name: str) -> bool:
     """Whether a part of a name suggests the role. For outputs, only the last part counts."""
-    words = parts(name)
+    words = split_name(name)
     if role == "text":
         other_words = CORE["source"] | CORE["references"] | CORE["winner"]
         return words[-1].removesuffix("s") in CORE["text"] and other_words.isdisjoint(words)
     return role in ("rater", "winner") and not CORE[role].isdisjoint(words)
 
 
-def named(role: str, columns: Sequence[str]) -> list[str]:
+def find_columns(role: str, columns: Sequence[str]) -> list[str]:
     """The columns whose names suggest a role, the most reliable names first and misspelled names last."""
     names = list(NAMES[role])
     if role in ("rater", "system", "aspect"):
         names += [f"{name}{suffix}" for suffix in ("_name", "_model") for name in NAMES[role]]
     rank_of_word = {word: rank for rank, word in reversed([*enumerate(names)])}
     word_of_column = {
-        name: min((form for form in forms(name) if form in rank_of_word), key=rank_of_word.__getitem__, default="")
+        name: min(
+            (form for form in lookup_names(name) if form in rank_of_word), key=rank_of_word.__getitem__, default=""
+        )
         for name in columns
     }
     misspelled = [
         name
         for name in columns
-        if not word_of_column[name] and get_close_matches(normalised(name), [role], cutoff=SLIP)
+        if not word_of_column[name] and get_close_matches(normalise_name(name), [role], cutoff=SLIP)
     ]
     by_name = sorted(filter(word_of_column.get, columns), key=lambda name: rank_of_word[word_of_column[name]])
-    by_part = [name for name in columns if not word_of_column[name] and _by_part(role, name)]
+    by_part = [name for name in columns if not word_of_column[name] and _has_role_word(role, name)]
     return list(dict.fromkeys([*by_name, *misspelled, *by_part]))
 
 
-def sides(columns: Sequence[str]) -> list[tuple[str, str]]:
+def find_side_pairs(columns: Sequence[str]) -> list[tuple[str, str]]:
     """Pairs of columns whose names differ only in the part for the side: `model_a` and `model_b`."""
-    name_of_parts = {tuple(re.findall(r"[a-z]+|\d+", normalised(name))): name for name in columns}
+    name_of_parts = {tuple(re.findall(r"[a-z]+|\d+", normalise_name(name))): name for name in columns}
     other_parts = [
         (name, (*words[:index], b, *words[index + 1 :]))
         for words, name in name_of_parts.items()

@@ -10,50 +10,38 @@ from typing import Any
 import polars as pl
 
 from custodes.data.items import SCHEMA as ITEM_SCHEMA
-from custodes.data.items import one_value_per_item
+from custodes.data.items import merge_item_rows
 from custodes.data.mapping.annotator_columns import with_kinds
-from custodes.data.mapping.column_vocabulary import AVERAGES, GENERIC, SCORERS, is_fact, looks_human, parts, stem
-from custodes.data.mapping.nested import flattened, nested_columns
-from custodes.data.mapping.pattern import KINDS, ColumnPattern, is_path, split_columns
+from custodes.data.mapping.column_vocabulary import is_fact, looks_human
+from custodes.data.mapping.nested import flatten_nested, nested_columns
+from custodes.data.mapping.pattern import KINDS, ColumnPattern, UnfitError, is_path, split_columns
 from custodes.data.mapping.phrases import check_phrases, read_phrases
-from custodes.data.mapping.text_columns import PAIR, TEXTS, TextColumns, several
-from custodes.data.notes import Note, noted
-from custodes.data.table import check_unique, counted_cells, label_column, number_column, typed_column
-from custodes.errors import InputError, OptionError, listed, shown, suggestion
+from custodes.data.mapping.score_columns import MAX_LISTED, ROW_KEYS, melt_patterns
+from custodes.data.mapping.text_columns import PAIR, TEXTS, TextColumns, expand_name
+from custodes.data.notes import Note, build_notes
+from custodes.data.table import count_filled_cells, label_column, typed_column
+from custodes.errors import OptionError, join_labels, short_repr, suggestion
 
 FACTS = tuple(name for name in ITEM_SCHEMA if name != "item")
 """Roles that describe items."""
 
-SCORED = ("item", "system", "rater", "score", "aspect", "kind", "repeat")
-JUDGED = ("system_a", "system_b", "winner", "preference", "order")
-RATED = (*SCORED, *JUDGED, *FACTS)
-ROLES = (*RATED, "phrase", *TEXTS)
+SCORE_ROLES = ("item", "system", "rater", "score", "aspect", "kind", "repeat")
+VERDICT_ROLES = ("system_a", "system_b", "winner", "preference", "order")
+TABLE_ROLES = (*SCORE_ROLES, *VERDICT_ROLES, *FACTS)
+ROLES = (*TABLE_ROLES, "phrase", *TEXTS)
 """Roles of columns; each is the column name that readers expect."""
 
-ALSO = {"system_a": ("model_a",), "system_b": ("model_b",), "winner": ("preference",), "preference": ("winner",)}
+ROLE_SYNONYMS = {
+    "system_a": ("model_a",),
+    "system_b": ("model_b",),
+    "winner": ("preference",),
+    "preference": ("winner",),
+}
 """Other names of a role. A column with such a name is ignored if another column is mapped to the role."""
-
-ROW_KEYS = ("item", "system", "rater", "aspect", "kind", "repeat")
-"""Possible keys of the rows of a wide table."""
-
-LISTED = 20
-"""Maximum number of columns in an error message."""
-
-
-class UnfitError(InputError):
-    """The columns of a table do not fit the reader, so a mapping may help.
-
-    The attribute `wrong` describes the problem. `more` is advice for the case that no mapping is found; the message
-    ends with it.
-    """
-
-    def __init__(self, wrong: str, more: str = "") -> None:
-        super().__init__(f"{wrong}{more}")
-        self.wrong = wrong
 
 
 @dataclass(frozen=True, kw_only=True)
-class Mapped:
+class MappingResult:
     """A table after mapping, with notes.
 
     `frame` is the table with columns named by roles (None if only texts are mapped). `items` is the table of items
@@ -87,7 +75,7 @@ class Columns:
             return mapping
         if not isinstance(mapping, Mapping):
             raise OptionError(
-                f"columns={shown(mapping)}: give a mapping of role to column, such as {{'item': 'doc_id', "
+                f"columns={short_repr(mapping)}: give a mapping of role to column, such as {{'item': 'doc_id', "
                 "'system': 'model'}"
             )
         roles, patterns = dict(mapping), tuple[str, ...]()
@@ -136,7 +124,7 @@ class Columns:
         pattern = self.roles.get("winner", "")
         if "{rater" not in pattern:
             return {}
-        free = [name for name in columns if name not in self.roles.values() and name not in RATED]
+        free = [name for name in columns if name not in self.roles.values() and name not in TABLE_ROLES]
         return split_columns(ColumnPattern.readings(pattern)[0], free)
 
     def verdict_rows(self, frame: pl.DataFrame, *, where: str) -> pl.DataFrame:
@@ -168,24 +156,24 @@ class Columns:
         """The mapping in the form that `make` accepts."""
         return {**self.roles, **({"score": list(self.patterns)} if self.patterns else {})}
 
-    def over(self, other: Columns) -> Columns:
+    def merge_defaults(self, other: Columns) -> Columns:
         """This mapping, completed by the mapping `other`. Roles and patterns of this mapping take precedence."""
         merged = {**other.roles, **self.roles}
         roles = {role: merged[role] for role in ROLES if role in merged and not (role == "score" and self.patterns)}
         patterns = self.patterns or (() if "score" in self.roles else other.patterns)
         return Columns(roles=roles, patterns=patterns)
 
-    def reach(self, frame: pl.DataFrame) -> pl.DataFrame:
+    def expand_nested(self, frame: pl.DataFrame) -> pl.DataFrame:
         """The table with nested cells expanded to columns, if the mapping has paths into nested cells; otherwise the
         unchanged table."""
         names = [name for role, name in self.roles.items() if role != "phrase"]
         paths = [*names, *self.patterns]
         if not any("." in name or "*" in name for name in paths):
             return frame
-        matched = self.matched(frame.columns)
-        unmatched = [name for name in names if not several(name, frame.columns)]
+        matched = self.match_patterns(frame.columns)
+        unmatched = [name for name in names if not expand_name(name, frame.columns)]
         unmatched += [pattern for pattern in self.patterns if pattern not in matched]
-        return flattened(frame, unmatched) if unmatched and nested_columns(frame) else frame
+        return flatten_nested(frame, unmatched) if unmatched and nested_columns(frame) else frame
 
     def check(self, tables: Sequence[Sequence[str]]) -> None:
         """Raise `OptionError` for a column that exists in no table, and for a pattern that matches no column.
@@ -211,61 +199,71 @@ class Columns:
                 if not any(self.texts(columns).systems for columns in tables):
                     raise OptionError(
                         f"columns: text={name!r} matches no column that is still without a role; columns: "
-                        f"{listed(names, limit=LISTED)}"
+                        f"{join_labels(names, limit=MAX_LISTED)}"
                     )
-            elif not several(name, names) and not (role == "winner" and any(map(self.verdict_columns, tables))):
+            elif not expand_name(name, names) and not (role == "winner" and any(map(self.verdict_columns, tables))):
                 raise OptionError(
                     f"columns: {role}={name!r}: no such column{suggestion(name, names)}; columns: "
-                    f"{listed(names, limit=LISTED)}"
+                    f"{join_labels(names, limit=MAX_LISTED)}"
                 )
-        free = {name: None for columns in tables for name in _free(self._renamed(columns))}
-        matched = {pattern for columns in tables for pattern in self.matched(columns)}
+        free = {name: None for columns in tables for name in _unmapped_columns(self._old_names(columns))}
+        matched = {pattern for columns in tables for pattern in self.match_patterns(columns)}
         for pattern in self.patterns:
             if pattern not in matched:
                 raise OptionError(
                     f"columns: pattern {pattern!r} matches no column that is still without a "
-                    f"role{suggestion(pattern, free, cutoff=0.5)}; columns: {listed(free, limit=LISTED)}"
+                    f"role{suggestion(pattern, free, cutoff=0.5)}; columns: {join_labels(free, limit=MAX_LISTED)}"
                 )
 
-    def matched(self, columns: Sequence[str]) -> set[str]:
+    def match_patterns(self, columns: Sequence[str]) -> set[str]:
         """The patterns that match a column of a table with these columns."""
         return {pattern.written for pattern, _ in self.split(columns).values()}
 
-    def apply(self, frame: pl.DataFrame, *, where: str) -> Mapped:
+    def apply(self, frame: pl.DataFrame, *, where: str) -> MappingResult:
         """The table with its columns named by roles; the input frame is not modified.
 
         If a pattern matches, the table becomes a long table of item, system, rater and score. A mapped column takes
         precedence over a column with the name of the role.
         """
         texts = self.texts(frame.columns)
-        is_rated = self._rated(frame.columns)
+        is_rated = self._has_ratings(frame.columns)
         item_texts, text_notes = texts.table(frame, where=where, rated=is_rated) if texts else (None, [])
         if texts and not is_rated:
-            used = {*texts.used(frame.columns), *self._here(frame.columns).values(), "item", "system"}
+            used = {
+                *texts.assigned_columns(frame.columns),
+                *self._present_roles(frame.columns).values(),
+                "item",
+                "system",
+            }
             unused = [name for name in frame.columns if name not in used]
-            scores = [name for name in unused if not is_fact(name) and counted_cells(frame[name])[1]]
+            scores = [name for name in unused if not is_fact(name) and count_filled_cells(frame[name])[1]]
             if self.patterns and scores:
                 raise UnfitError(
-                    f"{where}: no pattern matches the columns that hold numbers ({listed(scores)}); add a pattern"
+                    f"{where}: no pattern matches the columns that hold numbers ({join_labels(scores)}); add a pattern"
                 )
-            text_notes += noted(("unused-columns", len(unused), f"{where}: columns not used: {listed(unused)}"))
+            text_notes += build_notes(
+                ("unused-columns", len(unused), f"{where}: columns not used: {join_labels(unused)}")
+            )
             mapped = frame.select(pl.col(name).alias(role) for role, name in texts.roles.items() if role == "item")
-            items = self._facts_of(frame, mapped, where=where)
-            return Mapped(frame=None, items=items, texts=item_texts, notes=tuple(text_notes), wide=False)
-        old_names = self._renamed(frame.columns)
+            items = self._extract_facts(frame, mapped, where=where)
+            return MappingResult(frame=None, items=items, texts=item_texts, notes=tuple(text_notes), wide=False)
+        old_names = self._old_names(frame.columns)
         mapped = frame.select(pl.col(name).alias(new) for new, name in old_names.items())
         mapped, notes = with_kinds(mapped, self.roles, where=where)
-        replaced_by = _giving_way(self._here(frame.columns), frame.columns)
+        replaced_by = _overridden_columns(self._present_roles(frame.columns), frame.columns)
         ignored = [f"{name!r} ({role}={self.roles[role]!r} is used)" for name, role in replaced_by.items()]
-        notes = [*noted(("column-gave-way", len(ignored), f"{where}: columns not used: {listed(ignored)}")), *notes]
+        notes = [
+            *build_notes(("column-gave-way", len(ignored), f"{where}: columns not used: {join_labels(ignored)}")),
+            *notes,
+        ]
         if "phrase" in self.roles and "winner" in mapped.columns:
             mapped, phrase_notes = _with_words(mapped, self.roles["phrase"], where=where)
             notes += phrase_notes
         if PAIR[0] in texts.roles and not {"system_a", "model_a"} & set(mapped.columns):
             mapped = mapped.with_columns(system_a=pl.lit("a"), system_b=pl.lit("b"))
             message = f"{where}: no column names the two systems of a pair, so the systems are called a and b"
-            notes += noted(("nameless-systems", True, message))
-        items = self._facts_of(frame, mapped, where=where)
+            notes += build_notes(("nameless-systems", True, message))
+        items = self._extract_facts(frame, mapped, where=where)
         score_columns = self.split(frame.columns)
         is_one_system = (
             not any("system" in labels for _, labels in score_columns.values()) and "system" not in mapped.columns
@@ -276,46 +274,52 @@ class Columns:
             system = PurePath(where).name.partition(".")[0]
             mapped = mapped.with_columns(system=pl.lit(system))
             message = f"{where}: no column names the system; all rows are of one system, called {system} after the file"
-            notes += noted(("system-of-file", True, message))
+            notes += build_notes(("system-of-file", True, message))
         if not score_columns:
-            return Mapped(frame=mapped, items=items, texts=item_texts, notes=(*notes, *text_notes), wide=False)
-        long, more_notes = _long(mapped, score_columns, where=where)
-        return Mapped(frame=long, items=items, texts=item_texts, notes=(*notes, *text_notes, *more_notes), wide=True)
+            return MappingResult(frame=mapped, items=items, texts=item_texts, notes=(*notes, *text_notes), wide=False)
+        long, more_notes = melt_patterns(mapped, score_columns, where=where)
+        return MappingResult(
+            frame=long, items=items, texts=item_texts, notes=(*notes, *text_notes, *more_notes), wide=True
+        )
 
     def texts(self, columns: Sequence[str]) -> TextColumns:
         """The text columns of a table with these columns."""
         present = {
             role: name
             for role, name in self.roles.items()
-            if name in columns or (role in TEXTS and several(name, columns))
+            if name in columns or (role in TEXTS and expand_name(name, columns))
         }
         systems = {}
         if self.text_pattern:
-            free = [name for name in columns if name not in present.values() and name not in RATED]
+            free = [name for name in columns if name not in present.values() and name not in TABLE_ROLES]
             systems = {
                 name: labels["system"].strip() for name, labels in split_columns(self.text_pattern, free).items()
             }
         return TextColumns(roles=present, systems=systems)
 
-    def _rated(self, columns: Sequence[str]) -> bool:
+    def _has_ratings(self, columns: Sequence[str]) -> bool:
         """Whether a table with these columns holds scores or verdicts."""
-        names = set(self._renamed(columns))
+        names = set(self._old_names(columns))
         return bool(self.split(columns) or {"winner", "preference"} & names or {"rater", "score"} <= names)
 
-    def _facts_of(self, frame: pl.DataFrame, mapped: pl.DataFrame, *, where: str) -> pl.DataFrame | None:
+    def _extract_facts(self, frame: pl.DataFrame, mapped: pl.DataFrame, *, where: str) -> pl.DataFrame | None:
         """The table of items; None if no column describes items."""
-        facts = {role: name for role, name in self._here(frame.columns).items() if role in FACTS}
+        facts = {role: name for role, name in self._present_roles(frame.columns).items() if role in FACTS}
         if not facts:
             return None
         return item_facts(mapped, frame.select(pl.col(name).alias(role) for role, name in facts.items()), where=where)
 
-    def _here(self, columns: Sequence[str]) -> dict[str, str]:
+    def _present_roles(self, columns: Sequence[str]) -> dict[str, str]:
         return {role: name for role, name in self.roles.items() if name in columns}
 
-    def _renamed(self, columns: Sequence[str]) -> dict[str, str]:
+    def _old_names(self, columns: Sequence[str]) -> dict[str, str]:
         """The old name of each column, by new name. Columns that describe items or are replaced are left out."""
-        role_columns, texts = self._here(columns), self.texts(columns)
-        dropped = {*role_columns.values(), *_giving_way(role_columns, columns), *(texts.used(columns) if texts else ())}
+        role_columns, texts = self._present_roles(columns), self.texts(columns)
+        dropped = {
+            *role_columns.values(),
+            *_overridden_columns(role_columns, columns),
+            *(texts.assigned_columns(columns) if texts else ()),
+        }
         mapped = {
             role: name for role, name in role_columns.items() if role not in FACTS and not (texts and role in TEXTS)
         }
@@ -323,7 +327,7 @@ class Columns:
 
     def split(self, columns: Sequence[str]) -> dict[str, tuple[ColumnPattern, dict[str, str]]]:
         """The score columns, each with the first pattern that matches and the labels in the name of the column."""
-        free, labels_of = _free(self._renamed(columns)), dict[str, tuple[ColumnPattern, dict[str, str]]]()
+        free, labels_of = _unmapped_columns(self._old_names(columns)), dict[str, tuple[ColumnPattern, dict[str, str]]]()
         for pattern in self.patterns:
             for reading in ColumnPattern.readings(pattern):
                 matching = split_columns(reading, [name for name in free if name not in labels_of])
@@ -343,19 +347,19 @@ def _with_words(mapped: pl.DataFrame, phrases: str, *, where: str) -> tuple[pl.D
     return mapped.with_columns(words.alias("winner"), reason.alias("invalid")), notes
 
 
-def _giving_way(present: Mapping[str, str], columns: Sequence[str]) -> dict[str, str]:
+def _overridden_columns(present: Mapping[str, str], columns: Sequence[str]) -> dict[str, str]:
     """The columns that have the name of a role to which a different column is mapped, each with this role."""
-    role_of = {name: role for role in present for name in (role, *ALSO.get(role, ()))}
+    role_of = {name: role for role in present for name in (role, *ROLE_SYNONYMS.get(role, ()))}
     mapped_names = set(present.values())
     return {name: role_of[name] for name in columns if name in role_of and name not in mapped_names}
 
 
-def _free(columns: Iterable[str]) -> list[str]:
+def _unmapped_columns(columns: Iterable[str]) -> list[str]:
     """The columns without a role, which patterns may match. A table of verdicts or a long table has none."""
     names = list(columns)
     if {"winner", "preference"} & set(names) or {"rater", "score"} <= set(names):
         return []
-    return [name for name in names if name == "score" or name not in RATED]
+    return [name for name in names if name == "score" or name not in TABLE_ROLES]
 
 
 def item_facts(mapped: pl.DataFrame, facts: pl.DataFrame, *, where: str) -> pl.DataFrame:
@@ -365,136 +369,4 @@ def item_facts(mapped: pl.DataFrame, facts: pl.DataFrame, *, where: str) -> pl.D
     fact_columns = [typed_column(facts, name, ITEM_SCHEMA[name], where=where) for name in facts.columns]
     rows = pl.DataFrame([label_column(mapped, "item", where=where, empty=True), *fact_columns])
     rows = rows.filter(pl.col("item") != "").with_columns(pl.col(pl.String).replace("", None))
-    return one_value_per_item(rows, where=where)
-
-
-def _long(
-    mapped: pl.DataFrame, split: Mapping[str, tuple[ColumnPattern, dict[str, str]]], *, where: str
-) -> tuple[pl.DataFrame, list[Note]]:
-    """The long table of the score columns, and notes on columns that are not used."""
-    keys = [name for name in ROW_KEYS if name in mapped.columns]
-    has_system = all("system" in labels_of for _, labels_of in split.values())
-    for name in ("item",) if has_system else ("item", "system"):
-        if name not in keys:
-            raise UnfitError(
-                f"{where}: the patterns match score columns, but no column is the {name}; name a column, as in "
-                f"{name}=NAME. Columns: {listed(mapped.columns, limit=LISTED)}"
-            )
-    labels_of = {name: _labels(pattern, row_labels, name, keys) for name, (pattern, row_labels) in split.items()}
-    texts = [name for name in labels_of if counted_cells(mapped[name])[0] and not counted_cells(mapped[name])[1]]
-    labels_of = {name: row_labels for name, row_labels in labels_of.items() if name not in texts}
-    if not labels_of:
-        raise InputError(
-            f"{where}: no column matched by the patterns holds a number ({listed(texts)}); name the score columns"
-        )
-    _check_people(split, labels_of, where=where)
-    _check_apart(labels_of, where=where)
-    unused = [name for name in mapped.columns if name not in keys and name not in split]
-    notes = noted(
-        ("unused-columns", len(unused), f"{where}: columns not used: {listed(unused)}"),
-        *unused_people(mapped, unused, where=where),
-        ("text-columns", len(texts), f"{where}: columns matched by a pattern hold text, not scores: {listed(texts)}"),
-    )
-    return melted(mapped, labels_of, keys=keys, where=where), notes
-
-
-def melted(
-    frame: pl.DataFrame, columns: Mapping[str, Mapping[str, str]], *, keys: Sequence[str], where: str
-) -> pl.DataFrame:
-    """The long table of the score columns `columns` (column to labels). `keys` are the columns that identify a row.
-
-    Duplicate keys, empty keys (except item, aspect, kind and repeat) and text among scores raise `InputError`. The
-    message gives the row of the wide table.
-    """
-    rows = pl.DataFrame(
-        [label_column(frame, name, where=where, empty=name not in ("system", "rater")) for name in keys]
-    )
-    unique = [name for name in keys if name != "kind"]
-    hint = "one row per output; number the runs in a column 'repeat'"
-    check_unique(rows, unique, where=where, what="output", hint=hint)
-    scores = [number_column(frame, name, where=where) for name in columns]
-    names = dict.fromkeys(name for labels in columns.values() for name in labels)
-    return pl.concat(
-        [
-            rows.with_columns(
-                *(
-                    pl.lit(columns[score.name].get(name, ""), dtype=pl.String).alias(name)
-                    for name in names
-                    if name in columns[score.name] or name not in keys
-                ),
-                score=score,
-            )
-            for score in scores
-        ]
-    )
-
-
-def unused_people(frame: pl.DataFrame, idle: Iterable[str], *, where: str) -> list[tuple[str, int, str]]:
-    """Notes on unused numeric columns that look like human ratings."""
-    humans = [name for name in idle if looks_human(name) and counted_cells(frame[name])[1]]
-    message = f"{where}: columns that look like human ratings are not used: {listed(humans)}; name them in columns"
-    return [("unused-annotators", len(humans), message)]
-
-
-def _labels(pattern: ColumnPattern, split: Mapping[str, str], column: str, keys: Sequence[str]) -> dict[str, str]:
-    """The labels for the rows of a score column, taken from the name of the column.
-
-    The kind in a pattern takes precedence over the kind in the row.
-    """
-    duplicate = next((name for name in split if name in keys and name != "kind"), None)
-    if duplicate:
-        raise OptionError(
-            f"columns: the {duplicate} is given twice, by the pattern {pattern.written!r} and by a column; remove "
-            f"{{{duplicate}}} from the pattern, or map no column to {duplicate}"
-        )
-    labels = {name: label.strip() for name, label in split.items()}
-    kind = labels.get("kind", "").lower() or pattern.kind
-    if "rater" not in labels and "rater" not in keys:
-        labels["rater"] = (pattern.fixed if pattern.fields else column) or kind
-        if not labels["rater"]:
-            raise OptionError(f"columns: {pattern.written!r} gives no rater; add {{rater}}, or map rater to a column")
-    return labels | ({"kind": kind} if kind or "kind" not in keys else {})
-
-
-def _check_people(
-    split: Mapping[str, tuple[ColumnPattern, dict[str, str]]], labels: Mapping[str, Mapping[str, str]], *, where: str
-) -> None:
-    """Raise `InputError` if a pattern of human ratings matches an average, or splits the name of a metric."""
-    human_labels = {
-        name: labels_of
-        for name, labels_of in labels.items()
-        if labels_of.get("kind") == "human" and {"aspect", "rater"} <= set(split[name][1])
-    }
-    raters = list(dict.fromkeys(labels_of["rater"] for labels_of in human_labels.values()))
-    generic = {rater for rater in raters if set(parts(rater)) <= AVERAGES | GENERIC}
-    for name, labels_of in human_labels.items():
-        others = [rater for rater in raters if rater != labels_of["rater"] and rater not in generic]
-        if others and (labels_of["rater"] in generic or not SCORERS.isdisjoint(map(stem, parts(labels_of["aspect"])))):
-            raise InputError(
-                f"{where}: pattern {split[name][0].written!r} reads column {name!r} as aspect {labels_of['aspect']!r} "
-                f"rated"
-                f" by annotator {labels_of['rater']!r}; if {name!r} is a metric or an average, list the annotators, as "
-                f"in"
-                f" {{rater:{','.join(others[:3])}}} (a comma list of globs)"
-            )
-
-
-def _check_apart(labels: Mapping[str, Mapping[str, str]], *, where: str) -> None:
-    """Raise `InputError` for columns with the same rater, aspect and repeat, and for a rater of two kinds."""
-    column_of: dict[tuple[str, ...], str] = {}
-    first_use: dict[str, tuple[str, str]] = {}
-    for name, row in labels.items():
-        key = tuple(row.get(role, "") for role in ("rater", "aspect", "repeat", "system"))
-        if key in column_of:
-            key_text = ", ".join(f"{role} {label!r}" for role, label in row.items() if label and role != "kind")
-            raise InputError(
-                f"{where}: columns {column_of[key]!r} and {name!r} have the same {key_text or 'rater'}; "
-                "distinguish them by {rater}, {aspect} or {repeat}"
-            )
-        column_of[key] = name
-        other_column, kind = first_use.setdefault(row.get("rater", name), (name, row.get("kind", "")))
-        if row.get("kind", "") != kind:
-            raise InputError(
-                f"{where}: rater {row['rater']!r} is {kind or 'of unknown kind'} in column {other_column!r} and"
-                f" {row.get('kind') or 'of unknown kind'} in column {name!r}; give each rater one kind"
-            )
+    return merge_item_rows(rows, where=where)

@@ -8,49 +8,50 @@ from itertools import product
 
 import polars as pl
 
-from custodes.data.mapping.annotator_columns import in_halves
+from custodes.data.mapping.annotator_columns import has_half_steps
+from custodes.data.mapping.cell_types import (
+    CATEGORIES,
+    has_another_role,
+    has_few_labels,
+    has_text_role,
+    holds_judgements,
+    is_category,
+    is_index,
+    is_number,
+    is_prose,
+    is_text,
+    is_time,
+    may_be_scores,
+    may_be_systems,
+)
 from custodes.data.mapping.column_vocabulary import (
     ASPECTS,
     CORE,
-    DECIDED,
-    GENERIC,
     NAMES,
-    SCORERS,
-    TIME,
-    TRUTH,
-    WON,
-    forms,
+    OUTCOME_PAIRS,
+    WINNER_WORDS,
+    find_columns,
+    find_side_pairs,
     is_fact,
     is_measure,
     looks_human,
     looks_like_machine,
-    named,
-    normalised,
-    parts,
-    sides,
+    lookup_names,
+    normalise_name,
+    split_name,
     stem,
     word_list,
 )
-from custodes.data.mapping.columns import RATED, Columns
-from custodes.data.mapping.pattern import literal, matches
-from custodes.data.mapping.text_columns import ANSWERS, PAIR, several
-from custodes.data.outputs import turns_of
-from custodes.data.table import counted_cells
+from custodes.data.mapping.columns import TABLE_ROLES, Columns
+from custodes.data.mapping.pattern import escape_braces, match_columns
+from custodes.data.mapping.text_columns import ANSWERS, PAIR, expand_name
+from custodes.data.outputs import parse_turns
+from custodes.data.table import count_filled_cells
 
-BLANKS = 2
-"""Minimum mean number of blanks per cell for a column of prose."""
-LABEL = 80
-"""Maximum number of characters of a label."""
 CHOICES = 4
 """Maximum number of candidate columns that are tried for a role."""
-MOST_SYSTEMS = 200
-FEWEST = 10
-"""Minimum number of rows of a table in which consecutive numbers count as row numbers."""
-CROSSED = 0.5
+MIN_CROSSED_SHARE = 0.5
 """Minimum proportion of items with outputs of at least two systems for a comparison of systems."""
-CATEGORY = 0.2
-"""Maximum ratio of distinct values to rows in a column of categories. A column of categories holds short words and does
-not have the name of a model or metric."""
 OUTPUT_WORDS = word_list(
     "output outputs response responses answer answers completion completions generation generations generated"
     " prediction predictions pred hypothesis hyp summary translation text candidate reply result caption model"
@@ -58,27 +59,12 @@ OUTPUT_WORDS = word_list(
 )
 """Words for outputs in column names, for tables with a column of outputs per system."""
 SIDES_OF_A_PAIR = frozenset(word_list("chosen rejected baseline candidate"))
-CATEGORIES = frozenset(
-    word_list(
-        "category categories group topic language lang split subset domain type tag tags difficulty level source_type"
-        " dataset task comment comments note notes remark explanation rationale reason feedback label verdict critique"
-        " reasoning justification"
-    )
-)
-"""Words in names of columns that describe items or rate outputs."""
-WINNERS = CORE["winner"] | {"outcome"}
-"""Names of columns that name the better of two outputs."""
 UNCLEAR = frozenset(word_list("answer summary translation text content result reply caption candidate"))
 """Names of columns that hold outputs if the table has a column of systems; otherwise, they may be sources or
 references."""
-SIZES = frozenset(
-    word_list("length len size count counts num n words chars characters sentences difficulty level turn turns")
-)
-"""Words in names of numbers that describe a text."""
-RATED_BY_HAND = frozenset(word_list("rating ratings stars likert"))
+HUMAN_RATING_WORDS = frozenset(word_list("rating ratings stars likert"))
 SIDE = r"[\W_]*(a|b|1|2|x|y|left|right)$"
 """Ending of a column name for one side of a pair."""
-TRUTHS = len(TRUTH) + 1
 
 
 def text_guesses(frame: pl.DataFrame, declared: Columns) -> Iterator[tuple[Columns, bool]]:
@@ -86,13 +72,19 @@ def text_guesses(frame: pl.DataFrame, declared: Columns) -> Iterator[tuple[Colum
     mapping is certain."""
     declared_columns = set(declared.roles.values())
     free = [name for name in frame.columns if name and name not in declared_columns]
-    has_ratings = any(judges(frame[name]) for name in free) or any(may_be_scores(frame[name]) for name in free)
+    has_ratings = any(holds_judgements(frame[name]) for name in free) or any(
+        may_be_scores(frame[name]) for name in free
+    )
     yielded = []
-    pairs_of_systems = [pair for pair in sides(free) if _are_systems(frame, pair)]
-    has_ratings |= any(not WON.isdisjoint(parts(better)) for better, _ in pairs_of_systems)
-    for make_layouts in (_pairs,) if pairs_of_systems else (_conversations, _by_common_word, _rows, _any_columns):
+    pairs_of_systems = [pair for pair in find_side_pairs(free) if _are_systems(frame, pair)]
+    has_ratings |= any(not WINNER_WORDS.isdisjoint(split_name(better)) for better, _ in pairs_of_systems)
+    for make_layouts in (
+        (_pair_layouts,)
+        if pairs_of_systems
+        else (_conversation_layouts, _common_word_layouts, _output_row_layouts, _system_name_layouts)
+    ):
         for roles, is_certain in make_layouts(frame, free, declared.roles):
-            columns = declared.over(Columns(roles=roles))
+            columns = declared.merge_defaults(Columns(roles=roles))
             if columns not in yielded:
                 yielded.append(columns)
                 yield columns, is_certain and not has_ratings
@@ -101,28 +93,28 @@ def text_guesses(frame: pl.DataFrame, declared: Columns) -> Iterator[tuple[Colum
 Roles = Iterator[tuple[dict[str, str], bool]]
 
 
-def texts_beside(frame: pl.DataFrame, taken: Sequence[str]) -> dict[str, str]:
+def score_text_roles(frame: pl.DataFrame, taken: Sequence[str]) -> dict[str, str]:
     """Roles of the text columns in a table of scores: the output, and columns of prose that describe the item."""
     free = [name for name in frame.columns if name not in taken and is_prose(frame[name])]
-    text_columns = ["text"] if "text" in frame.columns and is_text(frame["text"]) else named("text", free)[:1]
-    return {"text": text_columns[0], **_of_item(frame, free, text_columns)} if text_columns else {}
+    text_columns = ["text"] if "text" in frame.columns and is_text(frame["text"]) else find_columns("text", free)[:1]
+    return {"text": text_columns[0], **_item_text_roles(frame, free, text_columns)} if text_columns else {}
 
 
-def texts_of_pairs(frame: pl.DataFrame, taken: Sequence[str]) -> dict[str, str]:
+def pair_text_roles(frame: pl.DataFrame, taken: Sequence[str]) -> dict[str, str]:
     """Roles of the columns with the two outputs in a table of verdicts, and of columns that describe the item."""
     free = [name for name in frame.columns if name not in taken]
-    pairs = [pair for pair in sides(free) if all(is_prose(frame[name]) for name in pair)]
-    return {**dict(zip(PAIR, pairs[0], strict=True)), **_of_item(frame, free, pairs[0])} if pairs else {}
+    pairs = [pair for pair in find_side_pairs(free) if all(is_prose(frame[name]) for name in pair)]
+    return {**dict(zip(PAIR, pairs[0], strict=True)), **_item_text_roles(frame, free, pairs[0])} if pairs else {}
 
 
-def per_system(frame: pl.DataFrame, free: Sequence[str]) -> Iterator[tuple[dict[str, str], tuple[str, ...]]]:
+def system_column_layouts(frame: pl.DataFrame, free: Sequence[str]) -> Iterator[tuple[dict[str, str], tuple[str, ...]]]:
     """Roles and patterns of a table with one row per item, and columns of texts and scores for each system.
 
     The columns are `answer_gpt` and `human_gpt`, or nested: `texts.gpt` and `scores.gpt.bleu`.
     """
     scores = [name for name in free if is_number(frame[name]) and not is_fact(name)]
-    for roles, _ in _by_common_word(frame, free, {}):
-        systems = {labels["system"] for labels in matches(roles["text"], free).values()}
+    for roles, _ in _common_word_layouts(frame, free, {}):
+        systems = {labels["system"] for labels in match_columns(roles["text"], free).values()}
         raters: dict[tuple[str, str, str], list[str]] = {}  # texts before and after the system, and the rater
         for name, system in product(scores, systems):
             before, match, after = name.partition(system)
@@ -132,8 +124,9 @@ def per_system(frame: pl.DataFrame, free: Sequence[str]) -> Iterator[tuple[dict[
         patterns: dict[str, list[str]] = {}
         for (before, separator, rater), columns in raters.items():
             if len(columns) > 1:
-                pattern = f"{_kind(frame, before + rater, columns)}{literal(before)}{{system}}{literal(separator)}"
-                patterns.setdefault(pattern, []).append(literal(rater))
+                kind_prefix = _kind_prefix(frame, before + rater, columns)
+                pattern = f"{kind_prefix}{escape_braces(before)}{{system}}{escape_braces(separator)}"
+                patterns.setdefault(pattern, []).append(escape_braces(rater))
         if patterns:
             yield (
                 roles,
@@ -144,96 +137,14 @@ def per_system(frame: pl.DataFrame, free: Sequence[str]) -> Iterator[tuple[dict[
             )
 
 
-def _kind(frame: pl.DataFrame, pattern: str, columns: Collection[str]) -> str:
+def _kind_prefix(frame: pl.DataFrame, pattern: str, columns: Collection[str]) -> str:
     """Prefix of a pattern: `human:` or `metric:`."""
-    words = {stem(word) for word in parts(pattern)}
-    is_rated = words & (ASPECTS | RATED_BY_HAND) and all(in_halves(frame[name]) for name in columns)
+    words = {stem(word) for word in split_name(pattern)}
+    is_rated = words & (ASPECTS | HUMAN_RATING_WORDS) and all(has_half_steps(frame[name]) for name in columns)
     return "human:" if looks_human(pattern) or is_rated else "metric:"
 
 
-def is_number(column: pl.Series) -> bool:
-    """Whether all cells are numbers or empty, and at least one is a number."""
-    n_cells, n_numbers = counted_cells(column)
-    return 0 < n_cells == n_numbers
-
-
-def looks_like_score(name: str) -> bool:
-    """Whether a numeric column has the name of a score."""
-    words = {stem(word) for word in parts(name)}
-    return not is_fact(name) and (looks_human(name) or not words.isdisjoint(ASPECTS | GENERIC | SCORERS))
-
-
-def may_be_scores(column: pl.Series) -> bool:
-    """Whether a column may hold scores. Row numbers, and properties of a request or text such as the number of tokens,
-    are not scores."""
-    if not is_number(column) or is_fact(column.name) or named("item", [column.name]):
-        return False
-    return column.n_unique() > 1 and not is_index(column) and SIZES.isdisjoint(map(stem, parts(column.name)))
-
-
-def is_index(column: pl.Series) -> bool:
-    """Whether the cells are row numbers."""
-    if column.len() < FEWEST or not is_number(column) or column.null_count() or column.n_unique() < column.len():
-        return False
-    numbers = column.cast(pl.Float64)
-    return bool((numbers.diff().drop_nulls() == 1).all())
-
-
-def judges(column: pl.Series) -> bool:
-    """Whether a column holds judgements of outputs: scores, binary labels, or the winner of a pair."""
-    if is_number(column) or column.dtype == pl.Boolean:
-        return looks_like_score(column.name)
-    if column.dtype != pl.String:
-        return False
-    labels = set(column.drop_nulls().str.strip_chars().str.to_lowercase().unique().head(TRUTHS)) - {""}
-    is_named_like_judgement = bool(set(forms(column.name)) & WINNERS) or looks_human(column.name)
-    return bool(labels) and (labels <= TRUTH or (is_named_like_judgement and not is_prose(column)))
-
-
-def is_text(column: pl.Series) -> bool:
-    """Whether a column holds text rather than numbers, times or structures."""
-    return column.dtype == pl.String and counted_cells(column)[0] > 0 and not is_number(column) and not is_time(column)
-
-
-def is_time(column: pl.Series) -> bool:
-    """Whether the cells are times."""
-    cells = column.drop_nulls()
-    is_written_time = column.dtype == pl.String and cells.len() > 0 and cells.str.strip_chars().str.contains(TIME).all()
-    return column.dtype.is_temporal() or bool(is_written_time)
-
-
-def is_prose(column: pl.Series) -> bool:
-    """Whether most cells have several words."""
-    return is_text(column) and _blanks(column) >= BLANKS
-
-
-def may_be_systems(column: pl.Series) -> bool:
-    """Whether the labels of a column may be systems. There must be several short labels, which are not times, numbers
-    or ratings."""
-    if not is_text(column):
-        return False
-    labels = column.drop_nulls().str.strip_chars()
-    lower_labels = set(labels.str.to_lowercase().unique())
-    return (
-        2 <= len(lower_labels) <= min(MOST_SYSTEMS, column.len() / 2)
-        and int(labels.str.len_chars().max() or 0) <= LABEL  # type: ignore[arg-type]
-        and not lower_labels <= TRUTH
-        and not is_prose(column)
-    )
-
-
-def has_another_role(name: str, *roles: str) -> bool:
-    """Whether a column has the name of a role other than `roles`."""
-    other_names = (names for role, names in NAMES.items() if role not in roles)
-    return bool(set(forms(name)) & {word for names in other_names for word in names})
-
-
-def _blanks(column: pl.Series) -> float:
-    cells = column.drop_nulls().str.strip_chars()
-    return float(cells.filter(cells != "").str.count_matches(r"\s+").mean() or 0)  # type: ignore[arg-type]
-
-
-def _of_item(frame: pl.DataFrame, free: Sequence[str], outputs: Sequence[str]) -> dict[str, str]:
+def _item_text_roles(frame: pl.DataFrame, free: Sequence[str], outputs: Sequence[str]) -> dict[str, str]:
     """The roles of columns that describe the item: source, context, references and images."""
     remaining = [name for name in free if name not in outputs]
     roles: dict[str, str] = {}
@@ -244,28 +155,31 @@ def _of_item(frame: pl.DataFrame, free: Sequence[str], outputs: Sequence[str]) -
             for name in remaining
             if is_text(frame[name]) or (may_be_list and frame[name].dtype == pl.List(pl.String))
         ]
-        candidates = [*(_numbered(remaining, role) if role == "references" else ()), *named(role, text_columns)]
+        candidates = [
+            *(_numbered_globs(remaining, role) if role == "references" else ()),
+            *find_columns(role, text_columns),
+        ]
         role_words = CORE.get(role, frozenset())
         candidates += [
-            name for name in text_columns if not role_words.isdisjoint(parts(name)) and is_prose(frame[name])
+            name for name in text_columns if not role_words.isdisjoint(split_name(name)) and is_prose(frame[name])
         ]
         if candidates:
             roles[role] = candidates[0]
-            remaining = [name for name in remaining if name not in several(candidates[0], remaining)]
+            remaining = [name for name in remaining if name not in expand_name(candidates[0], remaining)]
     return roles
 
 
-def _numbered(columns: Sequence[str], role: str) -> list[str]:
+def _numbered_globs(columns: Sequence[str], role: str) -> list[str]:
     """Globs of numbered columns: `reference_*` for `reference_1` and `reference_2`."""
     names_of_stem: dict[str, list[str]] = {}
     for name in columns:
         match = re.fullmatch(r"(.*?)[\W_]?\d+", name)
-        if match and (match[1].lower() in NAMES[role] or not CORE[role].isdisjoint(parts(match[1]))):
+        if match and (match[1].lower() in NAMES[role] or not CORE[role].isdisjoint(split_name(match[1]))):
             names_of_stem.setdefault(match[1], []).append(name)
     return [f"{start}*" for start, names in names_of_stem.items() if len(names) > 1 and start not in columns]
 
 
-def _items(frame: pl.DataFrame, free: Sequence[str], source: str | None) -> list[str]:
+def _item_candidates(frame: pl.DataFrame, free: Sequence[str], source: str | None) -> list[str]:
     """Candidate columns for the item, the most likely column first: ids by name, the source, and columns of labels (the
     most values first)."""
     candidates = [
@@ -275,23 +189,27 @@ def _items(frame: pl.DataFrame, free: Sequence[str], source: str | None) -> list
         and frame[name].n_unique() > 1
         and not is_measure(name)
     ]
-    id_columns = [name for name in named("item", candidates) if not is_prose(frame[name])]
+    id_columns = [name for name in find_columns("item", candidates) if not is_prose(frame[name])]
     index_columns = [name for name in candidates if is_index(frame[name])]
     other_columns = (
-        name for name in candidates if not (has_another_role(name, "item") or is_fact(name) or judges(frame[name]))
+        name
+        for name in candidates
+        if not (has_another_role(name, "item") or is_fact(name) or holds_judgements(frame[name]))
     )
     label_columns = [name for name in other_columns if not is_prose(frame[name])]
     label_columns.sort(key=lambda name: frame[name].n_unique(), reverse=True)
     return list(dict.fromkeys([*id_columns, *index_columns, *([source] if source else []), *label_columns]))
 
 
-def _systems(frame: pl.DataFrame, free: Sequence[str]) -> tuple[list[str], list[str]]:
+def _system_candidates(frame: pl.DataFrame, free: Sequence[str]) -> tuple[list[str], list[str]]:
     """Candidate columns for the system, found by name (columns with several labels first), and then candidates found by
     cells."""
     columns = [
-        frame[name] for name in named("system", free) if not (frame[name].dtype.is_nested() or is_time(frame[name]))
+        frame[name]
+        for name in find_columns("system", free)
+        if not (frame[name].dtype.is_nested() or is_time(frame[name]))
     ]
-    found_by_name = [column.name for column in columns if _labels_few(column) and not is_prose(column)]
+    found_by_name = [column.name for column in columns if has_few_labels(column) and not is_prose(column)]
     found_by_name.sort(key=lambda name: frame[name].n_unique() < 2)
     found_by_cells = [
         name
@@ -300,16 +218,12 @@ def _systems(frame: pl.DataFrame, free: Sequence[str]) -> tuple[list[str], list[
         and may_be_systems(frame[name])
         and not is_fact(name)
         and not has_another_role(name, "system")
-        and CATEGORIES.isdisjoint(parts(name))
+        and CATEGORIES.isdisjoint(split_name(name))
     ]
     return found_by_name, found_by_cells
 
 
-def _labels_few(column: pl.Series) -> bool:
-    return column.n_unique() <= max(1, min(MOST_SYSTEMS, column.len() / 2)) and not column.dtype.is_float()
-
-
-def _crossed(frame: pl.DataFrame, item: str, system: str | None) -> bool:
+def _is_crossed(frame: pl.DataFrame, item: str, system: str | None) -> bool:
     """Whether every output occurs only once, and most items have outputs of several systems."""
     system_expressions = [] if system is None else [pl.col(system).alias("system")]
     keys = frame.select(pl.col(item).cast(pl.String).alias("item"), *system_expressions)
@@ -317,22 +231,22 @@ def _crossed(frame: pl.DataFrame, item: str, system: str | None) -> bool:
         return False
     if system is None or frame[system].n_unique() < 2:
         return True
-    return bool((keys.group_by("item").len()["len"] > 1).mean() >= CROSSED)  # type: ignore[operator]
+    return bool((keys.group_by("item").len()["len"] > 1).mean() >= MIN_CROSSED_SHARE)  # type: ignore[operator]
 
 
-def _place(
+def _key_candidates(
     frame: pl.DataFrame, free: Sequence[str], source: str | None, declared: Mapping[str, str]
 ) -> Iterator[tuple[dict[str, str], bool]]:
     """Columns of item and system in a table with one row per output, and whether both columns have usual names."""
-    found_by_name, found_by_cells = _systems(frame, free)
+    found_by_name, found_by_cells = _system_candidates(frame, free)
     declared_system = "system" if "system" in frame.columns else declared.get("system")
     systems = [declared_system] if declared_system else [*found_by_name, *found_by_cells][:CHOICES]
-    items = [declared["item"]] if "item" in declared else _items(frame, free, source)[:CHOICES]
+    items = [declared["item"]] if "item" in declared else _item_candidates(frame, free, source)[:CHOICES]
     for system, item in product(systems or [None], items):  # type: ignore[list-item]
-        if system == item or not _crossed(frame, item, system):
+        if system == item or not _is_crossed(frame, item, system):
             continue
         has_usual_system = system in (None, *found_by_name, *declared.values(), "system")
-        is_certain = has_usual_system and (item == source or item in named("item", [item]))
+        is_certain = has_usual_system and (item == source or item in find_columns("item", [item]))
         has_several_systems = system is None or frame[system].n_unique() > 1
         yield (
             {"item": item, **({"system": system} if system else {})},
@@ -340,85 +254,88 @@ def _place(
         )
 
 
-def _rows(frame: pl.DataFrame, free: Sequence[str], declared: Mapping[str, str]) -> Roles:
+def _output_row_layouts(frame: pl.DataFrame, free: Sequence[str], declared: Mapping[str, str]) -> Roles:
     """Layout with one row per output, in a column with the name of an output."""
     text_columns = [name for name in free if is_text(frame[name]) and not _are_conversations(frame[name])]
-    for text in [declared["text"]] if "text" in declared else named("text", text_columns)[:CHOICES]:
-        item_roles = _of_item(frame, free, [text])
-        for key_roles, is_certain in _place(
+    for text in [declared["text"]] if "text" in declared else find_columns("text", text_columns)[:CHOICES]:
+        item_roles = _item_text_roles(frame, free, [text])
+        for key_roles, is_certain in _key_candidates(
             frame, [name for name in free if name != text], item_roles.get("source"), declared
         ):
             other_columns = {text, *(name for role, name in item_roles.items() if role != "source")}
             if other_columns.isdisjoint(key_roles.values()):
-                is_unambiguous = "system" in key_roles or not set(forms(text)) & UNCLEAR
+                is_unambiguous = "system" in key_roles or not set(lookup_names(text)) & UNCLEAR
                 yield {**key_roles, "text": text, **item_roles}, is_certain and is_unambiguous
 
 
 def _are_conversations(column: pl.Series) -> bool:
     """Whether the cells are conversations."""
     cells = column.drop_nulls().head(20)
-    return cells.len() > 0 and all(turns_of(cell) is not None for cell in cells)
+    return cells.len() > 0 and all(parse_turns(cell) is not None for cell in cells)
 
 
-def _conversations(frame: pl.DataFrame, free: Sequence[str], declared: Mapping[str, str]) -> Roles:
+def _conversation_layouts(frame: pl.DataFrame, free: Sequence[str], declared: Mapping[str, str]) -> Roles:
     """Layout with one row per conversation; the output is the last turn, or a column of outputs."""
     for name in [name for name in free if _are_conversations(frame[name])]:
         remaining = [other for other in free if other != name]
         last_speakers = [
-            turns[-1][0].lower() for cell in frame[name].drop_nulls().head(20) if (turns := turns_of(cell))
+            turns[-1][0].lower() for cell in frame[name].drop_nulls().head(20) if (turns := parse_turns(cell))
         ]
         ends_in_answer = sum(speaker in ANSWERS for speaker in last_speakers) * 2 > len(last_speakers)
         texts = [other for other in remaining if is_text(frame[other]) and not _are_conversations(frame[other])]
-        output_roles = {} if ends_in_answer else dict(zip(("text",), named("text", texts), strict=False))
+        output_roles = {} if ends_in_answer else dict(zip(("text",), find_columns("text", texts), strict=False))
         if not ends_in_answer and not output_roles:
             continue
         remaining = [other for other in remaining if other not in output_roles.values()]
-        item_roles = {role: column for role, column in _of_item(frame, remaining, []).items() if role == "references"}
+        item_roles = {
+            role: column for role, column in _item_text_roles(frame, remaining, []).items() if role == "references"
+        }
         roles = {"messages": name, **output_roles, **item_roles}
-        for key_roles, is_certain in _place(frame, remaining, None, declared):
+        for key_roles, is_certain in _key_candidates(frame, remaining, None, declared):
             yield {**key_roles, **roles}, is_certain
-        system_columns = _systems(frame, remaining)[0][:1]
+        system_columns = _system_candidates(frame, remaining)[0][:1]
         yield {**({"system": system_columns[0]} if system_columns else {}), **roles}, bool(system_columns)
 
 
 def _are_systems(frame: pl.DataFrame, pair: Sequence[str]) -> bool:
     """Whether two columns hold the systems of a pair."""
     return all(
-        is_text(frame[name]) and named("system", [_without_side(name)]) and not is_prose(frame[name]) for name in pair
+        is_text(frame[name]) and find_columns("system", [_remove_side(name)]) and not is_prose(frame[name])
+        for name in pair
     )
 
 
-def _without_side(name: str) -> str:
+def _remove_side(name: str) -> str:
     """The name of a column of a pair without the part that names the side; `system` if no part remains."""
-    decided_sides = {side for pair in DECIDED for side in pair}
-    return re.sub(SIDE, "", "_".join(word for word in parts(name) if word not in decided_sides) or "system")
+    decided_sides = {side for pair in OUTCOME_PAIRS for side in pair}
+    return re.sub(SIDE, "", "_".join(word for word in split_name(name) if word not in decided_sides) or "system")
 
 
-def _pairs(frame: pl.DataFrame, free: Sequence[str], declared: Mapping[str, str]) -> Roles:
+def _pair_layouts(frame: pl.DataFrame, free: Sequence[str], declared: Mapping[str, str]) -> Roles:
     """Layout with one row per pair of outputs, and columns for the systems of both outputs."""
-    text_pairs = [pair for pair in sides(free) if all(is_prose(frame[name]) for name in pair)]
-    system_pairs = [pair for pair in sides(free) if _are_systems(frame, pair)]
+    text_pairs = [pair for pair in find_side_pairs(free) if all(is_prose(frame[name]) for name in pair)]
+    system_pairs = [pair for pair in find_side_pairs(free) if _are_systems(frame, pair)]
     for (a, b), (first, second) in product(system_pairs, text_pairs):
-        item_roles = _of_item(frame, free, [a, b, first, second])
+        item_roles = _item_text_roles(frame, free, [a, b, first, second])
         remaining = [name for name in free if name not in (a, b, first, second)]
-        for item in _items(frame, remaining, item_roles.get("source"))[:1]:
-            is_certain = item == item_roles.get("source") or item in named("item", [item])
+        for item in _item_candidates(frame, remaining, item_roles.get("source"))[:1]:
+            is_certain = item == item_roles.get("source") or item in find_columns("item", [item])
             yield (
                 {"item": item, "system_a": a, "system_b": b, "output_a": first, "output_b": second, **item_roles},
                 is_certain,
             )
 
 
-def _per_item(
+def _item_row_roles(
     frame: pl.DataFrame, free: Sequence[str], outputs: Sequence[str], declared: Mapping[str, str]
 ) -> dict[str, str] | None:
     """Roles of a table with one row per item; None if every candidate column for the item has duplicate values."""
-    item_roles = _of_item(frame, free, outputs)
+    item_roles = _item_text_roles(frame, free, outputs)
     remaining = [name for name in free if name not in outputs]
-    items = [declared["item"]] if "item" in declared else _items(frame, remaining, item_roles.get("source"))
+    items = [declared["item"]] if "item" in declared else _item_candidates(frame, remaining, item_roles.get("source"))
     unique_columns = [name for name in items if frame[name].n_unique() == frame.height]
     likely_columns = [
-        n for n in unique_columns if n == item_roles.get("source") or named("item", [n]) or is_index(frame[n])
+        n for n in unique_columns if n == item_roles.get("source") or find_columns("item", [n]) or is_index(frame[n])
     ]
     if items and not unique_columns:
         return None
@@ -426,71 +343,57 @@ def _per_item(
     return item_roles if item == "item" else {"item": item, **item_roles}
 
 
-def _by_common_word(frame: pl.DataFrame, free: Sequence[str], declared: Mapping[str, str]) -> Roles:
+def _common_word_layouts(frame: pl.DataFrame, free: Sequence[str], declared: Mapping[str, str]) -> Roles:
     """Layout with one row per item, and columns with a common word for outputs: `output_gpt`, `output_claude`."""
-    candidates = [name for name in free if not _has_text_role(name)]
-    text_columns = [name for name in candidates if is_text(frame[name]) or not counted_cells(frame[name])[0]]
-    for pattern in dict.fromkeys(pattern for name in text_columns for pattern in _shapes(name)):
+    candidates = [name for name in free if not has_text_role(name)]
+    text_columns = [name for name in candidates if is_text(frame[name]) or not count_filled_cells(frame[name])[0]]
+    for pattern in dict.fromkeys(pattern for name in text_columns for pattern in _iter_name_patterns(name)):
         labels_of_column = {
             name: labels_of_name
-            for name, labels_of_name in matches(pattern, text_columns).items()
-            if not _has_text_role(labels_of_name["system"])
+            for name, labels_of_name in match_columns(pattern, text_columns).items()
+            if not has_text_role(labels_of_name["system"])
         }
         if len(labels_of_column) < 2 or not any(is_prose(frame[name]) for name in labels_of_column):
             continue
-        if set(matches(pattern, free)) != set(labels_of_column):
+        if set(match_columns(pattern, free)) != set(labels_of_column):
             systems = ",".join(labels["system"] for labels in labels_of_column.values())
             pattern = pattern.replace("{system}", f"{{system:{systems}}}")
-        roles = _per_item(frame, free, list(labels_of_column), declared)
+        roles = _item_row_roles(frame, free, list(labels_of_column), declared)
         if roles is not None and not set(labels_of_column) & set(roles.values()):
             yield {**roles, "text": pattern}, True
 
 
-def _has_text_role(name: str) -> bool:
-    """Whether a name is the name of a source, a reference or another text, and not the name of a system."""
-    word = normalised(name)
-    return len(word) > 1 and any(word in NAMES[role] for role in ("text", "source", "references", "context", "item"))
-
-
-def _shapes(name: str) -> Iterator[str]:
+def _iter_name_patterns(name: str) -> Iterator[str]:
     """Possible patterns of a name, with a word for outputs before or after the system."""
     words = "|".join(OUTPUT_WORDS)
     prefix_match = re.match(rf"(?i)((?:.*[\W_])?(?:{words})(?:[\W_]+|(?=\d+$|[ab]$)))(.+?)([)\]]?)$", name)
     if prefix_match:
-        yield f"{literal(prefix_match[1])}{{system}}{literal(prefix_match[3])}"
+        yield f"{escape_braces(prefix_match[1])}{{system}}{escape_braces(prefix_match[3])}"
     suffix_match = re.match(rf"(?i)(.+?)([\W_]+(?:{words}))$", name)
     if suffix_match:
-        yield f"{{system}}{literal(suffix_match[2])}"
+        yield f"{{system}}{escape_braces(suffix_match[2])}"
     parent, dot, last_part = name.rpartition(".")
     if dot:
-        yield f"{literal(parent)}.{{system}}"
+        yield f"{escape_braces(parent)}.{{system}}"
         grandparent, dot, _ = parent.rpartition(".")
-        if dot and normalised(last_part) in OUTPUT_WORDS:
-            yield f"{literal(grandparent)}.{{system}}.{literal(last_part)}"
+        if dot and normalise_name(last_part) in OUTPUT_WORDS:
+            yield f"{escape_braces(grandparent)}.{{system}}.{escape_braces(last_part)}"
 
 
-def _any_columns(frame: pl.DataFrame, free: Sequence[str], declared: Mapping[str, str]) -> Roles:
+def _system_name_layouts(frame: pl.DataFrame, free: Sequence[str], declared: Mapping[str, str]) -> Roles:
     """Layout with one row per item, and one text column per system that has the name of the system."""
-    item_roles = _of_item(frame, free, [])
-    used_columns = {*item_roles.values(), *named("item", free)}
-    if any(may_be_systems(frame[name]) for name in named("system", free)):
+    item_roles = _item_text_roles(frame, free, [])
+    used_columns = {*item_roles.values(), *find_columns("item", free)}
+    if any(may_be_systems(frame[name]) for name in find_columns("system", free)):
         return
     text_columns = [
-        name for name in free if name not in used_columns and is_text(frame[name]) and not _is_category(frame[name])
+        name for name in free if name not in used_columns and is_text(frame[name]) and not is_category(frame[name])
     ]
     if len(text_columns) < 2 or not any(is_prose(frame[name]) for name in text_columns):
         return
-    roles = _per_item(frame, [name for name in free if name not in text_columns], [], declared)
+    roles = _item_row_roles(frame, [name for name in free if name not in text_columns], [], declared)
     if roles is not None:
         is_certain = all(looks_like_machine(name) for name in text_columns) or set(text_columns) <= SIDES_OF_A_PAIR
-        remaining = [name for name in free if name not in roles.values() and name not in RATED]
+        remaining = [name for name in free if name not in roles.values() and name not in TABLE_ROLES]
         pattern = "{system}" if set(remaining) == set(text_columns) else f"{{system:{','.join(text_columns)}}}"
         yield {**roles, "text": pattern}, is_certain
-
-
-def _is_category(column: pl.Series) -> bool:
-    """Whether a column describes items or rates outputs, such as a category, an address or a rating."""
-    if not CATEGORIES.isdisjoint(parts(column.name)) or is_fact(column.name):
-        return True
-    has_few_values = column.n_unique() <= max(2, CATEGORY * column.len()) and not is_prose(column)
-    return has_few_values and not looks_like_machine(column.name)

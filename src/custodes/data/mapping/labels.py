@@ -11,24 +11,24 @@ from typing import Any
 import polars as pl
 
 from custodes.data.labels import MOST_LABELS, POLARITY, is_binary, label_words
-from custodes.data.mapping.annotator_columns import numbers_of
+from custodes.data.mapping.annotator_columns import parse_numbers
+from custodes.data.mapping.cell_types import MOST_SYSTEMS, is_number, is_prose, looks_like_score
 from custodes.data.mapping.column_vocabulary import (
     JUDGE_WORDS,
     KINDS,
     NAMES,
-    forms,
+    find_columns,
+    find_side_pairs,
     looks_human,
-    named,
-    normalised,
-    parts,
-    sides,
+    lookup_names,
+    normalise_name,
+    split_name,
     word_list,
 )
 from custodes.data.mapping.columns import Columns
-from custodes.data.mapping.guess import flags
-from custodes.data.mapping.guess_texts import MOST_SYSTEMS, is_number, is_prose, looks_like_score
-from custodes.data.mapping.pattern import literal
-from custodes.data.table import counted_cells
+from custodes.data.mapping.guess import format_options
+from custodes.data.mapping.pattern import escape_braces
+from custodes.data.table import count_filled_cells
 
 HUMAN = frozenset(
     word_list(
@@ -77,7 +77,7 @@ MOST_WORDS = 200
 LONGEST_KEY = 64
 """Maximum number of characters of an item label."""
 
-LOOKED_AT = 20_000
+LAYOUT_ROWS = 20_000
 """Number of rows from which a layout is guessed."""
 
 
@@ -118,7 +118,7 @@ class LabelLayout:
     invalid: str = ""
 
     @property
-    def used(self) -> set[str]:
+    def assigned_columns(self) -> set[str]:
         """The columns with a role. The column of clusters is left out, because it may also define slices."""
         rater_columns = (self.rater, self.kind, self.aspect)
         other_columns = (
@@ -145,24 +145,24 @@ class LabelLayout:
             for kind, names in (("human", self.human), ("metric", self.metrics))
             if names
             for pattern in (
-                dict.fromkeys(f"{kind}:{self._template(name)}" for name in names)
+                dict.fromkeys(f"{kind}:{self._criterion_pattern(name)}" for name in names)
                 if self.criteria
-                else [f"{kind}:{{rater:{','.join(map(literal, names))}}}"]
+                else [f"{kind}:{{rater:{','.join(map(escape_braces, names))}}}"]
             )
         ]
         return Columns(roles={role: name for role, name in roles.items() if name}, patterns=tuple(patterns))
 
-    def _template(self, name: str) -> str:
+    def _criterion_pattern(self, name: str) -> str:
         """The name of a column with its criterion as a placeholder."""
         aspects = ",".join(dict.fromkeys(aspect for _, aspect in self.criteria.values()))
         before, _, after = name.rpartition(self.criteria[name][1])
-        return f"{literal(before)}{{aspect:{aspects}}}{literal(after)}"
+        return f"{escape_braces(before)}{{aspect:{aspects}}}{escape_braces(after)}"
 
     def __str__(self) -> str:
-        return flags(self.columns)
+        return format_options(self.columns)
 
 
-JUDGED = LabelLayout(
+OWN_LAYOUT = LabelLayout(
     item="item",
     systems=("system",),
     rater="rater",
@@ -189,17 +189,17 @@ def label_layout(frame: pl.DataFrame, declared: Columns) -> LabelLayout | None:
     """
     if not set(declared.roles) <= set(ROLES_OF_LABELS):
         return None
-    if any(set(NAMES["system"]) & set(parts(name)) for name, _ in sides(frame.columns)):
+    if any(set(NAMES["system"]) & set(split_name(name)) for name, _ in find_side_pairs(frame.columns)):
         return None  # verdicts on two systems
-    if not declared and {*JUDGED.used, *JUDGED.systems} <= set(frame.columns):
+    if not declared and {*OWN_LAYOUT.assigned_columns, *OWN_LAYOUT.systems} <= set(frame.columns):
         facts: dict[str, Any] = {
             name: name for name in ("cluster", "probability", "n_outputs") if name in frame.columns
         }
-        return replace(JUDGED, **facts)
-    sample = frame.head(LOOKED_AT) if frame.height <= LOOKED_AT else frame.sample(LOOKED_AT, seed=0)
+        return replace(OWN_LAYOUT, **facts)
+    sample = frame.head(LAYOUT_ROWS) if frame.height <= LAYOUT_ROWS else frame.sample(LAYOUT_ROWS, seed=0)
     words = {name: label_words(sample[name]) for name in frame.columns if _may_hold_labels(sample[name])}
-    layout = _long(sample, words, declared) or _wide(sample, words, declared)
-    return None if layout is None else _with_places(frame, layout, declared)
+    layout = _long_layout(sample, words, declared) or _wide_layout(sample, words, declared)
+    return None if layout is None else _add_key_columns(frame, layout, declared)
 
 
 def _may_hold_labels(column: pl.Series) -> bool:
@@ -208,7 +208,7 @@ def _may_hold_labels(column: pl.Series) -> bool:
     return column.dtype.is_numeric() or column.dtype in (pl.Boolean, pl.Categorical, pl.Enum)
 
 
-def _wide(frame: pl.DataFrame, words: dict[str, pl.Series], declared: Columns) -> LabelLayout | None:
+def _wide_layout(frame: pl.DataFrame, words: dict[str, pl.Series], declared: Columns) -> LabelLayout | None:
     if "rater" in declared.roles or "score" in declared.roles:
         return None
     patterns = declared.split(frame.columns)
@@ -219,7 +219,7 @@ def _wide(frame: pl.DataFrame, words: dict[str, pl.Series], declared: Columns) -
         human_columns = [name for name, kind in kind_of_column.items() if kind == "human"]
         metric_columns = [name for name, kind in kind_of_column.items() if kind == "metric"]
         has_systems = "system" in declared.roles or "system" in frame.columns
-        is_in_words = all(name in words for name in human_columns) and _all_words(
+        is_in_words = all(name in words for name in human_columns) and _has_only_words(
             frame[name] for name in human_columns or metric_columns
         )
         placeholders = {placeholder for _, labels in patterns.values() for placeholder in labels}
@@ -229,48 +229,52 @@ def _wide(frame: pl.DataFrame, words: dict[str, pl.Series], declared: Columns) -
         binary_judges = [
             name for name in metric_columns if name in words and is_binary(words[name].drop_nulls().unique())
         ]
-        if not all(name in words and _labels(words[name]) for name in human_columns) or (
+        if not all(name in words and _has_few_words(words[name]) for name in human_columns) or (
             not human_columns and not binary_judges
         ):
             return None  # scores or texts
-        if any((numbers_of(frame[name]) % 1 > 0).any() for name in human_columns):
+        if any((parse_numbers(frame[name]) % 1 > 0).any() for name in human_columns):
             return None  # scores
         criteria = {
-            name: (labels.get("rater") or pattern.fixed or kind_of_column[name], labels["aspect"])
+            name: (labels.get("rater") or pattern.constant_text or kind_of_column[name], labels["aspect"])
             for name, (pattern, labels) in patterns.items()
             if has_criteria
         }
         return LabelLayout(human=tuple(human_columns), metrics=tuple(metric_columns), criteria=criteria)
     declared_columns = set(declared.roles.values())
-    free_columns = [name for name in words if name not in declared_columns and not NOT_LABELS & set(parts(name))]
+    free_columns = [name for name in words if name not in declared_columns and not NOT_LABELS & set(split_name(name))]
     human_columns = [
-        name for name in free_columns if _human(name) and _labels(words[name]) and not is_prose(frame[name])
+        name
+        for name in free_columns
+        if _is_human_name(name) and _has_few_words(words[name]) and not is_prose(frame[name])
     ]
     judge_columns = [
         name
         for name in free_columns
-        if name not in human_columns and JUDGE & set(parts(name)) and (parts(name)[0] in JUDGE or not looks_human(name))
+        if name not in human_columns
+        and JUDGE & set(split_name(name))
+        and (split_name(name)[0] in JUDGE or not looks_human(name))
     ]
-    if not judge_columns and (human_columns or not named("text", frame.columns)):
-        judge_columns = _flags(
+    if not judge_columns and (human_columns or not find_columns("text", frame.columns)):
+        judge_columns = _flag_columns(
             frame, [name for name in words if name not in (*declared_columns, *human_columns)], words
         )
     binary_columns = {name for name in (*human_columns, *judge_columns) if is_binary(words[name].drop_nulls().unique())}
     if any(name in binary_columns for name in human_columns):
         human_columns = [name for name in human_columns if name in binary_columns]
-    elif human_columns and not _all_words(words[name] for name in human_columns):
+    elif human_columns and not _has_only_words(words[name] for name in human_columns):
         return None
     if any(name in binary_columns for name in judge_columns):
-        judge_columns = [name for name in judge_columns if name in binary_columns or SCORE & set(parts(name))]
-    judge_columns = [name for name in judge_columns if _labels(words[name]) or is_number(frame[name])]
-    if not judge_columns and (named("text", frame.columns) or not human_columns):
+        judge_columns = [name for name in judge_columns if name in binary_columns or SCORE & set(split_name(name))]
+    judge_columns = [name for name in judge_columns if _has_few_words(words[name]) or is_number(frame[name])]
+    if not judge_columns and (find_columns("text", frame.columns) or not human_columns):
         return None  # texts
     # Without a judge, the words or the name of a column must show that the column holds human labels.
     is_labelled = all(
-        _all_words([frame[name]]) and (name in binary_columns or LABEL_WORDS & set(parts(name)))
+        _has_only_words([frame[name]]) and (name in binary_columns or LABEL_WORDS & set(split_name(name)))
         for name in human_columns
     )
-    if not judge_columns and not is_labelled and not _same_words([words[name] for name in human_columns]):
+    if not judge_columns and not is_labelled and not _have_common_words([words[name] for name in human_columns]):
         return None
     if not human_columns:
         judge_columns = [name for name in judge_columns if name in binary_columns]
@@ -282,12 +286,12 @@ def _wide(frame: pl.DataFrame, words: dict[str, pl.Series], declared: Columns) -
     return LabelLayout(human=tuple(human_columns), metrics=tuple(judge_columns), criteria=criteria)
 
 
-def _flags(frame: pl.DataFrame, names: Sequence[str], words: Mapping[str, pl.Series]) -> list[str]:
+def _flag_columns(frame: pl.DataFrame, names: Sequence[str], words: Mapping[str, pl.Series]) -> list[str]:
     """Columns with known binary labels and names such as `is_correct` or `passed`; empty if the table has scores."""
     if any(is_number(frame[name]) and looks_like_score(name) for name in frame.columns):
         return []
     last_words = {*LABEL_WORDS, *POLARITY}
-    candidates = [name for name in names if parts(name)[0] in ("is", "has") or parts(name)[-1] in last_words]
+    candidates = [name for name in names if split_name(name)[0] in ("is", "has") or split_name(name)[-1] in last_words]
     binary_columns = [name for name in candidates if is_binary(words[name].drop_nulls().unique())]
     return [name for name in binary_columns if frame[name].dtype == pl.Boolean or not is_number(frame[name])]
 
@@ -320,34 +324,34 @@ def _criteria(human: Sequence[str], judges: Sequence[str]) -> dict[str, tuple[st
     return rater_and_criterion
 
 
-def _human(name: str) -> bool:
-    return (looks_human(name) or bool(HUMAN & set(parts(name)))) and not JUDGE & set(parts(name)[:1])
+def _is_human_name(name: str) -> bool:
+    return (looks_human(name) or bool(HUMAN & set(split_name(name)))) and not JUDGE & set(split_name(name)[:1])
 
 
-def _same_words(columns: Sequence[pl.Series]) -> bool:
+def _have_common_words(columns: Sequence[pl.Series]) -> bool:
     """Whether at least two columns have most words in common."""
     vocabularies = [set(column.drop_nulls()) for column in columns]
-    common_words = set.intersection(*vocabularies) if len(vocabularies) > 1 and _all_words(columns) else set()
+    common_words = set.intersection(*vocabularies) if len(vocabularies) > 1 and _has_only_words(columns) else set()
     return bool(common_words) and all(2 * len(common_words) > len(vocabulary) for vocabulary in vocabularies)
 
 
-def _labels(column: pl.Series) -> bool:
+def _has_few_words(column: pl.Series) -> bool:
     """Whether a column has few distinct words, or no values."""
     return column.drop_nulls().n_unique() <= MOST_LABELS
 
 
-def _all_words(columns: Iterable[pl.Series]) -> bool:
-    return all(counted_cells(column)[1] == 0 for column in columns)
+def _has_only_words(columns: Iterable[pl.Series]) -> bool:
+    return all(count_filled_cells(column)[1] == 0 for column in columns)
 
 
-def _long(frame: pl.DataFrame, words: dict[str, pl.Series], declared: Columns) -> LabelLayout | None:
+def _long_layout(frame: pl.DataFrame, words: dict[str, pl.Series], declared: Columns) -> LabelLayout | None:
     """Layout with one row per label, and a column for the rater or the kind."""
     if declared.patterns:
         return None
     roles = declared.roles
 
     def columns_named(candidates: Sequence[str]) -> list[str]:
-        return list(dict.fromkeys(name for word in candidates for name in words if word in forms(name)))
+        return list(dict.fromkeys(name for word in candidates for name in words if word in lookup_names(name)))
 
     kind_columns = [roles["kind"]] if "kind" in roles else columns_named(NAMES["kind"])
     kind_columns = [name for name in kind_columns if name in words and set(words[name].unique()) <= KINDS.keys()]
@@ -361,20 +365,25 @@ def _long(frame: pl.DataFrame, words: dict[str, pl.Series], declared: Columns) -
     )
     label_columns = [name for name in label_columns if name in words and words[name].drop_nulls().len()]
     binary_columns = [name for name in label_columns if is_binary(words[name].drop_nulls().unique())]
-    has_no_system = "system" not in roles and not named("system", frame.columns)  # no table of ratings
+    has_no_system = "system" not in roles and not find_columns("system", frame.columns)  # no table of ratings
     nominal_columns = [
         name
         for name in label_columns
-        if "score" in roles or (_labels(words[name]) and (has_no_system or _all_words([frame[name]])))
+        if "score" in roles or (_has_few_words(words[name]) and (has_no_system or _has_only_words([frame[name]])))
     ]
     ranked_labels = sorted(binary_columns, key=lambda name: is_number(frame[name])) or nominal_columns
     if not ranked_labels:
         return None
     used_columns.add(ranked_labels[0])
     rater_columns = [
-        name for name in named("rater", list(words)) if name not in used_columns and not _of_both(words[name], kind)
+        name
+        for name in find_columns("rater", list(words))
+        if name not in used_columns and not _is_in_both_kinds(words[name], kind)
     ]
-    rater_columns = [roles.get("rater", ""), *(name for name in rater_columns if normalised(name) not in LONG_ASPECT)]
+    rater_columns = [
+        roles.get("rater", ""),
+        *(name for name in rater_columns if normalise_name(name) not in LONG_ASPECT),
+    ]
     rater_column = next(filter(None, rater_columns), "")
     aspect_columns = [roles["aspect"]] if "aspect" in roles else columns_named(LONG_ASPECT)
     aspect_columns = [
@@ -383,7 +392,7 @@ def _long(frame: pl.DataFrame, words: dict[str, pl.Series], declared: Columns) -
         if name in roles.values() or (name not in {*used_columns, rater_column} and not words[name].null_count())
     ]
     aspect_columns = [
-        name for name in aspect_columns if kind.n_unique() < 2 or _of_both(words.get(name, frame[name]), kind)
+        name for name in aspect_columns if kind.n_unique() < 2 or _is_in_both_kinds(words.get(name, frame[name]), kind)
     ]
     aspect_columns.sort(key=lambda name: name.rpartition(".")[0] != ranked_labels[0].rpartition(".")[0])
     return LabelLayout(
@@ -391,20 +400,20 @@ def _long(frame: pl.DataFrame, words: dict[str, pl.Series], declared: Columns) -
         kind=kind_columns[0],
         rater=rater_column,
         aspect=aspect_columns[0] if aspect_columns else "",
-        item=roles.get("item") or _shared_item(frame, kind, used_columns),
+        item=roles.get("item") or _find_item_column(frame, kind, used_columns),
     )
 
 
-def _of_both(column: pl.Series, kind: pl.Series) -> bool:
+def _is_in_both_kinds(column: pl.Series, kind: pl.Series) -> bool:
     """Whether at least one value of a column occurs with both kinds."""
     return bool(pl.DataFrame({"value": column, "kind": kind}).drop_nulls().unique()["value"].is_duplicated().any())
 
 
-def _shared_item(frame: pl.DataFrame, kind: pl.Series, taken: Iterable[str]) -> str:
+def _find_item_column(frame: pl.DataFrame, kind: pl.Series, taken: Iterable[str]) -> str:
     """The column of the item: the column with the most values that occur with both kinds."""
     best_column, most_common = "", 0
     candidates = [name for name in frame.columns if name not in set(taken)]
-    likely_columns = [*named("item", candidates), *(name for name in candidates if "id" in parts(name))]
+    likely_columns = [*find_columns("item", candidates), *(name for name in candidates if "id" in split_name(name))]
     for name in dict.fromkeys([*likely_columns, *candidates]):
         if frame[name].dtype.is_nested() or frame[name].dtype.is_float():
             continue
@@ -415,32 +424,34 @@ def _shared_item(frame: pl.DataFrame, kind: pl.Series, taken: Iterable[str]) -> 
     return best_column or next(iter(likely_columns), "")
 
 
-def _with_places(frame: pl.DataFrame, layout: LabelLayout, declared: Columns) -> LabelLayout:
+def _add_key_columns(frame: pl.DataFrame, layout: LabelLayout, declared: Columns) -> LabelLayout:
     """The layout, completed by the columns of items, systems, clusters and inclusion probabilities."""
-    roles, used_columns = declared.roles, layout.used
+    roles, used_columns = declared.roles, layout.assigned_columns
     free_columns = [name for name in frame.columns if name not in used_columns and not frame[name].dtype.is_nested()]
     other_columns = [name for name in free_columns if name not in roles.values()]
-    systems = (roles["system"],) if "system" in roles else _systems(frame, other_columns)
+    systems = (roles["system"],) if "system" in roles else _system_columns(frame, other_columns)
     other_columns = [name for name in other_columns if name not in systems]
     row_columns = [layout.rater or layout.kind, layout.aspect] if layout.label else []
     repeat = roles.get("repeat", "")
     known_key = [name for name in (*systems, *row_columns, repeat) if name]
-    repeat_columns = [""] if repeat else ["", *named("repeat", other_columns)[:1]]
+    repeat_columns = [""] if repeat else ["", *find_columns("repeat", other_columns)[:1]]
     item = roles.get("item") or layout.item
-    id_columns = (name for name in other_columns if parts(name)[-1] == "id" and not set(parts(name)) & set(CLUSTERS))
-    likely_items = [item] if item else [*named("item", other_columns), *id_columns]
+    id_columns = (
+        name for name in other_columns if split_name(name)[-1] == "id" and not set(split_name(name)) & set(CLUSTERS)
+    )
+    likely_items = [item] if item else [*find_columns("item", other_columns), *id_columns]
     possible_keys = [] if item else [name for name in other_columns if _may_be_key(frame[name])]
     candidate_keys = [*product(repeat_columns, dict.fromkeys(likely_items)), *product([""], possible_keys)]
     repeat_column, item = next(
-        (pair for pair in candidate_keys if _unique(frame, list(filter(None, [*pair, *known_key])))), ("", item)
+        (pair for pair in candidate_keys if _is_unique_key(frame, list(filter(None, [*pair, *known_key])))), ("", item)
     )
     cluster = roles.get("cluster") or next(
         (
             name
             for name in free_columns
             if name not in (item, *systems)
-            and parts(name)[0] in CLUSTERS
-            and ("id" in parts(name) or len(parts(name)) == 1)
+            and split_name(name)[0] in CLUSTERS
+            and ("id" in split_name(name) or len(split_name(name)) == 1)
             and 1 < frame[name].n_unique() < frame.height
         ),
         "",
@@ -462,18 +473,18 @@ def _may_be_key(column: pl.Series) -> bool:
     return column.dtype.is_integer() or bool(is_short_text)
 
 
-def _unique(frame: pl.DataFrame, key: Sequence[str]) -> bool:
+def _is_unique_key(frame: pl.DataFrame, key: Sequence[str]) -> bool:
     rows = frame.select(key)
     return rows.null_count().row(0)[0] == 0 and not bool(rows.is_duplicated().any())
 
 
-def _systems(frame: pl.DataFrame, free: Sequence[str]) -> tuple[str, ...]:
+def _system_columns(frame: pl.DataFrame, free: Sequence[str]) -> tuple[str, ...]:
     """The columns of model and version that have several values. If both columns are constant, the result is the column
     of the model."""
-    versions = [name for version in VERSIONS for name in free if normalised(name) == version]
-    models = [name for name in named("system", free) if name not in versions]
+    versions = [name for version in VERSIONS for name in free if normalise_name(name) == version]
+    models = [name for name in find_columns("system", free) if name not in versions]
     varying_columns = [
         [name for name in names if 1 < frame[name].n_unique() <= MOST_SYSTEMS][:1] for names in (models, versions)
     ]
-    constant_models = [name for name in models if frame[name].n_unique() == 1 and parts(name)[-1] != "version"]
+    constant_models = [name for name in models if frame[name].n_unique() == 1 and split_name(name)[-1] != "version"]
     return tuple(chain(*varying_columns)) or tuple(constant_models[:1])

@@ -8,15 +8,15 @@ from typing import Any
 
 import polars as pl
 
-from custodes.data.mapping.column_vocabulary import named, normalised
-from custodes.data.outputs import turns_of
+from custodes.data.mapping.column_vocabulary import find_columns, normalise_name
+from custodes.data.outputs import parse_turns
 from custodes.data.table import series_of
 
 DEPTH = 8
 """Maximum number of levels of objects to flatten."""
 LONGEST = 64
 """Maximum length of a list whose values become columns."""
-MOST = 2000
+MAX_COLUMNS = 2000
 """Maximum number of columns of a flattened table."""
 
 
@@ -25,7 +25,7 @@ def nested_columns(frame: pl.DataFrame) -> list[str]:
     return [column.name for column in frame.iter_columns() if _is_nested(column)]
 
 
-def flattened(frame: pl.DataFrame, paths: Iterable[str] = ()) -> pl.DataFrame:
+def flatten_nested(frame: pl.DataFrame, paths: Iterable[str] = ()) -> pl.DataFrame:
     """The table with a column for each value in nested cells; conversations and lists of texts stay nested.
 
     `paths` are the paths in a mapping: `outputs.*.text` gives one row per entry of the list `outputs`, and `tags.0`
@@ -36,45 +36,45 @@ def flattened(frame: pl.DataFrame, paths: Iterable[str] = ()) -> pl.DataFrame:
     """
     named_paths = list(paths)
     for name in nested_columns(frame):
-        values = _values(frame[name])
+        values = _cell_values(frame[name])
         starred_paths = [path for path in named_paths if path.startswith(f"{name}.") and ".*." in path]
         if starred_paths and any(isinstance(value, list) and value and isinstance(value[0], dict) for value in values):
             n_rows_of_cell = [len(value) if isinstance(value, list) else 1 for value in values]
             entries = [entry for value in values for entry in (value if isinstance(value, list) else [value])]
             frame = frame.select(pl.all().gather([row for row, n in enumerate(n_rows_of_cell) for _ in range(n)]))
-            frame = frame.with_columns(_cells(name, [{"*": entry} for entry in entries]))
+            frame = frame.with_columns(_cell_column(name, [{"*": entry} for entry in entries]))
     column_of_path: dict[str, pl.Series] = {}
     for column in frame.iter_columns():
         is_nested = _is_nested(column)
         cells_of_path: dict[str, list[Any]] = {}
-        for row, value in enumerate(_values(column) if is_nested else ()):
-            for path, leaf in _leaves(value, column.name, named_paths, DEPTH):
+        for row, value in enumerate(_cell_values(column) if is_nested else ()):
+            for path, leaf in _iter_leaves(value, column.name, named_paths, DEPTH):
                 cells_of_path.setdefault(path, [None] * frame.height)[row] = leaf
-        if not is_nested or len(column_of_path) + len(cells_of_path) > MOST:
+        if not is_nested or len(column_of_path) + len(cells_of_path) > MAX_COLUMNS:
             column_of_path[column.name] = column
         else:
             column_of_path |= {
-                path: _cells(path, cells)
+                path: _cell_column(path, cells)
                 for path, cells in cells_of_path.items()
                 if path == column.name or path not in frame
             }
     return pl.DataFrame(list(column_of_path.values()))
 
 
-def exploded(frame: pl.DataFrame) -> Iterator[pl.DataFrame]:
+def iter_entry_tables(frame: pl.DataFrame) -> Iterator[pl.DataFrame]:
     """For each column with lists of objects, the table with one row per entry, if the objects name a system or a
     rater."""
     for name in nested_columns(frame):
-        values = [value for value in _values(frame[name].head(LONGEST)) if value is not None]
+        values = [value for value in _cell_values(frame[name].head(LONGEST)) if value is not None]
         entries = [entry for value in values if isinstance(value, list) for entry in value]
         has_objects = entries and all(isinstance(entry, dict) and len(entry) > 1 for entry in entries)
-        if not has_objects or not all(turns_of(value) is None for value in values):
+        if not has_objects or not all(parse_turns(value) is None for value in values):
             continue
-        keys = [path.removeprefix(f"{name}.*.") for path, _ in _leaves(entries[0], f"{name}.*", (), DEPTH)]
-        has_name = any(normalised(key).rpartition("_")[2] in ("name", "metric") for key in keys)
-        has_scores = has_name and named("score", [key.rpartition(".")[2] for key in keys if key != "source"])
-        if named("system", keys) or named("rater", keys) or has_scores:
-            yield flattened(frame, [f"{name}.*.{key}" for key in entries[0]])
+        keys = [path.removeprefix(f"{name}.*.") for path, _ in _iter_leaves(entries[0], f"{name}.*", (), DEPTH)]
+        has_name = any(normalise_name(key).rpartition("_")[2] in ("name", "metric") for key in keys)
+        has_scores = has_name and find_columns("score", [key.rpartition(".")[2] for key in keys if key != "source"])
+        if find_columns("system", keys) or find_columns("rater", keys) or has_scores:
+            yield flatten_nested(frame, [f"{name}.*.{key}" for key in entries[0]])
 
 
 def _is_nested(column: pl.Series) -> bool:
@@ -83,14 +83,14 @@ def _is_nested(column: pl.Series) -> bool:
     cells = column.drop_nulls().str.strip_chars()
     cells = cells.filter(cells != "")
     has_brackets = cells.len() > 0 and cells.str.contains(r"^(\{[\s\S]*\}|\[[\s\S]*\])$").all()
-    return bool(has_brackets) and all(isinstance(_parsed(cell), dict | list) for cell in cells.head(3))
+    return bool(has_brackets) and all(isinstance(_parse_cell(cell), dict | list) for cell in cells.head(3))
 
 
-def _values(column: pl.Series) -> list[Any]:
-    return column.to_list() if column.dtype.is_nested() else [_parsed(cell) for cell in column]
+def _cell_values(column: pl.Series) -> list[Any]:
+    return column.to_list() if column.dtype.is_nested() else [_parse_cell(cell) for cell in column]
 
 
-def _parsed(cell: str | None) -> Any:
+def _parse_cell(cell: str | None) -> Any:
     """The value of a JSON text, with numbers as written. Text that is not JSON is unchanged."""
     try:
         return None if cell is None else json.loads(cell, parse_float=_Number, parse_int=_Number)
@@ -104,24 +104,24 @@ class _Number(str):
     __slots__ = ()
 
 
-def _leaves(value: Any, path: str, named_paths: Iterable[str], depth: int) -> Iterator[tuple[str, Any]]:
+def _iter_leaves(value: Any, path: str, named_paths: Iterable[str], depth: int) -> Iterator[tuple[str, Any]]:
     """The values below a path, with their paths."""
     if isinstance(value, dict) and depth:
         for key, entry in value.items():
-            yield from _leaves(entry, f"{path}.{key}", named_paths, depth - 1)
-    elif isinstance(value, list) and depth and len(value) <= LONGEST and _opens(value, path, named_paths):
+            yield from _iter_leaves(entry, f"{path}.{key}", named_paths, depth - 1)
+    elif isinstance(value, list) and depth and len(value) <= LONGEST and _is_expandable(value, path, named_paths):
         for index, entry in enumerate(value):
-            yield from _leaves(entry, f"{path}.{index}", named_paths, depth - 1)
+            yield from _iter_leaves(entry, f"{path}.{index}", named_paths, depth - 1)
     elif value is not None:
         yield path, json.dumps(value, ensure_ascii=False, default=str) if isinstance(value, dict | list) else value
 
 
-def _opens(value: list[Any], path: str, named_paths: Iterable[str]) -> bool:
+def _is_expandable(value: list[Any], path: str, named_paths: Iterable[str]) -> bool:
     """Whether a list becomes columns. This holds for a list of numbers, a list of objects of numbers, a list of one
     object, and a list with a requested position."""
     if any(name.startswith(f"{path}.") and name[len(path) + 1 :].split(".")[0].isdigit() for name in named_paths):
         return True
-    if len(value) == 1 and isinstance(value[0], dict) and turns_of(value) is None:
+    if len(value) == 1 and isinstance(value[0], dict) and parse_turns(value) is None:
         return True
     # such as one object of ratings per annotator
     if value and all(isinstance(entry, dict) and entry for entry in value):
@@ -138,7 +138,7 @@ def _is_number(value: Any) -> bool:
     return True
 
 
-def _cells(name: str, cells: list[Any]) -> pl.Series:
+def _cell_column(name: str, cells: list[Any]) -> pl.Series:
     """Cells as a column; objects and truth values become JSON."""
     texts = [
         json.dumps(cell, ensure_ascii=False, default=str) if isinstance(cell, bool | dict | list) else cell

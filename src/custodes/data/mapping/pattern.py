@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from string import Formatter
 
-from custodes.errors import OptionError, suggestion
+from custodes.errors import InputError, OptionError, suggestion
 
 FIELDS = ("aspect", "rater", "kind", "repeat", "system")
 """Placeholders for parts of a column's name."""
@@ -21,6 +21,18 @@ KINDS = ("human", "metric")
 MOST_GAPS = 50
 """Maximum number of separators in a name; with more, three placeholders would have too many possible matches."""
 EXAMPLE = "'human_{aspect}_{rater}'"
+
+
+class UnfitError(InputError):
+    """The columns of a table do not fit the reader, so a mapping may help.
+
+    The attribute `wrong` describes the problem. `more` is advice for the case that no mapping is found; the message
+    ends with it.
+    """
+
+    def __init__(self, wrong: str, more: str = "") -> None:
+        super().__init__(f"{wrong}{more}")
+        self.wrong = wrong
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +66,7 @@ class ColumnPattern:
         if not written.strip():
             raise OptionError(f"columns: a pattern is empty; give one such as {EXAMPLE}")
         kind, colon, path = written.partition(":")
-        literal_reading = [cls._parsed(written, written)]
+        literal_reading = [cls._parse_text(written, written)]
         if is_path(written):
             fields = [f"{{{name}}}" for name in PATHS[kind]]
             n_stars = min(path.count("*"), len(fields))
@@ -62,15 +74,15 @@ class ColumnPattern:
                 path = path.replace("*", field, 1)
             path_of_lists = f"{path}.{{{PATHS[kind][1]}:{POSITION}}}"
             texts = [path_of_lists, path] if n_stars < len(fields) else [path]
-            return [*literal_reading, *(cls._parsed(written, text, kind=kind) for text in texts)]
+            return [*literal_reading, *(cls._parse_text(written, text, kind=kind) for text in texts)]
         return (
-            [*literal_reading, cls._parsed(written, path, kind=kind)]
+            [*literal_reading, cls._parse_text(written, path, kind=kind)]
             if colon and path and kind in KINDS
             else literal_reading
         )
 
     @classmethod
-    def _parsed(cls, written: str, text: str, kind: str = "") -> ColumnPattern:
+    def _parse_text(cls, written: str, text: str, kind: str = "") -> ColumnPattern:
         texts, fields, globs = [""], list[str](), list[tuple[str, ...]]()
         try:
             template_fields = list(Formatter().parse(text))
@@ -136,7 +148,7 @@ class ColumnPattern:
         return not self.globs[index] or any(fnmatchcase(label, glob) for glob in self.globs[index])
 
     @property
-    def fixed(self) -> str:
+    def constant_text(self) -> str:
         """The fixed text of the pattern without outer separators. This text is the rater if there is no placeholder for
         the rater."""
         return re.sub(r"[\W_]+", "_", " ".join(self.texts)).strip("_")
@@ -178,12 +190,12 @@ def is_path(written: str) -> bool:
     return bool(colon) and kind in PATHS and "*" in path and "{" not in path
 
 
-def literal(text: str) -> str:
+def escape_braces(text: str) -> str:
     """A text escaped for a pattern."""
     return text.replace("{", "{{").replace("}", "}}")
 
 
-def matches(written: str, columns: Sequence[str]) -> Mapping[str, Mapping[str, str]]:
+def match_columns(written: str, columns: Sequence[str]) -> Mapping[str, Mapping[str, str]]:
     """The columns that a pattern matches; empty if the pattern is ambiguous."""
     try:
         splits = [split_columns(reading, columns) for reading in ColumnPattern.readings(written)]

@@ -10,8 +10,8 @@ from collections.abc import Collection, Iterator, Sequence
 import polars as pl
 
 from custodes.data.mapping.column_vocabulary import word_list
-from custodes.data.notes import Note, noted
-from custodes.data.table import counted
+from custodes.data.notes import Note, build_notes
+from custodes.data.table import format_counts
 from custodes.errors import OptionError
 
 UNREADABLE = "unreadable"
@@ -35,9 +35,9 @@ BETTER = re.compile(
 WORSE = re.compile(r"\b(worse|worst|los\w+|inferior|weaker|less|not|poorer|fails?)\b", re.I)
 TOKEN = re.compile(r"""(?<![\w.])[\[(#"'*]*\b(A|B|C|1|2|left|right|first|second)\b(?:'(?!\w)|[\])"*])*""")
 """A word for an output in a phrase, in quotes or brackets."""
-MOST = 6
+MAX_PATTERNS = 6
 """Maximum number of proposed patterns of phrases, without the pattern of ties."""
-COVERED = 0.5
+MIN_COVERAGE = 0.5
 """Minimum proportion of cells that proposed patterns must be able to read."""
 LONGEST = 400
 """Number of characters of a cell from which patterns are derived."""
@@ -53,29 +53,31 @@ def read_phrases(
     is also a word for the better output, but A and 1 mean the output shown first. `{tie:equal*,both*}` is a phrase for
     a tie. A single word needs no pattern.
     """
-    alternatives = [_compiled(alternative) for alternative in written.split("|")]
+    alternatives = [_compile_pattern(alternative) for alternative in written.split("|")]
     is_by_position = any(kind == "position" for kind, _ in alternatives)
-    allowed_words = {*WORDS, *map(_plain, systems)}
+    allowed_words = {*WORDS, *map(_normalise_word, systems)}
     word_of_cell = {
-        cell: _word(cell, alternatives, allowed_words, is_by_position=is_by_position)
+        cell: _read_verdict(cell, alternatives, allowed_words, is_by_position=is_by_position)
         for cell in cells.unique()
         if cell is not None
     }
     words_of_cells = cells.replace_strict(word_of_cell, default=None, return_dtype=pl.String)
     is_unread_cell = (words_of_cells.fill_null("") == "") & (cells.fill_null("").str.strip_chars() != "")
     examples = cells.filter(is_unread_cell).str.slice(0, 40)
-    message = f"{where}: {is_unread_cell.sum()} verdicts match no phrase and count as not rated ({counted(examples)})"
+    message = (
+        f"{where}: {is_unread_cell.sum()} verdicts match no phrase and count as not rated ({format_counts(examples)})"
+    )
     reason = pl.select(pl.when(is_unread_cell).then(pl.lit(UNREADABLE)).otherwise(pl.lit(""))).to_series()
-    return words_of_cells.fill_null(""), reason, noted(("unread-phrases", int(is_unread_cell.sum()), message))
+    return words_of_cells.fill_null(""), reason, build_notes(("unread-phrases", int(is_unread_cell.sum()), message))
 
 
 def check_phrases(written: str) -> None:
     """Raise `OptionError` for an invalid pattern of phrases."""
     for alternative in written.split("|"):
-        _compiled(alternative)
+        _compile_pattern(alternative)
 
 
-def _compiled(alternative: str) -> tuple[str, re.Pattern[str]]:
+def _compile_pattern(alternative: str) -> tuple[str, re.Pattern[str]]:
     """The kind of a pattern and its regular expression."""
     placeholders = PLACEHOLDER.findall(alternative)
     if len(placeholders) != 1 or set(PLACEHOLDER.sub("", alternative)) & set("{}"):
@@ -85,16 +87,16 @@ def _compiled(alternative: str) -> tuple[str, re.Pattern[str]]:
         )
     before, after = PLACEHOLDER.split(alternative.strip())[::2]
     kind, _, globs = placeholders[0].partition(":")
-    word_regex = "(?:" + "|".join(_glob(glob) for glob in globs.split(",")) + ")" if globs else WORD
-    return kind, re.compile(rf"\s*{_glob(before)}{word_regex}{_glob(after)}\s*", re.I | re.S)
+    word_regex = "(?:" + "|".join(_glob_regex(glob) for glob in globs.split(",")) + ")" if globs else WORD
+    return kind, re.compile(rf"\s*{_glob_regex(before)}{word_regex}{_glob_regex(after)}\s*", re.I | re.S)
 
 
-def _glob(text: str) -> str:
+def _glob_regex(text: str) -> str:
     """A glob as a regular expression, in which blanks match any white space."""
     return r"\s+".join(".*".join(map(re.escape, glob_word.split("*"))) for glob_word in re.split(r"\s+", text))
 
 
-def _word(
+def _read_verdict(
     cell: str,
     alternatives: Sequence[tuple[str, re.Pattern[str]]],
     allowed_words: Collection[str],
@@ -106,16 +108,16 @@ def _word(
         match = pattern.fullmatch(cell)
         if match and kind == "tie":
             return "tie"
-        if match and _plain(match[1]) in allowed_words:
+        if match and _normalise_word(match[1]) in allowed_words:
             return LETTERS.get(match[1].lower(), match[1]) if kind == "position" else match[1]
     return ""
 
 
-def _plain(word: str) -> str:
+def _normalise_word(word: str) -> str:
     return re.sub(r"[\W_]", "", word.lower())
 
 
-def proposed_phrases(cells: pl.Series) -> str:
+def propose_phrases(cells: pl.Series) -> str:
     """Patterns that read most cells of a column; '' if no patterns do.
 
     A pattern is derived from cells that differ only in the word for an output. It contains a word such as better, or
@@ -127,7 +129,7 @@ def proposed_phrases(cells: pl.Series) -> str:
     count_of_cell = Counter(cell.strip()[:LONGEST] for cell in cells.drop_nulls() if cell.strip())
     word_counts: dict[str, Counter[str]] = {}
     for cell, n in count_of_cell.items():
-        for template, word in _templates(cell):
+        for template, word in _iter_templates(cell):
             word_counts.setdefault(template, Counter())[word] += n
     count_of_template = {
         template: sum(verdict_counts.values())
@@ -139,9 +141,9 @@ def proposed_phrases(cells: pl.Series) -> str:
     n_total = sum(count_of_cell.values())
     n_read = n_total - sum(remaining.values())
     for template in sorted(count_of_template, key=lambda name: count_of_template[name], reverse=True):
-        _, pattern = _compiled(template)
+        _, pattern = _compile_pattern(template)
         matched_cells = [cell for cell in remaining if pattern.fullmatch(cell)]
-        if matched_cells and len(patterns) < MOST:
+        if matched_cells and len(patterns) < MAX_PATTERNS:
             patterns.append(template)
             n_read += sum(remaining.pop(cell) for cell in matched_cells)
     tie_cells = [cell.lower() for cell in remaining if not TOKEN.search(cell)]
@@ -151,10 +153,10 @@ def proposed_phrases(cells: pl.Series) -> str:
     )
     if tie_globs and patterns:
         patterns.append(f"{{tie:*{tie_globs[0]}*}}")
-    return "|".join(patterns) if patterns and n_read >= COVERED * n_total else ""
+    return "|".join(patterns) if patterns and n_read >= MIN_COVERAGE * n_total else ""
 
 
-def _templates(cell: str) -> Iterator[tuple[str, str]]:
+def _iter_templates(cell: str) -> Iterator[tuple[str, str]]:
     """Candidate patterns for a phrase, each with the word that it reads."""
     for match in TOKEN.finditer(cell):
         before, after = cell[: match.start()], cell[match.end() :]

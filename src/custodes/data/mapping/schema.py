@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from custodes.data.loading import small_file, utf8_text
+from custodes.data.loading import read_small_file, utf8_text
 from custodes.data.mapping.columns import Columns
 from custodes.data.patterns import Patterns
 from custodes.data.study import SELECTION
@@ -37,7 +37,7 @@ class Schema:
         suggestion."""
         toml_file = Path(path)
         try:
-            values = tomllib.loads(utf8_text(small_file(toml_file, "a schema"), toml_file.name))
+            values = tomllib.loads(utf8_text(read_small_file(toml_file, "a schema"), toml_file.name))
         except OSError as error:
             raise InputError(f"schema {toml_file}: cannot be read: {error.strerror}") from None
         except (ValueError, RecursionError) as error:
@@ -61,14 +61,14 @@ class Schema:
         reading |= {key: toml_file.parent / values[key] for key in PATHS if key in values}
         return cls(columns=columns, reading=reading, selection={key: values[key] for key in SELECTION if key in values})
 
-    def under(
+    def merge_arguments(
         self, columns: Columns, reading: Mapping[str, Any], selection: Mapping[str, Patterns] | None = None
     ) -> Schema:
         """The schema completed by arguments of a caller, which take precedence if they are not None."""
         given_options = {name: value for name, value in reading.items() if value is not None}
         return replace(
             self,
-            columns=columns.over(self.columns),
+            columns=columns.merge_defaults(self.columns),
             reading={**self.reading, **given_options},
             selection={**self.selection, **(selection or {})},
         )
@@ -77,15 +77,19 @@ class Schema:
         """The schema as TOML text, with paths relative to the folder of the file."""
         paths = {key: os.path.relpath(self.reading[key], folder) for key in PATHS if key in self.reading}
         values = {**self.reading, **paths, **self.selection}
-        lines = [f"{key} = {_toml(values[key])}" for key in KEYS if key in values]
+        lines = [f"{key} = {_format_toml(values[key])}" for key in KEYS if key in values]
         if self.columns:
-            lines += ["", f"[{TABLE}]", *(f"{role} = {_toml(name)}" for role, name in self.columns.mapping.items())]
+            lines += [
+                "",
+                f"[{TABLE}]",
+                *(f"{role} = {_format_toml(name)}" for role, name in self.columns.mapping.items()),
+            ]
         return "\n".join(lines).strip() + "\n"
 
 
-def _toml(value: Any) -> str:
+def _format_toml(value: Any) -> str:
     """A text or a list of texts as TOML. A JSON string is a basic string of TOML, except that DEL must be escaped in
     TOML."""
     if isinstance(value, list | tuple):
-        return f"[{', '.join(map(_toml, value))}]"
+        return f"[{', '.join(map(_format_toml, value))}]"
     return json.dumps(str(value), ensure_ascii=False).replace("\x7f", "\\u007f")

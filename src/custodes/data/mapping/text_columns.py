@@ -11,15 +11,15 @@ from typing import Any
 
 import polars as pl
 
-from custodes.data.notes import Note, noted
-from custodes.data.outputs import dialogue, first_of_each, turns_of
+from custodes.data.notes import Note, build_notes
+from custodes.data.outputs import format_dialogue, parse_turns, select_first_values
 from custodes.data.table import label_column
 from custodes.errors import InputError
 
-OF_ITEM = ("source", "references", "context", "images")
+ITEM_ROLES = ("source", "references", "context", "images")
 """Roles of texts with one value per item."""
 PAIR = ("output_a", "output_b")
-TEXTS = ("text", *OF_ITEM, "messages", *PAIR)
+TEXTS = ("text", *ITEM_ROLES, "messages", *PAIR)
 """Roles of texts."""
 ANSWERS = ("assistant", "gpt", "bot", "chatbot", "model", "ai", "agent", "chatgpt")
 """Speakers whose turns are outputs."""
@@ -36,13 +36,13 @@ class TextColumns:
     def __bool__(self) -> bool:
         return bool(self.systems) or not {"text", "messages", *PAIR}.isdisjoint(self.roles)
 
-    def used(self, columns: Sequence[str]) -> set[str]:
+    def assigned_columns(self, columns: Sequence[str]) -> set[str]:
         """The columns with texts."""
         names = {
             name
             for role, patterns_of_role in self.roles.items()
             if role in TEXTS
-            for name in several(patterns_of_role, columns)
+            for name in expand_name(patterns_of_role, columns)
         }
         return {*names, *self.systems}
 
@@ -52,13 +52,13 @@ class TextColumns:
         With `rated`, rows are ratings, so an output may occur in several rows. Without an item column, the item is the
         source or the row number. Without a system column, the system is the name of the file.
         """
-        facts = {role: self._cells(frame, role) for role in OF_ITEM if role in self.roles}
+        facts = {role: self._cells(frame, role) for role in ITEM_ROLES if role in self.roles}
         roles = dict(self.roles)
         texts: list[tuple[pl.Series | str, pl.Series]] = []
         uses_last_turn = "text" not in roles and not self.systems
         if "messages" in roles:
             exchanges = [
-                _exchange(cell, f"{where}, row {row}", uses_last_turn=uses_last_turn)
+                _split_conversation(cell, f"{where}, row {row}", uses_last_turn=uses_last_turn)
                 for row, cell in enumerate(frame[roles["messages"]], start=1)
             ]
             for index, role in enumerate(("source", "context"), start=1):
@@ -66,13 +66,13 @@ class TextColumns:
             answers = pl.Series([exchange[0] for exchange in exchanges], dtype=pl.String)
             texts += [(self._system(frame, where), answers)] if uses_last_turn else []
         if "text" in roles:
-            texts.append((self._system(frame, where), as_text(frame[roles["text"]], where=where)))
-        texts += [(system, as_text(frame[name], where=where)) for name, system in self.systems.items()]
+            texts.append((self._system(frame, where), convert_to_text(frame[roles["text"]], where=where)))
+        texts += [(system, convert_to_text(frame[name], where=where)) for name, system in self.systems.items()]
         for role, side in zip(PAIR, ("system_a", "system_b"), strict=True):
             if role in roles:
                 name = roles.get(side) or next((n for n in (side, side.replace("system", "model")) if n in frame), None)
                 system = side[-1] if name is None else label_column(frame, name, where=where)
-                texts.append((system, as_text(frame[roles[role]], where=where)))
+                texts.append((system, convert_to_text(frame[roles[role]], where=where)))
         item = self._item(frame, facts, where, per_row=bool(self.systems) or PAIR[0] in roles)
         columns = [column.alias(role) for role, column in facts.items()]
         rows = pl.concat(
@@ -83,7 +83,7 @@ class TextColumns:
                 for system, text in texts
             ]
         )
-        return _once_per_output(rows, where=where, rated=rated)
+        return _select_first_texts(rows, where=where, rated=rated)
 
     def _item(self, frame: pl.DataFrame, facts: Mapping[str, pl.Series], where: str, *, per_row: bool) -> pl.Series:
         name = self.roles.get("item") or ("item" if "item" in frame.columns else None)
@@ -104,8 +104,8 @@ class TextColumns:
     def _cells(self, frame: pl.DataFrame, role: str) -> pl.Series:
         """The cells of a role. If the role has several columns, a cell is a JSON list of the non-empty cells."""
         columns = [
-            as_text(frame[name], where=role, lists=role != "source")
-            for name in several(self.roles[role], frame.columns)
+            convert_to_text(frame[name], where=role, lists=role != "source")
+            for name in expand_name(self.roles[role], frame.columns)
         ]
         if len(columns) == 1:
             return columns[0]
@@ -113,7 +113,7 @@ class TextColumns:
         return pl.Series([json.dumps([text for text in row if text], ensure_ascii=False) for row in rows])
 
 
-def several(name: str, columns: Sequence[str]) -> list[str]:
+def expand_name(name: str, columns: Sequence[str]) -> list[str]:
     """The columns that a name refers to: the column of that name, or columns that match a glob such as `reference_*`.
 
     >>> several("ref_*", ["ref_1", "ref_2", "id"]), several("id", ["id"])
@@ -124,7 +124,7 @@ def several(name: str, columns: Sequence[str]) -> list[str]:
     return [column for column in columns if fnmatchcase(column, name)]
 
 
-def as_text(column: pl.Series, *, where: str, lists: bool = True) -> pl.Series:
+def convert_to_text(column: pl.Series, *, where: str, lists: bool = True) -> pl.Series:
     """A column as text, with lists and objects as JSON."""
     if column.dtype == pl.Object:
         column = pl.Series(column.name, [None if cell is None else str(cell) for cell in column], dtype=pl.String)
@@ -136,7 +136,7 @@ def as_text(column: pl.Series, *, where: str, lists: bool = True) -> pl.Series:
     return pl.Series(column.name, cells, dtype=pl.String)
 
 
-def _exchange(cell: Any, where: str, *, uses_last_turn: bool) -> tuple[str | None, str | None, str | None]:
+def _split_conversation(cell: Any, where: str, *, uses_last_turn: bool) -> tuple[str | None, str | None, str | None]:
     """Output, source and context of a conversation.
 
     These are the last answer, the turn of the user before that answer, and all earlier turns as a dialogue. The output
@@ -144,7 +144,7 @@ def _exchange(cell: Any, where: str, *, uses_last_turn: bool) -> tuple[str | Non
     """
     if cell is None or cell == "":
         return None, None, None
-    turns = turns_of(cell)
+    turns = parse_turns(cell)
     if turns is None:
         raise InputError(f"{where}: messages must be a list of turns, each with role and content")
     *earlier_turns, (speaker, last_text) = turns
@@ -152,18 +152,20 @@ def _exchange(cell: Any, where: str, *, uses_last_turn: bool) -> tuple[str | Non
     earlier_turns = earlier_turns if answer is not None else turns
     user_turns = [index for index, (who, _) in enumerate(earlier_turns) if who.lower() not in (*ANSWERS, *INSTRUCTIONS)]
     if not user_turns:
-        return answer, None, dialogue(earlier_turns) if earlier_turns else None
+        return answer, None, format_dialogue(earlier_turns) if earlier_turns else None
     source = earlier_turns.pop(user_turns[-1])[1]
-    return answer, source, dialogue(earlier_turns) if earlier_turns else None
+    return answer, source, format_dialogue(earlier_turns) if earlier_turns else None
 
 
-def _once_per_output(rows: pl.DataFrame, *, where: str, rated: bool) -> tuple[pl.DataFrame, list[Note]]:
+def _select_first_texts(rows: pl.DataFrame, *, where: str, rated: bool) -> tuple[pl.DataFrame, list[Note]]:
     """A table with each output once, and notes. A text that describes an item, such as the source,
     is the first non-empty value of the item."""
     sources = rows.drop("system", "text")
     texts = rows.select("item", "system", "text").drop_nulls("text").unique(maintain_order=True)
-    first_texts, sources, notes = first_of_each(texts, sources, where=where)
+    first_texts, sources, notes = select_first_values(texts, sources, where=where)
     texts = first_texts if rated else texts
     n_silent = sources.join(texts, on="item", how="anti").height
-    notes += noted(("items-without-output", n_silent, f"{where}: {n_silent} items have no output and are left out"))
+    notes += build_notes(
+        ("items-without-output", n_silent, f"{where}: {n_silent} items have no output and are left out")
+    )
     return texts.join(sources, on="item", how="left", maintain_order="left"), notes

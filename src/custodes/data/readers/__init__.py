@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from custodes.data.readers.reader import PathReader, TableReader, plugged_readers
+from custodes.data.readers.reader import PathReader, TableReader, plugin_readers
 from custodes.registry import members
 
 from custodes.data.readers.ratings import READER as RATINGS
@@ -45,5 +45,5 @@ READERS: tuple[str, ...]
 
 def __getattr__(name: str) -> Any:
     if name == "READERS":
-        return (*OURS, *plugged_readers(OURS))
+        return (*OURS, *plugin_readers(OURS))
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

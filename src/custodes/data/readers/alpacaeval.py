@@ -17,14 +17,14 @@ from pathlib import Path
 import polars as pl
 
 from custodes.data.loading import load_table
-from custodes.data.notes import Note, noted
-from custodes.data.readers.outputs import outputs_of
+from custodes.data.notes import Note, build_notes
+from custodes.data.readers.outputs import build_outputs
 from custodes.data.readers.reader import Invalid, PathReader, TableReader
 from custodes.data.readers.verdict_words import without_empty
 from custodes.data.readers.verdicts import log_study
 from custodes.data.study import Study
 from custodes.data.table import fitting_columns, label_column
-from custodes.errors import InputError, listed, suggestion
+from custodes.errors import InputError, join_labels, suggestion
 
 COLUMNS = (
     ("instruction", "generator_1", "generator_2", "preference"),
@@ -64,7 +64,7 @@ def read_alpacaeval(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Stu
         pl.Series([name] * frame.height) if is_anonymous else label_column(frame, name, where=where)
         for name in generators
     ]
-    texts = [_texts(frame, name) for name in ("output_1", "output_2")]
+    texts = [_text_column(frame, name) for name in ("output_1", "output_2")]
     rater, is_human = _annotators(frame, is_anonymous=is_anonymous, where=where)
     verdict = without_empty(label_column(frame, "preference", where=where, empty=True)).replace("", UNPARSED)
     value = verdict.cast(pl.Float64, strict=False)
@@ -86,7 +86,7 @@ def read_alpacaeval(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Stu
             p_a=2 - value, p_tie=pl.when(value.is_null()).then(None).otherwise(0.0), p_b=value - 1
         )
     n_old_draws = int(is_draw.sum())
-    notes = noted(
+    notes = build_notes(
         (
             "no-generators",
             is_anonymous,
@@ -109,15 +109,15 @@ def read_alpacaeval(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Stu
         failure=UNPARSED,
         items=pl.DataFrame({"item": item, "group": groups, "dataset": groups, "cluster": cluster}),
         kind="human" if is_human else "",
-        outputs=outputs_of(
+        outputs=build_outputs(
             (row for system, text in zip(systems, texts, strict=True) for row in zip(item, system, text, strict=True)),
             zip(item, instruction, strict=True),
         )[0],
-        notes=[*notes, *_graded(value, systems[1], where=where)],
+        notes=[*notes, *_rounding_notes(value, systems[1], where=where)],
     )
 
 
-def _graded(value: pl.Series, second: pl.Series, *, where: str) -> list[Note]:
+def _rounding_notes(value: pl.Series, second: pl.Series, *, where: str) -> list[Note]:
     """A note on preferences between 1 and 2, which are rounded to the preferred output."""
     values = value.drop_nulls()
     n_between = int((~values.is_in([1.0, 1.5, 2.0])).sum())
@@ -127,10 +127,10 @@ def _graded(value: pl.Series, second: pl.Series, *, where: str) -> list[Note]:
         "output. The table 'reference' of leaderboard has the win rate without rounding, as AlpacaEval defines it "
         f"(mean of preference - 1{rate_text})"
     )
-    return noted(("graded-preference", n_between, message))
+    return build_notes(("graded-preference", n_between, message))
 
 
-def _texts(frame: pl.DataFrame, name: str) -> pl.Series:
+def _text_column(frame: pl.DataFrame, name: str) -> pl.Series:
     if name not in frame.columns or frame[name].dtype.is_nested():
         return pl.Series(name, [None] * frame.height, dtype=pl.String)
     return frame[name].cast(pl.String, strict=False)
@@ -177,21 +177,21 @@ def read_results(path: Path, *, part: str | None, invalid: Invalid) -> Study:
     if not files:
         annotators = sorted({file.parent.name for file in annotations})
         raise InputError(
-            f"{path.name}: no annotator {part!r}{suggestion(part or '', annotators)}; {listed(annotators)}"
+            f"{path.name}: no annotator {part!r}{suggestion(part or '', annotators)}; {join_labels(annotators)}"
         )
     tables = [(file, load_table(file)) for file in files]
     for file, table in tables:  # errors name the file and the row
         read_alpacaeval(table.frame, where=str(file.relative_to(path)), invalid=invalid)
     names = {name for columns in COLUMNS for name in columns} | set(MORE)
     frames = [table.frame.select(name for name in table.frame.columns if name in names) for _, table in tables]
-    frames, renamed_texts = _named_by_folder(files, frames)
+    frames, renamed_texts = _rename_by_folder(files, frames)
     study = read_alpacaeval(pl.concat(frames, how="diagonal"), where=path.name, invalid=invalid)
-    message = f"{path.name}: systems are named after their folders ({listed(renamed_texts, limit=3)})"
-    study = replace(study, notes=(*study.notes, *noted(("folder-name", len(renamed_texts), message))))
+    message = f"{path.name}: systems are named after their folders ({join_labels(renamed_texts, limit=3)})"
+    study = replace(study, notes=(*study.notes, *build_notes(("folder-name", len(renamed_texts), message))))
     return replace(study, digest=sha256("".join(table.digest for _, table in tables).encode()).hexdigest()[:16])
 
 
-def _named_by_folder(files: Sequence[Path], frames: Sequence[pl.DataFrame]) -> tuple[list[pl.DataFrame], list[str]]:
+def _rename_by_folder(files: Sequence[Path], frames: Sequence[pl.DataFrame]) -> tuple[list[pl.DataFrame], list[str]]:
     """The tables and the new names of systems. In each table, the system that differs between tables is renamed after
     the folder of the table."""
     columns = [[name for name in COLUMNS[0][1:3] + COLUMNS[1][1:2] if name in frame.columns] for frame in frames]

@@ -16,10 +16,10 @@ from typing import Any
 import polars as pl
 
 from custodes.data.interim_analyses import SCHEMA as LOOKS
-from custodes.data.interim_analyses import in_label_order as turned_looks
+from custodes.data.interim_analyses import sort_pair_labels as turned_looks
 from custodes.data.items import Items
-from custodes.data.loading.live_study import is_study, of_one_state
-from custodes.data.notes import Note, noted
+from custodes.data.loading.live_study import is_study, read_one_state
+from custodes.data.notes import Note, build_notes
 from custodes.data.outputs import SCHEMA as TEXTS
 from custodes.data.outputs import Outputs
 from custodes.data.preferences import INVALID, Preferences
@@ -30,14 +30,14 @@ from custodes.data.study import Study
 from custodes.data.table import (
     check_columns,
     check_unique,
-    counted,
     digest_of,
+    format_counts,
     refuse,
     refuse_values,
     second_rows,
     typed_column,
 )
-from custodes.errors import InputError, listed
+from custodes.errors import InputError, join_labels
 
 STRINGS = ("item", "system_a", "system_b", "rater", "kind", "aspect", "repeat", "order")
 VIEWS: Mapping[str, Mapping[str, Any]] = {
@@ -61,22 +61,22 @@ VIEWS: Mapping[str, Mapping[str, Any]] = {
 }
 """Columns that are read from each view."""
 
-EXCLUDED = """
+EXCLUSION_QUERY = """
 SELECT count(DISTINCT rater), count(*) FROM answers WHERE unit IS NOT NULL AND excluded AND NOT taken_back
 """
-PAID = """
+COST_QUERY = """
 SELECT json_extract(json, '$.money.price') * (1 + json_extract(json, '$.money.fee')),
     lower(json_extract(json, '$.money.currency'))
 FROM plan ORDER BY version DESC LIMIT 1
 """
 """Cost of an answer, and its currency."""
-PEEKED = "SELECT count(*) FROM event WHERE kind = 'peeked'"
+PEEK_QUERY = "SELECT count(*) FROM event WHERE kind = 'peeked'"
 """Number of times that the owner viewed estimates between interim analyses."""
-MARKED = "SELECT count(DISTINCT assignment) FROM event WHERE kind = 'marked'"
+MARK_QUERY = "SELECT count(DISTINCT assignment) FROM event WHERE kind = 'marked'"
 """Number of comparisons for which an annotator displayed the differing words."""
 INCOMPLETE_LOOKS = "incomplete-looks"
 """The note on answers that do not count yet."""
-WAITING = """
+WAITING_QUERY = """
 WITH last AS MATERIALIZED (
     SELECT pair, is_open, (SELECT max(value) FROM json_each(used)) AS place FROM look
     WHERE (pair, look) IN (SELECT pair, max(look) FROM look GROUP BY pair)
@@ -97,8 +97,8 @@ FROM metric m JOIN unit u USING (unit) JOIN pair p USING (pair) JOIN item i USIN
 JOIN system a ON a.system = p.first JOIN system b ON b.system = p.second ORDER BY u.pair, u.place
 """
 """Verdicts of the study's metric on the primary aspect."""
-COMPARED = ("item", "system_a", "system_b")
-METRIC_COLUMNS = (*COMPARED, "rater", "kind", "aspect", "preference", "role")
+PAIR_KEY = ("item", "system_a", "system_b")
+METRIC_COLUMNS = (*PAIR_KEY, "rater", "kind", "aspect", "preference", "role")
 
 
 def read_annotation(path: Path, *, part: str | None, invalid: Invalid) -> Study:
@@ -111,18 +111,18 @@ def read_annotation(path: Path, *, part: str | None, invalid: Invalid) -> Study:
     """
     if not is_study(path):  # selected with `reader`
         raise InputError(f"{path.name}: not a study file of annotations; create one with custodes annotate new")
-    return of_one_state(path, lambda opened: study_of(opened, path.name))
+    return read_one_state(path, lambda opened: read_open_study(opened, path.name))
 
 
-def study_of(opened: sqlite3.Connection, where: str) -> Study:
+def read_open_study(opened: sqlite3.Connection, where: str) -> Study:
     """The study that one transaction of a connection reads; see `read_annotation`."""
-    frames = _frames(opened, where)
-    n_excluded_people, n_excluded = opened.execute(EXCLUDED).fetchone()
-    cost, currency = opened.execute(PAID).fetchone() or (None, None)
-    (n_peeked,), (n_marked,) = (opened.execute(query).fetchone() for query in (PEEKED, MARKED))
+    frames = _read_frames(opened, where)
+    n_excluded_people, n_excluded = opened.execute(EXCLUSION_QUERY).fetchone()
+    cost, currency = opened.execute(COST_QUERY).fetchone() or (None, None)
+    (n_peeked,), (n_marked,) = (opened.execute(query).fetchone() for query in (PEEK_QUERY, MARK_QUERY))
     battles, ratings, metric = frames["battles"], frames["ratings"], frames["metric"]
-    n_waiting = battles.join(frames["waiting"], on=COMPARED, how="semi").height
-    battles = battles.join(frames["waiting"], on=COMPARED, how="anti", maintain_order="left")
+    n_waiting = battles.join(frames["waiting"], on=PAIR_KEY, how="semi").height
+    battles = battles.join(frames["waiting"], on=PAIR_KEY, how="anti", maintain_order="left")
     if not frames["battles"].height and not ratings.height and not frames["outputs"].height:
         raise InputError(f"{where}: the study has no texts and no answers yet; read it again later")
     preferences, second_preferences, verdict_notes = _verdicts(pl.concat([battles, metric], how="diagonal"), where)
@@ -132,17 +132,21 @@ def study_of(opened: sqlite3.Connection, where: str) -> Study:
     people_rows = frames["raters"].join(answered_raters, on="rater", how="semi", maintain_order="left")
     raters = Raters.infer({**dict.fromkeys(people_rows["rater"], "human"), **dict.fromkeys(metric["rater"], "metric")})
     if people_rows.height:
-        raters, _ = raters.described(
+        raters, _ = raters.merge_side_table(
             people_rows.with_columns(
                 person=pl.lit("true"), cost=cost or None, cost_unit=pl.lit(currency if cost else None)
             )
         )
-    outputs = Outputs.of(frames["outputs"], _with_lists(frames["sources"], where)) if frames["outputs"].height else None
+    outputs = (
+        Outputs.from_sources(frames["outputs"], _with_lists(frames["sources"], where))
+        if frames["outputs"].height
+        else None
+    )
     items, _ = Items.make(frames["items"], where=where)
-    n_second = _units(second_preferences.frame, "system_a", "system_b") + _units(
+    n_second = _count_questions(second_preferences.frame, "system_a", "system_b") + _count_questions(
         score_study.second_ratings.frame, "system"
     )
-    notes = noted(
+    notes = build_notes(
         (
             "excluded-annotators",
             n_excluded,
@@ -190,7 +194,7 @@ def study_of(opened: sqlite3.Connection, where: str) -> Study:
     )
 
 
-def _frames(connection: sqlite3.Connection, where: str) -> dict[str, pl.DataFrame]:
+def _read_frames(connection: sqlite3.Connection, where: str) -> dict[str, pl.DataFrame]:
     """The rows of the views, of incomplete interim analyses (`waiting`) and of the verdicts of the metric."""
     view_names = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'view'")}
     missing_names = [name for name in (*VIEWS, "answers") if name not in view_names]
@@ -199,14 +203,14 @@ def _frames(connection: sqlite3.Connection, where: str) -> dict[str, pl.DataFram
         missing_names += [f"{view}.{name}" for name in VIEWS[view] if name not in column_names]
     if missing_names:
         raise InputError(
-            f"{where}: {listed(missing_names)} is missing, so another version of custodes wrote this file; update "
+            f"{where}: {join_labels(missing_names)} is missing, so another version of custodes wrote this file; update "
             "custodes"
         )
     queries: dict[str, tuple[str, Mapping[str, Any]]] = {
         view: (f"SELECT {', '.join(f'[{name}]' for name in schema)} FROM {view}", schema)
         for view, schema in VIEWS.items()
     }
-    queries["waiting"] = (WAITING, dict.fromkeys(COMPARED, pl.String))
+    queries["waiting"] = (WAITING_QUERY, dict.fromkeys(PAIR_KEY, pl.String))
     queries["metric"] = (METRIC, {name: VIEWS["battles"][name] for name in METRIC_COLUMNS})
     frames = {
         name: pl.DataFrame(connection.execute(query).fetchall(), schema=schema, orient="row", strict=False)
@@ -227,7 +231,7 @@ def _with_lists(sources: pl.DataFrame, where: str) -> pl.DataFrame:
         raise InputError(f"{where}: the references of an item are not a list of texts; restore a backup") from None
 
 
-def _units(rows: pl.DataFrame, *systems: str) -> int:
+def _count_questions(rows: pl.DataFrame, *systems: str) -> int:
     """The number of questions to annotators, where the aspects of one question are counted once."""
     return rows.select("item", *systems, "rater").n_unique()
 
@@ -241,10 +245,10 @@ def _verdicts(rows: pl.DataFrame, where: str) -> tuple[Preferences, Preferences,
     refused_rows = rows.filter(pl.col("preference").is_null())
     message = (
         f"{where}: {refused_rows.height} comparisons could not be rated by the annotator and count as "
-        f"not rated ({counted(refused_rows['invalid'])})"
+        f"not rated ({format_counts(refused_rows['invalid'])})"
     )
     notes = [replace(note, message=message) if note.rule == INVALID else note for note in notes]
-    return *verdicts.parted(is_second_opinion, rows["preference"].is_not_null()), notes
+    return *verdicts.split_opinions(is_second_opinion, rows["preference"].is_not_null()), notes
 
 
 def read_interim_analyses(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:

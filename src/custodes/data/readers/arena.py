@@ -13,15 +13,15 @@ from itertools import chain
 import polars as pl
 
 import custodes.data.readers.verdict_words as words
-from custodes.data.notes import Note, noted
-from custodes.data.readers.battles import in_each_row, judged, refuse_nameless
-from custodes.data.readers.mtbench import items_of, judges
-from custodes.data.readers.outputs import messages, outputs_of, spoken
+from custodes.data.notes import Note, build_notes
+from custodes.data.readers.battles import interpret_verdicts, item_per_row_notes, refuse_nameless
+from custodes.data.readers.mtbench import read_items, read_judges
+from custodes.data.readers.outputs import build_outputs, parse_messages, role_text
 from custodes.data.readers.reader import Invalid, TableReader
 from custodes.data.readers.verdicts import log_study
 from custodes.data.study import Study
 from custodes.data.table import fitting_columns, label_column
-from custodes.errors import listed
+from custodes.errors import join_labels
 
 PAIR = ("model_a", "model_b")
 ONE_HOT = {"winner_model_a": "model_a", "winner_model_b": "model_b", "winner_tie": "tie"}
@@ -39,7 +39,7 @@ MARKS = (
 OTHERS = ("item", "prompt_id", "rater", "kind", "aspect", "repeat")
 """Columns of other tables of battles, which files of Arena and MT-bench do not have."""
 
-READ = (*PAIR, *ONE_HOT, "winner", "judge", "order", "prompt")
+USED_COLUMNS = (*PAIR, *ONE_HOT, "winner", "judge", "order", "prompt")
 METADATA = (
     *("timestamp", "evaluation_session_id", "evaluation_order", "openai_moderation", "toxic_chat_tag", "redacted"),
     *("category_tag", "is_code", "is_refusal", "dedup_tag", "judge_hash"),
@@ -65,11 +65,11 @@ def read_arena(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
     unknown, as these files do not record it.
     """
     question = fitting_columns(frame, COLUMNS, where=where)[0]
-    unused_columns = frame.drop(question, *READ, *MARKS, *METADATA, strict=False)
+    unused_columns = frame.drop(question, *USED_COLUMNS, *MARKS, *METADATA, strict=False)
     has_rated_turn = not set(COUNTS_TURNS) & set(frame.columns)
-    items = items_of(frame, where=where, question=question, turn=has_rated_turn)
+    items = read_items(frame, where=where, question=question, turn=has_rated_turn)
     rater, notes = _raters(frame, where=where)
-    verdict = _one_hot(frame, where=where) if "winner" not in frame.columns else frame["winner"]
+    verdict = _decode_one_hot(frame, where=where) if "winner" not in frame.columns else frame["winner"]
     verdict = label_column(frame.with_columns(winner=verdict), "winner", where=where, empty=True)
     table = pl.DataFrame(
         [
@@ -79,11 +79,11 @@ def read_arena(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
             words.without_empty(verdict).alias("verdict"),
         ]
     )
-    verdicts, order_notes = judged(table, frame, where=where, column="winner")
-    notes += noted(
-        ("unused-columns", unused_columns.width, f"{where}: columns not used: {listed(unused_columns.columns)}")
+    verdicts, order_notes = interpret_verdicts(table, frame, where=where, column="winner")
+    notes += build_notes(
+        ("unused-columns", unused_columns.width, f"{where}: columns not used: {join_labels(unused_columns.columns)}")
     )
-    notes += in_each_row(frame, question, [*unused_columns.columns, "prompt"], where=where)
+    notes += item_per_row_notes(frame, question, [*unused_columns.columns, "prompt"], where=where)
     turns = label_column(frame if has_rated_turn else frame.select(PAIR), "turn", where=where, empty=True)
     texts, sources = _texts(frame, table, turns.cast(pl.Int64, strict=False).fill_null(0), where=where)
     return log_study(
@@ -91,11 +91,11 @@ def read_arena(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
         where=where,
         invalid=invalid,
         allowed=words.ALLOWED,
-        likely=partial(words.likely, systems=set(table["system_a"]) | set(table["system_b"])),
+        likely=partial(words.guess_meaning, systems=set(table["system_a"]) | set(table["system_b"])),
         unused=unused_columns,
         items=items.with_columns(label_column(frame, "language", where=where, empty=True).alias("group")),
         kind=lambda rater: next((kind for kind, starts in KINDS.items() if rater.lower().startswith(starts)), ""),
-        outputs=outputs_of(texts, sources)[0],
+        outputs=build_outputs(texts, sources)[0],
         notes=[*notes, *order_notes],
     )
 
@@ -105,15 +105,15 @@ def _raters(frame: pl.DataFrame, *, where: str) -> tuple[pl.Series, list[Note]]:
     if "judge" not in frame.columns:
         refuse_nameless(frame, where=where)
         assumed_text = f"{where}: there is no column 'judge', so all verdicts are attributed to one annotator, 'human'"
-        return pl.Series("rater", ["human"] * frame.height), noted(("rater-assumed", True, assumed_text))
-    judge_names = judges(frame, where=where)
+        return pl.Series("rater", ["human"] * frame.height), build_notes(("rater-assumed", True, assumed_text))
+    judge_names = read_judges(frame, where=where)
     is_user = judge_names.str.starts_with(f"{USERS}_")
     n_users = judge_names.filter(is_user).n_unique()
     users_text = f"{where}: {n_users} users of the arena are treated as one rater, {USERS!r}"
-    return judge_names.set(is_user, USERS), noted(("users-together", n_users, users_text))
+    return judge_names.set(is_user, USERS), build_notes(("users-together", n_users, users_text))
 
 
-def _one_hot(frame: pl.DataFrame, *, where: str) -> pl.Series:
+def _decode_one_hot(frame: pl.DataFrame, *, where: str) -> pl.Series:
     """The winner, from three columns of 0 and 1. If not exactly one cell is 1, the result is a text such as '1/1/0'."""
     flags = [label_column(frame, name, where=where, empty=True) for name in ONE_HOT]
     winners = [
@@ -145,13 +145,13 @@ def _texts(
         strict=True,
     )
     for row, (item, a, b, turn, *cells, prompt) in enumerate(rows, start=1):
-        conversations = [messages(cell, where=f"{where}, row {row}") for cell in cells]
+        conversations = [parse_messages(cell, where=f"{where}, row {row}") for cell in cells]
         texts += [
-            (item, system, spoken(conversation, "assistant", turn))
+            (item, system, role_text(conversation, "assistant", turn))
             for system, conversation in zip((a, b), conversations, strict=True)
         ]
-        question = [("user", text) for _, text in messages(prompt, where=f"{where}, row {row}")]
-        sources.append((item, spoken(list(chain(question, conversations[0])), "user", turn)))
+        question = [("user", text) for _, text in parse_messages(prompt, where=f"{where}, row {row}")]
+        sources.append((item, role_text(list(chain(question, conversations[0])), "user", turn)))
     return texts, sources
 
 

@@ -12,14 +12,14 @@ from typing import Any
 import polars as pl
 
 from custodes.data.loading import parse_json
-from custodes.data.notes import noted
-from custodes.data.readers.mtbench import judges
+from custodes.data.notes import build_notes
+from custodes.data.readers.mtbench import read_judges
 from custodes.data.readers.reader import Invalid, TableReader
-from custodes.data.readers.verdict_words import TIES, UNSURE, plain
+from custodes.data.readers.verdict_words import TIES, UNSURE, normalise_words
 from custodes.data.readers.verdicts import log_study
 from custodes.data.study import Study
 from custodes.data.table import fitting_columns, label_column
-from custodes.errors import InputError, listed
+from custodes.errors import InputError, join_labels
 
 COLUMNS = (("uid", "model", "judge", "games"), ("question_id", "model", "judge", "games"))
 ALLOWED = "A>>B, A>B, A=B, B>A, B>>A, null"
@@ -44,7 +44,7 @@ def read_arenahard(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Stud
             label_column(frame, BASELINE, where=where).alias("system_b")
             if has_baseline
             else pl.Series("system_b", [BASELINE] * frame.height),
-            judges(frame, where=where),
+            read_judges(frame, where=where),
         ]
     )
     games = pl.DataFrame(
@@ -56,7 +56,7 @@ def read_arenahard(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Stud
     if table.is_empty():
         raise InputError(f"{where}: no row has a game; give a file of judgments with 'games'")
     signs = {word: sign for word, sign in UNSURE.items() if ">" in word or "<" in word} | dict.fromkeys(TIES, 0.0)
-    preference = plain(table["verdict"]).replace_strict(signs, default=None, return_dtype=pl.Float64)
+    preference = normalise_words(table["verdict"]).replace_strict(signs, default=None, return_dtype=pl.Float64)
     table = table.with_columns(preference=preference).with_columns(
         preference=pl.when(pl.col("order") == "ba").then(-pl.col("preference")).otherwise("preference")
     )
@@ -71,7 +71,7 @@ def read_arenahard(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Stud
         failure=NO_SCORE,
         items=rows.select("item", label_column(frame, "category", where=where, empty=True).alias("group")),
         kind="metric",
-        notes=noted(("baseline-unnamed", not has_baseline, unnamed_text)),
+        notes=build_notes(("baseline-unnamed", not has_baseline, unnamed_text)),
     )
 
 
@@ -85,7 +85,7 @@ def _games(column: pl.Series, *, where: str) -> Iterator[tuple[int, str, str]]:
             raise InputError(f"{where}: games of row {row} are not a list of objects with 'score'")
         for number, game in enumerate(games):
             if game is not None and "score" not in game:
-                raise InputError(f"{where}: game {number + 1} of row {row} has no 'score'; keys: {listed(game)}")
+                raise InputError(f"{where}: game {number + 1} of row {row} has no 'score'; keys: {join_labels(game)}")
             score = "" if game is None else NO_SCORE if game["score"] is None else str(game["score"])
             yield row, "ab" if number % 2 else "ba", score
 

@@ -10,20 +10,20 @@ from functools import partial
 import polars as pl
 
 import custodes.data.readers.verdict_words as words
-from custodes.data.mapping.column_vocabulary import NAMES, named, normalised
-from custodes.data.notes import Note, noted
-from custodes.data.preferences import CHANCES, SECONDS, Preferences, option
+from custodes.data.mapping.column_vocabulary import NAMES, find_columns, normalise_name
+from custodes.data.notes import Note, build_notes
+from custodes.data.preferences import CHANCES, SECONDS, Preferences, column_option
 from custodes.data.raters import Raters, rater_kinds
-from custodes.data.readers.orders import shown_first
+from custodes.data.readers.orders import read_orders
 from custodes.data.readers.reader import Invalid, TableReader
-from custodes.data.readers.verdict_words import likely, what_is_said, without_empty
+from custodes.data.readers.verdict_words import guess_meaning, interpret_cells, without_empty
 from custodes.data.readers.verdicts import read_verdicts
 from custodes.data.study import Study
 from custodes.data.table import check_columns, label_column, refuse, second_rows
 from custodes.errors import InputError
 
 SYSTEMS = (("model_a", "model_b"), ("system_a", "system_b"))
-SAME = (*zip(*SYSTEMS, strict=True), ("winner", "preference"))
+SYNONYMS = (*zip(*SYSTEMS, strict=True), ("winner", "preference"))
 """Alternative names of a column, of which a table may have only one."""
 
 COLUMNS = (
@@ -32,9 +32,9 @@ COLUMNS = (
     ("item", *SYSTEMS[1], "winner"),
     ("item", *SYSTEMS[0], "preference"),
 )
-SAID = ("invalid", *CHANCES, SECONDS)
-OPTIONAL = ("rater", "kind", "aspect", "order", "repeat", *SAID)
-WRITTEN = {*COLUMNS[1], "rater", "kind", "aspect", "order", "repeat"}
+ANSWER_COLUMNS = ("invalid", *CHANCES, SECONDS)
+OPTIONAL = ("rater", "kind", "aspect", "order", "repeat", *ANSWER_COLUMNS)
+OWN_COLUMNS = {*COLUMNS[1], "rater", "kind", "aspect", "order", "repeat"}
 """Columns whose presence shows that a table is in our own format. `verdict_words` and `orders` read it differently."""
 
 FEW = 20
@@ -60,7 +60,7 @@ def read_battles(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
     present_columns = set(frame.columns)
     layout_columns = max(COLUMNS, key=lambda columns: (len(set(columns) & present_columns), columns == COLUMNS[1]))
     _, first_column, second_column, verdict_column = layout_columns
-    for synonyms in SAME:
+    for synonyms in SYNONYMS:
         if set(synonyms) <= present_columns:
             raise InputError(f"{where}: columns {synonyms[0]!r} and {synonyms[1]!r} have the same meaning; remove one")
     has_raters = "rater" in frame.columns or "kind" in frame.columns
@@ -85,9 +85,9 @@ def read_battles(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
             *(frame[name] for name in (*CHANCES, SECONDS) if name in frame.columns),
         ]
     )
-    verdicts, order_notes = judged(table, frame, where=where, column=verdict_column)
+    verdicts, order_notes = interpret_verdicts(table, frame, where=where, column=verdict_column)
     systems = set(pl.concat([table["system_a"].unique(), table["system_b"].unique()]))
-    suggest_word = partial(likely, systems=systems)
+    suggest_word = partial(guess_meaning, systems=systems)
     unused_columns = [name for name in frame.columns if name not in (*required, *known_columns)]
     preferences, verdict_notes = read_verdicts(
         verdicts, where=where, allowed=words.ALLOWED, invalid=invalid, likely=suggest_word, unused=unused_columns
@@ -96,25 +96,29 @@ def read_battles(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
     notes += [
         *order_notes,
         *verdict_notes,
-        *in_each_row(frame, "item", unused_columns, where=where),
-        *noted(("rater-assumed", not has_raters, assumed_text)),
+        *item_per_row_notes(frame, "item", unused_columns, where=where),
+        *build_notes(("rater-assumed", not has_raters, assumed_text)),
     ]
     kinds = rater_kinds(frame, where=where) if has_raters else {"human": "human"}
     second_opinions = Preferences.empty()
     if is_second_opinion is not None:
-        preferences, second_opinions = preferences.parted(is_second_opinion, verdicts["preference"].is_not_null())
+        preferences, second_opinions = preferences.split_opinions(
+            is_second_opinion, verdicts["preference"].is_not_null()
+        )
     return Study(
         preferences=preferences, second=second_opinions, raters=Raters.infer(kinds), notes=tuple(notes), name=where
     )
 
 
-def judged(table: pl.DataFrame, frame: pl.DataFrame, *, where: str, column: str) -> tuple[pl.DataFrame, list[Note]]:
+def interpret_verdicts(
+    table: pl.DataFrame, frame: pl.DataFrame, *, where: str, column: str
+) -> tuple[pl.DataFrame, list[Note]]:
     """`table` (item, system_a, system_b, rater, verdict, optional aspect and repeat), completed by `preference` and
     `order`."""
     verdict = table["verdict"].alias(column)
-    is_own_format = set(frame.columns) >= WRITTEN
-    reading = what_is_said(verdict, table["system_a"], table["system_b"], where=where, written=is_own_format)
-    order, notes = shown_first(table, frame, where=where, written=is_own_format)
+    is_own_format = set(frame.columns) >= OWN_COLUMNS
+    reading = interpret_cells(verdict, table["system_a"], table["system_b"], where=where, written=is_own_format)
+    order, notes = read_orders(table, frame, where=where, written=is_own_format)
     is_position = reading.place.is_not_null()
     if "order" in frame.columns and (order != 0).any():
         refuse(
@@ -131,8 +135,8 @@ def judged(table: pl.DataFrame, frame: pl.DataFrame, *, where: str, column: str)
     n_both_bad = int(reading.both_bad.sum())
     return verdicts, [
         *notes,
-        *_unsure_note(verdicts, reading.unsure, where=where, column=column),
-        *noted(("both-bad", n_both_bad, f'{where}: {n_both_bad} verdicts "both bad" count as ties')),
+        *_unsure_notes(verdicts, reading.unsure, where=where, column=column),
+        *build_notes(("both-bad", n_both_bad, f'{where}: {n_both_bad} verdicts "both bad" count as ties')),
     ]
 
 
@@ -140,36 +144,38 @@ def refuse_nameless(frame: pl.DataFrame, *, where: str) -> None:
     """Raise `InputError` if an unused column may name the raters. Otherwise all verdicts would be attributed to one
     annotator."""
     rater_column = next(
-        iter(may_say_who([name for name in frame.columns if frame[name].null_count() < frame.height])), None
+        iter(possible_rater_columns([name for name in frame.columns if frame[name].null_count() < frame.height])), None
     )
     if rater_column is not None:
         raise InputError(
             f"{where}: no column is the rater, but {rater_column!r} may name the raters; try "
-            f"{option('rater', rater_column)} (in Python columns={{'rater': {rater_column!r}}}), or remove the column "
-            "if one person gave all verdicts"
+            f"{column_option('rater', rater_column)} (in Python columns={{'rater': {rater_column!r}}}), or remove the "
+            "column if one person gave all verdicts"
         )
 
 
-def in_each_row(frame: pl.DataFrame, item: str, unused: Sequence[str], *, where: str) -> list[Note]:
+def item_per_row_notes(frame: pl.DataFrame, item: str, unused: Sequence[str], *, where: str) -> list[Note]:
     """A note for the case that each row is a different item and the values of an unused column of items repeat."""
     columns = [name for name in unused if name in frame.columns and not frame[name].dtype.is_nested()]
-    repeating_columns = [name for name in named("item", columns) if 1 < frame[name].n_unique() <= frame.height / 2]
+    repeating_columns = [
+        name for name in find_columns("item", columns) if 1 < frame[name].n_unique() <= frame.height / 2
+    ]
     if not repeating_columns or frame[item].n_unique() < frame.height:
         return []
     message = (
         f"{where}: {item} differs in every row, but values of {repeating_columns[0]!r} repeat; if "
-        f"{repeating_columns[0]!r} is the item, try {option('item', repeating_columns[0])}"
+        f"{repeating_columns[0]!r} is the item, try {column_option('item', repeating_columns[0])}"
     )
-    return noted(("item-in-each-row", True, message))
+    return build_notes(("item-in-each-row", True, message))
 
 
-def may_say_who(columns: Sequence[str]) -> list[str]:
+def possible_rater_columns(columns: Sequence[str]) -> list[str]:
     """Columns that may hold names of raters, such as `annotator` and `judge_name`."""
-    bare_names = {name: re.sub(r"_(name|id|model)$", "", normalised(name)) for name in columns}
-    return [name for name in columns if {bare_names[name], normalised(name)} & {"judge", *NAMES["rater"]}]
+    bare_names = {name: re.sub(r"_(name|id|model)$", "", normalise_name(name)) for name in columns}
+    return [name for name in columns if {bare_names[name], normalise_name(name)} & {"judge", *NAMES["rater"]}]
 
 
-def _unsure_note(verdicts: pl.DataFrame, unsure: pl.Series, *, where: str, column: str) -> list[Note]:
+def _unsure_notes(verdicts: pl.DataFrame, unsure: pl.Series, *, where: str, column: str) -> list[Note]:
     """A note for the case that A or 1 was read as a column, and the displayed order may differ from the order of the
     columns."""
     is_reversed_position = unsure & (verdicts["order"] == "ba")
@@ -205,7 +211,7 @@ def _unsure_note(verdicts: pl.DataFrame, unsure: pl.Series, *, where: str, colum
         f"order{f' ({rates_text})' if repeated_comparisons.height else ''}; if positions are meant, write left and "
         "right"
     )
-    return noted(("place-or-column", int(is_reversed_position.sum()), message))
+    return build_notes(("place-or-column", int(is_reversed_position.sum()), message))
 
 
 READER = TableReader(name="battles", columns=COLUMNS, make=read_battles)

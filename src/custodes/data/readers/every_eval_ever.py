@@ -18,11 +18,19 @@ from uuid import UUID
 import msgspec
 import polars as pl
 
-from custodes.data.readers.logs import LogRecords, has_keys, laid_out, layout, log_bytes, log_reader, parsed
+from custodes.data.readers.logs import (
+    LogRecords,
+    convert_to_layout,
+    has_keys,
+    layout_type,
+    log_bytes,
+    log_reader,
+    parse_log,
+)
 from custodes.data.readers.reader import Invalid
 from custodes.data.study import Study
 from custodes.errors import OptionError
-from custodes.files import folder as make_folder
+from custodes.files import make_folder as make_folder
 from custodes.files import write_atomically
 
 WHAT = "an instance-level file of Every Eval Ever"
@@ -30,7 +38,7 @@ VERSION = "0.3.0"
 """Version of the schema."""
 UNKNOWN = {"deployment_type": "unknown", "model_availability": "unknown"}
 
-SAMPLE = layout(
+SAMPLE = layout_type(
     {
         "evaluation_id": str,
         "model_id": str,
@@ -44,7 +52,7 @@ SAMPLE = layout(
         "metadata": ({str: Any}, None),
     }
 )
-RESULTS = layout(
+RESULTS = layout_type(
     {
         "evaluation_id": str,
         "evaluation_results": [
@@ -75,17 +83,19 @@ def read_every_eval_ever(files: Sequence[Path], *, where: str, invalid: Invalid)
         for number, line in enumerate(records.load(file, file.name).split(b"\n"), start=1):
             if line.strip():
                 location = f"{file.name}, line {number}"
-                record = parsed(line, dict[str, Any], where=location, what=WHAT)
-                _add(
+                record = parse_log(line, dict[str, Any], where=location, what=WHAT)
+                _add_sample(
                     records,
-                    laid_out(record, SAMPLE, where=location, what=WHAT),
+                    convert_to_layout(record, SAMPLE, where=location, what=WHAT),
                     results,
                     has_several_datasets=len(datasets) > 1,
                 )
     return records.study()
 
 
-def _add(records: LogRecords, sample: Any, results: dict[tuple[str, str], Any], *, has_several_datasets: bool) -> None:
+def _add_sample(
+    records: LogRecords, sample: Any, results: dict[tuple[str, str], Any], *, has_several_datasets: bool
+) -> None:
     """Add the score and the texts in one line to the records."""
     result_keys = (sample.evaluation_result_id, sample.evaluation_name)
     result = next((results[key] for name in result_keys if (key := (sample.evaluation_id, name)) in results), None)
@@ -112,7 +122,9 @@ def _results(folders: set[Path]) -> dict[tuple[str, str], Any]:
     result_of_key: dict[tuple[str, str], Any] = {}
     for path in (path for folder in sorted(folders) for path in sorted(folder.glob("*.json"))):
         if has_keys(path, "evaluation_id", "evaluation_results"):
-            aggregate = parsed(log_bytes(path), RESULTS, where=path.name, what="an aggregate file of Every Eval Ever")
+            aggregate = parse_log(
+                log_bytes(path), RESULTS, where=path.name, what="an aggregate file of Every Eval Ever"
+            )
             for result in aggregate.evaluation_results:
                 for name in filter(None, (result.evaluation_name, result.evaluation_result_id)):
                     result_of_key[aggregate.evaluation_id, name] = result
@@ -139,9 +151,9 @@ def write_every_eval_ever(study: Study, into: Path) -> Iterator[Path]:
         run = f"{study.name}/{system}/{timestamp}"
         developer, _, model = str(system).rpartition("/")
         uuid = UUID(bytes=hashlib.sha256(run.encode()).digest()[:16], version=4)
-        relative_path = "/".join(map(_plain, (study.name, developer or "unknown", model, str(uuid))))
+        relative_path = "/".join(map(_path_part, (study.name, developer or "unknown", model, str(uuid))))
         lines = [
-            _sample(row, run, texts.get((row["item"], row["system"]), ""), sources.get(row["item"], {}))
+            _format_sample(row, run, texts.get((row["item"], row["system"]), ""), sources.get(row["item"], {}))
             for row in rows.iter_rows(named=True)
         ]
         samples = b"".join(msgspec.json.encode(line) + b"\n" for line in lines)
@@ -152,30 +164,30 @@ def write_every_eval_ever(study: Study, into: Path) -> Iterator[Path]:
             "checksum": hashlib.sha256(samples).hexdigest(),
             "total_rows": len(lines),
         }
-        aggregate = _aggregate(study, rows, run, timestamp) | {"detailed_evaluation_results": samples_details}
+        aggregate = _format_aggregate(study, rows, run, timestamp) | {"detailed_evaluation_results": samples_details}
         base_path = make_folder(into / Path(relative_path).parent) / Path(relative_path).name
         yield write_atomically(f"{base_path}_samples.jsonl", samples)
         yield write_atomically(f"{base_path}.json", msgspec.json.encode(aggregate))
 
 
-def _plain(name: str) -> str:
+def _path_part(name: str) -> str:
     """A name as a part of a path."""
     return re.sub(r"[^\w.-]+", "_", name).strip(".") or "unknown"
 
 
-def _name(row: dict[str, Any]) -> str:
+def _result_name(row: dict[str, Any]) -> str:
     return f"{row['rater']}/{row['aspect']}" if row["aspect"] else str(row["rater"])
 
 
-def _sample(row: dict[str, Any], run: str, text: str, source: dict[str, Any]) -> dict[str, Any]:
+def _format_sample(row: dict[str, Any], run: str, text: str, source: dict[str, Any]) -> dict[str, Any]:
     """The line of one score."""
     score = row["score"]
     return {
         "schema_version": VERSION,
         "evaluation_id": run,
         "model_id": row["system"],
-        "evaluation_name": _name(row),
-        "evaluation_result_id": f"{run}/{_name(row)}",
+        "evaluation_name": _result_name(row),
+        "evaluation_result_id": f"{run}/{_result_name(row)}",
         "sample_id": row["item"],
         "interaction_type": "single_turn",
         "input": {"raw": source.get("source", ""), "reference": list(source.get("references", []))},
@@ -186,7 +198,7 @@ def _sample(row: dict[str, Any], run: str, text: str, source: dict[str, Any]) ->
     }
 
 
-def _aggregate(study: Study, rows: pl.DataFrame, run: str, stamp: str) -> dict[str, Any]:
+def _format_aggregate(study: Study, rows: pl.DataFrame, run: str, stamp: str) -> dict[str, Any]:
     """The aggregate of one system: the mean of each rater and aspect."""
     raters = {row["rater"]: row for row in study.raters.frame.iter_rows(named=True)}
     system = rows["system"][0]
@@ -199,11 +211,11 @@ def _aggregate(study: Study, rows: pl.DataFrame, run: str, stamp: str) -> dict[s
         details = {"rater": mean["rater"], "aspect": mean["aspect"], "kind": rater["kind"]}
         results.append(
             {
-                "evaluation_result_id": f"{run}/{_name(mean)}",
-                "evaluation_name": _name(mean),
+                "evaluation_result_id": f"{run}/{_result_name(mean)}",
+                "evaluation_name": _result_name(mean),
                 "source_data": {"dataset_name": study.name, "source_type": "other"},
                 "metric_config": {
-                    "metric_name": _name(mean),
+                    "metric_name": _result_name(mean),
                     "lower_is_better": not rater["higher_is_better"],
                     "score_type": "continuous",
                     "min_score": low,

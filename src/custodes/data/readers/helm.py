@@ -12,18 +12,18 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from custodes.data.notes import noted
-from custodes.data.readers.logs import Label, LogRecords, label, layout, log_reader, parsed
+from custodes.data.notes import build_notes
+from custodes.data.readers.logs import Label, LogRecords, format_label, layout_type, log_reader, parse_log
 from custodes.data.readers.reader import Invalid
 from custodes.data.study import Study
-from custodes.errors import InputError, listed
+from custodes.errors import InputError, join_labels
 
 WHAT = "a run of HELM"
 SPEC, STATS, STATE = "run_spec.json", "per_instance_stats.json", "scenario_state.json"
 TEXT = {"text": (str, "")}
 LAYOUTS = {
-    SPEC: layout({"name": str, "adapter_spec": {"model": str}}),
-    STATS: layout(
+    SPEC: layout_type({"name": str, "adapter_spec": {"model": str}}),
+    STATS: layout_type(
         [
             {
                 "instance_id": Label,
@@ -33,7 +33,7 @@ LAYOUTS = {
             }
         ]
     ),
-    STATE: layout(
+    STATE: layout_type(
         {
             "request_states": (
                 [
@@ -70,17 +70,17 @@ def read_helm(files: Sequence[Path], *, where: str, invalid: Invalid) -> Study:
         missing_files = {SPEC, STATS}.difference(names)
         if missing_files:
             raise InputError(
-                f"{where}: {folder.name} lacks {listed(sorted(missing_files))}; {WHAT} needs {SPEC} and {STATS}"
+                f"{where}: {folder.name} lacks {join_labels(sorted(missing_files))}; {WHAT} needs {SPEC} and {STATS}"
             )
         content_of_file = {name: records.load(folder / name, f"{folder.name}/{name}") for name in names}
         parsed_files = {
-            name: parsed(content_of_file[name], LAYOUTS[name], where=f"{folder.name}/{name}", what=WHAT)
+            name: parse_log(content_of_file[name], LAYOUTS[name], where=f"{folder.name}/{name}", what=WHAT)
             for name in names
         }
         model, task = parsed_files[SPEC].adapter_spec.model, _without_model(parsed_files[SPEC].name)
         records.run(task, model, str(folder))
         for instance in parsed_files[STATS]:
-            item = _item(task, instance.instance_id, instance.perturbation)
+            item = _item_label(task, instance.instance_id, instance.perturbation)
             for stat in instance.stats:
                 if stat.name.split not in ("test", None):
                     split_counts[stat.name.split] += 1
@@ -89,18 +89,18 @@ def read_helm(files: Sequence[Path], *, where: str, invalid: Invalid) -> Study:
                 records.score(item, model, stat.name.name, stat.mean, repeat=str(instance.train_trial_index))
         for request in parsed_files[STATE].request_states if STATE in parsed_files else ():
             instance = request.instance
-            item = _item(task, instance.id, instance.perturbation)
+            item = _item_label(task, instance.id, instance.perturbation)
             if request.reference_index is not None or item not in records.groups:
                 continue  # a request that scores a single reference has no answer
             references = [each.output.text for each in instance.references if "correct" in each.tags]
             records.sources.append((item, instance.input.text, list(filter(None, references))))
             if request.result and request.result.completions:
                 records.texts.append((item, model, request.result.completions[0].text))
-    notes = noted(
+    notes = build_notes(
         (
             "other-splits",
             split_counts.total(),
-            f"{where}: {split_counts.total()} statistics of other splits are not read ({listed(split_counts)})",
+            f"{where}: {split_counts.total()} statistics of other splits are not read ({join_labels(split_counts)})",
         ),
         (
             "direction-unknown",
@@ -112,8 +112,8 @@ def read_helm(files: Sequence[Path], *, where: str, invalid: Invalid) -> Study:
     return records.study(notes=notes)
 
 
-def _item(task: str, instance: Label, perturbation: Any) -> str:
-    return f"{task}/{label(instance)}" + (f"/{perturbation.name}" if perturbation else "")
+def _item_label(task: str, instance: Label, perturbation: Any) -> str:
+    return f"{task}/{format_label(instance)}" + (f"/{perturbation.name}" if perturbation else "")
 
 
 def _without_model(name: str) -> str:

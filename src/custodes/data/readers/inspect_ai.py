@@ -15,11 +15,20 @@ from pathlib import Path
 from typing import Any
 
 from custodes.data.loading.compression import zip_archive, zip_member
-from custodes.data.notes import noted
-from custodes.data.readers.logs import Label, LogRecords, label, layout, log_reader, number, parsed, top_keys
+from custodes.data.notes import build_notes
+from custodes.data.readers.logs import (
+    Label,
+    LogRecords,
+    format_label,
+    layout_type,
+    log_reader,
+    parse_log,
+    parse_number,
+    top_keys,
+)
 from custodes.data.readers.reader import Invalid
 from custodes.data.study import Study
-from custodes.errors import InputError, listed
+from custodes.errors import InputError, join_labels
 
 WHAT = "a log of inspect_ai"
 SUFFIX = ".eval"
@@ -27,20 +36,20 @@ HEADERS = ("header.json", "_journal/start.json")
 """Files with the task and the model, in a finished log and in an unfinished log."""
 GRADES = {"c": 1.0, "p": 0.5, "i": 0.0, "n": 0.0, "yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
 """Scores of words in lower case: c (correct), p (partial), i (incorrect), n (no answer), words for true and false."""
-PART = layout({"text": (str, "")})
-MESSAGE = layout({"content": (str | layout([PART]), "")})
-SAMPLE = layout(
+PART = layout_type({"text": (str, "")})
+MESSAGE = layout_type({"content": (str | layout_type([PART]), "")})
+SAMPLE = layout_type(
     {
         "id": Label,
         "epoch": (int, 1),
-        "input": (str | layout([MESSAGE]), ""),
+        "input": (str | layout_type([MESSAGE]), ""),
         "target": (str | list[str], ""),
         "output": ({"choices": ([{"message": MESSAGE}], [])}, None),
         "scores": ({str: {"value": Any}}, None),
         "attachments": (dict[str, str], {}),
     }
 )
-LOG = layout({"eval": {"task": str, "model": str}, "status": (str, "started"), "samples": ([SAMPLE], None)})
+LOG = layout_type({"eval": {"task": str, "model": str}, "status": (str, "started"), "samples": ([SAMPLE], None)})
 
 
 def read_inspect_ai(files: Sequence[Path], *, where: str, invalid: Invalid) -> Study:
@@ -60,7 +69,7 @@ def read_inspect_ai(files: Sequence[Path], *, where: str, invalid: Invalid) -> S
         if log.status != "success":
             unfinished_logs.append(f"{file.name} ({log.status})")
         for sample in samples:
-            item = f"{task}/{label(sample.id)}"
+            item = f"{task}/{format_label(sample.id)}"
             records.groups.setdefault(item, task)
             references = [sample.target] if isinstance(sample.target, str) else sample.target
             source = _plain(sample.input, sample.attachments)
@@ -72,7 +81,7 @@ def read_inspect_ai(files: Sequence[Path], *, where: str, invalid: Invalid) -> S
                 value_of_name = score.value if isinstance(score.value, dict) else {"": score.value}
                 for name, value in value_of_name.items():
                     rater = f"{scorer}/{name}" if name else scorer
-                    numeric = number(value, GRADES)
+                    numeric = parse_number(value, GRADES)
                     if isinstance(value, list | dict):
                         list_counts[rater] += 1
                     elif numeric is None and value is not None:
@@ -82,7 +91,9 @@ def read_inspect_ai(files: Sequence[Path], *, where: str, invalid: Invalid) -> S
     mixed_counts = {rater: counts for rater, counts in text_counts.items() if rater in records.kinds}
     n_lost = sum(counts.total() for counts in mixed_counts.values())
     if mixed_counts and invalid == "error":
-        examples = listed((f"{rater} {value!r}" for rater, counts in mixed_counts.items() for value in counts), limit=3)
+        examples = join_labels(
+            (f"{rater} {value!r}" for rater, counts in mixed_counts.items() for value in counts), limit=3
+        )
         raise InputError(
             f"{where}: {n_lost} scores are text although their scorer also gives numbers ({examples}); allowed: "
             f"numbers and {', '.join(word.upper() if len(word) == 1 else word for word in GRADES)}. To drop and "
@@ -91,18 +102,18 @@ def read_inspect_ai(files: Sequence[Path], *, where: str, invalid: Invalid) -> S
     not_numbers = list_counts + Counter(
         {rater: counts.total() for rater, counts in text_counts.items() if rater not in mixed_counts}
     )
-    notes = noted(
+    notes = build_notes(
         (
             "unfinished-log",
             len(unfinished_logs),
-            f"{where}: logs of runs that did not finish successfully: {listed(unfinished_logs)}",
+            f"{where}: logs of runs that did not finish successfully: {join_labels(unfinished_logs)}",
         ),
         ("unreadable-score", n_lost, f"{where}: {n_lost} scores are text without a numeric meaning and were dropped"),
         (
             "score-not-number",
             not_numbers.total(),
             f"{where}: {not_numbers.total()} scores are lists or text, not numbers, and were dropped "
-            f"({listed(not_numbers)})",
+            f"({join_labels(not_numbers)})",
         ),
     )
     return records.study(notes=notes)
@@ -113,7 +124,7 @@ def _parsed_log(file: Path, data: bytes) -> tuple[Any, Iterable[Any]]:
     if not zipfile.is_zipfile(io.BytesIO(data)):
         if file.suffix.lower() == SUFFIX:
             raise InputError(f"{file.name}: not a zip file, or a damaged one; copy the log again")
-        log = parsed(data, LOG, where=file.name, what=WHAT)
+        log = parse_log(data, LOG, where=file.name, what=WHAT)
         if log.samples is None:
             raise InputError(f"{file.name}: the log holds no samples, only a header; run the evaluation again")
         return log, log.samples
@@ -125,7 +136,7 @@ def _parsed_log(file: Path, data: bytes) -> tuple[Any, Iterable[Any]]:
 
     def read_member(name: str, kind: Any) -> Any:
         where = f"{file.name}, {name}"
-        return parsed(zip_member(archive, name, where), kind, where=where, what=WHAT)
+        return parse_log(zip_member(archive, name, where), kind, where=where, what=WHAT)
 
     samples = (name for name in members if name.startswith("samples/") and name.endswith(".json"))
     return read_member(header, LOG), (read_member(name, SAMPLE) for name in samples)

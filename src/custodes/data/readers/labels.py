@@ -6,16 +6,16 @@ from dataclasses import replace
 
 import polars as pl
 
-from custodes.data.labels import LabelScale, codes, label_words, scale_of
+from custodes.data.labels import LabelScale, encode_labels, infer_scale, label_words
 from custodes.data.mapping.column_vocabulary import KINDS, looks_human
 from custodes.data.mapping.columns import item_facts
 from custodes.data.mapping.labels import LabelLayout
-from custodes.data.notes import Note, noted
+from custodes.data.notes import Note, build_notes
 from custodes.data.raters import Raters
 from custodes.data.ratings import SCHEMA, Ratings
 from custodes.data.study import Study
-from custodes.data.table import check_unique, counted, label_column
-from custodes.errors import InputError, listed
+from custodes.data.table import check_unique, format_counts, label_column
+from custodes.errors import InputError, join_labels
 
 Labels = tuple[pl.DataFrame, list[Note]]
 """A table with a row per label (item, system, repeat, rater, aspect, kind and word), and notes."""
@@ -42,11 +42,13 @@ def read_labels(frame: pl.DataFrame, layout: LabelLayout, *, where: str, guessed
     InputError
         For an output that occurs twice, and for invalid labels.
     """
-    keys = _places(frame, layout, where=where)
-    labels, notes = (_long if layout.label else _wide)(frame, keys, layout, where=where)
-    study = _study(labels, notes, where=where)
+    keys = _read_keys(frame, layout, where=where)
+    labels, notes = (_read_long if layout.label else _read_wide)(frame, keys, layout, where=where)
+    study = _build_study(labels, notes, where=where)
     systems = layout.systems if len(layout.systems) == 1 else ()
-    unused_columns = [name for name in frame.columns if name not in {*layout.used, *systems, "item", "system"}]
+    unused_columns = [
+        name for name in frame.columns if name not in {*layout.assigned_columns, *systems, "item", "system"}
+    ]
     slice_columns = [name for name in unused_columns if not frame[name].dtype.is_nested()]
     attributes = pl.concat([keys.select("item", "system"), frame.select(slice_columns)], how="horizontal")
     if layout.label or layout.repeat:
@@ -58,7 +60,7 @@ def read_labels(frame: pl.DataFrame, layout: LabelLayout, *, where: str, guessed
     message_parts = [
         f"system: {' and '.join(layout.systems)}" if len(layout.systems) > 1 else "",
         "" if layout.item else "item: number of the row",
-        f"other columns are slices ({listed(slice_columns, limit=4)})" if slice_columns else "",
+        f"other columns are slices ({join_labels(slice_columns, limit=4)})" if slice_columns else "",
     ]
     message = f"{where}: read as labels with {layout}" + "".join(
         f"; {message_part}" for message_part in message_parts if message_part
@@ -66,12 +68,12 @@ def read_labels(frame: pl.DataFrame, layout: LabelLayout, *, where: str, guessed
     return replace(
         study,
         attributes=attributes,
-        notes=(*study.notes, *noted((LAYOUT, guessed, message))),
+        notes=(*study.notes, *build_notes((LAYOUT, guessed, message))),
         unnamed_system=not layout.systems,
     )
 
 
-def _places(frame: pl.DataFrame, layout: LabelLayout, *, where: str) -> pl.DataFrame:
+def _read_keys(frame: pl.DataFrame, layout: LabelLayout, *, where: str) -> pl.DataFrame:
     """The item, the system and the repeat of each row."""
     row_numbers = pl.Series("item", [], dtype=pl.String)
     if not layout.item:
@@ -89,7 +91,7 @@ def _places(frame: pl.DataFrame, layout: LabelLayout, *, where: str) -> pl.DataF
     return pl.DataFrame([item, system, repeat])
 
 
-def _wide(frame: pl.DataFrame, keys: pl.DataFrame, layout: LabelLayout, *, where: str) -> Labels:
+def _read_wide(frame: pl.DataFrame, keys: pl.DataFrame, layout: LabelLayout, *, where: str) -> Labels:
     """The labels of a table with a column for each rater."""
     hint = "one row per output; name another column with item=NAME, or number the runs in a column with repeat=NAME"
     check_unique(keys, ["item", "system", "repeat"], where=where, what="output", hint=hint)
@@ -109,7 +111,7 @@ def _wide(frame: pl.DataFrame, keys: pl.DataFrame, layout: LabelLayout, *, where
     return pl.concat(tables), []
 
 
-def _long(frame: pl.DataFrame, keys: pl.DataFrame, layout: LabelLayout, *, where: str) -> Labels:
+def _read_long(frame: pl.DataFrame, keys: pl.DataFrame, layout: LabelLayout, *, where: str) -> Labels:
     """The labels of a table with one row per label. A rater of two kinds raises `InputError`."""
     table = keys.with_columns(
         label_column(frame, layout.rater or layout.kind, where=where).alias("rater"),
@@ -127,21 +129,21 @@ def _long(frame: pl.DataFrame, keys: pl.DataFrame, layout: LabelLayout, *, where
     hint = "number the runs in a column, as in repeat=NAME"
     check_unique(table, ["item", "system", "rater", "aspect", "repeat"], where=where, what="label", hint=hint)
     reasons = label_column(frame, layout.invalid, where=where, empty=True).replace("", None).drop_nulls()
-    message = f"{where}: {reasons.len()} labels are invalid and count as not labelled ({counted(reasons)})"
-    return table, noted(("invalid-label", reasons.len(), message))
+    message = f"{where}: {reasons.len()} labels are invalid and count as not labelled ({format_counts(reasons)})"
+    return table, build_notes(("invalid-label", reasons.len(), message))
 
 
-def _study(labels: pl.DataFrame, notes: list[Note], *, where: str) -> Study:
+def _build_study(labels: pl.DataFrame, notes: list[Note], *, where: str) -> Study:
     """The study of a table with a row per label: item, system, repeat, rater, aspect, kind and word."""
     rows, scale_of_aspect = [], dict[str, LabelScale]()
     for (aspect,), aspect_rows in labels.group_by("aspect", maintain_order=True):
         by_rater = {str(rater): table for (rater,), table in aspect_rows.group_by("rater", maintain_order=True)}
         words = {rater: table["word"].alias(rater) for rater, table in by_rater.items()}
         gold = aspect_rows.filter(pl.col("kind") == "human")["rater"].unique(maintain_order=True).to_list()
-        scale_of_aspect[str(aspect)] = scale = scale_of(words, gold=gold, where=where)
+        scale_of_aspect[str(aspect)] = scale = infer_scale(words, gold=gold, where=where)
         for rater, table in by_rater.items():
-            label_codes = codes(words[rater], table["rater"], scale)
-            notes += _unread(words[rater], label_codes, rater, scale, where=where)
+            label_codes = encode_labels(words[rater], table["rater"], scale)
+            notes += _unknown_label_notes(words[rater], label_codes, rater, scale, where=where)
             rows.append(table.with_columns(score=label_codes).select(list(SCHEMA)).drop_nulls("score"))
     ratings = pl.concat(rows)
     if ratings.is_empty():
@@ -149,8 +151,8 @@ def _study(labels: pl.DataFrame, notes: list[Note], *, where: str) -> Study:
     kind_of_rater = dict(labels.select("rater", "kind").unique(maintain_order=True).iter_rows())
     kind_of_rater = {name: kind or ("human" if looks_human(name) else "metric") for name, kind in kind_of_rater.items()}
     silent_raters = [name for name in kind_of_rater if not ratings.filter(pl.col("rater") == name).height]
-    notes += noted(
-        ("rater-without-labels", len(silent_raters), f"{where}: columns without a label: {listed(silent_raters)}")
+    notes += build_notes(
+        ("rater-without-labels", len(silent_raters), f"{where}: columns without a label: {join_labels(silent_raters)}")
     )
     return Study(
         ratings=Ratings(frame=ratings.select(pl.col(name).cast(kind) for name, kind in SCHEMA.items())),
@@ -161,11 +163,13 @@ def _study(labels: pl.DataFrame, notes: list[Note], *, where: str) -> Study:
     )
 
 
-def _unread(words: pl.Series, values: pl.Series, rater: str, scale: LabelScale, *, where: str) -> list[Note]:
+def _unknown_label_notes(
+    words: pl.Series, values: pl.Series, rater: str, scale: LabelScale, *, where: str
+) -> list[Note]:
     """A note on words of a rater that are not labels of the scale."""
     unknown_words = words.filter(values.is_null() & words.is_not_null())
     message = (
-        f"{where}: {unknown_words.len()} labels of {rater} are not among {listed(scale.words)} and count as not "
-        f"labelled ({listed(unknown_words.unique(maintain_order=True), limit=3)})"
+        f"{where}: {unknown_words.len()} labels of {rater} are not among {join_labels(scale.words)} and count as not "
+        f"labelled ({join_labels(unknown_words.unique(maintain_order=True), limit=3)})"
     )
-    return noted(("unknown-label", unknown_words.len(), message))
+    return build_notes(("unknown-label", unknown_words.len(), message))

@@ -42,7 +42,7 @@ def read_llmbar(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
         rows.with_columns(order=pl.lit(order), verdict=label_column(frame, name, where=where, empty=True))
         for name, order in ORDERS.items()
     ]
-    gold = _gold(rows, label_column(frame, "gold", where=where), where=where)
+    gold = _gold_rows(rows, label_column(frame, "gold", where=where), where=where)
     table = pl.concat([*judgment_tables, gold.select(judgment_tables[0].columns)]).with_columns(
         preference=pl.col("verdict").replace_strict(WINNERS, default=None, return_dtype=pl.Float64)
     )
@@ -64,7 +64,7 @@ def read_llmbar(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
     )
 
 
-def _gold(rows: pl.DataFrame, gold: pl.Series, *, where: str) -> pl.DataFrame:
+def _gold_rows(rows: pl.DataFrame, gold: pl.Series, *, where: str) -> pl.DataFrame:
     refuse_values(gold, ~gold.is_in(list(WINNERS)), where=where, allowed="1, 2")
     gold_rows = rows.with_columns(
         verdict=gold.str.slice(0, 1), rater=pl.lit(GOLD), repeat=pl.lit("0"), order=pl.lit("")

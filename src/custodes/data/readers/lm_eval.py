@@ -12,22 +12,22 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from custodes.data.notes import noted
+from custodes.data.notes import build_notes
 from custodes.data.readers.logs import (
     Label,
     LogRecords,
+    convert_to_layout,
+    format_label,
     has_keys,
-    label,
-    laid_out,
-    layout,
+    layout_type,
     log_bytes,
     log_reader,
-    number,
-    parsed,
+    parse_log,
+    parse_number,
 )
 from custodes.data.readers.reader import Invalid
 from custodes.data.study import Study
-from custodes.errors import InputError, listed
+from custodes.errors import InputError, join_labels
 
 WHAT = "samples of lm-evaluation-harness"
 NAME = re.compile(r"samples_(?P<task>.+?)(?:_(?P<date>\d{4}-\d\d-\d\dT[\d.:-]+))?\.jsonl")
@@ -38,7 +38,7 @@ KNOWN = {
 """Keys of a sample that are not metrics."""
 
 
-SAMPLE = layout(
+SAMPLE = layout_type(
     {
         "doc_id": Label,
         "resps": list[Any],
@@ -48,7 +48,7 @@ SAMPLE = layout(
         "metrics": ([str], None),
     }
 )
-RESULTS = layout({"model_name": (str, None), "higher_is_better": (dict[str, dict[str, bool | None]], {})})
+RESULTS = layout_type({"model_name": (str, None), "higher_is_better": (dict[str, dict[str, bool | None]], {})})
 
 
 def read_lm_eval(files: Sequence[Path], *, where: str, invalid: Invalid) -> Study:
@@ -88,22 +88,23 @@ def read_lm_eval(files: Sequence[Path], *, where: str, invalid: Invalid) -> Stud
                 f"{tasks[False]}; read these tasks separately"
             )
     records.lower = {rater for rater, tasks in task_of_direction.items() if False in tasks}
-    notes = noted(
+    notes = build_notes(
         (
             "older-runs",
             len(older_files),
-            f"{where}: only the last of several runs is read; these files are not read: {listed(older_files)}",
+            f"{where}: only the last of several runs is read; these files are not read: {join_labels(older_files)}",
         ),
         (
             "system-from-folder",
             len(folder_systems),
             f"{where}: no results file names the model, so systems are named after their folders: "
-            f"{listed(folder_systems)}",
+            f"{join_labels(folder_systems)}",
         ),
         (
             "score-not-number",
             not_numbers.total(),
-            f"{where}: {not_numbers.total()} values are not single numbers and were dropped ({listed(not_numbers)})",
+            f"{where}: {not_numbers.total()} values are not single numbers and were dropped "
+            f"({join_labels(not_numbers)})",
         ),
     )
     return records.study(notes=notes)
@@ -116,16 +117,16 @@ def _add_samples(file: Path, task: str, model: str, records: LogRecords, not_num
         if not line.strip():
             continue
         where = f"{file.name}, line {number_of_line}"
-        record = parsed(line, dict[str, Any], where=where, what=WHAT)
-        sample = laid_out(record, SAMPLE, where=where, what=WHAT)
-        item = f"{task}/{label(sample.doc_id)}"
+        record = parse_log(line, dict[str, Any], where=where, what=WHAT)
+        sample = convert_to_layout(record, SAMPLE, where=where, what=WHAT)
+        item = f"{task}/{format_label(sample.doc_id)}"
         records.groups.setdefault(item, task)
         records.texts.append((item, model, _text(sample.resps)))
         references = [sample.target] if isinstance(sample.target, str) and sample.target else []
         records.sources.append((item, _prompt(sample.arguments), references))
         filter_suffix = "" if sample.filter in ("", "none") else f"/{sample.filter}"
         for metric in sample.metrics or [name for name in record if name not in KNOWN]:
-            numeric = number(record.get(metric))
+            numeric = parse_number(record.get(metric))
             if numeric is None and record.get(metric) is not None:
                 not_numbers[metric] += 1
             else:
@@ -133,7 +134,7 @@ def _add_samples(file: Path, task: str, model: str, records: LogRecords, not_num
                 raters[metric + filter_suffix] = metric
     if not raters and not not_numbers:
         raise InputError(
-            f"{file.name}: no line has a metric; a metric is any key other than {listed(sorted(KNOWN), limit=3)}"
+            f"{file.name}: no line has a metric; a metric is any key other than {join_labels(sorted(KNOWN), limit=3)}"
         )
     return raters
 
@@ -162,7 +163,7 @@ def _results(file: Path) -> Any:
     ] or results_files
     if not matching_files:
         return RESULTS()
-    return parsed(
+    return parse_log(
         log_bytes(matching_files[-1]), RESULTS, where=matching_files[-1].name, what="results of lm-evaluation-harness"
     )
 

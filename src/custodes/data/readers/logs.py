@@ -20,15 +20,15 @@ import msgspec
 import polars as pl
 
 from custodes.data.items import Items
-from custodes.data.loading import LARGEST_MEMBER, exists, file_bytes, parse_json, tables_in, utf8_text
-from custodes.data.notes import Note, noted
+from custodes.data.loading import LARGEST_MEMBER, find_tables, parse_json, path_exists, read_file_bytes, utf8_text
+from custodes.data.notes import Note, build_notes
 from custodes.data.preferences import Preferences
 from custodes.data.raters import Raters
 from custodes.data.ratings import KEY, Ratings
-from custodes.data.readers.outputs import outputs_of
+from custodes.data.readers.outputs import build_outputs
 from custodes.data.readers.reader import Invalid, PathReader
 from custodes.data.study import Study
-from custodes.errors import InputError, listed
+from custodes.errors import InputError, join_labels
 from custodes.strict_json import prepare_decoder
 
 HEAD = 2**20
@@ -38,7 +38,7 @@ LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 Label = str | int | float
 
 
-def layout(fields: Any) -> Any:
+def layout_type(fields: Any) -> Any:
     """The msgspec type of a JSON layout: `{field: type}`, `{field: (type, default)}`, `{str: type}` for objects with
     any keys, `[type]`, or a type.
 
@@ -47,29 +47,29 @@ def layout(fields: Any) -> Any:
     True
     """
     if isinstance(fields, list):
-        return list[layout(fields[0])]  # type: ignore[misc]
+        return list[layout_type(fields[0])]  # type: ignore[misc]
     if not isinstance(fields, dict):
         return fields
     if list(fields) == [str]:
-        return dict[str, layout(fields[str])]  # type: ignore[misc]
+        return dict[str, layout_type(fields[str])]  # type: ignore[misc]
     struct_fields: list[Any] = []
     for name, field_layout in fields.items():
         if isinstance(field_layout, tuple):
-            field_type, default = layout(field_layout[0]), field_layout[1]
+            field_type, default = layout_type(field_layout[0]), field_layout[1]
             struct_fields.append((name, field_type | None if default is None else field_type, default))
         else:
-            struct_fields.append((name, layout(field_layout)))
+            struct_fields.append((name, layout_type(field_layout)))
     return prepare_decoder(msgspec.defstruct("Layout", struct_fields, kw_only=True))
 
 
 def log_bytes(path: Path) -> bytes:
     """The content of a file. A file above the size limit raises `InputError`."""
-    if exists(path) and path.is_file() and path.stat().st_size > LARGEST_MEMBER:
+    if path_exists(path) and path.is_file() and path.stat().st_size > LARGEST_MEMBER:
         raise InputError(f"{path.name}: the file is larger than {LARGEST_MEMBER // 2**20} MiB; split the file")
-    return file_bytes(path)
+    return read_file_bytes(path)
 
 
-def parsed(data: bytes, kind: Any, *, where: str, what: str) -> Any:
+def parse_log(data: bytes, kind: Any, *, where: str, what: str) -> Any:
     """Parse JSON with a declared layout. Invalid JSON and JSON with a different layout give different messages."""
     text = utf8_text(data, where)
     value = parse_json(text, where=where, as_text=False)
@@ -77,15 +77,15 @@ def parsed(data: bytes, kind: Any, *, where: str, what: str) -> Any:
         raise InputError(
             f"{where}: holds an unpaired surrogate (\\ud800 to \\udfff), which is not valid text; correct the text"
         )
-    return laid_out(value, kind, where=where, what=what)
+    return convert_to_layout(value, kind, where=where, what=what)
 
 
-def laid_out(value: Any, kind: Any, *, where: str, what: str) -> Any:
+def convert_to_layout(value: Any, kind: Any, *, where: str, what: str) -> Any:
     """A decoded value, converted to the declared layout. `what` is the name of the format in messages."""
     try:
         return msgspec.convert(value, kind, strict=False)
     except (msgspec.ValidationError, OverflowError, RecursionError) as error:
-        keys = f"; it has the keys {listed(value)}" if isinstance(value, dict) and value else ""
+        keys = f"; it has the keys {join_labels(value)}" if isinstance(value, dict) and value else ""
         raise InputError(f"{where}: this does not have the layout of {what}: {error}{keys}") from None
 
 
@@ -121,12 +121,12 @@ def has_keys(path: Path, *keys: str) -> bool:
 def holds_records(path: Path) -> bool:
     """Whether the object in a .json file holds a list of objects, which is a table."""
     try:
-        return bool(tables_in(json.loads(log_bytes(path))))
+        return bool(find_tables(json.loads(log_bytes(path))))
     except (OSError, ValueError, RecursionError, InputError):
         return False
 
 
-def label(value: Label) -> str:
+def format_label(value: Label) -> str:
     """An identifier as a label: integers without a decimal point."""
     is_whole = isinstance(value, float) and math.isfinite(value) and value == int(value)
     return str(int(value) if is_whole else value).strip()
@@ -183,7 +183,7 @@ class LogRecords:
             items = pl.DataFrame(
                 list(self.groups.items()), schema={"item": pl.String, "group": pl.String}, orient="row"
             )
-            outputs, n_different_texts = outputs_of(self.texts, self.sources)
+            outputs, n_different_texts = build_outputs(self.texts, self.sources)
         except UnicodeEncodeError:
             raise InputError(
                 f"{self.where}: holds an unpaired surrogate (\\ud800 to \\udfff), which is not valid "
@@ -209,7 +209,7 @@ class LogRecords:
             outputs=outputs,
             notes=(
                 *notes,
-                *noted(
+                *build_notes(
                     (
                         "missing-score",
                         n_missing,
@@ -276,7 +276,7 @@ def log_reader(
     return PathReader(name=name, fits=fits, make=read)
 
 
-def number(value: object, words: Mapping[str, float] = {}) -> float | None:
+def parse_number(value: object, words: Mapping[str, float] = {}) -> float | None:
     """A value as a number; None if the value has no number. True is 1, a text is read as a number, and `words` has the
     numbers of words."""
     if isinstance(value, bool | int | float):

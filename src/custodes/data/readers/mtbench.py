@@ -10,7 +10,7 @@ import polars as pl
 
 from custodes.data.items import Items
 from custodes.data.loading import parse_json
-from custodes.data.notes import Note, noted
+from custodes.data.notes import Note, build_notes
 from custodes.data.raters import Raters
 from custodes.data.ratings import Ratings
 from custodes.data.readers.reader import Invalid, TableReader
@@ -33,12 +33,14 @@ def read_mtbench(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
     """
     is_pairwise = "model_1" in frame.columns or set(PAIR) <= set(frame.columns)
     check_columns(frame, where=where, required=PAIR if is_pairwise else SINGLE, optional=frame.columns)
-    items = items_of(frame, where=where)
-    rater = judges(frame, where=where) if "judge" in frame.columns else pl.Series("rater", ["judge"] * frame.height)
+    items = read_items(frame, where=where)
+    rater = (
+        read_judges(frame, where=where) if "judge" in frame.columns else pl.Series("rater", ["judge"] * frame.height)
+    )
     keys = pl.DataFrame([items["item"], rater])
     if is_pairwise:
         return log_study(
-            _games(frame, keys, where=where),
+            _read_games(frame, keys, where=where),
             where=where,
             invalid=invalid,
             allowed="model_1, model_2, tie, error",
@@ -46,13 +48,13 @@ def read_mtbench(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
             items=items,
             kind="metric",
         )
-    ratings, notes = _scores(frame, keys, where=where)
+    ratings, notes = _read_scores(frame, keys, where=where)
     unique_items, _ = Items.make(items.unique("item", keep="first", maintain_order=True), where=where)
     raters = Raters.infer(dict.fromkeys(rater.unique(maintain_order=True), "metric"))
     return Study(ratings=ratings, raters=raters, items=unique_items, notes=tuple(notes), name=where)
 
 
-def _games(frame: pl.DataFrame, keys: pl.DataFrame, *, where: str) -> pl.DataFrame:
+def _read_games(frame: pl.DataFrame, keys: pl.DataFrame, *, where: str) -> pl.DataFrame:
     """A table with one row per game. In both games, the winner is given as a model. In the first game, model_1 was
     shown first."""
     systems = [
@@ -72,7 +74,7 @@ def _games(frame: pl.DataFrame, keys: pl.DataFrame, *, where: str) -> pl.DataFra
     return pl.concat(games).drop("scored").with_columns(preference=preference)
 
 
-def _scores(frame: pl.DataFrame, keys: pl.DataFrame, *, where: str) -> tuple[Ratings, list[Note]]:
+def _read_scores(frame: pl.DataFrame, keys: pl.DataFrame, *, where: str) -> tuple[Ratings, list[Note]]:
     """The scores of single answers. The log has -1 if the reply of the judge had no score."""
     score = number_column(frame, "score", where=where)
     is_failed = score == -1
@@ -83,7 +85,7 @@ def _scores(frame: pl.DataFrame, keys: pl.DataFrame, *, where: str) -> tuple[Rat
     n_failed, n_empty, n_repeats = int(is_failed.sum()), score.null_count(), int((rows["repeat"] > 0).sum())
     return ratings, [
         *(note for note in notes if note.rule != "missing-score"),
-        *noted(
+        *build_notes(
             ("missing-score", n_empty, f"{where}: {n_empty} rows have no score and count as not rated"),
             (
                 "judge-failed",
@@ -100,7 +102,7 @@ def _scores(frame: pl.DataFrame, keys: pl.DataFrame, *, where: str) -> tuple[Rat
     ]
 
 
-def items_of(frame: pl.DataFrame, *, where: str, question: str = "question_id", turn: bool = True) -> pl.DataFrame:
+def read_items(frame: pl.DataFrame, *, where: str, question: str = "question_id", turn: bool = True) -> pl.DataFrame:
     """The `item` and the `cluster` of each row, such as `81/turn 2` and `81`. If `turn` is false, the item is the
     question, and there is no cluster."""
     rows = pl.DataFrame(
@@ -116,17 +118,17 @@ def items_of(frame: pl.DataFrame, *, where: str, question: str = "question_id", 
     )
 
 
-def judges(frame: pl.DataFrame, *, where: str) -> pl.Series:
+def read_judges(frame: pl.DataFrame, *, where: str) -> pl.Series:
     """The names of judges. If a cell is a pair of model and prompt (a list or JSON), the name is the model."""
     column = frame["judge"]
     if column.dtype in (pl.List, pl.Array):
         frame = frame.with_columns(judge=column.list.first() if column.dtype == pl.List else column.arr.first())
     labels = label_column(frame, "judge", where=where)
-    names = {label: _name(label, where=where) for label in labels.unique() if label.startswith("[")}
+    names = {label: _judge_name(label, where=where) for label in labels.unique() if label.startswith("[")}
     return labels.replace(names).alias("rater")
 
 
-def _name(label: str, *, where: str) -> str:
+def _judge_name(label: str, *, where: str) -> str:
     pair = parse_json(label, where=f"{where}: judge")
     if not isinstance(pair, list) or not pair or not isinstance(pair[0], str) or not pair[0].strip():
         raise InputError(f"{where}: judge {label[:40]!r} is neither a name nor a list that starts with a name")

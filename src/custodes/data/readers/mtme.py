@@ -15,25 +15,25 @@ from pathlib import Path, PurePosixPath
 import polars as pl
 
 from custodes.data.items import Items
-from custodes.data.loading import LARGEST, LARGEST_MEMBER, file_bytes, holds_table, utf8_text
-from custodes.data.notes import noted
+from custodes.data.loading import LARGEST, LARGEST_MEMBER, holds_table, read_file_bytes, utf8_text
+from custodes.data.notes import build_notes
 from custodes.data.outputs import SCHEMA, Outputs
 from custodes.data.raters import Raters
 from custodes.data.ratings import SCHEMA as RATINGS
 from custodes.data.ratings import Ratings
 from custodes.data.readers.reader import Invalid, PathReader
 from custodes.data.study import Study
-from custodes.data.table import counted, digest_of, number_column, refuse
-from custodes.errors import InputError, listed, suggestion
+from custodes.data.table import digest_of, format_counts, number_column, refuse
+from custodes.errors import InputError, join_labels, suggestion
 
 TAR_SUFFIXES = (".tar", ".tar.gz", ".tgz")
 
 PARTS = ("sources", "references", "system-outputs", "documents", "human-scores", "metric-scores")
 SOURCE = re.compile(r"(?:\./)?(?:(.*[^/])/)?sources/([^/]+)\.txt")
-SPARE = (".domain.score", ".seg.rating")
+UNUSED_SUFFIXES = (".domain.score", ".seg.rating")
 """Suffixes of files that are not used: means by domain, and individual error annotations."""
 
-KNOWN = (
+KNOWN_LAYOUTS = (
     "test sets of mt-metrics-eval (TESTSET/sources/LP.txt), logs of Inspect, lm-evaluation-harness, HELM or "
     "Every Eval Ever, results of AlpacaEval (MODEL/ANNOTATOR/annotations.json) or RewardBench 2, texts "
     "(SYSTEM/ITEM.txt), shards of Parquet, and data sets written by save_to_disk"
@@ -44,17 +44,17 @@ last."""
 TWO_WORDS = r"^(\S+)\s+(\S+)$"
 
 
-def _unknown(path: Path, name: str) -> str:
+def _layout_problem(path: Path, name: str) -> str:
     """Why a folder or tar cannot be read."""
     if not path.is_dir():
         return f"{name}: no test sets of mt-metrics-eval, as TESTSET/sources/LP.txt is missing; give a tar of test sets"
     entry_names = sorted(entry.name for entry in path.iterdir() if not entry.name.startswith("."))
     if not entry_names:
         return f"{name}: the folder is empty; give a folder or file with data"
-    entries_text = listed(entry_names, limit=5)
+    entries_text = join_labels(entry_names, limit=5)
     return (
         f"{name}: the layout of this folder is unknown; give an entry of it ({entries_text}), or a known layout: "
-        f"{KNOWN}"
+        f"{KNOWN_LAYOUTS}"
     )
 
 
@@ -65,9 +65,9 @@ def read_mtme(path: Path, *, part: str | None, invalid: Invalid) -> Study:
     are the stems of the score files. System-level scores are rows with an empty item.
     """
     name = path.resolve().name
-    sources = {(match[1] or "", match[2]) for match, _ in _members(path, SOURCE)}
+    sources = {(match[1] or "", match[2]) for match, _ in _iter_members(path, SOURCE)}
     if not sources:
-        raise InputError(_unknown(path, name))
+        raise InputError(_layout_problem(path, name))
     common_folder = commonpath([PurePosixPath(root).parent for root, _ in sources])
     # Test sets by their path below the common folder. If `path` is itself a test set, its name is used.
     roots = {
@@ -77,16 +77,16 @@ def read_mtme(path: Path, *, part: str | None, invalid: Invalid) -> Study:
         )
         for root, pair in sorted(sources)
     }
-    label = _chosen(roots, part, where=name)
+    label = _select_test_set(roots, part, where=name)
     root, pair = roots[label]
     root_pattern = re.escape(f"{root}/" if root else "")
     pattern = re.compile(rf"(?:\./)?{root_pattern}((?:{'|'.join(PARTS)})/{re.escape(pair)}(?:\.[^/]+|/[^/]+))")
-    members = {match[1]: data for match, data in _members(path, pattern)}
+    members = {match[1]: data for match, data in _iter_members(path, pattern)}
     files = {file: utf8_text(members[file], file) for file in sorted(members)}
     return _study(files, pair, name=f"{name}::{label}")
 
 
-def _chosen(labels: Collection[str], part: str | None, *, where: str) -> str:
+def _select_test_set(labels: Collection[str], part: str | None, *, where: str) -> str:
     """The test set that a part names. A part is TESTSET/LP, TESTSET or LP, or has more path components if these names
     are ambiguous."""
     fitting_labels = [
@@ -98,12 +98,12 @@ def _chosen(labels: Collection[str], part: str | None, *, where: str) -> str:
         return part if part in labels else fitting_labels[0]  # type: ignore[return-value]
     if part is None or fitting_labels:
         raise InputError(
-            f"{where}: holds several test sets; select one with PATH::TESTSET/LP: {listed(fitting_labels)}"
+            f"{where}: holds several test sets; select one with PATH::TESTSET/LP: {join_labels(fitting_labels)}"
         )
-    raise InputError(f"{where}: no test set {part!r}; test sets: {listed(labels)}{suggestion(part, labels)}")
+    raise InputError(f"{where}: no test set {part!r}; test sets: {join_labels(labels)}{suggestion(part, labels)}")
 
 
-def _members(path: Path, pattern: re.Pattern[str]) -> Iterator[tuple[re.Match[str], bytes]]:
+def _iter_members(path: Path, pattern: re.Pattern[str]) -> Iterator[tuple[re.Match[str], bytes]]:
     """The plain files of a folder or tar whose names match the pattern, each with its content. Files that are not used
     are skipped.
 
@@ -117,7 +117,7 @@ def _members(path: Path, pattern: re.Pattern[str]) -> Iterator[tuple[re.Match[st
             ):
                 match = pattern.fullmatch(file.relative_to(path).as_posix())
                 if match and file.is_file():
-                    yield match, b"" if file.name.endswith(SPARE) else file_bytes(file)
+                    yield match, b"" if file.name.endswith(UNUSED_SUFFIXES) else read_file_bytes(file)
         return
     total_size = 0
     try:
@@ -136,7 +136,7 @@ def _members(path: Path, pattern: re.Pattern[str]) -> Iterator[tuple[re.Match[st
                         f"{path.name}: a test set is larger than 2,048 MiB; unpack the tar and give the folder"
                     )
                 content = tar.extractfile(member)
-                yield match, b"" if content is None or member.name.endswith(SPARE) else content.read()
+                yield match, b"" if content is None or member.name.endswith(UNUSED_SUFFIXES) else content.read()
             _check_end(tar)
     except InputError:
         raise
@@ -170,22 +170,22 @@ def _study(files: Mapping[str, str], pair: str, *, name: str) -> Study:
             item = pl.col("item") if score_level == "seg" else pl.lit("")
             tables.append(scores.with_columns(item.alias("item"), rater=pl.lit(rater)))
     scores = pl.concat(tables)
-    unused_files = [file.rpartition("/")[2] for file in files if file.endswith(SPARE)]
+    unused_files = [file.rpartition("/")[2] for file in files if file.endswith(UNUSED_SUFFIXES)]
     missing_scores = scores.filter(pl.col("score").is_null())
-    notes = noted(
+    notes = build_notes(
         (
             "missing-score",
             missing_scores.height,
             f"{name}: {missing_scores.height} scores are None and count as not rated "
-            f"({counted(missing_scores['rater'])})",
+            f"({format_counts(missing_scores['rater'])})",
         ),
-        ("unused-files", len(unused_files), f"{name}: files not used: {listed(unused_files)}"),
+        ("unused-files", len(unused_files), f"{name}: files not used: {join_labels(unused_files)}"),
     )
     ratings = scores.drop_nulls("score").with_columns(aspect=pl.lit(""), repeat=pl.lit("0"))
     documents_file = f"documents/{pair}.docs"
     items = Items.empty()
     if documents_file in files:
-        table = _two_words(
+        table = _read_word_pairs(
             files[documents_file], ("group", "cluster"), where=documents_file, layout="DOMAIN<TAB>DOCUMENT"
         )
         _check_length(table.height, len(sources), where=documents_file)
@@ -203,7 +203,7 @@ def _study(files: Mapping[str, str], pair: str, *, name: str) -> Study:
 
 def _scores(text: str, n_lines: int, *, where: str, n_segments: int) -> pl.DataFrame:
     """The item, system and score of each line in a file with `n_lines` lines per system."""
-    table = _two_words(text, ("system", "score"), where=where, layout="SYSTEM<TAB>SCORE")
+    table = _read_word_pairs(text, ("system", "score"), where=where, layout="SYSTEM<TAB>SCORE")
     counts = table["system"].value_counts(sort=True)
     wrong_counts = counts.filter(pl.col("count") != n_lines).sort("system")
     if wrong_counts.height:
@@ -233,14 +233,14 @@ def _outputs(files: Mapping[str, str], pair: str, segments: pl.Series, sources: 
         {"item": segments, "source": sources, "references": by_item},
         schema_overrides={"references": pl.List(pl.String)},
     )
-    return Outputs.of(pl.concat([pl.DataFrame(schema=SCHEMA), *systems]), items)
+    return Outputs.from_sources(pl.concat([pl.DataFrame(schema=SCHEMA), *systems]), items)
 
 
 def _lines(text: str) -> list[str]:
     return text.replace("\r\n", "\n").removesuffix("\n").split("\n") if text else []
 
 
-def _two_words(text: str, names: tuple[str, str], *, where: str, layout: str) -> pl.DataFrame:
+def _read_word_pairs(text: str, names: tuple[str, str], *, where: str, layout: str) -> pl.DataFrame:
     lines = pl.Series("line", _lines(text), dtype=pl.String).str.strip_chars()
     words = lines.str.extract_groups(TWO_WORDS).struct.unnest()
     words.columns = list(names)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import polars as pl
 
-from custodes.data.notes import Note, noted
-from custodes.data.readers.verdict_words import named_system
-from custodes.data.table import label_column, refuse, refuse_values, repeated
+from custodes.data.notes import Note, build_notes
+from custodes.data.readers.verdict_words import match_system
+from custodes.data.table import has_duplicate_key, label_column, refuse, refuse_values
 
 MARKS = r"[\s_\-,/|>()\[\]]"
-NAMED = {
+ORDER_NAMES = {
     **dict.fromkeys(
         ("ab", "a", "afirst", "aleft", "leftisa", "modela", "modelafirst", "systema", "systemafirst", "left"), 1.0
     ),
@@ -31,12 +31,12 @@ FLAGS = {
 }
 """Words that say whether the outputs were swapped, or whether the order is the first or the second."""
 
-MOST = 0.5
+MIN_SHARE = 0.5
 """Minimum proportion of a rater's comparisons in both orders; above this proportion, the names in all rows of the rater
 are in displayed order."""
 
 UNKNOWN = ("", "unknown")
-WRITTEN = ("ab", "ba", "")
+OWN_ORDERS = ("ab", "ba", "")
 """Orders in our own format."""
 ALLOWED = (
     "ab, ba; original, swapped; first, second (order); left, right (position of the system in the first column); "
@@ -46,7 +46,7 @@ ALLOWED = (
 COMPARISON = ("item", "low", "high", "rater", "aspect", "repeat")
 
 
-def shown_first(table: pl.DataFrame, frame: pl.DataFrame, *, where: str, written: bool) -> tuple[pl.Series, list[Note]]:
+def read_orders(table: pl.DataFrame, frame: pl.DataFrame, *, where: str, written: bool) -> tuple[pl.Series, list[Note]]:
     """The order of each row, and notes. The order is 1 if the system of the first column was shown first, -1 if the
     system of the second column was shown first, 0 if unknown.
 
@@ -58,15 +58,17 @@ def shown_first(table: pl.DataFrame, frame: pl.DataFrame, *, where: str, written
     """
     order = label_column(frame, "order", where=where, empty=True)
     words = order.str.to_lowercase().str.replace_all(MARKS, "")
-    sign_by_flag = pl.select(pl.coalesce(_numbers(words, where=where), _looked_up(words, FLAGS))).to_series()
-    sign_by_name = named_system(order, table["system_a"].str.strip_chars(), table["system_b"].str.strip_chars())
-    if written and order.is_in(WRITTEN).all():
+    sign_by_flag = pl.select(
+        pl.coalesce(_interpret_numbers(words, where=where), _look_up_words(words, FLAGS))
+    ).to_series()
+    sign_by_name = match_system(order, table["system_a"].str.strip_chars(), table["system_b"].str.strip_chars())
+    if written and order.is_in(OWN_ORDERS).all():
         sign_by_name = sign_by_name.clear(order.len())
-    order_sign = pl.select(pl.coalesce(sign_by_name, _looked_up(words, NAMED), sign_by_flag)).to_series()
+    order_sign = pl.select(pl.coalesce(sign_by_name, _look_up_words(words, ORDER_NAMES), sign_by_flag)).to_series()
     is_unread = order_sign.is_null() & ~words.is_in(UNKNOWN) & (table["system_a"] != table["system_b"])
     refuse_values(order, is_unread, where=where, allowed=ALLOWED)
     order_sign = order_sign.fill_null(0.0)
-    if not repeated(table, ["item", "rater"]).any():  # no comparison occurs twice, so none in two orders
+    if not has_duplicate_key(table, ["item", "rater"]).any():  # no comparison occurs twice, so none in two orders
         return order_sign.alias("shown"), []
     is_forward = pl.col("system_a") < pl.col("system_b")
     rows = table.select(
@@ -79,7 +81,7 @@ def shown_first(table: pl.DataFrame, frame: pl.DataFrame, *, where: str, written
         flagged=sign_by_flag.is_not_null(),
         free=sign_by_flag.is_not_null() | (order_sign == 0),
     )
-    if not repeated(rows, COMPARISON).any():
+    if not has_duplicate_key(rows, COMPARISON).any():
         return order_sign.alias("shown"), []
     rows = rows.with_columns(facing=pl.col("turn").n_unique().over(COMPARISON) == 2)
     is_same_first = (pl.col("stated") * pl.col("turn")).n_unique().over(COMPARISON) == 1
@@ -102,7 +104,7 @@ def shown_first(table: pl.DataFrame, frame: pl.DataFrame, *, where: str, written
     is_as_named = (
         pl.col("free")
         & ~pl.col("torn").any().over("rater")
-        & (pl.col("swapped") | has_flagged_swap | ((swapped_rate >= MOST) & pl.col("swapped").any().over("rater")))
+        & (pl.col("swapped") | has_flagged_swap | ((swapped_rate >= MIN_SHARE) & pl.col("swapped").any().over("rater")))
     )
     rows = rows.with_columns(shown=pl.when(is_as_named).then(1.0).otherwise("stated"))
     n_pairs = rows.filter("swapped").select(COMPARISON).n_unique()
@@ -117,14 +119,14 @@ def shown_first(table: pl.DataFrame, frame: pl.DataFrame, *, where: str, written
         f"{where}: {n_pairs} comparisons occur as (A, B) and as (B, A) and are read as the two "
         f"presentation orders; the system named first was shown first{unknown_text}"
     )
-    return rows["shown"], noted(("order-by-names", n_pairs, message))
+    return rows["shown"], build_notes(("order-by-names", n_pairs, message))
 
 
-def _looked_up(words: pl.Series, table: dict[str, float]) -> pl.Series:
+def _look_up_words(words: pl.Series, table: dict[str, float]) -> pl.Series:
     return words.replace_strict(table, default=None, return_dtype=pl.Float64)
 
 
-def _numbers(words: pl.Series, *, where: str) -> pl.Series:
+def _interpret_numbers(words: pl.Series, *, where: str) -> pl.Series:
     """Orders from numbers: 0 and 1 mean unswapped and swapped, and 1 and 2 mean the first and the second order. A
     column with only 1 is ambiguous."""
     numbers = words.cast(pl.Int64, strict=False)

@@ -2,7 +2,7 @@
 `{text, image}` in place of a text). A row per output has `system, text` (and `output_image`). Optional columns are
 `source`, `references`, `image` or `images`, `context` (a text, or a list of turns with role and text) and `meta`.
 
-Other readers use `outputs_of`, `messages` and `spoken` for the texts in logs and in files of verdicts.
+Other readers use `build_outputs`, `parse_messages` and `role_text` for the texts in logs and in files of verdicts.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ from typing import Any
 
 import polars as pl
 
-from custodes.data.items import one_value_per_item
+from custodes.data.items import merge_item_rows
 from custodes.data.loading import parse_json
 from custodes.data.mapping.column_vocabulary import is_fact
-from custodes.data.mapping.columns import UnfitError
-from custodes.data.notes import Note, noted
-from custodes.data.outputs import IMAGES, SCHEMA, SOURCES, Outputs, dialogue, turns_of
+from custodes.data.mapping.pattern import UnfitError
+from custodes.data.notes import Note, build_notes
+from custodes.data.outputs import IMAGES, SCHEMA, SOURCES, Outputs, format_dialogue, parse_turns
 from custodes.data.raters import Raters
 from custodes.data.readers.reader import Invalid, TableReader
 from custodes.data.study import Study
-from custodes.data.table import check_columns, check_unique, counted_cells, label_column, refuse
-from custodes.errors import InputError, listed
+from custodes.data.table import check_columns, check_unique, count_filled_cells, label_column, refuse
+from custodes.errors import InputError, join_labels
 
-OF_ITEM = ("source", "references", "image", "images", "context", "meta")
+ITEM_FIELDS = ("source", "references", "image", "images", "context", "meta")
 """Columns that describe an item."""
-OF_OUTPUT = ("text", "image", "images")
+OUTPUT_FIELDS = ("text", "image", "images")
 """Keys of an output object."""
 
 
@@ -54,12 +54,12 @@ def read_outputs(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
         values = [CELLS[name](cell, name, f"{where}, row {row}") for row, cell in enumerate(column_cells, start=1)]
         column = "images" if name == "image" else name
         columns.append(pl.Series(column, values, dtype=SOURCES[column]))
-    outputs = Outputs.of(
+    outputs = Outputs.from_sources(
         pl.DataFrame(texts, schema=SCHEMA, orient="row"),
         pl.DataFrame(columns),
         pl.DataFrame(images, schema=IMAGES, orient="row"),
     )
-    notes += noted(
+    notes += build_notes(
         (
             "output-not-text",
             n_not_text,
@@ -75,13 +75,13 @@ Rows = tuple[pl.DataFrame, list[tuple[str, str, Any, str]], list[Note]]
 
 def _item_rows(frame: pl.DataFrame, *, where: str) -> Rows:
     """The texts in a table with one row per item, where one cell holds all outputs of the item."""
-    notes = check_columns(frame, where=where, required=("item", "outputs"), optional=OF_ITEM)
+    notes = check_columns(frame, where=where, required=("item", "outputs"), optional=ITEM_FIELDS)
     items = label_column(frame, "item", where=where)
     check_unique(items.to_frame(), ["item"], where=where, what="item", hint="one row per item")
     cells: list[tuple[str, str, Any, str]] = []
     for row, (item, cell) in enumerate(zip(items, frame["outputs"], strict=True), start=1):
         location = f"{where}, row {row}"
-        outputs = _decoded(cell, location)
+        outputs = _decode_cell(cell, location)
         if not isinstance(outputs, dict):
             raise InputError(f"{location}: outputs must be an object {{system: text}}")
         systems = [str(name).strip() for name, value in outputs.items() if value is not None]
@@ -96,13 +96,13 @@ def _item_rows(frame: pl.DataFrame, *, where: str) -> Rows:
 
 def _output_rows(frame: pl.DataFrame, *, where: str) -> Rows:
     """The texts in a table with one row per output."""
-    required, optional = ("item", "system", "text"), ("output_image", *OF_ITEM)
+    required, optional = ("item", "system", "text"), ("output_image", *ITEM_FIELDS)
     notes = check_columns(frame, where=where, required=required, optional=optional)
     other_columns = [name for name in frame.columns if name not in (*required, *optional)]
-    score_columns = [name for name in other_columns if counted_cells(frame[name])[1] and not is_fact(name)]
+    score_columns = [name for name in other_columns if count_filled_cells(frame[name])[1] and not is_fact(name)]
     if score_columns:
         raise UnfitError(
-            f"{where}: the table has texts and scores ({listed(score_columns)})",
+            f"{where}: the table has texts and scores ({join_labels(score_columns)})",
             "; map the scores, as in --columns 'metric:{rater}', and text=text",
         )
     rows = frame.with_columns(label_column(frame, name, where=where, empty=name == "system") for name in required[:2])
@@ -118,7 +118,7 @@ def _output_rows(frame: pl.DataFrame, *, where: str) -> Rows:
         value = row["text"] if image is None else {"text": row["text"], "images": image}
         if value is not None:
             cells.append((row["item"], row["system"], value, f"{where}, row {number}"))
-    return one_value_per_item(rows.select("item", pl.col("^(" + "|".join(OF_ITEM) + ")$")), where=where), cells, notes
+    return merge_item_rows(rows.select("item", pl.col("^(" + "|".join(ITEM_FIELDS) + ")$")), where=where), cells, notes
 
 
 def _output(value: Any, where: str) -> tuple[str | bool | None, list[str]]:
@@ -128,7 +128,7 @@ def _output(value: Any, where: str) -> tuple[str | bool | None, list[str]]:
     """
     if isinstance(value, str | bool):
         return value, []
-    if not isinstance(value, dict) or not set(value) <= set(OF_OUTPUT):
+    if not isinstance(value, dict) or not set(value) <= set(OUTPUT_FIELDS):
         raise InputError(f"{where}: outputs must be an object {{system: text}}, or {{system: {{text, image}}}}")
     given_fields = {name: field_value for name, field_value in value.items() if field_value is not None}
     text = given_fields.get("text", "" if given_fields else None)
@@ -140,28 +140,28 @@ def _output(value: Any, where: str) -> tuple[str | bool | None, list[str]]:
     return text, [
         image
         for name in given_fields.keys() & {"image", "images"}
-        for image in _several(given_fields[name], name, where)
+        for image in _read_texts(given_fields[name], name, where)
     ]
 
 
-def _several(value: Any, name: str, where: str) -> list[str]:
+def _read_texts(value: Any, name: str, where: str) -> list[str]:
     """The texts in a cell, which is a single text, a list, or a list as JSON."""
     if value is None or (isinstance(value, str) and not value.strip().startswith("[")):
         return [value] if value else []
-    texts = _decoded(value, where)
+    texts = _decode_cell(value, where)
     if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
         raise InputError(f"{where}: {name} must be a text or a list of texts")
     return texts
 
 
-def _meta(value: Any, name: str, where: str) -> str:
+def _format_meta(value: Any, name: str, where: str) -> str:
     """An object as JSON.
 
     In a dataframe, every struct has the keys of all rows, so keys without a value are removed.
     """
     if value is None or value == "":
         return ""
-    meta = _decoded(value, where)
+    meta = _decode_cell(value, where)
     if not isinstance(meta, dict):
         raise InputError(
             f'{where}: {name} must be a JSON object, such as {{"year": 2024}}; plain text belongs in context'
@@ -171,21 +171,21 @@ def _meta(value: Any, name: str, where: str) -> str:
     return json.dumps({key: entry for key, entry in meta.items() if entry is not None}, ensure_ascii=False, default=str)
 
 
-def _context(value: Any, name: str, where: str) -> str:
+def _format_context(value: Any, name: str, where: str) -> str:
     """The context as text. The turns of a dialogue become normalised JSON."""
-    turns = turns_of(value)
+    turns = parse_turns(value)
     if turns is None and isinstance(value, pl.Series | dict):
         raise InputError(f"{where}: {name} must be a text, or a list of turns with role and text")
-    return dialogue(turns) if turns is not None else value or ""
+    return format_dialogue(turns) if turns is not None else value or ""
 
 
-def _decoded(value: Any, where: str) -> Any:
+def _decode_cell(value: Any, where: str) -> Any:
     if isinstance(value, pl.Series):
         return value.to_list()
     return parse_json(value, where=where) if isinstance(value, str) else value
 
 
-def outputs_of(
+def build_outputs(
     texts: Iterable[tuple[str, str, str | None]], sources: Iterable[tuple[Any, ...]]
 ) -> tuple[Outputs | None, int]:
     """Outputs from tuples (item, system, text) and (item, source, optional references). The first tuple of each key is
@@ -210,16 +210,18 @@ def outputs_of(
     }
     source_table = pl.DataFrame(source_rows, schema=schema, orient="row").with_columns(pl.col("item").str.strip_chars())
     n_different = rows.join(first_texts, on=key).filter(pl.col("text") != pl.col("text_right")).height
-    return Outputs.of(first_texts, source_table.unique("item", keep="first", maintain_order=True)), n_different
+    return Outputs.from_sources(
+        first_texts, source_table.unique("item", keep="first", maintain_order=True)
+    ), n_different
 
 
-def messages(cell: Any, *, where: str) -> list[tuple[str, str]]:
+def parse_messages(cell: Any, *, where: str) -> list[tuple[str, str]]:
     """The pairs (role, text) of a conversation, which is `[{role, content}]` as a value or as JSON. A plain text is an
     answer.
 
     `content` is a text, or a list of parts as in the files of Arena. Only parts with `text` are used.
     """
-    turns = turns_of(cell)
+    turns = parse_turns(cell)
     if cell is None or turns:
         return turns or []
     if isinstance(cell, str):
@@ -232,7 +234,7 @@ def messages(cell: Any, *, where: str) -> list[tuple[str, str]]:
     return [("assistant", answer or "") for answer in answers]
 
 
-def spoken(turns: Sequence[tuple[str, str]], role: str, turn: int = 0) -> str | None:
+def role_text(turns: Sequence[tuple[str, str]], role: str, turn: int = 0) -> str | None:
     """The text of a role in one turn (counted from 1), or in all turns if `turn` is 0 or does not exist; None if there
     is no text."""
     texts = [text for who, text in turns if (who == "user") == (role == "user") and who != "system"]
@@ -242,9 +244,9 @@ def spoken(turns: Sequence[tuple[str, str]], role: str, turn: int = 0) -> str | 
 
 
 CELLS: dict[str, Callable[[Any, str, str], Any]] = {
-    **dict.fromkeys(("references", "image", "images"), _several),
-    "meta": _meta,
-    "context": _context,
+    **dict.fromkeys(("references", "image", "images"), _read_texts),
+    "meta": _format_meta,
+    "context": _format_context,
 }
 """The function that reads the cells of a column. Its arguments are cell, name of the column, and place for messages."""
 

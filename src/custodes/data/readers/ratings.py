@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import polars as pl
 
-from custodes.data.mapping.columns import melted, unused_people
-from custodes.data.notes import noted
+from custodes.data.mapping.score_columns import melt_scores, unused_people_notes
+from custodes.data.notes import build_notes
 from custodes.data.raters import Raters, rater_kinds
 from custodes.data.ratings import KEY, OPTIONAL, Ratings
 from custodes.data.readers.reader import Invalid, TableReader
@@ -27,10 +27,10 @@ def read_ratings(frame: pl.DataFrame, *, where: str, invalid: Invalid, unit: str
     not_scores = ("kind",) if is_second_opinion is None else ("kind", "role")
     ratings, notes = Ratings.make(frame, where=where, ignore=not_scores, unit=unit)
     unused_columns = [name for name in frame.columns if name not in (*KEY, *OPTIONAL, *not_scores, "score")]
-    notes += noted(*unused_people(frame, unused_columns, where=where))
+    notes += build_notes(*unused_people_notes(frame, unused_columns, where=where))
     second_ratings = Ratings.empty()
     if is_second_opinion is not None:
-        ratings, second_ratings = ratings.parted(
+        ratings, second_ratings = ratings.split_opinions(
             is_second_opinion, number_column(frame, "score", where=where).is_not_null()
         )
     raters = Raters.infer(rater_kinds(frame, where=where))
@@ -56,7 +56,7 @@ def read_wide(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
         raise InputError(
             f"{where}: a column has no name (perhaps a saved index); name it after its rater, or remove it"
         )
-    long_table = melted(frame, {name: {"rater": name} for name in raters}, keys=WIDE_KEY, where=where)
+    long_table = melt_scores(frame, {name: {"rater": name} for name in raters}, keys=WIDE_KEY, where=where)
     ratings, notes = Ratings.make(long_table, where=where, unit="cells")
     return Study(ratings=ratings, raters=Raters.infer(dict.fromkeys(raters, "")), notes=tuple(notes), name=where)
 

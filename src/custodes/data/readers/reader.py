@@ -12,10 +12,10 @@ from typing import Any, Literal
 
 import polars as pl
 
-from custodes.data.notes import noted
+from custodes.data.notes import build_notes
 from custodes.data.study import Study
 from custodes.errors import CustodesError, InputError
-from custodes.plugins import plugged, said
+from custodes.plugins import describe_error, load_plugins
 
 Invalid = Literal["error", "drop", "force"]
 """Handling of unreadable verdicts: raise, drop and count a few, or drop any number."""
@@ -61,11 +61,11 @@ GROUP = "custodes.readers"
 
 
 @cache
-def plugged_readers(taken: tuple[str, ...]) -> dict[str, TableReader]:
+def plugin_readers(taken: tuple[str, ...]) -> dict[str, TableReader]:
     """The readers of other packages by name, sorted by package. `taken` are the names of built-in readers."""
-    plugins = plugged(GROUP, TableReader, taken, name=lambda reader: reader.name, check=_check)
+    plugins = load_plugins(GROUP, TableReader, taken, name=lambda reader: reader.name, check=_check)
     return {
-        name: replace(plugin.value, make=_guarded(plugin.value, plugin.package)) for name, plugin in plugins.items()
+        name: replace(plugin.value, make=_wrap_reader(plugin.value, plugin.package)) for name, plugin in plugins.items()
     }
 
 
@@ -74,7 +74,7 @@ def _check(reader: TableReader) -> None:
         raise InputError(f"its columns are {reader.columns!r}, expected tuples of names")
 
 
-def _guarded(reader: TableReader, package: str) -> Callable[..., Study]:
+def _wrap_reader(reader: TableReader, package: str) -> Callable[..., Study]:
     """The function `make` of a reader, wrapped in two ways. The study gets a note on the reader, and an error of the
     reader becomes a message of one line that names the reader."""
 
@@ -88,8 +88,8 @@ def _guarded(reader: TableReader, package: str) -> Callable[..., Study]:
             raise
         except Exception as error:
             raise InputError(
-                f"{where}: {reader_text} failed: {said(error)}; update it, or select another reader"
+                f"{where}: {reader_text} failed: {describe_error(error)}; update it, or select another reader"
             ) from error
-        return replace(study, notes=(*study.notes, *noted(("reader", True, f"{where}: read by {reader_text}"))))
+        return replace(study, notes=(*study.notes, *build_notes(("reader", True, f"{where}: read by {reader_text}"))))
 
     return make

@@ -25,20 +25,30 @@ from custodes.data.joining import join
 from custodes.data.preferences import Preferences
 from custodes.data.raters import Raters
 from custodes.data.ratings import Ratings
-from custodes.data.readers.logs import Label, LogRecords, label, laid_out, layout, log_reader, number, parsed, top_keys
+from custodes.data.readers.logs import (
+    Label,
+    LogRecords,
+    convert_to_layout,
+    format_label,
+    layout_type,
+    log_reader,
+    parse_log,
+    parse_number,
+    top_keys,
+)
 from custodes.data.readers.reader import Invalid, TableReader
 from custodes.data.study import Study
 from custodes.data.table import check_columns, label_column, number_column, refuse
-from custodes.errors import InputError, listed
+from custodes.errors import InputError, join_labels
 
 WHAT = "scores of RewardBench"
 DATA_WHAT = "the data of RewardBench"
 COLUMNS = ("id", "subset", "prompt", "chosen", "rejected")
 PERSON = "ref"
 TEXTS = msgspec.json.Decoder(list[str])
-FIRST = ("scores_chosen", "scores_rejected", "text_chosen", "text_rejected")
+LIST_NAMES = ("scores_chosen", "scores_rejected", "text_chosen", "text_rejected")
 """Columns of RewardBench, with one right and one wrong text per entry."""
-SCORES = layout(
+SCORES = layout_type(
     {
         "id": [Label],
         "subset": [str],
@@ -46,7 +56,7 @@ SCORES = layout(
         "scores": ([list[Any]], None),
         "num_correct": ([int], None),
         "text": ([list[Any]], None),
-        **dict.fromkeys(FIRST, (list[Any], None)),
+        **dict.fromkeys(LIST_NAMES, (list[Any], None)),
     }
 )
 Prompts = list[tuple[str, str, list[Any], list[Any]]]
@@ -61,41 +71,41 @@ def read_rewardbench2(files: Sequence[Path], *, where: str, invalid: Invalid) ->
     subsets with several right completions. `ref` prefers every right completion to every wrong completion, and has no
     preference between two right or two wrong completions.
     """
-    return replace(join([_read(file) for file in files]), name=where)
+    return replace(join([_read_scores(file) for file in files]), name=where)
 
 
-def _read(path: Path) -> Study:
+def _read_scores(path: Path) -> Study:
     records = LogRecords(where=path.name, kinds={PERSON: "human"})
-    table = parsed(records.load(path, path.name), SCORES, where=path.name, what=WHAT)
+    table = parse_log(records.load(path, path.name), SCORES, where=path.name, what=WHAT)
     if table.model == PERSON:
         raise InputError(f"{path.name}: the model is named {PERSON!r}, the name of the human rater; rename the model")
     prompts: Prompts = []
-    for entry_number, (name, subset, scores, n_correct, texts) in enumerate(_entries(table, path.name), start=1):
+    for entry_number, (name, subset, scores, n_correct, texts) in enumerate(_iter_entries(table, path.name), start=1):
         if not 0 <= n_correct <= len(scores) or len(texts) != len(scores):
             raise InputError(
                 f"{path.name}: entry {entry_number} has {len(scores)} scores, {len(texts)} texts and num_correct "
                 f"{n_correct}; give one score for each text, and a num_correct that does not exceed the number of texts"
             )
-        item = f"{subset.strip()}/{label(name)}"
+        item = f"{subset.strip()}/{format_label(name)}"
         prompts.append((item, subset.strip(), texts[:n_correct], texts[n_correct:]))
-        for system, value in zip(_systems(n_correct, len(scores) - n_correct), scores, strict=True):
+        for system, value in zip(_position_names(n_correct, len(scores) - n_correct), scores, strict=True):
             # Models with a reward head give a list of one score.
             value = value[0] if isinstance(value, list) and len(value) == 1 else value
-            score = number(value)
+            score = parse_number(value)
             if score is None and value is not None:
                 raise InputError(f"{path.name}: entry {entry_number}: score {str(value)[:40]!r} is not a number")
             records.score(item, system, table.model, score)
     return _study(records, prompts)
 
 
-def _entries(table: Any, where: str) -> Iterator[tuple[Label, str, list[Any], int, list[Any]]]:
+def _iter_entries(table: Any, where: str) -> Iterator[tuple[Label, str, list[Any], int, list[Any]]]:
     """The identifier, the subset, the scores of all completions (right completions first), the number of right
     completions, and the texts."""
     if table.scores is not None and table.num_correct is not None:
         texts = [[None] * len(row) for row in table.scores] if table.text is None else table.text
         columns = [table.scores, table.num_correct, texts]
     elif table.scores_chosen is not None and table.scores_rejected is not None:
-        lists = [getattr(table, name) for name in FIRST]
+        lists = [getattr(table, name) for name in LIST_NAMES]
         columns = [[None] * len(table.id) if each is None else each for each in lists]
     else:
         raise InputError(
@@ -106,7 +116,7 @@ def _entries(table: Any, where: str) -> Iterator[tuple[Label, str, list[Any], in
     lengths = {len(column) for column in columns}
     if len(lengths) > 1:
         raise InputError(
-            f"{where}: the lists have different lengths ({listed(sorted(lengths))}), but each needs one "
+            f"{where}: the lists have different lengths ({join_labels(sorted(lengths))}), but each needs one "
             "entry per prompt; the file may be truncated"
         )
     for name, subset, *entry in zip(*columns, strict=True):
@@ -135,7 +145,7 @@ def _texts(cell: Any, location: str) -> list[str]:
         except msgspec.MsgspecError:
             texts = [cell]
         return texts
-    return list(laid_out(cell or [], list[str], where=location, what=DATA_WHAT))
+    return list(convert_to_layout(cell or [], list[str], where=location, what=DATA_WHAT))
 
 
 def _study(records: LogRecords, prompts: Prompts) -> Study:
@@ -147,7 +157,7 @@ def _study(records: LogRecords, prompts: Prompts) -> Study:
                 f"{records.where}: prompt {item!r} occurs twice (again in entry {entry_number}); remove one"
             )
         records.groups[item] = subset
-        systems = _systems(len(right_texts), len(wrong_texts))
+        systems = _position_names(len(right_texts), len(wrong_texts))
         texts = (text if isinstance(text, str) else None for text in (*right_texts, *wrong_texts))
         records.texts += zip([item] * len(systems), systems, texts, strict=True)
         preferred_pairs += [
@@ -162,7 +172,7 @@ def _study(records: LogRecords, prompts: Prompts) -> Study:
     return records.study(preferences=Preferences.make(verdicts, where=records.where)[0], sides=True)
 
 
-def _systems(n_right: int, n_wrong: int) -> list[str]:
+def _position_names(n_right: int, n_wrong: int) -> list[str]:
     """The names of the positions: chosen and rejected. If a side has several completions, the names are numbered:
     chosen_1, chosen_2, ..."""
     return [

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import polars as pl
 
-from custodes.data.loading import file_bytes, holds_table, utf8_text
-from custodes.data.mapping.column_vocabulary import normalised
-from custodes.data.notes import noted
+from custodes.data.loading import holds_table, read_file_bytes, utf8_text
+from custodes.data.mapping.column_vocabulary import normalise_name
+from custodes.data.notes import build_notes
 from custodes.data.readers.outputs import read_outputs
 from custodes.data.readers.reader import Invalid, PathReader
 from custodes.data.study import Study
 from custodes.data.table import digest_of
-from custodes.errors import InputError, listed
+from custodes.errors import InputError, join_labels
 
 SUFFIXES = (".txt", ".md")
 OTHERS = ("system-outputs", "human-scores", "metric-scores")
@@ -41,7 +41,7 @@ def read_texts_folder(path: Path, *, part: str | None, invalid: Invalid) -> Stud
     for folder in _folders(path):
         role = _role(folder.name)
         for file in _texts(folder):
-            data = file_bytes(file)
+            data = read_file_bytes(file)
             contents.append((file.relative_to(path).as_posix(), data))
             text = utf8_text(data, f"{where}/{folder.name}/{file.name}").rstrip("\r\n")
             if role is None:
@@ -61,11 +61,11 @@ def read_texts_folder(path: Path, *, part: str | None, invalid: Invalid) -> Stud
     study = read_outputs(frame, where=where, invalid=invalid)
     n_items, systems = frame["item"].n_unique(), frame["system"].unique(maintain_order=True)
     n_missing = n_items * systems.len() - frame.height
-    notes = noted(
+    notes = build_notes(
         (
             "texts-folder",
             True,
-            f"{where}: each folder is read as a system ({listed(systems)}), and each file as an item",
+            f"{where}: each folder is read as a system ({join_labels(systems)}), and each file as an item",
         ),
         ("missing-outputs", n_missing, f"{where}: {n_missing} of {n_items * systems.len()} outputs have no file"),
     )
@@ -84,7 +84,7 @@ def _texts(folder: Path) -> list[Path]:
 
 def _role(name: str) -> str | None:
     """The role of the files in a folder with this name, such as `sources`; None for outputs."""
-    singular = normalised(name).removesuffix("s")
+    singular = normalise_name(name).removesuffix("s")
     return next((role for role, names in ROLES.items() if singular in names), None)
 
 

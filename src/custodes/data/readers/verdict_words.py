@@ -13,7 +13,7 @@ import polars as pl
 
 from custodes.data.mapping.column_vocabulary import TIE_WORDS
 from custodes.data.table import refuse
-from custodes.errors import listed
+from custodes.errors import join_labels
 
 THINGS = ("model", "system", "assistant", "response", "output", "answer")
 MARKS = r"""[\s_\-()\[\]{}*"'`.:]"""
@@ -41,7 +41,7 @@ EMPTY = ("", "na", "n/a", "nan", "null")
 ALLOWED = (
     "model_a, model_b, tie, both_bad, A, B, C, 1, 2, left, right, the name of a system (full list: documentation, data)"
 )
-NEAR = ("model_a", "model_b", "left", "right", "first", "second")
+SUGGESTIONS = ("model_a", "model_b", "left", "right", "first", "second")
 """Words that are suggested for an unreadable word."""
 
 SIGNS = ("1", "0", "-1", "")
@@ -52,7 +52,7 @@ SHARES = {1.0: 1.0, 0.5: 0.0, 0.0: -1.0}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Said:
+class VerdictMeaning:
     """The meaning of the cell in each row.
 
     `preference` is 1 for the first column, 0 for a tie, -1 for the second column, and null if the cell is unreadable or
@@ -66,7 +66,7 @@ class Said:
     both_bad: pl.Series
 
 
-def plain(words: pl.Series) -> pl.Series:
+def normalise_words(words: pl.Series) -> pl.Series:
     """Words in lower case without marks and blanks.
 
     >>> plain(pl.Series(["[[A]]", "Tie (both bad)"])).to_list()
@@ -80,19 +80,21 @@ def without_empty(verdict: pl.Series) -> pl.Series:
     return verdict.set(verdict.str.to_lowercase().is_in(EMPTY), "")
 
 
-def what_is_said(verdict: pl.Series, first: pl.Series, second: pl.Series, *, where: str, written: bool) -> Said:
+def interpret_cells(
+    verdict: pl.Series, first: pl.Series, second: pl.Series, *, where: str, written: bool
+) -> VerdictMeaning:
     """The meaning of each cell. `first` and `second` are the names of the systems of each row, in column order.
 
     With `written`, the columns are in the format of custodes, so 0 is always a tie, and no cell is the name of a system
     if all cells are in `SIGNS`. Raises `InputError` if a number, or a name that is also a word, has two meanings.
     """
-    words = plain(verdict)
-    sign_by_number, has_slots = _numbers(verdict, where=where, ties=written)
+    words = normalise_words(verdict)
+    sign_by_number, has_slots = _interpret_numbers(verdict, where=where, ties=written)
     sign_of_word = UNSURE | COLUMNS | dict.fromkeys(TIES, 0.0)
     sign_by_word = words.replace_strict(sign_of_word, default=None, return_dtype=pl.Float64)
     position_sign = words.replace_strict(PLACES, default=None, return_dtype=pl.Float64)
     sign = pl.select(pl.coalesce(sign_by_number, sign_by_word, position_sign)).to_series()
-    sign_by_name = _by_name(verdict, first, second)
+    sign_by_name = _match_system_names(verdict, first, second)
     if written and verdict.is_in(SIGNS).all():
         sign_by_name = sign_by_name.clear(verdict.len())
     refuse(
@@ -104,7 +106,7 @@ def what_is_said(verdict: pl.Series, first: pl.Series, second: pl.Series, *, whe
         ),
     )
     is_unsure = (words.is_in(list(UNSURE)) | (has_slots & sign_by_number.is_not_null())) & sign_by_name.is_null()
-    return Said(
+    return VerdictMeaning(
         preference=pl.select(pl.coalesce(sign, sign_by_name)).to_series(),
         place=position_sign.set(sign_by_name.is_not_null(), None),
         unsure=is_unsure & (sign != 0).fill_null(False),
@@ -112,29 +114,29 @@ def what_is_said(verdict: pl.Series, first: pl.Series, second: pl.Series, *, whe
     )
 
 
-def likely(word: str, systems: Collection[str]) -> str:
+def guess_meaning(word: str, systems: Collection[str]) -> str:
     """The probable meaning of an unreadable word; '' if no known word is similar."""
-    plain_word = plain(pl.Series([word])).item()
+    plain_word = normalise_words(pl.Series([word])).item()
     if any(tie_word in plain_word for tie_word in ("tie", "equal", "same", "both", "neither", "draw")):
         return "tie"
-    candidates = {plain(pl.Series([name])).item(): name for name in [*NEAR, *systems]}
+    candidates = {normalise_words(pl.Series([name])).item(): name for name in [*SUGGESTIONS, *systems]}
     return next(
         (candidates[close_word] for close_word in get_close_matches(plain_word, candidates, n=1, cutoff=0.75)), ""
     )
 
 
-def _by_name(verdict: pl.Series, first: pl.Series, second: pl.Series) -> pl.Series:
+def _match_system_names(verdict: pl.Series, first: pl.Series, second: pl.Series) -> pl.Series:
     """1 or -1 if a cell names the first or the second system of the row, exactly or up to case and surrounding
     marks."""
-    cells, *names = (_loose(column.unique()) for column in (verdict, first, second))
+    cells, *names = (_normalise_labels(column.unique()) for column in (verdict, first, second))
     if not cells.filter(cells != "").is_in(pl.concat(names).implode()).any():
         return pl.repeat(None, verdict.len(), dtype=pl.Float64, eager=True)
     columns = [verdict, first.str.strip_chars(), second.str.strip_chars()]
-    exact_sign, loose_sign = named_system(*columns), named_system(*map(_loose, columns))
+    exact_sign, loose_sign = match_system(*columns), match_system(*map(_normalise_labels, columns))
     return pl.select(pl.coalesce(exact_sign, loose_sign)).to_series()
 
 
-def named_system(cells: pl.Series, first: pl.Series, second: pl.Series) -> pl.Series:
+def match_system(cells: pl.Series, first: pl.Series, second: pl.Series) -> pl.Series:
     """1 if a cell is the first label of the row, -1 if the cell is the second label, null if the cell is both labels,
     neither label or empty.
 
@@ -145,17 +147,17 @@ def named_system(cells: pl.Series, first: pl.Series, second: pl.Series) -> pl.Se
     return sign.set((sign == 0) | (cells == ""), None)
 
 
-def _loose(labels: pl.Series) -> pl.Series:
+def _normalise_labels(labels: pl.Series) -> pl.Series:
     """Labels in lower case, without surrounding blanks and marks."""
     return labels.str.strip_chars().str.to_lowercase().str.strip_chars(" \t[](){}\"'*`.")
 
 
-def _numbers(verdict: pl.Series, *, where: str, ties: bool) -> tuple[pl.Series, bool]:
+def _interpret_numbers(verdict: pl.Series, *, where: str, ties: bool) -> tuple[pl.Series, bool]:
     """The meaning of numbers according to the set of numbers in the column, and whether 1 and 2 mean the two
     systems."""
     value = verdict.str.replace_all(r"[\s\[\](){}]", "").cast(pl.Float64, strict=False)
     distinct_numbers = set(value.drop_nulls().drop_nans().unique())
-    numbers_text = listed((f"{number:g}" for number in sorted(distinct_numbers)), limit=7)
+    numbers_text = join_labels((f"{number:g}" for number in sorted(distinct_numbers)), limit=7)
     refuse(
         value < -1,
         lambda rows, _: (

@@ -7,16 +7,16 @@ from collections.abc import Callable, Sequence
 import polars as pl
 
 from custodes.data.items import Items
-from custodes.data.notes import Note, noted
+from custodes.data.notes import Note, build_notes
 from custodes.data.outputs import Outputs
-from custodes.data.preferences import Preferences, option
+from custodes.data.preferences import Preferences, column_option
 from custodes.data.raters import Raters
 from custodes.data.readers.reader import Invalid
 from custodes.data.study import Study
-from custodes.data.table import counted
-from custodes.errors import InputError, listed
+from custodes.data.table import format_counts
+from custodes.errors import InputError, join_labels
 
-DROPPED = 0.05
+MAX_DROP_RATE = 0.05
 """Maximum rate of unreadable verdicts that `drop` allows in a file and per rater (one per rater is always allowed)."""
 
 FEW = 20
@@ -47,7 +47,7 @@ def read_verdicts(
     verdicts = table.filter(pl.col("verdict") != "")
     failed_rows = verdicts.filter((pl.col("verdict") == failure) & pl.col("preference").is_null())
     unreadable_rows = verdicts.filter((pl.col("verdict") != failure) & pl.col("preference").is_null())
-    too_many_text = _too_many(verdicts, unreadable_rows) if invalid == "drop" else ""
+    too_many_text = _drop_limit_message(verdicts, unreadable_rows) if invalid == "drop" else ""
     if unreadable_rows.height and (invalid == "error" or too_many_text):
         message = _unreadable_text(unreadable_rows, total=verdicts.height, likely=likely)
         advice = (
@@ -60,35 +60,37 @@ def read_verdicts(
     preferences, notes = Preferences.make(columns, where=where, unreadable=table["verdict"] != "", unused=unused)
     n_lost = unreadable_rows.height
     dropped_text = (
-        f"{where}: {n_lost} verdicts could not be read and were dropped ({counted(unreadable_rows['rater'])})"
+        f"{where}: {n_lost} verdicts could not be read and were dropped ({format_counts(unreadable_rows['rater'])})"
     )
     unparsed_text = (
         f"{where}: {failed_rows.height} replies of judges could not be parsed and count as not rated "
-        f"({counted(failed_rows['rater'])})"
+        f"({format_counts(failed_rows['rater'])})"
     )
     return preferences, [
         *notes,
-        *noted(
+        *build_notes(
             ("judge-failed", failed_rows.height, unparsed_text),
             ("unreadable-verdict", n_lost, dropped_text),
         ),
     ]
 
 
-def _too_many(verdicts: pl.DataFrame, unreadable: pl.DataFrame) -> str:
+def _drop_limit_message(verdicts: pl.DataFrame, unreadable: pl.DataFrame) -> str:
     """A message if there are too many unreadable verdicts to drop; otherwise ''."""
     n_of_rater = verdicts.group_by("rater", maintain_order=True).len("asked")
     rates = n_of_rater.join(unreadable.group_by("rater").len("lost"), on="rater", maintain_order="left").select(
         "rater", "lost", share=pl.col("lost") / pl.col("asked")
     )
-    worst_raters = rates.filter((pl.col("share") > DROPPED) & (pl.col("lost") > 1)).sort("share", descending=True)
+    worst_raters = rates.filter((pl.col("share") > MAX_DROP_RATE) & (pl.col("lost") > 1)).sort("share", descending=True)
     total_rate = unreadable.height / max(verdicts.height, 1)
-    if total_rate <= DROPPED and worst_raters.is_empty():
+    if total_rate <= MAX_DROP_RATE and worst_raters.is_empty():
         return ""
-    raters_text = listed((f"{100 * rate:.1f} % of {rater}" for rater, _, rate in worst_raters.iter_rows()), limit=3)
+    raters_text = join_labels(
+        (f"{100 * rate:.1f} % of {rater}" for rater, _, rate in worst_raters.iter_rows()), limit=3
+    )
     return (
         f"that is {100 * total_rate:.1f} % of the file{f', {raters_text}' if raters_text else ''}, but "
-        f"invalid='drop' allows at most {100 * DROPPED:.0f} %; correct them, or drop them all with "
+        f"invalid='drop' allows at most {100 * MAX_DROP_RATE:.0f} %; correct them, or drop them all with "
         "--invalid force (in Python invalid='force')"
     )
 
@@ -104,12 +106,13 @@ def _unreadable_text(unreadable: pl.DataFrame, *, total: int, likely: Callable[[
     if words.height == 1 and n_lost > 1:
         verdict, row, _ = words.row(0)
         return (
-            f"{n_lost:,} of {total:,} verdicts cannot be read (all {n_lost:,} are {_word(verdict, likely)}, from row "
+            f"{n_lost:,} of {total:,} verdicts cannot be read (all {n_lost:,} are {_format_word(verdict, likely)}, "
+            "from row "
             f"{row})"
         )
-    examples = listed(
+    examples = join_labels(
         (
-            f"{_word(verdict, likely)} {f'{count:,} times from' if count > 1 else 'in'} row {row}"
+            f"{_format_word(verdict, likely)} {f'{count:,} times from' if count > 1 else 'in'} row {row}"
             for verdict, row, count in words.iter_rows()
         ),
         limit=3,
@@ -117,7 +120,7 @@ def _unreadable_text(unreadable: pl.DataFrame, *, total: int, likely: Callable[[
     return f"{n_lost:,} of {total:,} verdicts cannot be read ({examples})"
 
 
-def _word(verdict: str, likely: Callable[[str], str]) -> str:
+def _format_word(verdict: str, likely: Callable[[str], str]) -> str:
     suggested_word = likely(verdict)
     return f"{verdict[:40]!r}{f', did you mean {suggested_word!r}?' if suggested_word else ''}"
 
@@ -165,14 +168,14 @@ def log_study(
     table = table.with_columns(repeat=pl.int_range(pl.len()).over([*keys, "low", "high"]))
     n_repeats = table.filter(pl.col("repeat") > 0).height
     if n_repeats and unused is not None:
-        distinguishing_column = _distinguishing(
+        distinguishing_column = _distinguishing_column(
             unused[(table["row"] - 1).to_list()], table.select(pl.struct(*keys, "low", "high"))
         )
         if distinguishing_column:
             raise InputError(
                 f"{where}: {n_repeats} verdicts repeat the rater, item and order of another verdict, and differ only "
                 f"in column {distinguishing_column!r}, which is not read. If this column holds the presentation order, "
-                f"give {option('order', distinguishing_column)}; if it numbers runs, remove the column"
+                f"give {column_option('order', distinguishing_column)}; if it numbers runs, remove the column"
             )
     table = table.drop("low", "high").with_columns(pl.col("repeat").cast(pl.String))
     raters = table["rater"].unique(maintain_order=True)
@@ -186,7 +189,7 @@ def log_study(
         outputs=outputs,
         notes=(
             *notes,
-            *noted(
+            *build_notes(
                 (
                     "system-with-itself",
                     n_same_system,
@@ -204,7 +207,7 @@ def log_study(
     )
 
 
-def _distinguishing(unused: pl.DataFrame, keys: pl.DataFrame) -> str:
+def _distinguishing_column(unused: pl.DataFrame, keys: pl.DataFrame) -> str:
     """The name of a column with few values that differ between all rows with the same key; '' if there is no such
     column."""
     key = keys.to_series()

@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 
 from custodes.answers.question import Rng, question
 from custodes.answers.result import Result, result
-from custodes.answers.shared_arguments import Setting, selection_of
+from custodes.answers.shared_arguments import PreferenceOptions, selection_arguments
 from custodes.answers.tables import AT_THRESHOLD, UNRELIABLE, count, flag, label, letters, p_value, score, table
-from custodes.arguments import one_of, value_list
-from custodes.data.notes import Note, noted
+from custodes.arguments import check_one_of, value_list
+from custodes.data.notes import Note, build_notes
 from custodes.data.study import Study
-from custodes.errors import listed
+from custodes.errors import join_labels
 from custodes.evaluate.agreement.choices import (
     are_choices,
     equal_grounds,
@@ -28,10 +28,10 @@ from custodes.evaluate.agreement.choices import (
 )
 from custodes.evaluate.agreement.differences import Differences, Tester
 from custodes.evaluate.agreement.metric_ranking import CHOOSING, ORDERING, standing_columns
-from custodes.evaluate.agreement.statistic import FEWEST, Sample, alike, both, drawn_flips
+from custodes.evaluate.agreement.statistic import FEWEST, Sample, drawn_flips, group_equal_rows, holds_for_both
 from custodes.evaluate.agreement.statistics import STATISTICS
 from custodes.evaluate.comparable import NotComparableError, label_of
-from custodes.evaluate.parallel import each
+from custodes.evaluate.parallel import map_parts
 from custodes.evaluate.rater_comparison import RaterComparison, compare
 from custodes.evaluate.rater_scores import few_clusters_notes
 from custodes.evaluate.rates.estimates import EstimateSettings
@@ -156,7 +156,7 @@ def agreement(
     alpha: float = 0.05,
     rng: Rng = 0,
     progress: Progress = silent,
-    **setting: Unpack[Setting],
+    **setting: Unpack[PreferenceOptions],
 ) -> Agreement:
     """Agreement of each metric with the human ratings, with intervals and paired tests.
 
@@ -195,7 +195,7 @@ def agreement(
     """
     compare_by = value_list("compare_by", compare_by)
     for name in compare_by:
-        one_of("compare_by", name, [statistic.name for statistic in STATISTICS.values() if statistic.best])
+        check_one_of("compare_by", name, [statistic.name for statistic in STATISTICS.values() if statistic.best])
 
     def answer_aspect(
         comparison: RaterComparison, rng: np.random.Generator
@@ -209,7 +209,7 @@ def agreement(
 
     labels, label_notes = _label_tables(study, setting, by, confidence=confidence, alpha=alpha, rng=rng)
     try:
-        comparisons = [comparison.of_people for comparison in compare(study, **setting)]
+        comparisons = [comparison.human_item_comparison for comparison in compare(study, **setting)]
     except NotComparableError:
         if not labels:
             raise
@@ -217,7 +217,7 @@ def agreement(
     generator = np.random.default_rng(rng)
     flips_of = drawn_flips(generator)
     # one label, so that all aspects share their resamples
-    tables_and_notes = each(
+    tables_and_notes = map_parts(
         answer_aspect,
         comparisons,
         rng=generator,
@@ -227,16 +227,16 @@ def agreement(
         threads=False,  # otherwise the resamples of several aspects would be in memory at the same time
     )
     notes = [*label_notes, *(note for _, notes in tables_and_notes for note in notes)]
-    return Agreement.of([*labels, *(tables for tables, _ in tables_and_notes)], notes)
+    return Agreement.from_parts([*labels, *(tables for tables, _ in tables_and_notes)], notes)
 
 
 def _label_tables(
-    study: Study, setting: Setting, by: str | None, *, confidence: float, alpha: float, rng: Rng
+    study: Study, setting: PreferenceOptions, by: str | None, *, confidence: float, alpha: float, rng: Rng
 ) -> tuple[list[dict[str, pl.DataFrame]], list[Note]]:
     """Return one part per aspect with the agreement of labels, and notes; both are empty if the study has no labels."""
     if not study.labels:
         return [], []
-    selected_study = study.select(**selection_of(setting))
+    selected_study = study.select(**selection_arguments(setting))
     estimates = EstimateSettings(sampling="random", confidence=confidence, rng=np.random.default_rng(rng))
     outputs_of_aspects = labelled_outputs(selected_study, consensus="vote")
     confidence_and_alpha = {"confidence": confidence, "alpha": alpha}
@@ -286,13 +286,13 @@ def _answer(
     if only_choices and design.item_weights is None:  # with weights, clusters of equal preferences may differ in weight
         group_of_cluster, weights = resampled_groups(comparison, resamples, rng)
     else:
-        weights = design.counted(resamples, rng)
+        weights = design.draw_byte_weights(resamples, rng)
     # Statistics of preferences need no sign flips.
     sign_flips = np.empty((0, n_units), dtype=np.int8) if only_choices else flips_of(comparison)
     sample = Sample(comparison=comparison, times=weights, flips=sign_flips, columns=group_of_cluster)
     values_of_statistic = {name: statistic.compute(sample) for name, statistic in STATISTICS.items()}
-    tester = Tester.of(sample, n=resamples, confidence=confidence, alpha=alpha)
-    differences = Differences.of(tester, compare_by)
+    tester = Tester.from_sample(sample, n=resamples, confidence=confidence, alpha=alpha)
+    differences = Differences.from_tester(tester, compare_by)
     metrics: dict[str, Any] = {
         "metric": list(comparison.metrics),
         "n": [sample.choices.n(m) for m in range(len(comparison.metrics))],
@@ -301,7 +301,7 @@ def _answer(
         metrics |= STATISTICS[name].with_interval(name, sample, values, confidence)
     for statistic in STATISTICS.values():
         if statistic.chance_column:
-            metrics[statistic.chance_column.name] = statistic.chance_of(tester.without)[0]
+            metrics[statistic.chance_column.name] = statistic.chance_of(tester.jackknife_sample)[0]
     standing = standing_columns(tester, values_of_statistic, differences, confidence=confidence, alpha=alpha)
     unreliable_names = [
         statistic.name for statistic in STATISTICS.values() if 1 < n_units < statistic.fewest and resamples
@@ -312,7 +312,7 @@ def _answer(
     tables = Agreement.part(
         comparison.aspect,
         metrics=metrics,
-        common=_common(sample),
+        common=_common_columns(sample),
         comparisons=_comparison_columns(comparison, differences),
         standing=standing,
     )
@@ -345,7 +345,7 @@ def _comparison_columns(comparison: RaterComparison, differences: Differences) -
     )
 
 
-def _common(sample: Sample) -> dict[str, Any]:
+def _common_columns(sample: Sample) -> dict[str, Any]:
     """Return the columns of `common`: all statistics on the outputs rated by the annotators and all metrics.
 
     The result is empty if all metrics rated the same outputs. Metrics that share no output with the annotators are left
@@ -377,14 +377,14 @@ def _ground_notes(sample: Sample) -> list[Note]:
     comparison = sample.comparison
     if are_choices(comparison):
         return []
-    label, scored = label_of(comparison.aspect), comparison.scored
+    label, scored = label_of(comparison.aspect), comparison.has_both_scores
     masks = [cells for cells in scored if cells.any()]
-    n_different = len(alike(np.stack(masks))) if masks else 0
+    n_different = len(group_equal_rows(np.stack(masks))) if masks else 0
     n_fitted = sum(not system_scores.is_complete(cells) for cells in masks)
     is_rated = np.asarray(scored.any(axis=1))
-    is_unconnected = both(is_rated) & ~sample.system_scores.pairs & ~np.eye(is_rated.shape[1], dtype=bool)
+    is_unconnected = holds_for_both(is_rated) & ~sample.system_scores.pairs & ~np.eye(is_rated.shape[1], dtype=bool)
     n_unconnected = int(is_unconnected.any(axis=0).sum())
-    return noted(
+    return build_notes(
         (
             "coverage-differs",
             n_different if n_different > 1 else 0,
@@ -417,7 +417,7 @@ def _ranking_notes(
     undecided = [name for name, family in tests_of_statistic.items() if not family.significant(alpha).any()]
     ranking_label = STATISTICS[standing["statistic"]].label
     return [
-        *noted(
+        *build_notes(
             (
                 "standing",
                 standing["statistic"] in tests_of_statistic,
@@ -425,11 +425,12 @@ def _ranking_notes(
                 f"pairs of metrics of this aspect tested jointly at level {alpha:g})",
             )
         ),
-        *noted(
+        *build_notes(
             (
                 "no-significant-difference",
                 len(undecided),
-                f"no two metrics differ significantly{label_of(comparison.aspect)} by {listed(undecided, limit=6)}",
+                f"no two metrics differ significantly{label_of(comparison.aspect)} by "
+                f"{join_labels(undecided, limit=6)}",
             ),
             aspect=comparison.aspect,
         ),
@@ -447,7 +448,7 @@ def _undefined_notes(sample: Sample, draws: dict[str, Floats]) -> list[Note]:
     n_undefined = int(
         (np.isfinite(comparison.scores.human).sum(axis=1) > 1).sum() * len(comparison.metrics) - item_correlations.sum()
     )
-    return noted(
+    return build_notes(
         (
             "two-systems",
             2 if len(comparison.systems) < 3 else 0,

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.data.comparisons import Joint
+from custodes.data.comparisons import JointPreferences
 from custodes.evaluate.rater_comparison import RaterComparison
 from custodes.evaluate.slices import Ratios
-from custodes.memory import check_memory, of_resamples
+from custodes.memory import check_memory, count_resample_values
 from custodes.stats.arrays import Bools, Floats, Ints, chunks, equal_positions
 from custodes.stats.bootstrap import weighted_sums
 from custodes.stats.equal_clusters import sums_of
@@ -45,10 +45,10 @@ def resampled_groups(
     cells = comparison.cells
     columns = np.full(comparison.design.n_units, -1)
     columns[cells.cluster] = cells.group
-    check_memory("resamples", resamples, of_resamples(resamples, len(cells.number) / 2))
+    check_memory("resamples", resamples, count_resample_values(resamples, len(cells.number) / 2))
     n_drawn = resamples if cells.number.sum() > 1 else 0
     weights = np.empty((1 + n_drawn, len(cells.number)), dtype=np.uint32)
-    for rows, group_counts in cells.drawn(n_drawn, rng, size=len(cells.number)):
+    for rows, group_counts in cells.iter_weights(n_drawn, rng, size=len(cells.number)):
         weights[rows] = group_counts.T
     return columns, weights
 
@@ -67,14 +67,14 @@ class Choices:
 
     def n(self, metric: int) -> int:
         """Number of comparisons that both the annotators and the metric rated."""
-        return len(chosen(self._comparison, metric).pair)
+        return len(shared_comparisons(self._comparison, metric).pair)
 
     @property
     def pairs(self) -> Bools:
         """(metrics, pairs): whether annotators and metric both rated a comparison of the pair of systems."""
         is_compared = np.zeros((len(self._comparison.metrics), len(self._comparison.design.pairs)), dtype=bool)
         for metric, row in enumerate(is_compared):
-            row[chosen(self._comparison, metric).pair] = True
+            row[shared_comparisons(self._comparison, metric).pair] = True
         return is_compared
 
     @property
@@ -84,7 +84,7 @@ class Choices:
         return ratio(equal, n)
 
     @property
-    def tied(self) -> tuple[Floats, Floats]:
+    def tie_rates(self) -> tuple[Floats, Floats]:
         """The proportion of ties of the annotators and of each metric; both arrays are (1 + B, metrics)."""
         n, _, people, metric = self._totals
         return ratio(people, n), ratio(metric, n)
@@ -99,14 +99,14 @@ class Choices:
         """Wins minus losses per comparison, by the annotators and by each metric: arrays (1 + B, metrics, systems)."""
         return self._margins[1:]
 
-    def _weighted(self, metric: int) -> tuple[Joint, Ints, Floats]:
+    def _weighted_comparisons(self, metric: int) -> tuple[JointPreferences, Ints, Floats]:
         """The comparisons rated by annotators and metric, with the column in `times` and the weight of each one."""
-        comparison, rows = self._comparison, chosen(self._comparison, metric)
+        comparison, rows = self._comparison, shared_comparisons(self._comparison, metric)
         column = self._column[comparison.design.units[rows.item]]
         if (column < 0).any():
             is_represented = column >= 0
             rows, column = (
-                Joint(rows.pair[is_represented], rows.item[is_represented], rows.signs[:, is_represented]),
+                JointPreferences(rows.pair[is_represented], rows.item[is_represented], rows.signs[:, is_represented]),
                 column[is_represented],
             )
         weights = comparison.design.item_weights
@@ -117,7 +117,7 @@ class Choices:
         """(4, 1 + B, metrics): total weights of all comparisons, equal preferences, human ties and metric ties."""
         sums = np.empty((4, len(self._comparison.metrics), self._times.shape[1]))
         for metric in range(sums.shape[1]):
-            rows, column, weight = self._weighted(metric)
+            rows, column, weight = self._weighted_comparisons(metric)
             human, signs = rows.signs
             for row, is_counted in zip(sums, (human == human, human == signs, human == 0, signs == 0), strict=True):
                 row[metric] = np.bincount(column, weight * is_counted, minlength=sums.shape[2])
@@ -139,7 +139,7 @@ class Choices:
         for group in equal_grounds(grounds_of(comparison)):
             sum_metric_signs = []
             for metric in group:
-                rows, column, weight = self._weighted(metric)
+                rows, column, weight = self._weighted_comparisons(metric)
                 sum_metric_signs.append(sums_of(rows.pair, column, weight * rows.signs[1], **shape))
             # All metrics of the group have the same human preferences; those of the last metric are used.
             count_comparisons = sums_of(rows.pair, column, weight, **shape)
@@ -162,11 +162,15 @@ class Choices:
         return accuracy, people_net, metric_net
 
 
-def chosen(comparison: RaterComparison, metric: int) -> Joint:
+def shared_comparisons(comparison: RaterComparison, metric: int) -> JointPreferences:
     """The comparisons rated by both the annotators and a metric."""
     rows = comparison.preferences.joint(0, 1 + metric)
-    is_shared = rows.by_all
-    return rows if is_shared.all() else Joint(rows.pair[is_shared], rows.item[is_shared], rows.signs[:, is_shared])
+    is_shared = rows.is_rated_by_all
+    return (
+        rows
+        if is_shared.all()
+        else JointPreferences(rows.pair[is_shared], rows.item[is_shared], rows.signs[:, is_shared])
+    )
 
 
 def equal_preferences(comparison: RaterComparison) -> Ratios:
@@ -175,7 +179,7 @@ def equal_preferences(comparison: RaterComparison) -> Ratios:
     weights = np.ones(n_items) if design.item_weights is None else design.item_weights
     sums = np.zeros((2, len(comparison.metrics), n_items))
     for metric in range(len(comparison.metrics)):
-        rows = chosen(comparison, metric)
+        rows = shared_comparisons(comparison, metric)
         human, signs = rows.signs
         for row, is_counted in zip(sums, (human == signs, human == human), strict=True):
             row[metric] = weights * np.bincount(rows.item, is_counted, minlength=n_items)
@@ -191,7 +195,7 @@ def chosen_items(comparison: RaterComparison) -> Bools:
     """(metrics, items): whether annotators and metric both compared the same two outputs of the item."""
     is_compared = np.zeros((len(comparison.metrics), len(comparison.items)), dtype=bool)
     for metric, row in enumerate(is_compared):
-        row[chosen(comparison, metric).item] = True
+        row[shared_comparisons(comparison, metric).item] = True
     return is_compared
 
 
@@ -221,9 +225,9 @@ def grounds_of(comparison: RaterComparison) -> list[Ground]:
     """Outputs and comparisons that the annotators share with each metric."""
     keys = []
     for metric in range(len(comparison.metrics)):
-        rows = chosen(comparison, metric)
+        rows = shared_comparisons(comparison, metric)
         keys.append(rows.pair * len(comparison.items) + rows.item)
-    scored = [None] * len(keys) if are_choices(comparison) else list(comparison.scored)
+    scored = [None] * len(keys) if are_choices(comparison) else list(comparison.has_both_scores)
     return [Ground(*sides) for sides in zip(scored, keys, strict=True)]
 
 

@@ -14,7 +14,7 @@ from custodes.evaluate.agreement.statistic import Sample, Statistic
 from custodes.evaluate.agreement.statistics import STATISTICS
 from custodes.evaluate.rater_comparison import RaterComparison
 from custodes.stats import bootstrap, multiple_testing
-from custodes.stats.arrays import Bools, Floats, Ints, chunks, up_to_rounding
+from custodes.stats.arrays import Bools, Floats, Ints, chunks, round_for_sorting
 
 MOST_BLOCKS = 400
 """Maximum number of jackknife blocks. With at most this many clusters, each cluster is a block."""
@@ -39,7 +39,7 @@ class Tester:
     alpha: float
 
     @classmethod
-    def of(cls, sample: Sample, *, n: int, confidence: float, alpha: float) -> Tester:
+    def from_sample(cls, sample: Sample, *, n: int, confidence: float, alpha: float) -> Tester:
         """Return the settings of tests with at least n sign flips. With a single cluster, there are no sign flips."""
         n_units = sample.comparison.design.n_units
         n_blocks, block = bootstrap.blocks_of_units(n_units, most=MOST_BLOCKS)
@@ -47,25 +47,25 @@ class Tester:
             sample=sample,
             left_out=bootstrap.with_point(1 - np.eye(n_blocks)),
             block=block,
-            flips=multiple_testing.Flips.of(n_blocks, n),
+            flips=multiple_testing.Flips.from_block_count(n_blocks, n),
             confidence=confidence,
             alpha=alpha,
         )
 
     @cached_property
-    def bootstrapped(self) -> Sample:
+    def bootstrap_sample(self) -> Sample:
         """The sample with bootstrap weights from a fixed seed. A sample that has `columns` is returned unchanged."""
         design, n = self.sample.comparison.design, len(self.sample.times) - 1
         if self.sample.columns is not None:
             return self.sample
-        return replace(self.sample, times=design.counted(n, np.random.default_rng(multiple_testing.STREAM)))
+        return replace(self.sample, times=design.draw_byte_weights(n, np.random.default_rng(multiple_testing.STREAM)))
 
     @cached_property
-    def without(self) -> Sample:
+    def jackknife_sample(self) -> Sample:
         """The sample with jackknife weights, which leave out one block of clusters at a time."""
-        return self.leaving_out(self.sample.comparison)
+        return self.leave_blocks_out(self.sample.comparison)
 
-    def leaving_out(self, comparison: RaterComparison) -> Sample:
+    def leave_blocks_out(self, comparison: RaterComparison) -> Sample:
         """Return the sample of a comparison of the same items, with jackknife weights and with blocks as clusters."""
         design, n_blocks = comparison.design, self.left_out.shape[1]
         if n_blocks < design.n_units:
@@ -73,14 +73,16 @@ class Tester:
             comparison = replace(comparison, design=replace(design, units=self.block[design.units], clusters=names))
         return replace(self.sample, comparison=comparison, times=self.left_out, columns=None)
 
-    def has(self, items: Bools) -> Bools:
+    def has_marked_items(self, items: Bools) -> Bools:
         """(blocks, k): for each row of `items` (k, items), whether the block contains a marked item."""
         has_marked_item = np.zeros((len(self.left_out) - 1, len(items)), dtype=bool)
         rows, item = np.nonzero(items)
         has_marked_item[self.block[self.sample.comparison.design.units[item]], rows] = True
         return has_marked_item
 
-    def flipped(self, draws: Floats, present: Bools, pairs: tuple[Ints, Ints] | None = None) -> multiple_testing.Family:
+    def sign_flip_tests(
+        self, draws: Floats, present: Bools, pairs: tuple[Ints, Ints] | None = None
+    ) -> multiple_testing.Family:
         """Return sign-flip tests of a family of k statistics with jackknife values `draws` (1 + blocks, k).
 
         If `pairs` is given, the tests are of differences between the statistics, see `flip_tests`."""
@@ -98,8 +100,8 @@ class Tester:
 def chance_tests(tester: Tester, name: str) -> multiple_testing.Family:
     """Return the tests of every metric against the chance level of a statistic."""
     statistic = STATISTICS[name]
-    above_chance = statistic.compute(tester.without) - statistic.chance_of(tester.without)
-    return tester.flipped(above_chance, tester.has(counted(statistic, tester.sample)))
+    above_chance = statistic.compute(tester.jackknife_sample) - statistic.chance_of(tester.jackknife_sample)
+    return tester.sign_flip_tests(above_chance, tester.has_marked_items(used_item_mask(statistic, tester.sample)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,7 +118,7 @@ class Differences:
     tests: Mapping[str, multiple_testing.Family]
 
     @classmethod
-    def of(cls, tester: Tester, names: Sequence[str]) -> Differences:
+    def from_tester(cls, tester: Tester, names: Sequence[str]) -> Differences:
         """Return the differences by the statistics `names`. A difference is undefined if the statistic is undefined for
         a metric of the pair."""
         comparison = tester.sample.comparison
@@ -129,11 +131,11 @@ class Differences:
         for a, b, ground_comparison, metrics in _on_common_ground(comparison):
             pair_indices = np.sort(index_of_pair[np.minimum(a, b), np.maximum(a, b)])
             if ground_comparison is comparison:
-                samples = tester.bootstrapped, tester.without
+                samples = tester.bootstrap_sample, tester.jackknife_sample
             else:
                 samples = (
-                    replace(tester.bootstrapped, comparison=ground_comparison),
-                    tester.leaving_out(ground_comparison),
+                    replace(tester.bootstrap_sample, comparison=ground_comparison),
+                    tester.leave_blocks_out(ground_comparison),
                 )
             n[pair_indices] = samples[0].choices.n(0)
             first, second = metrics[pairs[pair_indices]].T
@@ -161,7 +163,7 @@ class Differences:
                 np.add.at(residual_sums, first, residuals)
                 np.subtract.at(residual_sums, second, residuals)
                 fitted_values = fitted_values + np.linalg.lstsq(laplacian, residual_sums, rcond=1e-10)[0]
-        return defined[np.argsort(-up_to_rounding(fitted_values[defined]), kind="stable")]
+        return defined[np.argsort(-round_for_sorting(fitted_values[defined]), kind="stable")]
 
     def better(self, name: str, alpha: float) -> Bools | None:
         """(metrics, metrics): whether the metric of the row is significantly better than the metric of the column.
@@ -195,7 +197,7 @@ def difference(
         item_differences = item_values[first] - item_values[second]
         return sample.item_mean(item_differences), np.isfinite(item_differences)
     values = statistic.compute(sample)
-    return values[:, first] - values[:, second], _items(comparison, slice(1))
+    return values[:, first] - values[:, second], _rated_item_mask(comparison, slice(1))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -220,8 +222,8 @@ def _family(tester: Tester, name: str, grounds: Sequence[_Ground], n_pairs: int)
     statistic = STATISTICS[name]
     if statistic.smooth and not statistic.per_item and len(grounds) == 1:
         (ground,) = grounds
-        present = tester.has(_items(ground.drawn.comparison, slice(1)))
-        return tester.flipped(statistic.compute(ground.without), present, (ground.first, ground.second))
+        present = tester.has_marked_items(_rated_item_mask(ground.drawn.comparison, slice(1)))
+        return tester.sign_flip_tests(statistic.compute(ground.without), present, (ground.first, ground.second))
     if statistic.smooth:
         n_blocks = len(tester.left_out) - 1
         draws, present = np.full((1 + n_blocks, n_pairs), np.nan), np.zeros((n_blocks, n_pairs), dtype=bool)
@@ -229,12 +231,12 @@ def _family(tester: Tester, name: str, grounds: Sequence[_Ground], n_pairs: int)
             if statistic.per_item:
                 for chunk in chunks(len(ground.at), 4 * len(tester.block)):
                     gaps, items = difference(statistic, ground.without, ground.first[chunk], ground.second[chunk])
-                    draws[:, ground.at[chunk]], present[:, ground.at[chunk]] = gaps, tester.has(items)
+                    draws[:, ground.at[chunk]], present[:, ground.at[chunk]] = gaps, tester.has_marked_items(items)
                 continue
             values = statistic.compute(ground.without)
             draws[:, ground.at] = values[:, ground.first] - values[:, ground.second]
-            present[:, ground.at] = tester.has(_items(ground.drawn.comparison, slice(1)))
-        return tester.flipped(draws, present)
+            present[:, ground.at] = tester.has_marked_items(_rated_item_mask(ground.drawn.comparison, slice(1)))
+        return tester.sign_flip_tests(draws, present)
     values_of = [np.ascontiguousarray(statistic.compute(ground.drawn).T) for ground in grounds]
     n_draws = len(tester.sample.times)
 
@@ -287,14 +289,14 @@ def _on_common_ground(comparison: RaterComparison) -> Iterator[tuple[Ints, Ints,
                 yield first, second, shared, index_in_shared
 
 
-def counted(statistic: Statistic, sample: Sample) -> Bools:
+def used_item_mask(statistic: Statistic, sample: Sample) -> Bools:
     """(metrics, items): whether the statistic of each metric depends on the item."""
     if statistic.per_item:
         return np.isfinite(sample.per_item(statistic.name, statistic.per_item))
-    return _items(sample.comparison)
+    return _rated_item_mask(sample.comparison)
 
 
-def _items(comparison: RaterComparison, metrics: slice = slice(None)) -> Bools:
+def _rated_item_mask(comparison: RaterComparison, metrics: slice = slice(None)) -> Bools:
     """(metrics, items): whether annotators and metric both rated an output or a comparison of the item."""
     compared = chosen_items(comparison)
-    return (compared if are_choices(comparison) else compared | comparison.scored.any(axis=2))[metrics]
+    return (compared if are_choices(comparison) else compared | comparison.has_both_scores.any(axis=2))[metrics]

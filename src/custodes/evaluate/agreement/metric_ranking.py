@@ -15,7 +15,7 @@ ORDERING, CHOOSING = "kendall_item", "sample_accuracy"
 """Statistics that rank metrics. `CHOOSING` is used if `ORDERING` is undefined, or if there are only two systems."""
 
 
-def ranked_by(draws: dict[str, Floats], n_systems: int) -> str:
+def ranking_statistic(draws: dict[str, Floats], n_systems: int) -> str:
     """Return the name of the statistic that ranks metrics; row 0 of `draws` has the estimates of all statistics.
 
     With two systems, each item has one pair, and Kendall's tau within an item is only a sign. Sample accuracy is then
@@ -30,7 +30,7 @@ def standing_columns(
 ) -> dict[str, Any]:
     """Return the columns of the table `standing`, with the best metric first."""
     comparison = tester.sample.comparison
-    statistic_name = ranked_by(draws, len(comparison.systems))
+    statistic_name = ranking_statistic(draws, len(comparison.systems))
     value, low, high = (
         STATISTICS[statistic_name].with_interval("value", tester.sample, draws[statistic_name], confidence).values()
     )
@@ -51,7 +51,7 @@ def standing_columns(
         "value": value[order],
         "value_low": low[order],
         "value_high": high[order],
-        "chance": STATISTICS[statistic_name].chance_of(tester.without)[0][order],
+        "chance": STATISTICS[statistic_name].chance_of(tester.jackknife_sample)[0][order],
         "p_chance": tests_of_chance.p_adjusted[order],
         "side": side[order].tolist(),
         "group": [None if group_letters is None else group_letters[i] for i in order],

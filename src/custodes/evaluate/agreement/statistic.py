@@ -14,7 +14,7 @@ from custodes.answers.tables import Column, score, with_interval
 from custodes.evaluate.agreement.choices import Choices, are_choices
 from custodes.evaluate.rater_comparison import RaterComparison
 from custodes.stats import bootstrap, calibrated_accuracy, intervals
-from custodes.stats.arrays import Bools, Floats, Ints, equal_positions, read_only
+from custodes.stats.arrays import Bools, Floats, Ints, equal_positions, make_read_only
 from custodes.stats.population import population_values
 from custodes.stats.system_scores import common_items, system_fit, weighted_item_mean
 
@@ -69,7 +69,9 @@ class Sample:
         """The value of `compute` for the comparison, (metrics, items); NaN if there are only preferences."""
         if are_choices(self.comparison):
             return np.full((len(self.comparison.metrics), len(self.comparison.items)), np.nan)
-        values: Floats = self._once(name, lambda: read_only(compute(self.comparison)), self.comparison.metric_scores)
+        values: Floats = self._once(
+            name, lambda: make_read_only(compute(self.comparison)), self.comparison.metric_scores
+        )
         return values
 
     def _once(self, name: str, compute: Callable[[], Any], *of: object) -> Any:
@@ -92,24 +94,26 @@ class Sample:
         comparison = self.comparison
         if are_choices(comparison):
             unknown = np.full((len(self.times), *comparison.metric_system.shape), np.nan)
-            return SystemScores(people=unknown, metrics=unknown, pairs=both(comparison.metric_system > np.inf))
+            return SystemScores(
+                people=unknown, metrics=unknown, pairs=holds_for_both(comparison.metric_system > np.inf)
+            )
         is_rated, is_scored = np.isfinite(comparison.human), np.isfinite(comparison.metric_scores)
         is_in_file = np.isfinite(comparison.human_system), np.isfinite(comparison.metric_system)
         used_by_people = is_rated & (is_scored | is_in_file[1][:, np.newaxis])
         used_by_metrics = is_scored & (is_rated | is_in_file[0])
         comparable_pairs = [
-            np.stack([common_items(cells) for cells in masks]) | both(has_score)
+            np.stack([common_items(cells) for cells in masks]) | holds_for_both(has_score)
             for masks, has_score in ((used_by_people, is_in_file[0]), (used_by_metrics, is_in_file[1]))
         ]
         people, metrics = np.empty((2, len(self.times), *is_in_file[1].shape))
-        for rows in alike(used_by_people, used_by_metrics):
+        for rows in group_equal_rows(used_by_people, used_by_metrics):
             scores_of_people = comparison.human[np.newaxis], comparison.human_system[np.newaxis]
-            people[:, rows] = self._fitted(*scores_of_people, cells=used_by_people[rows[0]])
+            people[:, rows] = self._fit_system_scores(*scores_of_people, cells=used_by_people[rows[0]])
             scores_of_metrics = comparison.metric_scores[rows], comparison.metric_system[rows]
-            metrics[:, rows] = self._fitted(*scores_of_metrics, cells=used_by_metrics[rows[0]])
+            metrics[:, rows] = self._fit_system_scores(*scores_of_metrics, cells=used_by_metrics[rows[0]])
         return SystemScores(people=people, metrics=metrics, pairs=comparable_pairs[0] & comparable_pairs[1])
 
-    def _fitted(self, scores: Floats, from_file: Floats, *, cells: Bools) -> Floats:
+    def _fit_system_scores(self, scores: Floats, from_file: Floats, *, cells: Bools) -> Floats:
         """(1 + B, raters, systems): means over `cells` (items, systems), or scores of the file (raters, systems)."""
         design = self.comparison.design
         fitted = system_fit(scores, cells, units=design.units, weights=self.times, item_weights=design.item_weights)
@@ -124,7 +128,7 @@ class Sample:
     def population_scores(self) -> tuple[Floats, Floats]:
         """Simulated system scores with very many items, by annotators and each metric: arrays (B, metrics, systems)."""
         scores = self.system_scores
-        return read_only(population_values(scores.people, scores.metrics, n_units=self.comparison.design.n_units))
+        return make_read_only(population_values(scores.people, scores.metrics, n_units=self.comparison.design.n_units))
 
     @cached_property
     def choices(self) -> Choices:
@@ -150,33 +154,33 @@ class Sample:
             scores,
             design.units,
         )
-        return calibrated_accuracy.calibrated(events, self.times)
+        return calibrated_accuracy.accuracy_and_epsilon(events, self.times)
 
 
-def both(condition: Bools) -> Bools:
+def holds_for_both(condition: Bools) -> Bools:
     """(..., systems, systems): whether the condition (..., systems) holds for both systems of a pair."""
     return np.asarray(condition[..., np.newaxis] & condition[..., np.newaxis, :])
 
 
-def alike(*masks: Bools) -> list[NDArray[np.intp]]:
+def group_equal_rows(*masks: Bools) -> list[NDArray[np.intp]]:
     """Return groups of rows (positions). The rows of a group are equal in all of the masks (rows, ...)."""
     return equal_positions(b"".join(np.packbits(mask).tobytes() for mask in rows) for rows in zip(*masks, strict=True))
 
 
-def of_outputs(compute: Callable[[Sample], Floats]) -> Callable[[Sample], Floats]:
+def output_statistic(compute: Callable[[Sample], Floats]) -> Callable[[Sample], Floats]:
     """Return a function that computes a statistic of output scores if a metric shares outputs with the annotators.
 
     Otherwise the function returns NaN at once: for verdicts on a hundred systems, even an array of NaN for each pair
     would fill the memory.
     """
 
-    def computed(sample: Sample) -> Floats:
+    def compute_or_nan(sample: Sample) -> Floats:
         scores = sample.comparison.scores
         if (np.isfinite(scores.human) & np.isfinite(scores.metrics)).any():
             return compute(sample)
         return np.full((len(sample.times), len(scores.metrics)), np.nan)
 
-    return computed
+    return compute_or_nan
 
 
 @dataclass(frozen=True, kw_only=True)

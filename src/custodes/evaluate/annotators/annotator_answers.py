@@ -9,12 +9,12 @@ from typing import Any, Literal
 import numpy as np
 import polars as pl
 
-from custodes.data.mapping.column_vocabulary import HUMAN, parts, stem
-from custodes.data.notes import Note, noted
+from custodes.data.mapping.column_vocabulary import HUMAN, split_name, stem
+from custodes.data.notes import Note, build_notes
 from custodes.data.panel import label_codes
-from custodes.data.preferences import SHOWN_FIRST, Preferences
+from custodes.data.preferences import ORDER_CODES, Preferences
 from custodes.data.study import Study
-from custodes.errors import listed
+from custodes.errors import join_labels
 from custodes.evaluate.comparable import is_ordered
 from custodes.evaluate.design import Design
 from custodes.stats.annotator_models import AnnotatorLabels
@@ -75,7 +75,7 @@ class AnnotatorAnswers:
         return not self.labels
 
     @property
-    def doubled(self) -> Bools:
+    def has_several_answers(self) -> Bools:
         """(tasks,): whether several annotators answered the task."""
         return self.answers.n_votes > 1
 
@@ -89,7 +89,7 @@ class AnnotatorAnswers:
     @property
     def both(self) -> Bools:
         """(n,): whether other annotators answered the task of the answer."""
-        return np.asarray(self.doubled[self.answers.task])
+        return np.asarray(self.has_several_answers[self.answers.task])
 
 
 def annotator_answers(chosen: Study, raters: Sequence[str]) -> tuple[list[AnnotatorAnswers], list[Note]]:
@@ -98,11 +98,11 @@ def annotator_answers(chosen: Study, raters: Sequence[str]) -> tuple[list[Annota
     Second opinions are included. Each rater has one answer per task.
     """
     is_selected = pl.col("rater").is_in(list(raters))
-    first, second = chosen.preferences.asked.where(is_selected), chosen.second.where(is_selected)
+    first, second = chosen.preferences.queried_verdicts.select_rows(is_selected), chosen.second.select_rows(is_selected)
     all_preferences = Preferences(
         frame=pl.concat([first.frame, second.frame]), missing=pl.concat([first.missing, second.missing])
     )
-    verdicts, order_notes = all_preferences.settled("mean")
+    verdicts, order_notes = all_preferences.merge_verdicts("mean")
     all_ratings = pl.concat([chosen.ratings.frame, chosen.second_ratings.frame])
     scores = all_ratings.filter(is_selected & (pl.col("item") != ""))
     output_columns = ["item", "system", "rater", "aspect"]
@@ -120,13 +120,13 @@ def annotator_answers(chosen: Study, raters: Sequence[str]) -> tuple[list[Annota
         if all_ratings.height:
             answers_by_part.append(_ratings(chosen, aspect, all_ratings))
     message = f"{n_repeated} repeated scores of an output by the same annotator are excluded; the first score counts"
-    return answers_by_part, [*order_notes, *noted(("scored-again", n_repeated, message))]
+    return answers_by_part, [*order_notes, *build_notes(("scored-again", n_repeated, message))]
 
 
 def _verdicts(study: Study, aspect: str, rows: pl.DataFrame, raw: pl.DataFrame) -> AnnotatorAnswers:
     pair_struct = pl.struct("system_a", "system_b")
     raters = tuple(rows["rater"].unique().sort())
-    ordered_verdicts = raw.with_columns(shown=SHOWN_FIRST.cast(pl.Int8))
+    ordered_verdicts = raw.with_columns(shown=ORDER_CODES.cast(pl.Int8))
     ordered_verdicts = ordered_verdicts.filter((pl.col("shown") != 0) & (pl.col("preference") != 0))
     seconds_of_rater = dict(raw.group_by("rater").agg(pl.col("seconds").median()).iter_rows())
     return _answers(
@@ -178,13 +178,13 @@ def _answers(
         rows.with_columns(_worker=worker).join(tasks, on=task_columns, how="left").sort("_task", "_worker", "_label")
     )
     items = tuple(tasks["item"].unique().sort())
-    design = Design.of(study, items=items, systems=()).in_blocks()
+    design = Design.from_study(study, items=items, systems=()).group_into_blocks()
     item = label_codes(tasks["item"], items)
     codes = (coded[name].to_numpy() for name in ("_task", "_worker", "_label"))
     return AnnotatorAnswers(
         raters=raters,
         tasks=tasks.drop("_task"),
-        answers=AnnotatorLabels.of(*codes, n_tasks=tasks.height, n_workers=len(raters), n_labels=n_labels),
+        answers=AnnotatorLabels.from_labels(*codes, n_tasks=tasks.height, n_workers=len(raters), n_labels=n_labels),
         value=coded["_value"].to_numpy(),
         unit=design.units[item],
         n_units=design.n_units,
@@ -208,17 +208,18 @@ def persons(study: Study, raters: Sequence[str], annotator_type: AnnotatorType) 
     slots = _slots(study, [name for name in raters if name not in declared_persons])
     assumed_persons = sorted(frozenset(raters) - declared_persons - slots)
     advice = "declare this with annotator_type='persons' or 'slots', or in the column 'person' of a raters table"
-    return frozenset(raters) - slots, noted(
+    return frozenset(raters) - slots, build_notes(
         (
             "slots",
             len(slots),
-            f"{listed(sorted(slots))} answered the same tasks and were read as slots that several persons "
+            f"{join_labels(sorted(slots))} answered the same tasks and were read as slots that several persons "
             f"share. Slots are not evaluated one by one; {advice}",
         ),
         (
             "assumed-persons",
             len(assumed_persons),
-            f"{listed(assumed_persons, limit=3)}: each rater is read as one person; if a rater is a slot, {advice}",
+            f"{join_labels(assumed_persons, limit=3)}: each rater is read as one person; if a rater is a slot, "
+            f"{advice}",
         ),
     )
 
@@ -229,7 +230,7 @@ def is_numbered(name: str) -> bool:
     >>> is_numbered("annotator2"), is_numbered("human_b"), is_numbered("beatrix"), is_numbered("A2X9QK")
     (True, True, False, False)
     """
-    return all(word in HUMAN or len(word) <= 1 for word in map(stem, parts(name)))
+    return all(word in HUMAN or len(word) <= 1 for word in map(stem, split_name(name)))
 
 
 def _slots(study: Study, raters: Sequence[str]) -> frozenset[str]:
@@ -246,7 +247,7 @@ def _slots(study: Study, raters: Sequence[str]) -> frozenset[str]:
         ]
     ).unique()
     stem_of_rater = {
-        name: "_".join(stem(part) for part in parts(name) if len(stem(part)) > 1) for name in numbered_raters
+        name: "_".join(stem(part) for part in split_name(name) if len(stem(part)) > 1) for name in numbered_raters
     }
     rows = rows.with_columns(like=pl.col("rater").replace_strict(stem_of_rater, return_dtype=pl.String))
     n_tasks_of_stem = rows.select(pl.exclude("rater")).unique().group_by("like").len("tasks")

@@ -76,7 +76,7 @@ def annotator_columns(
     nan_if_slot = np.where(is_person, 1.0, np.nan)
     position_result = position_tests(part.sided_worker, part.sided_pair, part.sign, part.order, n_workers=n_raters)
     agreement = _agreement(part, times, confidence)
-    p_careless, p_chance, untested_reason = _compared(part, is_trusted=~(position_result.p_value <= LEVEL))
+    p_careless, p_chance, untested_reason = _compare_with_peers(part, is_trusted=~(position_result.p_value <= LEVEL))
     n_ties = np.bincount(answers.worker, weights=part.value == 0, minlength=n_raters)
     columns = {
         "answer_type": part.what,
@@ -102,7 +102,7 @@ def _agreement(part: AnnotatorAnswers, times: Floats, confidence: float) -> dict
     if not part.continuous:
         answers = part.answers
         agreement_of_answer = ratio(answers.votes[answers.task, answers.label] - 1, answers.n_votes[answers.task] - 1)
-        for rater_slice, sums, counts in _by_unit(part, agreement_of_answer):
+        for rater_slice, sums, counts in _iter_unit_sums(part, agreement_of_answer):
             resampled_agreement[:, rater_slice] = ratio(
                 bootstrap.weighted_sums(times, sums), bootstrap.weighted_sums(times, counts)
             )
@@ -113,7 +113,7 @@ def _agreement(part: AnnotatorAnswers, times: Floats, confidence: float) -> dict
     return {"agreement": estimate, "agreement_low": low, "agreement_high": high}
 
 
-def _by_unit(part: AnnotatorAnswers, values: Floats) -> Iterator[tuple[slice, Floats, Floats]]:
+def _iter_unit_sums(part: AnnotatorAnswers, values: Floats) -> Iterator[tuple[slice, Floats, Floats]]:
     """Yield blocks of workers, with the sum and the number of the defined `values` (n,), both (workers, units)."""
     is_defined = np.isfinite(values)
     worker, unit = part.answers.worker[is_defined], part.unit[part.answers.task[is_defined]]
@@ -126,7 +126,7 @@ def _by_unit(part: AnnotatorAnswers, values: Floats) -> Iterator[tuple[slice, Fl
         yield rater_slice, sums, table_sums(*codes, shape=shape).astype(np.float64)
 
 
-def _compared(part: AnnotatorAnswers, *, is_trusted: Bools) -> tuple[Floats, Floats, NDArray[np.str_]]:
+def _compare_with_peers(part: AnnotatorAnswers, *, is_trusted: Bools) -> tuple[Floats, Floats, NDArray[np.str_]]:
     """Compare each annotator (workers,) with the other annotators that are trusted (`is_trusted`) on the same tasks.
 
     Return p-values of 'agrees at least half as much as the other annotators', p-values of 'agrees no more than random
@@ -134,9 +134,9 @@ def _compared(part: AnnotatorAnswers, *, is_trusted: Bools) -> tuple[Floats, Flo
     """
     answers = part.answers
     peers = peer_agreement(answers.task, answers.worker, part.value, n_tasks=answers.n_tasks, trusted=is_trusted)
-    clusters, p_others = _positive(part, peers.others)
-    _, p_chance = _positive(part, peers.agreement)
-    _, p_careless = _positive(part, HALF * peers.others - peers.agreement)
+    clusters, p_others = _test_positive_mean(part, peers.others)
+    _, p_chance = _test_positive_mean(part, peers.agreement)
+    _, p_careless = _test_positive_mean(part, HALF * peers.others - peers.agreement)
     is_all_equal = np.isnan(peers.spread) & (part.clusters >= FEWEST)
     has_too_few_clusters, is_disagreement = clusters < FEWEST, ~(p_others <= LEVEL)
     is_above_chance = p_chance <= LEVEL
@@ -152,10 +152,10 @@ def _compared(part: AnnotatorAnswers, *, is_trusted: Bools) -> tuple[Floats, Flo
     )
 
 
-def _positive(part: AnnotatorAnswers, values: Floats) -> tuple[Ints, Floats]:
+def _test_positive_mean(part: AnnotatorAnswers, values: Floats) -> tuple[Ints, Floats]:
     """Return, for each annotator, the number of clusters with a value, and a p-value of 'the mean is not positive'."""
     clusters, p_value = np.zeros(len(part.raters), dtype=np.int64), np.full(len(part.raters), np.nan)
-    for rater_slice, sums, counts in _by_unit(part, values):
+    for rater_slice, sums, counts in _iter_unit_sums(part, values):
         test = slot_test(sums, counts, wider=np.ones(len(sums)), confidence=0.95)
         clusters[rater_slice] = (counts > 0).sum(axis=1)
         p_value[rater_slice] = np.where(test.estimate > 0, test.p_value / 2, 1 - test.p_value / 2)
@@ -165,8 +165,8 @@ def _positive(part: AnnotatorAnswers, values: Floats) -> tuple[Ints, Floats]:
 def agreement_columns(part: AnnotatorAnswers, *, times: Floats, confidence: float) -> dict[str, Any]:
     """Return the row of the table `agreement`."""
     answers, is_multiply_rated = part.answers, part.both
-    n_multiply_rated = int(part.doubled.sum())
-    n_clusters = len(np.unique(part.unit[part.doubled]))
+    n_multiply_rated = int(part.has_several_answers.sum())
+    n_clusters = len(np.unique(part.unit[part.has_several_answers]))
     interval_options: dict[str, Any] = {
         "confidence": confidence,
         "clusters": n_clusters,

@@ -13,10 +13,10 @@ import polars as pl
 from custodes.answers.question import Rng, question
 from custodes.answers.result import Result, result
 from custodes.answers.tables import count, difference, flag, label, labels, p_value, probability, score, share, table
-from custodes.data.notes import Note, noted
+from custodes.data.notes import Note, build_notes
 from custodes.data.patterns import Patterns
 from custodes.data.study import Study
-from custodes.errors import InputError, OptionError, listed
+from custodes.errors import InputError, OptionError, join_labels
 from custodes.evaluate.annotators.annotator_answers import (
     MOST_LABELS,
     SLOT,
@@ -49,7 +49,7 @@ from custodes.evaluate.annotators.consensus import (
     label_columns,
 )
 from custodes.evaluate.comparable import label_of
-from custodes.evaluate.parallel import each
+from custodes.evaluate.parallel import map_parts
 from custodes.progress import Progress, silent
 from custodes.stats import bootstrap
 from custodes.stats.sign_test import adjust
@@ -294,13 +294,13 @@ def annotators(
     if not answers_of_aspects:
         raise InputError(
             f"{study.name}: the selected annotators gave no score or verdict "
-            f"({listed(chosen_study.humans, limit=3)}); select other annotators"
+            f"({join_labels(chosen_study.humans, limit=3)}); select other annotators"
         )
     person_names, person_notes = persons(chosen_study, chosen_study.humans, annotator_type)
     generator = np.random.default_rng(rng)
     answer = partial(_answer, person_names=person_names, method=method, resamples=resamples, confidence=confidence)
     answers = list(
-        each(
+        map_parts(
             answer,
             answers_of_aspects,
             rng=generator,
@@ -321,7 +321,7 @@ def annotators(
         *person_notes,
         *(note for *_, part_notes in answers for note in part_notes),
     ]
-    return Annotators.of(tables, notes)
+    return Annotators.from_parts(tables, notes)
 
 
 def _notable_rows(rows: pl.DataFrame) -> pl.DataFrame:
@@ -406,8 +406,8 @@ def _notes(
     part: AnnotatorAnswers, method: str, method_reason: str, reason: str, n_slots: int, n_untested_of: Counter[str]
 ) -> list[Note]:
     aspect_text, n_annotators = f"{label_of(part.aspect)}", len(part.raters)
-    n_multiply_rated = int(part.doubled.sum())
-    return noted(
+    n_multiply_rated = int(part.has_several_answers.sum())
+    return build_notes(
         ("method", bool(method), f"{part.what}{aspect_text} are combined by {method}, because {method_reason}"),
         ("numbers", part.continuous, f"{part.what}{aspect_text}: {reason}, so there are no labels and no competence"),
         (

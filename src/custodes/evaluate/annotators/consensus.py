@@ -70,7 +70,7 @@ class Consensus(NamedTuple):
 def chosen_method(part: AnnotatorAnswers, method: Method, *, has_slots: bool) -> tuple[str, str]:
     """Return the method to use, and the reason for this choice."""
     n_shared = np.bincount(part.answers.worker[part.both], minlength=len(part.raters))
-    n_multiply_rated = int(part.doubled.sum())
+    n_multiply_rated = int(part.has_several_answers.sum())
     if method != "auto":
         if method != "majority" and not n_multiply_rated:
             raise OptionError(
@@ -106,7 +106,7 @@ def consensus(
     if method == "majority":
         shares = vote_shares(part.answers)
         return Consensus(method, shares, nan_per_rater, nan_per_rater, nan_per_rater, NOTHING)
-    is_multiply_rated = part.doubled.astype(np.float64)
+    is_multiply_rated = part.has_several_answers.astype(np.float64)
     answers = replace(part.answers, weight=is_multiply_rated)
     if method == "mace":
         posterior = mace(answers, restarts=RESTARTS, iterations=ITERATIONS, rng=rng).posterior
@@ -115,7 +115,7 @@ def consensus(
         )
     model = dawid_skene(answers, iterations=MOST_STEPS)
     competence = _kappa(answers, model.posterior, least_errors=LEAST)
-    if not _enough(part):
+    if not _has_enough_tasks(part):
         return Consensus(method, model.posterior, competence, nan_per_rater, nan_per_rater, SPARSE)
 
     def resampled_competence(resample_counts: Floats) -> Floats:
@@ -137,10 +137,10 @@ def consensus(
     return Consensus(method, model.posterior, competence, low, high, "")
 
 
-def _enough(part: AnnotatorAnswers) -> bool:
+def _has_enough_tasks(part: AnnotatorAnswers) -> bool:
     """Whether annotators share enough tasks for intervals of competence."""
     n_clusters_of_rater = part.clusters
-    median_answers = np.median(part.answers.n_votes[part.doubled])
+    median_answers = np.median(part.answers.n_votes[part.has_several_answers])
     return bool(
         median_answers >= ENOUGH_EACH or np.median(n_clusters_of_rater[n_clusters_of_rater > 0]) >= FEWEST_UNITS
     )

@@ -15,10 +15,10 @@ from custodes.answers.question import Rng, question
 from custodes.answers.result import Result, result
 from custodes.answers.shared_arguments import Selection
 from custodes.answers.tables import count, label, labels, score, share, table
-from custodes.data.notes import Note, noted
+from custodes.data.notes import Note, build_notes
 from custodes.data.patterns import Patterns, select_labels
 from custodes.data.study import Study
-from custodes.errors import InputError, OptionError, listed
+from custodes.errors import InputError, OptionError, join_labels
 from custodes.evaluate.ceiling.halo import halo_columns
 from custodes.evaluate.ceiling.metric_paths import backward_columns, forward_columns, next_columns
 from custodes.evaluate.ceiling.missing_information import information_columns, lasso_columns
@@ -30,7 +30,7 @@ from custodes.evaluate.ceiling.prediction_target import (
 )
 from custodes.evaluate.ceiling.predictions import agreements, annotator_columns, history_columns, prediction_columns
 from custodes.evaluate.ceiling.system_level import system_target_of
-from custodes.evaluate.parallel import each
+from custodes.evaluate.parallel import map_parts
 from custodes.evaluate.rater_scores import FEW, METRIC, RaterScores, few_clusters_notes, rater_scores
 from custodes.progress import Progress, silent
 from custodes.stats.learning import heldout
@@ -291,9 +291,12 @@ def ceiling(
             "level='output'"
         )
     who = _without_lone_items(rater_scores(study, variants=variants, **selection))
-    targets, metrics = who.of_kind("human").tolist(), who.of_kind(METRIC)
+    targets, metrics = who.select_kind("human").tolist(), who.select_kind(METRIC)
     for is_input_missing, message in (
-        (not len(metrics), f"every metric is constant or has no scores ({listed(who.names)}); select other metrics"),
+        (
+            not len(metrics),
+            f"every metric is constant or has no scores ({join_labels(who.names)}); select other metrics",
+        ),
         (who.design.n_units < 2, "there is only one item or cluster, but cross-validation needs two; give more items"),
         (
             not targets,
@@ -305,7 +308,7 @@ def ceiling(
     ):
         if is_input_missing:
             raise InputError(f"{study.name}: {message}")
-    used_positions = metrics[:0] if in_use is None else _in_use(who, in_use)
+    used_positions = metrics[:0] if in_use is None else _match_metrics(who, in_use)
 
     def answer_aspect(target_index: int, rng: np.random.Generator) -> tuple[dict[str, pl.DataFrame], list[int]]:
         model_generator, human_generator = rng.spawn(2)  # estimates do not depend on the number of resamples
@@ -325,11 +328,14 @@ def ceiling(
             backward=backward_columns(target, used_positions, steps, confidence),
             next=next_columns(target, used_positions, confidence),
             history=history_columns(
-                target, lambda sets: target.agreement(target.predicted(sets, fit)), confidence, target.n_clusters
+                target,
+                lambda sets: target.agreement(target.predict_from_raters(sets, fit)),
+                confidence,
+                target.n_clusters,
             ),
         ), strangers
 
-    tables_and_strangers = each(
+    tables_and_strangers = map_parts(
         answer_aspect,
         targets,
         rng=np.random.default_rng(rng),
@@ -340,14 +346,16 @@ def ceiling(
     )
     parts, strangers_of_targets = zip(*tables_and_strangers, strict=True)
     notes = [*who.notes, *_few_notes(who, level, resamples)]
-    result = Ceiling.of([*parts, Ceiling.part(left_out=who.left_out_columns())], notes)
+    result = Ceiling.from_parts([*parts, Ceiling.part(left_out=who.left_out_columns())], notes)
     strangers = [who.people[i] for i in sorted(set().union(*strangers_of_targets))]
     return replace(result, notes=(*result.notes, *_notes(result, who, level, strangers)))
 
 
 def _without_lone_items(who: RaterScores) -> RaterScores:
     """Return the raters without the human aspects that were rated on only one item or cluster."""
-    aspect_of_lone_rater = {who.names[k]: who.rater_aspects[k] for k in who.of_kind("human") if _clusters(who, k) < 2}
+    aspect_of_lone_rater = {
+        who.names[k]: who.rater_aspects[k] for k in who.select_kind("human") if _clusters(who, k) < 2
+    }
     is_lone_rater = np.array([name in aspect_of_lone_rater for name in who.names])[:, np.newaxis, np.newaxis]
     is_lone_aspect = np.array([aspect in aspect_of_lone_rater.values() for aspect in who.aspects])[
         :, np.newaxis, np.newaxis, np.newaxis
@@ -366,12 +374,12 @@ def _clusters(who: RaterScores, rater: int) -> int:
     return len(np.unique(who.design.units[np.isfinite(who.scores[rater]).any(axis=1)]))
 
 
-def _in_use(who: RaterScores, patterns: Patterns) -> NDArray[np.intp]:
+def _match_metrics(who: RaterScores, patterns: Patterns) -> NDArray[np.intp]:
     """Return the positions (among the metrics) of the metrics that match the patterns.
 
     If a pattern matches the name of a rater, the scores of this rater under all aspects match.
     """
-    names_of_metrics = [(who.names[i], who.raters[i]) for i in who.of_kind(METRIC)]
+    names_of_metrics = [(who.names[i], who.raters[i]) for i in who.select_kind(METRIC)]
     labels = list(dict.fromkeys(name for side in zip(*names_of_metrics, strict=True) for name in side))
     selected_labels = select_labels(patterns, labels, option="in_use", what="metric")
     return np.flatnonzero([not {*names}.isdisjoint(selected_labels) for names in names_of_metrics])
@@ -390,7 +398,7 @@ def _system_level(
     target = system_target_of(who, me, resamples, rng)
     agreement = partial(target.agreement, fit=fit)
     sets = list(target.columns.values())
-    draws = {"kendall": agreement(sets), "unexplained": target.unexplained(sets, fit)}
+    draws = {"kendall": agreement(sets), "unexplained": target.unexplained_variance(sets, fit)}
     return Ceiling.part(
         target.aspect,
         **prediction_columns(target, draws, target.n_clusters, confidence, target.n_clusters),
@@ -406,7 +414,7 @@ def _few_notes(who: RaterScores, level: Level, resamples: int) -> list[Note]:
     if level == "output":
         return few_clusters_notes(who.design.n_units, resamples)
     n_systems = len(who.design.systems)
-    return noted(
+    return build_notes(
         (
             "few-systems",
             n_systems if n_systems < FEW and resamples else 0,
@@ -421,16 +429,16 @@ def _notes(result: Ceiling, who: RaterScores, level: Level, strangers: Sequence[
     The bound assumes that the errors of annotators are independent. `strangers` are the annotators that the halo table
     excludes.
     """
-    humans, metrics = who.of_kind("human"), who.of_kind(METRIC)
+    humans, metrics = who.select_kind("human"), who.select_kind(METRIC)
     n_rated_outputs = int(np.isfinite(who.scores[humans]).any(axis=0).sum())
     n_undated = sum(who.dates[i] is None for i in metrics)
     targets = result.prediction["target"].unique(maintain_order=True)
     lone_targets = targets.filter(~targets.is_in(result.annotators["target"].to_list()))
-    targets_text = "" if len(lone_targets) == len(targets) else f" of {listed(map(repr, lone_targets))}"
+    targets_text = "" if len(lone_targets) == len(targets) else f" of {join_labels(map(repr, lone_targets))}"
     undivided_targets = result.annotators.filter(pl.col("split_half").is_null())["target"]
     bounded = result.prediction.join(result.annotators, on="target", maintain_order="left")
     exceeding = bounded.filter(pl.col("kendall_low") > pl.col("attainable_high"))["target"].unique(maintain_order=True)
-    return noted(
+    return build_notes(
         (
             "one-aspect",
             len(humans) < 2,
@@ -469,18 +477,18 @@ def _notes(result: Ceiling, who: RaterScores, level: Level, strangers: Sequence[
         (
             "no-split-half",
             len(undivided_targets),
-            f"for {listed(map(repr, undivided_targets))}, annotators cannot be split into halves that "
+            f"for {join_labels(map(repr, undivided_targets))}, annotators cannot be split into halves that "
             "rated the same outputs",
         ),
         (
             "halo-annotators",
             len(strangers),
-            f"the halo table excludes {listed(strangers)}, who share too few outputs with other annotators",
+            f"the halo table excludes {join_labels(strangers)}, who share too few outputs with other annotators",
         ),
         (
             "attainable-exceeded",
             len(exceeding),
-            f"for {listed(exceeding)}, predictions exceed the bound given by the agreement between "
+            f"for {join_labels(exceeding)}, predictions exceed the bound given by the agreement between "
             "annotators. The errors of annotators are not independent, or the ratings of one annotator come "
             "from several persons, so 'attainable' is not a bound",
         ),

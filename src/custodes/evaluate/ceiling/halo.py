@@ -64,5 +64,5 @@ def _agreement(target: Target, rating: Floats, sources: tuple[Floats, ...]) -> F
     if len(np.unique(annotator_target.fold[annotator_target.fold >= 0])) < 2:
         return np.full((len(target.times), len(sources)), np.nan)
     return annotator_target.agreement(
-        annotator_target.predicted_from(map(target.rows, sources), partial(MODELS["ridge"], seed=0))
+        annotator_target.predict_from_features(map(target.rows, sources), partial(MODELS["ridge"], seed=0))
     )

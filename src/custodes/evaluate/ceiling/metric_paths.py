@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from custodes.answers.tables import with_interval
-from custodes.errors import listed
+from custodes.errors import join_labels
 from custodes.evaluate.ceiling.prediction_target import Target
-from custodes.stats.arrays import Floats, up_to_rounding
+from custodes.stats.arrays import Floats, round_for_sorting
 from custodes.stats.intervals import ANY, CORRELATION
 from custodes.stats.learning import selection
 
@@ -31,7 +31,7 @@ def forward_columns(target: Target, in_use: NDArray[np.intp], steps: int, confid
     first_step = 0 if len(in_use) else 1
     return {
         "step": np.arange(first_step, len(path.predicted)),
-        "metric": [listed(names[in_use], limit=2), *names[path.order]][first_step:],
+        "metric": [join_labels(names[in_use], limit=2), *names[path.order]][first_step:],
         **with_interval("kendall", draws[:, first_step:], confidence, clusters=target.n_clusters, bounds=CORRELATION),
         **with_interval(
             "gain",
@@ -71,7 +71,7 @@ def next_columns(target: Target, in_use: NDArray[np.intp], confidence: float) ->
     addable = np.setdiff1d(np.arange(len(names)), in_use)
     with_each = selection.toggled_predictions(x, target.y, target.fold, included=in_use)[np.append(0, 1 + addable)]
     if not len(in_use):
-        with_each[1:] = selection.ranks_alone(x, target.y, target.fold)
+        with_each[1:] = selection.single_column_ranks(x, target.y, target.fold)
     without = selection.toggled_predictions(x, target.y, target.fold, included=removable)[np.append(0, 1 + removable)]
     draws = target.agreement(np.concatenate([with_each, without]))
     # The agreement of a constant prediction counts as 0, not as undefined.
@@ -82,7 +82,7 @@ def next_columns(target: Target, in_use: NDArray[np.intp], confidence: float) ->
     added, removed = np.full((2, len(draws), len(names)), np.nan)
     added[:, addable] = draws[:, 1 : 1 + len(addable)] - draws[:, :1]
     removed[:, removable] = draws[:, [1 + len(addable)]] - draws[:, 2 + len(addable) :]
-    order = np.argsort(-np.nan_to_num(up_to_rounding(added[0]), nan=-np.inf), kind="stable")
+    order = np.argsort(-np.nan_to_num(round_for_sorting(added[0]), nan=-np.inf), kind="stable")
     return {
         "metric": names[order].tolist(),
         **with_interval("added", added[:, order], confidence, clusters=target.n_clusters, bounds=ANY),

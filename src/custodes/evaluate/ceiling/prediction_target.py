@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from custodes.evaluate.rater_scores import METRIC, RaterScores
-from custodes.stats.arrays import Floats, up_to_rounding
+from custodes.stats.arrays import Floats, round_for_sorting
 from custodes.stats.learning import boost, heldout, ridge
 from custodes.stats.learning.folds import grouped_folds, plain_folds
 from custodes.stats.pooled_correlation import pooled_correlation
@@ -34,7 +34,7 @@ FOLDS: Mapping[Folds, tuple[Callable[..., NDArray[np.intp]], bool]] = {
 """For each kind of folds, the function that assigns outputs to folds, and whether folds contain whole items."""
 
 MODELS: Mapping[Model, Callable[..., heldout.Predictor]] = {
-    "xgboost": lambda x, y, groups, *, seed: boost.boosted(x, y, seed=seed, **boost.SETTINGS)[0].predict,
+    "xgboost": lambda x, y, groups, *, seed: boost.fit_trees(x, y, seed=seed, **boost.SETTINGS)[0].predict,
     "ridge": lambda x, y, groups, *, seed: partial(ridge.predict, ridge.ridge(x, y, groups=groups)),
 }
 """For each model, the function that fits the model to training data."""
@@ -55,7 +55,7 @@ class PredictedAspect:
     @cached_property
     def columns(self) -> dict[str, NDArray[np.intp]]:
         """Positions of the raters in each set of features; only `metrics` if annotators rated no other aspect."""
-        metrics, humans = self.who.of_kind(METRIC), self.who.of_kind("human")
+        metrics, humans = self.who.select_kind(METRIC), self.who.select_kind("human")
         others = humans[humans != self.me]
         sets = {"metrics": metrics, "humans": others, "both": np.concatenate([metrics, others])}
         return sets if len(others) else {"metrics": metrics}
@@ -103,20 +103,22 @@ class Target(PredictedAspect):
         grid.reshape(*values.shape[:-1], -1)[..., self.row] = values
         return grid
 
-    def predicted(self, sets: Iterable[NDArray[np.intp]], fit: heldout.Fit) -> Floats:
+    def predict_from_raters(self, sets: Iterable[NDArray[np.intp]], fit: heldout.Fit) -> Floats:
         """(m, rows): out-of-fold predictions from m sets of raters."""
-        return self.predicted_from((self.x[:, columns] for columns in sets), fit)
+        return self.predict_from_features((self.x[:, columns] for columns in sets), fit)
 
-    def predicted_from(self, features: Iterable[Floats], fit: heldout.Fit) -> Floats:
+    def predict_from_features(self, features: Iterable[Floats], fit: heldout.Fit) -> Floats:
         """(m, rows): out-of-fold predictions from m sets of features (rows, p)."""
-        return np.stack([heldout.cross_predicted(x, self.y, self.fold, groups=self.groups, fit=fit) for x in features])
+        return np.stack(
+            [heldout.predict_out_of_fold(x, self.y, self.fold, groups=self.groups, fit=fit) for x in features]
+        )
 
     def agreement(self, predictions: Floats) -> Floats:
         """(1 + B, m): held-out tau-b of predictions (m, rows) in every resample."""
-        return heldout.heldout(
+        return heldout.held_out_statistic(
             partial(pooled_correlation, "kendall"),
             self.y[:, np.newaxis],  # each output is a separate item, so that all outputs of a fold are ranked together
-            np.stack([up_to_rounding(model, DIGITS) for model in predictions])[..., np.newaxis],
+            np.stack([round_for_sorting(model, DIGITS) for model in predictions])[..., np.newaxis],
             self.fold[:, np.newaxis],
             units=self.groups,
             weights=self.times,
@@ -137,5 +139,5 @@ def target_of(who: RaterScores, me: int, folds: Folds, resamples: int, rng: np.r
         groups=groups,
         fold=assign_folds(groups, n_folds=min(N_FOLDS, len(np.unique(groups))), rng=rng),
         whole=whole,
-        times=who.design.counted(resamples, rng),
+        times=who.design.draw_byte_weights(resamples, rng),
     )

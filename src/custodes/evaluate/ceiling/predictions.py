@@ -29,7 +29,7 @@ def agreements(target: Target, fit: heldout.Fit) -> dict[str, Floats]:
 
     Both arrays are (1 + B, sets).
     """
-    predicted = target.predicted(target.columns.values(), fit)
+    predicted = target.predict_from_raters(target.columns.values(), fit)
     draws = {"kendall": target.agreement(predicted)}
     if target.whole:  # otherwise different models predict the outputs of an item
         by_item = within_item(target.grid(target.y), target.grid(predicted), kind="kendall")
@@ -87,7 +87,7 @@ def annotator_columns(target: Target, rng: np.random.Generator, confidence: floa
     is_defined = np.isfinite(draws[:, 0, 0])
     defined_splits = np.flatnonzero(is_defined | ~is_defined.any())  # if no split has a value, the mean is undefined
     split_half_values = draws[defined_splits].mean(axis=0)
-    attainable_values = split_half.attainable(
+    attainable_values = split_half.attainable_tau(
         split_half_values, target.rows(persons).T, [splits[k] for k in defined_splits], rng=rng
     )
     return {

@@ -17,9 +17,9 @@ from custodes.evaluate.ceiling.prediction_target import PredictedAspect
 from custodes.evaluate.ceiling.predictions import SPLITS
 from custodes.evaluate.comparable import label_of
 from custodes.evaluate.rater_scores import RaterScores
-from custodes.memory import check_memory, of_resamples
+from custodes.memory import check_memory, count_resample_values
 from custodes.stats import bootstrap, intervals, split_half
-from custodes.stats.arrays import Floats, up_to_rounding
+from custodes.stats.arrays import Floats, round_for_sorting
 from custodes.stats.learning import heldout
 from custodes.stats.learning.lasso import ALPHAS
 from custodes.stats.learning.systems_left_out import (
@@ -30,7 +30,7 @@ from custodes.stats.learning.systems_left_out import (
     win_matrix,
     win_rates,
 )
-from custodes.stats.ranks import compared
+from custodes.stats.ranks import difference_signs
 from custodes.stats.ratios import mean_of_defined, ratio
 
 FEWEST_SYSTEMS = 6
@@ -71,7 +71,7 @@ class SystemTarget(PredictedAspect):
         orders = [predicted_orders(self.wins[columns], self.wins[self.me], fit) for columns in sets]
         return order_agreement(np.stack(orders), self.truth, weights=self.times)
 
-    def unexplained(self, sets: Sequence[NDArray[np.intp]], fit: heldout.Fit) -> Floats:
+    def unexplained_variance(self, sets: Sequence[NDArray[np.intp]], fit: heldout.Fit) -> Floats:
         """(1 + B, sets): squared errors of predictions for left-out systems, divided by squared errors of the mean."""
         errors_and_spreads = [held_out_errors(self.wins[columns], self.wins[self.me], fit) for columns in sets]
         errors, spread = (
@@ -123,8 +123,8 @@ class SystemTarget(PredictedAspect):
 def _orders(rates: Floats) -> NDArray[np.int8]:
     """(pairs,): order of the two systems of each pair by win rates (N,)."""
     first, second = np.triu_indices(len(rates), 1)
-    rates = up_to_rounding(rates)
-    return compared(rates[first], rates[second])
+    rates = round_for_sorting(rates)
+    return difference_signs(rates[first], rates[second])
 
 
 def system_target_of(who: RaterScores, me: int, resamples: int, rng: np.random.Generator) -> SystemTarget:
@@ -144,7 +144,7 @@ def system_target_of(who: RaterScores, me: int, resamples: int, rng: np.random.G
             f"{len(systems)} systems with human ratings{label_of(who.rater_aspects[me])} are too few: level='system' "
             f"needs at least {FEWEST_SYSTEMS}; use level='output'"
         )
-    check_memory("resamples", resamples, of_resamples(resamples, len(systems) ** 2 / 2))
+    check_memory("resamples", resamples, count_resample_values(resamples, len(systems) ** 2 / 2))
     return SystemTarget(
         who=who,
         me=me,

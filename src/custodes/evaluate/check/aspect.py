@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from custodes.data.comparisons import Comparisons
-from custodes.errors import listed
+from custodes.errors import join_labels
 from custodes.evaluate.agreement.differences import Tester, chance_tests
 from custodes.evaluate.agreement.statistic import Sample
 from custodes.evaluate.check.rules import SERIOUS_NOTES, Problem, problem
@@ -51,19 +51,19 @@ def compared_problems(
     comparison: RaterComparison, _: np.random.Generator, *, lower: Set[str], resamples: int
 ) -> list[Problem]:
     """Return the problems of metrics that are compared with annotators; lower is better for the raters in `lower`."""
-    human = comparison.preferences.of_rater(0)
+    human = comparison.preferences.select_rater(0)
     joint_comparisons = [comparison.preferences.joint(0, 1 + metric) for metric in range(len(comparison.metrics))]
-    items_of_metric = [np.asarray(both.item[both.by_all]) for both in joint_comparisons]  # items rated by both
+    items_of_metric = [np.asarray(both.item[both.is_rated_by_all]) for both in joint_comparisons]  # items rated by both
     return [
-        *_of_people(comparison, human),
-        *_against_people(comparison, lower=lower, resamples=resamples),
+        *_annotator_problems(comparison, human),
+        *_negative_metrics(comparison, lower=lower, resamples=resamples),
         *(Problem("warning", note.rule, note.message) for note in comparison.notes if note.rule in SERIOUS_NOTES),
         *_coverage(comparison, items_of_metric),
         *_common_items(comparison, human),
     ]
 
 
-def _of_people(comparison: RaterComparison, human: Comparisons) -> Iterator[Problem]:
+def _annotator_problems(comparison: RaterComparison, human: Comparisons) -> Iterator[Problem]:
     n_items, signs = len(np.unique(human.item)), set(human.sign[human.sign != 0].tolist())
     if n_items < FEW_ITEMS:
         yield problem("few-items", few=f"annotators compared outputs of only {n_items} items", fewest=FEW_ITEMS)
@@ -72,7 +72,7 @@ def _of_people(comparison: RaterComparison, human: Comparisons) -> Iterator[Prob
         yield problem("one-sided-annotators", side=comparison.systems[0 if 1 in signs else 1])
 
 
-def _against_people(comparison: RaterComparison, *, lower: Set[str], resamples: int) -> Iterator[Problem]:
+def _negative_metrics(comparison: RaterComparison, *, lower: Set[str], resamples: int) -> Iterator[Problem]:
     """Yield metrics with negative Kendall correlation over all outputs, tested by sign flips of blocks of clusters."""
     alpha = 1 - AGAINST_CONFIDENCE
     if resamples < FEWEST_FLIPS:
@@ -89,7 +89,7 @@ def _against_people(comparison: RaterComparison, *, lower: Set[str], resamples: 
     no_resamples = np.empty((0, comparison.design.n_units), dtype=np.int8)
     sample = Sample(comparison=comparison, times=with_point(no_resamples), flips=no_resamples)
     n_flips = resamples if resamples >= FEWEST_FLIPS else 0
-    tester = Tester.of(sample, n=n_flips, confidence=AGAINST_CONFIDENCE, alpha=alpha)
+    tester = Tester.from_sample(sample, n=n_flips, confidence=AGAINST_CONFIDENCE, alpha=alpha)
     tests = chance_tests(tester, "kendall_global")
     is_negative = tests.significant(alpha) & (tests.estimate < 0)
     negative_metrics = [
@@ -97,7 +97,7 @@ def _against_people(comparison: RaterComparison, *, lower: Set[str], resamples: 
     ]
     for is_declared_lower, advice in ADVICE.items():
         if metrics := [name for name in negative_metrics if (name in lower) is is_declared_lower]:
-            yield problem("negative-agreement", metrics, alpha=alpha, metrics=listed(metrics), advice=advice)
+            yield problem("negative-agreement", metrics, alpha=alpha, metrics=join_labels(metrics), advice=advice)
 
 
 ADVICE = {
@@ -120,7 +120,7 @@ def _coverage(comparison: RaterComparison, items_of_metric: Sequence[Ints]) -> I
         if 0 < n < (1 - COVERAGE_GAP - ROUNDING) * most_rated
     }
     if low_coverage_of_metric:
-        metrics_text = listed(
+        metrics_text = join_labels(
             (f"{name} ({100 * rate:.0f} %)" for name, rate in low_coverage_of_metric.items()), limit=3
         )
         yield problem("coverage-differs", [*low_coverage_of_metric], metrics=metrics_text)
@@ -138,12 +138,12 @@ def _common_items(comparison: RaterComparison, human: Comparisons) -> Iterator[P
         yield problem(
             "different-items",
             systems[has_different_items].tolist(),
-            systems=listed(systems[has_different_items], limit=4),
+            systems=join_labels(systems[has_different_items], limit=4),
         )
     block_of_system = blocks_of(has_common_items)
     system_sets = [systems[block_of_system == k].tolist() for k in np.unique(block_of_system[counts.diagonal() > 0])]
     if len(system_sets) > 1:
-        sets_text = "; ".join(listed(group, limit=3) for group in system_sets[:3])
+        sets_text = "; ".join(join_labels(group, limit=3) for group in system_sets[:3])
         yield problem("disjoint-systems", [group[0] for group in system_sets], n=len(system_sets), sets=sets_text)
 
 
@@ -170,7 +170,7 @@ def _near_duplicates(comparison: RaterComparison) -> Iterator[Problem]:
         for b in np.flatnonzero(np.abs(correlation.pearson(scores[a], scores[a + 1 :])) > DUPLICATE_CORRELATION)
     ]
     if pair_names:
-        yield problem("near-duplicates", pair_names, correlation=DUPLICATE_CORRELATION, pairs=listed(pair_names))
+        yield problem("near-duplicates", pair_names, correlation=DUPLICATE_CORRELATION, pairs=join_labels(pair_names))
 
 
 def _means_of_others(comparison: RaterComparison) -> Iterator[Problem]:
@@ -191,7 +191,7 @@ def _means_of_others(comparison: RaterComparison) -> Iterator[Problem]:
     for name in dict.fromkeys((*annotators, *metrics)):
         if name in reason_of_rater:
             kind_word, rater_group, advice = reason_of_rater[name]
-            others_text = listed([other for other in rater_group if other != name], limit=4)
+            others_text = join_labels([other for other in rater_group if other != name], limit=4)
             yield problem(
                 "mean-of-others", [name], rater=name, others=f"{kind_word} {others_text}{aspect_text}{advice}"
             )

@@ -11,25 +11,31 @@ import polars as pl
 
 from custodes.answers.question import Rng, question
 from custodes.answers.result import result
-from custodes.answers.shared_arguments import Setting, selection_of, settings
+from custodes.answers.shared_arguments import PreferenceOptions, selection_arguments, settings
 from custodes.answers.tables import count, flag, label, score, share, table
 from custodes.data.comparisons import HUMAN
 from custodes.data.notes import Note
 from custodes.data.study import Study
-from custodes.data.table import distinct, kept
+from custodes.data.table import drop_duplicates, filter_rows
 from custodes.evaluate.annotator_means import ScalesDifferError
 from custodes.evaluate.check.aspect import alone_problems, compared_problems, either_problems
 from custodes.evaluate.check.outputs import systems_of_texts, texts_alone
-from custodes.evaluate.check.rules import SERIOUS_NOTES, OfProblems, Problem, problem, problem_table
+from custodes.evaluate.check.rules import SERIOUS_NOTES, Problem, ProblemResult, problem, problem_table
 from custodes.evaluate.check.study import label_problems, study_problems
 from custodes.evaluate.comparable import NotComparableError, label_of
-from custodes.evaluate.parallel import each
-from custodes.evaluate.rater_comparison import NO_COMPARISON, RaterComparison, all_raters, compared_by_any, compared_on
+from custodes.evaluate.parallel import map_parts
+from custodes.evaluate.rater_comparison import (
+    NO_COMPARISON,
+    RaterComparison,
+    compare_all_raters,
+    compare_any_raters,
+    compare_aspect,
+)
 from custodes.progress import Progress, silent
 
 
 @result
-class Check(OfProblems):
+class Check(ProblemResult):
     """Summary of the data of a study, and problems in the data. See `check`."""
 
     summary: pl.DataFrame = table(
@@ -104,7 +110,7 @@ def check(
     resamples: int = 1000,
     rng: Rng = 0,
     progress: Progress = silent,
-    **setting: Unpack[Setting],
+    **setting: Unpack[PreferenceOptions],
 ) -> Check:
     """Summarise the data of a study and report problems that would distort results.
 
@@ -120,13 +126,13 @@ def check(
     >>> cu.check(cu.read("demo")).summary["systems"].to_list()[0] > 1
     True
     """
-    chosen_study = study.select(**selection_of(setting), one_side=True)
-    examined_aspects = [_examined(chosen_study, aspect, setting) for aspect in chosen_study.aspects]
+    chosen_study = study.select(**selection_arguments(setting), one_side=True)
+    examined_aspects = [_examine_aspect(chosen_study, aspect, setting) for aspect in chosen_study.aspects]
     notes = list(
         dict.fromkeys([note for *_, aspect_notes, _ in examined_aspects for note in aspect_notes] or chosen_study.notes)
     )
     lower = {name for name, sign in chosen_study.raters.direction.items() if sign < 0}
-    problem_lists = each(
+    problem_lists = map_parts(
         partial(compared_problems, lower=lower, resamples=resamples),
         [comparison for comparison, is_compared, *_ in examined_aspects if is_compared],
         rng=np.random.default_rng(rng),
@@ -157,7 +163,7 @@ def check(
         *(label_problems(chosen_study, rng) if chosen_study.labels else ()),
     ]
     study_part = Check.part(used=used_columns, texts=text_columns, problems=map(Problem._asdict, problems))
-    return Check.of([*aspect_parts, study_part], notes)
+    return Check.from_parts([*aspect_parts, study_part], notes)
 
 
 def _part(
@@ -174,8 +180,8 @@ def _part(
     )
 
 
-def _examined(
-    chosen: Study, aspect: str, setting: Setting
+def _examine_aspect(
+    chosen: Study, aspect: str, setting: PreferenceOptions
 ) -> tuple[RaterComparison, bool, bool, Sequence[Note], Sequence[Problem]]:
     """Return the comparison of an aspect, two flags, notes and problems.
 
@@ -184,21 +190,21 @@ def _examined(
     """
     has_several_systems, reason = len(chosen.systems) > 1, ""
     if chosen.labels:  # labels are examined output by output, by `rates`
-        comparison = all_raters(chosen, aspect, setting)
+        comparison = compare_all_raters(chosen, aspect, setting)
         return comparison, False, True, chosen.notes, ()
     if chosen.humans and chosen.metrics and has_several_systems:
         try:
-            comparison = compared_on(chosen, aspect, setting)
+            comparison = compare_aspect(chosen, aspect, setting)
             return comparison, True, True, comparison.notes, ()
         except (NotComparableError, ScalesDifferError) as error:
             reason = str(error)
     notes, is_comparable = [*chosen.notes], True
     try:
-        (comparison,) = compared_by_any(chosen, settings(setting), [aspect])
+        (comparison,) = compare_any_raters(chosen, settings(setting), [aspect])
         notes += comparison.notes
         reason = reason or ("" if len(comparison.preferences) else f"{NO_COMPARISON}{label_of(aspect)}")
     except ScalesDifferError as error:
-        comparison, is_comparable, reason = all_raters(chosen, aspect, setting), False, reason or str(error)
+        comparison, is_comparable, reason = compare_all_raters(chosen, aspect, setting), False, reason or str(error)
     problems = [problem("nothing-compared", why=reason)] if reason and has_several_systems else []
     problems += alone_problems(comparison)
     problems += [Problem("warning", note.rule, note.message) for note in notes if note.rule in SERIOUS_NOTES]
@@ -212,7 +218,7 @@ def tie_rates(comparison: RaterComparison, *, comparable: bool) -> dict[str, flo
     """
     rates: dict[str, float | None] = {}
     for rater, name in enumerate(comparison.preferences.raters):
-        signs = comparison.preferences.of_rater(rater).sign
+        signs = comparison.preferences.select_rater(rater).sign
         has_signs = signs.size and (comparable or name != HUMAN)
         rates[name] = float((signs == 0).mean()) if has_signs else None
     return rates
@@ -226,7 +232,7 @@ def raters_of(study: Study, comparison: RaterComparison, ties: Mapping[str, floa
     if rows.height:
         rows = rows.filter(pl.col("item").is_in(pl.Series(comparison.items, dtype=pl.String).implode()))
     is_selected = is_of_aspect & pl.col("system_a").is_in(systems) & pl.col("system_b").is_in(systems)
-    verdicts = kept(study.preferences.frame, is_selected)
+    verdicts = filter_rows(study.preferences.frame, is_selected)
     # A cell is one output of an item; a verdict rates two cells.
     judged_outputs = [rows.select("rater", "item", "system")]
     judged_outputs += [verdicts.select("rater", "item", system=side) for side in ("system_a", "system_b")]
@@ -234,7 +240,7 @@ def raters_of(study: Study, comparison: RaterComparison, ties: Mapping[str, floa
     for counts in (
         rows.group_by("rater").agg(pl.len().alias("ratings"), low=pl.col("score").min(), high=pl.col("score").max()),
         verdicts.group_by("rater").agg(pl.len().alias("verdicts")),
-        distinct(pl.concat(judged_outputs)).group_by("rater").agg(pl.len().alias("cells")),
+        drop_duplicates(pl.concat(judged_outputs)).group_by("rater").agg(pl.len().alias("cells")),
     ):
         rater_table = rater_table.join(counts, on="rater", how="left", maintain_order="left")
     n_cells = len(comparison.items) * len(systems)
@@ -271,5 +277,5 @@ def summary_of(
         "coverage": 1 - n_missing / n_cells if n_cells else None,
         "missing": n_missing,
         "ties": ties.get(HUMAN),
-        "unpaired": comparison.unpaired if comparable and comparison.people else 0,
+        "unpaired": comparison.n_unpaired if comparable and comparison.people else 0,
     }

@@ -9,7 +9,7 @@ import polars as pl
 
 from custodes.data.repeated import fingerprint
 from custodes.data.study import Study
-from custodes.errors import listed
+from custodes.errors import join_labels
 from custodes.evaluate.check.rules import Problem, problem
 
 FEWEST_ITEMS = 20
@@ -38,9 +38,9 @@ def copied_systems(chosen: Study) -> Iterator[Problem]:
     """Yield systems whose outputs equal the references, and systems with the same outputs as another system."""
     metrics_of_system: dict[str, list[str]] = {}
     scores = _metric_scores(chosen)
-    for system, metric in _at_maximum(scores):
+    for system, metric in _maximum_score_pairs(scores):
         metrics_of_system.setdefault(system, []).append(metric)
-    n_items_of_system = _equal_to_reference(chosen)
+    n_items_of_system = _reference_copies(chosen)
     for system in dict.fromkeys([*n_items_of_system, *metrics_of_system]):
         metrics = list(dict.fromkeys(metrics_of_system.get(system, ())))
         verb_text = "has its" if len(metrics) == 1 else "have their"
@@ -49,10 +49,12 @@ def copied_systems(chosen: Study) -> Iterator[Problem]:
             if system in n_items_of_system
             else []
         )
-        reasons += [f"{listed(metrics, limit=4)} {verb_text} maximum on all items of the system"] if metrics else []
+        reasons += (
+            [f"{join_labels(metrics, limit=4)} {verb_text} maximum on all items of the system"] if metrics else []
+        )
         yield problem("reference-system", [system, *metrics], system=system, why="; ".join(reasons))
-    for systems, evidence in _identical(chosen, scores).items():
-        message_values = {"systems": listed(systems), "by": listed(evidence, limit=4), "other": systems[1]}
+    for systems, evidence in _identical_systems(chosen, scores).items():
+        message_values = {"systems": join_labels(systems), "by": join_labels(evidence, limit=4), "other": systems[1]}
         yield problem("identical-systems", systems, **message_values)
 
 
@@ -71,19 +73,19 @@ def _metric_scores(chosen: Study) -> pl.DataFrame:
     return frame.with_columns(score=pl.col("score") * sign) if lower_is_better else frame
 
 
-def _at_maximum(scores: pl.DataFrame) -> list[tuple[str, str]]:
+def _maximum_score_pairs(scores: pl.DataFrame) -> list[tuple[str, str]]:
     """Return pairs of a system and a metric, if the metric gives the system its highest score on all items.
 
     A pair is returned only if hardly any output of other systems has the highest score. A system is excluded if at
     least as many metrics give it the lowest score on all items, because the outputs are then empty or broken.
     """
-    highest_pairs = _at_an_end(scores)
-    lowest_pairs = _at_an_end(scores.with_columns(score=-pl.col("score"))) if highest_pairs else []
+    highest_pairs = _top_score_pairs(scores)
+    lowest_pairs = _top_score_pairs(scores.with_columns(score=-pl.col("score"))) if highest_pairs else []
     n_of_system = [Counter(system for system, _ in pairs) for pairs in (highest_pairs, lowest_pairs)]
     return [(system, metric) for system, metric in highest_pairs if n_of_system[0][system] > n_of_system[1][system]]
 
 
-def _at_an_end(scores: pl.DataFrame) -> list[tuple[str, str]]:
+def _top_score_pairs(scores: pl.DataFrame) -> list[tuple[str, str]]:
     rater_columns = ["rater", "aspect"]
     top_threshold = pl.col("score").max() - ROUNDING * (pl.col("score").max() - pl.col("score").min())
     with_tops = scores.with_columns(top=(pl.col("score") >= top_threshold).over(rater_columns))
@@ -99,7 +101,7 @@ def _at_an_end(scores: pl.DataFrame) -> list[tuple[str, str]]:
     return rows.select("system", "rater").rows()
 
 
-def _equal_to_reference(chosen: Study) -> dict[str, int]:
+def _reference_copies(chosen: Study) -> dict[str, int]:
     """Return the systems whose outputs all equal a reference, with their numbers of items.
 
     A system is returned only if outputs of other systems rarely equal a reference.
@@ -117,7 +119,7 @@ def _equal_to_reference(chosen: Study) -> dict[str, int]:
     return dict(systems.filter("all", pl.col("n") >= FEWEST_ITEMS, is_rare_elsewhere).select("system", "n").iter_rows())
 
 
-def _identical(chosen: Study, metric_scores: pl.DataFrame) -> dict[tuple[str, ...], list[str]]:
+def _identical_systems(chosen: Study, metric_scores: pl.DataFrame) -> dict[tuple[str, ...], list[str]]:
     """Return sets of systems that are equal on all items, with the evidence.
 
     The systems of a set have equal texts, or equal scores by a metric or by all annotators.
@@ -195,7 +197,7 @@ def constant_outputs(study: Study) -> Iterator[Problem]:
     rows = systems_of_texts(study.outputs.texts)
     constant_systems = rows.filter(pl.col("distinct") == 1, pl.col("outputs") >= FEWEST_OUTPUTS)["system"].to_list()
     if constant_systems:
-        yield problem("constant-outputs", constant_systems, systems=listed(constant_systems))
+        yield problem("constant-outputs", constant_systems, systems=join_labels(constant_systems))
 
 
 def text_problems(texts: pl.DataFrame) -> Iterator[Problem]:
@@ -204,7 +206,7 @@ def text_problems(texts: pl.DataFrame) -> Iterator[Problem]:
     for rule, count_column in (("missing-outputs", "missing"), ("duplicate-outputs", "duplicates")):
         n_of_system = dict(rows.filter(pl.col(count_column) > 0).select("system", count_column).iter_rows())
         if n_of_system:
-            systems_text = listed((f"{system} ({n})" for system, n in n_of_system.items()), limit=5)
+            systems_text = join_labels((f"{system} ({n})" for system, n in n_of_system.items()), limit=5)
             yield problem(
                 rule, [*n_of_system], n=sum(n_of_system.values()), cells=rows["items"].sum(), systems=systems_text
             )

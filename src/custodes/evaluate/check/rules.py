@@ -9,11 +9,11 @@ import polars as pl
 
 from custodes.answers.result import Result
 from custodes.answers.tables import View, label, labels, table
-from custodes.answers.views import parts, titled
-from custodes.data.interim_analyses import STOPPED
-from custodes.data.preferences import HALF
-from custodes.data.raters import INCOMPLETE, UNDECLARED, UNLIKE
-from custodes.data.study import POOLED, REPEATED, TASTES
+from custodes.answers.views import split_by_aspect, title_with_aspect
+from custodes.data.interim_analyses import SEQUENTIAL_RULE
+from custodes.data.preferences import HALF_RULE
+from custodes.data.raters import DIRECTION_RULE, INCOMPLETE_RULE, SIGNATURE_RULE
+from custodes.data.study import POOLED_RULE, REPEATED_RULE, TASTES_RULE
 
 TRUNCATED = "truncated"
 """Rule on scores of truncated texts; the note of a metric with such scores has the same rule."""
@@ -21,8 +21,16 @@ SILENT = "annotators-without-ratings"
 SERIOUS_NOTES = ("constant-metric", "no-overlap", "all-ties", "one-item", "sides")
 """Rules of notes on an aspect that are warnings."""
 WARNED = (
-    *(POOLED, REPEATED, TASTES, "unused-annotators", "place-or-column", "item-in-each-row", "graded-preference"),
-    *("unused-order", SILENT, HALF, UNLIKE, UNDECLARED, INCOMPLETE, TRUNCATED, STOPPED),
+    *(
+        POOLED_RULE,
+        REPEATED_RULE,
+        TASTES_RULE,
+        "unused-annotators",
+        "place-or-column",
+        "item-in-each-row",
+        "graded-preference",
+    ),
+    *("unused-order", SILENT, HALF_RULE, SIGNATURE_RULE, DIRECTION_RULE, INCOMPLETE_RULE, TRUNCATED, SEQUENTIAL_RULE),
 )
 """Rules of notes that are warnings, because the notes may reverse a conclusion or bias a comparison."""
 SIDED = ("one-sided-annotators", "sides")
@@ -172,7 +180,7 @@ class Problem(NamedTuple):
     examples: Sequence[str] = ()
 
 
-def of_all_aspects(problems: pl.DataFrame) -> pl.DataFrame:
+def merge_aspects(problems: pl.DataFrame) -> pl.DataFrame:
     """Return the problems; problems that differ only in the aspect become one row with all aspects."""
     if "aspect" not in problems.columns or problems.is_empty():
         return problems
@@ -184,12 +192,15 @@ def of_all_aspects(problems: pl.DataFrame) -> pl.DataFrame:
 
 
 def _views(problems: pl.DataFrame) -> Iterator[View]:
-    rows = of_all_aspects(problems)
+    rows = merge_aspects(problems)
     header = ("severity", "rule", "message")
-    for aspect_name, aspect_rows in parts(rows, "aspect" if "aspect" in rows.columns else ""):
+    for aspect_name, aspect_rows in split_by_aspect(rows, "aspect" if "aspect" in rows.columns else ""):
         cells = tuple(aspect_rows.select(header).iter_rows())
         yield View(
-            title=titled("problems", aspect_name), header=header, labels=("Severity", "Rule", "What"), rows=cells
+            title=title_with_aspect("problems", aspect_name),
+            header=header,
+            labels=("Severity", "Rule", "What"),
+            rows=cells,
         )
 
 
@@ -205,7 +216,7 @@ def problem_table(doc: str, *, page: str) -> Any:
     )
 
 
-class OfProblems(Result):
+class ProblemResult(Result):
     """A result with a table `problems`."""
 
     problems: pl.DataFrame

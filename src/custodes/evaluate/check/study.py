@@ -8,14 +8,14 @@ from math import erfc, sqrt
 import polars as pl
 
 from custodes.answers.question import Rng
-from custodes.data.confusable_labels import confusable, escape_confusable
-from custodes.data.mapping.annotator_columns import beside_people
+from custodes.data.confusable_labels import confusable_groups, escape_confusable
+from custodes.data.mapping.annotator_columns import aspect_variants
 from custodes.data.mapping.column_vocabulary import looks_human
 from custodes.data.notes import Note
 from custodes.data.preferences import EMPTY, UNREADABLE
-from custodes.data.scale import BEYOND, MissingCode
+from custodes.data.scale import RANGE_MARGIN, MissingCode
 from custodes.data.study import NO_METRIC, Study
-from custodes.errors import listed
+from custodes.errors import join_labels
 from custodes.evaluate.check.outputs import constant_outputs, copied_systems, text_problems, texts_alone
 from custodes.evaluate.check.rules import SERIOUS_NOTES, SILENT, TRUNCATED, WARNED, Problem, problem
 from custodes.evaluate.comparable import label_of, too_few
@@ -49,24 +49,24 @@ def study_problems(study: Study, chosen: Study, notes: Sequence[Note]) -> Iterat
     elif not chosen.humans and SILENT not in {note.rule for note in chosen.notes}:
         kinds = chosen.raters.kind
         rule = "no-annotators" if set(kinds.values()) != {"metric"} else "no-human-ratings"
-        yield problem(rule, why=chosen.advice_on_annotators(), metrics=listed(kinds))
+        yield problem(rule, why=chosen.advice_on_annotators(), metrics=join_labels(kinds))
     if len(chosen.systems) < 2 and texts is None and not chosen.labels:
         yield problem("nothing-compared", why=too_few(chosen, "a comparison needs two systems"))
     yield from _look_alikes(study)
     yield from _people_as_metrics(study, set(chosen.metrics))
-    yield from _beyond_declared(chosen)
+    yield from _range_problems(chosen)
     yield from _missing_codes(chosen)
     yield from _orders(chosen)
     yield from constant_outputs(study)
     yield from copied_systems(chosen)
-    yield from refusals(asked_of(chosen))
+    yield from refusals(annotator_questions(chosen))
     yield from _raters(chosen, rules)
     for note in notes:
         if note.rule not in (*SERIOUS_NOTES, "annotators-as-metrics"):  # these notes have separate rules
             yield Problem("warning" if note.rule in WARNED else "info", note.rule, note.message)
 
 
-def _beyond_declared(study: Study) -> Iterator[Problem]:
+def _range_problems(study: Study) -> Iterator[Problem]:
     """Yield raters with many scores outside the range that the raters file declares; the range may be wrong."""
     rounding = ROUNDING * pl.max_horizontal(pl.col("low", "high").abs())
     is_in_range = pl.col("score").is_between(pl.col("low") - rounding, pl.col("high") + rounding)
@@ -74,10 +74,10 @@ def _beyond_declared(study: Study) -> Iterator[Problem]:
     rates = (
         declared_scores.group_by("rater", maintain_order=True)
         .agg(rate=(~is_in_range).mean())
-        .filter(pl.col("rate") > BEYOND)
+        .filter(pl.col("rate") > RANGE_MARGIN)
     )
     if rates.height:
-        raters_text = listed(f"{name} ({rate:.0%})" for name, rate in rates.iter_rows())
+        raters_text = join_labels(f"{name} ({rate:.0%})" for name, rate in rates.iter_rows())
         yield problem("beyond-declared", rates["rater"].to_list(), raters=raters_text)
 
 
@@ -86,22 +86,22 @@ def _missing_codes(study: Study) -> Iterator[Problem]:
     text_of_rater = {
         str(rater): f"{rater}{label_of(str(aspect))}: {code}"
         for (rater, aspect), rows in study.ratings.frame.group_by("rater", "aspect", maintain_order=True)
-        if (code := MissingCode.of(rows["score"].to_numpy()))
+        if (code := MissingCode.from_scores(rows["score"].to_numpy()))
     }
     if text_of_rater:
-        yield problem("missing-code", list(text_of_rater), codes=listed(text_of_rater.values(), limit=3))
+        yield problem("missing-code", list(text_of_rater), codes=join_labels(text_of_rater.values(), limit=3))
 
 
 def _orders(study: Study) -> Iterator[Problem]:
     """Yield judges whose presentation order is confounded with the pair, and comparisons judged in only one order."""
     judges, pair_columns = study.metrics, ["rater", "system_a", "system_b"]
     rows = study.preferences.frame.filter(pl.col("rater").is_in(list(judges)) & (pl.col("order") != ""))
-    half_answered = study.preferences.half()
+    half_answered = study.preferences.half_comparisons()
     has_both_orders = pl.col("order").n_unique() > 1
     variation = rows.group_by(pair_columns).agg(varies=has_both_orders).group_by("rater").agg(pl.col("varies").any())
     raters_with_fixed_order = set(variation.filter(~pl.col("varies"))["rater"])
     if judges_with_fixed_order := [name for name in judges if name in raters_with_fixed_order]:
-        yield problem("one-order", judges_with_fixed_order, raters=listed(judges_with_fixed_order))
+        yield problem("one-order", judges_with_fixed_order, raters=join_labels(judges_with_fixed_order))
     comparisons = (
         rows.join(half_answered, on=half_answered.columns, how="anti")
         .group_by("item", "aspect", *pair_columns)
@@ -110,7 +110,7 @@ def _orders(study: Study) -> Iterator[Problem]:
     counts = comparisons.group_by("rater").agg(pl.col("both").any(), half=(~pl.col("both")).sum())
     partial_judges = counts.filter("both", pl.col("half") > 0).sort("rater")
     if partial_judges.height:
-        raters_text = listed((f"{name} ({n})" for name, _, n in partial_judges.iter_rows()), limit=3)
+        raters_text = join_labels((f"{name} ({n})" for name, _, n in partial_judges.iter_rows()), limit=3)
         yield problem("one-of-two-orders", partial_judges["rater"].to_list(), raters=raters_text)
 
 
@@ -119,10 +119,10 @@ def _raters(study: Study, note_rules: set[str]) -> Iterator[Problem]:
     frame = study.raters.frame
     raters_of_signature = frame.drop_nulls("signature").group_by("signature", maintain_order=True).agg("rater")
     for names in raters_of_signature.filter(pl.col("rater").list.len() > 1)["rater"].to_list():
-        yield problem("same-signature", names, raters=listed(names))
+        yield problem("same-signature", names, raters=join_labels(names))
     truncated_raters = frame.filter(pl.col("truncated") > 0).select("rater", "truncated")
     if truncated_raters.height and TRUNCATED not in note_rules:
-        raters_text = listed(
+        raters_text = join_labels(
             (f"{name} ({rate:.0%} of outputs)" for name, rate in truncated_raters.iter_rows()), limit=5
         )
         yield problem(TRUNCATED, truncated_raters["rater"].to_list(), raters=raters_text)
@@ -140,9 +140,11 @@ def _look_alikes(study: Study) -> Iterator[Problem]:
     """Yield systems, raters and aspects with labels that look equal but count as different."""
     labels_of_kind = {"systems": study.systems, "raters": tuple(study.raters.kind), "aspects": study.aspects}
     for kind_word, names in labels_of_kind.items():
-        confusable_sets = confusable(names)
+        confusable_sets = confusable_groups(names)
         if confusable_sets:
-            examples_text = listed((" = ".join(map(escape_confusable, labels)) for labels in confusable_sets), limit=4)
+            examples_text = join_labels(
+                (" = ".join(map(escape_confusable, labels)) for labels in confusable_sets), limit=4
+            )
             yield problem(
                 "look-alikes",
                 [label for labels in confusable_sets for label in labels],
@@ -155,14 +157,14 @@ def _people_as_metrics(study: Study, metrics: set[str]) -> Iterator[Problem]:
     """Yield metrics with names that look like names of annotators."""
     kinds = study.raters.kind
     undeclared_metrics = [name for name in kinds if name in metrics and kinds[name] != "metric"]
-    metrics_beside_people = beside_people(undeclared_metrics, [name for name in kinds if name not in metrics])
+    metrics_beside_people = aspect_variants(undeclared_metrics, [name for name in kinds if name not in metrics])
     metrics_with_human_names = {name for name in metrics if looks_human(name, declared=kinds[name] == "metric")}
     suspects = [name for name in kinds if name in metrics_with_human_names | metrics_beside_people]
     if suspects:
-        yield problem("annotators-as-metrics", suspects, raters=listed(suspects))
+        yield problem("annotators-as-metrics", suspects, raters=join_labels(suspects))
 
 
-def asked_of(study: Study) -> pl.DataFrame:
+def annotator_questions(study: Study) -> pl.DataFrame:
     """Return the comparisons that annotators were asked to judge, including second opinions, with the columns `ASKED`.
 
     The table is empty if there is no refusal.
@@ -192,7 +194,7 @@ def refusals(questions: pl.DataFrame) -> Iterator[Problem]:
     pairs = _rates(questions, "system_a", "system_b")
     often_refused = pairs.filter(pl.col("rate") > MOST_REFUSED)
     if often_refused.height:
-        pairs_text = listed(
+        pairs_text = join_labels(
             (f"{pair} {n} of {total} ({rate:.0%})" for pair, n, total, rate in often_refused.iter_rows()), limit=3
         )
         counts = {"n": often_refused.height, "n_pairs": pairs.height}
@@ -203,8 +205,8 @@ def refusals(questions: pl.DataFrame) -> Iterator[Problem]:
     n_tested = sum(p is not None for p in p_values.values())
     differing_systems = [name for name, p in p_values.items() if p is not None and p * n_tested <= REFUSAL_LEVEL]
     if differing_systems:
-        rates_text = listed(f"{name} {rate:.0%}" for name, *_, rate in systems.iter_rows())
-        yield problem("refusals-differ", differing_systems, systems=listed(differing_systems), rates=rates_text)
+        rates_text = join_labels(f"{name} {rate:.0%}" for name, *_, rate in systems.iter_rows())
+        yield problem("refusals-differ", differing_systems, systems=join_labels(differing_systems), rates=rates_text)
 
 
 def _rates(questions: pl.DataFrame, *by_columns: str) -> pl.DataFrame:

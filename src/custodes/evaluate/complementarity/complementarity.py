@@ -13,10 +13,10 @@ from custodes.answers.question import Rng, question
 from custodes.answers.result import Result, result
 from custodes.answers.shared_arguments import Selection
 from custodes.answers.tables import Column, count, label, score, share, table, with_interval
-from custodes.data.notes import Note, noted
+from custodes.data.notes import Note, build_notes
 from custodes.data.patterns import Patterns
 from custodes.data.study import Study
-from custodes.errors import InputError, listed
+from custodes.errors import InputError, join_labels
 from custodes.evaluate.complementarity.distances import (
     KINDS,
     Distances,
@@ -24,8 +24,8 @@ from custodes.evaluate.complementarity.distances import (
     Rankings,
     defined_sums,
 )
-from custodes.evaluate.complementarity.rater_space import SHARE, labelled, structure
-from custodes.evaluate.parallel import one_blas_thread
+from custodes.evaluate.complementarity.rater_space import SHARE, rater_columns, structure
+from custodes.evaluate.parallel import limit_blas_threads
 from custodes.evaluate.rater_scores import METRIC, HumanRaters, few_clusters_notes, rater_scores
 from custodes.progress import Progress, silent
 from custodes.stats import intervals, ordination, rank_distance
@@ -41,7 +41,7 @@ GAPS = {
 }
 
 
-def _closest(name: str) -> Callable[[Any], pl.DataFrame]:
+def _closest_selector(name: str) -> Callable[[Any], pl.DataFrame]:
     """Return a function that selects the most relevant rows of a long table."""
 
     def closest_rows(answer: Complementarity) -> pl.DataFrame:
@@ -54,7 +54,7 @@ def _closest(name: str) -> Callable[[Any], pl.DataFrame]:
 
 
 def _rater(end: str = "") -> tuple[Column, Column]:
-    """Return the declarations of the columns that identify a rater (see `labelled`)."""
+    """Return the declarations of the columns that identify a rater (see `rater_columns`)."""
     return (
         label(f"rater{end}", "a rater: a metric, or an aspect of the annotators", f"Rater {end[1:]}".strip()),
         label(f"kind{end}", "`human` or `metric`"),
@@ -113,7 +113,7 @@ class Complementarity(Result):
             "constant rater",
             essential=False,
         ),
-        rows=_closest("raters"),
+        rows=_closest_selector("raters"),
     )
     rules: pl.DataFrame = table(
         "The averages under every tie rule, to show how much they depend on the rule.",
@@ -188,7 +188,7 @@ class Complementarity(Result):
             "null if the components exclude the rater",
             essential=False,
         ),
-        rows=_closest("clusters"),
+        rows=_closest_selector("clusters"),
     )
     left_out: pl.DataFrame = table(
         "Raters that are excluded, and why.",
@@ -244,28 +244,30 @@ def complementarity(
     >>> made.averages["kinds"].to_list()
     ['human-human', 'human-metric', 'metric-metric']
     """
-    rankings = Rankings.of(
+    rankings = Rankings.from_rater_scores(
         rater_scores(study, human_raters=human_raters, one_side=True, variants=variants, **selection), level
     )
     raters, rng = rankings.who, np.random.default_rng(rng)
-    weights = raters.design.resampled(resamples, rng)
-    distances = Distances.of(rankings, distance, weights, confidence, progress)
+    weights = raters.design.draw_weights(resamples, rng)
+    distances = Distances.from_rankings(rankings, distance, weights, confidence, progress)
     is_defined = np.isfinite(distances.columns["complementarity"])
     if not is_defined.any():
         raise InputError(
             f"{study.name}: no two raters rank the same two outputs; select raters whose scores vary on common outputs"
         )
-    with one_blas_thread():
+    with limit_blas_threads():
         # A separate generator: estimates do not depend on the number of resamples.
         space_tables, summary_row, left_out, space_notes = structure(
             rankings, distances, weights, confidence, rng.spawn(1)[0]
         )
     averages_a, averages_b = (distances.kinds[:, [KINDS.index(kinds) for kinds in side]] for side in GAPS.values())
-    summary = dict.fromkeys(Complementarity.declared()["summary"].schema) | {"level": level} | summary_row
+    summary = dict.fromkeys(Complementarity.table_declarations()["summary"].schema) | {"level": level} | summary_row
     options: dict[str, Any] = {"confidence": confidence, "clusters": raters.design.n_units}
     tables = Complementarity.part(
         "",
-        pairs=labelled(raters, rankings.pairs[0], "_a") | labelled(raters, rankings.pairs[1], "_b") | distances.columns,
+        pairs=rater_columns(raters, rankings.pairs[0], "_a")
+        | rater_columns(raters, rankings.pairs[1], "_b")
+        | distances.columns,
         averages={
             "kinds": KINDS,
             **with_interval("complementarity", distances.kinds, bounds=intervals.SHARE, **options),
@@ -273,10 +275,10 @@ def complementarity(
             "pairs": np.bincount(rankings.kind[is_defined], minlength=len(KINDS)),
         },
         gaps={**GAPS, **with_interval("difference", averages_a - averages_b, bounds=intervals.ANY, **options)}
-        if len(raters.of_kind("human"))
+        if len(raters.select_kind("human"))
         else {},
         raters={
-            **labelled(raters, range(len(raters.names))),
+            **rater_columns(raters, range(len(raters.names))),
             **with_interval("with_humans", distances.raters[:, :, 0], bounds=intervals.SHARE, **options),
             **with_interval("with_metrics", distances.raters[:, :, 1], bounds=intervals.SHARE, **options),
             "position": _positions(rankings, distances),
@@ -288,7 +290,7 @@ def complementarity(
     )
     notes = [*raters.notes, *_notes(rankings, tables, distance), *_mixed_notes(rankings, human_raters)]
     notes += [*few_clusters_notes(raters.design.n_units, resamples), *space_notes]
-    return Complementarity.of([tables], notes)
+    return Complementarity.from_parts([tables], notes)
 
 
 def _means_with_diagonal(rankings: Rankings, means: Floats, is_defined: NDArray[np.bool_]) -> Floats:
@@ -305,7 +307,7 @@ def _positions(rankings: Rankings, distances: Distances) -> list[int | None]:
     """Return the position of each rater in a heat map in which similar raters are adjacent."""
     matrix = rankings.square(distances.kept[0])
     by_name = np.argsort(rankings.who.names)  # ties of distances do not depend on the order of raters
-    members_of_kind = [by_name[np.isin(by_name, rankings.who.of_kind(kind))] for kind in ("human", METRIC)]
+    members_of_kind = [by_name[np.isin(by_name, rankings.who.select_kind(kind))] for kind in ("human", METRIC)]
     rater_order = np.concatenate(
         [members[ordination.leaf_order(matrix[np.ix_(members, members)])] for members in members_of_kind]
     ).tolist()
@@ -334,15 +336,15 @@ def _notes(rankings: Rankings, tables: dict[str, pl.DataFrame], rule: str) -> li
     both_vary = who.varies[rankings.pairs].all(axis=0)
     n_undefined = int((n_rankings - tables["pairs"]["n"].to_numpy()[both_vary]).sum())
     empty_kinds = tables["averages"].filter(pl.col("complementarity").is_null())["kinds"].to_list()
-    has_several_annotators = np.isfinite(who.annotators).any(axis=(2, 3)).sum() > len(who.of_kind("human"))
+    has_several_annotators = np.isfinite(who.annotators).any(axis=(2, 3)).sum() > len(who.select_kind("human"))
     hint_text = (
         "; human_raters='annotators' compares the annotators one by one"
         if has_several_annotators and KINDS[0] in empty_kinds
         else ""
     )
-    no_humans = not len(who.of_kind("human"))
+    no_humans = not len(who.select_kind("human"))
     opposite_metrics = tables["raters"].filter(pl.col("kind") == METRIC, pl.col("with_humans_low") > 0.5)["rater"]
-    return noted(
+    return build_notes(
         (
             "undefined-distances",
             n_undefined,
@@ -358,7 +360,7 @@ def _notes(rankings: Rankings, tables: dict[str, pl.DataFrame], rule: str) -> li
         (
             "negative-agreement",
             len(opposite_metrics),
-            f"{listed(opposite_metrics)} gave rankings opposite to those of the annotators. If lower scores are "
+            f"{join_labels(opposite_metrics)} gave rankings opposite to those of the annotators. If lower scores are "
             "better, declare it in the raters file (higher_is_better = false); otherwise the distances "
             "of these metrics mislead",
         ),
@@ -377,10 +379,10 @@ def _notes(rankings: Rankings, tables: dict[str, pl.DataFrame], rule: str) -> li
 
 def _mixed_notes(rankings: Rankings, human_raters: HumanRaters) -> list[Note]:
     """Return notes on averages that mix agreement between annotators with differences between aspects."""
-    who, humans = rankings.who, rankings.who.of_kind("human")
+    who, humans = rankings.who, rankings.who.select_kind("human")
     has_both_several = all(len({names[i] for i in humans}) > 1 for names in (who.raters, who.rater_aspects))
     message = (
         "the average human-human mixes pairs of annotators on one aspect, pairs of aspects of one annotator, and pairs "
         "that differ in annotator and aspect; select one aspect to see the agreement between annotators"
     )
-    return noted(("mixed-human-pairs", human_raters == "annotators" and has_both_several, message))
+    return build_notes(("mixed-human-pairs", human_raters == "annotators" and has_both_several, message))

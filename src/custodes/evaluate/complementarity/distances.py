@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from custodes.answers.tables import with_interval
-from custodes.data.notes import noted
-from custodes.errors import listed
+from custodes.data.notes import build_notes
+from custodes.errors import join_labels
 from custodes.evaluate.rater_scores import METRIC, RaterScores
 from custodes.progress import Progress
 from custodes.stats import bootstrap, intervals, rank_distance
@@ -42,7 +42,7 @@ class Rankings:
     level: Level
 
     @classmethod
-    def of(cls, who: RaterScores, level: Level) -> Rankings:
+    def from_rater_scores(cls, who: RaterScores, level: Level) -> Rankings:
         """Return the rankings of the raters. A rater with equal scores for all things of every unit is excluded."""
         rankings = cls(who=who, level=level)
         is_rated = np.isfinite(rankings.values)
@@ -51,16 +51,17 @@ class Rankings:
         flat_names = tuple(who.names[i] for i in np.flatnonzero(is_flat & who.varies))
         if not flat_names:
             return rankings
-        reason = f"rates all {rankings.thing}s of every {rankings.unit} equally"
+        reason = f"rates all {rankings.object_name}s of every {rankings.unit} equally"
         message = (
-            f"{listed(flat_names)}: excluded, because the rater {reason} (scores differ only between {rankings.unit}s)"
+            f"{join_labels(flat_names)}: excluded, because the rater {reason} (scores differ only between "
+            f"{rankings.unit}s)"
         )
         without_flat = replace(
             who,
             scores=np.where(is_flat[:, None, None], np.nan, who.scores),
             constant=who.constant + flat_names,
             left_out=(*who.left_out, *((name, reason) for name in flat_names)),
-            notes=(*who.notes, *noted(("constant-rater", len(flat_names), message))),
+            notes=(*who.notes, *build_notes(("constant-rater", len(flat_names), message))),
         )
         return cls(who=without_flat, level=level)
 
@@ -86,7 +87,7 @@ class Rankings:
         return "item" if self.level == "system" else "system"
 
     @property
-    def thing(self) -> str:
+    def object_name(self) -> str:
         """Name of the ranked things."""
         return "system" if self.level == "system" else "item"
 
@@ -124,7 +125,7 @@ class Distances:
     kept: Floats
 
     @classmethod
-    def of(
+    def from_rankings(
         cls, rankings: Rankings, rule: rank_distance.Rule, weights: Floats, confidence: float, progress: Progress
     ) -> Distances:
         """Return the distances of all pairs of raters; `weights` (1 + B, clusters) are bootstrap weights."""

@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from custodes.answers.tables import with_interval
-from custodes.data.notes import Note, noted
+from custodes.data.notes import Note, build_notes
 from custodes.evaluate.complementarity.distances import Distances, Rankings
 from custodes.evaluate.rater_scores import RaterScores
 from custodes.stats import communities, intervals, ordination, ranks
-from custodes.stats.arrays import Floats, up_to_rounding
+from custodes.stats.arrays import Floats, round_for_sorting
 from custodes.stats.correlation import pearson
 
 SHARE = 0.8
@@ -42,15 +42,18 @@ def structure(
     alone = np.setdiff1d(np.flatnonzero(who.varies), linked)
     tables, summary = dict[str, dict[str, Any]](), dict[str, Any]()
     left_out = [
-        *((who.names[i], f"did not rate every {rankings.thing}, so components exclude this rater") for i in incomplete),
+        *(
+            (who.names[i], f"did not rate every {rankings.object_name}, so components exclude this rater")
+            for i in incomplete
+        ),
         *((who.names[i], "ranked nothing in common with other raters, so clusters exclude this rater") for i in alone),
     ]
-    notes = noted(
+    notes = build_notes(
         (
             "partial-representation",
             int((~is_used_thing).sum()),
             f"components and coordinates use {points.shape[2]} of {rankings.values.shape[2]} "
-            f"{rankings.thing}s, because at least one rater did not rank the other {rankings.thing}s",
+            f"{rankings.object_name}s, because at least one rater did not rank the other {rankings.object_name}s",
         )
     )
     if len(placed_raters) > 1:
@@ -64,29 +67,29 @@ def structure(
             ranked=points.shape[2],
             **with_interval(
                 "dimension",
-                ordination.needed(explained_variance, share=SHARE),
+                ordination.count_components(explained_variance, share=SHARE),
                 confidence,
                 clusters=who.design.n_units,
                 bounds=(1.0, np.inf),
             ),
-            dimension_null=ordination.needed(null_variance, share=SHARE).mean(),
+            dimension_null=ordination.count_components(null_variance, share=SHARE).mean(),
         )
     if len(placed_raters) >= FEWEST:
         x, y = ordination.coordinates(points[0], k=2).T
-        tables["coordinates"] = {**labelled(who, placed_raters), "x": x, "y": y}
+        tables["coordinates"] = {**rater_columns(who, placed_raters), "x": x, "y": y}
     if len(linked) >= FEWEST:
         similarity, n_unconnected = _similarity(rankings, distances, linked)
         unconnected_text = (
             f"{n_unconnected} pairs of raters ranked nothing in common; in the table clusters, these pairs have the "
             "average similarity"
         )
-        notes += noted(("unconnected-raters", n_unconnected, unconnected_text))
+        notes += build_notes(("unconnected-raters", n_unconnected, unconnected_text))
         seed = int(rng.integers(2**31))
         labels = communities.communities(similarity[0], seed=seed)
         stability, rand_indices = communities.stability(similarity[1:], labels, seed=seed)
         community_of_rater = _rank_sum_communities(placed_raters, points[0], seed)
         tables["clusters"] = {
-            **labelled(who, linked),
+            **rater_columns(who, linked),
             "cluster": labels + 1,
             "stability": stability,
             "rank_sum_cluster": [community_of_rater.get(rater) for rater in linked.tolist()],
@@ -143,7 +146,7 @@ def _rank_sum_communities(raters: NDArray[np.intp], points: Floats, seed: int) -
     if len(points) < FEWEST:
         return {}
     similarity = np.nan_to_num(pearson(points[:, np.newaxis], points), nan=0.0)
-    labels = communities.communities(up_to_rounding(np.maximum(similarity, 0.0)), seed=seed)
+    labels = communities.communities(round_for_sorting(np.maximum(similarity, 0.0)), seed=seed)
     return dict(zip(raters.tolist(), (labels + 1).tolist(), strict=True))
 
 
@@ -159,7 +162,7 @@ def _similarity(rankings: Rankings, distances: Distances, linked: NDArray[np.int
     return similarity[:, linked[:, None], linked], len(linked) * (len(linked) - 1) // 2 - int(n_defined[0, 0])
 
 
-def labelled(who: RaterScores, raters: Iterable[int], end: str = "") -> dict[str, list[str]]:
+def rater_columns(who: RaterScores, raters: Iterable[int], end: str = "") -> dict[str, list[str]]:
     """Return the columns that identify raters, with `end` appended to the names of the columns."""
     return {f"rater{end}": [who.names[i] for i in raters], f"kind{end}": [who.kinds[i] for i in raters]}
 

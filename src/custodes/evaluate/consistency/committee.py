@@ -14,10 +14,10 @@ from custodes.stats import ABSENT, intervals
 from custodes.stats.arrays import Bools, Floats
 from custodes.stats.judging.committee import (
     best_subset,
-    chosen_elsewhere,
     correct,
     effective_size,
     error_correlation,
+    held_out_correctness,
     majority,
 )
 from custodes.stats.system_scores import weighted_item_mean
@@ -40,7 +40,7 @@ def committee_columns(
     Both tables are empty without human ratings. The table `committee` is also empty if there is only one judge.
     """
     has_human_preference = part.people != ABSENT
-    metrics = part.of_kind("metric")
+    metrics = part.select_kind("metric")
     n_rated_of_judge = {r: int((has_human_preference & (part.signs[r] != ABSENT)).sum()) for r in metrics}
     most_rated = max(n_rated_of_judge.values(), default=0)
     judges = [r for r in metrics if n_rated_of_judge[r] and n_rated_of_judge[r] >= MOST_LEFT_OUT * most_rated][
@@ -94,7 +94,7 @@ def _panels(
     labels, is_right_of_panel = [*names], is_right_judge
     best_elsewhere_right = np.full(len(unit), np.nan)
     if len(judges) > 1:
-        subset_right, best_elsewhere_right = chosen_elsewhere(
+        subset_right, best_elsewhere_right = held_out_correctness(
             verdicts, people, fold=np.unique(unit, return_inverse=True)[1] % FOLDS
         )
         all_judges_right = correct(majority(verdicts), people)
@@ -126,6 +126,6 @@ def _costs(study: Study, part: RaterPreferences, judges: list[int], is_used: Boo
     mean_verdicts = verdicts.group_by("rater", "comparison").len().group_by("rater").agg(pl.col("len").mean())
     # A score is for one output, and a comparison needs two scores.
     n_verdicts_of_rater = dict(mean_verdicts.iter_rows())
-    raters = study.raters.only([part.raters[r] for r in judges]).frame
+    raters = study.raters.select_raters([part.raters[r] for r in judges]).frame
     cost_per_verdict = np.array([price or np.nan for price in raters["cost"]], dtype=np.float64)
     return cost_per_verdict * [n_verdicts_of_rater.get(r, 2.0) for r in judges], raters["cost_unit"].to_list()

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from custodes.answers.shared_arguments import Setting
+from custodes.answers.shared_arguments import PreferenceOptions
 from custodes.answers.tables import with_interval
 from custodes.data.panel import label_codes, pair_positions
 from custodes.data.preferences import CHANCES, COMPARISON, Preferences
-from custodes.data.study import Study, of_aspect
+from custodes.data.study import Study, select_aspect_rows
 from custodes.evaluate.consistency.findings import CONFIDENCE, Finding
 from custodes.evaluate.consistency.rater_preferences import RaterPreferences
 from custodes.stats import ABSENT, intervals
@@ -20,12 +20,12 @@ from custodes.stats.arrays import Floats, Ints
 from custodes.stats.judging.calibration import (
     bins_of,
     brier,
+    confidence_and_correctness,
     constant_forecast,
+    correct_count_variance,
+    estimate_overconfidence,
     expected_error,
-    known_variance,
     share_by_bin,
-    sure_and_right,
-    surer_than_right,
 )
 from custodes.stats.ratios import ratio
 
@@ -37,7 +37,7 @@ LARGEST_BRIER = (0.0, 2.0)
 
 
 def confidence_rows(
-    study: Study, part: RaterPreferences, setting: Setting, times: Floats, confidence: float
+    study: Study, part: RaterPreferences, setting: PreferenceOptions, times: Floats, confidence: float
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]], list[Finding]]:
     """Return the rows of the tables `confidence` and `reliability`, and the overconfidence test of each rater.
 
@@ -51,13 +51,13 @@ def confidence_rows(
         name, unit = part.raters[int(str(rater))], answers["unit"].to_numpy()
         chances = _chances(answers)
         outcome = 1 - answers["people"].to_numpy().astype(np.int64)
-        confidences, is_right = sure_and_right(chances, outcome)
+        confidences, is_right = confidence_and_correctness(chances, outcome)
         bins = bins_of(confidences)
-        variance = known_variance(chances, answers["comparison"].to_numpy())
-        overconfidence_test = surer_than_right(
+        variance = correct_count_variance(chances, answers["comparison"].to_numpy())
+        overconfidence_test = estimate_overconfidence(
             confidences, is_right, least_variance=variance, units=unit, confidence=confidence
         )
-        comparison_rows = _together(answers)
+        comparison_rows = _average_repeats(answers)
         has_too_few_units = len(np.unique(unit)) < FEWEST
         bounds = [
             np.nan if has_too_few_units else POINTS * float(end)
@@ -89,7 +89,7 @@ def confidence_rows(
     return results, curves, findings
 
 
-def _forecasts(study: Study, part: RaterPreferences, setting: Setting) -> pl.DataFrame:
+def _forecasts(study: Study, part: RaterPreferences, setting: PreferenceOptions) -> pl.DataFrame:
     """Return a row per verdict with probabilities, sorted by rater.
 
     The comparisons have a human verdict, and all verdicts of the rater on the comparison have probabilities. The
@@ -99,11 +99,11 @@ def _forecasts(study: Study, part: RaterPreferences, setting: Setting) -> pl.Dat
     Verdicts are not selected by agreement, because verdicts that agree are a biased selection. Verdicts are excluded
     only with `orders='first'`.
     """
-    preferences = study.preferences.where(pl.col("rater").is_in(list(study.metrics)))
+    preferences = study.preferences.select_rows(pl.col("rater").is_in(list(study.metrics)))
     preferences = preferences if preferences.frame["p_a"].count() else Preferences.empty()
     is_first_order_only = setting["orders"] == "first"
-    settled_comparisons, _ = preferences.settled("first" if is_first_order_only else "mean")
-    verdicts = of_aspect(preferences.frame, part.aspect).join(
+    settled_comparisons, _ = preferences.merge_verdicts("first" if is_first_order_only else "mean")
+    verdicts = select_aspect_rows(preferences.frame, part.aspect).join(
         settled_comparisons, on=COMPARISON, how="semi", maintain_order="left"
     )
     verdicts = verdicts.unique(COMPARISON, keep="first", maintain_order=True) if is_first_order_only else verdicts
@@ -122,7 +122,7 @@ def _forecasts(study: Study, part: RaterPreferences, setting: Setting) -> pl.Dat
     return with_human_preferences.sort("rater", maintain_order=True)
 
 
-def _together(rows: pl.DataFrame) -> pl.DataFrame:
+def _average_repeats(rows: pl.DataFrame) -> pl.DataFrame:
     """Return a row per comparison of one rater, with probabilities averaged over repeats and then over orders."""
     key = ("comparison", "people", "unit")
     by_order = rows.group_by(*key, "order", maintain_order=True).agg(pl.col(CHANCES).mean())

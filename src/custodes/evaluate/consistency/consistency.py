@@ -10,12 +10,12 @@ import polars as pl
 
 from custodes.answers.question import Rng, question
 from custodes.answers.result import Result, result
-from custodes.answers.shared_arguments import Setting, selection_of, settings
+from custodes.answers.shared_arguments import PreferenceOptions, selection_arguments, settings
 from custodes.answers.tables import count, difference, label, labels, p_value, points, score, share, table
-from custodes.data.notes import Note, noted
-from custodes.data.preferences import HALF
+from custodes.data.notes import Note, build_notes
+from custodes.data.preferences import HALF_RULE
 from custodes.data.study import Study
-from custodes.errors import listed
+from custodes.errors import join_labels
 from custodes.evaluate.consistency.committee import committee_columns
 from custodes.evaluate.consistency.confidence import confidence_rows
 from custodes.evaluate.consistency.findings import SAID, Finding, finding_rows
@@ -28,7 +28,7 @@ from custodes.evaluate.consistency.repeats import label_columns, repeat_columns
 from custodes.evaluate.consistency.self_preference import self_preference, self_preference_rows
 from custodes.evaluate.consistency.slices import ratios_of
 from custodes.evaluate.decision_graph import CELLS
-from custodes.evaluate.parallel import each
+from custodes.evaluate.parallel import map_parts
 from custodes.evaluate.partiality_table import INCONCLUSIVE
 from custodes.evaluate.rater_scores import few_clusters_notes
 from custodes.evaluate.slices import BY, slice_columns, slice_table, slices_of_items
@@ -349,7 +349,7 @@ def consistency(
     alpha: float = 0.05,
     rng: Rng = 0,
     progress: Progress = silent,
-    **setting: Unpack[Setting],
+    **setting: Unpack[PreferenceOptions],
 ) -> Consistency:
     """Test LLM judges: position bias, repeatability, length bias, self-preference, failures, calibration, committees.
 
@@ -376,28 +376,28 @@ def consistency(
     True
     """
     full = settings(setting)
-    chosen = study.select(**selection_of(full), one_side=True)
+    chosen = study.select(**selection_arguments(full), one_side=True)
     generator = np.random.default_rng(rng)
     own_findings = self_preference(study, chosen, full, alpha=alpha, confidence=confidence)
     answer = partial(
         _answer, chosen, own_findings, setting=full, by=by, alpha=alpha, confidence=confidence, resamples=resamples
     )
     parts = rater_preferences(chosen, full)
-    answers = list(each(answer, parts, rng=generator, progress=progress, desc="consistency"))
+    answers = list(map_parts(answer, parts, rng=generator, progress=progress, desc="consistency"))
     findings = finding_rows([finding for _, of_part, _ in answers for finding in of_part], alpha=alpha)
     tables = [
         Consistency.part(part.aspect, **frames, findings=[row for row in findings if row["aspect"] == part.aspect])
         for part, (frames, _, _) in zip(parts, answers, strict=True)
     ]
-    n_ties = chosen.preferences.frame.height - chosen.preferences.asked.frame.height
+    n_ties = chosen.preferences.frame.height - chosen.preferences.queried_verdicts.frame.height
     message = f"{n_ties} ties between identical outputs are excluded, because the judge was not queried for these ties"
     notes = [
         *chosen.notes,
         *(note for *_, of_part in answers for note in of_part),
-        *noted(("not-asked", n_ties, message)),
+        *build_notes(("not-asked", n_ties, message)),
     ]
-    outcome = Consistency.of(tables, notes)
-    return Consistency.of(tables, [*notes, *_notes(outcome, study)])
+    outcome = Consistency.from_parts(tables, notes)
+    return Consistency.from_parts(tables, [*notes, *_notes(outcome, study)])
 
 
 def _answer(
@@ -406,13 +406,13 @@ def _answer(
     part: RaterPreferences,
     rng: np.random.Generator,
     *,
-    setting: Setting,
+    setting: PreferenceOptions,
     by: str | None,
     alpha: float,
     confidence: float,
     resamples: int,
 ) -> tuple[dict[str, Any], list[Finding], list[Note]]:
-    times = part.design.resampled(resamples, rng)
+    times = part.design.draw_weights(resamples, rng)
     orders, confusion, position_tests = order_columns(study, part, times, confidence)
     missing_rng, length_rng = rng.spawn(2)  # so that estimates do not depend on the number of resamples
     missing = missing_columns(part, times, confidence, missing_rng)
@@ -440,7 +440,7 @@ def _answer(
         slices = slices_of_items(study, part.design.items, by)
         tables["slices"] = slice_columns("rater", ratios_of(study, part), slices, confidence=confidence, alpha=alpha)
     notes = few_clusters_notes(part.n_units, resamples, aspect=part.aspect)
-    notes += noted(
+    notes += build_notes(
         (
             "item-weights",
             part.design.item_weights is not None,
@@ -460,7 +460,7 @@ def _notes(answer: Consistency, study: Study) -> list[Note]:
     )
     inconclusive = answer.findings.filter(pl.col("finding") == INCONCLUSIVE)
     is_empty = all(frame.is_empty() for frame in answer.tables().values())
-    return noted(
+    return build_notes(
         (
             "nothing-examined",
             is_empty,
@@ -470,21 +470,21 @@ def _notes(answer: Consistency, study: Study) -> list[Note]:
         (
             "one-order",
             one_order_raters.len(),
-            f"{listed(one_order_raters)} judged no comparison in both orders, so the flip rate is unknown; show some "
-            "comparisons in both orders",
+            f"{join_labels(one_order_raters)} judged no comparison in both orders, so the flip rate is unknown; show "
+            "some comparisons in both orders",
         ),
         (
-            HALF,
+            HALF_RULE,
             int(half["n_half_answered"].sum()),
             f"{half['n_half_answered'].sum()} comparisons were queried in both orders, but "
-            f"{listed(half['rater'].unique(maintain_order=True))} gave a verdict in only one order; these comparisons "
-            "are excluded if both orders are combined into one verdict",
+            f"{join_labels(half['rater'].unique(maintain_order=True))} gave a verdict in only one order; these "
+            "comparisons are excluded if both orders are combined into one verdict",
         ),
         (
             "one-of-two-orders",
             int(single.select(n_other.sum()).item() or 0),
             f"{single.select(n_other.sum()).item()} comparisons were judged in only one order by raters who judged "
-            f"further comparisons in both orders: {listed(single['rater'].unique(maintain_order=True))}",
+            f"further comparisons in both orders: {join_labels(single['rater'].unique(maintain_order=True))}",
         ),
         (
             "no-texts",
@@ -495,6 +495,6 @@ def _notes(answer: Consistency, study: Study) -> list[Note]:
             "inconclusive",
             inconclusive.height,
             f"{inconclusive.height} of {answer.findings.height} tests are inconclusive:"
-            f" {listed(inconclusive['reason'].unique(maintain_order=True), limit=3)}",
+            f" {join_labels(inconclusive['reason'].unique(maintain_order=True), limit=3)}",
         ),
     )

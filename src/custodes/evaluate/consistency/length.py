@@ -17,7 +17,7 @@ from custodes.stats.judging.length import (
     LEAST_WON,
     LengthBias,
     Slopes,
-    in_telling_strata,
+    is_in_informative_stratum,
     length_bias,
     logit_slopes,
 )
@@ -49,7 +49,7 @@ def length_rows(
 
     Comparisons of a rater's own systems are excluded, because self-preference could be mistaken for a length effect.
     """
-    annotators, has_length = sorted(part.of_kind("human"), key=part.raters.__getitem__), np.isfinite(part.length)
+    annotators, has_length = sorted(part.select_kind("human"), key=part.raters.__getitem__), np.isfinite(part.length)
     generators = labelled_generators(part.raters, rng)
     rows: list[dict[str, Any]] = []
     findings = []
@@ -64,7 +64,7 @@ def length_rows(
         if not is_used.any() or not part.length[is_used].any():
             continue
         panel_signs = _slots(part.signs[other_annotators][:, is_used], generators[r])
-        bias, reason = _beyond(signs[is_used], panel_signs, part, is_used, confidence)
+        bias, reason = _bias_beyond_humans(signs[is_used], panel_signs, part, is_used, confidence)
         mean_people = mean_of_defined(np.where(panel_signs != ABSENT, panel_signs, np.nan), axis=0)
         slopes = logit_slopes(
             signs[is_used], mean_people, part.length[is_used], units=part.unit[is_used], confidence=confidence
@@ -77,7 +77,7 @@ def length_rows(
             {
                 "rater": part.raters[r],
                 "comparisons": int(is_used.sum()),
-                "longer_win_rate": float(np.mean(_longer(signs[is_used], part.length[is_used]))),
+                "longer_win_rate": float(np.mean(_longer_wins(signs[is_used], part.length[is_used]))),
                 **_columns("raw_effect", slopes, 0),
                 **_columns("conditional_effect", slopes, 1),
                 **_columns("human_effect", slopes, 2),
@@ -95,13 +95,13 @@ def _points_of_margin(correlation: float) -> float:
     return float(100 * 2 / np.pi * np.arcsin(np.clip(correlation, -1, 1)))
 
 
-def _longer(signs: Signs, length: Floats) -> Floats:
+def _longer_wins(signs: Signs, length: Floats) -> Floats:
     """Return 1 if the longer output won, 1/2 for a tie, 0 if the longer output lost; equal lengths are excluded."""
     differs_in_length = length != 0
     return np.asarray((1 + signs[differs_in_length] * np.sign(length[differs_in_length])) / 2)
 
 
-def _beyond(
+def _bias_beyond_humans(
     signs: Signs, human_signs: Signs, part: RaterPreferences, is_used: Bools, confidence: float
 ) -> tuple[LengthBias, str]:
     has_human_preference = (human_signs != ABSENT).any(axis=0)
@@ -111,7 +111,10 @@ def _beyond(
     if len(np.unique(part.unit[is_used][has_human_preference])) < FEWEST:
         return LengthBias.unknown(), TOO_FEW
     pair = part.pair[is_used]
-    if len(np.unique(part.unit[is_used][in_telling_strata(has_human_preference, signs, human_signs, pair)])) < FEWEST:
+    if (
+        len(np.unique(part.unit[is_used][is_in_informative_stratum(has_human_preference, signs, human_signs, pair)]))
+        < FEWEST
+    ):
         return LengthBias.unknown(), FEW_OF_A_PAIR
     bias = length_bias(
         signs, human_signs, part.length[is_used], strata=pair, units=part.unit[is_used], confidence=confidence

@@ -37,7 +37,7 @@ def missing_columns(
     generators = labelled_generators(part.raters, rng)
     for (rater,), rows in part.asked.group_by("rater", maintain_order=True):
         rater_index = int(str(rater))
-        blocks += _of_rater(part, part.raters[rater_index], rows, times, confidence, generators[rater_index])
+        blocks += _rater_rows(part, part.raters[rater_index], rows, times, confidence, generators[rater_index])
     return {name: np.concatenate([block[name] for block in blocks]) for name in blocks[0]} if blocks else {}
 
 
@@ -60,7 +60,7 @@ def failure_findings(aspect: str, missing: dict[str, Any]) -> list[Finding]:
     ]
 
 
-def _of_rater(
+def _rater_rows(
     part: RaterPreferences,
     rater: str,
     rows: pl.DataFrame,
@@ -77,7 +77,7 @@ def _of_rater(
     system_names = part.design.systems
     factors: list[tuple[str, list[str], list[Any]]] = [
         (ALL, [""], [np.ones(len(rows), dtype=np.bool_)]),
-        *_by_reason(rows),
+        *_reason_factors(rows),
         (SYSTEM, list(system_names), [(sides[0] == s) | (sides[1] == s) for s in range(len(system_names))]),
         (ORDER, list(NAMES.values()), [order == o for o in NAMES]),
         (LENGTH, [str(t + 1) for t in range(TENTHS)], [length_class == t for t in range(TENTHS)]),
@@ -119,7 +119,7 @@ def _of_rater(
         }
 
 
-def _by_reason(rows: pl.DataFrame) -> list[tuple[str, list[str], list[Any]]]:
+def _reason_factors(rows: pl.DataFrame) -> list[tuple[str, list[str], list[Any]]]:
     """Return the reasons in the file, with the most frequent reason first; empty if the file has no reasons."""
     counts = rows.drop_nulls("why").group_by("why", maintain_order=True).len()
     reasons = counts.sort("len", descending=True, maintain_order=True)["why"].to_list()

@@ -14,9 +14,9 @@ from custodes.evaluate.consistency.rater_preferences import RaterPreferences
 from custodes.evaluate.decision_graph import CELLS
 from custodes.stats import bootstrap, intervals
 from custodes.stats.arrays import Floats, table_sums
-from custodes.stats.judging.bias_tests import Tested, slot_test
+from custodes.stats.judging.bias_tests import BiasTest, slot_test
 from custodes.stats.ratios import ratio
-from custodes.stats.reliability import alpha, of_two
+from custodes.stats.reliability import alpha, pair_coincidences
 
 ONE_ORDER = "every pair was shown in only one order"
 POINTS = 100.0
@@ -39,7 +39,7 @@ def order_columns(
     margin_test = _test(verdicts, raters, n_units, confidence)
     by_comparison = verdicts.group_by(KEY).agg(pl.col("order").n_unique().alias("orders")).group_by("rater")
     n_both_orders_of = dict(by_comparison.agg((pl.col("orders") == 2).sum()).iter_rows())
-    answered_once = study.preferences.asked.half().filter(aspect=part.aspect)
+    answered_once = study.preferences.queried_verdicts.half_comparisons().filter(aspect=part.aspect)
     n_half_answered_of = dict(answered_once.group_by("rater").len().iter_rows())
     n_one_order_of = dict(by_comparison.agg((pl.col("orders") == 1).sum()).iter_rows())
     interval_options: dict[str, Any] = {"confidence": confidence, "clusters": n_units}
@@ -61,7 +61,10 @@ def order_columns(
             **interval_options,
         ),
         **with_interval(
-            "alpha", alpha(of_two(resampled_tables), scale="nominal"), bounds=intervals.CORRELATION, **interval_options
+            "alpha",
+            alpha(pair_coincidences(resampled_tables), scale="nominal"),
+            bounds=intervals.CORRELATION,
+            **interval_options,
         ),
         **with_interval(
             "first_rate", ratio(wins[..., 0], wins.sum(axis=-1)), bounds=intervals.SHARE, **interval_options
@@ -120,7 +123,7 @@ def _slot_wins(verdicts: pl.DataFrame, raters: Any, n_units: int) -> Floats:
     return table_sums(rater[is_decided], side, unit[is_decided], shape=(len(raters), 2, n_units)).astype(np.float64)
 
 
-def _test(verdicts: pl.DataFrame, raters: Any, n_units: int, confidence: float) -> Tested:
+def _test(verdicts: pl.DataFrame, raters: Any, n_units: int, confidence: float) -> BiasTest:
     """Return the test of the margin of the first position.
 
     A comparison that was shown in both orders is a stratum; the remaining comparisons of a pair of systems are a

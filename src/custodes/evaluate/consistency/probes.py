@@ -126,15 +126,15 @@ def probe_rows(
     pairwise = {*probes.filter(pl.col("against") != "")["rater"]}
     pointwise = {*probes["rater"]} - pairwise
     rows = [
-        *_of_orders(tables["orders"], pairwise),
+        *_order_rows(tables["orders"], pairwise),
         *rows,
-        *_of_repeats(tables["repeats"], "comparisons", "agreement_within_order", pairwise),
-        *_of_repeats(tables["repeated_labels"], "outputs", "agreement", pointwise),
+        *_repeat_rows(tables["repeats"], "comparisons", "agreement_within_order", pairwise),
+        *_repeat_rows(tables["repeated_labels"], "outputs", "agreement", pointwise),
     ]
     return rows, findings
 
 
-def _of_orders(orders: Mapping[str, Any], probed: set[str]) -> Iterator[dict[str, Any]]:
+def _order_rows(orders: Mapping[str, Any], probed: set[str]) -> Iterator[dict[str, Any]]:
     """Yield the rows of the probe `order`, in which an output is plain if shown second, and changed if shown first."""
     for i, rater in enumerate(orders.get("rater", ())):
         if rater in probed and orders["n_both_orders"][i]:
@@ -152,7 +152,7 @@ def _of_orders(orders: Mapping[str, Any], probed: set[str]) -> Iterator[dict[str
             }
 
 
-def _of_repeats(
+def _repeat_rows(
     repeats: Mapping[str, Any], count_column: str, rate_column: str, probed: set[str]
 ) -> Iterator[dict[str, Any]]:
     """Yield the rows of the probe `repeat`, whose effect has no direction."""

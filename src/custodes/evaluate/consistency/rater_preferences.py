@@ -9,17 +9,17 @@ import narwhals as nw
 import numpy as np
 import polars as pl
 
-from custodes.answers.shared_arguments import Setting
+from custodes.answers.shared_arguments import PreferenceOptions
 from custodes.data.comparisons import pair_codes
 from custodes.data.labels import MOST_STEPS
 from custodes.data.panel import label_codes, pair_positions
-from custodes.data.preferences import SHOWN_FIRST
+from custodes.data.preferences import ORDER_CODES
 from custodes.data.study import Study
 from custodes.data.ties_and_orders import score_differences
 from custodes.errors import InputError
 from custodes.evaluate.comparable import is_ordered
 from custodes.evaluate.design import Design
-from custodes.evaluate.rater_comparison import all_raters, check_scales
+from custodes.evaluate.rater_comparison import check_scales, compare_all_raters
 from custodes.stats import ABSENT
 from custodes.stats.arrays import Bools, Floats, Ints, Signs
 
@@ -56,7 +56,7 @@ class RaterPreferences:
     signs: Signs
     people: Signs
 
-    def of_kind(self, kind: str) -> list[int]:
+    def select_kind(self, kind: str) -> list[int]:
         """Return the positions of annotators ('human') or metrics ('metric')."""
         return [r for r, value in enumerate(self.kinds) if value == kind]
 
@@ -70,7 +70,7 @@ class RaterPreferences:
         return self.words[item, system] if self.words.size else np.full(len(item), np.nan)
 
 
-def rater_preferences(study: Study, setting: Setting) -> list[RaterPreferences]:
+def rater_preferences(study: Study, setting: PreferenceOptions) -> list[RaterPreferences]:
     """Return the preferences for every aspect of a selected study.
 
     If some rows have no aspect but other rows have one, the rows without an aspect are a separate part. Raises
@@ -95,12 +95,12 @@ def rater_preferences(study: Study, setting: Setting) -> list[RaterPreferences]:
     return parts
 
 
-def _rater_preferences(study: Study, aspect: str, setting: Setting, *, is_compared: bool) -> RaterPreferences:
+def _rater_preferences(study: Study, aspect: str, setting: PreferenceOptions, *, is_compared: bool) -> RaterPreferences:
     raters = (*study.humans, *study.metrics)
     missing_verdicts = study.preferences.missing
     systems = tuple(sorted({*study.systems, *missing_verdicts["system_a"], *missing_verdicts["system_b"]}))
     items = tuple(pl.concat([study.item_labels(), missing_verdicts["item"]]).unique().sort())
-    design = Design.of(study, items=items, systems=systems).in_blocks()
+    design = Design.from_study(study, items=items, systems=systems).group_into_blocks()
     part = RaterPreferences(
         aspect=aspect,
         design=design,
@@ -113,11 +113,11 @@ def _rater_preferences(study: Study, aspect: str, setting: Setting, *, is_compar
         signs=np.zeros((len(raters), 0), dtype=np.int8),
         people=np.zeros(0, dtype=np.int8),
     )
-    return _compared(study, part, setting) if is_compared and len(systems) > 1 else part
+    return _add_preferences(study, part, setting) if is_compared and len(systems) > 1 else part
 
 
 def _queried_verdicts(study: Study, aspect: str, raters: Sequence[str], design: Design) -> pl.DataFrame:
-    verdicts = study.preferences.asked.where(pl.col("aspect") == aspect)
+    verdicts = study.preferences.queried_verdicts.select_rows(pl.col("aspect") == aspect)
     rows = pl.concat([verdicts.frame, verdicts.missing, _scored_runs(study, aspect)], how="diagonal")
     item, pair = label_codes(rows["item"], design.items), pair_positions(rows, design.systems)
     queries = pl.DataFrame(
@@ -127,7 +127,7 @@ def _queried_verdicts(study: Study, aspect: str, raters: Sequence[str], design: 
             "pair": pair,
             "unit": design.units[item],
             "comparison": item * max(1, len(design.pairs)) + pair,
-            "order": rows.select(SHOWN_FIRST.cast(pl.Int8)).to_series(),
+            "order": rows.select(ORDER_CODES.cast(pl.Int8)).to_series(),
             "preference": rows["preference"].cast(pl.Float64),
             "why": rows["why"],
         }
@@ -169,12 +169,14 @@ def repeated_labels(study: Study, aspect: str) -> pl.DataFrame:
     return repeated.filter(is_label.over("rater"))
 
 
-def _compared(study: Study, part: RaterPreferences, setting: Setting) -> RaterPreferences:
+def _add_preferences(study: Study, part: RaterPreferences, setting: PreferenceOptions) -> RaterPreferences:
     """Return the part with arrays of preferences by rater and comparison."""
-    queried = study.preferences.asked
+    queried = study.preferences.queried_verdicts
     # if there are no ties of equal outputs, other questions can use the same comparisons
     has_no_exclusions = queried.frame.height == study.preferences.frame.height
-    comparison = all_raters(study if has_no_exclusions else replace(study, preferences=queried), part.aspect, setting)
+    comparison = compare_all_raters(
+        study if has_no_exclusions else replace(study, preferences=queried), part.aspect, setting
+    )
     check_scales(study, comparison)
     rows = comparison.preferences.with_raters(comparison.annotators)
     n = len(np.unique(rows.keys))

@@ -101,7 +101,7 @@ def label_columns(study: Study, part: RaterPreferences, times: Floats, confidenc
         task = of_rater.join(tasks.with_row_index("task"), on=OUTPUT, how="left", maintain_order="left")["task"]
         run = of_rater["repeat"].rank("dense").to_numpy() - 1
         distinct_labels, label_codes_of_row = np.unique(of_rater["score"].to_numpy(), return_inverse=True)
-        labels = AnnotatorLabels.of(
+        labels = AnnotatorLabels.from_labels(
             task.to_numpy(),
             run,
             label_codes_of_row,

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from custodes.answers.shared_arguments import Setting
+from custodes.answers.shared_arguments import PreferenceOptions
 from custodes.data.patterns import select_labels
 from custodes.data.study import Study
 from custodes.errors import CustodesError
 from custodes.evaluate.consistency.findings import OWN, Finding
 from custodes.evaluate.partiality_table import REASONS, placement_of
-from custodes.evaluate.rater_comparison import RaterComparison, compared, with_outputs
+from custodes.evaluate.rater_comparison import RaterComparison, compare_selection, require_shared_outputs
 from custodes.stats.partiality.partiality import Reason, partiality, win_rate_without
 
 NO_PEOPLE = "there are no human ratings of the judge's own systems"
@@ -22,7 +22,7 @@ POINTS = 100.0
 
 
 def self_preference(
-    study: Study, chosen: Study, setting: Setting, *, alpha: float, confidence: float
+    study: Study, chosen: Study, setting: PreferenceOptions, *, alpha: float, confidence: float
 ) -> dict[str, list[Finding]]:
     """Return the findings by aspect, for every rater and each of its own systems in the selected study `chosen`."""
     own_systems = {
@@ -35,29 +35,29 @@ def self_preference(
     if not any(present_own_systems.values()):
         return {}
     if not (chosen.humans and chosen.metrics):
-        return {aspect: [*_untested(aspect, present_own_systems, NO_PEOPLE)] for aspect in chosen.aspects}
+        return {aspect: [*_untested_findings(aspect, present_own_systems, NO_PEOPLE)] for aspect in chosen.aspects}
     try:
-        comparisons = with_outputs(compared(chosen, setting))
+        comparisons = require_shared_outputs(compare_selection(chosen, setting))
     except CustodesError as error:
-        return {aspect: [*_untested(aspect, present_own_systems, str(error))] for aspect in chosen.aspects}
+        return {aspect: [*_untested_findings(aspect, present_own_systems, str(error))] for aspect in chosen.aspects}
     return {
-        comparison.aspect: [*_of_aspect(present_own_systems, comparison, alpha=alpha, confidence=confidence)]
+        comparison.aspect: [*_aspect_findings(present_own_systems, comparison, alpha=alpha, confidence=confidence)]
         for comparison in comparisons
     }
 
 
-def _untested(aspect: str, own_systems: Mapping[str, Sequence[str]], reason: str) -> Iterator[Finding]:
+def _untested_findings(aspect: str, own_systems: Mapping[str, Sequence[str]], reason: str) -> Iterator[Finding]:
     for rater, systems in own_systems.items():
         yield from (Finding(aspect, rater, OWN, system, reason=reason) for system in systems)
 
 
-def _of_aspect(
+def _aspect_findings(
     own_systems: Mapping[str, Sequence[str]], comparison: RaterComparison, *, alpha: float, confidence: float
 ) -> Iterator[Finding]:
     for rater, systems in own_systems.items():
         if rater not in comparison.metrics:
             if rater in comparison.people:
-                yield from _untested(comparison.aspect, {rater: systems}, PERSON)
+                yield from _untested_findings(comparison.aspect, {rater: systems}, PERSON)
             continue
         placement = placement_of(comparison, comparison.metrics.index(rater))
         for system in systems:

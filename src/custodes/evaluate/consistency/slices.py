@@ -49,11 +49,11 @@ def _rows(study: Study, part: RaterPreferences) -> Iterator[tuple[str, pl.DataFr
     decided_verdicts = both_order_verdicts.filter(pl.col("preference") != 0)
     yield "first_rate", decided_verdicts.select(*keys, equal=(pl.col("preference") == pl.col("order")).cast(pl.Float64))
     yield "agreement_within_order", equal_runs(part)[0].select(*keys, "equal")
-    yield "agreement", _repeated(study, part)
+    yield "agreement", _repeat_agreement(study, part)
     yield FAILED, part.asked.select(*keys, equal=pl.col("preference").is_null().cast(pl.Float64))
 
 
-def _repeated(study: Study, part: RaterPreferences) -> pl.DataFrame:
+def _repeat_agreement(study: Study, part: RaterPreferences) -> pl.DataFrame:
     """Return the proportion of equal pairs among the repeated labels by a rater, for each output."""
     rows = repeated_labels(study, part.aspect)
     label_counts = rows.group_by("rater", *OUTPUT, "score").len().group_by("rater", *OUTPUT)

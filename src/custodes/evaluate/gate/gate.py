@@ -9,14 +9,14 @@ from typing import Any, Unpack
 import numpy as np
 import polars as pl
 
-from custodes.answers.question import Rng, question, refuse_ignored
+from custodes.answers.question import Rng, question, refuse_ignored_argument
 from custodes.answers.result import Result, result
-from custodes.answers.shared_arguments import DEFAULTS, Setting, selection_of
+from custodes.answers.shared_arguments import DEFAULTS, PreferenceOptions, selection_arguments
 from custodes.answers.tables import count, label, p_value, score, table
 from custodes.answers.wording import plural
-from custodes.arguments import FEWEST_RESAMPLES, checked, one_of, value_list
+from custodes.arguments import FEWEST_RESAMPLES, check_arguments, check_one_of, value_list
 from custodes.data.study import Study
-from custodes.errors import OptionError, listed
+from custodes.errors import OptionError, join_labels
 from custodes.evaluate.agreement.statistic import Sample, drawn_flips
 from custodes.evaluate.gate.judge_rules import judge_rows
 from custodes.evaluate.gate.label_rules import CORRECTED_RATE, LabelTest, LabelTests, label_tests
@@ -32,15 +32,15 @@ from custodes.evaluate.gate.rules import (
     OF_LABELS,
     SCORED,
     GateRule,
-    Measured,
+    RuleEstimate,
+    estimate_rule,
     kind_of_rules,
-    measured,
-    one_metric,
     requirement,
+    select_metric,
 )
-from custodes.evaluate.parallel import each
-from custodes.evaluate.rater_comparison import RaterComparison, compared
-from custodes.memory import check_memory, of_resamples
+from custodes.evaluate.parallel import map_parts
+from custodes.evaluate.rater_comparison import RaterComparison, compare_selection
+from custodes.memory import check_memory, count_resample_values
 from custodes.progress import Progress, silent
 from custodes.stats import bootstrap
 from custodes.stats.arrays import Floats
@@ -125,7 +125,7 @@ class Gate(Result):
         """Return the results as plain text, one line per rule."""
         return (f"{row['outcome']}  {line_of(row)}" for row in self.rules.to_dicts())
 
-    @checked
+    @check_arguments
     def to_junit(self, seconds: float = 0.0) -> str:
         """Return JUnit XML for continuous integration, with one test case per rule.
 
@@ -184,7 +184,7 @@ def gate(
     resamples: int = 1000,
     rng: Rng = 0,
     progress: Progress = silent,
-    **setting: Unpack[Setting],
+    **setting: Unpack[PreferenceOptions],
 ) -> Gate:
     """Test whether a metric satisfies requirements. Exit status 0: all rules hold; 1: a rule fails; 3: inconclusive.
 
@@ -231,9 +231,9 @@ def gate(
         raise OptionError(f"margin={margin!r} is not allowed; give a number of at least 0, in units of the statistic")
     if not not_worse_than:
         condition_text = "it applies only to the test of not_worse_than; name a metric in not_worse_than"
-        refuse_ignored(gate, condition_text, margin=margin, statistic=statistic)
+        refuse_ignored_argument(gate, condition_text, margin=margin, statistic=statistic)
     if statistic is not None:
-        one_of("statistic", statistic, (*ALLOWED, *OF_LABELS))
+        check_one_of("statistic", statistic, (*ALLOWED, *OF_LABELS))
         if statistic == CORRECTED_RATE:
             raise OptionError(
                 "statistic='corrected_rate' describes systems, not metrics; name a measure of agreement, such as kappa"
@@ -242,21 +242,23 @@ def gate(
     study = study.with_cache()
     rule_kind = kind_of_rules(study, rules, statistic, not_worse_than)
     if ledger is None:
-        refuse_ignored(gate, "it applies only with a ledger", ledger_digest=ledger_digest, status=status)
+        refuse_ignored_argument(gate, "it applies only with a ledger", ledger_digest=ledger_digest, status=status)
     elif rule_kind != "labels":
         raise OptionError(f"ledger={str(ledger)!r}: a ledger is for rules on labels, such as accuracy>=0.8")
     is_judge_alone = rule_kind == ALONE
     if rule_kind != "labels":
         condition_text = "it applies only to rules on labels, such as tpr>=0.9"
-        refuse_ignored(gate, condition_text, sampling=sampling, **({} if is_judge_alone else {"positive": positive}))
-    selected_study = study.select(**selection_of(setting), one_side=rule_kind != SCORED)
+        refuse_ignored_argument(
+            gate, condition_text, sampling=sampling, **({} if is_judge_alone else {"positive": positive})
+        )
+    selected_study = study.select(**selection_arguments(setting), one_side=rule_kind != SCORED)
     if metric is None and len(selected_study.metrics) != 1:
         raise OptionError(
-            f"gate: no metric is named; give metric='NAME' (--metric). Metrics: {listed(selected_study.metrics)}"
+            f"gate: no metric is named; give metric='NAME' (--metric). Metrics: {join_labels(selected_study.metrics)}"
         )
-    name = selected_study.metrics[0] if metric is None else one_metric(selected_study, metric, option="metric")
+    name = selected_study.metrics[0] if metric is None else select_metric(selected_study, metric, option="metric")
     for pattern in value_list("not_worse_than", not_worse_than or (), labels=selected_study.metrics):
-        other_metric = one_metric(selected_study, pattern, option="not_worse_than")
+        other_metric = select_metric(selected_study, pattern, option="not_worse_than")
         if other_metric == name:
             raise OptionError(f"not_worse_than={pattern!r} is the metric itself; name another metric")
         rules.append(
@@ -270,15 +272,17 @@ def gate(
             "gate: no rule to test; give require='kendall_item>=0.3' or not_worse_than=METRIC (--require,"
             " --not-worse-than)"
         )
-    selection = selection_of(setting)
+    selection = selection_arguments(setting)
     selection["metrics"] = [name, *(rule.against for rule in rules if rule.against is not None)]
     chosen_study = study.select(**selection, one_side=rule_kind != SCORED)
     if is_judge_alone:
-        options = {**setting, **selection_of(DEFAULTS), "resamples": resamples, "rng": rng, "progress": progress}
+        options = {**setting, **selection_arguments(DEFAULTS), "resamples": resamples, "rng": rng, "progress": progress}
         rows_of_aspect = judge_rows(
             chosen_study, rules, name, positive=positive, confidence=confidence, options=options
         )
-        return Gate.of([Gate.part(aspect, rules=part) for aspect, part in rows_of_aspect.items()], selected_study.notes)
+        return Gate.from_parts(
+            [Gate.part(aspect, rules=part) for aspect, part in rows_of_aspect.items()], selected_study.notes
+        )
     if rule_kind == "labels":
         label_parts = list(
             label_tests(
@@ -292,19 +296,19 @@ def gate(
             )
         )
         if ledger is None:
-            return _of_labels(chosen_study, label_parts, name, confidence=confidence)
-        return _with_ledger(
+            return _label_gate(chosen_study, label_parts, name, confidence=confidence)
+        return _ledger_gate(
             chosen_study, label_parts, name, ledger, level=1 - confidence, expected=ledger_digest, record=not status
         )
-    comparisons = [comparison.of_people for comparison in compared(chosen_study, setting)]
+    comparisons = [comparison.human_item_comparison for comparison in compare_selection(chosen_study, setting)]
     generator = np.random.default_rng(rng)
     flips_of, weights_of = drawn_flips(generator), _shared_weights(comparisons, resamples, generator)
 
-    def answer(comparison: RaterComparison, _: np.random.Generator) -> list[Measured]:
+    def answer(comparison: RaterComparison, _: np.random.Generator) -> list[RuleEstimate]:
         sample = Sample(comparison=comparison, times=weights_of(comparison), flips=flips_of(comparison))
-        return [measured(rule, name, sample) for rule in rules]
+        return [estimate_rule(rule, name, sample) for rule in rules]
 
-    results = each(answer, comparisons, rng=generator, progress=progress, desc="gate")
+    results = map_parts(answer, comparisons, rng=generator, progress=progress, desc="gate")
     tests = simultaneous_intervals(
         [measurement.estimate for part in results for measurement in part],
         [rule.threshold for rule in rules] * len(results),
@@ -312,38 +316,38 @@ def gate(
     )
     bounds = iter(zip(tests.estimate, tests.low, tests.high, tests.p_value, strict=True))
 
-    def row(rule: GateRule, measurement: Measured) -> dict[str, Any]:
+    def row(rule: GateRule, measurement: RuleEstimate) -> dict[str, Any]:
         numbers = next(bounds)
-        reason = _inconclusive(measurement, rule.threshold, *numbers[1:3], tests.level)
+        reason = _inconclusive_reason(measurement, rule.threshold, *numbers[1:3], tests.level)
         return rule.row(name, measurement.statistic, measurement.n, numbers, reason=reason)
 
     parts = [
         Gate.part(comparison.aspect, rules=[row(*pair) for pair in zip(rules, part, strict=True)])
         for comparison, part in zip(comparisons, results, strict=True)
     ]
-    return Gate.of(parts, [note for comparison in comparisons for note in comparison.notes])
+    return Gate.from_parts(parts, [note for comparison in comparisons for note in comparison.notes])
 
 
-def _of_labels(study: Study, parts: Sequence[LabelTests], metric: str, *, confidence: float) -> Gate:
+def _label_gate(study: Study, parts: Sequence[LabelTests], metric: str, *, confidence: float) -> Gate:
     """Return the result for rules on labels; intervals and p-values have Bonferroni's correction over all tests."""
-    n_tests = max(1, sum(test.defined for part in parts for test in part.tests))
+    n_tests = max(1, sum(test.has_interval for part in parts for test in part.tests))
     level = 1 - (1 - confidence) / n_tests
 
     def row(test: LabelTest) -> dict[str, Any]:
         value, low, high = test.interval(level)
-        p_value = min(1.0, n_tests * test.p_value) if test.defined else np.nan
+        p_value = min(1.0, n_tests * test.p_value) if test.has_interval else np.nan
         reason = test.reason or CONTAINED + more_data(value, low, high, test.rule.threshold, "human labels")
         numbers = (value, low, high, p_value)
         return test.rule.row(metric, test.statistic, test.n, numbers, system=test.system, reason=reason)
 
-    return Gate.of([Gate.part(part.aspect, rules=list(map(row, part.tests))) for part in parts], study.notes)
+    return Gate.from_parts([Gate.part(part.aspect, rules=list(map(row, part.tests))) for part in parts], study.notes)
 
 
-def _with_ledger(
+def _ledger_gate(
     study: Study, parts: Sequence[LabelTests], metric: str, path: str | Path, *, level: float, **more: Any
 ) -> Gate:
     """Return the result for a candidate of a ledger: the joint outcome of all rules, without estimates."""
-    outcome, reason, state = ledger_answer(path, LedgerTests.of(metric, parts), level=level, **more)
+    outcome, reason, state = ledger_answer(path, LedgerTests.from_label_tests(metric, parts), level=level, **more)
 
     def row(test: LabelTest) -> dict[str, Any]:
         return test.rule.row(metric, test.statistic, test.n, system=test.system, outcome=outcome, reason=reason)
@@ -352,7 +356,7 @@ def _with_ledger(
         Gate.part(part.aspect, rules=list(map(row, part.tests)), ledger=() if k else [state])
         for k, part in enumerate(parts)
     ]
-    return Gate.of(rows, study.notes)
+    return Gate.from_parts(rows, study.notes)
 
 
 def _shared_weights(
@@ -365,13 +369,13 @@ def _shared_weights(
     """
     clusters = list(dict.fromkeys(name for comparison in comparisons for name in comparison.design.clusters))
     cluster_index = {name: i for i, name in enumerate(clusters)}
-    check_memory("resamples", resamples, of_resamples(resamples, len(clusters)))
+    check_memory("resamples", resamples, count_resample_values(resamples, len(clusters)))
     weights = bootstrap.bootstrap_weights(len(clusters), resamples, rng)
 
     return lambda comparison: weights[:, [cluster_index[name] for name in comparison.design.clusters]]
 
 
-def _inconclusive(measurement: Measured, threshold: float, low: float, high: float, level: float) -> str:
+def _inconclusive_reason(measurement: RuleEstimate, threshold: float, low: float, high: float, level: float) -> str:
     """Return the reason for an inconclusive rule: there is no interval, or the interval contains the threshold."""
     estimate = measurement.estimate
     if estimate is None:
@@ -379,8 +383,8 @@ def _inconclusive(measurement: Measured, threshold: float, low: float, high: flo
     if not np.isnan(low):
         is_simulated = estimate.population is not None  # the width of a simulated interval does not depend on n items
         return CONTAINED + ("" if is_simulated else more_data(estimate.value, low, high, threshold, "items"))
-    n_units, is_defined = estimate.n_units, np.isfinite(estimate.resampled)
-    if 2.0 ** (1 - n_units) > 1 - level or estimate.resampled.size == 0:
+    n_units, is_defined = estimate.n_units, np.isfinite(estimate.correlation_draws)
+    if 2.0 ** (1 - n_units) > 1 - level or estimate.correlation_draws.size == 0:
         return f"{plural(n_units, 'cluster')} of items: too few for an interval"
     return (
         "the statistic is undefined in most resamples"

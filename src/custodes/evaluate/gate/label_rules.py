@@ -10,14 +10,14 @@ import numpy as np
 import polars as pl
 
 from custodes.data.study import Study
-from custodes.errors import OptionError, listed
+from custodes.errors import OptionError, join_labels
 from custodes.evaluate.gate.rules import OF_LABELS, GateRule
 from custodes.evaluate.rates.estimates import (
     EstimateSettings,
     Interval,
     JudgeLabels,
     StratifiedLabels,
-    bounded,
+    estimate_interval,
     judges_of,
     measure_functions,
 )
@@ -66,16 +66,16 @@ class LabelTest:
     counts: tuple[float, float] | None = None
 
     @property
-    def defined(self) -> bool:
+    def has_interval(self) -> bool:
         """Whether the estimate has an interval."""
         return bool(np.isfinite(self.values[0]) and (len(self.values) > 1 or self.error > 0))
 
     def interval(self, confidence: float) -> Interval:
         """Return the interval at the level `confidence`."""
-        if not self.defined:
+        if not self.has_interval:
             return Interval(float(self.values[0]), np.nan, np.nan)
         if len(self.values) > 1:
-            return bounded(self.values, confidence)
+            return estimate_interval(self.values, confidence)
         from scipy.special import stdtrit
 
         half_width = float(stdtrit(max(self.clusters - 1, 1), (1 + confidence) / 2)) * self.error
@@ -85,7 +85,7 @@ class LabelTest:
     @property
     def p_value(self) -> float:
         """P-value of 'the value equals the threshold'."""
-        if not self.defined:
+        if not self.has_interval:
             return np.nan
         if len(self.values) > 1:
             return float(two_sided_p(self.values[1:] - self.rule.threshold))
@@ -160,7 +160,7 @@ def label_tests(
         )
     settings = EstimateSettings(sampling=sampling, confidence=confidence, rng=rng)
     for outputs in labelled_outputs(study, consensus="vote"):
-        view = outputs.as_binary(positive) if positive else outputs
+        view = outputs.binarise_labels(positive) if positive else outputs
         judges = {judge.name: judge for judge in judges_of(view, "youden" if len(view.words) == 2 else None)}
         tests = [test for rule in rules for test in _tests(rule, metric, view, judges, settings)]
         first_items = (
@@ -172,7 +172,7 @@ def label_tests(
 
 
 def _human_labels(outputs: LabelledOutputs) -> dict[tuple[str, str], str]:
-    rows = outputs.only(outputs.labelled)
+    rows = outputs.only(outputs.has_human_label)
     labels = (outputs.words[code] for code in rows.gold.argmax(axis=1))
     systems = rows.table["system"] if len(outputs.systems) > 1 else [""] * rows.table.height
     return dict(zip(zip(rows.table["item"], systems, strict=True), labels, strict=True))
@@ -194,13 +194,13 @@ def _tests(
 
     missing_judges = [name for name in (metric, rule.against) if name is not None and name not in judges]
     if missing_judges:
-        yield make_test(np.nan, 0, reason=f"there are no labels by {listed(missing_judges)}")
+        yield make_test(np.nan, 0, reason=f"there are no labels by {join_labels(missing_judges)}")
         return
-    if not view.labelled.any():
+    if not view.has_human_label.any():
         yield make_test(np.nan, 0, reason="there are no human labels")
         return
     is_binary = len(view.words) == 2
-    two_labels_text = f"{statistic} needs two labels; name one of {listed(view.words)} with positive=LABEL"
+    two_labels_text = f"{statistic} needs two labels; name one of {join_labels(view.words)} with positive=LABEL"
     if statistic == CORRECTED_RATE:
         for k, name in enumerate(view.systems):
             judge_estimates = judges[metric].rates(view, view.system == k, **settings)
@@ -223,7 +223,7 @@ def _tests(
     if rule.against is not None:
         yield _difference(make_test, view, (judges[metric], judges[rule.against]), settings, statistic, two_labels_text)
         return
-    judge_estimates = judges[metric].of_thresholds.rates(view, **settings)
+    judge_estimates = judges[metric].threshold_judge.rates(view, **settings)
     functions = measure_functions(len(view.words), judge_estimates.n_labelled, ordered=view.ordered)
     if statistic not in functions:
         yield make_test(np.nan, judge_estimates.n_labelled, reason=two_labels_text)
@@ -261,8 +261,8 @@ def _difference(
 
     The variance of the difference is estimated from differences between influence values, summed by cluster.
     """
-    evaluated = [judge.of_thresholds for judge in pair]
-    is_rated_by_both = view.labelled & ~np.isnan(evaluated[0].labels) & ~np.isnan(evaluated[1].labels)
+    evaluated = [judge.threshold_judge for judge in pair]
+    is_rated_by_both = view.has_human_label & ~np.isnan(evaluated[0].labels) & ~np.isnan(evaluated[1].labels)
     n = int(is_rated_by_both.sum())
 
     functions = measure_functions(len(view.words), n, ordered=view.ordered)

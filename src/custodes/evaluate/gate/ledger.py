@@ -12,7 +12,7 @@ from functools import cached_property
 
 import msgspec
 
-from custodes.errors import InputError, OptionError, listed, shown
+from custodes.errors import InputError, OptionError, join_labels, short_repr
 from custodes.strict_json import decode, digest, prepare_decoder
 
 LENGTH = 16
@@ -94,7 +94,8 @@ class Ledger:
                 ) from None
             if entry.format != FORMAT:
                 raise InputError(
-                    f"{name}, line {number}: the format is {shown(entry.format)}; this version reads only {FORMAT!r}"
+                    f"{name}, line {number}: the format is {short_repr(entry.format)}; this version reads only "
+                    f"{FORMAT!r}"
                 )
             if entry.signature != entry.digest:
                 raise InputError(f"{name}, line {number}: the entry was edited; restore the file")
@@ -106,7 +107,7 @@ class Ledger:
                 )
         return cls(tuple(entries.values()))
 
-    def followed_by(self, *, generation: str, **content: LabelEntry | Candidate) -> Ledger:
+    def append_entry(self, *, generation: str, **content: LabelEntry | Candidate) -> Ledger:
         """Return the ledger with another entry at the end."""
         entry = Entry(format=FORMAT, generation=generation, parents=self.heads, **content)  # type: ignore[arg-type]
         return Ledger((*self.entries, msgspec.structs.replace(entry, digest=entry.signature)))
@@ -160,14 +161,14 @@ class Ledger:
         """
         if changed_outputs := [outputs[key] for key, label in labels.items() if self.labels.get(key, label) != label]:
             raise InputError(
-                f"{name}: human labels changed since earlier answers: {listed(changed_outputs, limit=3)}; restore "
+                f"{name}: human labels changed since earlier answers: {join_labels(changed_outputs, limit=3)}; restore "
                 "the earlier"
                 " labels, or start another ledger with other outputs"
             )
         new_labels = {key: label for key, label in labels.items() if key not in self.labels}
         if not self.generation or 2 * len(new_labels) >= len(labels):
             generation = digest(sorted(labels.items()))[:LENGTH]
-            return self.followed_by(
+            return self.append_entry(
                 generation=generation, labels=LabelEntry(starts=True, level=level, labels=dict(labels))
             )
         label_entries = [entry.labels for entry in self.entries if entry.labels and entry.generation == self.generation]
@@ -183,6 +184,6 @@ class Ledger:
             )
         if not new_labels:
             return self
-        return self.followed_by(
+        return self.append_entry(
             generation=self.generation, labels=LabelEntry(starts=False, level=level, labels=new_labels)
         )

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from custodes.errors import InputError, shown
+from custodes.errors import InputError, short_repr
 from custodes.evaluate.gate.label_rules import LabelTests
 from custodes.evaluate.gate.ledger import LENGTH, Candidate, Ledger
-from custodes.files import check_writable, locked
+from custodes.files import check_writable, open_with_lock
 from custodes.stats.arrays import Floats
 from custodes.stats.stopping.reused_labels import (
     NextTest,
@@ -80,7 +80,7 @@ class LedgerTests:
     undefined: str
 
     @classmethod
-    def of(cls, metric: str, parts: Sequence[LabelTests]) -> LedgerTests:
+    def from_label_tests(cls, metric: str, parts: Sequence[LabelTests]) -> LedgerTests:
         """Return the tests of all aspects for the candidate `metric`."""
         tests = [(part, test) for part in parts for test in part.tests]
         names = sorted({name for part in parts for name in part.units})
@@ -104,14 +104,14 @@ class LedgerTests:
                 " ".join(filter(None, (test.rule.text, part.aspect, test.system if has_several_systems else "")))
                 for part, test in tests
             ),
-            scores=np.array([test.score if test.defined else np.nan for _, test in tests]),
+            scores=np.array([test.score if test.has_interval else np.nan for _, test in tests]),
             units=tuple(digest(name)[:LENGTH] for name, is_used in zip(names, is_used_cluster, strict=True) if is_used),
             results=influence[:, is_used_cluster],
             precisions=precisions,
             gains=tuple(min(GAIN, (test.bounds[1] - test.rule.threshold) / 2) for _, test in tests),
             labels=labels,
             outputs=outputs,
-            undefined=next((test.reason for _, test in tests if not test.defined), ""),
+            undefined=next((test.reason for _, test in tests if not test.has_interval), ""),
         )
 
     @property
@@ -144,16 +144,18 @@ def ledger_answer(
     """
     file_path = check_writable(path)
     if not record and not file_path.exists():
-        return _state(_with_labels(b"", tests, level, expected, str(file_path))[1], tests, level)
-    with locked(file_path) as file:
+        return _ledger_state(_with_labels(b"", tests, level, expected, str(file_path))[1], tests, level)
+    with open_with_lock(file_path) as file:
         earlier_ledger, ledger = _with_labels(file.read(), tests, level, expected, str(file_path))
         if tests.undefined:
-            return _of(earlier_ledger, tests, outcome=UNDECIDED, reason=f"{tests.undefined}; no level is spent")
+            return _build_answer(
+                earlier_ledger, tests, outcome=UNDECIDED, reason=f"{tests.undefined}; no level is spent"
+            )
         if not record:
-            return _state(ledger, tests, level)
+            return _ledger_state(ledger, tests, level)
         ledger, candidate = _with_candidate(ledger, tests, level)
         file.write(b"".join(entry.line for entry in ledger.entries[len(earlier_ledger.entries) :]))
-    return _of(ledger, tests, outcome=candidate.outcome, reason=candidate.reason)
+    return _build_answer(ledger, tests, outcome=candidate.outcome, reason=candidate.reason)
 
 
 def _with_labels(
@@ -163,8 +165,8 @@ def _with_labels(
     ledger = Ledger.read(content, name)
     if expected is not None and expected not in [entry.digest for entry in ledger.entries]:
         raise InputError(
-            f"{name}: there is no entry {shown(expected)} (ledger_digest), so entries were removed or this is another "
-            "ledger; restore the file"
+            f"{name}: there is no entry {short_repr(expected)} (ledger_digest), so entries were removed or this is "
+            "another ledger; restore the file"
         )
     if not tests.labels:
         raise InputError("ledger: the study has no human labels; add human labels, or omit the ledger")
@@ -204,7 +206,7 @@ def _with_candidate(ledger: Ledger, tests: LedgerTests, level: float) -> tuple[L
         outcome=outcome,
         reason=reason,
     )
-    return ledger.followed_by(generation=ledger.generation, candidate=candidate), candidate
+    return ledger.append_entry(generation=ledger.generation, candidate=candidate), candidate
 
 
 class _Sequence:
@@ -278,12 +280,14 @@ def next_critical_values(
         n = len(values) + 1
         test = NextTest(correlation[:n, :n], values, rng=np.random.default_rng(seed))
         next_level_share = max(0.0, level - sum(spent)) / (len(precisions) - k)
-        values.append(precision.attained(test.critical(next_level_share)))
-        spent.append(test.crossing(values[-1]))
+        values.append(precision.effective_critical(test.critical(next_level_share)))
+        spent.append(test.exceedance_probability(values[-1]))
     return values[len(critical) :], spent
 
 
-def _of(ledger: Ledger, tests: LedgerTests, *, outcome: str, reason: str, remaining: str = "") -> LedgerAnswer:
+def _build_answer(
+    ledger: Ledger, tests: LedgerTests, *, outcome: str, reason: str, remaining: str = ""
+) -> LedgerAnswer:
     candidates = ledger.candidates
     state = {
         "generation": ledger.generation,
@@ -300,7 +304,7 @@ def _gain(tests: LedgerTests) -> str:
     return f"{min(tests.gains):.2g}".removeprefix("0")
 
 
-def _state(ledger: Ledger, tests: LedgerTests, level: float) -> LedgerAnswer:
+def _ledger_state(ledger: Ledger, tests: LedgerTests, level: float) -> LedgerAnswer:
     """Return the state of the ledger, with sentences about the remaining power."""
     sequence, n_labels, n_used = _Sequence(ledger, level), len(tests.labels), len(ledger.candidates)
 
@@ -326,4 +330,4 @@ def _state(ledger: Ledger, tests: LedgerTests, level: float) -> LedgerAnswer:
         sentences.append(
             f"The merged branches together have spent a level of {spent_total:.3f}, more than {level:.3g}."
         )
-    return _of(ledger, tests, outcome=UNTESTED, reason=" ".join(sentences), remaining=" ".join(sentences))
+    return _build_answer(ledger, tests, outcome=UNTESTED, reason=" ".join(sentences), remaining=" ".join(sentences))

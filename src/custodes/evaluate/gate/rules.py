@@ -12,10 +12,10 @@ import numpy as np
 
 from custodes.data.patterns import select_labels
 from custodes.data.study import Study
-from custodes.errors import OptionError, listed, suggestion
+from custodes.errors import OptionError, join_labels, suggestion
 from custodes.evaluate.agreement.choices import Ground, grounds_of
-from custodes.evaluate.agreement.differences import counted, difference
-from custodes.evaluate.agreement.metric_ranking import CHOOSING, ORDERING, ranked_by
+from custodes.evaluate.agreement.differences import difference, used_item_mask
+from custodes.evaluate.agreement.metric_ranking import CHOOSING, ORDERING, ranking_statistic
 from custodes.evaluate.agreement.statistic import Sample, Statistic
 from custodes.evaluate.agreement.statistics import STATISTICS
 from custodes.stats import intervals
@@ -113,7 +113,7 @@ class GateRule:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Measured:
+class RuleEstimate:
     """The `estimate` of the `statistic` of a rule, from `n` comparisons of outputs.
 
     If the estimate is undefined, it is None and has a `reason`.
@@ -168,7 +168,7 @@ def kind_of_rules(study: Study, rules: Sequence[GateRule], statistic: str | None
         kind: sorted(statistics & set(names)) for kind, names in FAMILIES.items() if statistics & set(names)
     }
     if len(statistics_of_kind) > 1:
-        kinds_text = " and ".join(f"on {kind} ({listed(names)})" for kind, names in statistics_of_kind.items())
+        kinds_text = " and ".join(f"on {kind} ({join_labels(names)})" for kind, names in statistics_of_kind.items())
         raise OptionError(f"gate: rules {kinds_text} cannot be tested together; use a gate for each kind of rule")
     if ALONE in statistics_of_kind and not_worse_than:
         raise OptionError(
@@ -177,29 +177,29 @@ def kind_of_rules(study: Study, rules: Sequence[GateRule], statistic: str | None
     return next(iter(statistics_of_kind), "labels" if study.labels else SCORED)
 
 
-def one_metric(study: Study, pattern: str, *, option: str) -> str:
+def select_metric(study: Study, pattern: str, *, option: str) -> str:
     """Return the only metric of a selected study that matches an exact name or a glob."""
     metrics = select_labels(pattern, study.metrics, option=option, what="metric")
     if len(metrics) > 1:
-        raise OptionError(f"{option}={pattern!r} matches {len(metrics)} metrics; name one of {listed(metrics)}")
+        raise OptionError(f"{option}={pattern!r} matches {len(metrics)} metrics; name one of {join_labels(metrics)}")
     return metrics[0]
 
 
-def measured(rule: GateRule, metric: str, sample: Sample) -> Measured:
+def estimate_rule(rule: GateRule, metric: str, sample: Sample) -> RuleEstimate:
     """Return the estimate of a rule in one aspect, with resamples."""
     comparison = sample.comparison
     metric_names = [metric] if rule.against is None else [metric, rule.against]
     if missing_names := [name for name in metric_names if name not in comparison.metrics]:
-        return Measured(statistic=rule.statistic or "", n=0, estimate=None, reason=_nothing(missing_names))
+        return RuleEstimate(statistic=rule.statistic or "", n=0, estimate=None, reason=_no_common_output(missing_names))
     metric_indices = np.array([comparison.metrics.index(name) for name in metric_names])
     shared_ground = reduce(Ground.shared_with, (grounds_of(comparison)[m] for m in metric_indices))
     common_sample = replace(sample, comparison=comparison.only(metric_indices, **shared_ground._asdict()))
-    name = rule.statistic or _standing_by(common_sample)
+    name = rule.statistic or _standing_statistic(common_sample)
     statistic, n = STATISTICS[name], len(shared_ground.keys)
     if rule.against is None:
         statistic_draws, has_items = (
             statistic.compute(sample)[:, metric_indices[0]],
-            counted(statistic, sample)[metric_indices[0]],
+            used_item_mask(statistic, sample)[metric_indices[0]],
         )
         population = None if statistic.population is None else statistic.population(sample)[:, metric_indices[0]]
     else:
@@ -208,43 +208,45 @@ def measured(rule: GateRule, metric: str, sample: Sample) -> Measured:
         population_pair = None if statistic.population is None else statistic.population(common_sample)
         population = None if population_pair is None else population_pair[:, 0] - population_pair[:, 1]
     if not np.isfinite(statistic_draws[0]):
-        return Measured(statistic=name, n=n, estimate=None, reason=_undefined(statistic, common_sample, metric_names))
+        return RuleEstimate(
+            statistic=name, n=n, estimate=None, reason=_undefined_reason(statistic, common_sample, metric_names)
+        )
     least, largest = statistic.bounds
     estimate = ResampledEstimate(
         draws=statistic_draws,
         population=population,
-        n_units=_clusters(common_sample, has_items),
+        n_units=_count_clusters(common_sample, has_items),
         bounds=statistic.bounds if rule.against is None else intervals.ANY,
         width=largest - least,
     )
     if estimate.n_units < statistic.fewest:  # coverage of an interval would be too low
         estimate = replace(estimate, draws=statistic_draws[:1], population=None)
-    return Measured(statistic=name, n=n, estimate=estimate)
+    return RuleEstimate(statistic=name, n=n, estimate=estimate)
 
 
-def _standing_by(ground: Sample) -> str:
+def _standing_statistic(ground: Sample) -> str:
     """Return the name of the statistic by which `agreement` ranks metrics."""
     point_sample = replace(ground, times=ground.times[:1])
     draws = {name: STATISTICS[name].compute(point_sample) for name in (ORDERING, CHOOSING)}
-    return ranked_by(draws, len(ground.comparison.systems))
+    return ranking_statistic(draws, len(ground.comparison.systems))
 
 
-def _clusters(ground: Sample, items: Bools) -> int:
+def _count_clusters(ground: Sample, items: Bools) -> int:
     """Return the number of clusters with marked items. With system-level scores in the file, all clusters count."""
     comparison = ground.comparison
     has_systems = np.isfinite(comparison.metric_system).any() or np.isfinite(comparison.human_system).any()
     return comparison.design.n_units if has_systems else len(np.unique(comparison.design.units[items]))
 
 
-def _undefined(statistic: Statistic, ground: Sample, named: Sequence[str]) -> str:
+def _undefined_reason(statistic: Statistic, ground: Sample, named: Sequence[str]) -> str:
     comparison = ground.comparison
     grounds = grounds_of(comparison)
     if not any(ground.any for ground in grounds):
-        return _nothing(named)
+        return _no_common_output(named)
     if not any(ground.scored is not None and ground.scored.any() for ground in grounds):
         return f"{statistic.name} is undefined, because the ratings are verdicts, not scores"
     return f"{statistic.name} is undefined for these data"
 
 
-def _nothing(named: Sequence[str]) -> str:
+def _no_common_output(named: Sequence[str]) -> str:
     return f"annotators and {' and '.join(named)} rated no common output"

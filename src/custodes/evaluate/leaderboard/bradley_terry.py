@@ -13,7 +13,7 @@ import polars as pl
 from custodes.data.comparisons import Comparisons
 from custodes.data.outcome_counts import SIGNS
 from custodes.data.panel import label_codes
-from custodes.errors import listed
+from custodes.errors import join_labels
 from custodes.evaluate.design import Design
 from custodes.evaluate.leaderboard.covariates import SHOWN_FIRST, Covariate
 from custodes.memory import check_memory
@@ -21,13 +21,13 @@ from custodes.stats import ABSENT
 from custodes.stats.arrays import Bools, Floats, Ints
 from custodes.stats.multiple_testing import STREAM
 from custodes.stats.strength.battles import Battles
-from custodes.stats.strength.corrected import corrected
+from custodes.stats.strength.corrected import correct_strengths
 from custodes.stats.strength.more_battles import more_battles
 from custodes.stats.strength.pair_tests import DirectTests, direct_tests
 from custodes.stats.strength.ranks import Ranks, ranks
 from custodes.stats.strength.removal import Removal, smallest_removal
 from custodes.stats.strength.strengths import Strengths, TieModel, strengths
-from custodes.stats.strength.win_rates import PairRates, beyond_systems, pair_rates, system_intervals, system_rates
+from custodes.stats.strength.win_rates import PairRates, pair_rates, system_intervals, system_rates, unexplained_share
 
 KNOWN_ORDERS = 0.1
 """Strengths are adjusted for the presentation order only if at least this proportion of comparisons has a known order.
@@ -139,7 +139,7 @@ def fit_comparisons(
 ) -> FittedModel:
     """Fit the model to the comparisons of one rater."""
     _, battles, covariate_fields = _model_data(comparisons, design, covariates)
-    return _fitted(battles, rng, options, **covariate_fields)
+    return _fit_model(battles, rng, options, **covariate_fields)
 
 
 def fit_counts(
@@ -152,7 +152,9 @@ def fit_counts(
     first, second = (label_codes(counts[name], systems) for name in ("system_a", "system_b"))
     counts_of_outcome = counts.select(list(SIGNS)).to_numpy()
     columns = {SHOWN_FIRST: counts["order"].to_numpy()}
-    covariates, covariate_fields = _identified(columns, first, second, len(systems), counts_of_outcome.sum(axis=1))
+    covariates, covariate_fields = _identified_covariates(
+        columns, first, second, len(systems), counts_of_outcome.sum(axis=1)
+    )
     row, outcome = np.nonzero(counts_of_outcome)
     battles = Battles(
         first=first[row],
@@ -164,19 +166,19 @@ def fit_counts(
         times=counts_of_outcome[row, outcome],
     )
     if independent:
-        return _fitted(battles, rng, options, **covariate_fields)
-    model = _fitted(battles, rng, replace(options, resamples=0, test_pairs=False), **covariate_fields)
+        return _fit_model(battles, rng, options, **covariate_fields)
+    model = _fit_model(battles, rng, replace(options, resamples=0, test_pairs=False), **covariate_fields)
     assert model.pairs is not None
     unknown = np.full(len(model.pairs.first), np.nan)
     return replace(model, pairs=replace(model.pairs, low=unknown, high=unknown))
 
 
-def _fitted(battles: Battles, rng: np.random.Generator, options: Options, **covariate_fields: Any) -> FittedModel:
+def _fit_model(battles: Battles, rng: np.random.Generator, options: Options, **covariate_fields: Any) -> FittedModel:
     """Fit the model to comparisons; `about` has the other fields of the result."""
     n_systems, resamples, confidence = options.n_systems, options.resamples, options.confidence
     # Strengths, win rates, ranks and points of each system, and sorted copies of them.
     check_memory("resamples", resamples, 8 * (1 + resamples) * n_systems)
-    battles = battles.grouped()
+    battles = battles.merge_equal_clusters()
     fit = strengths(battles, n_systems=n_systems, ties=options.tie_model, resamples=resamples, rng=rng)
     # The generator does not depend on the seed, so that a sentence with a win rate is the same for every seed.
     rates = system_rates(battles, n_systems=n_systems, resamples=resamples, rng=np.random.default_rng(STREAM))
@@ -193,8 +195,8 @@ def _fitted(battles: Battles, rng: np.random.Generator, options: Options, **cova
         direct=direct_tests(pairs, battles, fit, confidence=confidence) if options.test_pairs else None,
         removal=smallest_removal(battles, fit) if options.search_removal else None,
         more_battles=more_battles(fit, pairs, system_ranks.apart, confidence=confidence),
-        battles=_per_system(battles.first, battles.second, n_systems, battles.often),
-        opponents=_per_system(pairs.first, pairs.second, n_systems),
+        battles=_count_by_system(battles.first, battles.second, n_systems, battles.multiplicity),
+        opponents=_count_by_system(pairs.first, pairs.second, n_systems),
         **covariate_fields,
     )
 
@@ -213,10 +215,10 @@ def fit_corrected(
     A comparison of the metric is used only if annotators compared both of its systems (with any system).
     """
     n_systems = options.n_systems
-    is_annotated = _per_system(human.first, human.second, n_systems) > 0
-    metric_rows = metric.where(is_annotated[metric.first] & is_annotated[metric.second])
+    is_annotated = _count_by_system(human.first, human.second, n_systems) > 0
+    metric_rows = metric.select_rows(is_annotated[metric.first] & is_annotated[metric.second])
     rows, battles, covariate_fields = _model_data(metric_rows, design, covariates)
-    human_row, is_labelled = matched(human, rows)
+    human_row, is_labelled = match_comparisons(human, rows)
     n_labels = int(is_labelled.sum())
     result = CorrectedModel(metric=metric.raters[0], labels=n_labels, battles=len(rows))
     if not 0 < n_labels < len(rows):
@@ -231,7 +233,7 @@ def fit_corrected(
         return replace(
             result,
             reason=f"the items table gives no probability for {len(unknown_items)} items "
-            f"({listed(unknown_items, limit=2)})",
+            f"({join_labels(unknown_items, limit=2)})",
         )
     n_different = int((human_sign != rows.sign)[is_labelled].sum())
     if n_different < FEWEST_DIFFERENT:
@@ -241,23 +243,23 @@ def fit_corrected(
         )
         return replace(result, reason=reason_text)
     human_order, reason_text = human.order[human_row][is_labelled], ""
-    if not _same_order(human_order, rows, is_labelled, n_systems=n_systems):
+    if not _is_same_order(human_order, rows, is_labelled, n_systems=n_systems):
         reason_text = unbalanced_order(human_order, rows.pair[is_labelled], design.units[rows.item[is_labelled]])
         n_missing, result = covariate_fields["missing"], replace(result, order_averaged=True)
         _, battles, covariate_fields = _model_data(replace(rows, order=np.zeros(len(rows))), design, covariates)
         covariate_fields["missing"] = n_missing
     if not reason_text and probability is not None:
-        reason_text = not_as_likely(probability, is_labelled, item=rows.item, units=design.units)
+        reason_text = sampling_mismatch(probability, is_labelled, item=rows.item, units=design.units)
     if reason_text:
         return replace(result, reason=reason_text)
-    proportions = beyond_systems(
+    proportions = unexplained_share(
         battles.covariates[is_labelled], battles.first[is_labelled], battles.second[is_labelled], n_systems=n_systems
     )
     if not proportions.all():
-        constant = listed(list(compress(covariate_fields["effects"], proportions == 0)))
+        constant = join_labels(list(compress(covariate_fields["effects"], proportions == 0)))
         reason_text = f"on the comparisons that annotators rated, {constant} does not vary within systems"
         return replace(result, reason=reason_text)
-    fit = corrected(
+    fit = correct_strengths(
         battles,
         human_sign,
         n_systems=n_systems,
@@ -282,14 +284,14 @@ def fit_corrected(
         direct=None,
         removal=None,
         more_battles=np.empty(0),
-        battles=_per_system(rows.first, rows.second, n_systems),
-        opponents=_per_system(first, second, n_systems),
+        battles=_count_by_system(rows.first, rows.second, n_systems),
+        opponents=_count_by_system(first, second, n_systems),
         **covariate_fields,
     )
     return replace(result, model=model, power=fit.power, saving=fit.saving)
 
 
-def _same_order(human_order: Floats, rows: Comparisons, labelled: Bools, *, n_systems: int) -> bool:
+def _is_same_order(human_order: Floats, rows: Comparisons, labelled: Bools, *, n_systems: int) -> bool:
     """Whether one model can adjust annotators and metric for the presentation order, or no adjustment is needed.
 
     `human_order` (labelled rows,) is the order in which annotators saw the outputs.
@@ -325,7 +327,7 @@ def unbalanced_order(order: Floats, pair: Ints, units: Ints) -> str:
     )
 
 
-def not_as_likely(probability: Floats, labelled: Bools, *, item: Ints, units: Ints) -> str:
+def sampling_mismatch(probability: Floats, labelled: Bools, *, item: Ints, units: Ints) -> str:
     """Return the reason why `probability` (rows,) does not match the sampling of items; empty if it matches.
 
     The reason is that more or fewer items than expected have human labels. `labelled` and `item` (rows,) tell whether
@@ -358,11 +360,11 @@ def _model_data(
     is_known_row = np.ones(len(comparisons), dtype=bool)
     for name in differences.keys() - unknown_names:
         is_known_row &= np.isfinite(differences[name])
-    rows = comparisons if is_known_row.all() else comparisons.where(is_known_row)
+    rows = comparisons if is_known_row.all() else comparisons.select_rows(is_known_row)
     columns = {SHOWN_FIRST: rows.order}
     columns |= {name: column[is_known_row] for name, column in differences.items() if name not in unknown_names}
     first, second = rows.first, rows.second
-    identified_covariates, covariate_fields = _identified(columns, first, second, len(design.systems))
+    identified_covariates, covariate_fields = _identified_covariates(columns, first, second, len(design.systems))
     battles = Battles(
         first=first,
         second=second,
@@ -378,7 +380,7 @@ def _model_data(
     return rows, battles, covariate_fields
 
 
-def _identified(
+def _identified_covariates(
     columns: Mapping[str, Floats], first: Ints, second: Ints, n_systems: int, number: Ints | None = None
 ) -> tuple[Floats, dict[str, Any]]:
     """Return covariates (n, k) that the systems do not determine, and the model's fields about covariates.
@@ -388,7 +390,7 @@ def _identified(
     if not order_matters(first * n_systems + second, columns[SHOWN_FIRST], number):
         columns = {name: column for name, column in columns.items() if name != SHOWN_FIRST}
     stacked = np.stack([*columns.values()], axis=1) if columns else np.empty((len(first), 0))
-    is_identified = beyond_systems(stacked, first, second, n_systems=n_systems) > 0
+    is_identified = unexplained_share(stacked, first, second, n_systems=n_systems) > 0
     names = {"effects": tuple(compress(columns, is_identified)), "unvaried": tuple(compress(columns, ~is_identified))}
     return stacked[:, is_identified], {**names, "missing": 0}
 
@@ -404,13 +406,13 @@ def order_matters(pair: Ints, order: Floats, number: Ints | None = None) -> bool
     return bool(np.intersect1d(pair[order == 1], pair[order == -1]).size)
 
 
-def matched(human: Comparisons, rows: Comparisons) -> tuple[Ints, Bools]:
+def match_comparisons(human: Comparisons, rows: Comparisons) -> tuple[Ints, Bools]:
     """(n,): the position of the human comparison on the same outputs as each row, and whether there is one."""
     human_row = np.searchsorted(human.keys, rows.keys).clip(max=len(human) - 1)
     return human_row, human.keys[human_row] == rows.keys
 
 
-def _per_system(first: Ints, second: Ints, n_systems: int, number: Ints | None = None) -> Ints:
+def _count_by_system(first: Ints, second: Ints, n_systems: int, number: Ints | None = None) -> Ints:
     """(systems,): number of comparisons of each system."""
     counts = [np.bincount(systems, weights=number, minlength=n_systems) for systems in (first, second)]
     return np.asarray(counts[0] + counts[1]).astype(np.int64)

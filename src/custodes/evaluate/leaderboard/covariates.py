@@ -10,8 +10,8 @@ import polars as pl
 
 from custodes.data.comparisons import Comparisons
 from custodes.data.panel import label_codes
-from custodes.data.study import Study, of_aspect
-from custodes.errors import OptionError, listed, suggestion
+from custodes.data.study import Study, select_aspect_rows
+from custodes.errors import OptionError, join_labels, suggestion
 from custodes.stats.arrays import Floats, Ints
 
 LENGTH = "length"
@@ -80,7 +80,7 @@ def check_names(names: Sequence[str], study: Study) -> None:
             raise OptionError(
                 f"covariates={name!r}: no rater with this name gave scores{suggestion(name, [LENGTH, *score_raters])}; "
                 f"allowed are {LENGTH} (needs texts) and raters with scores "
-                f"({listed(score_raters) or 'this study has none'})"
+                f"({join_labels(score_raters) or 'this study has none'})"
             )
 
 
@@ -90,7 +90,7 @@ def covariate(name: str, study: Study, *, aspect: str) -> Covariate:
         assert study.outputs is not None
         log_words = pl.col("text").str.count_matches(r"\S+").clip(1).log()
         return Covariate(name=name, rows=study.outputs.texts.select("item", "system", value=log_words))
-    rows = of_aspect(study.ratings.frame.filter(pl.col("item") != "", pl.col("rater") == name), aspect)
+    rows = select_aspect_rows(study.ratings.frame.filter(pl.col("item") != "", pl.col("rater") == name), aspect)
     means = rows.group_by("item", "system", maintain_order=True).agg(value=pl.col("score").mean())
     standard_deviation = means["value"].std() or 1.0  # constant scores are rejected later
     return Covariate(name=name, rows=means.with_columns(pl.col("value") / standard_deviation))

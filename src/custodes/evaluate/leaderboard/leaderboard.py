@@ -12,15 +12,15 @@ import polars as pl
 
 from custodes.answers.question import Rng, question
 from custodes.answers.result import Result, result
-from custodes.answers.shared_arguments import Setting, selection_of, settings
+from custodes.answers.shared_arguments import PreferenceOptions, selection_arguments, settings
 from custodes.answers.tables import AT_THRESHOLD, count, difference, flag, label, letters, p_value, score, share, table
 from custodes.arguments import value_list
 from custodes.data.comparisons import HUMAN
-from custodes.data.interim_analyses import STOPPED, last_looks
-from custodes.data.notes import Note, noted
+from custodes.data.interim_analyses import SEQUENTIAL_RULE, last_looks
+from custodes.data.notes import Note, build_notes
 from custodes.data.outcome_counts import SIGNS, OutcomeCounts
 from custodes.data.study import Study
-from custodes.errors import InputError, OptionError, listed
+from custodes.errors import InputError, OptionError, join_labels
 from custodes.evaluate.clusters import check_default
 from custodes.evaluate.decision_graph import PAIR
 from custodes.evaluate.leaderboard.bradley_terry import (
@@ -30,14 +30,14 @@ from custodes.evaluate.leaderboard.bradley_terry import (
     fit_comparisons,
     fit_corrected,
     fit_counts,
-    matched,
+    match_comparisons,
 )
 from custodes.evaluate.leaderboard.covariates import SHOWN_FIRST, Covariate, check_names, covariate
 from custodes.evaluate.leaderboard.notes import notes_on
 from custodes.evaluate.leaderboard.reference import reference_rows
 from custodes.evaluate.leaderboard.tables import rows_of
-from custodes.evaluate.parallel import each
-from custodes.evaluate.rater_comparison import RaterComparison, compared_by_any
+from custodes.evaluate.parallel import map_parts
+from custodes.evaluate.rater_comparison import RaterComparison, compare_any_raters
 from custodes.progress import Progress, silent
 from custodes.stats.information_gain import MOST
 from custodes.stats.strength.more_battles import MOST_PAIRS
@@ -303,7 +303,7 @@ def leaderboard(
     resamples: int = 1000,
     rng: Rng = 0,
     progress: Progress = silent,
-    **setting: Unpack[Setting],
+    **setting: Unpack[PreferenceOptions],
 ) -> Leaderboard:
     """Rank the systems by annotators, by each metric, and by annotators with a metric correction, with intervals.
 
@@ -342,18 +342,18 @@ def leaderboard(
     interim = dict[str, list[dict[str, Any]]]()
     if isinstance(study, Study):
         check_names(covariate_names, study)
-        chosen_study = study.select(**selection_of(setting), one_side=True)
-        systems, comparisons = chosen_study.systems, compared_by_any(chosen_study, setting)
+        chosen_study = study.select(**selection_arguments(setting), one_side=True)
+        systems, comparisons = chosen_study.systems, compare_any_raters(chosen_study, setting)
         covariates_of_aspect = {
             aspect: [covariate(name, study, aspect=aspect) for name in covariate_names]
             for aspect in {"", *chosen_study.aspects}
         }
         shares_overall_models = settings(setting)["ties"] != "calibrated" and not covariate_names
         reference = partial(reference_rows, chosen_study, confidence=confidence)
-        test_pairs = not any(note.rule == STOPPED for note in chosen_study.notes)
+        test_pairs = not any(note.rule == SEQUENTIAL_RULE for note in chosen_study.notes)
         has_interim_analyses = not chosen_study.looks.is_empty()
         if has_interim_analyses and len(study.preferences.frame):
-            interim[study.preferences.frame["aspect"][0]] = _interim(chosen_study.looks)
+            interim[study.preferences.frame["aspect"][0]] = _interim_rows(chosen_study.looks)
         model_options = make_options(n_systems=len(systems), test_pairs=test_pairs, by_pair=has_interim_analyses)
         label_of_model, fit_of_label = _models(
             comparisons, covariates_of_aspect, shares_overall_models=shares_overall_models, options=model_options
@@ -366,7 +366,7 @@ def leaderboard(
         label_of_model, fit_of_label = _models_of_counts(
             study, options=make_options(n_systems=len(systems)), notes=notes
         )
-    fitted_models = each(
+    fitted_models = map_parts(
         lambda label, generator: fit_of_label[label](generator),
         list(fit_of_label),
         rng=np.random.default_rng(rng),
@@ -399,15 +399,15 @@ def leaderboard(
             aspect, model_of_rater, corrected_models, systems=systems, rules=note_rules, resamples=resamples
         )
     adjusted_covariates = [
-        name for name in covariate_names if any(name in comparison.compared for comparison in comparisons)
+        name for name in covariate_names if any(name in comparison.preference_raters for comparison in comparisons)
     ]
-    message = f"the model adjusts for {listed(adjusted_covariates)}, so there is no ranking by these raters"
-    return Leaderboard.of(
-        tables, [*notes, *noted(("rater-held-equal", len(adjusted_covariates), message)), *model_notes]
+    message = f"the model adjusts for {join_labels(adjusted_covariates)}, so there is no ranking by these raters"
+    return Leaderboard.from_parts(
+        tables, [*notes, *build_notes(("rater-held-equal", len(adjusted_covariates), message)), *model_notes]
     )
 
 
-def _interim(looks: pl.DataFrame) -> list[dict[str, Any]]:
+def _interim_rows(looks: pl.DataFrame) -> list[dict[str, Any]]:
     """Return the rows of the table `interim`: the last interim analysis of each pair."""
     sign = pl.col("decision").replace_strict({1: "+", 0: "=", -1: "-"}, return_dtype=pl.String)
     bounds = (pl.col(name).alias(f"margin_{name}") for name in ("low", "high"))
@@ -435,7 +435,9 @@ def _models(
         aspect, table = comparison.aspect, comparison.preferences
         excluded_names = {column.name for column in covariates[aspect]}
         rows = {
-            name: table.of_rater(table.raters.index(name)) for name in comparison.compared if name not in excluded_names
+            name: table.select_rater(table.raters.index(name))
+            for name in comparison.preference_raters
+            if name not in excluded_names
         }
         fit_rows = partial(fit_comparisons, design=comparison.design, options=options, covariates=covariates[aspect])
         human = rows.pop(HUMAN, None)
@@ -446,7 +448,7 @@ def _models(
             weighted_design = comparison.design.weighted_by_selection
             fit_of_label[label_of_model[aspect, HUMAN]] = partial(fit_rows, human, design=weighted_design)
             for name, metric in rows.items():
-                if not matched(human, metric)[1].all():
+                if not match_comparisons(human, metric)[1].all():
                     label_of_model[aspect, CORRECTED + name] = f"{aspect}|{CORRECTED}{name}"
                     fit = partial(fit_corrected, metric, human=human, **fit_rows.keywords)
                     fit_of_label[label_of_model[aspect, CORRECTED + name]] = fit
@@ -474,14 +476,14 @@ def _models_of_counts(
         if not is_independent_rater:
             dependent_raters.append(rater)
     message = (
-        f"{listed(dependent_raters, limit=4)}: counts do not record which comparisons share an item, so "
+        f"{join_labels(dependent_raters, limit=4)}: counts do not record which comparisons share an item, so "
         "there are no intervals and no tests; for intervals and tests, give the study instead of counts"
     )
-    notes += noted(("counts-share-items", bool(dependent_raters), message))
+    notes += build_notes(("counts-share-items", bool(dependent_raters), message))
     return {("", rater): f"|{rater}" for rater in counts.raters}, fit_of_label
 
 
-def _check_counts(systems: Sequence[str], covariates: Sequence[str], setting: Setting) -> None:
+def _check_counts(systems: Sequence[str], covariates: Sequence[str], setting: PreferenceOptions) -> None:
     """Raise `OptionError` for options that need more than counts, and `InputError` for fewer than two systems."""
     if covariates:
         raise OptionError(

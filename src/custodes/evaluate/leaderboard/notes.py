@@ -10,8 +10,8 @@ import numpy as np
 
 from custodes.answers.wording import plural
 from custodes.data.comparisons import HUMAN
-from custodes.data.notes import Note, noted
-from custodes.errors import listed
+from custodes.data.notes import Note, build_notes
+from custodes.errors import join_labels
 from custodes.evaluate.comparable import label_of
 from custodes.evaluate.leaderboard.bradley_terry import NOT_RANDOM, CorrectedModel, FittedModel
 from custodes.evaluate.leaderboard.tables import cycles, parts
@@ -50,47 +50,47 @@ def notes_on(
             )
             raters_of_message["order-averaged", message].append(correction.metric)
     notes = [
-        Note(rule=rule, message=f"{listed(names, limit=4)}{aspect_text}: {message}", aspect=aspect)
+        Note(rule=rule, message=f"{join_labels(names, limit=4)}{aspect_text}: {message}", aspect=aspect)
         for (rule, message), names in raters_of_message.items()
     ]
     if HUMAN in models and "sides" not in rules and len(systems) == 2 and (models[HUMAN].rates[0] == 1).any():
         message = (
-            f"annotators always prefer {_some(systems, models[HUMAN].rates[0] == 1)}{aspect_text}; if the two systems "
-            "are only sides of a pair (chosen, rejected), a leaderboard has no meaning"
+            f"annotators always prefer {_list_systems(systems, models[HUMAN].rates[0] == 1)}{aspect_text}; if the two "
+            "systems are only sides of a pair (chosen, rejected), a leaderboard has no meaning"
         )
-        notes += noted(("one-sided-annotators", True, message), aspect=aspect)
+        notes += build_notes(("one-sided-annotators", True, message), aspect=aspect)
     if HUMAN in models and (fit_tests := models[HUMAN].direct) is not None:
         message = (
             f"strengths by human ratings do not fit {fit_tests.misfit.sum()} of {plural(len(fit_tests.misfit), 'pair')}"
             f" of systems{aspect_text}: the win rate differs significantly from the expected win rate (column p_fit of"
             " pairs)"
         )
-        notes += noted(("misfit", bool(fit_tests.misfit.any()), message), aspect=aspect)
+        notes += build_notes(("misfit", bool(fit_tests.misfit.any()), message), aspect=aspect)
     n_clusters = min((model.strengths.clusters for model in models.values()), default=FEWEST)
     notes += few_clusters_notes(n_clusters, resamples, fewest=FEWEST, aspect=aspect)
     one_item_text = (
         f"there is only one item or cluster{aspect_text}, so nothing can be resampled and there are no intervals"
     )
-    return [*notes, *noted(("one-item", n_clusters < 2, one_item_text), aspect=aspect)]
+    return [*notes, *build_notes(("one-item", n_clusters < 2, one_item_text), aspect=aspect)]
 
 
 def _messages(systems: Sequence[str], model: FittedModel) -> list[tuple[str, str]]:
     """Return the rules and messages of the notes on one model."""
     component, unknown, pairs = parts(model), model.unknown, model.pairs
     members_of_component = [
-        _some(systems, (component == number) & ~unknown) for number in np.unique(component[~unknown])
+        _list_systems(systems, (component == number) & ~unknown) for number in np.unique(component[~unknown])
     ]
     components_text = (
         f"systems that are not connected by comparisons cannot be compared: {' | '.join(members_of_component)}"
     )
     is_all_ties = pairs is not None and not pairs.outcomes[:, [0, 2]].any()
-    unbounded_text = "" if is_all_ties else _unbounded(systems, model)
+    unbounded_text = "" if is_all_ties else _unbounded_message(systems, model)
     has_unmet_opponents = ((model.opponents < (~unknown).sum() - 1) & ~unknown).any()
     messages = [
         (
             "no-battle",
             unknown.any() and pairs is not None,
-            f"there are no comparisons of {_some(systems, unknown)}, so their strengths cannot be estimated",
+            f"there are no comparisons of {_list_systems(systems, unknown)}, so their strengths cannot be estimated",
         ),
         ("split", len(members_of_component) > 1, f"{components_text}. Ranks and groups hold within each part"),
         ("all-ties", is_all_ties, "every comparison is a tie, so systems do not differ"),
@@ -117,7 +117,7 @@ def _messages(systems: Sequence[str], model: FittedModel) -> list[tuple[str, str
     return [(rule, message) for rule, is_needed, message in messages if is_needed]
 
 
-def _unbounded(systems: Sequence[str], model: FittedModel) -> str:
+def _unbounded_message(systems: Sequence[str], model: FittedModel) -> str:
     """Return the message on systems whose strength is finite only by a penalty; empty if there is no such system."""
     is_unbounded, rate = ~model.strengths.bounded & ~model.unknown, model.rates[0]
     masks_and_texts = (
@@ -126,7 +126,7 @@ def _unbounded(systems: Sequence[str], model: FittedModel) -> str:
         (~np.isin(rate, [0, 1]), "won or lost, alone or as a group, every comparison with other systems"),
     )
     group_texts = [
-        f"{_some(systems, is_unbounded & is_kind)} {kind_text}"
+        f"{_list_systems(systems, is_unbounded & is_kind)} {kind_text}"
         for is_kind, kind_text in masks_and_texts
         if (is_unbounded & is_kind).any()
     ]
@@ -135,5 +135,5 @@ def _unbounded(systems: Sequence[str], model: FittedModel) -> str:
     return f"{', '.join(group_texts)}: one bound of the interval is unknown"
 
 
-def _some(systems: Sequence[str], chosen: Bools) -> str:
-    return listed(list(compress(systems, chosen)), limit=6)
+def _list_systems(systems: Sequence[str], chosen: Bools) -> str:
+    return join_labels(list(compress(systems, chosen)), limit=6)

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from custodes.data.preferences import CHANCES
-from custodes.data.study import Study, of_aspect
+from custodes.data.study import Study, select_aspect_rows
 from custodes.stats.arrays import Floats, Ints
 from custodes.stats.bootstrap import unit_sums
 from custodes.stats.intervals import student_quantile
@@ -27,12 +27,12 @@ FEWEST_SYSTEMS = 2
 
 def reference_rows(study: Study, aspect: str, *, confidence: float) -> Iterator[dict[str, Any]]:
     """Yield the rows of the table `reference`, with the highest win rate first."""
-    verdicts = of_aspect(study.preferences.frame, aspect)
+    verdicts = select_aspect_rows(study.preferences.frame, aspect)
     for (rater,), rows in verdicts.group_by("rater", maintain_order=True):
         reference = _reference(rows)
         if reference is None:
             continue
-        rows = _against(rows, reference, study)
+        rows = _reference_verdicts(rows, reference, study)
         system_rows = [
             {"rater": str(rater), "system": str(system), "reference": reference, **_row(rows_of_system, confidence)}
             for (system,), rows_of_system in rows.group_by("system", maintain_order=True)
@@ -47,7 +47,7 @@ def _reference(rows: pl.DataFrame) -> str | None:
     return common_systems.pop() if len(common_systems) == 1 and pairs.height >= FEWEST_SYSTEMS else None
 
 
-def _against(rows: pl.DataFrame, reference: str, study: Study) -> pl.DataFrame:
+def _reference_verdicts(rows: pl.DataFrame, reference: str, study: Study) -> pl.DataFrame:
     """Return a row per verdict with system, cluster, `won` (1, .5 or 0), `graded` (probability of winning) and
     `longer` (length minus length of the reference, in characters)."""
     is_first_system = pl.col("system_b") == reference
@@ -60,7 +60,7 @@ def _against(rows: pl.DataFrame, reference: str, study: Study) -> pl.DataFrame:
         graded=points,
         system=pl.when(is_first_system).then("system_a").otherwise("system_b"),
     )
-    cluster = study.items.for_items(rows["item"])["cluster"]
+    cluster = study.items.item_rows(rows["item"])["cluster"]
     rows = rows.with_columns(cluster=pl.when(cluster == "").then("item").otherwise(cluster))
     if study.outputs is None:
         return rows.with_columns(longer=pl.lit(None, dtype=pl.Float64))

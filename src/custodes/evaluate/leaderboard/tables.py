@@ -12,7 +12,7 @@ from custodes.answers.tables import AT_THRESHOLD
 from custodes.data.comparisons import HUMAN
 from custodes.evaluate.leaderboard.bradley_terry import CorrectedModel, FittedModel
 from custodes.evaluate.leaderboard.covariates import OTHER_UNIT, TIES, UNITS
-from custodes.stats.arrays import Floats, Ints, chunks, up_to_rounding
+from custodes.stats.arrays import Floats, Ints, chunks, round_for_sorting
 from custodes.stats.graphs import clearest_cycles, condensation, letters
 from custodes.stats.strength.pair_tests import DirectTests
 from custodes.stats.strength.strengths import interval, p_value
@@ -34,17 +34,17 @@ def rows_of(
     """
     names = np.array(systems, dtype=object)
     return {
-        "systems": _stacked(_systems(rater, model, names, confidence) for rater, model in models.items()),
-        "pairs": _stacked(
+        "systems": _stack_columns(_systems(rater, model, names, confidence) for rater, model in models.items()),
+        "pairs": _stack_columns(
             _pairs(rater, model, names, confidence) for rater, model in models.items() if model.pairs is not None
         ),
-        "cycles": _stacked(_cycles(rater, model, names) for rater, model in models.items()),
-        "leaders": _stacked(
+        "cycles": _stack_columns(_cycles(rater, model, names) for rater, model in models.items()),
+        "leaders": _stack_columns(
             _leaders(rater, model, names)
             for rater, model in models.items()
             if model.pairs is not None and (rater == HUMAN or HUMAN not in models)
         ),
-        "effects": _stacked(_effects(rater, model, confidence) for rater, model in models.items()),
+        "effects": _stack_columns(_effects(rater, model, confidence) for rater, model in models.items()),
         "corrected": {
             "metric": [correction.metric for correction in corrected],
             **{
@@ -67,13 +67,13 @@ def _systems(rater: str, model: FittedModel, names: np.ndarray, confidence: floa
     """Return the rows of a rater in the table `systems`, sorted by component and strength."""
     strengths, ranks, is_unknown = model.strengths, model.ranks, model.unknown
     estimate, part_of_system = strengths.draws[0], parts(model)
-    columns = _with_bounds("strength", strengths.draws, model, confidence)
+    columns = _bounded_columns("strength", strengths.draws, model, confidence)
     # The strength of a system that won or lost everything is finite only by a penalty.
     is_unbounded = ~strengths.bounded
     columns["strength_high"] = np.where(is_unbounded & (estimate > 0), np.nan, columns["strength_high"])
     columns["strength_low"] = np.where(is_unbounded & (estimate <= 0), np.nan, columns["strength_low"])
-    order = np.lexsort((names, np.where(is_unknown, 0, -up_to_rounding(estimate)), is_unknown, part_of_system))
-    is_tested = _tested(model)
+    order = np.lexsort((names, np.where(is_unknown, 0, -round_for_sorting(estimate)), is_unknown, part_of_system))
+    is_tested = _is_testable(model)
     bounds = np.where(is_unknown | (not is_tested), np.nan, np.stack([ranks.low, ranks.high]))
     data = {
         "rater": np.full(len(names), rater),
@@ -95,13 +95,13 @@ def _systems(rater: str, model: FittedModel, names: np.ndarray, confidence: floa
     return {name: np.asarray(values)[order] for name, values in data.items()}
 
 
-def _with_bounds(name: str, draws: Floats, model: FittedModel, confidence: float) -> dict[str, Floats]:
+def _bounded_columns(name: str, draws: Floats, model: FittedModel, confidence: float) -> dict[str, Floats]:
     """Return an estimate as the column `name`, and the bounds of its interval from the resamples of a model."""
     low, high = interval(draws, confidence=confidence, n_units=model.strengths.n_units)
     return {name: draws[0], f"{name}_low": low, f"{name}_high": high}
 
 
-def _tested(model: FittedModel) -> bool:
+def _is_testable(model: FittedModel) -> bool:
     """Whether differences between systems can be tested."""
     return len(model.strengths.draws) > 1 and model.strengths.n_units > 1
 
@@ -127,7 +127,7 @@ def _pairs(rater: str, model: FittedModel, names: np.ndarray, confidence: float)
     difference, low, high = (np.empty(len(first)) for _ in range(3))
     for block in chunks(len(first), len(strengths.draws)):
         draws = strengths.draws[:, first[block]] - strengths.draws[:, second[block]]
-        columns = _with_bounds("difference", draws, model, confidence)
+        columns = _bounded_columns("difference", draws, model, confidence)
         difference[block], low[block], high[block] = columns.values()
     # If the strength of a system is unbounded, one bound of the difference is unknown.
     is_unbounded = ~(strengths.bounded[first] & strengths.bounded[second])
@@ -151,7 +151,7 @@ def _pairs(rater: str, model: FittedModel, names: np.ndarray, confidence: float)
         "difference_low": np.where(is_unbounded & (difference <= 0), np.nan, low),
         "difference_high": np.where(is_unbounded & (difference > 0), np.nan, high),
         "p_adjusted": ranks.p_adjusted[first, second],
-        "decision": decision if _tested(model) else np.full(len(decision), None),
+        "decision": decision if _is_testable(model) else np.full(len(decision), None),
         "note": np.where(ranks.at_threshold[first, second], AT_THRESHOLD, ""),
         **_direct(model.direct, len(first)),
         "more_comparisons": model.more_battles,
@@ -213,7 +213,7 @@ def _leaders(rater: str, model: FittedModel, names: np.ndarray) -> dict[str, Any
     n_removals = np.nan if removal is None else float(removal.number)
     return {
         "rater": [rater],
-        "leader": [names[np.nanargmax(up_to_rounding(model.strengths.draws[0]))]],
+        "leader": [names[np.nanargmax(round_for_sorting(model.strengths.draws[0]))]],
         "successor": [None if removal is None else names[removal.successor]],
         "removals": np.array([n_removals]),
         "proportion": np.array([n_removals / model.pairs.outcomes.sum()]),
@@ -222,10 +222,10 @@ def _leaders(rater: str, model: FittedModel, names: np.ndarray) -> dict[str, Any
 
 def _effects(rater: str, model: FittedModel, confidence: float) -> dict[str, Any]:
     strengths, names = model.strengths, list(model.effects)
-    columns = _with_bounds("value", strengths.effects, model, confidence)
+    columns = _bounded_columns("value", strengths.effects, model, confidence)
     columns |= {"p_value": p_value(strengths.effects, n_units=strengths.n_units)}
     if strengths.ties[0] > 0:  # there are ties, and they are not half wins
-        log_ties = _with_bounds("value", np.log(strengths.ties), model, confidence)
+        log_ties = _bounded_columns("value", np.log(strengths.ties), model, confidence)
         tie_columns = {name: np.exp(value) for name, value in log_ties.items()} | {"p_value": np.nan}
         names = [TIES, *names]
         columns = {name: np.append(tie_columns[name], values) for name, values in columns.items()}
@@ -233,7 +233,7 @@ def _effects(rater: str, model: FittedModel, confidence: float) -> dict[str, Any
     return {"rater": [rater] * len(names), "effect": names, **columns, "unit": units}
 
 
-def _stacked(rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+def _stack_columns(rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """Return the joined columns of all raters; numeric columns are arrays, other columns are lists."""
     blocks = list(rows)
     columns = {

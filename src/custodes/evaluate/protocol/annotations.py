@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from custodes.answers.shared_arguments import NONE, Setting, selection_of
+from custodes.answers.shared_arguments import NONE, PreferenceOptions, selection_arguments
 from custodes.data.study import Study
-from custodes.evaluate.rater_comparison import RaterComparison, compare, compared, with_outputs
+from custodes.evaluate.rater_comparison import RaterComparison, compare, compare_selection, require_shared_outputs
 from custodes.stats import ABSENT
 from custodes.stats.arrays import Floats, Ints, Signs
 from custodes.stats.clusters import is_clustered, pooled_design_effect
@@ -87,7 +87,7 @@ def rated_pairs(comparison: RaterComparison, metric: str) -> RatedPairs:
     )
 
 
-def with_ideal(rated: RatedPairs, more: int, rng: np.random.Generator) -> RatedPairs:
+def simulate_ideal_metric(rated: RatedPairs, more: int, rng: np.random.Generator) -> RatedPairs:
     """Return the same human preferences with a simulated metric. The errors follow the ideal mixture matrix.
 
     The metric also rates `more` further items, for which human preferences are drawn from the outcome proportions of
@@ -101,7 +101,7 @@ def with_ideal(rated: RatedPairs, more: int, rng: np.random.Generator) -> RatedP
     return replace(rated, metric=signs, metric_more=rng.multinomial(more, shares))
 
 
-def permuted(rated: RatedPairs, rng: np.random.Generator) -> RatedPairs:
+def permute_systems(rated: RatedPairs, rng: np.random.Generator) -> RatedPairs:
     """Return the preferences of annotators and metric with systems permuted within every cluster.
 
     No pair of systems then differs on average, and clusters stay whole."""
@@ -122,7 +122,7 @@ def permuted(rated: RatedPairs, rng: np.random.Generator) -> RatedPairs:
     return replace(rated, human=signs[0], metric=signs[1], metric_more=metric_more)
 
 
-def in_order(replications: Sequence[RatedPairs], seeds: Sequence[int]) -> Answers:
+def order_answers(replications: Sequence[RatedPairs], seeds: Sequence[int]) -> Answers:
     """Return the preferences of all replications. A random order for each replication is drawn with its seed."""
     is_rated = [pairs.human != ABSENT for pairs in replications]
     units = replications[0].units
@@ -156,13 +156,13 @@ def in_order(replications: Sequence[RatedPairs], seeds: Sequence[int]) -> Answer
     )
 
 
-def comparisons_of(study: Study, setting: Setting) -> tuple[RaterComparison, ...]:
+def comparisons_of(study: Study, setting: PreferenceOptions) -> tuple[RaterComparison, ...]:
     """Return the comparisons of annotators with the metrics; without metrics if `metrics` is None or 'none'."""
     if setting["metrics"] not in (None, NONE):
-        return with_outputs(compare(study, **setting))
+        return require_shared_outputs(compare(study, **setting))
     annotators, _ = study._chosen_people(setting["human"])
-    if study._rows_of(annotators).is_empty():
+    if study._rater_rows(annotators).is_empty():
         study.select(human=setting["human"])  # raises InputError if annotators have no ratings yet
-    raters = study.raters.with_kinds(dict.fromkeys(annotators, "human")).only(annotators)
+    raters = study.raters.with_kinds(dict.fromkeys(annotators, "human")).select_raters(annotators)
     annotators_only, setting = replace(study, raters=raters), {**setting, "metrics": None}
-    return compared(annotators_only.select(**selection_of(setting), one_side=True), setting)
+    return compare_selection(annotators_only.select(**selection_arguments(setting), one_side=True), setting)

@@ -13,7 +13,7 @@ from custodes.evaluate.protocol.ruling import PairState, Ruling, rulings
 from custodes.stats import ABSENT
 from custodes.stats.arrays import Ints, Signs, require
 from custodes.stats.clusters import is_clustered
-from custodes.stats.stopping.allocation import granted
+from custodes.stats.stopping.allocation import grant_requests
 from custodes.stats.stopping.rules import Rule
 
 __all__ = ["ConcurrentAnnotation", "Ruling"]
@@ -71,7 +71,7 @@ class ConcurrentAnnotation:
         self._pairs: list[PairState] = []
         for pair, order in enumerate(orders):
             self._append(order, systems[pair], None if metric is None else metric[pair])
-        self._go_on()
+        self._start_next_looks()
 
     @property
     def orders(self) -> list[tuple[int, ...]]:
@@ -84,7 +84,7 @@ class ConcurrentAnnotation:
         if n_new > 0:
             self._units = np.append(self._units, self._units.max(initial=-1) + 1 + np.arange(n_new))
         self._append(order, systems, metric_row)
-        self._go_on()
+        self._start_next_looks()
         return len(self.n) - 1
 
     def copy(self) -> ConcurrentAnnotation:
@@ -96,7 +96,7 @@ class ConcurrentAnnotation:
         annotation_copy._pairs = [replace(pair, places=list(pair.places)) for pair in self._pairs]
         return annotation_copy
 
-    def wanted(self, pair: int) -> list[int]:
+    def free_slots(self, pair: int) -> list[int]:
         """Return the free positions of the current analysis in ascending order: not leased and not settled."""
         state = self._pairs[pair]
         if not self.is_open[pair] or state.is_judged:
@@ -110,7 +110,7 @@ class ConcurrentAnnotation:
 
     def lease(self, pair: int, place: int) -> None:
         """Mark a free position of the current analysis as leased: an annotator is answering it."""
-        self._put(pair, place, LEASED, (FREE,))
+        self._set_position(pair, place, LEASED, (FREE,))
 
     def release(self, pair: int, place: int) -> None:
         """Undo `lease`. A position that is not leased remains unchanged."""
@@ -121,7 +121,7 @@ class ConcurrentAnnotation:
         """Whether the position has an answer or was refused."""
         return self._pairs[pair].places[place] not in (FREE, LEASED)
 
-    def in_present_look(self, pair: int, place: int) -> bool:
+    def is_in_current_look(self, pair: int, place: int) -> bool:
         """Whether the position belongs to the current interim analysis, settled or not."""
         state = self._pairs[pair]
         return self.is_open[pair] and not state.is_judged and state.begin <= place < state.end
@@ -129,7 +129,7 @@ class ConcurrentAnnotation:
     def goes_on(self, pair: int) -> bool:
         """Whether another interim analysis may follow the current one."""
         is_left = min(self.rule.looks[-1], self._pairs[pair].usable) > self.target[pair]
-        return self.is_open[pair] and is_left and self._promised() < self.rule.budget
+        return self.is_open[pair] and is_left and self._count_due_answers() < self.rule.budget
 
     def answer(self, pair: int, place: int, preference: int) -> Ruling | None:
         """Record a preference, or `ABSENT` for a refusal, at an unsettled position of the current interim analysis.
@@ -139,9 +139,9 @@ class ConcurrentAnnotation:
         if preference == ABSENT:
             return self.impossible(pair, place)
         require(preference in (1, 0, -1), f"preference {preference} is not allowed; allowed: 1, 0, -1 and {ABSENT}")
-        self._put(pair, place, preference, (FREE, LEASED))
+        self._set_position(pair, place, preference, (FREE, LEASED))
         self.n[pair] += 1
-        return self._completed(pair)
+        return self._analyse_pairs(pair)
 
     def impossible(self, pair: int, place: int) -> Ruling | None:
         """Record that annotators cannot judge a comparison.
@@ -149,13 +149,13 @@ class ConcurrentAnnotation:
         The next usable position replaces it. If there is none, the analysis has one answer fewer. The preference is
         unknown, so refusals never count as ties.
         """
-        self._put(pair, place, ABSENT, (FREE, LEASED))
+        self._set_position(pair, place, ABSENT, (FREE, LEASED))
         state = self._pairs[pair]
-        if later := state.usable_from(state.end):
+        if later := state.usable_places(state.end):
             state.end = later[0] + 1
         else:
             self.target[pair] -= 1
-        return self._completed(pair)
+        return self._analyse_pairs(pair)
 
     def possible(self, pair: int, places: Sequence[int], *, begun: Collection[int] = ()) -> list[int]:
         """Reopen refused positions, and return the reopened positions.
@@ -171,14 +171,14 @@ class ConcurrentAnnotation:
             state.places[place] = FREE
         if reopened and state.is_judged:  # the pair was closed without an answer
             state.begin, self.look[pair] = 0, -1
-            self._open_again("items")
+            self._reopen_pairs("items")
         elif reopened:
             self._refit(pair, reopened, begun)
         return reopened
 
     def withdraw(self, pair: int, place: int) -> None:
         """Remove an answer from an incomplete analysis; the position becomes free again."""
-        self._put(pair, place, FREE, (1, 0, -1))
+        self._set_position(pair, place, FREE, (1, 0, -1))
         self.n[pair] -= 1
 
     def extend(self, pair: int, items: Sequence[int]) -> None:
@@ -186,14 +186,14 @@ class ConcurrentAnnotation:
         state = self._pairs[pair]
         state.order = (*state.order, *map(int, items))
         state.places += [FREE] * len(items)
-        self._open_again("items")
+        self._reopen_pairs("items")
 
     def set_budget(self, budget: int | None) -> None:
         """Set the joint budget of all pairs (None: unlimited).
 
         The budget covers at least the answers already requested. Pairs that were closed by the budget continue."""
         self.rule = replace(self.rule, budget=sys.maxsize if budget is None else budget)
-        self._open_again("budget")
+        self._reopen_pairs("budget")
 
     def state_bytes(self) -> bytes:
         """Return the state without leases as bytes; equal states have equal bytes."""
@@ -221,11 +221,11 @@ class ConcurrentAnnotation:
         self.why.append("")
         self.is_common |= is_clustered(self._units[list(pair.order[: self.rule.looks[-1]])])
 
-    def _put(self, pair: int, place: int, what: int, before: Sequence[int]) -> None:
+    def _set_position(self, pair: int, place: int, what: int, before: Sequence[int]) -> None:
         """Change a position of the current analysis from a value in `before` to `what`.
 
         Raise `ValueError` for other positions, and for a value that is not in `before`."""
-        is_allowed = self.in_present_look(pair, place) and self._pairs[pair].places[place] in before
+        is_allowed = self.is_in_current_look(pair, place) and self._pairs[pair].places[place] in before
         require(is_allowed, f"answer {place} of pair {pair} cannot be changed now")
         self._pairs[pair].places[place] = what
 
@@ -233,7 +233,7 @@ class ConcurrentAnnotation:
         """Determine the end of the current analysis again, after the positions `reopened` became usable."""
         state = self._pairs[pair]
         n_before = state.looks[-1][1] if state.looks else 0
-        usable_positions, n_wanted = state.usable_from(state.begin), self.target[pair] - n_before
+        usable_positions, n_wanted = state.usable_places(state.begin), self.target[pair] - n_before
         if not any(
             place >= state.end and place not in reopened for place in usable_positions
         ):  # the analysis may have been shortened for lack of items
@@ -246,15 +246,15 @@ class ConcurrentAnnotation:
     def _close(self, pair: int, why: str) -> None:
         self.is_open[pair], self.why[pair] = False, why
 
-    def _open_again(self, why: str) -> None:
+    def _reopen_pairs(self, why: str) -> None:
         for pair, reason in enumerate(self.why):
             if reason == why:
                 self.is_open[pair], self.why[pair] = True, ""
-        self._go_on()
+        self._start_next_looks()
 
     # --- interim analyses
 
-    def _completed(self, pair: int) -> Ruling | None:
+    def _analyse_pairs(self, pair: int) -> Ruling | None:
         """Analyse completed pairs, and return the ruling of this pair."""
         if self.n[pair] < self.target[pair]:
             return None
@@ -264,13 +264,13 @@ class ConcurrentAnnotation:
             due_pairs = [k for k in waiting_pairs if self.n[k] >= self.target[k]]
             if len(due_pairs) < len(waiting_pairs):
                 return None
-        ruling_of_pair = self._judged(due_pairs)
-        self._go_on()
+        ruling_of_pair = self._decide_pairs(due_pairs)
+        self._start_next_looks()
         ruling_of_pair = {k: ruling._replace(is_open=self.is_open[k]) for k, ruling in ruling_of_pair.items()}
         self.rulings += ruling_of_pair.values()
         return ruling_of_pair.get(pair)
 
-    def _judged(self, due_pairs: list[int]) -> dict[int, Ruling]:
+    def _decide_pairs(self, due_pairs: list[int]) -> dict[int, Ruling]:
         """Decide on the pairs with a completed analysis, and return the rulings by pair.
 
         A pair without answers is closed and stays undecided.
@@ -293,7 +293,7 @@ class ConcurrentAnnotation:
                     self._close(ruling.pair, why)
         return ruling_of_pair
 
-    def _go_on(self) -> None:
+    def _start_next_looks(self) -> None:
         """Start the next analysis of every pair with a completed analysis, as far as the budget allows.
 
         If the budget may not cover an analysis, the pair waits for the other pairs, and the rest is shared evenly.
@@ -310,31 +310,31 @@ class ConcurrentAnnotation:
         uncovered = [(pair, look) for pair, look in waiting if look not in covered_looks]
         for pair, look in waiting:
             if look in covered_looks:
-                self._ask(pair, look, self._wants(pair, look))
+                self._start_look(pair, look, self._count_missing_answers(pair, look))
         if not uncovered:
             return
-        n_promised = self._promised()
+        n_promised = self._count_due_answers()
         is_asking = any(self.is_open[pair.number] and not pair.is_judged for pair in self._pairs)
         if is_asking and n_promised < self.rule.budget:
             return  # wait until the other pairs have completed their analyses
-        n_wanted = np.array([self._wants(pair, look) for pair, look in uncovered])
-        shares = granted(n_wanted, np.array(max(0, self.rule.budget - n_promised)))
+        n_wanted = np.array([self._count_missing_answers(pair, look) for pair, look in uncovered])
+        shares = grant_requests(n_wanted, np.array(max(0, self.rule.budget - n_promised)))
         for (pair, look), n in zip(uncovered, shares.tolist(), strict=True):
             if n:
-                self._ask(pair, look, n)
+                self._start_look(pair, look, n)
             else:
                 self._close(pair, "budget")
 
-    def _promised(self) -> int:
+    def _count_due_answers(self) -> int:
         """Return the number of answers at the time when all current analyses will be complete."""
         return sum(self.target[pair] if self.is_open[pair] else self.n[pair] for pair in range(len(self.n)))
 
     def _next_look(self, pair: int) -> int | None:
         """Return the next interim analysis that needs further answers; None if there is no such analysis."""
         looks = range(self.look[pair] + 1, len(self.rule.looks))
-        return next((look for look in looks if self._wants(pair, look) > 0), None)
+        return next((look for look in looks if self._count_missing_answers(pair, look) > 0), None)
 
-    def _wants(self, pair: int, look: int) -> int:
+    def _count_missing_answers(self, pair: int, look: int) -> int:
         """Return the number of further answers that an interim analysis needs."""
         return min(self.rule.looks[look], self._pairs[pair].usable) - self.n[pair]
 
@@ -343,11 +343,13 @@ class ConcurrentAnnotation:
         if self.rule.budget == sys.maxsize:
             return True
         is_open = (pair for pair in range(len(self.n)) if self.is_open[pair])
-        more = sum(max(0, self.n[pair] + self._wants(pair, look) - self.target[pair]) for pair in is_open)
-        return self._promised() + more <= self.rule.budget
+        more = sum(
+            max(0, self.n[pair] + self._count_missing_answers(pair, look) - self.target[pair]) for pair in is_open
+        )
+        return self._count_due_answers() + more <= self.rule.budget
 
-    def _ask(self, pair: int, look: int, n: int) -> None:
+    def _start_look(self, pair: int, look: int, n: int) -> None:
         state = self._pairs[pair]
         self.look[pair], state.is_judged = look, False
         self.target[pair] = self.n[pair] + n
-        state.end = state.usable_from(state.begin)[n - 1] + 1
+        state.end = state.usable_places(state.begin)[n - 1] + 1

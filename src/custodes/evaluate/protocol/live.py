@@ -7,12 +7,12 @@ from itertools import combinations
 from math import comb
 from typing import NamedTuple
 
-from custodes.answers.question import Rng, recorded
-from custodes.arguments import check_storable, checked, is_whole, several
+from custodes.answers.question import Rng, resolve_seed
+from custodes.arguments import check_arguments, check_storable, is_collection, is_whole
 from custodes.data.comparisons import Comparisons
-from custodes.errors import InputError, OptionError, listed, shown, suggestion
+from custodes.errors import InputError, OptionError, join_labels, short_repr, suggestion
 from custodes.evaluate.protocol.state import State, check
-from custodes.evaluate.protocol.stopping import USUAL, Stopping, asked_for
+from custodes.evaluate.protocol.stopping import USUAL, Stopping, select_estimators_and_rules
 from custodes.stats import ABSENT
 
 __all__ = ["Annotation", "Decision", "State", "decisions", "next_annotations", "record", "start"]
@@ -47,7 +47,7 @@ class Decision(NamedTuple):
     high: float | None = None
 
 
-@checked
+@check_arguments
 def start(
     systems: Sequence[str],
     items: Sequence[str],
@@ -73,10 +73,10 @@ def start(
     documents = items if clusters is None else _labels("clusters", clusters)
     if len(documents) != len(items):
         raise OptionError(f"clusters: {len(documents)} labels for {len(items)} items; give one label per item")
-    _, seed_number = recorded(seed)
+    _, seed_number = resolve_seed(seed)
     if seed_number is None or seed is None:
-        raise OptionError(f"seed={shown(seed)} cannot be saved in a state file; give a whole number")
-    (single_estimator,), (rule,) = asked_for(estimator, stopping, alone=metric is None)
+        raise OptionError(f"seed={short_repr(seed)} cannot be saved in a state file; give a whole number")
+    (single_estimator,), (rule,) = select_estimators_and_rules(estimator, stopping, alone=metric is None)
     units = {cluster: i for i, cluster in enumerate(dict.fromkeys(documents))}
     state = State(
         systems=names,
@@ -92,7 +92,7 @@ def start(
     return state
 
 
-@checked
+@check_arguments
 def next_annotations(state: State) -> list[Annotation]:
     """Return the open questions of the current interim analyses.
 
@@ -101,15 +101,15 @@ def next_annotations(state: State) -> list[Annotation]:
     >>> next_annotations(start(["B", "A"], ["i1"]))
     [Annotation(item='i1', system_a='A', system_b='B')]
     """
-    asking = state.asking
+    asking = state.live_annotation
     return [
         Annotation(state.items[asking.orders[number][place]], *pair)
         for number, pair in enumerate(state.pairs)
-        for place in asking.wanted(number)
+        for place in asking.free_slots(number)
     ]
 
 
-@checked
+@check_arguments
 def record(state: State, verdicts: Iterable[tuple[str, str, str, int | None]]) -> State:
     """Return the state after recording answers.
 
@@ -133,7 +133,7 @@ def record(state: State, verdicts: Iterable[tuple[str, str, str, int | None]]) -
             ("system", b, state.systems),
         ):
             if name not in names:
-                raise InputError(f"this protocol has no {kind} {shown(name)}{suggestion(name, sorted(names))}")
+                raise InputError(f"this protocol has no {kind} {short_repr(name)}{suggestion(name, sorted(names))}")
         if a == b:
             raise InputError(f"{item!r}: {a!r} is compared with itself; give two different systems")
         low, high = sorted((a, b))
@@ -146,7 +146,7 @@ def record(state: State, verdicts: Iterable[tuple[str, str, str, int | None]]) -
                 )
             continue
         place = int(state.places[pair, state.numbers[item]])
-        if not state.asking.in_present_look(pair, place):
+        if not state.live_annotation.is_in_current_look(pair, place):
             raise InputError(
                 f"{low!r} against {high!r} on {item!r} is not requested now; answer only questions of next_annotations"
             )
@@ -154,20 +154,20 @@ def record(state: State, verdicts: Iterable[tuple[str, str, str, int | None]]) -
             answers[pair] = dict(answers[pair])
         answers[pair][item] = value
         new_answers.append((pair, place, value))
-    asking = state.asking.copy()
+    asking = state.live_annotation.copy()
     for answer in new_answers:
         asking.answer(*answer)
     return state.after(asking, tuple(answers))
 
 
-@checked
+@check_arguments
 def decisions(state: State) -> list[Decision]:
     """Return the current result of every pair.
 
     >>> [(pair.decision, pair.is_open) for pair in decisions(start(["A", "B"], ["i1"]))]
     [('=', True)]
     """
-    asking = state.asking
+    asking = state.live_annotation
     last = {ruling.pair: (ruling.margin, ruling.low, ruling.high) for ruling in asking.rulings}
     rows = enumerate(zip(state.pairs, asking.decision, asking.n, asking.is_open, strict=True))
     return [
@@ -179,17 +179,17 @@ def decisions(state: State) -> list[Decision]:
 def _verdicts(those: Iterable[tuple[str, str, str, int | None]]) -> Iterator[tuple[str, str, str, int | None]]:
     """Yield the answers with labels and preferences as Python objects, for input from any library."""
     expected_text = "give item, system_a, system_b and 1, 0, -1 or None"
-    if not several(those):
-        raise InputError(f"verdicts {shown(those)}: {expected_text}, one entry per answer")
+    if not is_collection(those):
+        raise InputError(f"verdicts {short_repr(those)}: {expected_text}, one entry per answer")
     for row in those:
-        if len(fields := tuple(row) if several(row) else ()) != 4 or not all(
+        if len(fields := tuple(row) if is_collection(row) else ()) != 4 or not all(
             isinstance(name, str) for name in fields[:3]
         ):
-            raise InputError(f"verdict {shown(row)}: {expected_text}")
+            raise InputError(f"verdict {short_repr(row)}: {expected_text}")
         item, a, b, preference = fields
         if preference is not None and not (is_whole(preference) and preference in (1, 0, -1)):
             raise InputError(
-                f"preference {shown(preference)} for {item!r} is not allowed; allowed: 1, 0, -1, or None "
+                f"preference {short_repr(preference)} for {item!r} is not allowed; allowed: 1, 0, -1, or None "
                 "if the comparison cannot be judged"
             )
         yield str(item), str(a), str(b), None if preference is None else int(preference)
@@ -206,15 +206,15 @@ def _metric_rows(metric: Comparisons, systems: tuple[str, ...], items: tuple[str
     """(pairs, items): preferences of the metric, in the order of the state."""
     if len(metric.raters) != 1:
         raise OptionError(
-            f"metric: preferences of {len(metric.raters)} raters ({listed(metric.raters)}); give preferences of one "
-            "rater"
+            f"metric: preferences of {len(metric.raters)} raters ({join_labels(metric.raters)}); give preferences of "
+            "one rater"
         )
     pairs, columns = list(zip(metric.system_a, metric.system_b, strict=True)), (metric.pair, metric.item, metric.sign)
     signs = {(*pairs[k], metric.items[i]): sign for k, i, sign in zip(*(c.tolist() for c in columns), strict=True)}
     rows = tuple(tuple(signs.get((*pair, item), ABSENT) for item in items) for pair in combinations(systems, 2))
     if {sign for row in rows for sign in row} == {ABSENT}:
         raise InputError(
-            f"metric: no comparison has a pair and an item of this protocol (items {listed(items, limit=3)}); "
+            f"metric: no comparison has a pair and an item of this protocol (items {join_labels(items, limit=3)}); "
             "use the labels of the protocol"
         )
     return rows

@@ -10,20 +10,20 @@ import numpy as np
 import polars as pl
 from numpy.typing import ArrayLike
 
-from custodes.answers.question import Rng, question, refuse_ignored
+from custodes.answers.question import Rng, question, refuse_ignored_argument
 from custodes.answers.result import Result, result
-from custodes.answers.shared_arguments import DEFAULTS, NONE, Setting
+from custodes.answers.shared_arguments import DEFAULTS, NONE, PreferenceOptions
 from custodes.answers.tables import View, count, difference, label, probability, score, share, table, with_sd
-from custodes.answers.views import parts, titled
-from custodes.arguments import at_least
-from custodes.data.notes import Note, noted
+from custodes.answers.views import split_by_aspect, title_with_aspect
+from custodes.arguments import check_at_least
+from custodes.data.notes import Note, build_notes
 from custodes.data.study import Study
 from custodes.errors import OptionError
 from custodes.evaluate.comparable import label_of
 from custodes.evaluate.parallel import labelled_generators
 from custodes.evaluate.protocol.annotations import IDEAL, IDEAL_MIXTURE, comparisons_of, shares_of
 from custodes.evaluate.protocol.protocol import ESTIMATOR, STOPPING, error_columns, errors_of
-from custodes.evaluate.protocol.stopping import USUAL, Stopping, asked_for
+from custodes.evaluate.protocol.stopping import USUAL, Stopping, select_estimators_and_rules
 from custodes.evaluate.rater_comparison import RaterComparison
 from custodes.memory import check_memory
 from custodes.progress import Progress, silent
@@ -33,7 +33,7 @@ from custodes.stats.correction.human import HUMAN
 from custodes.stats.intervals import percentile_interval
 from custodes.stats.stopping.pilot import (
     Pilot,
-    continued,
+    continue_pilot,
     drawn_kinds,
     forecast,
     posterior_shares,
@@ -55,10 +55,10 @@ CURVE = (10, 20, 40, 60, 80, 100, 150, 200, 300, 400)
 
 def _powers(frame: pl.DataFrame) -> Iterator[View]:
     """Yield views of the power by margin (rows) and number of annotations (columns)."""
-    for aspect_name, rows in parts(frame, "aspect"):
+    for aspect_name, rows in split_by_aspect(frame, "aspect"):
         power_by_annotations = rows.pivot("annotations", index=["pair", "margin"], values="power").drop("pair")
         yield View(
-            title=titled(
+            title=title_with_aspect(
                 "probability that annotators alone find the better system, by annotations per pair", aspect_name
             ),
             header=tuple(power_by_annotations.columns),
@@ -164,7 +164,7 @@ def plan(
     confidence: float = 0.9,
     rng: Rng = 0,
     progress: Progress = silent,
-    **setting: Unpack[Setting],
+    **setting: Unpack[PreferenceOptions],
 ) -> Plan:
     """Estimate the cost and error rates of an annotation protocol, from assumptions or from a pilot study.
 
@@ -189,7 +189,7 @@ def plan(
     >>> result.power.filter(pl.col("margin") == 0.5)["power"].is_between(0.2, 1).all()
     True
     """
-    at_least("items", items, 1)
+    check_at_least("items", items, 1)
     _check_size(items, replications, n_pairs=1)
     generator = np.random.default_rng(rng)
     if pilot is None:
@@ -198,18 +198,18 @@ def plan(
                 raise OptionError(
                     f"{name} selects from a pilot study, but there is none; omit {name}, or give a pilot study"
                 )
-        refuse_ignored(plan, "it applies to the forecast, which needs a pilot study", confidence=confidence)
-        worlds = [_assumed(margins, TIE_RATE if tie_rate is None else tie_rate, channel, replications)]
+        refuse_ignored_argument(plan, "it applies to the forecast, which needs a pilot study", confidence=confidence)
+        worlds = [_assumed_world(margins, TIE_RATE if tie_rate is None else tie_rate, channel, replications)]
     else:
         for name, value in {"margins": margins, "tie_rate": tie_rate, "channel": channel}.items():
             if value is not None:
                 raise OptionError(f"{name} and a pilot study contradict each other; omit {name} or the pilot study")
-        worlds = list(_piloted(pilot, setting, replications, generator))
+        worlds = list(_pilot_worlds(pilot, setting, replications, generator))
     is_without_metric = worlds[0].channel is None
     if is_without_metric:
         reason = f"no metric rates these items; {'give a channel' if pilot is None else 'select metrics'}"
-        refuse_ignored(plan, reason, metric_items=metric_items)
-    estimators, rules = asked_for(estimator, stopping, alone=is_without_metric)
+        refuse_ignored_argument(plan, reason, metric_items=metric_items)
+    estimators, rules = select_estimators_and_rules(estimator, stopping, alone=is_without_metric)
     for single_estimator in estimators:
         if single_estimator.needs_items:
             raise OptionError(
@@ -228,11 +228,11 @@ def plan(
         worlds_and_generators, total=len(worlds_and_generators), desc="plan"
     ):
         _check_size(items, replications, n_pairs=len(world.shares))
-        simulated = _drawn(world, items, metric_items, study_generator)
+        simulated = _simulate_answers(world, items, metric_items, study_generator)
         tables = {
             "plan": _rows(world, simulated, rules, list(dict.fromkeys([HUMAN, *estimators])), study_generator),
             "power": [_power(world, items, rules[0].gamma)],
-            "saving": [_saving(world, 1 - first_look / (items + metric_items))],
+            "saving": [_saving_columns(world, 1 - first_look / (items + metric_items))],
             "forecast": _forecast(world, items, rules, confidence, forecast_generator),
         }
         plan_parts += [Plan.part(world.aspect, **{name: row}) for name, rows in tables.items() for row in rows]
@@ -241,7 +241,7 @@ def plan(
         "a metric saves at most the squared correlation of metric and human ratings; a judge that is not better "
         "than the judged systems saves at most half of the annotations (Dorner et al. 2025)"
     )
-    return Plan.of(plan_parts, [*notes, *noted(("most-saved", not is_without_metric, message))])
+    return Plan.from_parts(plan_parts, [*notes, *build_notes(("most-saved", not is_without_metric, message))])
 
 
 def _check_size(items: int, replications: int, *, n_pairs: int) -> None:
@@ -281,7 +281,7 @@ class _World:
     clustered: bool = False
 
 
-def _assumed(
+def _assumed_world(
     margins: Sequence[float] | None, ties: float, channel: ArrayLike | Literal["ideal"] | None, replications: int
 ) -> _World:
     if not 0 <= ties < 1:
@@ -318,11 +318,13 @@ def _channel_of(channel: ArrayLike | Literal["ideal"]) -> tuple[str, Floats]:
     return "channel", matrix / matrix.sum(axis=1, keepdims=True)
 
 
-def _piloted(pilot: Study, setting: Setting, replications: int, rng: np.random.Generator) -> Iterator[_World]:
+def _pilot_worlds(
+    pilot: Study, setting: PreferenceOptions, replications: int, rng: np.random.Generator
+) -> Iterator[_World]:
     comparisons = comparisons_of(pilot, setting)
     generators = labelled_generators([comparison.aspect for comparison in comparisons], rng)
     for comparison, draw in zip(comparisons, generators, strict=True):
-        rows, design = comparison.preferences.of_rater(0), comparison.design
+        rows, design = comparison.preferences.select_rater(0), comparison.design
         pairs, pair = np.unique(rows.pair, return_inverse=True)  # pairs compared by annotators
         human = Pilot(pair=pair, unit=design.units[rows.item], sign=rows.sign, systems=design.pairs[pairs])
         possible = posterior_shares(human, draws=replications, rng=draw)
@@ -332,24 +334,24 @@ def _piloted(pilot: Study, setting: Setting, replications: int, rng: np.random.G
                 metric=metric,
                 shares=shares_of(human.outcome),
                 possible=possible,
-                channel=None if metric == NONE else _answered(comparison, k),
+                channel=None if metric == NONE else _confusion_matrix(comparison, k),
                 pilot=None if k else human,
-                clustered=design.clustered,
+                clustered=design.has_clusters,
             )
 
 
-def _answered(comparison: RaterComparison, metric: int) -> Floats:
+def _confusion_matrix(comparison: RaterComparison, metric: int) -> Floats:
     """Return the confusion matrix of the metric given the human preference: posterior means over all pairs.
 
     Each pair counts in both orders.
     """
     joint = comparison.preferences.joint(0, 1 + metric)
-    human, metric_signs = joint.signs[:, joint.by_all]
+    human, metric_signs = joint.signs[:, joint.is_rated_by_all]
     counts = table_sums(1 - human, 1 - metric_signs, shape=(3, 3))
     return _channel_of(counts + counts[::-1, ::-1] + 1)[1]
 
 
-def _drawn(world: _World, items: int, metric_items: int, rng: np.random.Generator) -> tuple[Answers, Floats]:
+def _simulate_answers(world: _World, items: int, metric_items: int, rng: np.random.Generator) -> tuple[Answers, Floats]:
     """Return the answers of simulated studies, and the true outcome proportions (replications, pairs, 3)."""
     shares, channel = world.possible, world.channel
     shape = shares.shape[:2]
@@ -411,7 +413,7 @@ def _forecast(
     if world.pilot is None or (world.pilot.outcome.sum(axis=1) >= items).any():
         return
     counts, shared_share = world.pilot.outcome, shared_items(world.pilot)
-    answers = continued(counts, world.possible, items=items, rng=rng)
+    answers = continue_pilot(counts, world.possible, items=items, rng=rng)
     for stopping in rules:
         rule = stopping.rule(HUMAN, most=items, seed=0)
         if counts.sum() > rule.budget:
@@ -440,7 +442,7 @@ def _pilot_notes(world: _World, items: int) -> list[Note]:
     if world.pilot is None:
         return []
     n_most, where = int(world.pilot.outcome.sum(axis=1).max()), label_of(world.aspect)
-    return noted(
+    return build_notes(
         (
             "no-forecast",
             n_most >= items,
@@ -481,7 +483,7 @@ def _power(world: _World, items: int, gamma: float) -> dict[str, Any]:
     }
 
 
-def _saving(world: _World, unseen: float) -> dict[str, Any]:
+def _saving_columns(world: _World, unseen: float) -> dict[str, Any]:
     """Return the columns of `saving`.
 
     The metric reduces the variance of the margin by correlation^2 on the items that only the metric rated. `unseen` is

@@ -13,23 +13,23 @@ from numpy.typing import NDArray
 
 from custodes.answers.question import Rng, question
 from custodes.answers.result import Result, result
-from custodes.answers.shared_arguments import NONE, Setting
+from custodes.answers.shared_arguments import NONE, PreferenceOptions
 from custodes.answers.tables import Column, count, difference, label, score, share, table, with_sd
-from custodes.data.notes import Note, noted
+from custodes.data.notes import Note, build_notes
 from custodes.data.study import Study
 from custodes.evaluate.comparable import label_of
-from custodes.evaluate.parallel import each
+from custodes.evaluate.parallel import map_parts
 from custodes.evaluate.protocol.annotations import (
     IDEAL,
     RatedPairs,
     comparisons_of,
-    in_order,
-    permuted,
+    order_answers,
+    permute_systems,
     rated_pairs,
     shares_of,
-    with_ideal,
+    simulate_ideal_metric,
 )
-from custodes.evaluate.protocol.stopping import USUAL, Stopping, asked_for
+from custodes.evaluate.protocol.stopping import USUAL, Stopping, select_estimators_and_rules
 from custodes.evaluate.rater_comparison import RaterComparison
 from custodes.memory import check_memory
 from custodes.progress import Progress, silent
@@ -40,7 +40,7 @@ from custodes.stats.correction.dirichlet import human_theta
 from custodes.stats.correction.estimator import Estimator, decide
 from custodes.stats.correction.human import HUMAN
 from custodes.stats.decision_errors import error_types
-from custodes.stats.stopping.replay import Answers, fixed, mean_kld, replay
+from custodes.stats.stopping.replay import Answers, decide_fixed_design, mean_kld, replay
 
 ERRORS = ("correct", "inversion", "omission", "insertion")
 """Names of the columns for types of decisions, in the order of `error_types`."""
@@ -168,7 +168,7 @@ def protocol(
     resamples: int = 1000,
     rng: Rng = 0,
     progress: Progress = silent,
-    **setting: Unpack[Setting],
+    **setting: Unpack[PreferenceOptions],
 ) -> Protocol:
     """Replay an annotation protocol on a fully annotated study: decisions and errors by number of annotations.
 
@@ -196,7 +196,7 @@ def protocol(
     True
     """
     is_without_metric = setting["metrics"] in (None, NONE) and not ideal
-    estimators, rules = asked_for(estimator, stopping, alone=is_without_metric)
+    estimators, rules = select_estimators_and_rules(estimator, stopping, alone=is_without_metric)
     generator = np.random.default_rng(rng)
     root = int(generator.integers(2**63))
     comparisons = comparisons_of(study, setting)
@@ -219,26 +219,28 @@ def protocol(
         comparison, metric, estimators_and_rules = task
         pairs_of_task = rated_pairs(comparison, NONE if metric == IDEAL else metric)
         if metric == IDEAL:
-            pairs_of_task = with_ideal(pairs_of_task, ideal, _rng(root, comparison, 3))
+            pairs_of_task = simulate_ideal_metric(pairs_of_task, ideal, _rng(root, comparison, 3))
         # The memory holds position, outcome and counts of each annotation, for the data and for the null.
         check_memory("replications", replications, 4.0 * (1 + null) * replications * pairs_of_task.human.size)
         # Each replication has a seed: further replications do not change the first ones, and all rows share the orders.
         seeds = _rng(root, comparison, 0).integers(2**63, size=replications).tolist()
         pairs_by_replication = [
             [pairs_of_task] * replications,
-            *[[permuted(pairs_of_task, np.random.default_rng([s, 1])) for s in seeds]] * null,
+            *[[permute_systems(pairs_of_task, np.random.default_rng([s, 1])) for s in seeds]] * null,
         ]
-        ordered_answers = [in_order(replications_of_pairs, seeds) for replications_of_pairs in pairs_by_replication]
+        ordered_answers = [
+            order_answers(replications_of_pairs, seeds) for replications_of_pairs in pairs_by_replication
+        ]
         seed = int(_rng(root, comparison, 1).integers(2**63))
         rows = [
             _row(metric, estimator, rule, seed, pairs_of_task, ordered_answers)
             for estimator, rule in estimators_and_rules
         ]
         if metric != NONE:
-            rows.append({"naive": _naive(metric, pairs_of_task, rules[0].gamma)})
+            rows.append({"naive": _naive_row(metric, pairs_of_task, rules[0].gamma)})
         return [Protocol.part(comparison.aspect, **row) for row in rows]
 
-    answers = each(
+    answers = map_parts(
         answer_task, task_list, rng=generator, progress=progress, desc="protocol", label=lambda task: task[1]
     )
     table_parts = [part for task_parts in answers for part in task_parts]
@@ -246,8 +248,9 @@ def protocol(
     notes = [note for comparison in comparisons for note in _study_notes(comparison)]
     rows = [row for part in table_parts if "protocol" in part for row in part["protocol"].rows(named=True)]
     n_pairs = max(len(comparison.design.pairs) for comparison in comparisons)
-    return Protocol.of(
-        table_parts, [*notes, *_infinite(rows), *_savings(rows, rules[0].gamma), *_notes(estimators, rules, n_pairs)]
+    return Protocol.from_parts(
+        table_parts,
+        [*notes, *_infinite_notes(rows), *_savings(rows, rules[0].gamma), *_notes(estimators, rules, n_pairs)],
     )
 
 
@@ -268,7 +271,8 @@ def _row(
     truths = np.stack([rated.truth, rated.mode])[:, np.newaxis]
     outcomes = [replay(world, rule, reference=reference, truth=truths) for world in worlds]
     fixed_decisions = [
-        fixed(world, rule, total=outcome.n.sum(axis=1)) for world, outcome in zip(worlds, outcomes, strict=True)
+        decide_fixed_design(world, rule, total=outcome.n.sum(axis=1))
+        for world, outcome in zip(worlds, outcomes, strict=True)
     ]
     outcome, keys = outcomes[0], {"metric": metric, "estimator": estimator.name, "stopping": str(stopping)}
     errors, correct_fixed = errors_of(reference, outcome.decision), errors_of(reference, fixed_decisions[0])["correct"]
@@ -307,7 +311,7 @@ def _row(
     }
 
 
-def _naive(metric: str, rated: RatedPairs, gamma: float) -> dict[str, Any]:
+def _naive_row(metric: str, rated: RatedPairs, gamma: float) -> dict[str, Any]:
     """Return the row of `naive`: decisions by a metric alone, on all items that the metric rated (Table 4)."""
     metric_outcome = rated.metric_outcome
     effective = metric_outcome / pooled_design_effect(rated.metric, units=rated.units)[:, np.newaxis]
@@ -325,7 +329,7 @@ def _reference(comparison: RaterComparison, root: int, gamma: float, resamples: 
     rated, design = rated_pairs(comparison, NONE), comparison.design
     reference = rated.reference(gamma)
     is_win_or_loss = np.stack([rated.human == kind for kind in (1, -1)], axis=1).astype(np.float64)
-    weights = design.resampled(resamples, _rng(root, comparison, 2))[1:]
+    weights = design.draw_weights(resamples, _rng(root, comparison, 2))[1:]
     sums, design_effect = (
         bootstrap.unit_sums(is_win_or_loss, units=design.units, n_units=design.n_units),
         rated.effect[:, np.newaxis],
@@ -352,10 +356,10 @@ def _study_notes(comparison: RaterComparison) -> list[Note]:
     message = (
         f"{n_silent_pairs} pairs of systems have no human-rated item{label_of(comparison.aspect)} and are excluded"
     )
-    return [*notes, *noted(("pairs-without-annotators", n_silent_pairs, message), aspect=comparison.aspect)]
+    return [*notes, *build_notes(("pairs-without-annotators", n_silent_pairs, message), aspect=comparison.aspect)]
 
 
-def _infinite(rows: Sequence[dict[str, Any]]) -> Iterator[Note]:
+def _infinite_notes(rows: Sequence[dict[str, Any]]) -> Iterator[Note]:
     """Yield a note for each aspect with an infinite divergence from the posterior mode."""
     for aspect in dict.fromkeys(row["aspect"] for row in rows if row["kld_mode"] == np.inf):
         message = (
@@ -392,7 +396,7 @@ def _notes(estimators: Sequence[Estimator], rules: Sequence[Stopping], n_pairs: 
     gamma = rules[0].gamma
     budgets = dict.fromkeys(rule.budget for rule in rules if rule.budget is not None and rule.budget < n_pairs)
     return [
-        *noted(
+        *build_notes(
             (
                 "of-this-data",
                 True,

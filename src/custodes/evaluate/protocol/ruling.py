@@ -14,7 +14,7 @@ from custodes.stats.arrays import Ints, Signs
 from custodes.stats.clusters import is_clustered
 from custodes.stats.correction.estimator import PairItems
 from custodes.stats.stopping.allocation import KINDS, annotation_kinds, outcome_of, tables
-from custodes.stats.stopping.rules import LookEstimates, Rule, estimates_on, rule_on
+from custodes.stats.stopping.rules import LookEstimates, Rule, analyse_tables, estimates_on
 from custodes.stats.stopping.sequential import stagewise
 
 _NEXT = 1e-6  # move to the neighbouring floating-point number
@@ -68,7 +68,7 @@ class PairState:
         """Number of positions that are not refused."""
         return len(self.places) - self.places.count(ABSENT)
 
-    def usable_from(self, begin: int) -> list[int]:
+    def usable_places(self, begin: int) -> list[int]:
         """Return the positions from `begin` on that are not refused."""
         return [place for place in range(begin, len(self.places)) if self.places[place] != ABSENT]
 
@@ -100,7 +100,7 @@ def rulings(
     if rule.estimator.needs_items or is_clustered(units):
         pair_items = PairItems(human=human_signs, systems=np.array([pair.systems for pair in beside]), units=units)
     n_last = np.array([min(rule.looks[-1], pair.usable) for pair in pairs])
-    decision, is_open, _ = rule_on(rule, counts, look=look, last=n_last, items=pair_items, judged=is_judged)
+    decision, is_open, _ = analyse_tables(rule, counts, look=look, last=n_last, items=pair_items, judged=is_judged)
     estimates = estimates_on(rule, counts, look=look, items=pair_items, judged=is_judged)
     for k, pair in enumerate(pairs):
         n = pair.looks[-1][1]

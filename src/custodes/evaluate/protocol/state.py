@@ -11,12 +11,12 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from custodes.arguments import LARGEST_SEED, at_least
+from custodes.arguments import LARGEST_SEED, check_at_least
 from custodes.data.comparisons import pairs_of
-from custodes.data.loading import small_file
-from custodes.errors import InputError, OptionError, listed, shown
+from custodes.data.loading import read_small_file
+from custodes.errors import InputError, OptionError, join_labels, short_repr
 from custodes.evaluate.protocol.concurrent_annotation import ConcurrentAnnotation
-from custodes.evaluate.protocol.stopping import Stopping, asked_for
+from custodes.evaluate.protocol.stopping import Stopping, select_estimators_and_rules
 from custodes.stats import ABSENT
 from custodes.stats.arrays import Ints
 from custodes.stats.correction.estimators import ESTIMATORS
@@ -75,12 +75,12 @@ class State:
         return annotation_order(available, np.array(self.units), np.random.default_rng(self.seed))
 
     @cached_property
-    def asking(self) -> ConcurrentAnnotation:
+    def live_annotation(self) -> ConcurrentAnnotation:
         """The questions and decisions after these answers. Do not change the returned object."""
-        return self._replayed[0]
+        return self._answer_replay[0]
 
     @cached_property
-    def _replayed(self) -> tuple[ConcurrentAnnotation, int]:
+    def _answer_replay(self) -> tuple[ConcurrentAnnotation, int]:
         """Replay of the answers in an allowed order, and the number of answers that are not allowed in any order."""
         asking = ConcurrentAnnotation(
             orders=self._orders.tolist(),
@@ -97,7 +97,7 @@ class State:
             (pair, position)
             for pair, answers in enumerate(remaining)
             for position in answers
-            if asking.in_present_look(pair, position)
+            if asking.is_in_current_look(pair, position)
         ]:
             for pair, position in requested:
                 asking.answer(pair, position, remaining[pair].pop(position))
@@ -121,7 +121,7 @@ class State:
             content = text.encode() if isinstance(text, str) else bytes(memoryview(text))
             header = decode(content, _HEAD)
             if header.format != FORMAT:
-                raise InputError(f"the format is {shown(header.format)}, not {FORMAT!r}")
+                raise InputError(f"the format is {short_repr(header.format)}, not {FORMAT!r}")
             if header.version != VERSION:
                 raise InputError(f"the file has version {header.version} of the format, but {VERSION} is required")
             file = decode(content, _FILE)
@@ -141,10 +141,10 @@ class State:
     def read(cls, path: str | Path) -> State:
         """Read the state from a file."""
         try:
-            text = small_file(Path(path), "a state")
+            text = read_small_file(Path(path), "a state")
         except (OSError, TypeError, ValueError) as problem:
             reason = problem.strerror if isinstance(problem, OSError) else problem
-            raise InputError(f"cannot read {shown(path)}: {reason}") from None
+            raise InputError(f"cannot read {short_repr(path)}: {reason}") from None
         return cls.from_json(text)
 
 
@@ -171,9 +171,9 @@ def check(state: State) -> None:
     """Raise `OptionError` for an inconsistent state."""
     n_pairs, n_items = len(state.pairs), len(state.items)
     for kind, names, least in (("systems", state.systems, 2), ("items", state.items, 1)):
-        at_least(kind, len(names), least)
+        check_at_least(kind, len(names), least)
         if repeated_names := sorted(name for name, n in Counter(names).items() if n > 1):
-            raise OptionError(f"{kind} must be distinct, but these occur twice: {listed(repeated_names)}")
+            raise OptionError(f"{kind} must be distinct, but these occur twice: {join_labels(repeated_names)}")
     preferences = {value for answers in state.answers for value in answers.values()}.union(*state.metric)
     unknown_items = {item for answers in state.answers for item in answers} - set(state.items)
     row_lengths = {len(row) for row in state.metric}
@@ -187,11 +187,11 @@ def check(state: State) -> None:
             f"metric must have a row for each of the {n_pairs} pairs and a value for each of the {n_items} items",
         ),
         (preferences <= SIGNS, f"preferences must be {', '.join(map(str, sorted(SIGNS)))}"),
-        (not unknown_items, f"answers name an unknown item {shown(min(unknown_items, default=''))}"),
+        (not unknown_items, f"answers name an unknown item {short_repr(min(unknown_items, default=''))}"),
         (0 <= state.seed <= LARGEST_SEED, f"seed must be a whole number from 0 to {LARGEST_SEED}"),
     ):
         if not is_valid:
             raise OptionError(requirement)
-    asked_for(state.estimator, state.stopping, alone=not state.metric)
-    if state._replayed[1]:
-        raise OptionError(f"{state._replayed[1]} of the answers were never requested")
+    select_estimators_and_rules(state.estimator, state.stopping, alone=not state.metric)
+    if state._answer_replay[1]:
+        raise OptionError(f"{state._answer_replay[1]} of the answers were never requested")

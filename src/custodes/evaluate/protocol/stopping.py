@@ -8,8 +8,16 @@ from dataclasses import dataclass, fields
 from itertools import pairwise
 from typing import Any, Literal
 
-from custodes.arguments import argument, at_least, declared, is_number, one_of, several, value_list
-from custodes.errors import OptionError, shown
+from custodes.arguments import (
+    argument,
+    argument_types,
+    check_at_least,
+    check_one_of,
+    is_collection,
+    is_number,
+    value_list,
+)
+from custodes.errors import OptionError, short_repr
 from custodes.stats.correction.estimator import Estimator
 from custodes.stats.correction.estimators import ESTIMATORS
 from custodes.stats.stopping.rules import Rule
@@ -41,26 +49,26 @@ class Stopping:
 
     def __post_init__(self) -> None:
         # All fields are validated, including fields to which the decoder gave the default.
-        for name, kind in declared(Stopping).items():
+        for name, kind in argument_types(Stopping).items():
             value = getattr(self, name)
             check_field = {"looks": _looks, "boundary": _boundary}.get(name)
             object.__setattr__(self, name, check_field(value) if check_field else argument(name, value, kind))
-        at_least("batch", self.batch, 1)
-        for name, reason in idle(self.stop, self.looks).items():
-            if name in self.changed:
-                raise OptionError(f"{name}={shown(self.changed[name])} has no effect: {reason}")
+        check_at_least("batch", self.batch, 1)
+        for name, reason in ineffective_fields(self.stop, self.looks).items():
+            if name in self.changed_fields:
+                raise OptionError(f"{name}={short_repr(self.changed_fields[name])} has no effect: {reason}")
 
     @property
-    def changed(self) -> dict[str, Any]:
+    def changed_fields(self) -> dict[str, Any]:
         """The fields that differ from the default values."""
         return {field.name: vars(self)[field.name] for field in fields(self) if vars(self)[field.name] != field.default}
 
     def __str__(self) -> str:
-        words = {**self.changed, "looks": _listed(self.looks)}
-        return ", ".join([self.stop, *(f"{name} {words[name]}" for name in self.changed if name != "stop")])
+        words = {**self.changed_fields, "looks": _format_looks(self.looks)}
+        return ", ".join([self.stop, *(f"{name} {words[name]}" for name in self.changed_fields if name != "stop")])
 
     def __repr__(self) -> str:
-        return f"Stopping({', '.join(f'{name}={value!r}' for name, value in self.changed.items())})"
+        return f"Stopping({', '.join(f'{name}={value!r}' for name, value in self.changed_fields.items())})"
 
     def rule(self, estimator: Estimator, *, most: int, seed: int) -> Rule:
         """Return the rule for pairs with at most `most` annotations."""
@@ -84,10 +92,10 @@ class Stopping:
 def _looks(looks: Any) -> tuple[int, ...] | None:
     if looks is None:
         return None
-    counts = tuple(at_least("looks", look, 1) for look in looks) if several(looks) else ()
+    counts = tuple(check_at_least("looks", look, 1) for look in looks) if is_collection(looks) else ()
     if not counts or any(b <= a for a, b in pairwise(counts)):
         raise OptionError(
-            f"looks={_listed(counts or looks)} is not allowed; give increasing numbers of annotations "
+            f"looks={_format_looks(counts or looks)} is not allowed; give increasing numbers of annotations "
             "per pair, as in 10,20,40"
         )
     return counts
@@ -95,19 +103,19 @@ def _looks(looks: Any) -> tuple[int, ...] | None:
 
 def _boundary(boundary: Any) -> str | float:
     if isinstance(boundary, str):
-        return str(one_of("boundary", boundary, BOUNDARIES))
+        return str(check_one_of("boundary", boundary, BOUNDARIES))
     if not (is_number(boundary) and 0 < boundary < float("inf")):
-        raise OptionError(f"boundary={shown(boundary)} is not allowed; give a positive, finite |z|")
+        raise OptionError(f"boundary={short_repr(boundary)} is not allowed; give a positive, finite |z|")
     return float(argument("boundary", boundary, float))
 
 
-def idle(stop: str, looks: Any) -> dict[str, str]:
+def ineffective_fields(stop: str, looks: Any) -> dict[str, str]:
     """Return the fields that have no effect with the given `stop` and `looks`, and the reasons."""
     reasons = {} if stop == "futility" else {"futility": "stop is not 'futility'"}
     return reasons if looks is None else reasons | {"batch": "looks set the annotations of each round"}
 
 
-def _listed(looks: Any) -> str:
+def _format_looks(looks: Any) -> str:
     return ",".join(map(str, looks)) if isinstance(looks, Sequence) and not isinstance(looks, str) else repr(looks)
 
 
@@ -115,7 +123,7 @@ USUAL = Stopping()
 """The rule of the paper."""
 
 
-def asked_for(
+def select_estimators_and_rules(
     estimator: str | Sequence[str] | None, stopping: Stopping | Sequence[Stopping], *, alone: bool
 ) -> tuple[tuple[Estimator, ...], tuple[Stopping, ...]]:
     """Return the requested estimators and stopping rules without duplicates. `alone` means that there is no metric.
@@ -125,11 +133,11 @@ def asked_for(
     if estimator is None:
         estimator = next(name for name, each in ESTIMATORS.items() if each.uses_metric is not alone)
     names = dict.fromkeys(value_list("estimator", estimator))
-    estimators = [ESTIMATORS[one_of("estimator", name, ESTIMATORS)] for name in names]
+    estimators = [ESTIMATORS[check_one_of("estimator", name, ESTIMATORS)] for name in names]
     stoppings: list[Any] = list(stopping) if isinstance(stopping, list | tuple) else [stopping]
     for rule in stoppings:
         if not isinstance(rule, Stopping):
-            raise OptionError(f"stopping={shown(rule)} is not allowed; give cu.Stopping(...), or a list of these")
+            raise OptionError(f"stopping={short_repr(rule)} is not allowed; give cu.Stopping(...), or a list of these")
     rules: tuple[Stopping, ...] = tuple(dict.fromkeys(stoppings))
     if not estimators or not rules:
         raise OptionError("estimator or stopping is empty; give at least one estimator and one stopping rule")

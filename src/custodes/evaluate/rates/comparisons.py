@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from custodes.data.study import Study
-from custodes.evaluate.rates.estimates import EstimateSettings, Interval, JudgeLabels, JudgeRates, bounded
+from custodes.evaluate.rates.estimates import EstimateSettings, Interval, JudgeLabels, JudgeRates, estimate_interval
 from custodes.evaluate.rates.outputs import LabelledOutputs
 from custodes.evaluate.slices import slices_of
 from custodes.stats.arrays import Bools, Floats, Ints
 from custodes.stats.bootstrap import unit_sums
 from custodes.stats.clusters import number_by_unit
-from custodes.stats.rates.posterior import PRIOR, copula_correlated, two_sided_p
+from custodes.stats.rates.posterior import PRIOR, correlate_draws, two_sided_p
 from custodes.stats.sign_test import adjust
 
 EQUIVALENCE_MARGIN = 0.05
@@ -77,7 +77,7 @@ def rate_difference(
     if not np.isfinite(first.corrected.value + second.corrected.value):
         return np.full(2, np.nan)
     shared_correlation = correlation(first.influence, second.influence, outputs.unit, outputs.number)
-    draws = copula_correlated(first.rate_draws, second.rate_draws, shared_correlation, rng)
+    draws = correlate_draws(first.rate_draws, second.rate_draws, shared_correlation, rng)
     return np.append(first.corrected.value - second.corrected.value, first.rate_draws - draws)
 
 
@@ -94,7 +94,7 @@ def human_difference(
     shared_correlation = correlation(first.human_influence, second.human_influence, outputs.unit, outputs.number)
     return np.append(
         first.human.value - second.human.value,
-        draws_of_system[0] - copula_correlated(draws_of_system[0], draws_of_system[1], shared_correlation, rng),
+        draws_of_system[0] - correlate_draws(draws_of_system[0], draws_of_system[1], shared_correlation, rng),
     )
 
 
@@ -118,11 +118,11 @@ def difference_rows(
             "system_b": name_b,
             "label": label,
             "judge_difference": a.judge.value - b.judge.value,
-            **estimate_with_bounds("human_difference", bounded(human, confidence)),
-            **estimate_with_bounds("corrected_difference", bounded(corrected, confidence)),
+            **estimate_with_bounds("human_difference", estimate_interval(human, confidence)),
+            **estimate_with_bounds("corrected_difference", estimate_interval(corrected, confidence)),
             "p_value": _p_value(corrected),
-            **estimate_with_bounds("tpr_difference", bounded(tpr, confidence)),
-            **estimate_with_bounds("tnr_difference", bounded(tnr, confidence)),
+            **estimate_with_bounds("tpr_difference", estimate_interval(tpr, confidence)),
+            **estimate_with_bounds("tnr_difference", estimate_interval(tnr, confidence)),
             "p_tpr": _p_value(tpr),
             "p_tnr": _p_value(tnr),
         }
@@ -132,7 +132,7 @@ def _p_value(values: Floats) -> float:
     return float(two_sided_p(values[1:])) if np.isfinite(values).all() else np.nan
 
 
-def decided(rows: list[dict[str, Any]], *, alpha: float) -> Iterator[dict[str, Any]]:
+def add_decisions(rows: list[dict[str, Any]], *, alpha: float) -> Iterator[dict[str, Any]]:
     """Yield the rows of all metrics with adjusted p-values (Holm), decisions and the favoured system.
 
     Tests of the corrected difference are adjusted over the pairs and labels of a metric. Tests of error rates are
@@ -154,10 +154,10 @@ def decided(rows: list[dict[str, Any]], *, alpha: float) -> Iterator[dict[str, A
         yield row | {"p_adjusted": p, "p_tpr": p_tpr, "p_tnr": p_tnr, "decision": decision, "favoured": favoured}
 
 
-def equivalent(by_system: Sequence[JudgeRates], *, alpha: float) -> bool:
+def has_equivalent_rates(by_system: Sequence[JudgeRates], *, alpha: float) -> bool:
     """Return whether TPR and TNR of all pairs differ by less than `EQUIVALENCE_MARGIN` (two one-sided tests each)."""
     differences = (values for pair in combinations(by_system, 2) for values in error_differences(*pair))
-    intervals = (bounded(values, 1 - 2 * alpha) for values in differences)
+    intervals = (estimate_interval(values, 1 - 2 * alpha) for values in differences)
     return all(interval.low > -EQUIVALENCE_MARGIN and interval.high < EQUIVALENCE_MARGIN for interval in intervals)
 
 
@@ -181,8 +181,8 @@ def slice_row(
         "n_labelled": inside.n_labelled,
         **estimate_with_bounds("judge_rate", inside.judge),
         **estimate_with_bounds("corrected_rate", inside.corrected),
-        **estimate_with_bounds("tpr", bounded(inside.error_rates[0], confidence)),
-        **estimate_with_bounds("tnr", bounded(inside.error_rates[1], confidence)),
+        **estimate_with_bounds("tpr", estimate_interval(inside.error_rates[0], confidence)),
+        **estimate_with_bounds("tnr", estimate_interval(inside.error_rates[1], confidence)),
         "p_rate": _p_value(rate),
         "p_tpr": _p_value(tpr),
         "p_tnr": _p_value(tnr),
@@ -195,7 +195,7 @@ def slice_rows(
 ) -> Iterator[dict[str, Any]]:
     """Yield the rows of the table `slices` for one judge, with unadjusted p-values."""
     names, slice_of_output = slices_of(study, outputs.table, by)
-    judge_of_thresholds, confidence = judge.of_thresholds, settings["confidence"]
+    judge_of_thresholds, confidence = judge.threshold_judge, settings["confidence"]
     for k, name in enumerate(names):
         if np.isfinite(judge_of_thresholds.labels[slice_of_output == k]).any():
             inside, outside = (
@@ -208,7 +208,7 @@ def slice_rows(
 FINDINGS = {"p_rate": "rate", "p_tpr": "TPR", "p_tnr": "TNR"}
 
 
-def with_findings(rows: list[dict[str, Any]], *, alpha: float) -> Iterator[dict[str, Any]]:
+def add_findings(rows: list[dict[str, Any]], *, alpha: float) -> Iterator[dict[str, Any]]:
     """Yield the rows of the table `slices` for all metrics, with adjusted p-values and significant differences.
 
     P-values are adjusted over slices and tests (Holm).

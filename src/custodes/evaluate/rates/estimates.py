@@ -87,7 +87,7 @@ class StratifiedLabels:
     @cached_property
     def counts(self) -> LabelCounts:
         """Weighted counts of human labels, and of all outputs, in each stratum."""
-        rows = np.flatnonzero(self.outputs.labelled)
+        rows = np.flatnonzero(self.outputs.has_human_label)
         weighted_labels = (self.outputs.gold[rows] * self.weights[rows, np.newaxis]).T
         labelled = [
             np.bincount(self.stratum[rows], weights=column, minlength=self.n_strata) for column in weighted_labels
@@ -102,7 +102,7 @@ class StratifiedLabels:
         return joint_estimate(self.counts, sampling=self.sampling)
 
     @property
-    def of_all(self) -> StratifiedLabels:
+    def all_outputs_view(self) -> StratifiedLabels:
         """The same human labels, with stratum proportions from all outputs that have a label of the judge."""
         return self if self.sampling == "by-label" else replace(self, totalled=np.ones(len(self.stratum)))
 
@@ -119,7 +119,7 @@ class StratifiedLabels:
 
     def effective(self, influence: Floats) -> LabelCounts:
         """Return the counts divided by the design effect of shared clusters and of unequal weights (Kish 1965)."""
-        design_effect = _divisor(self.outputs, influence, self.confidence, kind=self.outputs.labelled)
+        design_effect = _divisor(self.outputs, influence, self.confidence, kind=self.outputs.has_human_label)
         weight_sums, squared_weight_sums = (
             np.bincount(self.stratum, weights=self.weights**k, minlength=self.n_strata)[:, np.newaxis] for k in (1, 2)
         )
@@ -136,7 +136,7 @@ class StratifiedLabels:
 
     def values(self, statistic: Callable[[Floats], Floats]) -> Floats:
         """Return the estimate of a statistic of joint proportions, followed by draws of the statistic, (1 + draws,)."""
-        if not self.outputs.clustered:
+        if not self.outputs.has_clusters:
             return statistic(self._independent.values)
         return statistic(self.posterior(self.effective(self.influence(statistic))).values)
 
@@ -188,7 +188,7 @@ class JudgeRates:
         labelled = pooled.effective(pooled.influence(positive_rate)).labelled
         posterior = joint_posterior(LabelCounts(labelled, total), sampling="by-label", rng=pooled.rng)
         values = positive_rate(posterior.values)
-        return replace(self, rate_draws=values[1:], corrected=bounded(values, confidence))
+        return replace(self, rate_draws=values[1:], corrected=estimate_interval(values, confidence))
 
     def values(self, statistic: Callable[[Floats], Floats]) -> Floats:
         """Return a measure of agreement followed by its draws, (1 + draws,); NaN without a judge or human labels."""
@@ -205,7 +205,9 @@ class JudgeRates:
         if self.pairs is None or not self.n_labelled:
             return undefined
         functions = measure_functions(self.pairs.n_strata, self.n_labelled, ordered=ordered)
-        return undefined | {name: bounded(self.values(measure), confidence) for name, measure in functions.items()}
+        return undefined | {
+            name: estimate_interval(self.values(measure), confidence) for name, measure in functions.items()
+        }
 
 
 def measure_functions(n_labels: int, n: int, *, ordered: bool) -> dict[str, Callable[[Floats], Floats]]:
@@ -227,7 +229,7 @@ def positive_rate(joint: Floats) -> Floats:
     return np.asarray(joint[..., 1].sum(axis=-1))
 
 
-def bounded(values: Floats, confidence: float) -> Interval:
+def estimate_interval(values: Floats, confidence: float) -> Interval:
     """Return the estimate (first value) with the central interval of the draws, extended to contain the estimate.
 
     If the estimate is undefined, the bounds are undefined.
@@ -261,7 +263,7 @@ def judge_rates(
     sampling, confidence = settings["sampling"], settings["confidence"]
     is_judged = ~np.isnan(labels)
     judged_outputs, codes = outputs.only(is_judged), labels[is_judged].astype(np.intp)
-    has_label = judged_outputs.labelled
+    has_label = judged_outputs.has_human_label
     weights = np.where(has_label, judged_outputs.weight, 0.0)
     weights = np.nan_to_num(weights * ratio(has_label.sum(), weights.sum()))
     # Outputs of a separate golden set do not count in the rate of all other outputs.
@@ -294,7 +296,7 @@ def judge_rates(
         is_designed = stratified.n_strata > by_label.n_strata or sampling == "by-judge"
         prior = NEUTRAL_PRIOR if is_designed and strata is None else PRIOR
         values = positive_rate(stratified.posterior(stratified.effective(influence), prior=prior).values)
-        rate_draws, corrected = values[1:], bounded(values, confidence)
+        rate_draws, corrected = values[1:], estimate_interval(values, confidence)
     if n_labelled and sampling == "random":
         human = _wilson(float(positive_rate(unstratified.estimate)), human_n, confidence)
     is_unlabelled_stratum = counts.labelled.sum(axis=1) == 0
@@ -326,7 +328,7 @@ def judge_rates(
 
 def _divisor(outputs: LabelledOutputs, influence: Floats, confidence: float, *, kind: Bools | None = None) -> float:
     """Return the divisor of counts for outputs that share clusters; 1 without shared clusters."""
-    if not outputs.clustered:
+    if not outputs.has_clusters:
         return 1.0
     effect = influence_design_effect(influence, outputs.unit, kind=kind, number=outputs.number)
     divisor = float(effect.divisor(confidence))
@@ -367,7 +369,7 @@ class JudgeLabels:
         return replace(judge_estimates, judge=UNDEFINED) if has_no_threshold else judge_estimates
 
     @property
-    def of_thresholds(self) -> JudgeLabels:
+    def threshold_judge(self) -> JudgeLabels:
         """The judge with labels by cross-fitted thresholds, which are used to estimate error rates."""
         return replace(self, labels=self.evaluated, strata=None if self.scores is not None else self.strata)
 
@@ -386,7 +388,7 @@ def judges_of(outputs: LabelledOutputs, threshold: str | None) -> Iterator[Judge
             yield JudgeLabels(name=name, labels=values, evaluated=values)
             continue
         has_value = ~np.isnan(values)
-        is_usable = has_value & outputs.labelled
+        is_usable = has_value & outputs.has_human_label
         is_positive = outputs.gold[is_usable, 1] > 0.5
         cutoff = parsed_threshold(threshold) if threshold else np.nan
         evaluated = np.full(len(values), np.nan)
@@ -424,7 +426,7 @@ def sampling_p_value(outputs: LabelledOutputs, labels: Floats) -> float:
     from scipy.special import ndtr
 
     is_judged = ~np.isnan(labels)
-    is_labelled, units, number = outputs.labelled[is_judged], outputs.unit[is_judged], outputs.number[is_judged]
+    is_labelled, units, number = outputs.has_human_label[is_judged], outputs.unit[is_judged], outputs.number[is_judged]
     if is_labelled.all() or not is_labelled.any():
         return np.nan
     n_outside = number[~is_labelled].sum()
@@ -435,7 +437,7 @@ def sampling_p_value(outputs: LabelledOutputs, labels: Floats) -> float:
         has_label = (values == value).astype(np.float64)
         mean = (has_label * number).sum() / number.sum()
         influence = (has_label - mean) * np.where(is_labelled, 1 / is_labelled.sum(), -1 / n_outside)
-        effect = float(influence_design_effect(influence, units, number=number).effect) if outputs.clustered else 1.0
+        effect = float(influence_design_effect(influence, units, number=number).effect) if outputs.has_clusters else 1.0
         error = np.sqrt((influence**2 * number).sum() * effect)
         p_values.append(2 * float(ndtr(-abs((influence * number).sum()) / error)) if error > 0 else 1.0)
     return float(min(1.0, min(p_values) * len(p_values)))

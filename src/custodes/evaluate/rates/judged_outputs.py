@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from custodes.data.notes import Note, noted
-from custodes.data.raters import EXPECTED
-from custodes.data.study import Study, of_aspect
+from custodes.data.notes import Note, build_notes
+from custodes.data.raters import EXPECTED_SUFFIX
+from custodes.data.study import Study, select_aspect_rows
 from custodes.errors import InputError, OptionError
 from custodes.evaluate.rates.outputs import KEY, LabelledOutputs
 from custodes.evaluate.slices import values_of
@@ -56,7 +56,7 @@ class JudgedOutputs:
         """Whether the human label differs from the judge's label, (n,); False without a human label."""
         return np.asarray(self.outputs.gold[np.arange(len(self.codes)), self.codes] < 0.5)
 
-    def accepted(self, threshold: float) -> Bools:
+    def is_confident(self, threshold: float) -> Bools:
         """Return whether the confidence reaches a threshold, up to rounding, (n,)."""
         return (self.certainty >= threshold) | np.isclose(self.certainty, threshold, rtol=ROUNDING, atol=0)
 
@@ -94,7 +94,7 @@ def judged_outputs(study: Study, outputs: LabelledOutputs, judge: int, signal: s
     signal_name = signal or _signal(study, rows, judge)
     note = ""
     if signal_name == REPEATS:
-        values = _repeated(study, rows, metric)
+        values = _modal_label_share(study, rows, metric)
     elif signal_name == JUDGES:
         judge_labels = rows.judged[~rows.is_score]
         values = ratio((judge_labels == rows.judged[judge]).sum(axis=0), (~np.isnan(judge_labels)).sum(axis=0))
@@ -110,18 +110,18 @@ def judged_outputs(study: Study, outputs: LabelledOutputs, judge: int, signal: s
         signal=signal_name,
         codes=codes,
         certainty=np.where(np.isfinite(values), values, -np.inf),
-        notes=noted(("signal", bool(note), note), aspect=rows.aspect),
+        notes=build_notes(("signal", bool(note), note), aspect=rows.aspect),
     )
 
 
 def _signal(study: Study, outputs: LabelledOutputs, judge: int) -> str:
     metric = outputs.metrics[judge]
     scores = [name for name, is_score in zip(outputs.metrics, outputs.is_score, strict=True) if is_score]
-    if metric + EXPECTED in scores:
-        return metric + EXPECTED
+    if metric + EXPECTED_SUFFIX in scores:
+        return metric + EXPECTED_SUFFIX
     if len(scores) == 1:
         return scores[0]
-    if not scores and _of_rater(study, outputs, metric).select(KEY).is_duplicated().any():
+    if not scores and _rating_rows(study, outputs, metric).select(KEY).is_duplicated().any():
         return REPEATS
     if not scores and len(outputs.metrics) > 1:
         return JUDGES
@@ -131,13 +131,15 @@ def _signal(study: Study, outputs: LabelledOutputs, judge: int) -> str:
     )
 
 
-def _of_rater(study: Study, outputs: LabelledOutputs, metric: str) -> pl.DataFrame:
-    return of_aspect(study.ratings.frame, outputs.aspect).filter(pl.col("rater") == metric).select(*KEY, "score")
+def _rating_rows(study: Study, outputs: LabelledOutputs, metric: str) -> pl.DataFrame:
+    return (
+        select_aspect_rows(study.ratings.frame, outputs.aspect).filter(pl.col("rater") == metric).select(*KEY, "score")
+    )
 
 
-def _repeated(study: Study, outputs: LabelledOutputs, metric: str) -> Floats:
+def _modal_label_share(study: Study, outputs: LabelledOutputs, metric: str) -> Floats:
     """Return the proportion of repeats of each output that give the most frequent label of the output."""
-    votes = _of_rater(study, outputs, metric).group_by(*KEY, "score").len()
+    votes = _rating_rows(study, outputs, metric).group_by(*KEY, "score").len()
     share_of_output = votes.group_by(KEY).agg(pl.col("len").max() / pl.col("len").sum())
     joined = outputs.table.join(share_of_output, on=KEY, how="left", maintain_order="left")
     return np.asarray(joined["len"].fill_null(np.nan))

@@ -74,7 +74,7 @@ def judge_table() -> Any:
     )
 
 
-def compared_judges(outputs: LabelledOutputs, threshold: str = "youden") -> Iterator[JudgeLabels]:
+def comparable_judges(outputs: LabelledOutputs, threshold: str = "youden") -> Iterator[JudgeLabels]:
     """Yield the metrics to compare with human labels; with more than two labels, only metrics that give labels."""
     is_binary = len(outputs.words) == 2
     for judge in judges_of(outputs, threshold if is_binary else None):
@@ -85,17 +85,17 @@ def compared_judges(outputs: LabelledOutputs, threshold: str = "youden") -> Iter
 def judge_rows(outputs: LabelledOutputs, settings: EstimateSettings) -> list[dict[str, Any]]:
     """Return the rows of the table `judges`."""
     return [
-        judge_row(outputs, judge, judge.of_thresholds.rates(outputs, **settings), confidence=settings["confidence"])
-        for judge in compared_judges(outputs)
+        judge_row(outputs, judge, judge.threshold_judge.rates(outputs, **settings), confidence=settings["confidence"])
+        for judge in comparable_judges(outputs)
     ]
 
 
 def equal_labels(outputs: LabelledOutputs) -> Ratios:
     """Return the accuracy of the labels of each metric, as a ratio of sums over outputs."""
-    judges = list(compared_judges(outputs))
+    judges = list(comparable_judges(outputs))
     sums = np.zeros((2, len(judges), len(outputs.system)))
     for k, judge in enumerate(judges):
-        labelled_by_both = np.flatnonzero(outputs.labelled & ~np.isnan(judge.evaluated))
+        labelled_by_both = np.flatnonzero(outputs.has_human_label & ~np.isnan(judge.evaluated))
         sums[0, k, labelled_by_both] = outputs.gold[labelled_by_both, judge.evaluated[labelled_by_both].astype(np.intp)]
         sums[1, k, labelled_by_both] = 1
     return Ratios(
@@ -109,7 +109,7 @@ def equal_labels(outputs: LabelledOutputs) -> Ratios:
 def judge_row(outputs: LabelledOutputs, judge: JudgeLabels, part: JudgeRates, *, confidence: float) -> dict[str, Any]:
     """Return a row of the table `judges`."""
     measures = part.measures(confidence=confidence, ordered=outputs.ordered)
-    scores, positive, units = _labelled(outputs, judge)
+    scores, positive, units = _labelled_scores(outputs, judge)
     area = Interval(*area_under_roc(scores, positive, units=units, confidence=confidence))
     return {
         "metric": judge.name,
@@ -129,7 +129,7 @@ def judge_row(outputs: LabelledOutputs, judge: JudgeLabels, part: JudgeRates, *,
 
 def roc_rows(outputs: LabelledOutputs, judge: JudgeLabels) -> list[dict[str, Any]]:
     """Return the rows of the table `roc`, thinned to `MOST_POINTS` points; empty for a judge without scores."""
-    scores, positive, _ = _labelled(outputs, judge)
+    scores, positive, _ = _labelled_scores(outputs, judge)
     if not 0 < positive.sum() < len(positive):
         return []
     curve = roc(scores, positive)
@@ -154,7 +154,7 @@ def calibration_rows(outputs: LabelledOutputs, judge: JudgeLabels, *, confidence
     """Return the rows of the table `calibration`, with the rate of positive human labels in bins of equal size."""
     from scipy.special import ndtri
 
-    scores, positive, _ = _labelled(outputs, judge)
+    scores, positive, _ = _labelled_scores(outputs, judge)
     if not len(scores):
         return []
     bins = score_strata(scores, n_labelled=len(scores))
@@ -166,10 +166,10 @@ def calibration_rows(outputs: LabelledOutputs, judge: JudgeLabels, *, confidence
     return [{"metric": judge.name} | dict(zip(names, row, strict=True)) for row in columns]
 
 
-def _labelled(outputs: LabelledOutputs, judge: JudgeLabels) -> tuple[Floats, Bools, Ints]:
+def _labelled_scores(outputs: LabelledOutputs, judge: JudgeLabels) -> tuple[Floats, Bools, Ints]:
     """Return the scores, the binary human labels and the clusters of outputs that have a score and a human label."""
     scores = np.full(len(outputs.unit), np.nan) if judge.scores is None else judge.scores
-    is_usable = outputs.labelled & ~np.isnan(scores)
+    is_usable = outputs.has_human_label & ~np.isnan(scores)
     return scores[is_usable], outputs.gold[is_usable, 1] > 0.5, outputs.unit[is_usable]
 
 
@@ -191,7 +191,7 @@ def replacement_rows(
         judge_numbers = labels if is_score else _numbers(rows, labels)
         test_units = partial(replacement, judge_numbers, annotators, ordered=rows.ordered, epsilon=epsilon, level=alpha)
         test_by_output = test_units(units=np.arange(len(judge_numbers)))
-        test_by_cluster = test_units(units=rows.unit) if rows.clustered else test_by_output
+        test_by_cluster = test_units(units=rows.unit) if rows.has_clusters else test_by_output
         yield (
             _judge_row(name, test_by_output, test_by_cluster, rows, epsilon, confidence),
             list(_annotator_rows(name, test_by_cluster, rows, alpha)),

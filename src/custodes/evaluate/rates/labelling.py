@@ -15,11 +15,11 @@ from custodes.answers.question import Rng, question
 from custodes.answers.result import Result, result
 from custodes.answers.shared_arguments import Selection
 from custodes.answers.tables import count, label, probability, score, share, table
-from custodes.arguments import between
-from custodes.data.notes import Note, noted
+from custodes.arguments import check_between
+from custodes.data.notes import Note, build_notes
 from custodes.data.study import Study
-from custodes.errors import InputError, OptionError, listed
-from custodes.evaluate.parallel import labelled_generators, merged
+from custodes.errors import InputError, OptionError, join_labels
+from custodes.evaluate.parallel import labelled_generators, merge_parts
 from custodes.evaluate.rates.estimates import positive_rate
 from custodes.evaluate.rates.outputs import LabelledOutputs, binary_outputs, judge_position, labelled_outputs
 from custodes.evaluate.slices import slices_of
@@ -158,7 +158,7 @@ def labelling(
     >>> plan.needed.filter(quantity="corrected_rate")["by_judge"].to_list()
     [240]
     """
-    between("width", width, 0, 1)
+    check_between("width", width, 0, 1)
     selected_study = study.select(**setting, one_side=True)
 
     def answer(outputs: LabelledOutputs, answer_rng: np.random.Generator) -> tuple[dict[str, pl.DataFrame], list[Note]]:
@@ -172,24 +172,26 @@ def labelling(
             plan = _LabellingPlan(slice_outputs, judge_index, accuracy=accuracy, confidence=confidence)
             if target == "difference" and len(plan.systems) < 2:
                 raise OptionError("target='difference' needs two systems; give corrected_rate, tpr or tnr")
-            needed_rows = list(plan.needed(width, difference))
-            n = np.array([add]) if add is not None else plan.missing(needed_rows, target)
-            added_labels = plan.added(target, n)
+            needed_rows = list(plan.requirement_rows(width, difference))
+            n = np.array([add]) if add is not None else plan.missing_labels(needed_rows, target)
+            added_labels = plan.allocate_labels(target, n)
             tables = {
                 "needed": needed_rows,
-                "allocation": plan.allocated(added_labels),
-                "outputs": plan.drawn(added_labels, generator).to_dicts(),
+                "allocation": plan.allocation_rows(added_labels),
+                "outputs": plan.draw_outputs(added_labels, generator).to_dicts(),
             }
             for table_name, table_rows in tables.items():
                 rows[table_name] += [{**row, "slice": name} for row in table_rows]
             for note in plan.notes(target, added_labels):
                 slices_of_note.setdefault(note, []).append(str(name))
         for note, names in slices_of_note.items():
-            notes.append(replace(note, message=f"{listed(names, limit=3)}: {note.message}") if by else note)
+            notes.append(replace(note, message=f"{join_labels(names, limit=3)}: {note.message}") if by else note)
         return Labelling.part(outputs.aspect, **rows), notes
 
     parts = labelled_outputs(selected_study, consensus="vote")
-    return merged(Labelling, answer, parts, rng=rng, notes=selected_study.notes, progress=progress, desc="labelling")
+    return merge_parts(
+        Labelling, answer, parts, rng=rng, notes=selected_study.notes, progress=progress, desc="labelling"
+    )
 
 
 def _slices(
@@ -212,7 +214,7 @@ def _slices(
         raise InputError(
             f"by={by!r}: no output with a label of the judge has a value in this column; give another column"
         )
-    return [(name, outputs.only(rows)) for name, rows in mask_of_slice], noted(
+    return [(name, outputs.only(rows)) for name, rows in mask_of_slice], build_notes(
         ("no-slice", n_outside, message), aspect=outputs.aspect
     )
 
@@ -229,7 +231,7 @@ class _LabellingPlan:
         # (systems, 2, n): whether an output is of a system and has a label of the judge
         of_system = outputs.system == np.array(self.systems)[:, np.newaxis]
         self.rows: Bools = of_system[:, np.newaxis] & (codes == np.arange(2)[:, np.newaxis])
-        self.n, self.labelled = self.rows.sum(axis=2), (self.rows & outputs.labelled).sum(axis=2)
+        self.n, self.labelled = self.rows.sum(axis=2), (self.rows & outputs.has_human_label).sum(axis=2)
         counts = self.rows @ np.nan_to_num(outputs.gold)
         # If no output of a system with one label of the judge has a human label, all other systems give the rate.
         prior = stratum_rates(counts.sum(axis=0), np.array([1 - accuracy, accuracy]))
@@ -248,12 +250,12 @@ class _LabellingPlan:
         """Best allocation of human labels for the corrected rate of each system, as proportions (systems, 2)."""
         return np.array(
             [
-                self._best(rate_shares(weights, rates), weights, rates, outputs, positive_rate)
+                self._best_mixture(rate_shares(weights, rates), weights, rates, outputs, positive_rate)
                 for weights, rates, outputs in zip(self.weights, self.rates, self.n, strict=True)
             ]
         )
 
-    def _best(
+    def _best_mixture(
         self,
         neyman: Floats,
         weights: Floats,
@@ -268,19 +270,19 @@ class _LabellingPlan:
         return mixtures[int(np.argmin(widths))]
 
     @cached_property
-    def together(self) -> tuple[Ints, Floats]:
+    def pooled_rates(self) -> tuple[Ints, Floats]:
         """Number of outputs, and rate of positive human labels, by label of the judge over all systems; (2,) each."""
         n_outputs = self.n.sum(axis=0)
         return n_outputs, np.nan_to_num(ratio((self.n * self.rates).sum(axis=0), n_outputs), nan=0.5)
 
     def error_share(self, *, positive: bool) -> Floats:
         """Return the best allocation of human labels for TPR or TNR over all systems, as proportions."""
-        outputs, rates = self.together
+        outputs, rates = self.pooled_rates
         weights = ratio(outputs, outputs.sum())
         neyman = error_rate_shares(weights, rates, positive=positive)
-        return self._best(neyman, weights, rates, outputs, sensitivity if positive else specificity)
+        return self._best_mixture(neyman, weights, rates, outputs, sensitivity if positive else specificity)
 
-    def needed(self, width: float, difference: float) -> Iterator[dict[str, Any]]:
+    def requirement_rows(self, width: float, difference: float) -> Iterator[dict[str, Any]]:
         """Yield the rows of the table `needed`."""
         for i, k in enumerate(self.systems):
             weights, rates, outputs = self.weights[i], self.rates[i], self.n[i]
@@ -293,9 +295,9 @@ class _LabellingPlan:
                     fewest_labels(self._width(share, rates, outputs, positive_rate), width, most=int(outputs.sum()))
                     for share in (self.shares[i], weights)
                 ),
-                alone=self._alone(float(weights @ rates), width),
+                alone=self._labels_without_judge(float(weights @ rates), width),
             )
-        outputs, rates = self.together
+        outputs, rates = self.pooled_rates
         for name, positive, measure in (("tpr", True, sensitivity), ("tnr", False, specificity)):
             yield self._row(
                 name,
@@ -317,7 +319,11 @@ class _LabellingPlan:
                 difference,
                 int(self.labelled[[i, j]].sum(axis=1).min()),
                 *(
-                    fewest_labels(partial(self._spread, (i, j), is_best_allocation), standard_error, most=most_labels)
+                    fewest_labels(
+                        partial(self._difference_deviation, (i, j), is_best_allocation),
+                        standard_error,
+                        most=most_labels,
+                    )
                     for is_best_allocation in (True, False)
                 ),
                 alone=int(np.ceil((positive_rates * (1 - positive_rates)).sum() / standard_error**2)),
@@ -335,7 +341,7 @@ class _LabellingPlan:
 
         return width
 
-    def _spread(self, pair: tuple[int, int], is_best_allocation: bool, n: float) -> float:
+    def _difference_deviation(self, pair: tuple[int, int], is_best_allocation: bool, n: float) -> float:
         """Return the standard deviation of the difference of two rates, if each system has `n` labels."""
         variance = 0.0
         for i in pair:
@@ -343,7 +349,7 @@ class _LabellingPlan:
             variance += float(positive_rate(expected_posterior(share, self.rates[i], self.n[i], n).draws).var())
         return float(np.sqrt(variance))
 
-    def _alone(self, rate: float, width: float) -> int | None:
+    def _labels_without_judge(self, rate: float, width: float) -> int | None:
         """Return the number of labels for a Wilson interval of this width without the judge."""
 
         def size(n: float) -> float:
@@ -377,7 +383,7 @@ class _LabellingPlan:
             else "human labels of all outputs would not be enough; judge more outputs",
         }
 
-    def missing(self, needed: list[dict[str, Any]], target: str) -> Ints:
+    def missing_labels(self, needed: list[dict[str, Any]], target: str) -> Ints:
         """Return how many more labels a target needs: a number for each system, or one total for error rates."""
         rows = [row for row in needed if row["quantity"] == target]
         if target in ("tpr", "tnr"):
@@ -389,7 +395,7 @@ class _LabellingPlan:
                 most_needed[i] = max(most_needed[i], row["by_judge"] or 0)
         return np.asarray(np.maximum(most_needed - self.labelled.sum(axis=1), 0))
 
-    def added(self, target: str, n: Ints) -> Ints:
+    def allocate_labels(self, target: str, n: Ints) -> Ints:
         """Return the number of outputs to label next, (systems, 2).
 
         `n` has the number for each system, or one total number.
@@ -405,7 +411,7 @@ class _LabellingPlan:
         ]
         return np.array(added).reshape(-1, 2)
 
-    def allocated(self, added: Ints) -> Iterator[dict[str, Any]]:
+    def allocation_rows(self, added: Ints) -> Iterator[dict[str, Any]]:
         """Yield the rows of the table `allocation`."""
         for i, code in np.ndindex(added.shape):
             yield {
@@ -418,11 +424,13 @@ class _LabellingPlan:
                 "add": int(added[i, code]),
             }
 
-    def drawn(self, added: Ints, rng: np.random.Generator) -> pl.DataFrame:
+    def draw_outputs(self, added: Ints, rng: np.random.Generator) -> pl.DataFrame:
         """Return the rows of the table `outputs`, sorted by item; the order of the input has no effect."""
         sampled_outputs = []
         for i, code in np.ndindex(added.shape):
-            unlabelled = self.outputs.table.filter(pl.Series(self.rows[i, code] & ~self.outputs.labelled)).sort("item")
+            unlabelled = self.outputs.table.filter(pl.Series(self.rows[i, code] & ~self.outputs.has_human_label)).sort(
+                "item"
+            )
             chosen_rows = np.sort(rng.permutation(unlabelled.height)[: added[i, code]])
             word, probability = pl.lit(self.outputs.words[code]), pl.lit(added[i, code] / max(unlabelled.height, 1))
             sampled_outputs.append(
@@ -432,7 +440,7 @@ class _LabellingPlan:
 
     def notes(self, target: str, added: Ints) -> list[Note]:
         """Return the notes on the assumptions of the plan."""
-        return noted(
+        return build_notes(
             (
                 "assumed-accuracy",
                 not self.labelled.any(),

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from custodes.data.notes import Note, noted
-from custodes.errors import listed
+from custodes.data.notes import Note, build_notes
+from custodes.errors import join_labels
 from custodes.evaluate.rates.comparisons import EQUIVALENCE_MARGIN
 from custodes.evaluate.rates.estimates import JudgeLabels, JudgeRates, sampling_p_value
-from custodes.evaluate.rates.outputs import LabelledOutputs, known_binary
+from custodes.evaluate.rates.outputs import LabelledOutputs, has_known_positive
 from custodes.stats.rates.posterior import Sampling
 
 SAMPLING_ALPHA = 0.01
@@ -36,12 +36,12 @@ WARNINGS = (
 
 def label_notes(outputs: LabelledOutputs, positive: str | None) -> list[Note]:
     """Return the notes on the human labels of an aspect."""
-    n, n_labelled = int(outputs.number.sum()), int(outputs.labelled.sum())
-    n_clusters = len(np.unique(outputs.unit[outputs.labelled]))
+    n, n_labelled = int(outputs.number.sum()), int(outputs.has_human_label.sum())
+    n_clusters = len(np.unique(outputs.unit[outputs.has_human_label]))
     words, is_binary = outputs.words, len(outputs.words) == 2
     n_of_label = np.nansum(outputs.gold, axis=0) if n_labelled else np.zeros(len(words))
     n_rarer = float(n_of_label.min())
-    return noted(
+    return build_notes(
         (
             "no-human-labels",
             not n_labelled,
@@ -54,7 +54,7 @@ def label_notes(outputs: LabelledOutputs, positive: str | None) -> list[Note]:
         ),
         (
             "positive-by-order",
-            is_binary and positive is None and not known_binary(words),
+            is_binary and positive is None and not has_known_positive(words),
             f"{words[-1]!r} counts as the positive label; if it is {words[0]!r}, give positive={words[0]!r}",
         ),
         (
@@ -65,7 +65,7 @@ def label_notes(outputs: LabelledOutputs, positive: str | None) -> list[Note]:
         ),
         (
             "few-labelled-clusters",
-            outputs.clustered and 0 < n_clusters < FEW_CLUSTERS and n_clusters < n_labelled,
+            outputs.has_clusters and 0 < n_clusters < FEW_CLUSTERS and n_clusters < n_labelled,
             f"human labels come from {n_clusters} clusters; with fewer than {FEW_CLUSTERS}, intervals may be too "
             "narrow",
         ),
@@ -83,11 +83,11 @@ def rate_notes(outputs: LabelledOutputs, judge: JudgeLabels, by_system: Mapping[
         for name, share in unlabelled_share_of_system.items()
     ]
     label_text = "a score bin" if judge.scores is not None else "a label of this judge"
-    return noted(
+    return build_notes(
         (
             "labels-of-a-judge-unchecked",
             bool(share_texts),
-            f"{judge.name}: {listed(share_texts)} have {label_text} that no human-labelled output of the same "
+            f"{judge.name}: {join_labels(share_texts)} have {label_text} that no human-labelled output of the same "
             "system has; for "
             "these outputs, both human labels are assumed to be equally probable, so label some of these outputs",
         ),
@@ -104,7 +104,7 @@ def judge_notes(
     measures = part.measures(confidence=0.99, ordered=False)
     is_perfect_judge = part.n_labelled >= 2 * FEW_CLUSTERS and measures["accuracy"].value == 1
     is_opposite = measures["mcc"].high < 0
-    return noted(
+    return build_notes(
         (
             "labelled-part-not-random",
             p < SAMPLING_ALPHA,

@@ -10,11 +10,11 @@ from typing import Literal
 import numpy as np
 import polars as pl
 
-from custodes.arguments import one_of
+from custodes.arguments import check_one_of
 from custodes.data.labels import MOST_STEPS, POLARITY, LabelScale
-from custodes.data.notes import Note, noted
-from custodes.data.study import Study, of_aspect
-from custodes.errors import InputError, OptionError, listed, suggestion
+from custodes.data.notes import Note, build_notes
+from custodes.data.study import Study, select_aspect_rows
+from custodes.errors import InputError, OptionError, join_labels, suggestion
 from custodes.stats.annotator_models import UNKNOWN, AnnotatorLabels, dawid_skene, majority_label, vote_shares
 from custodes.stats.arrays import Bools, Floats, Ints
 from custodes.stats.ratios import ratio
@@ -46,7 +46,7 @@ class LabelledOutputs:
     gold : array of shape (n, labels)
         Human label as the proportion of annotators for each label; all NaN if the output has no human label.
     annotated : array of shape (annotators, n)
-        Code of the label by each annotator; NaN if there is none. `as_binary` does not change these codes.
+        Code of the label by each annotator; NaN if there is none. `binarise_labels` does not change these codes.
     judged : array of shape (metrics, n)
         Code or score by each metric; NaN if there is none.
     is_score : bool array of shape (metrics,)
@@ -84,12 +84,12 @@ class LabelledOutputs:
     notes: list[Note]
 
     @cached_property
-    def labelled(self) -> Bools:
+    def has_human_label(self) -> Bools:
         """Whether an output has a human label, (n,)."""
         return ~np.isnan(self.gold[:, 0])
 
     @cached_property
-    def clustered(self) -> bool:
+    def has_clusters(self) -> bool:
         """Whether outputs share clusters."""
         return bool(np.bincount(self.unit).max(initial=0) > 1)
 
@@ -109,7 +109,7 @@ class LabelledOutputs:
             table=self.table.filter(pl.Series(rows)),
         )
 
-    def as_binary(self, positive: str) -> LabelledOutputs:
+    def binarise_labels(self, positive: str) -> LabelledOutputs:
         """Return the outputs with two labels: the positive label, and one label for all other labels.
 
         `positive` is a label or, for ordered labels, a rule such as '>=4'.
@@ -136,7 +136,7 @@ def _positive_codes(outputs: LabelledOutputs, positive: str) -> Bools:
     else:
         is_positive = np.array([word == positive.strip().lower() for word in words])
     if not is_positive.any() or is_positive.all():
-        allowed_text = f"a label ({listed(words)})" + (", or a rule such as '>=4'" if outputs.ordered else "")
+        allowed_text = f"a label ({join_labels(words)})" + (", or a rule such as '>=4'" if outputs.ordered else "")
         raise OptionError(
             f"positive={positive!r} selects {'no' if not is_positive.any() else 'every'} label; allowed: {allowed_text}"
             f"{suggestion(positive, words)}"
@@ -148,10 +148,10 @@ def binary_outputs(outputs: LabelledOutputs, positive: str | None, *, verb: str)
     """Return the outputs with two labels; raise `OptionError` if there are more labels and `positive` is None."""
     if positive is None and len(outputs.words) != 2:
         raise OptionError(
-            f"{verb} needs two labels, not {len(outputs.words)}; name one of {listed(outputs.words)} with "
+            f"{verb} needs two labels, not {len(outputs.words)}; name one of {join_labels(outputs.words)} with "
             "positive=LABEL"
         )
-    return outputs.as_binary(positive) if positive else outputs
+    return outputs.binarise_labels(positive) if positive else outputs
 
 
 def judge_position(outputs: LabelledOutputs, metric: str | None, *, verb: str) -> int:
@@ -160,9 +160,9 @@ def judge_position(outputs: LabelledOutputs, metric: str | None, *, verb: str) -
     if not names:
         raise InputError(f"{verb} needs a metric that gives labels; without one, label a random part and use rates")
     if metric is None and len(names) > 1:
-        raise OptionError(f"{verb}: several metrics give labels; name one with metric=NAME: {listed(names)}")
+        raise OptionError(f"{verb}: several metrics give labels; name one with metric=NAME: {join_labels(names)}")
     if metric is not None:
-        one_of("metric", metric, names)
+        check_one_of("metric", metric, names)
     return outputs.metrics.index(metric or names[0])
 
 
@@ -176,19 +176,19 @@ def labelled_outputs(study: Study, *, consensus: Consensus) -> list[LabelledOutp
     """
     if study.ratings.frame.is_empty():
         raise InputError(f"{study.name}: the study has no labels or scores of outputs, which rates needs")
-    return [_of_aspect(study, aspect, consensus) for aspect in study.aspects]
+    return [_aspect_outputs(study, aspect, consensus) for aspect in study.aspects]
 
 
-def _of_aspect(study: Study, aspect: str, consensus: Consensus) -> LabelledOutputs:
-    rows = of_aspect(study.ratings.frame, aspect).filter(pl.col("item") != "")
+def _aspect_outputs(study: Study, aspect: str, consensus: Consensus) -> LabelledOutputs:
+    rows = select_aspect_rows(study.ratings.frame, aspect).filter(pl.col("item") != "")
     scale = study.labels.get(aspect)
     if scale is None:
-        scale, rows = _from_numbers(study, rows, aspect)
+        scale, rows = _numeric_scale(study, rows, aspect)
     groups = rows.select(KEY).with_row_index("row").group_by(KEY, maintain_order=True).agg("row")
     outputs, output_of_row = groups.select(KEY), np.empty(rows.height, dtype=np.intp)
     output_of_row[groups["row"].explode().to_numpy()] = np.repeat(np.arange(groups.height), groups["row"].list.len())
     codes_of_rater = {
-        name: _of_rater(
+        name: _aggregate_repeats(
             rows["score"].to_numpy()[is_of_rater], output_of_row[is_of_rater], len(outputs), name in scale.scores
         )
         for name in study.raters.kind
@@ -198,15 +198,15 @@ def _of_aspect(study: Study, aspect: str, consensus: Consensus) -> LabelledOutpu
     metrics = [name for name in study.metrics if not np.isnan(codes_of_rater[name]).all()]
     annotated = np.array([codes_of_rater[name] for name in annotators]).reshape(len(annotators), outputs.height)
     judged = np.array([codes_of_rater[name] for name in metrics]).reshape(len(metrics), outputs.height)
-    item_facts = study.items.for_items(outputs["item"])
+    item_facts = study.items.item_rows(outputs["item"])
     cluster_label = pl.when(pl.col("cluster") == "").then("item " + pl.col("item")).otherwise("cluster")
     unit: Ints = item_facts.select(cluster_label).to_series().rank("dense").to_numpy().astype(np.intp) - 1
     probability, number = (
         item_facts["probability"].fill_null(1.0).to_numpy(),
         item_facts["n_outputs"].fill_null(1.0).to_numpy(),
     )
-    if study.items.counted:
-        row_index, unit, number = _single_labelled(unit, number, ~np.isnan(annotated).all(axis=0))
+    if study.items.has_equal_outputs:
+        row_index, unit, number = _split_labelled_clusters(unit, number, ~np.isnan(annotated).all(axis=0))
         annotated, judged, probability, outputs = (
             annotated[:, row_index],
             judged[:, row_index],
@@ -215,7 +215,7 @@ def _of_aspect(study: Study, aspect: str, consensus: Consensus) -> LabelledOutpu
         )
     gold, agreement, reliability, n_undecided = _gold(annotated, scale, consensus)
     systems = outputs["system"].unique().sort()
-    notes = noted(
+    notes = build_notes(
         (
             "annotators-undecided",
             n_undecided,
@@ -245,7 +245,7 @@ def _of_aspect(study: Study, aspect: str, consensus: Consensus) -> LabelledOutpu
     )
 
 
-def _single_labelled(unit: Ints, number: Floats, labelled: Bools) -> tuple[Ints, Ints, Floats]:
+def _split_labelled_clusters(unit: Ints, number: Floats, labelled: Bools) -> tuple[Ints, Ints, Floats]:
     """Repeat the rows of clusters with a human label, so that no such cluster represents several equal clusters.
 
     A cluster without a human label is not repeated and keeps its `number` of equal clusters. Returns the position of
@@ -262,7 +262,7 @@ def _single_labelled(unit: Ints, number: Floats, labelled: Bools) -> tuple[Ints,
     return source_row, units.ravel(), np.where(has_label, 1.0, number)[source_row]
 
 
-def _of_rater(values: Floats, output: Ints, n_outputs: int, is_score: bool) -> Floats:
+def _aggregate_repeats(values: Floats, output: Ints, n_outputs: int, is_score: bool) -> Floats:
     """Return the code or score of each output; repeats give the mean score or the most frequent label (NaN if tied).
 
     >>> _of_rater(np.array([1.0, 0, 0, 1, 0]), np.array([0, 0, 0, 2, 2]), 3, False)
@@ -277,7 +277,7 @@ def _of_rater(values: Floats, output: Ints, n_outputs: int, is_score: bool) -> F
     return np.where((number > 0) & (label != UNKNOWN), label, np.nan)
 
 
-def _from_numbers(study: Study, rows: pl.DataFrame, aspect: str) -> tuple[LabelScale, pl.DataFrame]:
+def _numeric_scale(study: Study, rows: pl.DataFrame, aspect: str) -> tuple[LabelScale, pl.DataFrame]:
     """Return the scale of numeric ratings, which must be few different whole numbers, and the rows with codes."""
     scale_raters = study.humans or study.metrics
     values = rows.filter(pl.col("rater").is_in(list(scale_raters)))["score"].unique().sort()
@@ -309,7 +309,7 @@ def _gold(labels: Floats, scale: LabelScale, consensus: Consensus) -> tuple[Floa
     worker, task = np.nonzero(~np.isnan(labels))
     if not len(task):
         return np.full((n, k), np.nan), np.nan, np.nan, 0
-    annotator_labels = AnnotatorLabels.of(
+    annotator_labels = AnnotatorLabels.from_labels(
         task, worker, labels[worker, task].astype(np.int64), n_tasks=n, n_workers=len(labels), n_labels=k
     )
     shares, n_multiply_rated = vote_shares(annotator_labels), int((annotator_labels.n_votes > 1).sum())
@@ -332,6 +332,6 @@ def _gold(labels: Floats, scale: LabelScale, consensus: Consensus) -> tuple[Floa
     return gold, agreement, reliability, int(((label == UNKNOWN) & (annotator_labels.n_votes > 0)).sum())
 
 
-def known_binary(words: tuple[str, ...]) -> bool:
+def has_known_positive(words: tuple[str, ...]) -> bool:
     """Return whether both labels are known words, so that it is known which label is positive."""
     return len(words) == 2 and set(words) <= POLARITY.keys()

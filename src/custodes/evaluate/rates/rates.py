@@ -17,15 +17,15 @@ from custodes.answers.tables import count, difference, flag, label, p_value, sco
 from custodes.data.comparisons import HUMAN
 from custodes.data.notes import Note
 from custodes.data.study import Study
-from custodes.errors import OptionError, shown
-from custodes.evaluate.parallel import merged
+from custodes.errors import OptionError, short_repr
+from custodes.evaluate.parallel import merge_parts
 from custodes.evaluate.rates.comparisons import (
-    decided,
+    add_decisions,
+    add_findings,
     difference_rows,
-    equivalent,
     estimate_with_bounds,
+    has_equivalent_rates,
     slice_rows,
-    with_findings,
 )
 from custodes.evaluate.rates.estimates import (
     EstimateSettings,
@@ -37,7 +37,7 @@ from custodes.evaluate.rates.estimates import (
 from custodes.evaluate.rates.judges import (
     MEASURES,
     calibration_rows,
-    compared_judges,
+    comparable_judges,
     judge_row,
     judge_table,
     replacement_rows,
@@ -301,7 +301,7 @@ def rates(
     [0.44]
     """
     if not 0 <= epsilon < 1:
-        raise OptionError(f"epsilon={shown(epsilon)}: must be at least 0 and below 1")
+        raise OptionError(f"epsilon={short_repr(epsilon)}: must be at least 0 and below 1")
     if threshold is not None:
         parsed_threshold(threshold)
     selected_study = study.select(**setting, one_side=True)
@@ -330,7 +330,7 @@ def rates(
         raise OptionError(
             f"sampling={sampling!r} needs labels of a metric, but {selected_study.name} has only human labels"
         )
-    return merged(Rates, answer, parts, rng=rng, notes=selected_study.notes, progress=progress, desc="rates")
+    return merge_parts(Rates, answer, parts, rng=rng, notes=selected_study.notes, progress=progress, desc="rates")
 
 
 def _answer(
@@ -347,19 +347,19 @@ def _answer(
     confidence: float,
     alpha: float,
 ) -> tuple[dict[str, pl.DataFrame], list[Note]]:
-    selected_outputs = outputs.as_binary(positive) if positive else outputs
+    selected_outputs = outputs.binarise_labels(positive) if positive else outputs
     is_binary = len(selected_outputs.words) == 2
     if sampling == "by-label" and not is_binary:
         raise OptionError(
             f"sampling='by-label' needs two labels, not {len(selected_outputs.words)}; name one with positive=LABEL"
         )
     settings = EstimateSettings(sampling=sampling, confidence=confidence, rng=rng)
-    views = [selected_outputs] if is_binary else [outputs.as_binary(word) for word in outputs.words]
+    views = [selected_outputs] if is_binary else [outputs.binarise_labels(word) for word in outputs.words]
     rows = defaultdict[str, list[dict[str, Any]]](list)
     notes = [*outputs.notes, *label_notes(selected_outputs, positive)]
     for view in views:
         for judge in judges_of(view, (threshold or "youden") if is_binary else None):
-            rates_of_system, method = _by_system(view, judge, settings, calibration, alpha=alpha)
+            rates_of_system, method = _system_estimates(view, judge, settings, calibration, alpha=alpha)
             label_name = view.words[1]
             rows["rates"] += [
                 _rate_row(judge.name, name, label_name, system_rates, method)
@@ -372,26 +372,26 @@ def _answer(
             if by and is_binary:
                 rows["slices"] += slice_rows(study, view, judge, by, settings)
             if is_binary and judge.name != HUMAN:
-                overall_rates = judge.of_thresholds.rates(view, **settings)
+                overall_rates = judge.threshold_judge.rates(view, **settings)
                 rows["judges"].append(judge_row(view, judge, overall_rates, confidence=confidence))
                 rows["confusion"] += _cells(view, judge.name, overall_rates)
                 notes += judge_notes(view, judge, overall_rates, sampling, method, calibration)
                 rows["roc"] += roc_rows(view, judge)
                 rows["calibration"] += calibration_rows(view, judge, confidence=confidence)
-    for judge in () if is_binary else compared_judges(selected_outputs):
+    for judge in () if is_binary else comparable_judges(selected_outputs):
         overall_rates = judge.rates(selected_outputs, **settings)
         rows["judges"].append(judge_row(selected_outputs, judge, overall_rates, confidence=confidence))
         rows["confusion"] += _cells(selected_outputs, judge.name, overall_rates)
     for row, annotator_rows in replacement_rows(outputs, epsilon=epsilon, alpha=alpha, confidence=confidence):
         rows["replacement"].append(row)
         rows["replacement_annotators"] += annotator_rows
-    for name, adjust_rows in (("differences", decided), ("slices", with_findings)):
+    for name, adjust_rows in (("differences", add_decisions), ("slices", add_findings)):
         if rows[name]:
             rows[name] = list(adjust_rows(rows[name], alpha=alpha))
     return Rates.part(outputs.aspect, **rows), notes
 
 
-def _by_system(
+def _system_estimates(
     outputs: LabelledOutputs, judge: JudgeLabels, settings: EstimateSettings, calibration: Calibration, *, alpha: float
 ) -> tuple[dict[str, JudgeRates], str]:
     """Return the estimates for each system, and the method; systems share error rates if the rates are equivalent."""
@@ -401,8 +401,8 @@ def _by_system(
         return rates_of, "human labels"
     method = "rogan-gladen" if settings["sampling"] == "by-label" else "post-stratified"
     is_shareable = len(rates_of) > 1 and calibration == "shared"
-    if is_shareable and equivalent(list(rates_of.values()), alpha=alpha):
-        overall_rates = judge.of_thresholds.rates(outputs, **settings)
+    if is_shareable and has_equivalent_rates(list(rates_of.values()), alpha=alpha):
+        overall_rates = judge.threshold_judge.rates(outputs, **settings)
         if overall_rates.pairs is not None:
             confidence = settings["confidence"]
             shared_rates = {
@@ -456,5 +456,5 @@ def _cells(outputs: LabelledOutputs, metric: str, part: JudgeRates) -> Iterator[
                 "label": word,
                 "human_label": human_word,
                 "n": part.pairs.counts.labelled[i, j],
-                "proportion": part.pairs.of_all.estimate[i, j] if part.n_labelled else np.nan,
+                "proportion": part.pairs.all_outputs_view.estimate[i, j] if part.n_labelled else np.nan,
             }

@@ -11,10 +11,10 @@ from custodes.answers.question import Rng, question
 from custodes.answers.result import Result, result
 from custodes.answers.shared_arguments import Selection
 from custodes.answers.tables import count, flag, label, probability, score, share, table
-from custodes.data.notes import Note, noted
+from custodes.data.notes import Note, build_notes
 from custodes.data.study import Study
-from custodes.errors import InputError, OptionError, shown
-from custodes.evaluate.parallel import merged
+from custodes.errors import InputError, OptionError, short_repr
+from custodes.evaluate.parallel import merge_parts
 from custodes.evaluate.rates.estimates import sampling_p_value
 from custodes.evaluate.rates.judged_outputs import JudgedOutputs, judged_outputs
 from custodes.evaluate.rates.notes import SAMPLING_ALPHA
@@ -153,7 +153,7 @@ def route(
     (0.9, 0.9, 0.0)
     """
     if threshold is not None and not np.isfinite(threshold):
-        raise OptionError(f"threshold={shown(threshold)}: must be a number")
+        raise OptionError(f"threshold={short_repr(threshold)}: must be a number")
     selected_study = study.select(**setting, one_side=True)
 
     def answer(outputs: LabelledOutputs, answer_rng: np.random.Generator) -> tuple[dict[str, pl.DataFrame], list[Note]]:
@@ -163,21 +163,29 @@ def route(
         )
         accepted_from, candidates, reason = threshold, list[dict[str, Any]](), ""
         if accepted_from is None:
-            accepted_from, candidates, reason = _searched(judge_labels, most=disagreement, confidence=confidence)
-        is_accepted = judge_labels.accepted(accepted_from)
-        strata, n_added = _by_error(judge_labels, add) if add is not None else _rest(judge_labels, is_accepted, audit)
-        label_next, probabilities = _drawn(judge_labels, strata, n_added, answer_rng)
+            accepted_from, candidates, reason = _search_threshold(
+                judge_labels, most=disagreement, confidence=confidence
+            )
+        is_accepted = judge_labels.is_confident(accepted_from)
+        strata, n_added = (
+            _error_allocation(judge_labels, add)
+            if add is not None
+            else _audit_allocation(judge_labels, is_accepted, audit)
+        )
+        label_next, probabilities = _draw_outputs(judge_labels, strata, n_added, answer_rng)
         tables: dict[str, Any] = {
             "threshold": {
                 "metric": judge_labels.metric,
                 "signal": judge_labels.signal,
                 "n": len(judge_labels.codes),
-                **_of_threshold(judge_labels, accepted_from, confidence=confidence),
+                **_threshold_columns(judge_labels, accepted_from, confidence=confidence),
                 "add": int(label_next.sum()),
                 "reason": reason,
             },
             "candidates": candidates,
-            "alarm": {} if threshold is None else _alarm(judge_labels, is_accepted, most=disagreement, alpha=alpha),
+            "alarm": {}
+            if threshold is None
+            else _alarm_columns(judge_labels, is_accepted, most=disagreement, alpha=alpha),
             "outputs": {
                 "item": judge_labels.outputs.table["item"],
                 "system": judge_labels.outputs.table["system"],
@@ -194,13 +202,13 @@ def route(
         ]
 
     parts = labelled_outputs(selected_study, consensus="vote")
-    return merged(Route, answer, parts, rng=rng, notes=selected_study.notes, progress=progress, desc="route")
+    return merge_parts(Route, answer, parts, rng=rng, notes=selected_study.notes, progress=progress, desc="route")
 
 
-def _of_threshold(part: JudgedOutputs, threshold: float, *, confidence: float) -> dict[str, Any]:
+def _threshold_columns(part: JudgedOutputs, threshold: float, *, confidence: float) -> dict[str, Any]:
     """Return the columns on the judgements with at least this confidence."""
-    is_accepted = part.accepted(threshold)
-    n, n_wrong = (float((is_accepted & rows).sum()) for rows in (part.outputs.labelled, part.wrong))
+    is_accepted = part.is_confident(threshold)
+    n, n_wrong = (float((is_accepted & rows).sum()) for rows in (part.outputs.has_human_label, part.wrong))
     return {
         "threshold": threshold if np.isfinite(threshold) else np.nan,
         "accepted": is_accepted.mean(),
@@ -212,7 +220,9 @@ def _of_threshold(part: JudgedOutputs, threshold: float, *, confidence: float) -
     }
 
 
-def _searched(part: JudgedOutputs, *, most: float, confidence: float) -> tuple[float, list[dict[str, Any]], str]:
+def _search_threshold(
+    part: JudgedOutputs, *, most: float, confidence: float
+) -> tuple[float, list[dict[str, Any]], str]:
     """Return the chosen threshold, the rows of the candidates, and a reason if no threshold is chosen (infinity)."""
 
     def labels_needed(rate: float, spare: float = 0.0) -> int | None:
@@ -222,7 +232,7 @@ def _searched(part: JudgedOutputs, *, most: float, confidence: float) -> tuple[f
             most=MOST_LABELS,
         )
 
-    is_labelled, n_least = part.outputs.labelled, labels_needed(0.0, SPARE)
+    is_labelled, n_least = part.outputs.has_human_label, labels_needed(0.0, SPARE)
     if not is_labelled.any():
         raise InputError(
             f"route: no judgement of {part.metric} has a human label; label a random part of at least {n_least} outputs"
@@ -234,7 +244,7 @@ def _searched(part: JudgedOutputs, *, most: float, confidence: float) -> tuple[f
         )
     finite = part.certainty[np.isfinite(part.certainty)]
     thresholds = np.unique(np.quantile(finite, np.arange(CANDIDATES) / CANDIDATES, method="lower"))[::-1]
-    rows = [_of_threshold(part, float(level), confidence=confidence) for level in thresholds]
+    rows = [_threshold_columns(part, float(level), confidence=confidence) for level in thresholds]
     n = np.array([row["n_labelled"] for row in rows], dtype=np.float64)
     n_wrong = np.nan_to_num(np.array([row["disagreement"] for row in rows])) * n
     is_tested, last_passed = fixed_sequence(np.round(n_wrong), n, most=most, confidence=confidence)
@@ -261,14 +271,14 @@ def _searched(part: JudgedOutputs, *, most: float, confidence: float) -> tuple[f
     return np.inf, rows, reason
 
 
-def _rest(part: JudgedOutputs, accepted: Bools, audit: float) -> tuple[Ints, Ints]:
+def _audit_allocation(part: JudgedOutputs, accepted: Bools, audit: float) -> tuple[Ints, Ints]:
     """Return strata by label and acceptance, and the number of outputs to label in each stratum.
 
     All outputs whose judgement is not accepted are labelled. Of the outputs with an accepted judgement, a part is
     labelled as an audit.
     """
     strata = part.codes * 2 + accepted
-    n_unlabelled = np.bincount(strata[~part.outputs.labelled], minlength=4)
+    n_unlabelled = np.bincount(strata[~part.outputs.has_human_label], minlength=4)
     n_audited = np.minimum(n_unlabelled, np.maximum(np.ceil(audit * n_unlabelled), FEWEST)).astype(np.int64)
     return strata, np.where(np.arange(4) % 2, n_audited, n_unlabelled)
 
@@ -279,7 +289,7 @@ def _classes(part: JudgedOutputs) -> Ints:
     return np.asarray(part.codes * (len(CLASSES) + 1) + np.searchsorted(edges, part.certainty, side="right"))
 
 
-def _by_error(part: JudgedOutputs, add: int) -> tuple[Ints, Ints]:
+def _error_allocation(part: JudgedOutputs, add: int) -> tuple[Ints, Ints]:
     """Return strata by label and class of confidence, and the number of outputs to label in each stratum.
 
     These numbers depend on the expected error (Neyman's allocation).
@@ -287,7 +297,7 @@ def _by_error(part: JudgedOutputs, add: int) -> tuple[Ints, Ints]:
     strata, shape = _classes(part), (2, len(CLASSES) + 1)
     n_outputs, n_labelled, n_wrong = (
         np.bincount(strata, weights=rows, minlength=2 * shape[1]).astype(np.float64)
-        for rows in (np.ones(len(strata)), part.outputs.labelled, part.wrong)
+        for rows in (np.ones(len(strata)), part.outputs.has_human_label, part.wrong)
     )
     rates = error_rates(n_wrong.reshape(shape), n_labelled.reshape(shape)).ravel()
     weights = n_outputs / n_outputs.sum()
@@ -300,12 +310,12 @@ def _by_error(part: JudgedOutputs, add: int) -> tuple[Ints, Ints]:
     return strata, n_added
 
 
-def _drawn(part: JudgedOutputs, strata: Ints, n_added: Ints, rng: np.random.Generator) -> tuple[Bools, Floats]:
+def _draw_outputs(part: JudgedOutputs, strata: Ints, n_added: Ints, rng: np.random.Generator) -> tuple[Bools, Floats]:
     """Return the outputs to label next, and the probability with which each output then has a human label.
 
     The outputs are drawn at random within strata; the order of the rows has no effect.
     """
-    is_labelled = part.outputs.labelled
+    is_labelled = part.outputs.has_human_label
     label_next = np.zeros(len(strata), dtype=bool)
     rank_of_output = (
         part.outputs.table.select(pl.struct(KEY).rank("ordinal")).to_series().to_numpy().astype(np.intp) - 1
@@ -318,8 +328,8 @@ def _drawn(part: JudgedOutputs, strata: Ints, n_added: Ints, rng: np.random.Gene
     return label_next, np.asarray(ratio(n_labelled, np.bincount(strata)))[strata]
 
 
-def _alarm(part: JudgedOutputs, is_accepted: Bools, *, most: float, alpha: float) -> dict[str, Any]:
-    is_wrong = part.wrong[is_accepted & part.outputs.labelled]
+def _alarm_columns(part: JudgedOutputs, is_accepted: Bools, *, most: float, alpha: float) -> dict[str, Any]:
+    is_wrong = part.wrong[is_accepted & part.outputs.has_human_label]
     e_values_so_far = e_values(is_wrong, most=most)
     is_alarm = e_values_so_far >= 1 / alpha
     return {
@@ -335,7 +345,7 @@ def _alarm(part: JudgedOutputs, is_accepted: Bools, *, most: float, alpha: float
 def _notes(part: JudgedOutputs, *, calibrated: bool) -> list[Note]:
     outputs = part.outputs
     p = sampling_p_value(outputs, _classes(part).astype(np.float64)) if calibrated else np.nan
-    return noted(
+    return build_notes(
         (
             "labelled-part-not-random",
             p < SAMPLING_ALPHA,
@@ -344,7 +354,7 @@ def _notes(part: JudgedOutputs, *, calibrated: bool) -> list[Note]:
         ),
         (
             "clusters-in-plan",
-            outputs.clustered,
+            outputs.has_clusters,
             "outputs share clusters, but the bound treats outputs as independent, so the bound may be too low",
         ),
         aspect=outputs.aspect,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from custodes.answers.wording import percent, plural, with_ends
+from custodes.answers.wording import estimate_with_interval, percent, plural
 from custodes.evaluate.consistency.findings import CONFIDENCE, FAILURES, LENGTH, OWN, POSITION, PROBE
 from custodes.evaluate.consistency.missing import ALL, REASON
 from custodes.evaluate.partiality_table import INCONCLUSIVE
@@ -41,18 +41,18 @@ def faults(view: AspectResults) -> Iterator[str]:
             "verdicts agree."
         )
         yield (
-            f"{row['rater']} changes its preference in {with_ends(row, 'flip_rate', write=percent)} of"
+            f"{row['rater']} changes its preference in {estimate_with_interval(row, 'flip_rate', write=percent)} of"
             f" {plural(row['n_both_orders'], 'comparison')} when the presentation order is reversed."
             + (repeat_text if row["rater"] in agreement_of_rater else "")
         )
-    yield from _unanswered(view)
+    yield from _failure_sentences(view)
     conclusive = findings.filter(~pl.col("finding").is_in(["", INCONCLUSIVE])).sort("p_adjusted", "p_value")
     raters_with_both_orders = set(orders.filter(pl.col("n_both_orders") > 0)["rater"])
     # Judges of the top group come first.
     for row in sorted(conclusive.to_dicts(), key=lambda row: row["rater"] not in view.leaders)[:MOST_NAMED]:
         is_one_order = row["kind"] == POSITION and row["rater"] not in raters_with_both_orders
         estimate = ONE_ORDER if is_one_order else FAULTS[row["kind"]]
-        text = estimate.format(points=with_ends(row, "estimate", digits=0), factor=row["factor"])
+        text = estimate.format(points=estimate_with_interval(row, "estimate", digits=0), factor=row["factor"])
         yield f"{row['rater']} {row['finding']}: {text}."
     if conclusive.height > MOST_NAMED:
         n_raters_with_faults, n_raters = conclusive["rater"].n_unique(), findings["rater"].n_unique()
@@ -61,7 +61,7 @@ def faults(view: AspectResults) -> Iterator[str]:
         )
 
 
-def _unanswered(view: AspectResults) -> Iterator[str]:
+def _failure_sentences(view: AspectResults) -> Iterator[str]:
     """Yield sentences on failure rates of judges, reasons for failures, and comparisons that failures exclude."""
     missing = view.judges["missing"]
     n_half_answered_of = dict(
@@ -76,7 +76,7 @@ def _unanswered(view: AspectResults) -> Iterator[str]:
         )
         reasons_text = ", ".join(f"{reason} {percent(share)}" for reason, share in reasons)
         text = (
-            f"{row['rater']} gave no verdict in {with_ends(row, 'failure_rate', write=percent)} of"
+            f"{row['rater']} gave no verdict in {estimate_with_interval(row, 'failure_rate', write=percent)} of"
             f" {plural(row['queried'], 'question')}{f' ({reasons_text})' if reasons_text else ''}."
         )
         if row["rater"] in n_half_answered_of:

@@ -6,7 +6,16 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from custodes.answers.wording import interval, names, number, p_equals, percent, plural, subject, with_ends
+from custodes.answers.wording import (
+    estimate_with_interval,
+    interval,
+    names,
+    number,
+    p_value_phrase,
+    percent,
+    plural,
+    subject_with_verb,
+)
 from custodes.data.comparisons import HUMAN
 from custodes.evaluate.partiality_table import DISFAVOURED, FAVOURED, INCONCLUSIVE
 from custodes.evaluate.verdict.view import MOST_NAMED, AspectResults, Row
@@ -25,7 +34,7 @@ def favours(view: AspectResults) -> Iterator[str]:
         reasons = names(view.partiality["reason"].unique(maintain_order=True).to_list())
         yield f"Whether a metric is partial to a system is inconclusive{': ' if reasons else ''}{reasons}."
         return
-    uninformative = view.side("unclear", "below")
+    uninformative = view.metrics_on_side("unclear", "below")
     best_metrics = [row["metric"] for row in view.standing[:1]]
     rows = sorted(
         (row for row in view.partial if row["metric"] not in uninformative),
@@ -92,7 +101,7 @@ def _finding_line(view: AspectResults, group: list[Row]) -> str:
     change_text = "its rank would not change" if is_same_rank else f"it would rank {row['rank_without']}"
     text = (
         f"{metric} {RATES[row['finding']]} {system} by {interval(value, low, high, digits=0)} points of win rate,"
-        f" adjusted for {view.aspect or 'quality'} and sampling error ({p_equals(row['p_adjusted'])})."
+        f" adjusted for {view.aspect or 'quality'} and sampling error ({p_value_phrase(row['p_adjusted'])})."
         f" {system} ranks {row['rank_human']} by the annotators and {row['rank']} by {metric}; without the partiality"
         f" {change_text}."
     )
@@ -112,7 +121,7 @@ def _overall_scores(view: AspectResults, metrics: list[str]) -> Iterator[str]:
     """Yield a sentence on metrics that have no score for the aspect, so that scores without an aspect are used."""
     metrics_without_aspect = set(view.overall.filter("overall")["metric"])
     if affected_metrics := [name for name in metrics if name in metrics_without_aspect]:
-        subject_text = f"{subject(affected_metrics, 'has', 'have')} no"
+        subject_text = f"{subject_with_verb(affected_metrics, 'has', 'have')} no"
         yield (
             f"{'No metric has a' if view.overall['overall'].all() else subject_text} score for {view.aspect}; scores "
             "without an aspect are used instead, so apparent partiality may reflect quality on another aspect."
@@ -147,7 +156,7 @@ def flips(view: AspectResults) -> Iterator[str]:
         n_common_pairs = metric_decisions.join(human_decisions, on=["system_a", "system_b"], how="semi").height
         n_other_pairs = human_decisions.height - n_common_pairs
         yield (
-            f"{row['metric']} decides {with_ends(row, 'correct', write=percent)} of "
+            f"{row['metric']} decides {estimate_with_interval(row, 'correct', write=percent)} of "
             f"{plural(n_common_pairs, 'system pair')} as the annotators do, reverses "
             f"{percent(row['inversion'])}, misses a difference in "
             f"{percent(row['omission'])} and finds an additional difference in {percent(row['insertion'])}."
@@ -162,7 +171,7 @@ def flips(view: AspectResults) -> Iterator[str]:
     for row in view.reversals.head(MOST_NAMED).to_dicts():
         yield (
             f"Annotators rate {row['better']} significantly better than {row['worse']}; "
-            f"{subject(row['metrics'], 'says', 'say')} the opposite."
+            f"{subject_with_verb(row['metrics'], 'says', 'say')} the opposite."
         )
     if view.reversals.height > MOST_NAMED:
         yield (f"In all, {plural(view.reversals.height, 'pair')} are significantly reversed by some metric.")

@@ -8,7 +8,17 @@ import polars as pl
 
 from custodes.answers.result import Result
 from custodes.answers.tables import AT_THRESHOLD
-from custodes.answers.wording import names, number, p_equals, p_value, percent, plural, sentence, subject, with_ends
+from custodes.answers.wording import (
+    estimate_with_interval,
+    names,
+    number,
+    p_value,
+    p_value_phrase,
+    percent,
+    plural,
+    sentence,
+    subject_with_verb,
+)
 from custodes.evaluate.verdict.faults import faults
 from custodes.evaluate.verdict.view import MOST_NAMED, SYSTEM_LEVEL, AspectResults, Row, share_a_letter
 
@@ -48,12 +58,12 @@ def trust(view: AspectResults) -> Iterator[str]:
         yield "No metric can be compared with the annotators: agreement is undefined."
         return
     best, *others = view.standing
-    if view.side("above"):
+    if view.metrics_on_side("above"):
         agreement_text = f"{best['metric']} agrees best with the annotators ({_score(view, best)})."
         yield f"{agreement_text}{_differences(view, best, others)}"
         # With two systems, pairwise accuracy is 0 or 1.
         if view.ordered and best[SYSTEM_LEVEL] is not None:
-            yield _at_system_level(view, best)
+            yield _system_level_text(view, best)
     elif view.bounded:
         yield "No metric agrees with the annotators significantly better than chance."
     else:
@@ -66,10 +76,10 @@ def trust(view: AspectResults) -> Iterator[str]:
 def _score(view: AspectResults, row: Row) -> str:
     """Return the statistic that ranks the metrics, with interval and chance level."""
     if view.ordered:
-        return f"Kendall's τ within items {with_ends(row, 'value')}; chance level 0"
+        return f"Kendall's τ within items {estimate_with_interval(row, 'value')}; chance level 0"
     # An interval of width 0 only occurs because no comparison differs.
     has_no_width = row["value_low"] == row["value_high"]
-    value_text = percent(row["value"]) if has_no_width else with_ends(row, "value", write=percent)
+    value_text = percent(row["value"]) if has_no_width else estimate_with_interval(row, "value", write=percent)
     chance_text = "" if row["chance"] is None else f"; chance level {percent(row['chance'])}"
     return f"the same preference in {value_text} of comparisons{chance_text}"
 
@@ -90,10 +100,12 @@ def _differences(view: AspectResults, best: Row, others: list[Row]) -> str:
             for is_near_threshold in (False, True)
         )
         clear_text = (
-            f" It does not differ significantly from {_with_p_values(p_of_clear_metric)}." if p_of_clear_metric else ""
+            f" It does not differ significantly from {_names_with_p_values(p_of_clear_metric)}."
+            if p_of_clear_metric
+            else ""
         )
         close_text = (
-            f" {AT_THRESHOLD.capitalize()}, which counts as not significant: {_with_p_values(p_of_close_metric)}."
+            f" {AT_THRESHOLD.capitalize()}, which counts as not significant: {_names_with_p_values(p_of_close_metric)}."
         )
         return clear_text + (close_text if p_of_close_metric else "")
     if not others:
@@ -102,7 +114,7 @@ def _differences(view: AspectResults, best: Row, others: list[Row]) -> str:
     others_text, largest_text = ("the other metric", "") if len(others) == 1 else ("every other metric", "largest ")
     return (
         " It is significantly better than "
-        f"{others_text}{'' if largest_p is None else f' ({largest_text}{p_equals(largest_p)})'}."
+        f"{others_text}{'' if largest_p is None else f' ({largest_text}{p_value_phrase(largest_p)})'}."
     )
 
 
@@ -112,42 +124,46 @@ def _tests_of(view: AspectResults, metric: str, statistic: str) -> pl.DataFrame:
     return rows.with_columns(other=pl.when(pl.col("metric_a") == metric).then("metric_b").otherwise("metric_a"))
 
 
-def _with_p_values(p_of_metric: dict[str, float | None]) -> str:
+def _names_with_p_values(p_of_metric: dict[str, float | None]) -> str:
     """Return names of metrics with adjusted p-values; if there are many metrics, with only the smallest p-value."""
     if len(p_of_metric) <= MOST_NAMED:
-        return names([name if p is None else f"{name} ({p_equals(p)})" for name, p in p_of_metric.items()])
+        return names([name if p is None else f"{name} ({p_value_phrase(p)})" for name, p in p_of_metric.items()])
     p_values = [p for p in p_of_metric.values() if p is not None]
     return f"{names([*p_of_metric], limit=MOST_NAMED)}{f' (p ≥ {p_value(min(p_values))})' if p_values else ''}"
 
 
-def _at_system_level(view: AspectResults, best: Row) -> str:
+def _system_level_text(view: AspectResults, best: Row) -> str:
     """Return a sentence on the pairwise accuracy of the metric `best`.
 
     If another metric has the highest pairwise accuracy, a second sentence reports this accuracy.
     """
     text = (
-        f"At system level, {best['metric']} orders {with_ends(best, SYSTEM_LEVEL, write=percent)} of the pairs of"
+        f"At system level, {best['metric']} orders {estimate_with_interval(best, SYSTEM_LEVEL, write=percent)} of the "
+        "pairs of"
         " systems as the annotators do (pairwise accuracy; chance level 50 %)."
     )
     most_accurate_row = max(view.standing, key=lambda row: -1.0 if row[SYSTEM_LEVEL] is None else row[SYSTEM_LEVEL])
     if most_accurate_row[SYSTEM_LEVEL] <= best[SYSTEM_LEVEL]:
         return text
     tests = _tests_of(view, best["metric"], SYSTEM_LEVEL).filter(other=most_accurate_row["metric"])
-    p_text = "".join(f" ({p_equals(p_value)} for the difference)" for p_value in tests["p_adjusted"])
+    p_text = "".join(f" ({p_value_phrase(p_value)} for the difference)" for p_value in tests["p_adjusted"])
     highest_text = percent(most_accurate_row[SYSTEM_LEVEL])
     return f"{text} {most_accurate_row['metric']} has the highest accuracy, {highest_text}{p_text}."
 
 
 def chance(view: AspectResults) -> Iterator[str]:
     """Yield sentences on metrics that are not significantly better than chance, or significantly worse."""
-    unclear, below = view.side("unclear"), view.side("below")
+    unclear, below = view.metrics_on_side("unclear"), view.metrics_on_side("below")
     if unclear and view.bounded:
-        yield f"{subject(unclear, 'is', 'are')} not significantly better than chance (all metrics tested together)."
+        yield (
+            f"{subject_with_verb(unclear, 'is', 'are')} not significantly better than chance (all metrics tested "
+            "together)."
+        )
     if below:
         undeclared = [name for name in below if name not in view.lower] if view.ordered else []
-        distance_text = f"{subject(undeclared, 'is a distance', 'are distances')} (lower is better)"
+        distance_text = f"{subject_with_verb(undeclared, 'is a distance', 'are distances')} (lower is better)"
         hint = f" If {distance_text}, declare this in a raters file." if undeclared else ""
-        yield f"{subject(below, 'agrees', 'agree')} with the annotators significantly less than chance.{hint}"
+        yield f"{subject_with_verb(below, 'agrees', 'agree')} with the annotators significantly less than chance.{hint}"
 
 
 def uncertain(view: AspectResults) -> Iterator[str]:

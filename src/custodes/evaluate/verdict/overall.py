@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from custodes.answers.wording import names, plural, subject
+from custodes.answers.wording import names, plural, subject_with_verb
 from custodes.evaluate.verdict.favoritism import RATES, do_near_copies, near_copy_groups
 from custodes.evaluate.verdict.view import MOST_NAMED, AspectResults
 
@@ -19,12 +19,15 @@ def best(views: Sequence[AspectResults]) -> Iterator[str]:
         view.aspect for view, top in zip(views, top_groups, strict=True) if top == systems_in_every_top
     ]
     if len(systems_in_every_top) == 1 and len(aspects_with_single_top) == len(views):
-        yield f"{systems_in_every_top[0]} is best on {_all(views)}."
+        yield f"{systems_in_every_top[0]} is best on {_all_aspects_text(views)}."
     elif len(systems_in_every_top) == 1:
         aspects_text = f"; on {names(aspects_with_single_top)} it is the best" if aspects_with_single_top else ""
-        yield f"{systems_in_every_top[0]} is the only system in the top group on {_all(views)}{aspects_text}."
+        yield (
+            f"{systems_in_every_top[0]} is the only system in the top group on "
+            f"{_all_aspects_text(views)}{aspects_text}."
+        )
     elif systems_in_every_top:
-        yield f"{names(systems_in_every_top)} are in the top group on {_all(views)}."
+        yield f"{names(systems_in_every_top)} are in the top group on {_all_aspects_text(views)}."
     else:
         top_texts = [" or ".join(top) if len(top) <= MOST_NAMED else f"one of {len(top)}" for top in top_groups]
         aspect_texts = [f"{top} on {view.aspect}" for view, top in zip(views, top_texts, strict=True)]
@@ -35,12 +38,16 @@ def trust(views: Sequence[AspectResults]) -> Iterator[str]:
     """Yield a sentence on the metrics in the top group of every aspect."""
     metrics_in_every_top = leaders_everywhere(views)
     if metrics_in_every_top:
-        group_text = f"in the top group of metrics on {_all(views)}: not significantly worse than any other metric"
-        yield f"{subject(metrics_in_every_top, 'is', 'are')} {group_text}."
+        group_text = (
+            f"in the top group of metrics on {_all_aspects_text(views)}: not significantly worse than any other metric"
+        )
+        yield f"{subject_with_verb(metrics_in_every_top, 'is', 'are')} {group_text}."
     else:
         aspect_leaders = [f"{view.leaders[0]} on {view.aspect}" for view in views if view.leaders]
         leaders_text = (
-            f"; {subject(aspect_leaders, 'agrees', 'agree')} best with the annotators" if aspect_leaders else ""
+            f"; {subject_with_verb(aspect_leaders, 'agrees', 'agree')} best with the annotators"
+            if aspect_leaders
+            else ""
         )
         yield f"No metric is in the top group on every aspect{leaders_text}."
 
@@ -52,10 +59,13 @@ def leaders_everywhere(views: Sequence[AspectResults]) -> list[str]:
 
 def chance(views: Sequence[AspectResults]) -> Iterator[str]:
     """Yield a sentence on metrics that are not significantly better than chance on any aspect."""
-    informative_metrics = {name for view in views for name in view.side("above")}
+    informative_metrics = {name for view in views for name in view.metrics_on_side("above")}
     uninformative_metrics = [row["metric"] for row in views[0].standing if row["metric"] not in informative_metrics]
-    if uninformative_metrics and any(view.side("above", "below") for view in views):
-        yield f"{subject(uninformative_metrics, 'is', 'are')} not significantly better than chance on any aspect."
+    if uninformative_metrics and any(view.metrics_on_side("above", "below") for view in views):
+        yield (
+            f"{subject_with_verb(uninformative_metrics, 'is', 'are')} not significantly better than chance on any "
+            "aspect."
+        )
 
 
 def favours(views: Sequence[AspectResults]) -> Iterator[str]:
@@ -65,7 +75,7 @@ def favours(views: Sequence[AspectResults]) -> Iterator[str]:
     """
     metrics_in_every_top, informative_metrics = (
         leaders_everywhere(views),
-        {name for view in views for name in view.side("above")},
+        {name for view in views for name in view.metrics_on_side("above")},
     )
     views = [view for view in views if not view.sided]
     findings_by_aspect = [
@@ -81,11 +91,11 @@ def favours(views: Sequence[AspectResults]) -> Iterator[str]:
     )
     for row, *copies in groups[:MOST_NAMED]:
         copies_text = f", and so {do_near_copies([copy['metric'] for copy in copies])}" if copies else ""
-        yield f"{row['metric']} {RATES[row['finding']]} {row['system']} on {_all(views)}{copies_text}."
+        yield f"{row['metric']} {RATES[row['finding']]} {row['system']} on {_all_aspects_text(views)}{copies_text}."
     if len(groups) > MOST_NAMED:
         n_metrics_text = plural(len({row["metric"] for row in rows}), "metric")
         yield f"In all, {n_metrics_text} over-rate or under-rate some system on every aspect."
 
 
-def _all(views: Sequence[AspectResults]) -> str:
+def _all_aspects_text(views: Sequence[AspectResults]) -> str:
     return "both aspects" if len(views) == 2 else f"all {len(views)} aspects"

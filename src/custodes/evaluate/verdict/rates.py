@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import polars as pl
 
 from custodes.answers.result import Result
-from custodes.answers.wording import interval, names, p_equals, percent, plural, with_ends
+from custodes.answers.wording import estimate_with_interval, interval, names, p_value_phrase, percent, plural
 from custodes.data.comparisons import HUMAN
 from custodes.evaluate.verdict.view import MOST_NAMED, Row
 
@@ -27,7 +27,7 @@ def rate_sentences(result: Result, aspect: str) -> Iterator[tuple[str, str]]:
             yield "trust", _trust(row)
     yield from (("trust", text) for text in _replacement(result.to_frame("replacement").filter(aspect=aspect)))
     yield from (("best", text) for text in _differences(differences.filter(pl.col("metric") == best_judge)))
-    yield from (("favours", text) for text in _favoured(differences))
+    yield from (("favours", text) for text in _favoritism_sentences(differences))
     yield from (("slices", text) for text in _slices(slices))
     if len(labels) == 1 and best_judge_rows and best_judge_rows[0]["labels_saved"] is not None:
         row = max(best_judge_rows, key=lambda row: row["n_labelled"])
@@ -54,7 +54,8 @@ def _rate(row: Row, *, has_several_systems: bool) -> str:
     system_text = f" of {row['system']}" if has_several_systems else ""
     if row["metric"] == HUMAN:
         return (
-            f"About {with_ends(row, 'human_rate', write=percent)} of the outputs{system_text} are {row['label']} "
+            f"About {estimate_with_interval(row, 'human_rate', write=percent)} of the outputs{system_text} are "
+            f"{row['label']} "
             "by human "
             f"judgement ({plural(row['n_labelled'], 'human label')})."
         )
@@ -62,29 +63,33 @@ def _rate(row: Row, *, has_several_systems: bool) -> str:
         if row["n_labelled"]:
             return f"The corrected rate of {row['label']}{system_text} is undefined: {row['reason']}."
         return (
-            f"{row['metric']} labels {with_ends(row, 'judge_rate', write=percent)} of the outputs{system_text} as "
+            f"{row['metric']} labels {estimate_with_interval(row, 'judge_rate', write=percent)} of the "
+            f"outputs{system_text} as "
             f"{row['label']}. Without human labels the true rate is unknown."
         )
     source_texts = (
         [f"{row['metric']} alone gives {percent(row['judge_rate'])}"] if row["judge_rate"] is not None else []
     )
     if row["human_rate"] is not None:
-        source_texts.append(f"human labels alone give {with_ends(row, 'human_rate', write=percent)}")
+        source_texts.append(f"human labels alone give {estimate_with_interval(row, 'human_rate', write=percent)}")
     return (
-        f"About {with_ends(row, 'corrected_rate', write=percent)} of the outputs{system_text} are {row['label']} "
+        f"About {estimate_with_interval(row, 'corrected_rate', write=percent)} of the outputs{system_text} are "
+        f"{row['label']} "
         "by human "
         f"judgement ({'; '.join(source_texts)}; {plural(row['n_labelled'], 'human label')})."
     )
 
 
 def _trust(row: Row) -> str:
-    kappa = with_ends(row, "kappa")
+    kappa = estimate_with_interval(row, "kappa")
     if row["tpr"] is None:
-        accuracy = with_ends(row, "accuracy", write=percent)
+        accuracy = estimate_with_interval(row, "accuracy", write=percent)
         return f"{row['metric']} gives the human label in {accuracy} of cases (kappa {kappa})."
     return (
-        f"{row['metric']} recognises {with_ends(row, 'tpr', write=percent)} of the outputs that are {row['label']} by "
-        f"human judgement (TPR) and {with_ends(row, 'tnr', write=percent)} of the other outputs (TNR); kappa {kappa}, "
+        f"{row['metric']} recognises {estimate_with_interval(row, 'tpr', write=percent)} of the outputs that are "
+        f"{row['label']} by "
+        f"human judgement (TPR) and {estimate_with_interval(row, 'tnr', write=percent)} of the other outputs (TNR); "
+        f"kappa {kappa}, "
         f"{plural(row['n_labelled'], 'human label')}."
     )
 
@@ -120,13 +125,13 @@ def _differences(rows: pl.DataFrame) -> Iterator[str]:
         yield (
             f"{better} has a significantly higher rate of {row['label']} than {worse}: by "
             f"{interval(estimate_and_bounds[0] * 100, low * 100, high * 100, digits=0)} percentage points "
-            f"({p_equals(row['p_adjusted'])}, all pairs)."
+            f"({p_value_phrase(row['p_adjusted'])}, all pairs)."
         )
     undecided = rows.filter(decision="=").to_dicts()
     for row in undecided[: 1 if significant.height else MOST_NAMED]:
         yield (
             f"{row['system_a']} and {row['system_b']} do not differ significantly in the rate of {row['label']} "
-            f"(difference {_points(row, 'corrected_difference')}, {p_equals(row['p_adjusted'])})."
+            f"(difference {_points(row, 'corrected_difference')}, {p_value_phrase(row['p_adjusted'])})."
         )
     if significant.height > MOST_NAMED:
         yield f"In all, {plural(significant.height, 'pair')} of systems differ significantly."
@@ -140,7 +145,7 @@ def _points(row: Row, column: str) -> str:
     return f"{interval(*estimate_and_bounds, digits=0)} percentage points"
 
 
-def _favoured(rows: pl.DataFrame) -> Iterator[str]:
+def _favoritism_sentences(rows: pl.DataFrame) -> Iterator[str]:
     has_several_labels = rows["label"].n_unique() > 1
     for row in rows.filter(pl.col("favoured") != "").to_dicts()[:MOST_NAMED]:
         label_text = f" in the rate of {row['label']}" if has_several_labels else ""
@@ -151,10 +156,9 @@ def _favoured(rows: pl.DataFrame) -> Iterator[str]:
             key=lambda error_rate_test: error_rate_test[1],
         )
         yield (
-            f"{row['metric']} over-rates {row['favoured']} relative to {other_system}{label_text}: its "
-            f"{measure_name} differs between "
-            f"{row['system_a']} and {row['system_b']} by {_points(row, column)} ({p_equals(p)}). Do not compare the "
-            f"rates by {row['metric']} alone."
+            f"{row['metric']} over-rates {row['favoured']} relative to {other_system}{label_text}: its {measure_name} "
+            f"differs between {row['system_a']} and {row['system_b']} by {_points(row, column)} "
+            f"({p_value_phrase(p)}). Do not compare the rates by {row['metric']} alone."
         )
 
 
@@ -164,13 +168,14 @@ def _slices(rows: pl.DataFrame) -> Iterator[str]:
         if row["metric"] == HUMAN:
             yield (
                 f"On {row['slice']}, the outputs have a significantly {row['finding']} than elsewhere "
-                f"({with_ends(row, 'corrected_rate', write=percent)})."
+                f"({estimate_with_interval(row, 'corrected_rate', write=percent)})."
             )
             continue
         yield (
             f"On {row['slice']}, {row['metric']} has a significantly {row['finding']} than elsewhere "
-            f"(TPR {with_ends(row, 'tpr', write=percent)}, TNR {with_ends(row, 'tnr', write=percent)}, corrected rate "
-            f"{with_ends(row, 'corrected_rate', write=percent)})."
+            f"(TPR {estimate_with_interval(row, 'tpr', write=percent)}, TNR "
+            f"{estimate_with_interval(row, 'tnr', write=percent)}, corrected rate "
+            f"{estimate_with_interval(row, 'corrected_rate', write=percent)})."
         )
     if findings.height > MOST_NAMED:
         further_slices_text = names(findings["slice"].to_list()[MOST_NAMED:], limit=MOST_NAMED)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from custodes.answers.wording import percent, with_ends
+from custodes.answers.wording import estimate_with_interval, percent
 from custodes.evaluate.partiality_table import FAVOURED
 from custodes.evaluate.verdict.view import MOST_NAMED, AspectResults, Row
 
@@ -48,5 +48,5 @@ def _consistency(row: Row) -> str:
 
 def _favoritism(row: Row) -> str:
     verb = "over-rates" if row["finding"] == FAVOURED else "under-rates"
-    points_text = with_ends(row, "partiality", digits=0)
+    points_text = estimate_with_interval(row, "partiality", digits=0)
     return f"On {row['slice']}, {row['metric']} {verb} {row['system']}, by {points_text} points of win rate."

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import combinations
 from math import exp
 
-from custodes.answers.wording import interval, names, p_equals, percent, plural, sentence, with_ends
+from custodes.answers.wording import estimate_with_interval, interval, names, p_value_phrase, percent, plural, sentence
 from custodes.data.comparisons import HUMAN
 from custodes.evaluate.verdict.view import MOST_NAMED, AspectResults, Row, share_a_letter
 from custodes.stats.information_gain import MOST
@@ -30,7 +30,7 @@ def best(view: AspectResults) -> Iterator[str]:
         yield (
             f"Which system is best cannot be estimated: annotators judged {row['labels']} of the "
             f"{row['battles']} comparisons that {row['metric']} judged, and the human comparisons are not "
-            f"a random part ({p_equals(row['p_random'])}). A system may win because of how its comparisons were "
+            f"a random part ({p_value_phrase(row['p_random'])}). A system may win because of how its comparisons were "
             "selected; let annotators judge a random part of all comparisons."
         )
         return
@@ -52,7 +52,7 @@ def best(view: AspectResults) -> Iterator[str]:
             )
     yield from map(_cycle, view.cycles)
     if not any({*row["cycle"].split(" > ")} & {*view.top} for row in view.cycles):
-        yield _standing(view)
+        yield _top_group_text(view)
     yield from map(sentence, view.unbeaten)
     yield from interim(view)
 
@@ -83,18 +83,18 @@ def _cycle(row: Row) -> str:
     first, *others = row["cycle"].split(" > ")
     beaten_text = ", which beats ".join(others)
     return (
-        f"No ranking describes these systems: {first} beats {beaten_text}. Each system wins at least"
-        f" {percent(row['win_rate'])} of the points against the next system ({p_equals(row['p_direct'])}, all pairs"
-        " tested together). Choose between two systems by their direct comparisons."
+        f"No ranking describes these systems: {first} beats {beaten_text}. Each system wins at least "
+        f"{percent(row['win_rate'])} of the points against the next system ({p_value_phrase(row['p_direct'])}, all "
+        "pairs tested together). Choose between two systems by their direct comparisons."
     )
 
 
-def _standing(view: AspectResults) -> str:
+def _top_group_text(view: AspectResults) -> str:
     """Return sentences on the top group, and on the win rate of the first system."""
     first_row, (leader, *other_systems), top_systems = view.board[0], [row["system"] for row in view.board], view.top
     # A corrected model gives strengths only; intervals of win rates do not hold if sampling depended on outcomes.
     if first_row["win_rate"] is not None and not view.stopped:
-        win_rate_text = with_ends(first_row, "win_rate", write=percent)
+        win_rate_text = estimate_with_interval(first_row, "win_rate", write=percent)
         rate_text = f"wins {win_rate_text} of its comparisons, averaged over opponents (a tie counts half)"
     else:
         odds_and_bounds = [
@@ -172,14 +172,14 @@ def labels(view: AspectResults) -> Iterator[str]:
         )
         pairs_without_forecast += [f"{a} and {b}" for a, b in systems if frozenset((a, b)) not in n_more_of_pair]
     for a, b in pairs_with_forecast[:MOST_NAMED]:
-        n_text = rounded(n_more_of_pair[frozenset((a, b))])
+        n_text = format_count(n_more_of_pair[frozenset((a, b))])
         yield f"About {n_text} more human comparisons of {a} and {b} would give 50 % power to tell which is better."
     if pairs_without_forecast and view.judge == HUMAN:
         pairs_text = names(pairs_without_forecast, limit=MOST_NAMED)
         yield f"For {pairs_text}, even {MOST:.0f} times the present information would not give 50 % power."
 
 
-def rounded(count: float) -> str:
+def format_count(count: float) -> str:
     """Return a count rounded to two significant digits, as text.
 
     >>> rounded(7), rounded(118), rounded(2345)

@@ -10,7 +10,7 @@ import polars as pl
 
 from custodes.answers.question import Rng, question
 from custodes.answers.result import Result, result
-from custodes.answers.shared_arguments import Setting, selection_of
+from custodes.answers.shared_arguments import PreferenceOptions, selection_arguments
 from custodes.answers.tables import label, table
 from custodes.data.study import Study
 from custodes.errors import InputError
@@ -106,7 +106,7 @@ def verdict(
     alpha: float = 0.05,
     rng: Rng = 0,
     progress: Progress = silent,
-    **setting: Unpack[Setting],
+    **setting: Unpack[PreferenceOptions],
 ) -> Verdict:
     """Summarise the study in plain words: best system, best metric, favoritism, and benefit of more annotations.
 
@@ -127,19 +127,19 @@ def verdict(
     'best'
     """
     if study.labels:
-        selection_options: dict[str, Any] = {**selection_of(setting), "rng": rng, "progress": progress}
+        selection_options: dict[str, Any] = {**selection_arguments(setting), "rng": rng, "progress": progress}
         rates_result = rates(study, by=by, confidence=confidence, alpha=alpha, **selection_options)
         return verdict_of({"check": check(study, **selection_options), "rates": rates_result})
     shared_options: dict[str, Any] = {"rng": rng, "progress": progress, **setting}
     interval_options: dict[str, Any] = {"confidence": confidence, "resamples": resamples, **shared_options}
     study = study.with_cache()
-    chosen_study = study.select(**selection_of(setting), one_side=True)
+    chosen_study = study.select(**selection_arguments(setting), one_side=True)
     if not chosen_study.metrics:
         return verdict_of(
             {"check": check(study, **shared_options), "leaderboard": leaderboard(study, **interval_options)}
         )
     if not chosen_study.humans:
-        return _of_metrics(study, by, alpha, interval_options)
+        return _metric_only_verdict(study, by, alpha, interval_options)
     agreement_result = agreement(study, by=by, alpha=alpha, **interval_options)
     favoritism_result = favoritism(study, by=by, alpha=alpha, **interval_options)  # raises for metrics without outputs
     return verdict_of(
@@ -154,11 +154,11 @@ def verdict(
     )
 
 
-def _of_metrics(study: Study, by: str | None, alpha: float, options: dict[str, Any]) -> Verdict:
+def _metric_only_verdict(study: Study, by: str | None, alpha: float, options: dict[str, Any]) -> Verdict:
     """Return the verdict on a study without human ratings."""
     check_options = {name: value for name, value in options.items() if name not in ("confidence", "resamples")}
     complementarity_options = {
-        **selection_of(check_options),
+        **selection_arguments(check_options),
         **{name: options[name] for name in ("confidence", "resamples", "rng", "progress")},
     }
     results: dict[str, Result] = {"check": check(study, **check_options), "leaderboard": leaderboard(study, **options)}
@@ -190,11 +190,13 @@ def verdict_of(results: Mapping[str, Result]) -> Verdict:
             *(("design", text) for text in serious(problems)),
             *statements_of_aspect[first_aspect],
         ]
-        return Verdict.of([_part(aspect, statements) for aspect, statements in statements_of_aspect.items()], ())
+        return Verdict.from_parts(
+            [_part(aspect, statements) for aspect, statements in statements_of_aspect.items()], ()
+        )
     if not results["check"].to_frame("summary")["humans"].sum():
         ranked_aspects = results["leaderboard"].to_frame("systems")["aspect"].unique(maintain_order=True)
         aspect_names = [str(aspect) for aspect in ranked_aspects]
-        return Verdict.of(
+        return Verdict.from_parts(
             [_part(name, metric_sentences(results, name, first=name == aspect_names[0])) for name in aspect_names], ()
         )
     is_without_metrics = "agreement" not in results
@@ -218,7 +220,7 @@ def verdict_of(results: Mapping[str, Result]) -> Verdict:
                 [*study_statements, *((kind, text) for kind in view_kinds for text in SUBJECTS[kind](view))],
             )
         )
-    return Verdict.of(parts, ())
+    return Verdict.from_parts(parts, ())
 
 
 def _part(aspect: str, statements: Iterable[tuple[str, str]]) -> dict[str, pl.DataFrame]:

@@ -10,7 +10,7 @@ import polars as pl
 
 from custodes.answers.result import Result
 from custodes.data.comparisons import HUMAN
-from custodes.data.interim_analyses import STOPPED
+from custodes.data.interim_analyses import SEQUENTIAL_RULE
 from custodes.evaluate.agreement.agreement import Agreement
 from custodes.evaluate.agreement.metric_ranking import ORDERING
 from custodes.evaluate.check.rules import SIDED
@@ -28,7 +28,7 @@ FEW_LABELS = 0.5
 """If at most this proportion of a metric's comparisons is annotated, the corrected ranks determine the best system."""
 LETTER = re.compile(r"[a-z]\d*")
 EMPTY: Mapping[str, Result] = {
-    kind.__name__.lower(): kind.of([kind.part("")], ())
+    kind.__name__.lower(): kind.from_parts([kind.part("")], ())
     for kind in (Agreement, Consistency, Favoritism, Leaderboard, Ranking)
 }
 """Empty results of the questions that are omitted for studies with annotators alone or without verdicts."""
@@ -86,7 +86,7 @@ class AspectResults:
         self.judge = f"{CORRECTED}{best_metric}" if self.corrected and not self.corrected["reason"] else HUMAN
         unbeaten_messages = messages("leaderboard", "unbeaten") if self.judge == HUMAN else []
         self.unbeaten = [message.partition(": ")[2] for message in unbeaten_messages if message.startswith(HUMAN)]
-        self.stopped = any(note.rule == STOPPED for note in results["leaderboard"].notes)
+        self.stopped = any(note.rule == SEQUENTIAL_RULE for note in results["leaderboard"].notes)
         systems = rows("leaderboard", "systems").filter(pl.col("strength").is_not_null(), rater=self.judge)
         self.board: list[Row] = systems.sort("part", "rank").to_dicts()
         self.pairs = rows("leaderboard", "pairs").filter(rater=self.judge)
@@ -99,7 +99,7 @@ class AspectResults:
             frozenset(pair) for pair in directly_decided.select("system_a", "system_b").iter_rows()
         }
 
-    def side(self, *names: str) -> list[str]:
+    def metrics_on_side(self, *names: str) -> list[str]:
         """Return the metrics that are on one of these sides of the chance level: above, below or unclear."""
         return [row["metric"] for row in self.standing if row["side"] in names]
 

@@ -8,9 +8,9 @@ from typing import Any
 from custodes.evaluate.agreement.agreement import agreement, by_standing
 from custodes.evaluate.agreement.metric_ranking import CHOOSING
 from custodes.evaluate.agreement.statistics import STATISTICS
-from custodes.plots.agreement import intervals, with_chance
-from custodes.reporting.section import ChosenTable, Context, Figure, Section, empty_rows, spec_of
-from custodes.reporting.tables import chosen_table, table_html
+from custodes.plots.agreement import add_chance_levels, intervals
+from custodes.reporting.section import Context, Figure, Section, SelectionTable, empty_rows, spec_of
+from custodes.reporting.tables import build_selection_table, table_html
 
 
 def _figures(context: Context) -> Sequence[Figure]:
@@ -39,10 +39,10 @@ def _figures(context: Context) -> Sequence[Figure]:
     ]
 
 
-def _tables(context: Context) -> Sequence[ChosenTable]:
+def _tables(context: Context) -> Sequence[SelectionTable]:
     where = {"aspect": "{aspect}", "statistic": "{compared}", "metric_a|metric_b": "{metric}"}
     caption = "Differences of the chosen metric from every other metric"
-    table = chosen_table(context, "agreement-comparisons", caption, "agreement.comparisons", where)
+    table = build_selection_table(context, "agreement-comparisons", caption, "agreement.comparisons", where)
     return [table] if context.table("agreement.comparisons").height else []
 
 
@@ -61,23 +61,23 @@ def _build(context: Context) -> Mapping[str, Any]:
         "default_compared": default if default in compared else (compared or [""])[0],
         "table": table_html(
             by_standing(metrics, context.table("agreement.standing")),
-            context.declared("agreement.metrics").columns,
+            context.table_declaration("agreement.metrics").columns,
             id="agreement-metrics",
             caption="Every statistic of agreement",
             notes=context.notes("agreement"),
         ),
-        "common": _common(context),
+        "common": _common_outputs_html(context),
     }
 
 
-def _common(context: Context) -> str:
+def _common_outputs_html(context: Context) -> str:
     """HTML of the statistics on the outputs that all metrics rated; '' if all metrics rated all outputs."""
     rows = context.table("agreement.common")
     if rows.is_empty():
         return ""
     return table_html(
         by_standing(rows, context.table("agreement.standing")),
-        context.declared("agreement.common").columns,
+        context.table_declaration("agreement.common").columns,
         id="agreement-common",
         caption="Every statistic on the outputs that annotators and all metrics rated",
         notes=[],
@@ -93,7 +93,7 @@ AGREEMENT = Section(
     tables=_tables,
     build=_build,
     extra=lambda context: {
-        "chance": with_chance(context.table("agreement.metrics"), context.table("agreement.standing"))
+        "chance": add_chance_levels(context.table("agreement.metrics"), context.table("agreement.standing"))
     },
     required=True,
 )

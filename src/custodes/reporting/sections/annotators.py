@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 
-from custodes.answers.shared_arguments import selection_of
+from custodes.answers.shared_arguments import selection_arguments
 from custodes.answers.tables import count, difference, flag, label
 from custodes.answers.wording import names, number, plural, sentence
 from custodes.data.interim_analyses import last_looks
@@ -16,7 +16,7 @@ from custodes.data.preferences import Preferences
 from custodes.data.study import Study
 from custodes.errors import InputError
 from custodes.evaluate.annotators.annotators import Annotators, annotators
-from custodes.evaluate.check.study import asked_of, refusals
+from custodes.evaluate.check.study import annotator_questions, refusals
 from custodes.evaluate.decision_graph import PAIR
 from custodes.plots.annotators import competence, with_interval
 from custodes.reporting.section import Context, Figure, Section, empty_rows, spec_of
@@ -66,8 +66,8 @@ def _ask(context: Context) -> Annotators:
     return result
 
 
-def _chosen(context: Context) -> Study:
-    return context.study.select(**selection_of(context.options), one_side=True)
+def _select_study(context: Context) -> Study:
+    return context.study.select(**selection_arguments(context.options), one_side=True)
 
 
 def _rows(context: Context) -> Mapping[str, pl.DataFrame]:
@@ -84,7 +84,7 @@ def _figures(context: Context) -> Sequence[Figure]:
             title=f"Competence of annotators: {kind}",
             caption="Agreement of each annotator with the consensus of the annotators (Cohen’s κ). Whisker: "
             "interval from resampled items. Red: a significant finding (adjusted for all tests of "
-            f"all annotators).{_left_out(rows, kind)}",
+            f"all annotators).{_omission_sentence(rows, kind)}",
             alt="Dots with whiskers: competence of every annotator; the table below has the numbers.",
             spec=spec_of(competence(empty_rows()), width="container"),
             table="annotators-shown",
@@ -96,7 +96,7 @@ def _figures(context: Context) -> Sequence[Figure]:
     ]
 
 
-def _left_out(rows: pl.DataFrame, kind: str) -> str:
+def _omission_sentence(rows: pl.DataFrame, kind: str) -> str:
     """A sentence on the number of annotators per aspect that the figure leaves out; '' if it leaves out none."""
     of_kind = rows.filter(pl.col("answer_type") == kind).group_by("aspect", maintain_order=True)
     counts = of_kind.agg(missing=pl.col("competence_low").is_null().sum(), n=pl.len()).filter(pl.col("missing") > 0)
@@ -104,7 +104,7 @@ def _left_out(rows: pl.DataFrame, kind: str) -> str:
     return f" Annotators without an interval are left out: {', '.join(parts)}." if parts else ""
 
 
-def looks_of(study: Study) -> pl.DataFrame:
+def last_interim_analyses(study: Study) -> pl.DataFrame:
     """The last interim analysis of each pair of systems; empty if there are no interim analyses.
 
     The columns include the margins that would result if all refusals preferred one system, and the margin on the
@@ -118,7 +118,7 @@ def looks_of(study: Study) -> pl.DataFrame:
     aspects = frame["aspect"].unique(maintain_order=True)
     first = frame.filter(pl.col("aspect") == (aspects[0] if aspects.len() else ""))
     current_margins = first.group_by("system_a", "system_b").agg(n_now=pl.len(), margin_now=pl.col("preference").mean())
-    verdicts = asked_of(replace(study, second=Preferences.empty()))
+    verdicts = annotator_questions(replace(study, second=Preferences.empty()))
     refusal_counts = verdicts.group_by(pair).agg(pl.col("refused").sum())
     better = pl.when(pl.col("decision") > 0).then("system_a").when(pl.col("decision") < 0).then("system_b")
     final_looks = final_looks.rename({"margin": "at_look", "low": "at_look_low", "high": "at_look_high"})
@@ -158,7 +158,7 @@ def looks_sentences(looks: pl.DataFrame) -> list[str]:
     return [INFLATED, *sentences]
 
 
-def paid(study: Study) -> str:
+def cost_sentences(study: Study) -> str:
     """Cost and duration of the answers, if they are recorded."""
     frames = [study.preferences.frame.select("rater", "seconds"), study.second.frame.select("rater", "seconds")]
     answers = pl.concat(frames).filter(pl.col("rater").is_in(list(study.humans)))
@@ -182,23 +182,25 @@ def paid(study: Study) -> str:
     return " ".join(sentences)
 
 
-def _without(files: Sequence[str], message: str) -> str:
+def _remove_file_name(files: Sequence[str], message: str) -> str:
     """A message without the name of the input file at its beginning."""
     beginning = next((name for name in files if message.startswith(f"{name}: ")), "")
     return message.removeprefix(f"{beginning}: ")
 
 
 def _build(context: Context) -> Mapping[str, Any]:
-    study = _chosen(context)
+    study = _select_study(context)
     tables = []
     for name, caption in SHOWN:
         rows = context.table(f"annotators.{name}")
         if rows.height:
-            essential = [column for column in context.declared(f"annotators.{name}").columns if column.essential]
+            essential = [
+                column for column in context.table_declaration(f"annotators.{name}").columns if column.essential
+            ]
             columns = columns_with_values(essential, rows)
             notes = context.notes("annotators", "few-", "none-", "method") if name == "concentration" else ()
             tables.append(table_html(rows, columns, id=f"annotators-{name}-table", caption=caption, notes=notes))
-    looks = looks_of(study)
+    looks = last_interim_analyses(study)
     if looks.height:
         columns = columns_with_values(LOOKS, looks)
         if not looks["refused"].sum():
@@ -207,10 +209,12 @@ def _build(context: Context) -> Mapping[str, Any]:
             columns = tuple(column for column in columns if not column.name.endswith("_now"))
         tables.append(table_html(looks, columns, id="annotators-looks-table", caption="Interim analyses", by=None))
     files = study.name.split(" + ")
-    sentences = [sentence(_without(files, note.message)) for note in study.notes if note.rule in REPORTED]
-    sentences += [sentence(problem.message) for problem in refusals(asked_of(study))]
+    sentences = [sentence(_remove_file_name(files, note.message)) for note in study.notes if note.rule in REPORTED]
+    sentences += [sentence(problem.message) for problem in refusals(annotator_questions(study))]
     return {
-        "sentences": [text for text in (paid(study), *dict.fromkeys(sentences), *looks_sentences(looks)) if text],
+        "sentences": [
+            text for text in (cost_sentences(study), *dict.fromkeys(sentences), *looks_sentences(looks)) if text
+        ],
         "table": "\n".join(tables),
     }
 

@@ -9,13 +9,13 @@ from typing import Any
 import polars as pl
 
 from custodes.answers.tables import label
-from custodes.answers.wording import interval, names, number, with_ends
+from custodes.answers.wording import estimate_with_interval, interval, names, number
 from custodes.evaluate.ceiling.ceiling import Ceiling, ceiling
 from custodes.evaluate.ceiling.halo import SOURCES
-from custodes.plots.ceiling import BOUNDS, FEATURES, bars, ratio_curve, released
+from custodes.plots.ceiling import BOUNDS, FEATURES, bars, ratio_curve, release_lines
 from custodes.plots.paths import paths, steps
-from custodes.reporting.section import ChosenTable, Context, Figure, Section, empty_rows, spec_of
-from custodes.reporting.tables import chosen_table, table_html
+from custodes.reporting.section import Context, Figure, Section, SelectionTable, empty_rows, spec_of
+from custodes.reporting.tables import build_selection_table, table_html
 
 CHOSEN = {"target": "{aspect}"}
 ADDED = {
@@ -36,21 +36,23 @@ def _figures(context: Context) -> Sequence[Figure]:
         ([_ratio()] if result.information.height else []),
         ([_history(result)] if result.history.height else []),
     )
-    return [_bars(result), *ratio, *_chosen(result, _of_aspect(context)), *history]
+    return [_bars(result), *ratio, *_aspect_figures(result, _aspect_suffix(context)), *history]
 
 
-def _of_aspect(context: Context) -> str:
+def _aspect_suffix(context: Context) -> str:
     return " ({aspect})" if any(context.aspects) else ""
 
 
-def _tables(context: Context) -> Sequence[ChosenTable]:
+def _tables(context: Context) -> Sequence[SelectionTable]:
     captions = {
         "halo": "Halo effect by annotator",
         "next": "Gain and loss of each metric",
         "backward": "Backward elimination",
     }
     tables = {
-        name: chosen_table(context, f"ceiling-{name}", caption + _of_aspect(context), f"ceiling.{name}", CHOSEN)
+        name: build_selection_table(
+            context, f"ceiling-{name}", caption + _aspect_suffix(context), f"ceiling.{name}", CHOSEN
+        )
         for name, caption in captions.items()
         if context.table(f"ceiling.{name}").height
     }
@@ -66,10 +68,12 @@ def _tables(context: Context) -> Sequence[ChosenTable]:
 
 def _build(context: Context) -> Mapping[str, Any]:
     result: Any = context.results["ceiling"]
-    declared = [column for column in context.declared("ceiling.prediction").columns if column.name != "features"]
+    declared = [
+        column for column in context.table_declaration("ceiling.prediction").columns if column.name != "features"
+    ]
     return {
         "sentences": [*sentences(result), *halo_sentences(result)],
-        "reached": reached(result),
+        "reached": prediction_texts(result),
         "table": table_html(
             _predictions(result),
             [label("target", "what is predicted", "Aspect"), label("what", "by what", "Predicted from"), *declared],
@@ -109,7 +113,7 @@ def _ratio() -> Figure:
     )
 
 
-def _chosen(result: Ceiling, of_aspect: str) -> list[Figure]:
+def _aspect_figures(result: Ceiling, of_aspect: str) -> list[Figure]:
     """The figures that show one aspect, which the reader selects."""
     return [
         Figure(
@@ -145,7 +149,7 @@ def _history(result: Ceiling) -> Figure:
         "date. Metrics without a date are left out.",
         alt="Lines of the agreement of predictions with human ratings against dates of release, with one "
         "line for every aspect.",
-        spec=spec_of(released(empty_rows(), result), width="container"),
+        spec=spec_of(release_lines(empty_rows(), result), width="container"),
         table="ceiling.history",
     )
 
@@ -197,7 +201,7 @@ def sentences(result: Ceiling) -> list[str]:
             (better_text, gaps.filter(pl.col("difference_low") > 0)),
             (worse_text, gaps.filter(pl.col("difference_high") < 0)),
         ]
-        texts += [f"{text}: {_listed(rows)}." for text, rows in kinds if rows.height]
+        texts += [f"{text}: {_join_differences(rows)}." for text, rows in kinds if rows.height]
         inconclusive_targets = gaps.filter((pl.col("difference_low") <= 0) & (pl.col("difference_high") >= 0))[
             "target"
         ].to_list()
@@ -261,20 +265,23 @@ def halo_sentences(result: Ceiling) -> list[str]:
     return texts
 
 
-def _listed(gaps: pl.DataFrame) -> str:
+def _join_differences(gaps: pl.DataFrame) -> str:
     """A list of aspects, each with its difference and interval."""
     rows = gaps.iter_rows(named=True)
     return names(
-        [f"{row['target']} (difference in τ-b {interval(abs(row['difference']), *_turned(row))})" for row in rows]
+        [
+            f"{row['target']} (difference in τ-b {interval(abs(row['difference']), *_absolute_interval(row))})"
+            for row in rows
+        ]
     )
 
 
-def _turned(row: Mapping[str, float]) -> tuple[float, float]:
+def _absolute_interval(row: Mapping[str, float]) -> tuple[float, float]:
     low, high = row["difference_low"], row["difference_high"]
     return (low, high) if row["difference"] >= 0 else (-high, -low)
 
 
-def reached(result: Ceiling) -> list[tuple[str, str]]:
+def prediction_texts(result: Ceiling) -> list[tuple[str, str]]:
     """For each aspect, a text on the agreement of predictions from all metrics and the bound of a perfect predictor."""
     bounds = {row["target"]: row for row in result.annotators.iter_rows(named=True)}
     rows = {(row["target"], row["features"]): row for row in result.prediction.iter_rows(named=True)}
@@ -283,18 +290,18 @@ def reached(result: Ceiling) -> list[tuple[str, str]]:
         if features != "metrics" or row["kendall"] is None:
             continue
         opening = f"On {aspect}, all" if aspect else "All"
-        text = f"{opening} metrics together predict human ratings with τ-b {with_ends(row, 'kendall')}"
+        text = f"{opening} metrics together predict human ratings with τ-b {estimate_with_interval(row, 'kendall')}"
         bound = bounds.get(aspect)
         if bound is None or bound["attainable"] is None:
             texts.append((aspect, f"{text}."))
             continue
         text += (
-            f". A perfect predictor could reach {with_ends(bound, 'attainable')} if the errors of the "
+            f". A perfect predictor could reach {estimate_with_interval(bound, 'attainable')} if the errors of the "
             f"{bound['annotators']} annotators are independent."
         )
-        if _beyond(row, bound):
+        if _is_above_bound(row, bound):
             text += " The metrics exceed this bound, so the errors of these annotators depend on each other."
-        elif _beyond(rows.get((aspect, "humans")), bound):
+        elif _is_above_bound(rows.get((aspect, "humans")), bound):
             text += (
                 " Predictions from the other human aspects exceed this bound, because the same "
                 "annotators rated these aspects."
@@ -303,7 +310,7 @@ def reached(result: Ceiling) -> list[tuple[str, str]]:
     return texts
 
 
-def _beyond(row: Mapping[str, Any] | None, bound: Mapping[str, Any]) -> bool:
+def _is_above_bound(row: Mapping[str, Any] | None, bound: Mapping[str, Any]) -> bool:
     """Whether the interval of a prediction is above the interval of the bound of a perfect predictor."""
     if row is None or row["kendall_low"] is None or bound["attainable_high"] is None:
         return False

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from custodes.answers.tables import label
 from custodes.evaluate.check.check import check
-from custodes.evaluate.check.rules import of_all_aspects
+from custodes.evaluate.check.rules import merge_aspects
 from custodes.reporting.section import Context, Section
 from custodes.reporting.tables import columns_with_values, table_html
 
@@ -21,13 +21,13 @@ def _build(context: Context) -> Mapping[str, str]:
         "used": ("Kind, direction and use of each rater", [], None),
     }
     frames = {name: context.table(f"check.{name}") for name in tables}
-    frames["problems"] = of_all_aspects(frames["problems"])
+    frames["problems"] = merge_aspects(frames["problems"])
     return {
         name: table_html(frame, [*first, *columns_with_values(columns, frame)], id=name, caption=caption, by=by)
         if frame.height
         else ""
         for name, (caption, first, by) in tables.items()
-        for frame, columns in [(frames[name], context.declared(f"check.{name}").columns)]
+        for frame, columns in [(frames[name], context.table_declaration(f"check.{name}").columns)]
     }
 
 

@@ -9,11 +9,20 @@ from typing import Any
 import polars as pl
 
 from custodes.answers.tables import label, score
-from custodes.answers.wording import names, number, percent, sentence, with_ends
+from custodes.answers.wording import estimate_with_interval, names, number, percent, sentence
 from custodes.combining.combine import LEFT_OUT, Combine, combine
 from custodes.combining.generalisation import GAIN
 from custodes.combining.methods import BEST, FAST, METHODS
-from custodes.plots.combine import cost_rows, costs, favoured, methods, objective_of, weight_rows, weights, wide
+from custodes.plots.combine import (
+    cost_rows,
+    costs,
+    favoritism_points,
+    has_wide_cost_range,
+    methods,
+    objective_of,
+    weight_rows,
+    weights,
+)
 from custodes.reporting.section import Context, Figure, Section, empty_rows, spec_of
 from custodes.reporting.tables import table_html
 
@@ -44,16 +53,20 @@ def _build(context: Context) -> Mapping[str, Any]:
     """The values of the template: methods of combining, compared with the best single metric on held-out outputs."""
     result: Any = context.results["combine"]
     left_out = [message for _, message in context.notes("combine", LEFT_OUT)]
-    intervals = [column for column in context.declared("combine.comparison").columns if column.interval]
+    intervals = [column for column in context.table_declaration("combine.comparison").columns if column.interval]
     favoritism_columns = [
-        column for column in context.declared("combine.favoritism").columns if column.name.startswith("mean_abs_favi")
+        column
+        for column in context.table_declaration("combine.favoritism").columns
+        if column.name.startswith("mean_abs_favi")
     ]
     partiality_columns = [
-        column for column in context.declared("combine.partiality").columns if column.name == "largest_partiality"
+        column
+        for column in context.table_declaration("combine.partiality").columns
+        if column.name == "largest_partiality"
     ]
     lead_column = score("lead", LEAD, "Over the single metric", interval=True)
     return {
-        "first": METHODS[first_of(result)].label,
+        "first": METHODS[first_method(result)].label,
         "left_out": [sentence(message) for message in left_out],
         "sentences": sentences(result),
         "errors": errors(result),
@@ -75,7 +88,7 @@ def _build(context: Context) -> Mapping[str, Any]:
     }
 
 
-def first_of(result: Combine) -> str:
+def first_method(result: Combine) -> str:
     """The name of the method that is tested. It is the first method, which was chosen before any result was known."""
     return str(result.provenance.options["method"][0])
 
@@ -103,7 +116,7 @@ def _favoritism(result: Combine, of_aspect: str) -> Figure:
         "there are few errors.",
         alt="Scatter plot of the mean |Favi-Score| of errors against sample accuracy, with one point for "
         "every way of combining.",
-        spec=spec_of(favoured(empty_rows(), result), width="container"),
+        spec=spec_of(favoritism_points(empty_rows(), result), width="container"),
         table="combine.favoritism",
         where=CHOSEN,
     )
@@ -127,7 +140,7 @@ def _weights(result: Combine, of_aspect: str) -> Figure:
 
 
 def _costs(result: Combine, of_aspect: str) -> Figure:
-    drawn = costs(empty_rows(), log=wide(result.path), objective=objective_of(result))
+    drawn = costs(empty_rows(), log=has_wide_cost_range(result.path), objective=objective_of(result))
     return Figure(
         id="combine-costs",
         title=f"Agreement by cost{of_aspect}",
@@ -144,7 +157,7 @@ def _costs(result: Combine, of_aspect: str) -> Figure:
 def comparison_rows(result: Combine) -> pl.DataFrame:
     """The rows of `comparison` with the difference from the single metric, favoritism and partiality, best first."""
     target_methods = result.comparison.select("target", "method").unique(maintain_order=True)
-    leads = [_lead(result, *row) for row in target_methods.iter_rows()]
+    leads = [_difference_from_best(result, *row) for row in target_methods.iter_rows()]
     source_of_column = {f"lead{end}": f"difference{end}" for end in ("", "_low", "_high")}
     target_methods = target_methods.with_columns(
         pl.Series(name, [value[field] if value else None for value in leads], dtype=pl.Float64)
@@ -160,7 +173,7 @@ def comparison_rows(result: Combine) -> pl.DataFrame:
     )
 
 
-def _lead(result: Combine, target: str, method: str) -> dict[str, Any] | None:
+def _difference_from_best(result: Combine, target: str, method: str) -> dict[str, Any] | None:
     """The difference of a method from the best single metric, with its interval."""
     for row in result.differences.filter(target=target).iter_rows(named=True):
         if (row["method_a"], row["method_b"]) == (method, SINGLE):
@@ -186,9 +199,10 @@ def sentences(result: Combine) -> list[tuple[str, str]]:
         sentences.append(
             (
                 target,
-                f"{_opening(target)}{way['what']} reaches τ-b {with_ends(way, 'kendall')} with human ratings "
+                f"{_sentence_opening(target)}{way['what']} reaches τ-b {estimate_with_interval(way, 'kendall')} with "
+                "human ratings "
                 "on held-out items. The best single metric reaches "
-                f"{with_ends(best_metric, 'kendall')}{claim}.{_others(other_methods)}",
+                f"{estimate_with_interval(best_metric, 'kendall')}{claim}.{_other_methods_sentence(other_methods)}",
             )
         )
     return sentences
@@ -198,7 +212,7 @@ def _gain(row: Mapping[str, Any]) -> str:
     """The conclusion from a gain and its interval, as part of a sentence."""
     if row["gain_low"] is None or row["gain_high"] is None:
         return f"the difference ({number(row['gain'])}) has no interval, so it is inconclusive"
-    gain_text = with_ends(row, "gain")
+    gain_text = estimate_with_interval(row, "gain")
     return (
         f"the gain is {gain_text}"
         if row["conclusion"] == GAIN
@@ -206,7 +220,7 @@ def _gain(row: Mapping[str, Any]) -> str:
     )
 
 
-def _others(others: pl.DataFrame) -> str:
+def _other_methods_sentence(others: pl.DataFrame) -> str:
     scores = names([f"{row['what']} (τ-b {number(row['kendall'])})" for row in others.iter_rows(named=True)])
     return f" Combinations that are not tested: {scores}." if scores else ""
 
@@ -221,11 +235,11 @@ def errors(result: Combine) -> list[tuple[str, str]]:
         compared_columns = ("sample_accuracy", "mean_abs_favi")
         if any(row[name] is None for row in (way, best_metric) for name in compared_columns):
             continue
-        favi_texts = [with_ends(row, "mean_abs_favi") for row in (way, best_metric)]
+        favi_texts = [estimate_with_interval(row, "mean_abs_favi") for row in (way, best_metric)]
         texts.append(
             (
                 target,
-                f"{_opening(target)}{way['what']} decides {percent(way['sample_accuracy'])} of comparisons as "
+                f"{_sentence_opening(target)}{way['what']} decides {percent(way['sample_accuracy'])} of comparisons as "
                 f"the annotators do, and the best single metric decides {percent(best_metric['sample_accuracy'])}. "
                 f"The mean |Favi-Score| of errors is {favi_texts[0]} for the combination and {favi_texts[1]} for the "
                 "single metric. Do not compare these two values: few errors make |Favi-Score| larger by "
@@ -241,7 +255,7 @@ def _rivals(result: Combine) -> list[tuple[str, dict[str, Any], dict[str, Any], 
     A target is left out if the first combination or the best single metric has no score.
     """
     rivals = []
-    is_combination = pl.col("method") == first_of(result)
+    is_combination = pl.col("method") == first_method(result)
     rows = comparison_rows(result).drop_nulls("kendall")
     for (target,), of_target in rows.group_by("target", maintain_order=True):
         combined_row, single_row = of_target.filter(is_combination), of_target.filter(method=SINGLE)
@@ -251,7 +265,7 @@ def _rivals(result: Combine) -> list[tuple[str, dict[str, Any], dict[str, Any], 
     return rivals
 
 
-def _opening(target: str) -> str:
+def _sentence_opening(target: str) -> str:
     return f"On {target}, " if target else "Here "
 
 

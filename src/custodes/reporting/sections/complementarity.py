@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 
 from custodes.answers.tables import column
-from custodes.answers.wording import number, percent, plural, with_ends
+from custodes.answers.wording import estimate_with_interval, number, percent, plural
 from custodes.evaluate.complementarity.complementarity import Complementarity, complementarity
 from custodes.evaluate.complementarity.rater_space import SHARE
 from custodes.plots.complementarity import AVERAGES, averages, heat_map, places, variance_curve
@@ -125,7 +125,7 @@ def sentences(result: Complementarity) -> list[str]:
             verdict = more if gap["difference_low"] > 0 else less if gap["difference_high"] < 0 else same
         texts.append(
             f"{verdict}. The mean complementarity is {number(between)} for annotators with metrics and "
-            f"{number(mean[within])} for {AVERAGES[within]} (difference {with_ends(gap, 'difference')})."
+            f"{number(mean[within])} for {AVERAGES[within]} (difference {estimate_with_interval(gap, 'difference')})."
         )
     texts += [
         f"{plural(round(row['dimension']), 'principal component')} "
@@ -139,7 +139,7 @@ def sentences(result: Complementarity) -> list[str]:
 
 
 def _tables(context: Context, result: Complementarity) -> list[str]:
-    declared = result.declared()
+    declared = result.table_declarations()
     clusters = [declared["clusters"].column(name) for name in ("cluster", "stability")]
     raters = (
         result.raters.join(result.clusters.select("rater", "cluster", "stability"), on="rater", how="left")

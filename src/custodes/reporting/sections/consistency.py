@@ -58,7 +58,7 @@ def _ask(context: Context) -> Consistency:
     return result
 
 
-def _everywhere(context: Context, name: str) -> pl.DataFrame:
+def _repeat_for_aspects(context: Context, name: str) -> pl.DataFrame:
     """A table in which each row without an aspect is repeated for every human aspect.
 
     The page displays the rows of one aspect at a time.
@@ -70,7 +70,7 @@ def _everywhere(context: Context, name: str) -> pl.DataFrame:
 
 
 def _figures(context: Context) -> Sequence[Figure]:
-    findings, orders = _everywhere(context, "findings"), _everywhere(context, "orders")
+    findings, orders = _repeat_for_aspects(context, "findings"), _repeat_for_aspects(context, "orders")
     kinds = [kind for kind in AXES if findings.filter(pl.col("kind") == kind)["estimate"].count()]
     figures = [
         Figure(
@@ -85,7 +85,7 @@ def _figures(context: Context) -> Sequence[Figure]:
         )
         for kind in kinds
     ]
-    if _everywhere(context, "reliability").height:
+    if _repeat_for_aspects(context, "reliability").height:
         calibrated = Figure(
             id="consistency-calibration",
             title="Calibration of {metric}",
@@ -128,14 +128,16 @@ def _build(context: Context) -> Mapping[str, Any]:
     """The values of the template: the table of significant findings, then the other tables that have rows."""
     tables = []
     for name, caption in SHOWN:
-        rows = _everywhere(context, name)
+        rows = _repeat_for_aspects(context, name)
         has_rows = not rows.is_empty()
         if name == "findings":
             rows = rows.filter(~pl.col("finding").is_in(["", INCONCLUSIVE]))
         if name == "missing":
             rows = rows.filter(pl.col("factor").is_in([ALL, REASON, SYSTEM]))
         if has_rows:
-            essential = [column for column in context.declared(f"consistency.{name}").columns if column.essential]
+            essential = [
+                column for column in context.table_declaration(f"consistency.{name}").columns if column.essential
+            ]
             columns = columns_with_values(essential, rows)
             notes = context.notes("consistency", *NOTES.get(name, ("none",)))
             tables.append(table_html(rows, columns, id=f"consistency-{name}-table", caption=caption, notes=notes))
@@ -153,7 +155,7 @@ CONSISTENCY = Section(
     ask=_ask,
     figures=_figures,
     build=_build,
-    extra=lambda context: {f"consistency-{name}": _everywhere(context, name) for name in TABLES},
+    extra=lambda context: {f"consistency-{name}": _repeat_for_aspects(context, name) for name in TABLES},
     compares_systems=False,
     of_metrics=True,
 )

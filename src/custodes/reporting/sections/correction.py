@@ -13,7 +13,7 @@ from custodes.answers.wording import names
 from custodes.errors import InputError
 from custodes.evaluate.correction import Correction, correction
 from custodes.plots.correction import CHANGED, margin_rows, margins
-from custodes.reporting.section import ChosenTable, Context, Figure, Section, empty_rows, spec_of
+from custodes.reporting.section import Context, Figure, Section, SelectionTable, empty_rows, spec_of
 from custodes.reporting.tables import columns_with_values
 
 ALL = "all"
@@ -32,7 +32,9 @@ MARGINS = tuple(f"margin{end}_{who}" for who in ("naive", "human") for end in ("
 def _columns() -> tuple[Column, ...]:
     """The columns of the estimator, and columns of the decisions by the metric alone and by human ratings alone."""
     declared = [
-        column for column in Correction.declared()["pairs"].columns if column.essential or column.kind == "share"
+        column
+        for column in Correction.table_declarations()["pairs"].columns
+        if column.essential or column.kind == "share"
     ]
     index = [column.name for column in declared].index("decision") + 1
     other_decisions = [
@@ -109,7 +111,7 @@ CORRECTION = Section(
     ask=_ask,
     figures=_figures,
     tables=lambda context: [
-        ChosenTable(
+        SelectionTable(
             id="correction-pairs",
             caption="Pairs of systems, corrected by {corrected}",
             table="corrected",

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from custodes.evaluate.favoritism import favoritism
-from custodes.plots.favoritism import accuracy_scatter, by_system, heat_map, partial_map, point_rows
+from custodes.plots.favoritism import accuracy_scatter, favoritism_box_plot, heat_map, partial_map, point_rows
 from custodes.reporting.section import Context, Figure, Section, empty_rows, spec_of
-from custodes.reporting.tables import chosen_table, table_html
+from custodes.reporting.tables import build_selection_table, table_html
 
 HERE = {"aspect": "{aspect}"}
 OF_METRIC = {"aspect": "{aspect}", "metric": "{metric}"}
@@ -54,7 +54,7 @@ def _figures(context: Context) -> Sequence[Figure]:
             caption="One point per opponent. Box: quartiles. Orange line: median. Hollow point: not significant.",
             alt="Strip and box plot of the Favi-Scores of every system against every other system, for the "
             "chosen metric.",
-            spec=spec_of(by_system(empty_rows()), width="container"),
+            spec=spec_of(favoritism_box_plot(empty_rows()), width="container"),
             table="favoritism.pairs",
             where=OF_METRIC,
             lines=("system_a", "system_b"),
@@ -67,7 +67,7 @@ def _build(context: Context) -> Mapping[str, str]:
     return {
         "table": table_html(
             context.table("favoritism.metrics").sort("mean_abs_favi", descending=True, nulls_last=True),
-            context.declared("favoritism.metrics").columns,
+            context.table_declaration("favoritism.metrics").columns,
             id="favoritism-metrics",
             caption="Favoritism of each metric",
             notes=context.notes("favoritism", "favi", "design-effect", "one-cluster", "overall-score"),
@@ -82,14 +82,14 @@ FAVORITISM = Section(
     ask=lambda context: context.ask(favoritism),
     figures=_figures,
     tables=lambda context: [
-        chosen_table(
+        build_selection_table(
             context,
             "favoritism-pairs",
             "Pairs of systems by the chosen metric",
             "favoritism.pairs",
             OF_METRIC,
         ),
-        chosen_table(
+        build_selection_table(
             context,
             "favoritism-partiality-table",
             "Partiality to each system by the chosen metric",

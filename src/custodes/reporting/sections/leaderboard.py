@@ -12,23 +12,29 @@ from custodes.data.comparisons import HUMAN
 from custodes.errors import InputError
 from custodes.evaluate.leaderboard.leaderboard import CORRECTED, Leaderboard, best_corrected, leaderboard
 from custodes.plots.leaderboard import heat_map, panels, strengths
-from custodes.reporting.section import ONE_SIDED, ChosenTable, Context, Figure, Section, empty_rows, spec_of
-from custodes.reporting.tables import chosen_table, table_html
+from custodes.reporting.section import ONE_SIDED, Context, Figure, Section, SelectionTable, empty_rows, spec_of
+from custodes.reporting.tables import build_selection_table, table_html
 
 PEOPLE, CORRECTED_PEOPLE = "human ratings", "human ratings, corrected by a metric"
 """Labels of the raters in the first figure."""
 
-WHO = (("human", HUMAN, "human ratings"), ("metric", "{metric}", "{metric}"))
+RATER_KINDS = (("human", HUMAN, "human ratings"), ("metric", "{metric}", "{metric}"))
 """Parts of the section: name of the part, rater of the figures and tables of the part, displayed name of the rater."""
 
 
-def _who(context: Context) -> Sequence[tuple[str, str, str]]:
-    return WHO if context.metrics and context.has_people else WHO[1:] if context.metrics else WHO[:1]
+def _rater_kinds(context: Context) -> Sequence[tuple[str, str, str]]:
+    return (
+        RATER_KINDS
+        if context.metrics and context.has_people
+        else RATER_KINDS[1:]
+        if context.metrics
+        else RATER_KINDS[:1]
+    )
 
 
 def _ask(context: Context) -> Leaderboard:
     result: Leaderboard = context.ask(leaderboard)
-    if set(result.systems["aspect"].unique()) <= set(context.one_sided):
+    if set(result.systems["aspect"].unique()) <= set(context.one_sided_aspects):
         raise InputError(ONE_SIDED)
     return result
 
@@ -43,15 +49,15 @@ def _human_rows(context: Context) -> pl.DataFrame:
     best_raters = best_corrected(result).select("aspect", rater=CORRECTED + pl.col("metric"))
     corrected_rows = rows.join(best_raters, on=["aspect", "rater"], how="semi", maintain_order="left")
     people = rows.filter(rater=HUMAN).with_columns(rater=pl.lit(PEOPLE))
-    return _with_panel(pl.concat([people, corrected_rows.with_columns(rater=pl.lit(CORRECTED_PEOPLE))]))
+    return _add_panel_column(pl.concat([people, corrected_rows.with_columns(rater=pl.lit(CORRECTED_PEOPLE))]))
 
 
-def _with_panel(rows: pl.DataFrame) -> pl.DataFrame:
+def _add_panel_column(rows: pl.DataFrame) -> pl.DataFrame:
     """The rows, with a column that names the connected component of each row as its panel."""
     return rows.with_columns(panel=pl.col("part").cast(pl.String))
 
 
-def _in_panels(rows: pl.DataFrame, figure: Figure) -> list[Figure]:
+def _panel_figures(rows: pl.DataFrame, figure: Figure) -> list[Figure]:
     """The figure, once for each connected component of the systems, or once if all systems are connected."""
     component_numbers = panels(rows)
     if len(component_numbers) < 2:
@@ -67,10 +73,10 @@ def _in_panels(rows: pl.DataFrame, figure: Figure) -> list[Figure]:
     ]
 
 
-def _by_metric(context: Context) -> pl.DataFrame:
+def _metric_rows(context: Context) -> pl.DataFrame:
     """The rows of the figure of the selected metric."""
     rows = context.table("leaderboard.systems").filter(pl.col("rater") != HUMAN)
-    return _with_panel(rows.filter(~pl.col("rater").str.starts_with(CORRECTED)))
+    return _add_panel_column(rows.filter(~pl.col("rater").str.starts_with(CORRECTED)))
 
 
 def _figures(context: Context) -> Sequence[Figure]:
@@ -84,7 +90,7 @@ def _figures(context: Context) -> Sequence[Figure]:
         "Systems that share a letter do not differ significantly. Whisker: interval. Arrow: one bound of "
         "the interval is unknown."
     )
-    by_people = _in_panels(
+    by_people = _panel_figures(
         rows,
         Figure(
             id="leaderboard-strengths",
@@ -106,7 +112,7 @@ def _figures(context: Context) -> Sequence[Figure]:
     return [
         *([] if is_without_humans else by_people),
         *(
-            _in_panels(
+            _panel_figures(
                 by_metric,
                 Figure(
                     id="leaderboard-metric",
@@ -140,26 +146,28 @@ def _figures(context: Context) -> Sequence[Figure]:
                 table="leaderboard.pairs",
                 where={"aspect": "{aspect}", "rater": rater},
             )
-            for who, rater, name in _who(context)
+            for who, rater, name in _rater_kinds(context)
         ),
     ]
 
 
-def _tables(context: Context) -> Sequence[ChosenTable]:
-    def chosen(id: str, caption: str, table: str, rater: str) -> ChosenTable:
-        return chosen_table(context, id, caption, f"leaderboard.{table}", {"aspect": "{aspect}", "rater": rater})
+def _tables(context: Context) -> Sequence[SelectionTable]:
+    def rater_table(id: str, caption: str, table: str, rater: str) -> SelectionTable:
+        return build_selection_table(
+            context, id, caption, f"leaderboard.{table}", {"aspect": "{aspect}", "rater": rater}
+        )
 
     return [
         *(
-            chosen(f"leaderboard-systems-{who}", f"Systems by {name}", "systems", rater)
-            for who, rater, name in _who(context)
+            rater_table(f"leaderboard-systems-{who}", f"Systems by {name}", "systems", rater)
+            for who, rater, name in _rater_kinds(context)
         ),
         *(
-            chosen(f"leaderboard-pairs-{who}", f"Pairs of systems by {name}", "pairs", rater)
-            for who, rater, name in _who(context)
+            rater_table(f"leaderboard-pairs-{who}", f"Pairs of systems by {name}", "pairs", rater)
+            for who, rater, name in _rater_kinds(context)
         ),
         *(
-            [chosen("leaderboard-effects", "Ties and covariates by human ratings", "effects", HUMAN)]
+            [rater_table("leaderboard-effects", "Ties and covariates by human ratings", "effects", HUMAN)]
             if context.has_people
             else []
         ),
@@ -173,7 +181,7 @@ def _build(context: Context) -> Mapping[str, Any]:
     return {
         "corrected": table_html(
             corrected.sort("saving", descending=True, nulls_last=True, maintain_order=True),
-            context.declared("leaderboard.corrected").columns,
+            context.table_declaration("leaderboard.corrected").columns,
             id="leaderboard-corrected",
             caption="Human ratings corrected by each metric",
         )
@@ -193,7 +201,7 @@ LEADERBOARD = Section(
     build=_build,
     extra=lambda context: {
         "leaderboard-shown": _human_rows(context),
-        "leaderboard-by-metric": _by_metric(context),
+        "leaderboard-by-metric": _metric_rows(context),
     },
     compares_systems=False,  # computed first, before it is known whether sides are compared
     alone=True,

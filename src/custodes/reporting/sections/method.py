@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from custodes.data.notes import joined
+from custodes.data.notes import merge_notes
 from custodes.reporting.section import Context, Section
 
 CITATIONS = (
@@ -72,10 +72,10 @@ def _build(context: Context) -> Mapping[str, Any]:
         "settings": context.results[first_question].provenance.options,
         "alone": is_single_source,
         "labels": has_labels,
-        "noted": joined(note for result in context.results.values() for note in result.notes),
+        "noted": merge_notes(note for result in context.results.values() for note in result.notes),
         "citations": [pair for pair in CITATIONS if (pair[0] == "Corrected rates") == has_labels],
         "downloads": [
-            f"{question}.{name}" for question, result in context.results.items() for name in result.declared()
+            f"{question}.{name}" for question, result in context.results.items() for name in result.table_declarations()
         ],
     }
 

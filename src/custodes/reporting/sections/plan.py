@@ -42,7 +42,7 @@ PLAN = Section(
     build=lambda context: {
         "table": table_html(
             context.table("plan.plan"),
-            [own for own in context.declared("plan.plan").columns if own.name not in ("metric", "estimator")],
+            [own for own in context.table_declaration("plan.plan").columns if own.name not in ("metric", "estimator")],
             id="plan-table",
             caption="Annotations that a similar study needs",
         )

@@ -70,9 +70,11 @@ def _build(context: Context) -> Mapping[str, object]:
     rows = context.table("protocol.protocol").join(
         context.table("protocol.reference"), on="aspect", how="left", maintain_order="left", suffix="_of_all"
     )
-    self_agreement_column = context.declared("protocol.reference").column("self_agreement")
+    self_agreement_column = context.table_declaration("protocol.reference").column("self_agreement")
     columns = [
-        column for column in context.declared("protocol.protocol").columns if column.name not in ("metric", "estimator")
+        column
+        for column in context.table_declaration("protocol.protocol").columns
+        if column.name not in ("metric", "estimator")
     ]
     index = [column.name for column in columns].index("correct") + 1
     return {

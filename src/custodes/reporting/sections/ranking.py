@@ -10,9 +10,9 @@ import polars as pl
 from custodes.data.comparisons import HUMAN
 from custodes.evaluate.ranking import ranking
 from custodes.plots.decisions import stacked_errors
-from custodes.plots.ranking import crowded, graph_rows, picture, table, table_rows
-from custodes.reporting.section import ChosenTable, Context, Figure, Section, empty_rows, spec_of
-from custodes.reporting.tables import chosen_table, table_html
+from custodes.plots.ranking import graph_rows, has_too_many_systems, picture, table, table_rows
+from custodes.reporting.section import Context, Figure, Section, SelectionTable, empty_rows, spec_of
+from custodes.reporting.tables import build_selection_table, table_html
 
 WINNERS = "Better systems are on top. Lines that follow from other lines are left out."
 DIFFERENT = (
@@ -26,12 +26,12 @@ SHADES = (
     "Orange: human ratings show no significant difference. Red: human ratings show the opposite "
     "difference. Grey: only human ratings show a significant difference."
 )
-WHO = (("human", HUMAN, "human ratings", WINNERS, SIGNS), ("metric", "{metric}", "{metric}", DIFFERENT, SHADES))
+RATER_KINDS = (("human", HUMAN, "human ratings", WINNERS, SIGNS), ("metric", "{metric}", "{metric}", DIFFERENT, SHADES))
 """Parts of the section, by rater: name of the part, rater, displayed name, captions of the graph and of the table."""
 
 
 def _figures(context: Context) -> Sequence[Figure]:
-    is_crowded = crowded(context.table("ranking.decisions"))
+    is_crowded = has_too_many_systems(context.table("ranking.decisions"))
     chart = table(empty_rows()) if is_crowded else picture(empty_rows()).properties(width="container")
     graphs = [
         Figure(
@@ -45,7 +45,7 @@ def _figures(context: Context) -> Sequence[Figure]:
             lines=() if is_crowded else ("y",),
             where={"aspect": "{aspect}", "rater": rater},
         )
-        for who, rater, name, of_graph, of_table in WHO
+        for who, rater, name, of_graph, of_table in RATER_KINDS
     ]
     return [
         *graphs,
@@ -64,27 +64,29 @@ def _figures(context: Context) -> Sequence[Figure]:
     ]
 
 
-def _tables(context: Context) -> Sequence[ChosenTable]:
-    def table_of(id: str, caption: str, table: str, rater: str) -> ChosenTable:
-        return chosen_table(context, id, caption, f"ranking.{table}", {"aspect": "{aspect}", "rater": rater})
+def _tables(context: Context) -> Sequence[SelectionTable]:
+    def table_of(id: str, caption: str, table: str, rater: str) -> SelectionTable:
+        return build_selection_table(context, id, caption, f"ranking.{table}", {"aspect": "{aspect}", "rater": rater})
 
-    orders = [table_of(f"consensus-{who}", f"Order by {name}", "consensus", rater) for who, rater, name, *_ in WHO]
+    orders = [
+        table_of(f"consensus-{who}", f"Order by {name}", "consensus", rater) for who, rater, name, *_ in RATER_KINDS
+    ]
     return [*orders, table_of("decisions", "Decisions of {metric}", "decisions", "{metric}")]
 
 
 def _graph(context: Context) -> pl.DataFrame:
     """The rows of the figures of decisions."""
     rows = context.table("ranking.decisions")
-    return table_rows(rows) if crowded(rows) else graph_rows(rows)
+    return table_rows(rows) if has_too_many_systems(rows) else graph_rows(rows)
 
 
 def _build(context: Context) -> Mapping[str, Any]:
     """The values of the template, with the table of kinds of error for each metric."""
     return {
-        "many": crowded(context.table("ranking.decisions")),
+        "many": has_too_many_systems(context.table("ranking.decisions")),
         "table": table_html(
             context.table("ranking.errors").sort("correct", descending=True, nulls_last=True, maintain_order=True),
-            context.declared("ranking.errors").columns,
+            context.table_declaration("ranking.errors").columns,
             id="ranking-error-table",
             caption="Kinds of error",
             notes=context.notes("ranking", "self-agreement", "cycle", "design-effect", "one-cluster"),

@@ -95,7 +95,7 @@ def _build(context: Context) -> Mapping[str, Any]:
     for name, caption in SHOWN:
         rows = context.table(f"rates.{name}")
         if rows.height:
-            essential = [column for column in context.declared(f"rates.{name}").columns if column.essential]
+            essential = [column for column in context.table_declaration(f"rates.{name}").columns if column.essential]
             columns = columns_with_values(essential, rows)
             notes = context.notes("rates") if name == "rates" else ()
             tables.append(table_html(rows, columns, id=f"rates-{name}-table", caption=caption, notes=notes))

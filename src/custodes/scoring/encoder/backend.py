@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.errors import OptionError, shown
+from custodes.errors import OptionError, short_repr
 from custodes.stats.arrays import Ints
 
 Vectors = NDArray[np.float32]
@@ -39,12 +39,12 @@ class Device(NamedTuple):
     number: int
 
     @classmethod
-    def of(cls, name: str) -> Device:
+    def from_name(cls, name: str) -> Device:
         """Return the device with a name such as 'cpu', 'cuda', 'cuda:1' or 'mps'."""
         matched = DEVICE.fullmatch(name)
         if not matched or (matched[2] and matched[1] != "cuda"):
             raise OptionError(
-                f"device={shown(name)} is not allowed; give cpu, cuda, cuda:N (GPU number N, from 0) or mps"
+                f"device={short_repr(name)} is not allowed; give cpu, cuda, cuda:N (GPU number N, from 0) or mps"
             )
         return cls(matched[1], int(matched[2] or 0))
 

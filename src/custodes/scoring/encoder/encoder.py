@@ -11,11 +11,11 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from custodes.errors import OptionError, shown
+from custodes.errors import OptionError, short_repr
 from custodes.scoring.encoder.backend import Device, EncoderModel, Vectors
-from custodes.scoring.encoder.files import find
+from custodes.scoring.encoder.files import find_model_files
 from custodes.scoring.encoder.tokens import TextTokenizer, Tokens, tokenizer_of
-from custodes.scoring.metric import MetricInputs, Place, Scored
+from custodes.scoring.metric import MetricInputs, MetricResult, Place
 from custodes.stats.arrays import Floats, Ints
 
 KEPT = 2**30
@@ -29,7 +29,7 @@ LONG = 512
 """Maximum number of tokens of the texts in a batch of the requested size. Batches of longer texts have fewer texts."""
 
 
-class Encoded(NamedTuple):
+class TextEmbeddings(NamedTuple):
     """A text with its embeddings (tokens, width), its tokens, and the CPU seconds of its encoding."""
 
     vectors: Vectors
@@ -51,12 +51,12 @@ class Encoder:
         self._batch = 1 if model.alone else batch
         self.signature = signature
         self.lent = 0.0
-        self._kept = OrderedDict[str, Encoded]()
+        self._kept = OrderedDict[str, TextEmbeddings]()
         self._bytes = 0
 
-    def __call__(self, texts: Iterable[str]) -> dict[str, Encoded]:
+    def __call__(self, texts: Iterable[str]) -> dict[str, TextEmbeddings]:
         """Return the embeddings of each distinct text."""
-        encoded: dict[str, Encoded] = {}
+        encoded: dict[str, TextEmbeddings] = {}
         new_texts = []
         for text in dict.fromkeys(texts):
             if text in self._kept:
@@ -77,7 +77,7 @@ class Encoder:
             batch_vectors = self._vectors([tokens[index] for index in batch])
             seconds_per_text = (time.process_time() - start) / len(batch)
             for index, vectors in zip(batch, batch_vectors, strict=True):
-                encoded[new_texts[index]] = Encoded(vectors, tokens[index], seconds_per_text)
+                encoded[new_texts[index]] = TextEmbeddings(vectors, tokens[index], seconds_per_text)
                 self._keep(new_texts[index], encoded[new_texts[index]])
             position += len(batch)
         return encoded
@@ -93,7 +93,7 @@ class Encoder:
         )
         return [row[:length].copy() for row, length in zip(padded, lengths, strict=True)]
 
-    def _keep(self, text: str, encoded: Encoded) -> None:
+    def _keep(self, text: str, encoded: TextEmbeddings) -> None:
         self._kept[text] = encoded
         self._bytes += encoded.vectors.nbytes
         while self._bytes > KEPT and len(self._kept) > 1:
@@ -107,7 +107,7 @@ def _rows(values: list[Ints], mask: Ints) -> Ints:
     return rows
 
 
-def parts(texts: MetricInputs, others: Sequence[Sequence[str]]) -> Iterator[dict[int, list[int]]]:
+def iter_item_groups(texts: MetricInputs, others: Sequence[Sequence[str]]) -> Iterator[dict[int, list[int]]]:
     """Yield the positions of outputs by item, in groups of items whose embeddings fit in memory.
 
     `others` (items,) are further texts of each item to encode.
@@ -128,12 +128,14 @@ def parts(texts: MetricInputs, others: Sequence[Sequence[str]]) -> Iterator[dict
         yield rows_of_part
 
 
-Compare = Callable[[Sequence[Encoded], Sequence[Encoded]], tuple[Floats, Mapping[int, str]]]
+Compare = Callable[[Sequence[TextEmbeddings], Sequence[TextEmbeddings]], tuple[Floats, Mapping[int, str]]]
 """Function that gets the distinct outputs and the distinct further texts of an item. It returns the scores (outputs,
 texts), and the reasons of missing scores by position of the output."""
 
 
-def compare_items(encoder: Encoder, texts: MetricInputs, others: Sequence[Sequence[str]], compare: Compare) -> Scored:
+def compare_items(
+    encoder: Encoder, texts: MetricInputs, others: Sequence[Sequence[str]], compare: Compare
+) -> MetricResult:
     """Compare each output with the texts of its item in `others` (items,). The scores have one column for each text.
 
     `compare` gets distinct texts in sorted order, because the last digits of sums may depend on the order.
@@ -141,7 +143,7 @@ def compare_items(encoder: Encoder, texts: MetricInputs, others: Sequence[Sequen
     lent = encoder.lent
     values = np.full((len(texts.outputs), max(map(len, others), default=0)), np.nan)
     why, is_truncated = dict[int, str](), np.zeros(len(texts.outputs), dtype=bool)
-    for part in parts(texts, others):
+    for part in iter_item_groups(texts, others):
         encoded = encoder(
             text for item, at in part.items() for text in (*others[item], *(texts.outputs[i] for i in at))
         )
@@ -154,22 +156,23 @@ def compare_items(encoder: Encoder, texts: MetricInputs, others: Sequence[Sequen
             why |= {row: reasons[place] for row, place in zip(at, row_of_output, strict=True) if place in reasons}
             has_cut_text = any(encoded[text].tokens.cut for text in columns)
             is_truncated[at] = [has_cut_text or encoded[text].tokens.cut for text in outputs]
-    return Scored(values=values, why=why, truncated=is_truncated, seconds=encoder.lent - lent)
+    return MetricResult(values=values, why=why, truncated=is_truncated, seconds=encoder.lent - lent)
 
 
 _OPEN = WeakValueDictionary[tuple[object, ...], Encoder]()
 """Encoders that are in use, so that metrics with the same model share its embeddings."""
 
 
-def opened(place: Place, *, model: str, layer: int, backend: str, revision: str, half: bool) -> Encoder:
+def open_encoder(place: Place, *, model: str, layer: int, backend: str, revision: str, half: bool) -> Encoder:
     """Return the encoder with the parameters of a metric; it is shared with other open metrics."""
-    device = Device.of(place.device.partition(",")[0])  # several devices are only for workers
+    device = Device.from_name(place.device.partition(",")[0])  # several devices are only for workers
     if layer < -1:
         raise OptionError(
-            f"layer={shown(layer)} is not allowed; give 0 for the embeddings, 1 for the first layer, and so on, or -1 "
+            f"layer={short_repr(layer)} is not allowed; give 0 for the embeddings, 1 for the first layer, and so on, "
+            "or -1 "
             "for the last layer"
         )
-    files = find(model, backend, revision)
+    files = find_model_files(model, backend, revision)
     key = (files.digest, files.onnx is None, device, place.batch, layer, half)
     if key in _OPEN:
         return _OPEN[key]

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from custodes.errors import CustodesError, InputError, MissingExtraError, OptionError, listed, reject, shown
+from custodes.errors import CustodesError, InputError, MissingExtraError, OptionError, join_labels, reject, short_repr
 
 BACKENDS = ("auto", "onnx", "transformers")
 
@@ -29,7 +29,7 @@ PLACES = ("model.onnx", "onnx/model.onnx")
 HUB = re.compile(r"[\w.-]+(/[\w.-]+)?")
 SECONDS = 20  # maximum time of a request to the hub
 BUSY = 500  # with this HTTP status or a higher one, the hub is overloaded
-SAID = 300  # maximum length of a message of a library
+MESSAGE_LENGTH = 300  # maximum length of a message of a library
 
 EXAMPLES = (
     "model=FOLDER with an ONNX model and its tokenizer.json, or a name of the hub, such as"
@@ -55,7 +55,7 @@ class ModelFiles:
         """Whether the files of the encoder define a tokenizer."""
         return any(fnmatchcase(name, pattern) for name in _names(self.folder) for pattern in WORDS)
 
-    def setting(self, file: str) -> dict[str, Any]:
+    def read_settings(self, file: str) -> dict[str, Any]:
         """Return the content of a settings file; it is empty if there is no such file."""
         path = self.folder / file
         if not path.is_file():
@@ -63,15 +63,17 @@ class ModelFiles:
         try:
             settings = msgspec.json.decode(path.read_bytes())
         except (OSError, ValueError, RecursionError, msgspec.DecodeError) as problem:
-            raise InputError(f"{shown(self.name)}: the file {file} of the model is not JSON: {said(problem)}") from None
+            raise InputError(
+                f"{short_repr(self.name)}: the file {file} of the model is not JSON: {one_line_message(problem)}"
+            ) from None
         return settings if isinstance(settings, dict) else {}
 
 
-def find(model: str, backend: str, revision: str) -> ModelFiles:
+def find_model_files(model: str, backend: str, revision: str) -> ModelFiles:
     """Return the files of the encoder `model`: a folder, an ONNX file next to its tokenizer.json, or a repository of
     the hub."""
     reject(
-        (backend not in BACKENDS, f"backend={shown(backend)}; allowed: {', '.join(BACKENDS)}"),
+        (backend not in BACKENDS, f"backend={short_repr(backend)}; allowed: {', '.join(BACKENDS)}"),
         (not model, f"no model is given; give {EXAMPLES}"),
     )
     try:
@@ -81,31 +83,33 @@ def find(model: str, backend: str, revision: str) -> ModelFiles:
         is_local = False
     if is_local and revision:
         raise OptionError(
-            f"revision={shown(revision)}: a revision needs a model of the hub, and {shown(model)} is a local "
+            f"revision={short_repr(revision)}: a revision needs a model of the hub, and {short_repr(model)} is a local "
             f"file or folder; leave out revision"
         )
     if is_local and place.is_file():
         if backend == "transformers":
-            raise OptionError(f"backend=transformers: {shown(model)} is a single file; give the folder of the model")
+            raise OptionError(
+                f"backend=transformers: {short_repr(model)} is a single file; give the folder of the model"
+            )
         if place.suffix != ".onnx":
-            raise InputError(f"{shown(model)}: the file is not an ONNX model (.onnx); give {EXAMPLES}")
+            raise InputError(f"{short_repr(model)}: the file is not an ONNX model (.onnx); give {EXAMPLES}")
         onnx = place
     else:
-        place = place if is_local else _fetched(model, backend, revision)
+        place = place if is_local else _download_model(model, backend, revision)
         name = _onnx(model, _names(place), backend)
         if name is None:
             return ModelFiles(
-                name=model, folder=place, onnx=None, digest=_digest(place, _of_transformers(_names(place)))
+                name=model, folder=place, onnx=None, digest=_digest(place, _transformers_files(_names(place)))
             )
         onnx = place / name
     folders = (onnx.parent, onnx.parent.parent)  # where the tokenizer may be
     folder = next((folder for folder in folders if (folder / "tokenizer.json").is_file()), None)
     if folder is None:
         raise InputError(
-            f"{shown(model)}: there is no tokenizer.json next to {onnx.name}; add the tokenizer.json of the model"
+            f"{short_repr(model)}: there is no tokenizer.json next to {onnx.name}; add the tokenizer.json of the model"
         )
-    model_parts = [path for path in onnx.parent.iterdir() if _belongs(path.name, onnx.name)]
-    names = [*filter(_settles, _names(folder)), *(path.relative_to(folder).as_posix() for path in model_parts)]
+    model_parts = [path for path in onnx.parent.iterdir() if _is_onnx_part(path.name, onnx.name)]
+    names = [*filter(_is_settings_file, _names(folder)), *(path.relative_to(folder).as_posix() for path in model_parts)]
     return ModelFiles(name=model, folder=folder, onnx=onnx, digest=_digest(folder, names))
 
 
@@ -121,15 +125,17 @@ def _onnx(model: str, names: Sequence[str], backend: str) -> str | None:
     reject(
         (
             len(models) > 1 and not usual_names,
-            f"{shown(model)}: the folder has several ONNX models ({listed(models)}); give the path of one file",
+            f"{short_repr(model)}: the folder has several ONNX models ({join_labels(models)}); give the path of one "
+            "file",
         ),
         (
             not models and backend == "onnx",
-            f"{shown(model)}: the folder has no ONNX model; export one (docs: score with an encoder)",
+            f"{short_repr(model)}: the folder has no ONNX model; export one (docs: score with an encoder)",
         ),
         (
-            not models and not _of_transformers(names),
-            f"{shown(model)}: the folder has no ONNX model and no weights that transformers can read; give {EXAMPLES}",
+            not models and not _transformers_files(names),
+            f"{short_repr(model)}: the folder has no ONNX model and no weights that transformers can read; give "
+            f"{EXAMPLES}",
         ),
         error=InputError,
     )
@@ -147,22 +153,22 @@ def _names(folder: Path) -> list[str]:
     )
 
 
-def _belongs(name: str, onnx: str) -> bool:
+def _is_onnx_part(name: str, onnx: str) -> bool:
     stem = onnx.removesuffix(".onnx")
     return name == onnx or name.startswith((f"{onnx}_data", f"{onnx}.data", f"{stem}.data", f"{stem}.weights"))
 
 
-def _settles(name: str) -> bool:
+def _is_settings_file(name: str) -> bool:
     """Return whether a file belongs to a tokenizer or contains settings."""
     return "/" not in name and any(fnmatchcase(name, pattern) for pattern in (*SETTINGS, *TOKENIZER))
 
 
-def _of_transformers(names: Sequence[str]) -> list[str]:
+def _transformers_files(names: Sequence[str]) -> list[str]:
     """Return the files of a folder that transformers needs; the list is empty if there are no weights."""
     top_names = [name for name in names if "/" not in name]
     for patterns in WEIGHTS:
         if weights := [name for name in top_names if any(fnmatchcase(name, pattern) for pattern in patterns)]:
-            return [*filter(_settles, names), *weights]
+            return [*filter(_is_settings_file, names), *weights]
     return []
 
 
@@ -173,16 +179,16 @@ def _digest(folder: Path, names: Iterable[str]) -> str:
             with (folder / name).open("rb") as file:
                 digest = hashlib.file_digest(file, "sha256").hexdigest()
         except OSError as problem:
-            raise InputError(f"{shown(str(folder / name))}: {problem.strerror}") from None
+            raise InputError(f"{short_repr(str(folder / name))}: {problem.strerror}") from None
         total.update(f"{digest} {Path(name).name}\n".encode())
     return total.hexdigest()
 
 
-def _fetched(model: str, backend: str, revision: str) -> Path:
+def _download_model(model: str, backend: str, revision: str) -> Path:
     """Return the local folder of a repository of the hub, which is downloaded if it is not in the cache."""
     if not HUB.fullmatch(model):
         raise InputError(
-            f"{shown(model)}: there is no such file or folder, and this is not the name of a model "
+            f"{short_repr(model)}: there is no such file or folder, and this is not the name of a model "
             f"on the hub; give {EXAMPLES}"
         )
     try:
@@ -193,38 +199,40 @@ def _fetched(model: str, backend: str, revision: str) -> Path:
         raise MissingExtraError("models of the hub need huggingface_hub: pip install 'custodes[encode]'") from error
     branch = revision or "main"
     try:
-        with errors_only(logging):  # the single error below replaces the messages on each attempt
+        with log_only_errors(logging):  # the single error below replaces the messages on each attempt
             siblings = HfApi().model_info(model, revision=branch, timeout=SECONDS).siblings or []
             names = [sibling.rfilename for sibling in siblings]
             onnx = _onnx(model, names, backend)
-            needed_names = [name for name in names if onnx and (_settles(name) or _belongs(name, onnx))]
+            needed_names = [name for name in names if onnx and (_is_settings_file(name) or _is_onnx_part(name, onnx))]
             return Path(
-                snapshot_download(model, revision=branch, allow_patterns=needed_names or _of_transformers(names))
+                snapshot_download(model, revision=branch, allow_patterns=needed_names or _transformers_files(names))
             )
     except CustodesError:
         raise
     except HFValidationError:
         raise InputError(
-            f"{shown(model)}: there is no such file or folder, and this is not the name of a model "
+            f"{short_repr(model)}: there is no such file or folder, and this is not the name of a model "
             f"on the hub; give {EXAMPLES}"
         ) from None
     except Exception as problem:  # no connection: the exception type depends on the version
         status = problem.response.status_code if isinstance(problem, HfHubHTTPError) else BUSY
         if status < BUSY:
             raise InputError(
-                f"{shown(model)}: there is no such file or folder, and the hub reports: {said(problem)}"
+                f"{short_repr(model)}: there is no such file or folder, and the hub reports: "
+                f"{one_line_message(problem)}"
             ) from None
         for name in ("tokenizer.json", "config.json"):
             if isinstance(place := try_to_load_from_cache(model, name, revision=branch), str):
                 return Path(place).parent
         raise InputError(
-            f"{shown(model)}: there is no such file or folder, and the hub is not reachable ({said(problem)}); "
+            f"{short_repr(model)}: there is no such file or folder, and the hub is not reachable "
+            f"({one_line_message(problem)}); "
             f"give a folder with the model, or the name of a model that was downloaded before"
         ) from None
 
 
 @contextmanager
-def errors_only(logging: Any) -> Iterator[None]:
+def log_only_errors(logging: Any) -> Iterator[None]:
     """Context in which the Hugging Face library of the module `logging` logs only errors."""
     level = logging.get_verbosity()
     logging.set_verbosity_error()
@@ -234,6 +242,6 @@ def errors_only(logging: Any) -> Iterator[None]:
         logging.set_verbosity(level)
 
 
-def said(problem: Exception) -> str:
+def one_line_message(problem: Exception) -> str:
     """Return the message of a library's exception as one line of limited length."""
-    return " ".join(str(problem).split())[:SAID].rstrip(".")
+    return " ".join(str(problem).split())[:MESSAGE_LENGTH].rstrip(".")

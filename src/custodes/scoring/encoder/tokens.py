@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from custodes.errors import InputError, MissingExtraError, shown
-from custodes.scoring.encoder.files import ModelFiles, said
+from custodes.errors import InputError, MissingExtraError, short_repr
+from custodes.scoring.encoder.files import ModelFiles, one_line_message
 from custodes.stats.arrays import Bools, Ints
 
 if TYPE_CHECKING:
@@ -53,17 +53,17 @@ class TextTokenizer:
     """
 
     def __init__(self, files: ModelFiles, tokenizer: Tokenizer) -> None:
-        settings = {**files.setting("special_tokens_map.json"), **files.setting("tokenizer_config.json")}
-        config = files.setting("config.json")
+        settings = {**files.read_settings("special_tokens_map.json"), **files.read_settings("tokenizer_config.json")}
+        config = files.read_settings("config.json")
         truncation = tokenizer.truncation
         tokenizer.no_padding()
         tokenizer.no_truncation()
         self._tokenizer = tokenizer
-        self.limit = _limit(settings, config) or (truncation["max_length"] if truncation else None)
+        self.limit = _token_limit(settings, config) or (truncation["max_length"] if truncation else None)
         if self.limit is not None:
             tokenizer.enable_truncation(self.limit)
         self._space = " " if config.get("model_type") in SPACED else ""
-        self.weightless = _weightless(tokenizer, settings)
+        self.weightless = _special_token_ids(tokenizer, settings)
         self.signature = f"tokenizers {version('tokenizers')}"
 
     def __call__(self, texts: Sequence[str]) -> list[Tokens]:
@@ -91,12 +91,12 @@ def tokenizer_of(files: ModelFiles) -> TextTokenizer:
         tokenizer = Tokenizer.from_file(str(files.folder / "tokenizer.json"))
     except Exception as problem:  # tokenizers raises plain Exception
         raise InputError(
-            f"{shown(files.name)}: the tokenizer.json of the model is not a tokenizer: {said(problem)}"
+            f"{short_repr(files.name)}: the tokenizer.json of the model is not a tokenizer: {one_line_message(problem)}"
         ) from None
     return TextTokenizer(files, tokenizer)
 
 
-def _limit(settings: dict[str, Any], config: dict[str, Any]) -> int | None:
+def _token_limit(settings: dict[str, Any], config: dict[str, Any]) -> int | None:
     """Return the maximum number of tokens according to the settings of the model; None if there is no limit."""
     limits = [settings.get("model_max_length"), config.get("max_position_embeddings"), config.get("n_positions")]
     if isinstance(limits[1], int) and config.get("model_type") in OFFSET:
@@ -106,7 +106,7 @@ def _limit(settings: dict[str, Any], config: dict[str, Any]) -> int | None:
     )
 
 
-def _weightless(tokenizer: Tokenizer, settings: dict[str, Any]) -> frozenset[int]:
+def _special_token_ids(tokenizer: Tokenizer, settings: dict[str, Any]) -> frozenset[int]:
     """Return the ids of `cls_token` and `sep_token`.
 
     If there is no settings file, return the ids of the special tokens that the tokenizer adds to an empty text.

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from custodes.errors import InputError, MissingExtraError, OptionError, listed, reject, shown
+from custodes.errors import InputError, MissingExtraError, OptionError, join_labels, reject, short_repr
 from custodes.scoring.encoder.backend import Device, Vectors, threads
-from custodes.scoring.encoder.files import said
+from custodes.scoring.encoder.files import one_line_message
 from custodes.stats.arrays import Ints
 
 INPUTS = ("input_ids", "attention_mask", "token_type_ids", "position_ids")
@@ -34,7 +34,8 @@ def providers(device: Device, available: Sequence[str]) -> list[tuple[str, dict[
     name, way_out = NEEDED[device.kind]
     if name not in available:
         raise OptionError(
-            f"device={device.kind}: the installed onnxruntime has no {name} (it has {listed(available)}); {way_out}, or"
+            f"device={device.kind}: the installed onnxruntime has no {name} (it has {join_labels(available)}); "
+            f"{way_out}, or"
             " backend=transformers"
         )
     rest = [] if device.kind == "cpu" else [("CPUExecutionProvider", dict[str, Any]())]
@@ -59,7 +60,9 @@ class OnnxModel:
         try:
             self._session = onnxruntime.InferenceSession(str(path), options, providers=chosen_providers)
         except Exception as problem:  # onnxruntime's exceptions have no other common base
-            raise InputError(f"{shown(name)}: onnxruntime cannot load the model: {said(problem)}") from None
+            raise InputError(
+                f"{short_repr(name)}: onnxruntime cannot load the model: {one_line_message(problem)}"
+            ) from None
         if (used_provider := self._session.get_providers()[0]) != chosen_providers[0][
             0
         ]:  # onnxruntime falls back silently
@@ -67,11 +70,11 @@ class OnnxModel:
                 f"device={device.kind}: onnxruntime cannot use this device here and chose {used_provider}; "
                 f"{NEEDED[device.kind][1]}"
             )
-        self._inputs = self._checked_inputs()
-        self._output = self._chosen_output(layer)
+        self._inputs = self._validate_inputs()
+        self._output = self._select_output(layer)
         self.alone = "attention_mask" not in self._inputs or SCALED in path.read_bytes()
 
-    def _checked_inputs(self) -> dict[str, Any]:
+    def _validate_inputs(self) -> dict[str, Any]:
         inputs = {node.name: node for node in self._session.get_inputs()}
         unknown_inputs = [name for name, node in inputs.items() if name not in INPUTS or node.type not in TYPES]
         fixed_shapes = [
@@ -82,19 +85,20 @@ class OnnxModel:
         reject(
             (
                 unknown_inputs or "input_ids" not in inputs,
-                f"{shown(self.name)}: the model has the inputs {listed(inputs)}, but an encoder of texts has "
+                f"{short_repr(self.name)}: the model has the inputs {join_labels(inputs)}, but an encoder of texts has "
                 f"input_ids and optionally {', '.join(INPUTS[1:])}",
             ),
             (
                 fixed_shapes,
-                f"{shown(self.name)}: the model accepts only inputs of shape {listed(fixed_shapes[:1])}; export the "
+                f"{short_repr(self.name)}: the model accepts only inputs of shape {join_labels(fixed_shapes[:1])}; "
+                "export the "
                 "model with dynamic axes",
             ),
             error=InputError,
         )
         return {name: TYPES[node.type] for name, node in inputs.items()}
 
-    def _chosen_output(self, layer: int) -> str:
+    def _select_output(self, layer: int) -> str:
         """Return the name of the output of a layer; -1 is the last layer."""
         outputs = {node.name: len(node.shape) for node in self._session.get_outputs() if node.shape is not None}
         if layer < 0:
@@ -102,15 +106,15 @@ class OnnxModel:
             candidates += [name for name, axes in outputs.items() if axes == 3 and not name.startswith("hidden_states")]
             if not candidates:
                 raise InputError(
-                    f"{shown(self.name)}: the model has no output with one vector per token (outputs: "
-                    f"{listed(outputs)}); export the model for the task feature-extraction"
+                    f"{short_repr(self.name)}: the model has no output with one vector per token (outputs: "
+                    f"{join_labels(outputs)}); export the model for the task feature-extraction"
                 )
             return candidates[0]
         candidates = [name for name in (f"hidden_states.{layer}", f"hidden_states_{layer}") if outputs.get(name) == 3]
         if not candidates:
             raise OptionError(
-                f"layer={layer}: {shown(self.name)} has no output hidden_states.{layer} (outputs: "
-                f"{listed(outputs)}); export the model cut after that layer, or use backend=transformers"
+                f"layer={layer}: {short_repr(self.name)} has no output hidden_states.{layer} (outputs: "
+                f"{join_labels(outputs)}); export the model cut after that layer, or use backend=transformers"
             )
         return candidates[0]
 
@@ -122,7 +126,7 @@ class OnnxModel:
             (vectors,) = self._session.run([self._output], input_arrays)
         except Exception as problem:
             raise InputError(
-                f"{shown(self.name)}: onnxruntime cannot run the model on {ids.shape[0]} texts of "
-                f"{ids.shape[1]} tokens: {said(problem)}"
+                f"{short_repr(self.name)}: onnxruntime cannot run the model on {ids.shape[0]} texts of "
+                f"{ids.shape[1]} tokens: {one_line_message(problem)}"
             ) from None
         return np.asarray(vectors, dtype=np.float32)

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from custodes.errors import InputError, MissingExtraError, OptionError, shown
+from custodes.errors import InputError, MissingExtraError, OptionError, short_repr
 from custodes.scoring.encoder.backend import Device, Vectors
-from custodes.scoring.encoder.files import ModelFiles, errors_only, said
+from custodes.scoring.encoder.files import ModelFiles, log_only_errors, one_line_message
 from custodes.scoring.encoder.tokens import TextTokenizer, tokenizer_of
 from custodes.stats.arrays import Ints
 
@@ -22,19 +22,19 @@ def _libraries(name: str) -> tuple[Any, Any]:
         import transformers
     except ImportError as error:
         raise MissingExtraError(
-            f"{shown(name)} needs transformers and PyTorch: pip install torch transformers; or export the model to "
-            f"ONNX (docs: score with an encoder)"
+            f"{short_repr(name)} needs transformers and PyTorch: pip install torch transformers; or export the model "
+            "to ONNX (docs: score with an encoder)"
         ) from error
     return torch, transformers
 
 
 @contextmanager
-def _quiet(logging: Any) -> Iterator[None]:
+def _hide_progress_bars(logging: Any) -> Iterator[None]:
     """Context without progress bars and without warnings about unused head weights."""
     bars = logging.is_progress_bar_enabled()
     logging.disable_progress_bar()
     try:
-        with errors_only(logging):
+        with log_only_errors(logging):
             yield
     finally:
         if bars:
@@ -55,16 +55,18 @@ class TransformersModel:
         folder = str(files.folder)
         try:
             config = transformers.AutoConfig.from_pretrained(folder)
-            _cut(config, layer)
+            _truncate_model(config, layer)
             dtype = self._torch.float16 if half else self._torch.float32
-            with _quiet(transformers.utils.logging):
+            with _hide_progress_bars(transformers.utils.logging):
                 model = transformers.AutoModel.from_pretrained(folder, config=config, dtype=dtype)
             model = model.get_encoder() if config.is_encoder_decoder else model
             self._model = model.to(self._device).eval()
         except OptionError:
             raise
         except Exception as problem:  # many types: unknown model type, wrong shapes, damaged files
-            raise InputError(f"{shown(files.name)}: transformers cannot load the model: {said(problem)}") from None
+            raise InputError(
+                f"{short_repr(files.name)}: transformers cannot load the model: {one_line_message(problem)}"
+            ) from None
         self._kinds = "token_type_ids" in inspect.signature(model.forward).parameters
         precision = "+half" if half else ""
         self.signature = f"transformers {transformers.__version__}+torch {self._torch.__version__}{precision}"
@@ -82,12 +84,12 @@ class TransformersModel:
                 return np.asarray(vectors.float().cpu().numpy())
         except Exception as problem:  # out of memory, more tokens than the model has positions
             raise InputError(
-                f"{shown(self.name)}: transformers cannot run the model on {ids.shape[0]} texts of "
-                f"{ids.shape[1]} tokens: {said(problem)}"
+                f"{short_repr(self.name)}: transformers cannot run the model on {ids.shape[0]} texts of "
+                f"{ids.shape[1]} tokens: {one_line_message(problem)}"
             ) from None
 
 
-def _cut(config: Any, layer: int) -> None:
+def _truncate_model(config: Any, layer: int) -> None:
     """Reduce a model to its first `layer` layers."""
     if layer < 0:
         return
@@ -115,7 +117,7 @@ def tokenizer_by_transformers(files: ModelFiles) -> TextTokenizer:
         return tokenizer_of(files)
     if not files.has_words:  # transformers 5 would make a tokenizer without vocabulary
         raise InputError(
-            f"{shown(files.name)}: the folder has no tokenizer.json and no vocabulary of a tokenizer; add the "
+            f"{short_repr(files.name)}: the folder has no tokenizer.json and no vocabulary of a tokenizer; add the "
             f"tokenizer of the model"
         )
     _, transformers = _libraries(files.name)
@@ -123,6 +125,7 @@ def tokenizer_by_transformers(files: ModelFiles) -> TextTokenizer:
         tokenizer = transformers.AutoTokenizer.from_pretrained(str(files.folder)).backend_tokenizer
     except Exception as problem:  # no tokenizer, no fast one, or a library is missing
         raise InputError(
-            f"{shown(files.name)}: there is no tokenizer.json, and transformers cannot create one: {said(problem)}"
+            f"{short_repr(files.name)}: there is no tokenizer.json, and transformers cannot create one: "
+            f"{one_line_message(problem)}"
         ) from None
     return TextTokenizer(files, tokenizer)

@@ -14,11 +14,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from custodes.arguments import one_of
-from custodes.errors import InputError, OptionError, shown
+from custodes.arguments import check_one_of
+from custodes.errors import InputError, OptionError, short_repr
 from custodes.scoring.encoder.backend import Vectors
-from custodes.scoring.encoder.encoder import PARAMETERS, Encoded, Encoder, compare_items, opened
-from custodes.scoring.metric import Metric, MetricInputs, Place, Scored, Scorer, Traits
+from custodes.scoring.encoder.encoder import PARAMETERS, Encoder, TextEmbeddings, compare_items, open_encoder
+from custodes.scoring.metric import Metric, MetricInputs, MetricResult, Place, Scorer, Traits
 from custodes.stats.arrays import Floats, Ints
 
 MEASURES = ("f", "precision", "recall")
@@ -35,7 +35,7 @@ TRAITS = Traits(needs=("references",), rules=("best", "first", "mean"), low=-1.0
 Weigh = Callable[[Ints], Floats]
 
 
-class Weighted(NamedTuple):
+class TokenVectors(NamedTuple):
     """A text: `units` (tokens, width) are embeddings scaled to length 1, `weights` (tokens,) the weights of tokens."""
 
     units: Vectors
@@ -55,13 +55,13 @@ def load(
     half: bool,
 ) -> Scorer:
     """Return BERTScore by the encoder `model`, which is shared with other metrics that use this model."""
-    one_of("measure", measure, MEASURES)
+    check_one_of("measure", measure, MEASURES)
     if baseline and layer < 0:
         raise OptionError("baseline needs layer=N, which selects the row of the baseline file")
     base, signature = _baseline(baseline, layer, measure) if baseline else (0.0, "no")
-    encoders = [opened(place, model=model, layer=layer, backend=backend, revision=revision, half=half)]
+    encoders = [open_encoder(place, model=model, layer=layer, backend=backend, revision=revision, half=half)]
 
-    def score(texts: MetricInputs) -> Scored:
+    def score(texts: MetricInputs) -> MetricResult:
         weigh = _frequencies(encoders[0], texts) if idf else _plain(encoders[0])
         result = compare_items(encoders[0], texts, texts.references, partial(_compare, measure=measure, weigh=weigh))
         return replace(result, values=(result.values - base) / (1 - base)) if baseline else result
@@ -77,24 +77,24 @@ def load(
 
 
 def _compare(
-    outputs: Sequence[Encoded], references: Sequence[Encoded], *, measure: str, weigh: Weigh
+    outputs: Sequence[TextEmbeddings], references: Sequence[TextEmbeddings], *, measure: str, weigh: Weigh
 ) -> tuple[Floats, dict[int, str]]:
     """Return the scores (outputs, references) of an item, and the reasons of missing scores."""
     values = np.full((len(outputs), len(references)), np.nan)
     if any(text.tokens.empty for text in references):
         return values, dict.fromkeys(range(len(outputs)), NO_REFERENCE)
     values[:] = 0.0  # empty outputs score 0, as in bert-score
-    weighted_texts = {row: _weighted(text, weigh) for row, text in enumerate(outputs) if not text.tokens.empty}
-    weighted_references = [_weighted(text, weigh) for text in references]
+    weighted_texts = {row: _weight_tokens(text, weigh) for row, text in enumerate(outputs) if not text.tokens.empty}
+    weighted_references = [_weight_tokens(text, weigh) for text in references]
     if weighted_texts:
         pairs = [[precision_recall(text, other) for other in weighted_references] for text in weighted_texts.values()]
         precision, recall = np.moveaxis(np.clip(pairs, -1, 1), -1, 0)
-        values[[*weighted_texts]] = _measured(precision, recall, measure)
+        values[[*weighted_texts]] = _compute_measure(precision, recall, measure)
     undefined_rows = np.flatnonzero(np.isnan(values).any(axis=1)).tolist()
     return values, {row: _reason(weighted_texts[row], weighted_references) for row in undefined_rows}
 
 
-def precision_recall(output: Weighted, reference: Weighted) -> tuple[float, float]:
+def precision_recall(output: TokenVectors, reference: TokenVectors) -> tuple[float, float]:
     """Return the precision and recall of an output by greedy matching.
 
     For precision, each token of the output is matched with the token of the reference that has the largest cosine, and
@@ -107,14 +107,14 @@ def precision_recall(output: Weighted, reference: Weighted) -> tuple[float, floa
     return float(similarity.max(axis=1) @ output_weights), float(similarity.max(axis=0) @ reference_weights)
 
 
-def _reason(output: Weighted, references: Sequence[Weighted]) -> str:
+def _reason(output: TokenVectors, references: Sequence[TokenVectors]) -> str:
     """Return the reason why an output has no score."""
     if not all(np.isfinite(text.units).all() for text in (output, *references)):
         return NO_VECTOR
     return NO_MEAN if output.weights.any() and all(text.weights.any() for text in references) else NO_WEIGHT
 
 
-def _measured(precision: Floats, recall: Floats, measure: str) -> Floats:
+def _compute_measure(precision: Floats, recall: Floats, measure: str) -> Floats:
     if measure != "f":
         return precision if measure == "precision" else recall
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -124,11 +124,11 @@ def _measured(precision: Floats, recall: Floats, measure: str) -> Floats:
     return mean
 
 
-def _weighted(encoded: Encoded, weigh: Weigh) -> Weighted:
+def _weight_tokens(encoded: TextEmbeddings, weigh: Weigh) -> TokenVectors:
     vectors = encoded.vectors
     with np.errstate(divide="ignore", invalid="ignore"):
         units = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-    return Weighted(units, weigh(encoded.tokens.ids))
+    return TokenVectors(units, weigh(encoded.tokens.ids))
 
 
 def _plain(encoder: Encoder) -> Weigh:
@@ -158,7 +158,7 @@ def _baseline(file: str, layer: int, measure: str) -> tuple[float, str]:
         rows = list(csv.DictReader(content.decode().splitlines()))
     except (OSError, ValueError) as problem:
         why = getattr(problem, "strerror", None) or "it is not a text table"
-        raise InputError(f"baseline={shown(file)}: {why}") from None
+        raise InputError(f"baseline={short_repr(file)}: {why}") from None
     for row in rows:
         if row.get("LAYER") == str(layer):
             try:
@@ -168,7 +168,7 @@ def _baseline(file: str, layer: int, measure: str) -> tuple[float, str]:
             if -1 < base < 1:
                 return base, sha256(content).hexdigest()[:16]
     raise InputError(
-        f"baseline={shown(file)}: no row of layer {layer} has a number between -1 and 1 in the column "
+        f"baseline={short_repr(file)}: no row of layer {layer} has a number between -1 and 1 in the column "
         f"{COLUMNS[measure]}; give a file with the columns LAYER,P,R,F"
     )
 

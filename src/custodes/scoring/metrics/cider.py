@@ -11,9 +11,9 @@ from math import log
 
 import numpy as np
 
-from custodes.arguments import one_of
-from custodes.scoring.metric import Metric, MetricInputs, Place, Scored, Scorer, Traits
-from custodes.scoring.preparing import TOKENIZERS, by_item, ngrams, signed
+from custodes.arguments import check_one_of
+from custodes.scoring.metric import Metric, MetricInputs, MetricResult, Place, Scorer, Traits
+from custodes.scoring.preparing import TOKENIZERS, by_item, metric_signature, ngrams
 from custodes.stats.arrays import Floats
 
 ORDERS = (1, 2, 3, 4)
@@ -27,19 +27,19 @@ Counts = list[Counter[Gram]]
 
 
 def _load(place: Place, *, tokenize: str) -> Scorer:
-    split = TOKENIZERS[one_of("tokenize", tokenize, TOKENIZERS)]
+    split = TOKENIZERS[check_one_of("tokenize", tokenize, TOKENIZERS)]
     return Scorer(
-        signature=signed("custodes", "cider", {"tokenize": tokenize}),
+        signature=metric_signature("custodes", "cider", {"tokenize": tokenize}),
         traits=CIDER.traits,
         score=lambda texts: _score(texts, split),
     )
 
 
-def _score(texts: MetricInputs, split: Callable[[str], list[str]]) -> Scored:
+def _score(texts: MetricInputs, split: Callable[[str], list[str]]) -> MetricResult:
     values = np.full((len(texts.outputs), 1), np.nan)
     n_items = len(texts.references)
     if n_items == 1:
-        return Scored(values=values, why=dict.fromkeys(range(len(texts.outputs)), ONE_ITEM))
+        return MetricResult(values=values, why=dict.fromkeys(range(len(texts.outputs)), ONE_ITEM))
     references = [[_counts(reference, split) for reference in several] for several in texts.references]
     document_counts: Counter[Gram] = Counter()
     for several in references:
@@ -49,7 +49,7 @@ def _score(texts: MetricInputs, split: Callable[[str], list[str]]) -> Scored:
     for item, rows in by_item(texts):
         outputs = [_counts(texts.outputs[row], split) for row in rows.tolist()]
         values[rows, 0] = _similarity(outputs, references[item], weights, default_weight)
-    return Scored(values=values)
+    return MetricResult(values=values)
 
 
 def _counts(text: str, split: Callable[[str], list[str]]) -> Counts:

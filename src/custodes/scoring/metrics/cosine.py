@@ -7,9 +7,9 @@ from functools import partial
 
 import numpy as np
 
-from custodes.arguments import one_of
-from custodes.scoring.encoder.encoder import PARAMETERS, Encoded, compare_items, opened
-from custodes.scoring.metric import Metric, MetricInputs, Need, Place, Scored, Scorer, Traits
+from custodes.arguments import check_one_of
+from custodes.scoring.encoder.encoder import PARAMETERS, TextEmbeddings, compare_items, open_encoder
+from custodes.scoring.metric import Metric, MetricInputs, MetricResult, Need, Place, Scorer, Traits
 from custodes.stats.arrays import Floats
 
 POOLINGS = ("mean", "cls")
@@ -22,11 +22,11 @@ def load(
     place: Place, *, of: Need, model: str, layer: int, pooling: str, backend: str, revision: str, half: bool
 ) -> Scorer:
     """Return cosine similarities by the encoder `model`, which is shared with other metrics that use this model."""
-    one_of("pooling", pooling, POOLINGS)
-    encoders = [opened(place, model=model, layer=layer, backend=backend, revision=revision, half=half)]
+    check_one_of("pooling", pooling, POOLINGS)
+    encoders = [open_encoder(place, model=model, layer=layer, backend=backend, revision=revision, half=half)]
     pool = _mean if pooling == "mean" else _first
 
-    def compare(outputs: Sequence[Encoded], others: Sequence[Encoded]) -> tuple[Floats, dict[int, str]]:
+    def compare(outputs: Sequence[TextEmbeddings], others: Sequence[TextEmbeddings]) -> tuple[Floats, dict[int, str]]:
         other_vectors = [None if text.tokens.empty else pool(text) for text in others]
         vectors = [pool(text) for text in outputs]
         values = np.array(
@@ -37,7 +37,7 @@ def load(
         reason = NOTHING[of] if any(text.tokens.empty for text in others) else NO_VECTOR
         return np.clip(values, -1, 1), dict.fromkeys(undefined_rows, reason)
 
-    def score(texts: MetricInputs) -> Scored:
+    def score(texts: MetricInputs) -> MetricResult:
         others = texts.references if of == "references" else [[source] for source in texts.sources]
         return compare_items(encoders[0], texts, others, compare)
 
@@ -49,12 +49,12 @@ def load(
     )
 
 
-def _mean(encoded: Encoded) -> Floats:
+def _mean(encoded: TextEmbeddings) -> Floats:
     """Return the mean of all token embeddings, including special tokens, as in Sentence-Transformers."""
     return _unit(encoded.vectors.mean(axis=0, dtype=float)) if encoded.vectors.size else np.array([np.nan])
 
 
-def _first(encoded: Encoded) -> Floats:
+def _first(encoded: TextEmbeddings) -> Floats:
     """Return the embedding of the first token; some models were trained to represent a text by this token."""
     return _unit(encoded.vectors[0].astype(float)) if encoded.vectors.size else np.array([np.nan])
 

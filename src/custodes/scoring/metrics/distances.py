@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from custodes.arguments import one_of
+from custodes.arguments import check_one_of
 from custodes.errors import MissingExtraError
 from custodes.scoring.metric import Metric, MetricInputs, Place, Scorer, Traits
-from custodes.scoring.preparing import TOKENIZERS, by_system, compared, signed
+from custodes.scoring.preparing import TOKENIZERS, by_system, compare_texts, metric_signature
 
 NO_WORDS = "a reference has no words, so the error rate is undefined"
 
@@ -26,7 +26,7 @@ def _levenshtein() -> Any:
 
 
 def _words(tokenize: str, lowercase: bool) -> Callable[[str], list[str]]:
-    split = TOKENIZERS[one_of("tokenize", tokenize, TOKENIZERS)]
+    split = TOKENIZERS[check_one_of("tokenize", tokenize, TOKENIZERS)]
     return lambda text: split(text.lower() if lowercase else text)
 
 
@@ -38,9 +38,9 @@ def _load_wer(place: Place, *, tokenize: str, lowercase: bool) -> Scorer:
         return distance(reference, output) / len(reference) if reference else np.nan
 
     return Scorer(
-        signature=signed("rapidfuzz", "wer", {"tokenize": tokenize, "lowercase": lowercase}),
+        signature=metric_signature("rapidfuzz", "wer", {"tokenize": tokenize, "lowercase": lowercase}),
         traits=WER.traits,
-        score=lambda texts: compared(texts, texts.references, prepare=words, compare=rate, undefined=NO_WORDS),
+        score=lambda texts: compare_texts(texts, texts.references, prepare=words, compare=rate, undefined=NO_WORDS),
     )
 
 
@@ -65,7 +65,7 @@ def _load_corpus_wer(place: Place, *, tokenize: str, lowercase: bool) -> Scorer:
         return sum(errors for errors, _ in counts) / of if of else float("nan")
 
     return Scorer(
-        signature=signed("rapidfuzz", "corpus-wer", {"tokenize": tokenize, "lowercase": lowercase}),
+        signature=metric_signature("rapidfuzz", "corpus-wer", {"tokenize": tokenize, "lowercase": lowercase}),
         traits=CORPUS_WER.traits,
         score=lambda texts: by_system(texts, lambda rows: rate(texts, rows)),
     )
@@ -75,9 +75,9 @@ def _load_edit(place: Place, *, lowercase: bool) -> Scorer:
     distance: Distance = _levenshtein().normalized_distance
     prepare: Callable[[str], str] = str.lower if lowercase else str
     return Scorer(
-        signature=signed("rapidfuzz", "edit", {"lowercase": lowercase}),
+        signature=metric_signature("rapidfuzz", "edit", {"lowercase": lowercase}),
         traits=EDIT.traits,
-        score=lambda texts: compared(
+        score=lambda texts: compare_texts(
             texts, texts.references, prepare=prepare, compare=lambda output, reference: distance(reference, output)
         ),
     )

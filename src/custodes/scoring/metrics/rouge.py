@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from custodes.arguments import one_of
+from custodes.arguments import check_one_of
 from custodes.errors import MissingExtraError, OptionError
-from custodes.scoring.metric import Metric, MetricInputs, Place, Scored, Scorer, Traits
-from custodes.scoring.preparing import signed
+from custodes.scoring.metric import Metric, MetricInputs, MetricResult, Place, Scorer, Traits
+from custodes.scoring.preparing import metric_signature
 from custodes.stats.arrays import Floats
 
 MEASURES = {"precision": 0, "recall": 1, "f": 2}
@@ -26,8 +26,8 @@ OTHER_SCRIPT = (
 
 
 def _load(place: Place, *, kind: str, measure: str, stemmer: bool, tokenize: str) -> Scorer:
-    one_of("measure", measure, MEASURES)
-    one_of("tokenize", tokenize, TOKENIZERS)
+    check_one_of("measure", measure, MEASURES)
+    check_one_of("tokenize", tokenize, TOKENIZERS)
     if stemmer and tokenize != "ascii":
         raise OptionError("stemmer=true: Porter's stemmer is for English and needs tokenize=ascii")
     try:
@@ -46,19 +46,23 @@ def _load(place: Place, *, kind: str, measure: str, stemmer: bool, tokenize: str
         return np.array([score[kind][MEASURES[measure]] for score in scores], dtype=float)
 
     return Scorer(
-        signature=signed("rouge-score-rs", kind, {"measure": measure, "stemmer": stemmer, "tokenize": tokenize}),
+        signature=metric_signature(
+            "rouge-score-rs", kind, {"measure": measure, "stemmer": stemmer, "tokenize": tokenize}
+        ),
         traits=TRAITS,
         score=lambda texts: _score(texts, pairs, ascii_only=tokenize == "ascii"),
     )
 
 
-def _score(texts: MetricInputs, pairs: Callable[[Sequence[str], Sequence[str]], Floats], *, ascii_only: bool) -> Scored:
-    hidden = [ascii_only and any(map(_hidden, references)) for references in texts.references]
+def _score(
+    texts: MetricInputs, pairs: Callable[[Sequence[str], Sequence[str]], Floats], *, ascii_only: bool
+) -> MetricResult:
+    hidden = [ascii_only and any(map(_has_no_ascii_letters, references)) for references in texts.references]
     why: dict[int, str] = {}
     places: list[tuple[int, int]] = []
     for row, (output, item) in enumerate(zip(texts.outputs, texts.item.tolist(), strict=True)):
         references = texts.references[item]
-        if hidden[item] or (ascii_only and _hidden(output)):
+        if hidden[item] or (ascii_only and _has_no_ascii_letters(output)):
             why[row] = OTHER_SCRIPT
         else:
             places += [(row, column) for column in range(len(references))]
@@ -68,10 +72,10 @@ def _score(texts: MetricInputs, pairs: Callable[[Sequence[str], Sequence[str]], 
         rows, columns = np.array(some).T
         references = [texts.references[texts.item[row]][column] for row, column in some]
         values[rows, columns] = pairs(references, [texts.outputs[row] for row in rows.tolist()])
-    return Scored(values=values, why=why)
+    return MetricResult(values=values, why=why)
 
 
-def _hidden(text: str) -> bool:
+def _has_no_ascii_letters(text: str) -> bool:
     """Return whether a text has letters but no ASCII letter.
 
     The tokenizer of rouge-score does not recognise other letters, so that the text would be scored as empty.

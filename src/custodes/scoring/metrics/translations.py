@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from custodes.arguments import at_least, one_of
+from custodes.arguments import check_at_least, check_one_of
 from custodes.errors import InputError, MissingExtraError, OptionError
-from custodes.scoring.metric import Metric, MetricInputs, Place, Rule, Scored, Scorer, Traits
-from custodes.scoring.preparing import by_item, by_system, signed
+from custodes.scoring.metric import Metric, MetricInputs, MetricResult, Place, Rule, Scorer, Traits
+from custodes.scoring.preparing import by_item, by_system, metric_signature
 
 Streams = tuple[tuple[str | None, ...], ...]
 """References by position: the first reference of each output, the second reference of each output, and so on. None
@@ -28,9 +28,9 @@ def bleu(
 ) -> Any:
     """Return BLEU of sacrebleu. Raises InputError if the tokenizer cannot be loaded."""
     sacrebleu = sacrebleu_metrics()
-    one_of("tokenize", tokenize, tuple(sacrebleu.BLEU.TOKENIZERS))
-    one_of("smooth", smooth, tuple(sacrebleu.BLEU.SMOOTH_DEFAULTS))
-    at_least("order", order, 1)
+    check_one_of("tokenize", tokenize, tuple(sacrebleu.BLEU.TOKENIZERS))
+    check_one_of("smooth", smooth, tuple(sacrebleu.BLEU.SMOOTH_DEFAULTS))
+    check_at_least("order", order, 1)
     try:
         return sacrebleu.BLEU(
             tokenize=tokenize,
@@ -60,9 +60,9 @@ def chrf(
 ) -> Any:
     """Return chrF of sacrebleu, or chrF++ if `word_order` is 2."""
     return sacrebleu_metrics().CHRF(
-        char_order=at_least("char_order", char_order, 1),
-        word_order=at_least("word_order", word_order, 0),
-        beta=at_least("beta", beta, 1),
+        char_order=check_at_least("char_order", char_order, 1),
+        word_order=check_at_least("word_order", word_order, 0),
+        beta=check_at_least("beta", beta, 1),
         lowercase=lowercase,
         whitespace=whitespace,
         references=references,
@@ -92,17 +92,17 @@ def _load(place: Place, *, kind: Kind, systems: bool, budget: int | None = None,
     # Systems usually have the same items; the n-grams of the references are then counted only once.
     counted = lru_cache(maxsize=1)(lambda streams: make(references=streams))
     return Scorer(
-        signature=signed("sacrebleu", name.replace("++", ""), parameters),
+        signature=metric_signature("sacrebleu", name.replace("++", ""), parameters),
         traits=_traits(kind, systems=systems),
-        score=(lambda texts: _of_systems(texts, counted))
+        score=(lambda texts: _score_systems(texts, counted))
         if systems
-        else (lambda texts: _of_outputs(texts, make, each)),
-        ready=(lambda texts: None) if budget is None else _within(at_least("budget", budget, 1), name),
+        else (lambda texts: _score_outputs(texts, make, each)),
+        ready=(lambda texts: None) if budget is None else _budget_check(check_at_least("budget", budget, 1), name),
         close=counted.cache_clear,
     )
 
 
-def _of_outputs(texts: MetricInputs, make: Callable[..., Any], each: bool) -> Scored:
+def _score_outputs(texts: MetricInputs, make: Callable[..., Any], each: bool) -> MetricResult:
     """Return the scores of outputs by all references together, or by each reference if `each` is true.
 
     The references of an item are counted only once.
@@ -113,10 +113,10 @@ def _of_outputs(texts: MetricInputs, make: Callable[..., Any], each: bool) -> Sc
         for column, some in enumerate([[reference] for reference in references] if each else [references]):
             metric = make(references=tuple((reference,) for reference in some))
             values[rows, column] = [metric.corpus_score([texts.outputs[row]], None).score for row in rows.tolist()]
-    return Scored(values=values)
+    return MetricResult(values=values)
 
 
-def _of_systems(texts: MetricInputs, counted: Callable[[Streams], Any]) -> Scored:
+def _score_systems(texts: MetricInputs, counted: Callable[[Streams], Any]) -> MetricResult:
     """Return the scores of systems over all their outputs."""
 
     def score(rows: Sequence[int]) -> float:
@@ -130,7 +130,7 @@ def _of_systems(texts: MetricInputs, counted: Callable[[Streams], Any]) -> Score
     return by_system(texts, score)
 
 
-def _within(budget: int, name: str) -> Callable[[MetricInputs], None]:
+def _budget_check(budget: int, name: str) -> Callable[[MetricInputs], None]:
     """Return a check that refuses texts for which TER may exceed the budget of CPU seconds; TER is for sentences."""
 
     def ready(texts: MetricInputs) -> None:

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from custodes.arguments import at_least, one_of
-from custodes.scoring.metric import Metric, MetricInputs, Place, Scored, Scorer, Traits
-from custodes.scoring.preparing import TOKENIZERS, compared, ngrams, signed
+from custodes.arguments import check_at_least, check_one_of
+from custodes.scoring.metric import Metric, MetricInputs, MetricResult, Place, Scorer, Traits
+from custodes.scoring.preparing import TOKENIZERS, compare_texts, metric_signature, ngrams
 
 Gram = tuple[str, ...]
 UNITS = ("words", "characters")
@@ -23,13 +23,13 @@ PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
 def _load_length(place: Place, *, unit: str) -> Scorer:
-    one_of("unit", unit, UNITS)
+    check_one_of("unit", unit, UNITS)
 
-    def score(texts: MetricInputs) -> Scored:
+    def score(texts: MetricInputs) -> MetricResult:
         counts = [len(text.split()) if unit == "words" else len(text) for text in texts.outputs]
-        return Scored(values=np.array(counts, dtype=float).reshape(-1, 1))
+        return MetricResult(values=np.array(counts, dtype=float).reshape(-1, 1))
 
-    return Scorer(signature=signed("custodes", "length", {"unit": unit}), traits=LENGTH.traits, score=score)
+    return Scorer(signature=metric_signature("custodes", "length", {"unit": unit}), traits=LENGTH.traits, score=score)
 
 
 def _load_ngrams(
@@ -43,18 +43,22 @@ def _load_ngrams(
     tokenize: str,
 ) -> Scorer:
     """Return a comparison of the n-grams of an output with those of its source or of each reference."""
-    at_least("n", n, 1)
-    split = TOKENIZERS[one_of("tokenize", tokenize, TOKENIZERS)]
+    check_at_least("n", n, 1)
+    split = TOKENIZERS[check_one_of("tokenize", tokenize, TOKENIZERS)]
     reason = f"{undefined} has fewer than {n} word{'s' if n > 1 else ''}"
 
-    def score(texts: MetricInputs) -> Scored:
+    def score(texts: MetricInputs) -> MetricResult:
         others = [[source] for source in texts.sources] if "source" in traits.needs else texts.references
-        return compared(texts, others, prepare=lambda text: ngrams(split(text), n), compare=compare, undefined=reason)
+        return compare_texts(
+            texts, others, prepare=lambda text: ngrams(split(text), n), compare=compare, undefined=reason
+        )
 
-    return Scorer(signature=signed("custodes", name, {"n": n, "tokenize": tokenize}), traits=traits, score=score)
+    return Scorer(
+        signature=metric_signature("custodes", name, {"n": n, "tokenize": tokenize}), traits=traits, score=score
+    )
 
 
-def new_share(output: Counter[Gram], source: Counter[Gram]) -> float:
+def novel_ngram_share(output: Counter[Gram], source: Counter[Gram]) -> float:
     """Return the proportion of the output's distinct n-grams that are not in the source; NaN without n-grams."""
     return len(output.keys() - source.keys()) / len(output) if output else np.nan
 
@@ -79,7 +83,7 @@ def jensen_shannon(one: Counter[Gram], other: Counter[Gram]) -> float:
     return min(1.0, max(0.0, 1.0 - overlap))
 
 
-def normalised(text: str, *, articles: bool) -> list[str]:
+def normalise_answer(text: str, *, articles: bool) -> list[str]:
     """Return the words of an answer in lower case, without ASCII punctuation.
 
     English articles are removed as well, unless `articles` is true.
@@ -110,11 +114,11 @@ def token_f1(answer: Sequence[str], right: Sequence[str]) -> float:
 def _load_answer(
     place: Place, *, name: str, compare: Callable[[Sequence[str], Sequence[str]], float], articles: bool
 ) -> Scorer:
-    prepare = partial(normalised, articles=articles)
+    prepare = partial(normalise_answer, articles=articles)
     return Scorer(
-        signature=signed("custodes", name, {"articles": articles}),
+        signature=metric_signature("custodes", name, {"articles": articles}),
         traits=ANSWER,
-        score=lambda texts: compared(texts, texts.references, prepare=prepare, compare=compare),
+        score=lambda texts: compare_texts(texts, texts.references, prepare=prepare, compare=compare),
     )
 
 
@@ -145,7 +149,7 @@ NOVELTY = _ngram_metric(
     Traits(needs=("source",), low=0.0, high=1.0),
     "Proportion of the output's distinct word n-grams that do not occur in the source.",
     "Fabbri et al. 2021 (SummEval), See et al. 2017",
-    compare=new_share,
+    compare=novel_ngram_share,
     undefined="the output",
 )
 

@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from custodes.errors import InputError, OptionError, shown, suggestion
-from custodes.scoring.metric import Metric, MetricInputs, Need, Place, Rule, Scored, Scorer, Traits
-from custodes.scoring.scripts import FOLDER, requirements, resolved, script_text, split, workers
+from custodes.errors import InputError, OptionError, short_repr, suggestion
+from custodes.scoring.metric import Metric, MetricInputs, MetricResult, Need, Place, Rule, Scorer, Traits
+from custodes.scoring.scripts import FOLDER, requirements, resolve_worker, script_text, split_command, workers
 from custodes.scoring.worker import Hello, Process, WorkerAnswer
 
 RULES: tuple[Rule, ...] = ("all", "first", "best", "mean")
@@ -35,7 +35,7 @@ class Cell(NamedTuple):
     row: Mapping[str, Any]
 
 
-def understood(text: str) -> tuple[list[str], float]:
+def parse_worker_command(text: str) -> tuple[list[str], float]:
     """Return the words of a command line, split without a shell, and the timeout of an answer in seconds.
 
     Settings may precede the command, as in `timeout=60 comet --model PATH`. `timeout` is in seconds. `run` is the
@@ -44,7 +44,7 @@ def understood(text: str) -> tuple[list[str], float]:
 
     """
     settings: dict[str, str] = {}
-    command_words = split(text)
+    command_words = split_command(text)
     while command_words and command_words[0].partition("=")[0] in ("timeout", "run") and "=" in command_words[0]:
         name, _, settings[name] = command_words.pop(0).partition("=")
     if not command_words:
@@ -56,11 +56,11 @@ def understood(text: str) -> tuple[list[str], float]:
         timeout = 0.0
     if not 0 < timeout <= 1e6:
         raise OptionError(f"worker: timeout={settings['timeout']} is not allowed; give a number of seconds above 0")
-    full_command = resolved(command_words)
+    full_command = resolve_worker(command_words)
     if full_command[0].endswith(".py"):
         if not Path(full_command[0]).is_file():
-            raise InputError(f"worker: there is no script {shown(full_command[0])}")
-        full_command[:0] = split(settings.get("run", "")) or [sys.executable]
+            raise InputError(f"worker: there is no script {short_repr(full_command[0])}")
+        full_command[:0] = split_command(settings.get("run", "")) or [sys.executable]
     elif "run" in settings:
         raise OptionError(
             f"worker: run= applies only to scripts (NAME.py) and names of scripts, and "
@@ -69,22 +69,22 @@ def understood(text: str) -> tuple[list[str], float]:
     if shutil.which(full_command[0]) is None:
         hint = suggestion(full_command[0], workers())
         raise InputError(
-            f"worker: there is no program {shown(full_command[0])}{hint}; custodes score --list shows all workers"
+            f"worker: there is no program {short_repr(full_command[0])}{hint}; custodes score --list shows all workers"
         )
     return full_command, timeout
 
 
 def load(place: Place, *, command: str) -> Scorer:
     """Start the worker with one process per job; the processes use the given devices (`cuda:0,cuda:1`) in turn."""
-    words, timeout = understood(command)
+    words, timeout = parse_worker_command(command)
     devices = place.device.split(",")
     settings = [
         {"CUSTODES_DEVICE": devices[number % len(devices)], "CUSTODES_BATCH": str(place.batch)}
         for number in range(max(place.jobs, len(devices)))
     ]
-    own_words = words[named(words) :]
+    own_words = words[first_relevant_word(words) :]
     name = " ".join(Path(word).name if os.sep in word else word for word in own_words)
-    signature = ["worker", *map(digested, own_words)]
+    signature = ["worker", *map(digest_word, own_words)]
     processes: list[Process] = []
     try:
         processes.extend(
@@ -92,7 +92,7 @@ def load(place: Place, *, command: str) -> Scorer:
         )
         hellos = [process.hello() for process in processes]
         if any(hello != hellos[0] for hello in hellos):
-            raise InputError(f"worker {shown(name)}: the processes of the worker report different metrics")
+            raise InputError(f"worker {short_repr(name)}: the processes of the worker report different metrics")
     except BaseException as problem:
         for process in processes:
             process.end()
@@ -125,7 +125,7 @@ def load(place: Place, *, command: str) -> Scorer:
     )
 
 
-def score(texts: MetricInputs, processes: Sequence[Process], hello: Hello, batch: int) -> Scored:
+def score(texts: MetricInputs, processes: Sequence[Process], hello: Hello, batch: int) -> MetricResult:
     """Return the scores from the processes. Each process gets one batch at a time."""
     n_columns = max([1, *map(len, texts.references)]) if hello.each_reference else 1
     values = np.full((len(texts.outputs), n_columns), np.nan)
@@ -167,7 +167,7 @@ def score(texts: MetricInputs, processes: Sequence[Process], hello: Hello, batch
                 process.end()
             raise
     values[list(why)] = np.nan  # a mean over only some of the references would not be comparable
-    return Scored(values=values, why=why, truncated=truncated, seconds=seconds)
+    return MetricResult(values=values, why=why, truncated=truncated, seconds=seconds)
 
 
 def cells(texts: MetricInputs, hello: Hello) -> Iterator[Cell]:
@@ -191,12 +191,12 @@ def cells(texts: MetricInputs, hello: Hello) -> Iterator[Cell]:
             yield Cell(output, 0, {**row, "references": list(references)})
 
 
-def named(words: Sequence[str]) -> int:
+def first_relevant_word(words: Sequence[str]) -> int:
     """Return the position of the first word that can change a score; an interpreter is skipped."""
     return int(Path(words[0]).name.startswith(("python", "pypy", "uv")))
 
 
-def digested(word: str) -> str:
+def digest_word(word: str) -> str:
     """Return a word of a command as it appears in the signature.
 
     If the word is the path of a file or folder (a script or a model), a digest of the content replaces the path.
@@ -216,7 +216,7 @@ def digested(word: str) -> str:
                 total.update(hashlib.file_digest(stream, "sha256").digest())
     except (OSError, ValueError) as problem:
         if isinstance(problem, PermissionError):
-            raise InputError(f"worker: {shown(name)} cannot be read") from None
+            raise InputError(f"worker: {short_repr(name)} cannot be read") from None
         return word
     return f"{before}{equals}{total.hexdigest()[:16]}"
 

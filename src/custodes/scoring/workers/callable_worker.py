@@ -28,7 +28,7 @@ score = getattr(module, function)
 python = Path(os.__file__).parent
 
 
-def decides(module, path):
+def can_change_score(module, path):
     """Return whether the code of a module can change a score.
 
     This is the case if the module belongs to the package of the function, or if it is not part of Python, of an
@@ -43,7 +43,7 @@ def decides(module, path):
 code = hashlib.sha256()
 for own, loaded in sorted(sys.modules.items()):
     path = Path(getattr(loaded, "__dict__", {}).get("__file__") or "")
-    if path.is_file() and decides(own, path):
+    if path.is_file() and can_change_score(own, path):
         code.update(f"{own} {hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
 serve(
     lambda rows: {"scores": [None if own is None else float(own) for own in score(rows)]},

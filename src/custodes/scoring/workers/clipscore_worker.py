@@ -26,11 +26,11 @@ pixels = transformers.AutoImageProcessor.from_pretrained(options.model, use_fast
 longest, seen = model.config.text_config.max_position_embeddings, {}
 
 
-def unit(vectors):  # transformers 5 returns an object
+def normalise_vectors(vectors):  # transformers 5 returns an object
     return torch.nn.functional.normalize(getattr(vectors, "pooler_output", vectors), dim=-1).cpu()
 
 
-def look(rows):
+def embed_images(rows):
     """Compute the embeddings of new images, and return the reason for each row without a readable image.
 
     Embeddings are kept, because the rows of other systems have the same images.
@@ -46,17 +46,17 @@ def look(rows):
             why.append(f"image: {problem}" if len(row["images"]) == 1 else f"{len(row['images'])} images, not 1")
     if opened:
         images = pixels(list(opened.values()), return_tensors="pt").to(DEVICE)
-        seen.update(zip(opened, unit(model.get_image_features(**images)), strict=True))
+        seen.update(zip(opened, normalise_vectors(model.get_image_features(**images)), strict=True))
     return why
 
 
 @torch.inference_mode()
 def score(rows):
-    scores, why = [], look(rows)
+    scores, why = [], embed_images(rows)
     texts = [[options.prefix + text for text in (row["output"], *row.get("references", []))] for row in rows]
     flat = [text for row_texts in texts for text in row_texts]
     tokens = tokenizer(flat, padding=True, truncation=True, max_length=longest, return_tensors="pt").to(DEVICE)
-    vectors = unit(model.get_text_features(**tokens)).split([len(row_texts) for row_texts in texts])
+    vectors = normalise_vectors(model.get_text_features(**tokens)).split([len(row_texts) for row_texts in texts])
     for row, row_vectors, problem in zip(rows, vectors, why, strict=True):
         clip = None if problem else 2.5 * max(0.0, (row_vectors[0] @ seen[row["images"][0]]).item())
         if clip and options.references:

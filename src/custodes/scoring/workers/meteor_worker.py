@@ -37,19 +37,19 @@ def plain(text):
     return " ".join(text.replace("|||", " ").split())
 
 
-def said():
+def read_java_line():
     line = java.stdout.readline()
     if not line:
         sys.exit(f"Java ended with exit status {java.wait()}")
     return line.strip()
 
 
-def tell(*parts):
+def send_to_java(*parts):
     java.stdin.write(" ||| ".join(parts) + "\n")
     java.stdin.flush()
 
 
-def used():
+def java_seconds():
     """Return the CPU seconds of Java, or elapsed seconds if the system does not report CPU seconds."""
     try:
         ticks = Path(f"/proc/{java.pid}/stat").read_text().rpartition(")")[2].split()[11:13]
@@ -59,15 +59,15 @@ def used():
 
 
 def score(rows):
-    start = used()
+    start = java_seconds()
     counts = []
     for row in rows:
-        tell("SCORE", *map(plain, row["references"]), plain(row["output"]))
-        counts.append(said())
-    tell("EVAL", *counts)
-    scores = [float(said()) for _ in rows]
-    said()  # the score over all rows, which is not used
-    return {"scores": scores, "seconds": used() - start}
+        send_to_java("SCORE", *map(plain, row["references"]), plain(row["output"]))
+        counts.append(read_java_line())
+    send_to_java("EVAL", *counts)
+    scores = [float(read_java_line()) for _ in rows]
+    read_java_line()  # the score over all rows, which is not used
+    return {"scores": scores, "seconds": java_seconds() - start}
 
 
 score([{"output": "a", "references": ["a"]}])  # Java loads its data before the worker reports ready

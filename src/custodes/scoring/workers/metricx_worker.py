@@ -24,7 +24,7 @@ model = transformers.MT5ForConditionalGeneration.from_pretrained(options.model).
 source = options.qe or options.year == "24"
 
 
-def read(row):
+def format_input(row):
     before = f"source: {row['source']} " if options.year == "24" else ""
     after = f" source: {row['source']}" if options.qe and options.year == "23" else ""
     reference = "" if options.qe else f" reference: {row['references'][0]}"
@@ -33,12 +33,12 @@ def read(row):
 
 @torch.inference_mode()
 def score(rows):
-    whole = tokenizer([read(row) for row in rows])["input_ids"]
+    whole = tokenizer([format_input(row) for row in rows])["input_ids"]
     # The end-of-sequence token is removed, as in training.
     batch = tokenizer.pad({"input_ids": [ids[:-1][: options.longest - 1] for ids in whole]}, return_tensors="pt").to(
         DEVICE
     )
-    start = torch.zeros((len(rows), 1), dtype=torch.long, device=DEVICE)
+    start = torch.zeros((len(rows), 1), dtype=torch.label_rows, device=DEVICE)
     logits = model(**batch, decoder_input_ids=start).logits[:, 0, REWARD]
     return {"scores": logits.float().clamp(0, 25).tolist(), "truncated": [len(ids) > options.longest for ids in whole]}
 

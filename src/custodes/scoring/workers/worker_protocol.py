@@ -12,16 +12,16 @@ requests, answers = SimpleQueue(), os.fdopen(os.dup(1), "w")
 os.dup2(2, 1)  # output of libraries goes to standard error
 
 
-def listen(stream):
+def queue_requests(stream):
     for line in stream:
         requests.put(json.loads(line))
     os._exit(0)  # the input has ended: no more requests
 
 
-threading.Thread(target=listen, args=[os.fdopen(os.dup(0), "rb")], daemon=True).start()
+threading.Thread(target=queue_requests, args=[os.fdopen(os.dup(0), "rb")], daemon=True).start()
 
 
-def parsed(description, **arguments):
+def parse_options(description, **arguments):
     """Parse the options of a script, given as name to arguments of `add_argument`."""
     parser = argparse.ArgumentParser(description=description)
     for name, more in arguments.items():

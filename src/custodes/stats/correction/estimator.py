@@ -52,16 +52,16 @@ class Counts(NamedTuple):
         return np.concatenate([self.paired.reshape((*self.shape, 9)), self.metric_only, self.human_only], axis=-1)
 
     @classmethod
-    def of_row(cls, row: NDArray[Any]) -> Counts:
+    def from_rows(cls, row: NDArray[Any]) -> Counts:
         """Return the tables of rows (..., 15), the format of `rows`, as floats."""
         values = row.astype(np.float64)
         return cls(values[..., :9].reshape((*row.shape[:-1], 3, 3)), values[..., 9:12], values[..., 12:])
 
     def effective(self, divisor: Floats) -> Counts:
         """Return effective counts: each table's counts divided by the table's `divisor` (...), e.g. a design effect."""
-        return Counts.of_row(self.rows / divisor[..., np.newaxis])
+        return Counts.from_rows(self.rows / divisor[..., np.newaxis])
 
-    def distinct(self) -> Distinct:
+    def distinct_tables(self) -> DistinctTables:
         """Return the distinct tables, of which no two are mirror images.
 
         Equal tables thus get equal results, and a table with swapped systems gets exactly the mirrored result.
@@ -78,15 +78,17 @@ class Counts(NamedTuple):
         distinct_rows, first_index, row_index = np.unique(larger_tables, axis=0, return_index=True, return_inverse=True)
         is_symmetric = (tables == mirrors).all(axis=1)[first_index]
         # NumPy 2.0 keeps a second axis
-        return Distinct(distinct_rows, is_symmetric, row_index.reshape(self.shape), is_swapped.reshape(self.shape))
+        return DistinctTables(
+            distinct_rows, is_symmetric, row_index.reshape(self.shape), is_swapped.reshape(self.shape)
+        )
 
 
-class Distinct(NamedTuple):
+class DistinctTables(NamedTuple):
     """Tables without duplicates, where the mirror image of a table counts as a duplicate.
 
-    `rows` (k, 15) are the distinct tables in the format of `Counts.of_row`. `even` (k,) is true if the row equals its
-    mirror image. For each original table, `where` (...) is the position of the corresponding row, and `swapped` (...)
-    is true if the table is the mirror image of this row.
+    `rows` (k, 15) are the distinct tables in the format of `Counts.from_rows`. `even` (k,) is true if the row equals
+    its mirror image. For each original table, `where` (...) is the position of the corresponding row, and
+    `swapped` (...) is true if the table is the mirror image of this row.
     """
 
     rows: NDArray[Any]
@@ -94,9 +96,9 @@ class Distinct(NamedTuple):
     where: NDArray[np.int64]
     swapped: NDArray[np.bool_]
 
-    def restored(self, estimate: Estimate) -> Estimate:
+    def expand_estimate(self, estimate: Estimate) -> Estimate:
         """Return the estimates of the original tables (...), given the estimates of the rows (k,)."""
-        return estimate.at(self.where).mirrored(self.swapped)
+        return estimate.at(self.where).swap_systems(self.swapped)
 
 
 def stream_key(row: NDArray[Any]) -> tuple[int, ...]:
@@ -158,7 +160,7 @@ class Estimate:
             **{array_field.name: getattr(self, array_field.name)[where] for array_field in fields(Estimate)}
         )
 
-    def mirrored(self, which: NDArray[np.bool_]) -> Estimate:
+    def swap_systems(self, which: NDArray[np.bool_]) -> Estimate:
         """Return the estimates with the two systems swapped in the tables for which `which` (...) is true."""
         is_swapped_cell = which[..., np.newaxis]
         return replace(
@@ -172,19 +174,19 @@ class Estimate:
             theta=np.where(which, 1 - self.theta, self.theta),
         )
 
-    def symmetric(self, which: NDArray[np.bool_]) -> Estimate:
+    def symmetrise(self, which: NDArray[np.bool_]) -> Estimate:
         """Return the estimates with exact symmetry in the tables (...) that equal their mirror image.
 
         In the tables for which `which` is true, each estimate is averaged with its mirror image, so that theta is
         exactly 1/2. The estimates of all remaining tables do not change.
         """
-        mirror = self.mirrored(which)
+        mirror = self.swap_systems(which)
         names = ("p", "p_low", "p_high", "margin", "margin_low", "margin_high", "theta")
         means = {name: (getattr(self, name) + getattr(mirror, name)) / 2 for name in names}
         return replace(self, **means, theta_error=np.where(which, 0.0, self.theta_error))
 
     @classmethod
-    def joined(cls, parts: Sequence[tuple[NDArray[np.integer[Any]], Estimate]]) -> Estimate:
+    def from_parts(cls, parts: Sequence[tuple[NDArray[np.integer[Any]], Estimate]]) -> Estimate:
         """Return one estimate (k,), given the estimates of its parts and the positions of the tables of each part."""
         order = np.argsort(np.concatenate([table_indices for table_indices, _ in parts]))
         arrays_of_field = {
@@ -200,7 +202,7 @@ class Estimate:
         distance = np.minimum(np.abs(self.theta - gamma / 2), np.abs(self.theta - (1 - gamma / 2)))
         return np.asarray(distance < SIGMAS * self.theta_error)
 
-    def resolved(self, *, gamma: float) -> Estimate:
+    def stopping_estimate(self, *, gamma: float) -> Estimate:
         """Return the estimate in the form that a stopping rule needs; its intervals, if any, have level 1 - gamma.
 
         If there is an interval, `sd` is computed from its width. With n effective draws, probabilities below about
@@ -214,7 +216,7 @@ class Estimate:
         return replace(self, theta=np.clip(self.theta, smallest_theta, 1 - smallest_theta), sd=sd)
 
     @classmethod
-    def of_margin(cls, margin: Floats, low: Floats, high: Floats, theta: Floats) -> Estimate:
+    def from_margin(cls, margin: Floats, low: Floats, high: Floats, theta: Floats) -> Estimate:
         """Return an estimate that has a margin but no win, tie and loss probabilities; all arguments: shape (...)."""
         undefined = np.full((*np.shape(margin), 3), np.nan)
         margin_and_bounds = {"margin": margin, "margin_low": low, "margin_high": high}
@@ -228,7 +230,7 @@ class Estimate:
         )
 
     @classmethod
-    def by_t(cls, margin: Floats, error: Floats, freedom: Floats, *, confidence: float) -> Estimate:
+    def from_student_t(cls, margin: Floats, error: Floats, freedom: Floats, *, confidence: float) -> Estimate:
         """Return an estimate of the margin from its standard error and the degrees of freedom of Student's t.
 
         All arguments have shape (...); infinite degrees of freedom mean the normal distribution. The margin and its
@@ -241,7 +243,7 @@ class Estimate:
         half_width = stdtrit(freedom, (1 + confidence) / 2) * np.where(has_error, error, 0.0)
         with np.errstate(divide="ignore", invalid="ignore"):
             t = np.where(margin == 0, 0.0, margin / error)
-        return cls.of_margin(
+        return cls.from_margin(
             np.clip(margin, -1, 1),
             np.where(has_error, np.clip(margin - half_width, -1, 1), -1.0),
             np.where(has_error, np.clip(margin + half_width, -1, 1), 1.0),

@@ -17,7 +17,7 @@ _DRAWS = 1000
 _SINGULAR = 1e-12  # a smaller determinant is rounding error
 
 
-def inverted(counts: Counts, *, confidence: float, rng: np.random.Generator, **_: object) -> Estimate:
+def inversion_margin(counts: Counts, *, confidence: float, rng: np.random.Generator, **_: object) -> Estimate:
     """Return the margin of p in mu p = q, clipped to [-1, 1], for tables (...).
 
     q are the probabilities of the metric's labels. The matrix mu holds these probabilities given the human label and is
@@ -39,23 +39,25 @@ def inverted(counts: Counts, *, confidence: float, rng: np.random.Generator, **_
 
     Source: Deriu et al. 2023, Section 3.2: the mixture p~ = mu p, here solved for p. The interval is ours.
     """
-    distinct = counts.distinct()
+    distinct = counts.distinct_tables()
     tables = distinct.rows
     margin, low, high, theta = np.empty((4, len(tables)))
     for chunk in chunks(len(tables), _DRAWS):
-        margin[chunk] = _solved(_as_they_are(tables[chunk]), tables[chunk])[:, 0]
+        margin[chunk] = _solve_margin(_tables_as_draw(tables[chunk]), tables[chunk])[:, 0]
         # a draw with a singular matrix does not determine the margin and is set to 0
-        margin_draws = np.nan_to_num(_solved(_bootstrapped(tables[chunk], rng), tables[chunk]).astype(np.float32))
+        margin_draws = np.nan_to_num(
+            _solve_margin(_draw_gamma_cells(tables[chunk], rng), tables[chunk]).astype(np.float32)
+        )
         low[chunk], high[chunk] = np.quantile(margin_draws, ((1 - confidence) / 2, (1 + confidence) / 2), axis=1)
         theta[chunk] = (margin_draws > 0).mean(axis=1) + (margin_draws == 0).mean(axis=1) / 2
 
     unknown = tables[:, :9].sum(axis=1) + tables[:, 12:].sum(axis=1) == 0
     low[unknown], high[unknown], theta[unknown] = -1.0, 1.0, 0.5
     # For a table that is its own mirror image, both tails estimate the same number.
-    return distinct.restored(Estimate.of_margin(margin, low, high, theta).symmetric(distinct.even))
+    return distinct.expand_estimate(Estimate.from_margin(margin, low, high, theta).symmetrise(distinct.even))
 
 
-def _as_they_are(tables: NDArray[Any]) -> NDArray[Any]:
+def _tables_as_draw(tables: NDArray[Any]) -> NDArray[Any]:
     """Return tables (n, 15) as one draw (15, n, 1); a preference that annotators never gave has a uniform row."""
     cells = tables.astype(np.float64)
     rows = cells[:, :9].reshape(-1, 3, 3)
@@ -64,7 +66,7 @@ def _as_they_are(tables: NDArray[Any]) -> NDArray[Any]:
     return cells.T[:, :, np.newaxis]
 
 
-def _bootstrapped(tables: NDArray[Any], rng: np.random.Generator) -> NDArray[Any]:
+def _draw_gamma_cells(tables: NDArray[Any], rng: np.random.Generator) -> NDArray[Any]:
     """Return gamma draws (15, n, draws) for the cells of tables (n, 15).
 
     Equal counts of a cell share their draws. This saves time, because with few items there are few distinct counts.
@@ -77,7 +79,7 @@ def _bootstrapped(tables: NDArray[Any], rng: np.random.Generator) -> NDArray[Any
     return drawn
 
 
-def _solved(cells: NDArray[Any], tables: NDArray[Any]) -> NDArray[Any]:
+def _solve_margin(cells: NDArray[Any], tables: NDArray[Any]) -> NDArray[Any]:
     """Return the clipped margin (n, draws), given cells (15, n, draws) that were drawn for tables (n, 15).
 
     If a draw does not determine the margin, the result is NaN.
@@ -115,7 +117,7 @@ INVERSION = Estimator(
     name="inversion",
     label="Inversion",
     doc="Solves the metric's confusion matrix for the human outcome probabilities; the intervals are wide.",
-    estimate=inverted,
+    estimate=inversion_margin,
     # approximates the margin, and is defined where the inversion is singular
     point=poststratified_margin,
 )

@@ -9,7 +9,7 @@ item q_r = sum_h pi[h, r], and a human-only item p_h. Since dpi = prod p_h^2 dp 
 where N, m and a are the paired, metric-only and human-only counts. Draws come from a proposal in which q and the
 columns nu[., r] = pi[., r] / q_r are Dirichlet; their weights are the ratio of posterior and proposal. All tables share
 the same normal random numbers. Each table gets as many draws as its decision needs. If the weights of a table are too
-uneven, its draws are moved from the proposal to the posterior in steps (see `tempered`).
+uneven, its draws are moved from the proposal to the posterior in steps (see `tempering_posterior`).
 """
 
 from __future__ import annotations
@@ -86,8 +86,8 @@ def mixture_posterior(
     True
     """
     seed: list[int] = rng.integers(2**32, size=4).tolist()
-    distinct = counts.distinct()
-    tables = Counts.of_row(distinct.rows)
+    distinct = counts.distinct_tables()
+    tables = Counts.from_rows(distinct.rows)
     # without human ratings, wins and losses are exchangeable, so theta is 1/2
     even = distinct.even | ~tables.human.any(axis=-1)
     # theta of a table that is its own mirror image is 1/2, so no draws are needed for its precision
@@ -103,8 +103,8 @@ def mixture_posterior(
         numbers = shared_numbers(min(draws or first, _MOST_AT_ONCE), [*seed, draws])
         draws += numbers.shape[1]
         for places in np.array_split(unfinished, -(-unfinished.size * numbers.shape[1] // _GROUP)):
-            p, log_weights = weighted_draws(Counts.of_row(distinct.rows[places]), numbers)
-            sums.add(places, _Sums.of(p, log_weights))
+            p, log_weights = weighted_draws(Counts.from_rows(distinct.rows[places]), numbers)
+            sums.add(places, _Sums.from_draws(p, log_weights))
             if confidence is None:
                 continue
             enough = sums.effective[places] >= _ENOUGH
@@ -120,21 +120,21 @@ def mixture_posterior(
             continue
         estimate = sums.estimate(unfinished, cautious=confidence is not None)
         effective = estimate.effective_draws
-        settled = _settled(estimate, precision=precision[unfinished], gamma=gamma) | (draws >= MOST_DRAWS)
+        settled = _is_precise_enough(estimate, precision=precision[unfinished], gamma=gamma) | (draws >= MOST_DRAWS)
         done = settled & (effective >= max(least, min(_EFFECTIVE_RATE * draws, _ENOUGH)))
         # with few draws the variation of the weights is uncertain
         uneven = ~done & (draws >= _FIRST) & (draws * _ENOUGH > MOST_DRAWS * effective)
         for place in unfinished[uneven]:
             options: dict[str, Any] = {"confidence": confidence, "precision": precision[place], "gamma": gamma}
-            parts.append((np.array([place]), tempered(distinct.rows[place], seed=seed, **options)))
+            parts.append((np.array([place]), tempering_posterior(distinct.rows[place], seed=seed, **options)))
         finished.append(unfinished[done])
         unfinished = unfinished[~(done | uneven)]
     places = np.concatenate(finished)
     parts.append((places, _with_bounds(sums.estimate(places, cautious=confidence is not None), bounds[:, places])))
-    return distinct.restored(Estimate.joined(parts).symmetric(even))
+    return distinct.expand_estimate(Estimate.from_parts(parts).symmetrise(even))
 
 
-def _settled(estimate: Estimate, *, precision: Floats, gamma: float | None) -> Bools:
+def _is_precise_enough(estimate: Estimate, *, precision: Floats, gamma: float | None) -> Bools:
     """Return whether theta (...) is precise enough or far enough from the thresholds of a decision."""
     settled = estimate.theta_error <= precision
     return settled if gamma is None else settled | ~estimate.at_threshold(gamma=gamma)
@@ -244,7 +244,7 @@ class _Sums:
         return cls(np.full(n, -np.inf), np.zeros((8, n)))
 
     @classmethod
-    def of(cls, p: NDArray[Any], log_weights: NDArray[Any]) -> _Sums:
+    def from_draws(cls, p: NDArray[Any], log_weights: NDArray[Any]) -> _Sums:
         """Return the sums over draws p (3, t, n) with log weights (t, n)."""
         top = log_weights.max(axis=1)
         weights = np.exp(log_weights - top[:, np.newaxis])
@@ -331,7 +331,7 @@ def weighted_quantiles(values: NDArray[Any], weights: NDArray[Any], probabilitie
     return np.asarray(np.sort(resampled, axis=1)[:, places], dtype=np.float64)
 
 
-def tempered(
+def tempering_posterior(
     row: NDArray[Any], *, seed: Sequence[int], confidence: float | None, precision: float, gamma: float | None
 ) -> Estimate:
     """Return the posterior (1,) of one table (15,) by sequential Monte Carlo.
@@ -343,13 +343,13 @@ def tempered(
 
     The 16 populations of 256 draws never exchange draws. Their variation gives the Monte Carlo error, and their R-hat
     shows whether they converged. Moves at t = 1 continue until R-hat is at most 1.01 and theta is precise enough for
-    its purpose (see `_settled`), or until a limit is reached. If R-hat stays larger, `theta_error` is the standard
-    deviation between populations.
+    its purpose (see `_is_precise_enough`), or until a limit is reached. If R-hat stays larger, `theta_error` is the
+    standard deviation between populations.
 
     Source: ours, by sequential Monte Carlo (Del Moral, Doucet and Jasra 2006) with the moves of differential evolution
     (ter Braak 2006).
     """
-    populations = _Populations(Counts.of_row(row), np.random.default_rng([*seed, *stream_key(row)]))
+    populations = _Populations(Counts.from_rows(row), np.random.default_rng([*seed, *stream_key(row)]))
     while populations.t < 1:
         populations.heat()
         populations.move(_STEP_MOVES)
@@ -366,7 +366,9 @@ def tempered(
         r_hat, effective = agreement(p[0] - p[2])
         effective *= 1 / (shares @ shares) / _POPULATIONS
         log_weights = np.broadcast_to(np.log(shares)[:, np.newaxis], p.shape[1:]).ravel()
-        estimate = _Sums.of(p.reshape(3, 1, -1), log_weights[np.newaxis]).estimate(np.array([0]), cautious=False)
+        estimate = _Sums.from_draws(p.reshape(3, 1, -1), log_weights[np.newaxis]).estimate(
+            np.array([0]), cautious=False
+        )
         spread = shares * ((p[0] > p[2]).mean(axis=(0, 2)) - estimate.theta)
         # with so few populations, four standard errors of a normal distribution are about 5.6 of Student's t
         error = 1.4 * np.sqrt(spread @ spread * _POPULATIONS / (_POPULATIONS - 1))
@@ -374,7 +376,7 @@ def tempered(
         # an event in no draw may still be possible
         error = np.hypot(error, 1 / effective)
         estimate = replace(estimate, theta_error=np.array([error]), effective_draws=np.array([effective]))
-        if r_hat <= _MIXED and _settled(estimate, precision=np.array([precision]), gamma=gamma).all():
+        if r_hat <= _MIXED and _is_precise_enough(estimate, precision=np.array([precision]), gamma=gamma).all():
             break
     if confidence is None:
         return estimate
@@ -407,8 +409,8 @@ class _Populations:
         self._shapes = np.concatenate([[cells.sum(axis=0) + counts.metric_only], cells.T])
         self._powers = counts.human_only - 2, 1 - pseudo[:, 0]
         self.t, self.log_evidence = 0.0, np.zeros(_POPULATIONS)
-        self.at = self._drawn(slice(None), (_POPULATIONS, _SIZE))
-        self.p, self.log_weights = self._weighted(self.at)
+        self.at = self._draw_proposal(slice(None), (_POPULATIONS, _SIZE))
+        self.p, self.log_weights = self._evaluate_draws(self.at)
 
     def heat(self) -> None:
         """Increase t as far as possible while at least 60 % of draws stay effective on average; resample by weight."""
@@ -437,7 +439,7 @@ class _Populations:
             if k % 2:
                 block = int(rng.integers(4))
                 at = self.at.copy()
-                at[block] = self._drawn(block, at.shape[2:])
+                at[block] = self._draw_proposal(block, at.shape[2:])
                 self._accept(np.arange(_SIZE), at, fresh=block)
                 continue
             for moved, other in (parts, parts[::-1]):
@@ -453,7 +455,7 @@ class _Populations:
     def _accept(self, moved: NDArray[np.intp], at: Floats, *, fresh: int | None = None) -> None:
         """Accept or reject `at` (4, 3, populations, moved): a symmetric move of log odds or, if `fresh` is a block, a
         draw of this block from the proposal, whose density cancels in the Metropolis-Hastings ratio."""
-        p, log_weights = self._weighted(at)
+        p, log_weights = self._evaluate_draws(at)
         blocks = [block for block in range(4) if block != fresh]
         # in log odds the Dirichlet density is prod share^shape
         change = self._shapes[blocks][..., np.newaxis, np.newaxis] * (at[blocks] - self.at[blocks][..., moved])
@@ -463,14 +465,14 @@ class _Populations:
         for state, proposed in ((self.at, at), (self.p, p), (self.log_weights, log_weights)):
             state[..., moved] = np.where(accepted, proposed, state[..., moved])
 
-    def _weighted(self, at: Floats) -> tuple[Floats, Floats]:
+    def _evaluate_draws(self, at: Floats) -> tuple[Floats, Floats]:
         """Return the human probabilities (3, ...) and the log ratio of posterior and proposal (...)."""
         log_pi = at[0] + np.swapaxes(at[1:], 0, 1)  # [human, metric]
         log_p = _log_sum(log_pi, axis=1)[:, 0]
         by_margin, by_cell = (power[:, np.newaxis, np.newaxis] for power in self._powers)
         return np.exp(log_p), (by_margin * log_p + by_cell * log_pi.sum(axis=1)).sum(axis=0)
 
-    def _drawn(self, block: int | slice, size: tuple[int, ...]) -> Floats:
+    def _draw_proposal(self, block: int | slice, size: tuple[int, ...]) -> Floats:
         """Return log probabilities (..., 3, *size) from the proposal, also for probabilities too small for a float."""
         shapes = self._shapes[block][..., np.newaxis, np.newaxis]
         # Gamma(a) is Gamma(a + 1) * U^(1 / a), whose logarithm does not underflow.

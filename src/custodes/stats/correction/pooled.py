@@ -41,7 +41,7 @@ class Margins(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pooled(Estimate):
+class PooledEstimate(Estimate):
     """An estimate for all pairs (..., pairs), with `clusters` (...) and `additivity_p` (...) as in `Margins`."""
 
     clusters: NDArray[np.int64]
@@ -83,7 +83,7 @@ def pooled_margins(items: PairItems, *, flips: int, rng: np.random.Generator) ->
     return Margins(*(array.reshape((*lead, *array.shape[1:])) for array in margin_arrays))
 
 
-def pooled(items: PairItems, *, confidence: float, rng: np.random.Generator, **_: object) -> Pooled:
+def pooled_estimate(items: PairItems, *, confidence: float, rng: np.random.Generator, **_: object) -> PooledEstimate:
     """Return the estimates of all pairs from the pooled margins.
 
     If there are fewer than 20 clusters, or annotations do not connect the two systems of a pair, the pair is undecided:
@@ -93,7 +93,7 @@ def pooled(items: PairItems, *, confidence: float, rng: np.random.Generator, **_
     fit = pooled_margins(items, flips=ADDITIVITY_FLIPS, rng=rng)
     enough = fit.clusters[..., np.newaxis] >= FEWEST_CLUSTERS
     freedom = np.broadcast_to(fit.freedom[..., np.newaxis], fit.margin.shape)
-    estimate = Estimate.by_t(fit.margin, np.where(enough, fit.error, np.nan), freedom, confidence=confidence)
+    estimate = Estimate.from_student_t(fit.margin, np.where(enough, fit.error, np.nan), freedom, confidence=confidence)
     answer = {name: np.array(values) for name, values in vars(estimate).items()}
     failed = enough[..., 0] & (fit.additivity_p <= ADDITIVITY_LEVEL)
     if failed.any():
@@ -106,10 +106,10 @@ def pooled(items: PairItems, *, confidence: float, rng: np.random.Generator, **_
             labels = labels / design_effect(margin_of, rows).divisor(confidence).reshape(*labels.shape[:-1], 1)
         for name, values in vars(human_posterior(labels, confidence=confidence)).items():
             answer[name][failed] = values
-    return Pooled(**answer, clusters=fit.clusters, additivity_p=fit.additivity_p)
+    return PooledEstimate(**answer, clusters=fit.clusters, additivity_p=fit.additivity_p)
 
 
-def _remarks(estimate: Pooled, where: str) -> Iterator[Remark]:
+def _remarks(estimate: PooledEstimate, where: str) -> Iterator[Remark]:
     """Yield notes that say why the pairs of a study are not pooled."""
     clusters, p = int(estimate.clusters), float(estimate.additivity_p)
     if clusters < FEWEST_CLUSTERS:
@@ -167,7 +167,7 @@ POOLED = Estimator(
     name="pooled",
     label="Pooled",
     doc="Only human annotations, in one additive model of all pairs: E[preference] = s_a - s_b.",
-    estimate=pooled,
+    estimate=pooled_estimate,
     uses_metric=False,
     needs_items=True,
     assumes=Remark(

@@ -63,7 +63,7 @@ def poststratified_margin(counts: Counts) -> Floats:
     return poststratified_moments(counts)[0][..., 3]
 
 
-def _by_beta(counts: Counts, *, confidence: float, **_: object) -> Estimate:
+def _beta_estimate(counts: Counts, *, confidence: float, **_: object) -> Estimate:
     """Return estimates from Beta distributions that have the moments of `poststratified_moments`.
 
     Compared with draws from the model, theta differs by at most .05 with 10 annotations of a pair and by at most .01
@@ -95,6 +95,6 @@ POSTSTRATIFIED = Estimator(
     name="poststratified",
     label="Poststratification",
     doc="Human preferences given the metric's preference, weighted by the frequencies of the metric's preferences.",
-    estimate=_by_beta,
+    estimate=_beta_estimate,
     point=poststratified_margin,
 )

@@ -64,11 +64,11 @@ def ppi_margin(counts: Counts) -> Margin:
 
     rectified = _variance(human) - 2 * tuned * covariance + tuned**2 * _variance(metric)
     imputed = np.where(tuned > 0, tuned**2 * ratio(_variance(metric_only), many), 0.0)
-    variance = ratio(_at_least_one_error(rectified, n), n) + imputed
+    variance = ratio(_label_variance(rectified, n), n) + imputed
     margin = human_mean + np.where(tuned > 0, tuned * (other_mean - metric_mean), 0.0)
 
     labels = n + alone
-    own_variance = ratio(_at_least_one_error(_variance(human + human_only), labels), alone)
+    own_variance = ratio(_label_variance(_variance(human + human_only), labels), alone)
     share = np.where(alone == 0, 1.0, np.where(n == 0, 0.0, own_variance / (own_variance + variance)))
     return Margin(
         margin=_blend(share, margin, _mean(human_only)),
@@ -83,7 +83,7 @@ def _blend(share: Floats, first: Floats, second: Floats, other: Floats | None = 
     return np.where(share > 0, share * first, 0.0) + np.where(rest > 0, rest * second, 0.0)
 
 
-def _at_least_one_error(variance: Floats, n: Floats) -> Floats:
+def _label_variance(variance: Floats, n: Floats) -> Floats:
     """Return the variance of n labels; if all labels are equal, one more label with the largest error is assumed."""
     return np.where(variance > _NOISE, variance, ratio(np.full_like(n, _WORST_ERROR**2), n))
 
@@ -100,6 +100,6 @@ PPI = Estimator(
     name="ppi",
     label="PPI++",
     doc="Human margin, adjusted by metric labels of items without human labels (PPI++; Angelopoulos et al. 2023).",
-    estimate=lambda counts, confidence, **_: Estimate.by_t(*ppi_margin(counts), confidence=confidence),
+    estimate=lambda counts, confidence, **_: Estimate.from_student_t(*ppi_margin(counts), confidence=confidence),
     point=lambda counts: ppi_margin(counts).margin,
 )

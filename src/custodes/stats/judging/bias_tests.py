@@ -18,7 +18,7 @@ ENOUGH = 100
 NOTHING = 1e-12  # smaller sums of squares are rounding errors
 
 
-class Tested(NamedTuple):
+class BiasTest(NamedTuple):
     """Estimates (...) of quantities that are 0 under the null hypothesis, with intervals and p-values (...); NaN if
     undefined."""
 
@@ -28,7 +28,7 @@ class Tested(NamedTuple):
     p_value: Floats
 
 
-def slot_test(sums: Floats, sizes: Floats, *, wider: Floats, confidence: float) -> Tested:
+def slot_test(sums: Floats, sizes: Floats, *, wider: Floats, confidence: float) -> BiasTest:
     """Test of the hypothesis that the ratio of two sums over clusters is 0.
 
     `sums` and `sizes` (k, units) are the contributions of each cluster to numerator and denominator. Under the null
@@ -61,7 +61,7 @@ def slot_test(sums: Floats, sizes: Floats, *, wider: Floats, confidence: float) 
     with np.errstate(invalid="ignore", divide="ignore"):
         low, high = (np.where(a > 0, (b + side * root) / a, side * np.inf) for side in (-1, 1))
     unknown = np.isnan(estimate) | (squares <= NOTHING)
-    return Tested(estimate, np.where(unknown, np.nan, low), np.where(unknown, np.nan, high), p_value)
+    return BiasTest(estimate, np.where(unknown, np.nan, low), np.where(unknown, np.nan, high), p_value)
 
 
 def uneven_p(failed: Bools, features: Floats, *, units: Ints, draws: int, rng: np.random.Generator) -> float:

@@ -7,7 +7,7 @@ import numpy as np
 from custodes.stats.arrays import Floats, Ints
 from custodes.stats.clusters import few_clusters
 from custodes.stats.intervals import wilson_interval
-from custodes.stats.judging.bias_tests import NOTHING, Tested
+from custodes.stats.judging.bias_tests import NOTHING, BiasTest
 from custodes.stats.ratios import ratio
 
 MOST_BINS = 10
@@ -45,7 +45,7 @@ def constant_forecast(outcome: Ints) -> Floats:
     return np.array([(1 - ties) / 2, ties, (1 - ties) / 2])
 
 
-def sure_and_right(chances: Floats, outcome: Ints) -> tuple[Floats, Floats]:
+def confidence_and_correctness(chances: Floats, outcome: Ints) -> tuple[Floats, Floats]:
     """Confidence and correctness of each verdict: probabilities (n, k), outcomes (n,) -> (n,) each.
 
     Confidence is the probability of the most likely outcome. Correctness is 1 if this outcome occurred, else 0. If
@@ -99,7 +99,7 @@ def share_by_bin(right: Floats, bins: Ints, *, units: Ints, confidence: float) -
     return share, *wilson_interval(share, n, quantile=z)
 
 
-def known_variance(chances: Floats, comparisons: Ints) -> float:
+def correct_count_variance(chances: Floats, comparisons: Ints) -> float:
     """Variance of the number of verdicts whose most likely outcome occurs, if the probabilities (n, k) are calibrated.
 
     Verdicts on the same comparison (`comparisons`, (n,)) share one outcome. The probability of this outcome is the mean
@@ -114,7 +114,7 @@ def known_variance(chances: Floats, comparisons: Ints) -> float:
     """
     _, place = np.unique(comparisons, return_inverse=True)
     k = chances.shape[1]
-    came = np.stack([sure_and_right(chances, np.full(len(chances), j))[1] for j in range(k)], axis=1)
+    came = np.stack([confidence_and_correctness(chances, np.full(len(chances), j))[1] for j in range(k)], axis=1)
     total, credit = (
         np.stack([np.bincount(place, weights=outcomes[:, j]) for j in range(k)], axis=1) for outcomes in (chances, came)
     )
@@ -122,7 +122,9 @@ def known_variance(chances: Floats, comparisons: Ints) -> float:
     return float(((chance * credit**2).sum(axis=1) - (chance * credit).sum(axis=1) ** 2).sum())
 
 
-def surer_than_right(sure: Floats, right: Floats, *, least_variance: float, units: Ints, confidence: float) -> Tested:
+def estimate_overconfidence(
+    sure: Floats, right: Floats, *, least_variance: float, units: Ints, confidence: float
+) -> BiasTest:
     """Mean of `sure` (n,) minus mean of `right` (n,), with a test of whether this difference is 0.
 
     The test uses Student's t, with clusters `units`. The variance of the number of right verdicts is the larger of two
@@ -134,13 +136,13 @@ def surer_than_right(sure: Floats, right: Floats, *, least_variance: float, unit
     >>> round(result.estimate.item(), 3), result.p_value.item() < 0.001
     (0.4, True)
 
-    Source: ours, with the variance of `known_variance`.
+    Source: ours, with the variance of `correct_count_variance`.
     """
     from scipy.special import stdtr, stdtrit
 
     n = len(sure)
     if not n:
-        return Tested(*[np.full((), np.nan)] * 4)
+        return BiasTest(*[np.full((), np.nan)] * 4)
     estimate = float(np.mean(sure - right))
     sums = np.bincount(units, weights=sure - right - estimate)
     clusters = int((np.bincount(units) > 0).sum())
@@ -148,11 +150,11 @@ def surer_than_right(sure: Floats, right: Floats, *, least_variance: float, unit
         least_variance, float(few_clusters(np.array(clusters)) * (sums**2).sum() * clusters / max(1, clusters - 1))
     )
     if clusters < 2 or variance <= NOTHING:
-        return Tested(np.asarray(estimate), *[np.full((), np.nan)] * 3)
+        return BiasTest(np.asarray(estimate), *[np.full((), np.nan)] * 3)
     error = np.sqrt(variance) / n
     half = float(stdtrit(clusters - 1, (1 + confidence) / 2)) * error
     low, high, p_value = estimate - half, estimate + half, 2 * stdtr(clusters - 1, -abs(estimate) / error)
-    return Tested(*(np.asarray(number, dtype=np.float64) for number in (estimate, low, high, p_value)))
+    return BiasTest(*(np.asarray(number, dtype=np.float64) for number in (estimate, low, high, p_value)))
 
 
 def expected_error(sure: Floats, right: Floats, bins: Ints, *, units: Ints) -> tuple[float, float]:

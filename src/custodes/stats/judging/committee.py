@@ -78,13 +78,13 @@ def best_subset(verdicts: Signs, people: Signs) -> tuple[int, ...]:
     """
     judges = range(len(verdicts))
     if len(verdicts) > ALL_SUBSETS:
-        return _extended(verdicts, people)
+        return _greedy_committee(verdicts, people)
     subsets = [subset for size in range(1, len(verdicts) + 1) for subset in combinations(judges, size)]
     right = [correct(majority(verdicts[list(subset)]), people).mean() for subset in subsets]
     return subsets[int(np.argmax(np.round(right, 12)))]
 
 
-def _extended(verdicts: Signs, people: Signs) -> tuple[int, ...]:
+def _greedy_committee(verdicts: Signs, people: Signs) -> tuple[int, ...]:
     chosen: list[int] = []
     total = np.zeros(verdicts.shape[1], dtype=np.int8)
     path: list[tuple[float, tuple[int, ...]]] = []
@@ -106,7 +106,7 @@ def majority(verdicts: Signs | Sequence[Signs]) -> Signs:
     return np.asarray(np.sign(np.sum(verdicts, axis=0, dtype=np.int64)), dtype=np.int8)
 
 
-def chosen_elsewhere(verdicts: Signs, people: Signs, *, fold: Ints) -> tuple[Floats, Floats]:
+def held_out_correctness(verdicts: Signs, people: Signs, *, fold: Ints) -> tuple[Floats, Floats]:
     """Correctness of the best subset of judges and of the best single judge, (n,) each.
 
     verdicts (judges, n), people (n,), fold (n,). The subset and the judge for a fold are selected on all other folds.

@@ -31,12 +31,12 @@ def normal_scores(values: Floats, strata: Ints) -> Floats:
     from scipy.special import ndtri
 
     count = np.bincount(strata)
-    scores = centred(ndtri(ranks_within(values, strata) / (count[strata] + 1)), strata)
+    scores = stratum_deviations(ndtri(ranks_within(values, strata) / (count[strata] + 1)), strata)
     spread = np.sqrt(np.bincount(strata, scores**2) / np.maximum(count, 1))[strata]
     return np.where(spread > 1e-9, scores / np.maximum(spread, 1e-9), 0.0)
 
 
-def centred(values: NDArray[Any], strata: Ints) -> Floats:
+def stratum_deviations(values: NDArray[Any], strata: Ints) -> Floats:
     """Values (n,) minus the mean of their stratum (n,).
 
     >>> centred(np.array([1, 0, 1]), np.array([0, 0, 1])).tolist()
@@ -63,7 +63,7 @@ def cuts(verdicts: Signs, strata: Ints, n: int) -> Floats:
     return np.asarray(ndtri(np.stack([losses + 0.5, number - wins + 0.5], axis=1) / (number + 1)[:, None]))
 
 
-def behind_verdicts(product: NDArray[Any], first: Floats, second: Floats, *, weight: NDArray[Any]) -> Floats:
+def polychoric_correlation(product: NDArray[Any], first: Floats, second: Floats, *, weight: NDArray[Any]) -> Floats:
     """Latent correlation of two raters' verdicts (1, 0, -1), common to all strata (polychoric).
 
     `product` (...) is the mean product of the two verdicts, each centred within strata. `first` and `second` (strata,
@@ -93,7 +93,7 @@ def behind_verdicts(product: NDArray[Any], first: Floats, second: Floats, *, wei
     return np.asarray(np.interp(product, up - up[middle], GRID))
 
 
-def behind_verdict_and_score(product: NDArray[Any], cut: Floats, *, weight: NDArray[Any]) -> Floats:
+def polyserial_correlation(product: NDArray[Any], cut: Floats, *, weight: NDArray[Any]) -> Floats:
     """Polyserial correlation between the latent variable behind verdicts and a score.
 
     The score is standard normal in each stratum. `product` (...) is the mean product of verdict and score. `cut`

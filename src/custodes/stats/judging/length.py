@@ -19,7 +19,13 @@ from custodes.stats import ABSENT
 from custodes.stats.arrays import Bools, Floats, Ints, Signs
 from custodes.stats.bootstrap import with_point, without_block
 from custodes.stats.intervals import student_quantile
-from custodes.stats.judging.latent import behind_verdict_and_score, behind_verdicts, centred, cuts, normal_scores
+from custodes.stats.judging.latent import (
+    cuts,
+    normal_scores,
+    polychoric_correlation,
+    polyserial_correlation,
+    stratum_deviations,
+)
 from custodes.stats.logistic import first_coefficient
 from custodes.stats.ratios import ratio
 from custodes.stats.system_scores import weighted_item_mean
@@ -71,7 +77,7 @@ def length_bias(
 
     `judge` (n,) and `people` (annotators, n) are verdicts on comparisons: 1, 0, -1 or absent. `length` (n,) is the log
     ratio of lengths, NaN if unknown. `strata` (n,) are the pairs of systems, and `units` (n,) are the clusters. Only
-    informative strata are used (`in_telling_strata`).
+    informative strata are used (`is_in_informative_stratum`).
 
     Let R be the latent correlations within strata, where y is the judge, h and h' are two annotators, and L is length.
     A fair judge has R_yL R_hh' = R_yh R_h'L, because all dependence is through quality. The difference between the two
@@ -96,7 +102,7 @@ def length_bias(
     Source: ours. Vanishing tetrads: Spearman 1904; bounds with one annotator: Klepper and Leamer 1984.
     """
     is_rated = people != ABSENT
-    is_used = in_telling_strata((judge != ABSENT) & np.isfinite(length), judge, people, strata)
+    is_used = is_in_informative_stratum((judge != ABSENT) & np.isfinite(length), judge, people, strata)
     names, units = np.unique(units[is_used], return_inverse=True)
     _, strata = np.unique(strata[is_used], return_inverse=True)
     used_ratings = is_rated[:, is_used]
@@ -104,13 +110,13 @@ def length_bias(
     if len(names) < 2 or not len(people):
         return LengthBias.unknown()
     jackknife_weights, _ = without_block(len(names), most=BLOCKS)
-    moments = _Moments.of(
+    moments = _Moments.from_verdicts(
         judge[is_used], people, length[is_used], strata=strata, units=units, weights=with_point(jackknife_weights)
     )
     quantile = student_quantile(confidence, len(jackknife_weights))
     judge_correlation, people_correlation = float(moments.judge[0]), float(moments.people[0])
     if len(people) < 2:
-        return _bounded(moments, quantile)
+        return _bound_length_bias(moments, quantile)
     annotator_agreement = ratio((moments.shared * moments.weight).sum(axis=1), moments.weight.sum(axis=1))
     correlation_product = ratio((moments.crossed * moments.weight).sum(axis=1), moments.weight.sum(axis=1))
     agree = float(
@@ -133,7 +139,7 @@ def length_bias(
     )
 
 
-def in_telling_strata(used: Bools, judge: Signs, people: Signs, strata: Ints) -> Bools:
+def is_in_informative_stratum(used: Bools, judge: Signs, people: Signs, strata: Ints) -> Bools:
     """Mask (n,) of the comparisons in use that have human verdicts and lie in informative strata.
 
     A stratum is informative if it has at least `LEAST_OF_STRATUM` comparisons and each side won at least the proportion
@@ -157,7 +163,7 @@ def in_telling_strata(used: Bools, judge: Signs, people: Signs, strata: Ints) ->
     return np.asarray(used & is_informative[stratum_index])
 
 
-def _bounded(moments: _Moments, quantile: float) -> LengthBias:
+def _bound_length_bias(moments: _Moments, quantile: float) -> LengthBias:
     """Result with one annotator. One bound assumes an annotator without noise, the other bound assumes a judge without
     noise."""
     judge, mine, both = moments.judge, moments.people, moments.agree[:, 0]
@@ -205,16 +211,18 @@ class _Moments(NamedTuple):
     weight: Floats
 
     @classmethod
-    def of(cls, judge: Signs, people: Signs, length: Floats, *, strata: Ints, units: Ints, weights: Floats) -> _Moments:
+    def from_verdicts(
+        cls, judge: Signs, people: Signs, length: Floats, *, strata: Ints, units: Ints, weights: Floats
+    ) -> _Moments:
         rated = people != ABSENT
         n = int(strata.max()) + 1
         pairs = list(combinations(range(len(people)), 2))
         first, second = np.array(pairs, dtype=np.intp).reshape(-1, 2).T
         together = rated[first] & rated[second]
-        scores, seen = normal_scores(length, strata), centred(judge, strata)
+        scores, seen = normal_scores(length, strata), stratum_deviations(judge, strata)
         verdicts = np.zeros(people.shape)
         for j, rows in enumerate(rated):
-            verdicts[j, rows] = centred(people[j, rows], strata[rows])
+            verdicts[j, rows] = stratum_deviations(people[j, rows], strata[rows])
 
         def mean(values: Floats, present: Bools) -> Floats:
             return weighted_item_mean(np.where(present, values, np.nan), units=units, weights=weights)
@@ -229,25 +237,25 @@ class _Moments(NamedTuple):
         agree, liked = mean(verdicts * seen, rated), mean(verdicts * scores, rated)
         with_judge = np.stack(
             [
-                behind_verdicts(agree[:, j], judge_cuts, cut, weight=sizes(rated[j]))
+                polychoric_correlation(agree[:, j], judge_cuts, cut, weight=sizes(rated[j]))
                 for j, cut in enumerate(people_cuts)
             ],
             axis=1,
         )
         with_length = np.stack(
-            [behind_verdict_and_score(liked[:, j], cut, weight=sizes(rated[j])) for j, cut in enumerate(people_cuts)],
+            [polyserial_correlation(liked[:, j], cut, weight=sizes(rated[j])) for j, cut in enumerate(people_cuts)],
             axis=1,
         )
         shared = mean(verdicts[first] * verdicts[second], together) if pairs else np.empty((len(weights), 0))
         number = np.broadcast_to(together.sum(axis=1, dtype=np.float64), shared.shape)
         between = [
-            behind_verdicts(shared[:, k], people_cuts[i], people_cuts[j], weight=sizes(together[k]))
+            polychoric_correlation(shared[:, k], people_cuts[i], people_cuts[j], weight=sizes(together[k]))
             for k, (i, j) in enumerate(pairs)
         ]
         turned = with_judge[:, first] * with_length[:, second] + with_judge[:, second] * with_length[:, first]
         defined = np.isfinite(shared).all(axis=0)
         return cls(
-            judge=behind_verdict_and_score(long, judge_cuts, weight=sizes(everywhere)),
+            judge=polyserial_correlation(long, judge_cuts, weight=sizes(everywhere)),
             people=np.asarray(with_length @ rated.sum(axis=1) / rated.sum()),
             agree=with_judge,
             shared=np.where(defined, np.stack(between, axis=1) if pairs else shared, 0.0),

@@ -86,10 +86,10 @@ def maximise(
     points = rng.random((n_initial, n_dims))
     values = objective(points)
     for iteration in range(n_iterations):
-        y = _standardised(values)
+        y = _standardise_values(values)
         if iteration % _REFIT == 0:
-            length, noise = _likeliest(points, y)
-        point = _proposed(_conditioned(points, y, length, noise), y, rng)[np.newaxis]
+            length, noise = _fit_hyperparameters(points, y)
+        point = _propose_candidate(_fit_process(points, y, length, noise), y, rng)[np.newaxis]
         points, values = np.concatenate([points, point]), np.concatenate([values, objective(point)])
     if np.isnan(values).all():
         return Optimum(np.full(n_dims, np.nan), math.nan, points, values)
@@ -97,7 +97,7 @@ def maximise(
     return Optimum(points[best], float(values[best]), points, values)
 
 
-def _standardised(values: Floats) -> Floats:
+def _standardise_values(values: Floats) -> Floats:
     """Values with mean 0 and variance 1, after each NaN is replaced by the lowest value; all 0 if the values are
     equal."""
     lowest = np.fmin.reduce(values)
@@ -119,7 +119,7 @@ def _distances(a: Floats, b: Floats) -> Floats:
     return np.asarray(np.sqrt(np.maximum(squares, 0.0)))
 
 
-def _likeliest(points: Floats, y: Floats) -> tuple[float, float]:
+def _fit_hyperparameters(points: Floats, y: Floats) -> tuple[float, float]:
     """Length scale and noise with the largest marginal likelihood. The scale of the process is optimised in closed
     form."""
     n, n_dims = points.shape
@@ -133,7 +133,7 @@ def _likeliest(points: Floats, y: Floats) -> tuple[float, float]:
     return float(lengths[best]), float(noises[best])
 
 
-def _conditioned(points: Floats, y: Floats, length: float, noise: float) -> _Process:
+def _fit_process(points: Floats, y: Floats, length: float, noise: float) -> _Process:
     kernel = _kernel(_distances(points, points) / length)
     whitening = np.linalg.inv(np.linalg.cholesky(kernel + noise * np.eye(len(points))))
     white = whitening @ y
@@ -153,7 +153,7 @@ def _improvements(process: _Process, candidates: Floats, best: float) -> Floats:
     return np.asarray(deviation * (z * ndtr(z) + np.exp(-z * z / 2) / math.sqrt(2 * math.pi)))
 
 
-def _proposed(process: _Process, y: Floats, rng: np.random.Generator) -> Floats:
+def _propose_candidate(process: _Process, y: Floats, rng: np.random.Generator) -> Floats:
     """Candidate (n_dims,) with the largest expected improvement.
 
     The first candidates are random points and points near the best points. In each of several rounds, points near the
@@ -161,17 +161,17 @@ def _proposed(process: _Process, y: Floats, rng: np.random.Generator) -> Floats:
     """
     best = float(y.max())
     starts = process.points[np.argsort(-y, kind="stable")[:_STARTS]]
-    candidates = np.concatenate([rng.random((_RANDOM, starts.shape[1])), _moved(starts, rng)])
+    candidates = np.concatenate([rng.random((_RANDOM, starts.shape[1])), _perturb_points(starts, rng)])
     gains = _improvements(process, candidates, best)
     for _ in range(_ROUNDS):
         top = np.argsort(-gains, kind="stable")[:_STARTS]
-        moved = _moved(candidates[top], rng)
+        moved = _perturb_points(candidates[top], rng)
         candidates = np.concatenate([candidates[top], moved])
         gains = np.concatenate([gains[top], _improvements(process, moved, best)])
     return np.asarray(candidates[int(np.argmax(gains))])
 
 
-def _moved(points: Floats, rng: np.random.Generator) -> Floats:
+def _perturb_points(points: Floats, rng: np.random.Generator) -> Floats:
     """Randomly selected points, with some coordinates moved by normal steps of several sizes. The results lie in the
     cube."""
     starts = points[rng.integers(0, len(points), _LOCAL)]

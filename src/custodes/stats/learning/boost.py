@@ -83,18 +83,24 @@ class Trees(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             total += _leaves(tree, columns_as_float)
         return total.astype(np.float64)
 
-    def renumbered(self, place: Mapping[int, int]) -> Trees:
+    def renumber_columns(self, place: Mapping[int, int]) -> Trees:
         """The trees with renumbered columns. `place` maps each column in use to its new number."""
 
-        def moved(node: Split | float) -> Split | float:
+        def renumber_node(node: Split | float) -> Split | float:
             if not isinstance(node, Split):
                 return node
-            return Split(place[node.column], node.threshold, node.missing_left, moved(node.left), moved(node.right))
+            return Split(
+                place[node.column],
+                node.threshold,
+                node.missing_left,
+                renumber_node(node.left),
+                renumber_node(node.right),
+            )
 
-        return Trees(self.base, tuple(map(moved, self.trees)))
+        return Trees(self.base, tuple(map(renumber_node, self.trees)))
 
 
-def boosted(
+def fit_trees(
     x: Floats, y: Floats, *, rounds: int, depth: int, rate: float, subsample: float, seed: int
 ) -> tuple[Trees, Floats]:
     """Fit trees in squared error, on one thread.
@@ -151,15 +157,15 @@ def boosted(
     for tree in fitted:
         np.add.at(gain, tree["split_indices"], tree["loss_changes"])  # leaves have column 0 and a change of 0
     base = float(learner["learner_model_param"]["base_score"].strip("[]"))  # in brackets since XGBoost 3.1
-    return Trees(base, tuple(_node(tree, 0) for tree in fitted)), gain / (gain.sum() or 1.0)
+    return Trees(base, tuple(_parse_node(tree, 0) for tree in fitted)), gain / (gain.sum() or 1.0)
 
 
-def _node(tree: Mapping[str, list[Any]], at: int) -> Split | float:
+def _parse_node(tree: Mapping[str, list[Any]], at: int) -> Split | float:
     """A node of a tree in XGBoost's format, which has one list for each attribute of the nodes."""
     number, left = float(np.float32(tree["split_conditions"][at])), tree["left_children"][at]
     if left < 0:
         return number
-    sides = (_node(tree, child) for child in (left, tree["right_children"][at]))
+    sides = (_parse_node(tree, child) for child in (left, tree["right_children"][at]))
     return Split(tree["split_indices"][at], number, bool(tree["default_left"][at]), *sides)
 
 
@@ -188,7 +194,7 @@ class Pruning(NamedTuple):
     best: NDArray[np.intp]
 
 
-def pruned(
+def prune_columns(
     x: Floats,
     y: Floats,
     fold: Ints,
@@ -206,7 +212,7 @@ def pruned(
     score
         Function of held-out predictions (rows,) and folds (rows,) that returns their score.
     settings, seed
-        As in `boosted`.
+        As in `fit_trees`.
 
     Returns
     -------
@@ -237,7 +243,7 @@ def pruned(
     while len(columns):
         predicted, importance = np.full(len(y), np.nan), np.zeros(len(columns))
         for train, held in splits(fold):
-            trees, gain = boosted(x[np.ix_(train, columns)], y[train], seed=seed, **settings)
+            trees, gain = fit_trees(x[np.ix_(train, columns)], y[train], seed=seed, **settings)
             predicted[held] = trees.predict(x[np.ix_(held, columns)])
             importance += gain
         least = len(columns) - 1 - int(np.argmin(importance[::-1]))

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from custodes.stats.arrays import Floats, Ints
-from custodes.stats.learning.ridge import Linear, ridge_path, scaling, standardised
+from custodes.stats.learning.ridge import Linear, ridge_path, scaling, standardise_columns
 from custodes.stats.partiality.human_effects import two_way
-from custodes.stats.partiality.placement import by_unit
+from custodes.stats.partiality.placement import sum_by_unit
 
 STRENGTHS = (0.0, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0)
 """Strengths of the penalty; 0 is ridge regression."""
@@ -55,7 +55,7 @@ def even_handed(
     >>> [bool(model.weights[0] > model.weights[1]) for model in models]
     [True, False]
     """
-    quadratic = residual_products(standardised(x, scaling(x)), y, items=items, systems=systems, groups=groups)
+    quadratic = residual_products(standardise_columns(x, scaling(x)), y, items=items, systems=systems, groups=groups)
     return ridge_path(x, y, quadratic, strengths=strengths, groups=groups)
 
 
@@ -75,7 +75,7 @@ def residual_products(z: Floats, y: Floats, *, items: Ints, systems: Ints, group
     grid[:, row, system] = np.column_stack([z, y - y.mean()]).T
     effects, _, influence = two_way(grid, mask)
     share = mask.sum(axis=0) / len(y)
-    influence = np.stack([by_unit(of_column, unit) for of_column in influence])
+    influence = np.stack([sum_by_unit(of_column, unit) for of_column in influence])
     effects, influence = (values - (values @ share)[..., np.newaxis] for values in (effects, influence))
     columns, quality = effects[:-1], effects[-1]
     variance = float(quality**2 @ share)

@@ -23,7 +23,7 @@ Fit = Callable[[Floats, Floats, NDArray[Any]], Predictor]
 ResampledStatistic = Callable[..., Floats]
 
 
-def cross_predicted(
+def predict_out_of_fold(
     x: Floats,
     y: Floats,
     fold: Ints,
@@ -48,7 +48,7 @@ def cross_predicted(
     return predicted
 
 
-def heldout(
+def held_out_statistic(
     statistic: ResampledStatistic,
     target: Floats,
     predictions: Floats,

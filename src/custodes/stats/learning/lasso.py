@@ -11,7 +11,7 @@ import numpy as np
 
 from custodes.stats.arrays import Floats, Ints
 from custodes.stats.learning.folds import splits
-from custodes.stats.learning.ridge import CONSTANT, scaling, standardised
+from custodes.stats.learning.ridge import CONSTANT, scaling, standardise_columns
 
 ALPHAS = np.logspace(0, -3, 30)
 """Penalties from 1 down to nearly 0. At 1, all weights are 0, because no correlation exceeds 1."""
@@ -52,7 +52,7 @@ def lasso_weights(x: Floats, y: Floats, *, alphas: Floats) -> Floats:
     >>> lasso_weights(x, 5 * x[:, 0], alphas=np.array([1.0, 0.25])).round(6).tolist()
     [[0.0, 0.0], [0.75, 0.0]]
     """
-    z, spread = standardised(x, scaling(x)), float(y.std())
+    z, spread = standardise_columns(x, scaling(x)), float(y.std())
     n, p = z.shape
     path, weights, sign = np.zeros((len(alphas), p)), np.zeros(p), np.zeros(p)
     if not z.size or spread <= CONSTANT * float(np.abs(y).max()):
@@ -125,6 +125,6 @@ def lasso_errors(x: Floats, y: Floats, fold: Ints, *, alphas: Floats) -> Floats:
     errors = np.full((len(alphas), len(y)), np.nan)
     for train, held in splits(fold):
         weights = y[train].std() * lasso_weights(x[train], y[train], alphas=alphas)
-        predicted = y[train].mean() + weights @ standardised(x[held], scaling(x[train])).T
+        predicted = y[train].mean() + weights @ standardise_columns(x[held], scaling(x[train])).T
         errors[:, held] = (y[held] - predicted) ** 2
     return errors

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from custodes.stats.arrays import Floats, Ints, chunks
 from custodes.stats.bootstrap import unit_sums
-from custodes.stats.correlation import concordance, tied_with
+from custodes.stats.correlation import concordance, tie_counts
 from custodes.stats.learning.objective import Objective, ordered_pairs
 
 _FEW = 8  # below this proportion of the outputs, 1 / 8, comparing rows with all outputs is faster than sorting
@@ -66,18 +66,18 @@ def pair_sums(
     [[2.0, 2.0, 2.0], [2.0, 0.0, 0.0], [2.0, 2.0, 2.0]]
     """
     if kind == "accuracy":
-        return _within_items(human, predicted, rows, item)
+        return _item_pair_sums(human, predicted, rows, item)
     n, values = len(human), np.vstack([human, predicted])
     if kind == "kendall" and _FEW * len(rows) < n:
-        return _compared(values, rows, labels)
-    sums = _signs if kind == "kendall" else _gaps
+        return _sum_pair_signs(values, rows, labels)
+    sums = _signs if kind == "kendall" else _difference_sums
     one_label, row_weight = np.zeros(n, dtype=np.intp), np.bincount(rows, minlength=n).astype(np.float64)
     sums_of_all = sums(values, one_label, None)
     column = sums_of_all if len(rows) == n else sums(values, one_label, row_weight)
     return PairSums(sums_of_all[:, rows], column, np.stack([sums(values, label, None)[:, rows] for label in labels]))
 
 
-def _compared(values: Floats, rows: NDArray[np.intp], labels: tuple[Ints, Ints]) -> PairSums:
+def _sum_pair_signs(values: Floats, rows: NDArray[np.intp], labels: tuple[Ints, Ints]) -> PairSums:
     """Sums from the signs of all pairs, in blocks of outputs, given values (1 + m, n). Small integers are exact in
     single precision."""
     n, width = values.shape[1], 2 * len(values) - 1
@@ -108,12 +108,12 @@ def _signs(values: Floats, label: Ints, share: Floats | None) -> Floats:
     size = np.bincount(label, share)
     weight_of_label = size[label]
     result = np.empty((2 * len(values) - 1, n))
-    result[::2] = weight_of_label - tied_with(codes, weights=share)
+    result[::2] = weight_of_label - tie_counts(codes, weights=share)
     result[1::2] = concordance(codes[1:], codes[:1], weights=share) - (size.sum() - weight_of_label)
     return result
 
 
-def _gaps(values: Floats, label: Ints, share: Floats | None) -> Floats:
+def _difference_sums(values: Floats, label: Ints, share: Floats | None) -> Floats:
     """Sums of differences instead of signs, in closed form.
 
     The sum of (a_i - a_j)(b_i - b_j) over j is n a_i b_i - a_i sum(b) - b_i sum(a) + sum(ab).
@@ -131,7 +131,7 @@ def _gaps(values: Floats, label: Ints, share: Floats | None) -> Floats:
     return result
 
 
-def _within_items(human: Floats, predicted: Floats, rows: NDArray[np.intp], item: Ints) -> PairSums:
+def _item_pair_sums(human: Floats, predicted: Floats, rows: NDArray[np.intp], item: Ints) -> PairSums:
     """Sums for 'accuracy', over pairs of outputs of one item. Such a pair lies in one unit and never in one system."""
     n, row_weight = len(human), np.bincount(rows, minlength=len(human)).astype(np.float64)
     better, worse = ordered_pairs(human, item)

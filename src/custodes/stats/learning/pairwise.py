@@ -65,19 +65,19 @@ def pairwise_logistic(
 
     Source: Bradley and Terry 1952; ties as in Coakley and Heise 1996.
     """
-    z, scale = _standardised(x, items)
+    z, scale = _standardise_columns(x, items)
     spread = np.fmax.reduce(y, initial=-np.inf) - np.fmin.reduce(y, initial=np.inf)
     winner, loser = ordered_pairs(y, items, tie=_TIE * spread)
     if not len(winner):
         return np.zeros(x.shape[1])
     order = np.argsort(winner, kind="stable")
     pairs = _Pairs(z, winner[order], loser[order])
-    penalty = float(penalties[0]) if len(penalties) == 1 else _chosen(pairs, groups, np.sort(penalties)[::-1])
+    penalty = float(penalties[0]) if len(penalties) == 1 else _select_penalty(pairs, groups, np.sort(penalties)[::-1])
     weights = next(_path(pairs, [penalty], np.zeros(x.shape[1])))
     return np.nan_to_num(weights / scale, nan=0.0)
 
 
-def _standardised(x: Floats, items: Ints) -> tuple[Floats, Floats]:
+def _standardise_columns(x: Floats, items: Ints) -> tuple[Floats, Floats]:
     """The standardised columns, and the standard deviation of each column (p,), NaN if the column is constant.
 
     Columns are centred within items and divided by their standard deviation. Missing values count as the mean of the
@@ -95,7 +95,7 @@ def _standardised(x: Floats, items: Ints) -> tuple[Floats, Floats]:
     return np.nan_to_num(centred / scale, nan=0.0), scale
 
 
-def _chosen(pairs: _Pairs, groups: NDArray[Any], penalties: Floats) -> float:
+def _select_penalty(pairs: _Pairs, groups: NDArray[Any], penalties: Floats) -> float:
     """Penalty with the highest held-out log-likelihood, given penalties in descending order.
 
     Pairs between two folds are left out. With one group, no penalty can be selected, and `PENALTY` is returned. The

@@ -67,10 +67,10 @@ def scaling(x: Floats) -> Scaling:
     >>> by.mean.tolist(), by.scale.tolist(), by.high.tolist()
     ([2.0, 5.0], [1.0, nan], [5.0, 5.0])
     """
-    return _scaled(x.T)[0]
+    return _fit_transform(x.T)[0]
 
 
-def _scaled(columns: Floats) -> tuple[Scaling, Floats]:
+def _fit_transform(columns: Floats) -> tuple[Scaling, Floats]:
     """The scaling of columns (p, rows), and the standardised columns.
 
     Standardised values are 0 where the value is missing, and in columns without a scale. Sums along contiguous rows are
@@ -102,7 +102,7 @@ def _scaled(columns: Floats) -> tuple[Scaling, Floats]:
     return Scaling(low, high, mean, np.where(spread > 0, spread, np.nan)), deviation
 
 
-def standardised(x: Floats, by: Scaling) -> Floats:
+def standardise_columns(x: Floats, by: Scaling) -> Floats:
     """Clip, centre and scale columns.
 
     Parameters
@@ -195,8 +195,8 @@ def ridges(
     [1, 2]
     """
     columns = np.ascontiguousarray(x.T)
-    chosen_penalties = _selected(columns, y, subsets, groups, penalties)
-    full_data, linears = _Part.of(columns, y), []
+    chosen_penalties = _select_penalties(columns, y, subsets, groups, penalties)
+    full_data, linears = _Part.from_columns(columns, y), []
     for subset, penalty in zip(subsets, chosen_penalties, strict=True):
         by = Scaling(*(limit[subset] for limit in full_data.scaling))
         linears.append(Linear(by, full_data.weights(subset, penalty)[:, 0], full_data.mean))
@@ -236,8 +236,8 @@ def ridge_path(
     ([1.1, 0.0], [0.0, 0.3])
     """
     columns = np.ascontiguousarray(x.T)
-    (penalty,) = _selected(columns, y, [slice(None)], groups, penalties)
-    full_data = _Part.of(columns, y)
+    (penalty,) = _select_penalties(columns, y, [slice(None)], groups, penalties)
+    full_data = _Part.from_columns(columns, y)
     gram, along = (products / len(y) for products in full_data.products)
     ridged = gram + penalty * np.eye(len(gram))
     weights = [np.asarray(np.linalg.solve(ridged + strength * quadratic, along)) for strength in strengths]
@@ -265,7 +265,7 @@ def predict(linear: Linear, x: Floats) -> Floats:
     >>> predict(Linear(by, np.array([4.0]), 11.0), np.array([[3.0], [np.nan], [99.0]])).tolist()
     [7.0, 11.0, 19.0]
     """
-    return np.asarray(linear.intercept + standardised(x, linear.scaling) @ linear.weights)
+    return np.asarray(linear.intercept + standardise_columns(x, linear.scaling) @ linear.weights)
 
 
 @dataclass(frozen=True)
@@ -282,9 +282,9 @@ class _Part:
     mean: float
 
     @classmethod
-    def of(cls, columns: Floats, y: Floats) -> _Part:
+    def from_columns(cls, columns: Floats, y: Floats) -> _Part:
         mean = float(y.mean())
-        return cls(*_scaled(columns), y - mean, mean)
+        return cls(*_fit_transform(columns), y - mean, mean)
 
     @cached_property
     def products(self) -> tuple[Floats, Floats]:
@@ -305,7 +305,7 @@ class _Part:
         return np.asarray(z @ weights if wide else weights)
 
 
-def _selected(
+def _select_penalties(
     columns: Floats, y: Floats, subsets: Sequence[slice], groups: NDArray[Any], penalties: Floats
 ) -> list[Floats]:
     """The penalty (1,) of each range of the columns (p, rows), selected by cross-validation."""
@@ -316,13 +316,13 @@ def _selected(
         return [penalties] * len(subsets)
     fold_parts = []
     for train, held in splits(fold):
-        training_part = _Part.of(np.compress(train, columns, axis=1), y[train])
-        held_columns = standardised(np.compress(held, columns, axis=1).T, training_part.scaling).T
+        training_part = _Part.from_columns(np.compress(train, columns, axis=1), y[train])
+        held_columns = standardise_columns(np.compress(held, columns, axis=1).T, training_part.scaling).T
         fold_parts.append((training_part, held_columns, y[held] - training_part.mean))
-    return [_chosen(fold_parts, subset, penalties) for subset in subsets]
+    return [_select_penalty(fold_parts, subset, penalties) for subset in subsets]
 
 
-def _chosen(parts: Sequence[tuple[_Part, Floats, Floats]], subset: slice, penalties: Floats) -> Floats:
+def _select_penalty(parts: Sequence[tuple[_Part, Floats, Floats]], subset: slice, penalties: Floats) -> Floats:
     """The penalty (1,) with the least squared error over the held-out rows of all folds, given penalties in descending
     order.
 

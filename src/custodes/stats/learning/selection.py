@@ -14,9 +14,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.stats.arrays import Bools, Floats, Ints, up_to_rounding
+from custodes.stats.arrays import Bools, Floats, Ints, round_for_sorting
 from custodes.stats.learning.folds import inner_folds, splits
-from custodes.stats.learning.ridge import PENALTY, predict, ridges, scaling, standardised
+from custodes.stats.learning.ridge import PENALTY, predict, ridges, scaling, standardise_columns
 from custodes.stats.ranks import mid_ranks
 
 _TIE = 1e-10  # relative to the total squared error; copies of a column differ by less, due to rounding
@@ -36,7 +36,7 @@ class _Model(NamedTuple):
     held: Bools
     z: Floats
 
-    def toggled(self, column: int) -> _Model:
+    def toggle_column(self, column: int) -> _Model:
         """The model with a column added, or removed if it is included."""
         row = self.swept[column]
         swept = self.swept - np.outer(row, row / row[column])
@@ -61,11 +61,11 @@ def _models(x: Floats, y: Floats, fold: Ints, included: Ints) -> list[_Model]:
     models = []
     for train, held in splits(fold):
         by, mean = scaling(x[train]), float(y[train].mean())
-        both = np.column_stack([standardised(x[train], by), y[train] - mean])
+        both = np.column_stack([standardise_columns(x[train], by), y[train] - mean])
         products = both.T @ both / len(both) + np.diag([*[PENALTY] * x.shape[1], 0.0])
-        model = _Model(products, np.zeros(x.shape[1], dtype=np.bool_), mean, held, standardised(x[held], by))
+        model = _Model(products, np.zeros(x.shape[1], dtype=np.bool_), mean, held, standardise_columns(x[held], by))
         for column in included:
-            model = model.toggled(column)
+            model = model.toggle_column(column)
         models.append(model)
     return models
 
@@ -105,7 +105,7 @@ def toggled_predictions(x: Floats, y: Floats, fold: Ints, *, included: Ints) -> 
     return predicted
 
 
-def ranks_alone(x: Floats, y: Floats, fold: Ints) -> Floats:
+def single_column_ranks(x: Floats, y: Floats, fold: Ints) -> Floats:
     """Ranks, within each fold, of out-of-fold predictions by ridge regression on each single column.
 
     Such a prediction is a monotone function of the column. So the column itself is ranked, within the limits of
@@ -134,7 +134,7 @@ def ranks_alone(x: Floats, y: Floats, fold: Ints) -> Floats:
     ranks = np.full(x.shape[::-1], np.nan)
     for train, held in splits(fold):
         by = scaling(x[train])
-        sign = np.sign(up_to_rounding(standardised(x[train], by).T @ (y[train] - y[train].mean()) / len(y)))
+        sign = np.sign(round_for_sorting(standardise_columns(x[train], by).T @ (y[train] - y[train].mean()) / len(y)))
         values = np.where(np.isnan(x[held]), by.mean, np.clip(x[held], by.low, by.high))
         ranks[:, held] = mid_ranks(np.where(np.isfinite(by.scale), sign * values, 0.0).T)
     return ranks
@@ -219,7 +219,7 @@ def stepwise_path(
         change = np.where(candidates, errors[1:] - errors[0], np.inf)
         per_cost = np.where(change < 0, costs, 1.0)
         best_column = int(np.argmax(change / per_cost <= (change / per_cost).min() + tolerance / per_cost))
-        models = [model.toggled(best_column) for model in models]
+        models = [model.toggle_column(best_column) for model in models]
         candidates[best_column] = False
         order.append(best_column)
 

@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.stats.arrays import Floats, up_to_rounding
+from custodes.stats.arrays import Floats, round_for_sorting
 from custodes.stats.learning.heldout import Fit
 from custodes.stats.learning.lasso import lasso_errors
-from custodes.stats.ranks import compared
+from custodes.stats.ranks import difference_signs
 from custodes.stats.ratios import mean_of_defined, ratio
 
 _DIGITS = 10
@@ -41,7 +41,7 @@ def win_matrix(scores: Floats, *, item_weights: Floats | None = None) -> Floats:
     wins = np.full((len(scores), scores.shape[2], scores.shape[2]), np.nan)
     for one in range(scores.shape[2]):
         is_rated_pair = is_rated[:, :, [one]] & is_rated
-        signs = np.where(is_rated_pair, compared(scores[:, :, [one]], scores), 0)
+        signs = np.where(is_rated_pair, difference_signs(scores[:, :, [one]], scores), 0)
         number = np.einsum("i,rin->rn", weights, is_rated_pair)
         wins[:, one] = ratio(number + np.einsum("i,rin->rn", weights, signs), 2 * number)
     diagonal = np.arange(scores.shape[2])
@@ -71,7 +71,7 @@ def predicted_orders(features: Floats, target: Floats, fit: Fit) -> NDArray[np.i
     n = len(target)
     orders = np.zeros(n * (n - 1) // 2, dtype=np.int8)
     for k, pair in enumerate(combinations(range(n), 2)):
-        orders[k] = compared(*up_to_rounding(_held_out(features, target, pair, fit)[0], _DIGITS))
+        orders[k] = difference_signs(*round_for_sorting(_predict_held_out(features, target, pair, fit)[0], _DIGITS))
     return orders
 
 
@@ -84,12 +84,12 @@ def held_out_errors(features: Floats, target: Floats, fit: Fit) -> tuple[Floats,
     n = len(target)
     errors, spread = np.empty((2, n))
     for system in range(n):
-        predicted, truth, mean = _held_out(features, target, (system,), fit)
+        predicted, truth, mean = _predict_held_out(features, target, (system,), fit)
         errors[system], spread[system] = (truth[0] - predicted[0]) ** 2, (truth[0] - mean) ** 2
     return errors, spread
 
 
-def _held_out(features: Floats, target: Floats, held: Sequence[int], fit: Fit) -> tuple[Floats, Floats, float]:
+def _predict_held_out(features: Floats, target: Floats, held: Sequence[int], fit: Fit) -> tuple[Floats, Floats, float]:
     """Predictions and win rates, (held,) each, of systems left out of the fit, and the mean win rate of the remaining
     systems."""
     train = np.setdiff1d(np.arange(len(target)), held)

@@ -44,7 +44,7 @@ class Moves(NamedTuple):
         """Mean of the statistics and of their influences over repetitions."""
         return cls(*(np.asarray(np.mean(estimates, axis=0)) for estimates in zip(*parts, strict=True)))
 
-    def minus(self, first: Ints, second: Ints | None = None) -> Moves:
+    def contrast(self, first: Ints, second: Ints | None = None) -> Moves:
         """Statistic of the predictions `first` minus the statistic of the predictions `second`, with influences.
 
         Without `second`, the statistic of the predictions `first`.
@@ -72,22 +72,22 @@ class Moves(NamedTuple):
         of_units, of_systems, of_blocks = self.freedom
         by_items, by_others = (1 + n / (n - 1) if n > 1 else 1.0 for n in folds)
         units, systems, blocks = units * by_items, systems * by_others, blocks * by_others
-        alone = _reach(units, of_units, confidence)
+        alone = _half_width(units, of_units, confidence)
         if over == "units":
             reach = alone
         elif over == "blocks":
-            reach = _reach(blocks, of_blocks, confidence)
+            reach = _half_width(blocks, of_blocks, confidence)
         else:
             variance = np.maximum(units + systems - outputs, np.maximum(units, systems))
             total, uncertain = units + systems, units**2 / max(of_units, 1) + systems**2 / max(of_systems, 1)
             freedom = np.where(total > 0, total**2 / np.where(total > 0, uncertain, 1.0), 1.0)
-            reach = _reach(variance, freedom if of_systems > 0 else 0, confidence)
+            reach = _half_width(variance, freedom if of_systems > 0 else 0, confidence)
         # An interval over more than items is at least as wide as that over items.
         reach = np.maximum(reach, alone)
         return self.value - reach, self.value + reach
 
 
-def _reach(variance: Floats, freedom: Floats | int, confidence: float) -> Floats:
+def _half_width(variance: Floats, freedom: Floats | int, confidence: float) -> Floats:
     """Half-width of an interval; NaN without degrees of freedom."""
     from scipy.special import stdtrit
 
@@ -162,11 +162,11 @@ def moves(
     share = is_defined / np.maximum(is_defined.sum(axis=0), 1)
     value = np.where(is_defined.any(axis=0), (share * np.nan_to_num(coefficients)).sum(axis=0), np.nan)
     of_units, of_systems = (
-        np.einsum("bpm,bm->pm", _spread(_pull(kind, total[:, np.newaxis], sums), there), share)
+        np.einsum("bpm,bm->pm", _spread(_part_derivatives(kind, total[:, np.newaxis], sums), there), share)
         for sums, there in zip((by_unit, by_system), present, strict=True)
     )
     of_outputs = np.zeros((human.size, len(predicted)))
-    of_outputs[is_rated.ravel()] = _pull(kind, total[place], by_output[is_rated.ravel()]) * share[place]
+    of_outputs[is_rated.ravel()] = _part_derivatives(kind, total[place], by_output[is_rated.ravel()]) * share[place]
     return Moves(
         value=value,
         units=of_units,
@@ -199,7 +199,7 @@ def _coefficient(kind: Objective, total: Floats) -> Floats:
     return np.asarray(total[..., 1::2] / _sizes(kind, total))
 
 
-def _pull(kind: Objective, total: Floats, parts: Floats) -> Floats:
+def _part_derivatives(kind: Objective, total: Floats, parts: Floats) -> Floats:
     """Derivatives of coefficients with respect to the weights of parts of their sums: sums (..., 1 + 2 m) -> (..., m).
 
     An undefined derivative is 0.

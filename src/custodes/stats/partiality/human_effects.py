@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from custodes.stats.arrays import Bools, Floats, Ints
-from custodes.stats.partiality.placement import POWERS, by_unit, connected_systems, covariance, units_behind
+from custodes.stats.partiality.placement import POWERS, connected_systems, count_clusters, covariance, sum_by_unit
 from custodes.stats.ratios import ratio
 
 _REPEATED = 20
@@ -103,7 +103,7 @@ def human_side(persons: Floats, mask: Bools, units: Ints) -> HumanSide:
     centre = float(mean[mask].mean()) if mask.any() else 0.0
     ratings, mean = np.where(is_rated, ratings - centre, 0.0) / scale, np.where(mask, mean - centre, 0.0) / scale
     effects = two_way(mean, mask)
-    influence = by_unit(effects.influence, units)
+    influence = sum_by_unit(effects.influence, units)
     powers, instruments = _instruments(ratings, is_rated, mask)
     taste = _taste(ratings, is_rated, mask)
     return HumanSide(
@@ -113,10 +113,10 @@ def human_side(persons: Floats, mask: Bools, units: Ints) -> HumanSide:
         influence=influence,
         covariance=covariance(influence, influence) + np.diag(taste),
         powers=powers.effects,
-        powers_influence=np.stack([by_unit(influence, units) for influence in powers.influence]),
+        powers_influence=np.stack([sum_by_unit(influence, units) for influence in powers.influence]),
         instruments=instruments,
         spread=float((mean - effects.effects)[mask].std()) if mask.any() else 0.0,
-        units=units_behind(mask, units),
+        units=count_clusters(mask, units),
         connected=connected_systems(mask),
     )
 

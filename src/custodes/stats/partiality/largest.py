@@ -12,7 +12,7 @@ from custodes.stats.partiality.partiality import partiality, win_rate_without
 from custodes.stats.partiality.placement import Placement
 
 
-class Largest(NamedTuple):
+class LargestPartiality(NamedTuple):
     """The largest absolute partiality of each metric (metrics,), its interval, and the position of the system.
 
     If the partiality to every system is undefined, the size and the bounds are NaN and the position is -1.
@@ -68,7 +68,7 @@ def _rates(placement: Placement, confidence: float, systems: Sequence[int] | Non
     return np.where(np.isfinite(partialities.shift[0]), rates, np.nan)
 
 
-def largest(rates: Floats) -> Largest:
+def largest(rates: Floats) -> LargestPartiality:
     """Return the largest absolute partiality of each metric, given rates (3, metrics, systems) of `rate_partiality`.
 
     If the intervals of all systems contain the true values, the interval contains the largest absolute partiality.
@@ -87,4 +87,4 @@ def largest(rates: Floats) -> Largest:
     largest_rates, low, high = (
         np.where(is_defined, values, np.nan) for values in (absolute_rates.max(axis=-1), low, high)
     )
-    return Largest(largest_rates, low, high, np.where(is_defined, absolute_rates.argmax(axis=-1), -1))
+    return LargestPartiality(largest_rates, low, high, np.where(is_defined, absolute_rates.argmax(axis=-1), -1))

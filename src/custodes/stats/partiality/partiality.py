@@ -140,7 +140,7 @@ def partiality(
     >>> np.flatnonzero(result.p_adjusted[0] <= 0.05).tolist()
     [3]
     """
-    searches = [_Search.of(placement, systems) for placement in placements]
+    searches = [_Search.from_placement(placement, systems) for placement in placements]
     shape = (len(searches), len(placements[0].human) if placements else 0)
     reason = np.array([search.reason for search in searches], dtype=np.int8).reshape(shape)
     results: dict[tuple[int, int], tuple[_Distance, float]] = {}
@@ -243,7 +243,7 @@ class _Search:
     rivals: dict[int, float] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, placement: Placement, systems: Sequence[int] | None) -> _Search:
+    def from_placement(cls, placement: Placement, systems: Sequence[int] | None) -> _Search:
         reason = np.full(len(placement.human), Reason.NONE, dtype=np.int8)
         reason[placement.units < FEWEST_UNITS] = Reason.FEW_UNITS
         reason[~placement.met] = Reason.UNMET
@@ -271,9 +271,9 @@ class _Search:
 
     def measure(self) -> None:
         tested = np.array(self.candidates, dtype=np.intp)
-        self.distances = dict(zip(self.candidates, self.distance(tested, self.without(tested)), strict=True))
+        self.distances = dict(zip(self.candidates, self.distance(tested, self.curve_masks(tested)), strict=True))
 
-    def without(self, *left_out: Ints) -> Bools:
+    def curve_masks(self, *left_out: Ints) -> Bools:
         """Return a mask (k, systems) of the systems of the curve, without the systems `left_out`, (k,) each."""
         in_curve = np.zeros((len(left_out[0]), len(self.reason)), dtype=np.bool_)
         in_curve[:, self.curve] = True
@@ -284,9 +284,9 @@ class _Search:
     def distance(self, tested: Ints, in_curve: Bools) -> list[_Distance]:
         if not len(tested):
             return []
-        shift, error, weight = _left_out(self.placement, tested, in_curve)
+        shift, error, weight = _distances_from_curves(self.placement, tested, in_curve)
         freedom = self.placement.units[tested] - 1
-        p_value = _outside(shift, error, weight, freedom)
+        p_value = _tail_probability(shift, error, weight, freedom)
         rows = zip(shift.tolist(), error, weight, freedom.tolist(), p_value.tolist(), strict=True)
         return [_Distance(*row) for row in rows]
 
@@ -299,7 +299,7 @@ class _Search:
         """Return the largest p-value of system s that results if one more system is left out of the curve."""
         other_systems = np.array([t for t in self.curve if t != s], dtype=np.intp)
         tested = np.full(len(other_systems), s)
-        p_values = [distance.p_value for distance in self.distance(tested, self.without(tested, other_systems))]
+        p_values = [distance.p_value for distance in self.distance(tested, self.curve_masks(tested, other_systems))]
         return float(np.nan_to_num(p_values, nan=1.0).max())
 
     def name(self, s: int) -> None:
@@ -309,7 +309,7 @@ class _Search:
         self.measure()
 
 
-def _outside(distance: Floats, error: Floats, weight: Floats, freedom: Ints) -> Floats:
+def _tail_probability(distance: Floats, error: Floats, weight: Floats, freedom: Ints) -> Floats:
     """Return the two-sided probability (k,) of a larger distance than `distance` (k,).
 
     The distribution is a mixture of Student's t with standard errors and weights (k, components).
@@ -321,7 +321,7 @@ def _outside(distance: Floats, error: Floats, weight: Floats, freedom: Ints) -> 
 
 
 def _half_width(error: Floats, weight: Floats, freedom: Ints, confidence: float) -> Floats:
-    """Return the half-widths (k,) of the central intervals around 0 of the mixtures in `_outside`."""
+    """Return the half-widths (k,) of the central intervals around 0 of the mixtures in `_tail_probability`."""
     from scipy.special import gammaln, stdtrit
 
     degrees = freedom[:, np.newaxis].astype(np.float64)
@@ -330,14 +330,14 @@ def _half_width(error: Floats, weight: Floats, freedom: Ints, confidence: float)
     for _ in range(_STEPS):  # Newton's method rises to the root, because the probability is a convex function
         density = peak * (1 + (width[:, np.newaxis] / error) ** 2 / degrees) ** (-(degrees + 1) / 2)
         slope = (2 * weight * density / error).sum(axis=1)
-        step = (_outside(width, error, weight, freedom) - (1 - confidence)) / slope
+        step = (_tail_probability(width, error, weight, freedom) - (1 - confidence)) / slope
         width = width + step
         if not (step > _SMALL * width).any():
             break
     return np.asarray(width)
 
 
-def _left_out(placement: Placement, tested: Ints, in_curve: Bools) -> tuple[Floats, Floats, Floats]:
+def _distances_from_curves(placement: Placement, tested: Ints, in_curve: Bools) -> tuple[Floats, Floats, Floats]:
     """Return the distances (k,) of the tested systems (k,) from curves, with standard errors and weights (k, misfits).
 
     `in_curve` (k, systems) marks the systems to which each curve is fitted. There is a standard error of the distance
@@ -346,7 +346,7 @@ def _left_out(placement: Placement, tested: Ints, in_curve: Bools) -> tuple[Floa
     rows, curve_weights = np.arange(len(tested)), in_curve.astype(np.float64)
     n = curve_weights.sum(axis=1)
 
-    def centred(values: Floats) -> Floats:
+    def curve_deviations(values: Floats) -> Floats:
         """Return values (systems,) minus their mean over the systems of each curve: (k, systems)."""
         return np.asarray(values - (curve_weights @ values / n)[:, np.newaxis])
 
@@ -361,9 +361,9 @@ def _left_out(placement: Placement, tested: Ints, in_curve: Bools) -> tuple[Floa
         """Return 1 / values; 0 if a value is 0 because all systems of the curve have equal means."""
         return np.nan_to_num(ratio(np.ones(len(values)), values))
 
-    x, y = centred(placement.human), centred(placement.metric)
+    x, y = curve_deviations(placement.human), curve_deviations(placement.metric)
     # The powers of quality must only bend the curve, so their linear part is removed.
-    w = np.stack([centred(power) for power in placement.powers], axis=1)
+    w = np.stack([curve_deviations(power) for power in placement.powers], axis=1)
     linear_slopes = np.einsum("kps,ks->kp", w * curve_weights[:, np.newaxis], x) * inverse_of(dot(x, x))[:, np.newaxis]
     w = w - linear_slopes[..., np.newaxis] * x[:, np.newaxis]
     # Because of their errors, human means vary more than true quality; without a correction, the slope is too flat.

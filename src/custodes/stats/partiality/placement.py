@@ -49,7 +49,7 @@ class Placement:
     steepness: Floats
 
 
-def by_unit(influence: Floats, units: Ints) -> Floats:
+def sum_by_unit(influence: Floats, units: Ints) -> Floats:
     """Return the sums (units, systems) of `influence` (items, systems) over the items of each unit."""
     return unit_sums(influence.T, units=units, n_units=int(units.max()) + 1).T
 
@@ -60,7 +60,7 @@ def covariance(first: Floats, second: Floats) -> Floats:
     return np.asarray(first.T @ second * (n / max(n - 1, 1)))
 
 
-def units_behind(mask: Bools, units: Ints) -> Ints:
+def count_clusters(mask: Bools, units: Ints) -> Ints:
     """Return the number (systems,) of clusters that contain an output of the system."""
     return np.asarray((unit_sums(mask.T, units=units, n_units=int(units.max()) + 1) > 0).sum(axis=1))
 

@@ -7,7 +7,7 @@ import numpy as np
 from custodes.stats.arrays import Bools, Floats, Ints, unit_of
 from custodes.stats.bootstrap import unit_sums
 from custodes.stats.partiality.human_effects import HumanSide, Instruments, human_side, two_way
-from custodes.stats.partiality.placement import POWERS, Placement, by_unit, covariance
+from custodes.stats.partiality.placement import POWERS, Placement, covariance, sum_by_unit
 from custodes.stats.ranks import mid_ranks
 from custodes.stats.ratios import ratio
 
@@ -48,8 +48,8 @@ class ScoredPeople:
         scores = np.zeros(metric.shape)  # mapped by their ranks onto the quantiles of human means
         scores[mask] = np.interp((mid_ranks(metric[mask]) - 0.5) / max(1, mask.sum()), *side.quantiles)
         effects = two_way(scores, mask)
-        coefficients, powers_covariance = _bends(side.instruments, scores, self._units)
-        influence = by_unit(effects.influence, self._units)
+        coefficients, powers_covariance = _link_coefficients(side.instruments, scores, self._units)
+        influence = sum_by_unit(effects.influence, self._units)
         influence = influence - np.tensordot(coefficients, side.powers_influence, axes=1)
         is_scored = mask.astype(np.float64)
         n = is_scored.T @ is_scored
@@ -94,7 +94,7 @@ def _win_rates(scores: Floats, mask: Bools, n: Floats) -> Floats:
     return ratio(won, n)
 
 
-def _bends(instruments: Instruments | None, scores: Floats, units: Ints) -> tuple[Floats, Floats]:
+def _link_coefficients(instruments: Instruments | None, scores: Floats, units: Ints) -> tuple[Floats, Floats]:
     """Return the link's coefficients (powers,) for squared and cubed quality, and their posterior covariance.
 
     The link from quality to scores (items, systems) is estimated within items and systems, by the two-step generalised

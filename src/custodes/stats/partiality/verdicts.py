@@ -77,7 +77,7 @@ def sign_placement(human: Signs, metric: Signs, pair: Ints, pairs: Ints, *, item
             (by_item.T @ by_item).toarray() > 0, np.bincount(both_systems, minlength=n_systems) > 0
         ),
         met=n_opponents >= (n_opponents > 0).sum() - 1,
-        advantage=ndtri(_won(sign_sums[1], n_comparisons_of_pair, pairs, n_systems)),
+        advantage=ndtri(_win_proportions(sign_sums[1], n_comparisons_of_pair, pairs, n_systems)),
         steepness=np.ones((n_systems, n_systems)),
     )
 
@@ -93,7 +93,7 @@ def _covariance(first: Any, second: Any) -> Floats:
     return np.asarray((first.T @ second).toarray() * (n / max(n - 1, 1)))
 
 
-def _won(margin: Floats, n_comparisons: Floats, pairs: Ints, n_systems: int) -> Floats:
+def _win_proportions(margin: Floats, n_comparisons: Floats, pairs: Ints, n_systems: int) -> Floats:
     """Return the proportion (systems, systems) of comparisons in which the metric prefers the first system.
 
     The proportion is NaN if the two systems were never compared.

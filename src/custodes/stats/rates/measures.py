@@ -9,7 +9,7 @@ import numpy as np
 
 from custodes.stats.arrays import Floats
 from custodes.stats.ratios import mean_of_defined, ratio
-from custodes.stats.reliability import alpha, of_two
+from custodes.stats.reliability import alpha, pair_coincidences
 
 Weighting = Literal["none", "linear", "quadratic"]
 """Weights of disagreements: equal, proportional to the distance of ordered labels, or to the squared distance."""
@@ -112,7 +112,7 @@ def ac1(table: Floats) -> Floats:
 
 def krippendorff(table: Floats, n: float, *, ordered: bool) -> Floats:
     """Return Krippendorff's alpha for tables (..., k, k) of proportions; `n` outputs have both labels."""
-    return alpha(of_two(table) * n, scale="ordinal" if ordered else "nominal")
+    return alpha(pair_coincidences(table) * n, scale="ordinal" if ordered else "nominal")
 
 
 BINARY: Mapping[str, Callable[[Floats], Floats]] = {

@@ -99,7 +99,7 @@ def joint_posterior(
     labelled, total = counts
     estimate = joint_estimate(counts, sampling=sampling)
     if sampling == "by-label":
-        return JointPosterior(estimate, _by_label(labelled, total, rng, draws))
+        return JointPosterior(estimate, _draw_rogan_gladen(labelled, total, rng, draws))
     shares = _dirichlet(total + 1 / len(total), rng, draws)
     strata, labels = labelled.shape
     counted = labelled + cell_prior(strata, labels, prior)
@@ -143,7 +143,7 @@ def joint_estimate(counts: LabelCounts, *, sampling: Sampling) -> Floats:
     return np.asarray(ratio(total, total.sum(axis=-1, keepdims=True))[..., np.newaxis] * within)
 
 
-def _by_label(labelled: Floats, total: Floats, rng: np.random.Generator, draws: int) -> Floats:
+def _draw_rogan_gladen(labelled: Floats, total: Floats, rng: np.random.Generator, draws: int) -> Floats:
     """Return draws of joint proportions by Rogan and Gladen's formula, applied to draws of the two error rates and of
     the judge's rate; stratum 1 is the judge's positive label."""
     false_positive = rng.beta(labelled[1, 0] + PRIOR, labelled[0, 0] + PRIOR, size=draws)
@@ -206,17 +206,17 @@ def output_influence(
     """
     shape, size = counts.labelled.shape, counts.labelled.size
 
-    def of_cells(flat: Floats) -> Floats:
+    def cell_statistic(flat: Floats) -> Floats:
         return statistic(LabelCounts(flat[..., :size].reshape(*flat.shape[:-1], *shape), flat[..., size:]))
 
-    moves = influence(of_cells, np.concatenate([counts.labelled.ravel(), counts.total]))
+    moves = influence(cell_statistic, np.concatenate([counts.labelled.ravel(), counts.total]))
     result = np.asarray(moves[size:][stratum] * totalled)
     rows = np.flatnonzero(~np.isnan(labels[:, 0]))
     result[rows] += (moves[:size].reshape(shape)[stratum[rows]] * labels[rows]).sum(axis=1) * weights[rows]
     return result
 
 
-def copula_correlated(first: Floats, second: Floats, correlation: float, rng: np.random.Generator) -> Floats:
+def correlate_draws(first: Floats, second: Floats, correlation: float, rng: np.random.Generator) -> Floats:
     """Return the draws `second` in an order with a given correlation to the draws `first` (normal copula).
 
     Parameters

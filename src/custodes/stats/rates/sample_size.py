@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from custodes.stats.arrays import Floats, Ints, bisected
+from custodes.stats.arrays import Floats, Ints, bisect_condition
 from custodes.stats.rates.posterior import JointPosterior, LabelCounts, joint_posterior
 from custodes.stats.ratios import ratio
 
@@ -140,22 +140,22 @@ def allocation(share: Floats, *, labelled: Ints, available: Ints, n: int, least:
         return np.zeros(len(share), dtype=np.int64)
     first = np.clip(least - labelled, 0, available)
     if first.sum() >= n:  # n labels do not exceed the sum of the minimum numbers
-        return _rounded(first * ratio(np.array(n), first.sum()), n)
+        return _round_to_sum(first * ratio(np.array(n), first.sum()), n)
 
-    def added(total: float) -> Floats:
+    def labels_to_add(total: float) -> Floats:
         return np.clip(total * np.nan_to_num(share) - labelled, first, available)
 
     high = 1.0
-    while added(high).sum() < n and high < MOST:
+    while labels_to_add(high).sum() < n and high < MOST:
         high *= 2
-    values = added(bisected(lambda total: added(total).sum() < n, 0.0, high, steps=STEPS))
+    values = labels_to_add(bisect_condition(lambda total: labels_to_add(total).sum() < n, 0.0, high, steps=STEPS))
     rest = n - values.sum()
     if rest > 0.5:  # the remaining labels go to strata whose optimal proportion is 0
         values += (available - values) * rest / (available - values).sum()
-    return _rounded(values, n)
+    return _round_to_sum(values, n)
 
 
-def _rounded(values: Floats, n: int) -> Ints:
+def _round_to_sum(values: Floats, n: int) -> Ints:
     """Return values rounded to integers with sum n; the values with the largest remainders are rounded up."""
     whole = np.floor(values + 1e-9).astype(np.int64)
     order = np.argsort(-(values - whole), kind="stable")

@@ -36,7 +36,7 @@ def annotation_order(available: NDArray[np.bool_], units: NDArray[np.integer[Any
     return np.asarray(np.argsort(np.where(available, turn + keys, np.inf), axis=1, kind="stable"), dtype=np.int64)
 
 
-def granted(requested: Ints, left: NDArray[Any]) -> Ints:
+def grant_requests(requested: Ints, left: NDArray[Any]) -> Ints:
     """Return the number (..., pairs) of requested annotations that the remaining budget `left` (...) allows.
 
     If the budget is large enough, all requested annotations are granted. Otherwise every pair with a request gets the
@@ -54,7 +54,7 @@ def granted(requested: Ints, left: NDArray[Any]) -> Ints:
     return np.asarray(np.where(requested.sum(axis=-1, keepdims=True) <= n_left, requested, limited_grant))
 
 
-def evenly(total: NDArray[Any], available: Ints) -> Ints:
+def divide_evenly(total: NDArray[Any], available: Ints) -> Ints:
     """Divide `total` (...) annotations among pairs (..., pairs) as equally as the `available` numbers allow.
 
     >>> evenly(np.array([9, 100]), np.array([[1, 5, 5], [1, 5, 5]])).tolist()
@@ -81,7 +81,7 @@ def annotation_kinds(human: NDArray[np.int8], metric: NDArray[np.int8]) -> NDArr
     return np.asarray(np.where(rows < 3, 4 * rows + columns, KINDS), dtype=np.int8)
 
 
-def counted(kinds: NDArray[np.int8], start: Ints, stop: Ints) -> Ints:
+def count_kinds(kinds: NDArray[np.int8], start: Ints, stop: Ints) -> Ints:
     """Return the number (..., 12) of annotations of each kind between the positions `start` and `stop` (...).
 
     `kinds` (..., items) are in the order of annotation.

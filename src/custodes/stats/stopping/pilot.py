@@ -78,7 +78,7 @@ def posterior_shares(pilot: Pilot, *, draws: int, rng: np.random.Generator) -> F
     return np.stack([untied_rate * win, 1 - untied_rate, untied_rate * (1 - win)], axis=-1)
 
 
-def continued(counts: Ints, shares: Floats, *, items: int, rng: np.random.Generator) -> Answers:
+def continue_pilot(counts: Ints, shares: Floats, *, items: int, rng: np.random.Generator) -> Answers:
     """Return one simulated study per draw, with a number of `items` annotated for each pair.
 
     The annotations of the pilot, `counts` (pairs, 3), come first, in random order. All further annotations are drawn
@@ -166,13 +166,13 @@ def share_interval(shares: Floats, *, confidence: float, shared: float) -> tuple
 
     Source: ours; calibrated like a conformal interval with normalised errors (Lei et al. 2018).
     """
-    middle, reach = shortest(shares, confidence=confidence)
+    middle, reach = shortest_interval(shares, confidence=confidence)
     reach *= _WIDER * float(np.sqrt(1 + _WIDER_SHARED * shared))
     mean = float(shares.mean())
     return min(middle - reach, mean), max(middle + reach, mean)
 
 
-def shortest(values: Floats, *, confidence: float) -> tuple[float, float]:
+def shortest_interval(values: Floats, *, confidence: float) -> tuple[float, float]:
     """Return the centre and half-width of the shortest interval that contains `confidence` of the values (n,).
 
     If several intervals are equally short, the middle interval is returned.
@@ -235,7 +235,7 @@ def _logits(
     modes = _modes(number * worth, n * worth, design, of_column, of_row)
     chance = np.exp(modes.height - modes.height.max())
     times = rng.multinomial(draws, chance / chance.sum())
-    drawn = [_drawn(modes, g, design, int(times[g]), rng) for g in np.flatnonzero(times).tolist()]
+    drawn = [_draw_logits(modes, g, design, int(times[g]), rng) for g in np.flatnonzero(times).tolist()]
     return np.asarray(rng.permutation(np.concatenate(drawn)))
 
 
@@ -290,7 +290,7 @@ def _modes(hits: Floats, n: Floats, design: Any, of_column: Floats, of_row: Floa
     return _Modes(column, row, precision, row_precision, weight / row_precision, height)
 
 
-def _drawn(modes: _Modes, g: int, design: Any, draws: int, rng: np.random.Generator) -> Floats:
+def _draw_logits(modes: _Modes, g: int, design: Any, draws: int, rng: np.random.Generator) -> Floats:
     """Draws of the logits (draws, rows) at point `g` of the grid."""
     # with precision = L L' and standard normal z, the solution x of L' x = z has covariance (L L')^-1
     root = np.linalg.cholesky(modes.column_precision[g]).T

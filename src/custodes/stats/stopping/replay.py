@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from custodes.stats.arrays import Floats, Ints
 from custodes.stats.correction.estimator import PairItems
 from custodes.stats.decision_errors import error_types
-from custodes.stats.stopping.allocation import KINDS, counted, evenly, granted, tables
-from custodes.stats.stopping.rules import Rule, rule_on
+from custodes.stats.stopping.allocation import KINDS, count_kinds, divide_evenly, grant_requests, tables
+from custodes.stats.stopping.rules import Rule, analyse_tables
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +35,7 @@ class Answers:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Replayed:
+class ReplayResult:
     """Result of a replay.
 
     - `n`, `decision` (replications, pairs): number of annotations and decision at the end.
@@ -53,7 +53,7 @@ class Replayed:
     kld: Floats
 
 
-def replay(answers: Answers, rule: Rule, *, reference: NDArray[np.int8], truth: Floats) -> Replayed:
+def replay(answers: Answers, rule: Rule, *, reference: NDArray[np.int8], truth: Floats) -> ReplayResult:
     """Return the result of the protocol in Algorithm 2, applied to known preferences.
 
     Every round annotates all open pairs up to the next interim analysis, analyses these pairs, and closes pairs that
@@ -70,8 +70,8 @@ def replay(answers: Answers, rule: Rule, *, reference: NDArray[np.int8], truth: 
     is_open = n_last > 0
     rounds: list[tuple[Ints, Floats, Floats, Floats]] = []
     for look, target in enumerate(rule.looks):
-        n_new = granted(np.where(is_open, np.minimum(target, n_last) - n, 0), n_left)
-        counts += counted(answers.kinds, n, n + n_new)
+        n_new = grant_requests(np.where(is_open, np.minimum(target, n_last) - n, 0), n_left)
+        counts += count_kinds(answers.kinds, n, n + n_new)
         n, n_left = n + n_new, n_left - n_new.sum(axis=1)
         is_judged = n_new > 0
         if is_judged.any():
@@ -81,10 +81,10 @@ def replay(answers: Answers, rule: Rule, *, reference: NDArray[np.int8], truth: 
         correct = error_types(reference, decision)[..., 0]
         rounds.append((n.sum(axis=1), (decision != 0).mean(axis=1), correct, mean_kld(p, truth)))
     annotations, decided_rate, correct, kld = (np.stack(column) for column in zip(*rounds, strict=True))
-    return Replayed(n=n, decision=decision, annotations=annotations, decided=decided_rate, correct=correct, kld=kld)
+    return ReplayResult(n=n, decision=decision, annotations=annotations, decided=decided_rate, correct=correct, kld=kld)
 
 
-def fixed(answers: Answers, rule: Rule, *, total: Ints) -> NDArray[np.int8]:
+def decide_fixed_design(answers: Answers, rule: Rule, *, total: Ints) -> NDArray[np.int8]:
     """Return the decisions (replications, pairs) of a fixed design, with which a sequential design can be compared.
 
     Every pair gets the same number of annotations, `total` (replications,) for all pairs, in the same order as in the
@@ -94,8 +94,8 @@ def fixed(answers: Answers, rule: Rule, *, total: Ints) -> NDArray[np.int8]:
     """
     from scipy.special import ndtri
 
-    n = evenly(total, answers.available)
-    counts, is_judged = counted(answers.kinds, np.zeros_like(n), n), n > 0
+    n = divide_evenly(total, answers.available)
+    counts, is_judged = count_kinds(answers.kinds, np.zeros_like(n), n), n > 0
     looks, bounds = (int(n.max(initial=0)),), (float(-ndtri(rule.gamma / 2)),)
     once = replace(rule, looks=looks, bounds=bounds, futility=None)
     decision = np.zeros(n.shape, dtype=np.int8)
@@ -106,14 +106,14 @@ def fixed(answers: Answers, rule: Rule, *, total: Ints) -> NDArray[np.int8]:
 def _judge(
     answers: Answers, rule: Rule, counts: Ints, n: Ints, *, look: int, last: Ints, judged: NDArray[np.bool_]
 ) -> tuple[NDArray[np.int8], NDArray[np.bool_], Floats]:
-    """Return the results of `rule_on` for the pairs `judged`.
+    """Return the results of `analyse_tables` for the pairs `judged`.
 
     `counts` (replications, pairs, 12) are the kinds of the first `n` (replications, pairs) annotations of each pair.
     """
     needed = rule.estimator.needs_items or answers.clustered
     items = answers.items(n) if answers.items and needed else None
     counted_tables = tables(counts[judged], answers.metric[judged])
-    return rule_on(rule, counted_tables, look=look, last=last[judged], items=items, judged=judged)
+    return analyse_tables(rule, counted_tables, look=look, last=last[judged], items=items, judged=judged)
 
 
 def mean_kld(p: Floats, truth: Floats) -> Floats:

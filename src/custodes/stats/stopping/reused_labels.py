@@ -30,7 +30,7 @@ LARGEST_Z = 38.0
 """Largest test statistic; in floating point, the tail probability of a larger statistic is 0."""
 
 
-def spending(position: int) -> float:
+def spending_share(position: int) -> float:
     """Return the proportion of the level for the candidate at a position (1, 2, ...); all proportions sum to 1.
 
     >>> [round(spending(k), 3) for k in (1, 2, 20)]
@@ -49,7 +49,7 @@ def level_after(openings: int, level: float) -> float:
     >>> [round(level_after(n, 0.05), 4) for n in (0, 1, 2)]
     [0.04, 0.0061, 0.0015]
     """
-    return level * (BEFORE_OPENING if openings == 0 else (1 - BEFORE_OPENING) * spending(openings))
+    return level * (BEFORE_OPENING if openings == 0 else (1 - BEFORE_OPENING) * spending_share(openings))
 
 
 class NextTest:
@@ -88,7 +88,7 @@ class NextTest:
         below = (factor[:-1, :-1] @ normal <= np.array(earlier)[:, np.newaxis]).all(axis=0)
         self._center, self._spread, self._draws = (factor[-1, :-1] @ normal)[below], factor[-1, -1], draws
 
-    def crossing(self, critical: float) -> float:
+    def exceedance_probability(self, critical: float) -> float:
         """Return the probability that the next test exceeds `critical` and no earlier test exceeds its critical
         value."""
         from scipy.special import ndtr
@@ -99,11 +99,11 @@ class NextTest:
         """Return the critical value for which `crossing` is `level`; `LARGEST_Z` if the level is 0."""
         from scipy.optimize import brentq
 
-        if self.crossing(LARGEST_Z) >= level:
+        if self.exceedance_probability(LARGEST_Z) >= level:
             return LARGEST_Z
-        if self.crossing(-LARGEST_Z) <= level:
+        if self.exceedance_probability(-LARGEST_Z) <= level:
             return -LARGEST_Z
-        return float(brentq(lambda value: self.crossing(value) - level, -LARGEST_Z, LARGEST_Z, xtol=1e-4))
+        return float(brentq(lambda value: self.exceedance_probability(value) - level, -LARGEST_Z, LARGEST_Z, xtol=1e-4))
 
 
 def next_level(level: float, spent: Sequence[float]) -> float:
@@ -116,7 +116,7 @@ def next_level(level: float, spent: Sequence[float]) -> float:
     >>> round(next_level(0.04, []), 4), round(next_level(0.04, [0.0243]), 4), next_level(0.04, [0.03, 0.03])
     (0.0243, 0.0061, 0.0)
     """
-    parts = [level * spending(k + 1) for k in range(len(spent) + 1)]
+    parts = [level * spending_share(k + 1) for k in range(len(spent) + 1)]
     rest = sum(parts[:-1]) - sum(spent)
     return max(0.0, parts[-1] + (REST_USED * rest if rest > 0 else rest))
 
@@ -191,7 +191,7 @@ class Precision(NamedTuple):
         """Return the precision with `times` as many labels."""
         return self._replace(trials=float(round(self.trials * times)), error=self.error / times**0.5)
 
-    def attained(self, critical: float) -> float:
+    def effective_critical(self, critical: float) -> float:
         """Return the effective critical value of a test.
 
         If the test is discrete, this is the smallest possible statistic above `critical`, reduced by rounding error.

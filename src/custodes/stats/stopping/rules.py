@@ -36,7 +36,7 @@ class Rule:
     futility: float | None = None
 
 
-def rule_on(
+def analyse_tables(
     rule: Rule, counts: Counts, *, look: int, last: Ints | Floats, items: PairItems | None, judged: NDArray[np.bool_]
 ) -> tuple[NDArray[np.int8], NDArray[np.bool_], Floats]:
     """Analyse tables and return three arrays.
@@ -54,7 +54,7 @@ def rule_on(
     # A replay analyses many tables, so quick estimators give no intervals and only the precision that a decision needs.
     gamma = 2 * tail if rule.estimator.quick else rule.gamma
     confidence = None if rule.estimator.quick else 1 - gamma
-    human, effect, estimate = _estimated(rule, counts, items, judged, confidence=confidence, gamma=gamma)
+    human, effect, estimate = _estimate_tables(rule, counts, items, judged, confidence=confidence, gamma=gamma)
     decision = decide(estimate.theta, gamma=2 * tail)
     is_open = decision == 0
     if rule.futility is not None:
@@ -83,7 +83,7 @@ class LookEstimates(NamedTuple):
 def estimates_on(
     rule: Rule, counts: Counts, *, look: int, items: PairItems | None, judged: NDArray[np.bool_]
 ) -> LookEstimates:
-    """Return the estimates that correspond to the decisions; the arguments are as in `rule_on`.
+    """Return the estimates that correspond to the decisions; the arguments are as in `analyse_tables`.
 
     If the estimator uses only human annotations, `margin` and `score` are their mean preference, and the interval is
     extended to contain this mean if necessary; `error` is the standard error of the score under equal probabilities of
@@ -94,7 +94,7 @@ def estimates_on(
     from scipy.special import ndtr
 
     tail = float(ndtr(-rule.bounds[look]))
-    human, _, estimate = _estimated(rule, counts, items, judged, confidence=1 - 2 * tail, gamma=2 * tail)
+    human, _, estimate = _estimate_tables(rule, counts, items, judged, confidence=1 - 2 * tail, gamma=2 * tail)
     score, error = estimate.margin, estimate.sd
     margin, low, high = estimate.margin, estimate.margin_low, estimate.margin_high
     if not rule.estimator.uses_metric and not rule.estimator.needs_items:
@@ -104,7 +104,7 @@ def estimates_on(
     return LookEstimates(estimate.theta, margin, low, high, score=score, error=error)
 
 
-def _estimated(
+def _estimate_tables(
     rule: Rule,
     counts: Counts,
     items: PairItems | None,
@@ -128,4 +128,4 @@ def _estimated(
             effect = pooled_design_effect(items.human, units=items.units)[judged]
             counts = counts.effective(effect)
         estimate = rule.estimator.estimate(counts, **options)
-    return counts.human, effect, estimate.resolved(gamma=gamma)
+    return counts.human, effect, estimate.stopping_estimate(gamma=gamma)

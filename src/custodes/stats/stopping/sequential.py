@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.stats.arrays import Floats, Ints, bisected, legendre
+from custodes.stats.arrays import Floats, Ints, bisect_condition, legendre
 
 _NODES = 32  # minimum number of Gauss-Legendre nodes
 _NODES_A_SD = 2  # additional nodes per unit of the distance between the bounds, in standard deviations of a step
@@ -53,7 +53,9 @@ def group_sequential_bounds(information: Sequence[float] | Floats, *, shape: Sha
     if shape is None or len(share) == 1:
         return np.full(len(share), least)
     ratio = shape(share)
-    constant = bisected(lambda c: crossing_probability(c * ratio, share) > level, least * 0.999, most * 1.001, steps=40)
+    constant = bisect_condition(
+        lambda c: crossing_probability(c * ratio, share) > level, least * 0.999, most * 1.001, steps=40
+    )
     return np.asarray(constant * ratio)
 
 
@@ -68,7 +70,7 @@ def crossing_probability(bounds: Floats, information: Floats) -> float:
 
     Source: Armitage, McPherson and Rowe 1969 (their Table 2: 0.083 for two looks at 5 %).
     """
-    return float(1 - _carried(np.asarray(bounds), np.asarray(information, dtype=np.float64))[-1][1].sum())
+    return float(1 - _propagate_density(np.asarray(bounds), np.asarray(information, dtype=np.float64))[-1][1].sum())
 
 
 class Path(NamedTuple):
@@ -83,7 +85,7 @@ class Path(NamedTuple):
     edges: Floats
     information: Floats
 
-    def larger(self, drift: Floats, score: Floats) -> Floats:
+    def upper_tail(self, drift: Floats, score: Floats) -> Floats:
         """Return the probability (m,) of a result at least as large as `score` (m,) at the last analysis.
 
         Results are larger if the score crossed the upper bound at an earlier analysis. The score is sufficient for the
@@ -108,11 +110,11 @@ def paths(bounds: Floats, information: Floats) -> Path:
     The bound of the last analysis is not used.
     """
     information = np.asarray(information, dtype=np.float64)
-    inside = _carried(np.asarray(bounds)[:-1], information[:-1]) if len(information) > 1 else []
+    inside = _propagate_density(np.asarray(bounds)[:-1], information[:-1]) if len(information) > 1 else []
     return Path(inside, np.asarray(bounds)[:-1] * np.sqrt(information[:-1]), information)
 
 
-def _carried(bounds: Floats, information: Floats) -> list[tuple[Floats, Floats]]:
+def _propagate_density(bounds: Floats, information: Floats) -> list[tuple[Floats, Floats]]:
     """Return for each analysis the nodes of scores that are within its bound and all earlier bounds, and their mass."""
     steps = np.sqrt(np.diff(information, prepend=0.0))
     edges = bounds * np.sqrt(information)
@@ -169,7 +171,7 @@ def stagewise(margin: Floats, error: Floats, *, n: Ints, bounds: Floats, level: 
     looks, first = np.unique(n, return_index=True)
     path = paths(np.minimum.reduceat(np.asarray(bounds, dtype=np.float64), first), looks.astype(np.float64))
     z, scale = margin[defined] / error[defined], error[defined] * np.sqrt(looks[-1])
-    estimate, far, near, p = _ordered(path, np.abs(z) * np.sqrt(looks[-1]), level=level)
+    estimate, far, near, p = _infer_drift(path, np.abs(z) * np.sqrt(looks[-1]), level=level)
     # Losses are computed as mirrored wins, so that swapping the systems negates all results exactly.
     low, high = np.where(z < 0, -far, near) * scale, np.where(z < 0, -near, far) * scale
     half = (high - low) / 2
@@ -184,14 +186,14 @@ def stagewise(margin: Floats, error: Floats, *, n: Ints, bounds: Floats, level: 
     return Stagewise(*columns)
 
 
-def _ordered(path: Path, score: Floats, *, level: float) -> tuple[Floats, Floats, Floats, Floats]:
+def _infer_drift(path: Path, score: Floats, *, level: float) -> tuple[Floats, Floats, Floats, Floats]:
     """Return the drifts (m,) at which a result at least as large as each score (m,) has probability 1/2, 1 - level/2
     and level/2, and the p-values (m,)."""
     goals, scores = np.repeat([0.5, 1 - level / 2, level / 2], len(score)), np.tile(score, 3)
     information = path.information[-1]
     centre, reach = scores / information, _REACH / np.sqrt(information)
-    drift = bisected(lambda drift: path.larger(drift, scores) < goals, centre - reach, centre + reach)
-    chance = path.larger(np.zeros(len(score)), score)
+    drift = bisect_condition(lambda drift: path.upper_tail(drift, scores) < goals, centre - reach, centre + reach)
+    chance = path.upper_tail(np.zeros(len(score)), score)
     return (*drift.reshape(3, -1), 2 * np.minimum(chance, 1 - chance))
 
 

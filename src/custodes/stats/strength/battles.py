@@ -36,16 +36,16 @@ class Battles:
     times: Ints | None = None
 
     @property
-    def often(self) -> Ints:
+    def multiplicity(self) -> Ints:
         """Number of battles that each row represents, (n,)."""
         return np.ones(len(self.sign), dtype=np.int64) if self.times is None else self.times
 
     @property
-    def counted(self) -> Bools:
+    def is_usable(self) -> Bools:
         """Whether each battle has a verdict and a positive weight, (n,)."""
         return np.asarray((self.sign != ABSENT) & (self.weight > 0))
 
-    def where(self, chosen: NDArray[Any]) -> Battles:
+    def select_rows(self, chosen: NDArray[Any]) -> Battles:
         """Return the battles selected by a mask or by positions."""
         columns = {name: getattr(self, name) for name in self.__dataclass_fields__}
         return replace(self, **{name: column[chosen] for name, column in columns.items() if column is not None})
@@ -54,10 +54,10 @@ class Battles:
     def clusters(self) -> Ints:
         """Number of clusters that each unit represents, (units,)."""
         cluster_counts = np.ones(int(self.unit.max(initial=-1)) + 1, dtype=np.int64)
-        cluster_counts[self.unit] = self.often
+        cluster_counts[self.unit] = self.multiplicity
         return cluster_counts
 
-    def grouped(self) -> Battles:
+    def merge_equal_clusters(self) -> Battles:
         """Return the battles with identical clusters merged: clusters that contain the same battles become one cluster.
 
         A row of this cluster represents the equal battles of all clusters of the group.
@@ -69,9 +69,9 @@ class Battles:
         >>> grouped.sign.tolist(), grouped.times.tolist()
         ([1, 0], [3, 1])
         """
-        if not self.counted.all():
+        if not self.is_usable.all():
             return self
-        kinds, (_, weight_code) = count_by_kind(self, self.often), np.unique(self.weight, return_inverse=True)
+        kinds, (_, weight_code) = count_by_kind(self, self.multiplicity), np.unique(self.weight, return_inverse=True)
         codes = (3 * kinds.kind + 1 - kinds.sign) * (int(weight_code.max(initial=0)) + 1) + weight_code
         # Clusters are sorted by their battles, so that grouped and ungrouped battles give the same random draws.
         smallest_code = np.full(len(self.clusters), codes.max(initial=0))
@@ -81,7 +81,9 @@ class Battles:
             codes, np.argsort(unit_order)[self.unit], n_units=len(unit_order), number=self.clusters[unit_order]
         )
         return replace(
-            self.where(cluster_groups.rows), unit=cluster_groups.kind, times=cluster_groups.number[cluster_groups.kind]
+            self.select_rows(cluster_groups.rows),
+            unit=cluster_groups.kind,
+            times=cluster_groups.number[cluster_groups.kind],
         )
 
     def without_covariates(self) -> Battles:
@@ -100,7 +102,7 @@ class Battles:
         >>> made.components(5).tolist()
         [0, 0, 1, 1, 2]
         """
-        return _connected(self.first[self.counted], self.second[self.counted], n_systems, strongly=False)
+        return _component_numbers(self.first[self.is_usable], self.second[self.is_usable], n_systems, strongly=False)
 
     def strong_components(self, n_systems: int) -> Ints:
         """Return the strongly connected component (systems,) of each system in the graph of wins and ties.
@@ -111,9 +113,9 @@ class Battles:
 
         Source: Ford 1957; for ties, Davidson 1970.
         """
-        battles, sign = self.where(self.counted), self.sign[self.counted]
+        battles, sign = self.select_rows(self.is_usable), self.sign[self.is_usable]
         is_won_or_tied, is_lost_or_tied = sign >= 0, sign <= 0
-        return _connected(
+        return _component_numbers(
             np.concatenate([battles.first[is_won_or_tied], battles.second[is_lost_or_tied]]),
             np.concatenate([battles.second[is_won_or_tied], battles.first[is_lost_or_tied]]),
             n_systems,
@@ -121,7 +123,7 @@ class Battles:
         )
 
 
-def _connected(start: Ints, end: Ints, n: int, *, strongly: bool) -> Ints:
+def _component_numbers(start: Ints, end: Ints, n: int, *, strongly: bool) -> Ints:
     """Return the connected component (n,) of each node; components are numbered in the order of their smallest node."""
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components

@@ -11,7 +11,7 @@ from custodes.stats import ABSENT
 from custodes.stats.arrays import Bools, Floats, Ints, Signs, chunks
 from custodes.stats.multiple_testing import STREAM
 from custodes.stats.strength.battles import Battles
-from custodes.stats.strength.strengths import Fitted, Strengths, TieModel, fitted
+from custodes.stats.strength.strengths import StrengthFit, Strengths, TieModel, fit_battles
 
 _FOLDS = 5
 _LEAST = 5.0  # a system is included in tests of randomness if at least this many annotated battles are expected
@@ -19,7 +19,7 @@ _SAME = 1e-9
 
 
 @dataclass(frozen=True, kw_only=True)
-class Corrected:
+class CorrectedStrengths:
     """Strengths that human verdicts on all battles would give, estimated with the help of a metric.
 
     Attributes
@@ -43,7 +43,7 @@ class Corrected:
     p_random: float
 
 
-def corrected(
+def correct_strengths(
     battles: Battles,
     human_sign: Signs,
     *,
@@ -53,7 +53,7 @@ def corrected(
     by_pair: bool = False,
     resamples: int,
     rng: np.random.Generator,
-) -> Corrected:
+) -> CorrectedStrengths:
     """Estimate the strengths that human verdicts on all battles would give.
 
     `battles` (n,) have the metric's verdicts, and `human_sign` (n,) the human verdicts on the annotated battles. The
@@ -87,10 +87,10 @@ def corrected(
         sign=np.where(is_labelled, human_sign, ABSENT).astype(np.int8),
         weight=np.asarray(weight * inverse_probability),
     )
-    human_fit = fitted(labelled_battles, n_systems=n_systems, ties=ties)
+    human_fit = fit_battles(labelled_battles, n_systems=n_systems, ties=ties)
     is_joined = human_fit.component[battles.first] == human_fit.component[battles.second]
-    metric_fit = fitted(replace(battles, weight=weight * is_joined), n_systems=n_systems, ties=ties)
-    is_used = battles.counted & is_joined
+    metric_fit = fit_battles(replace(battles, weight=weight * is_joined), n_systems=n_systems, ties=ties)
+    is_used = battles.is_usable & is_joined
     # The metric's residuals are brought to the scale of the human scores.
     scale = weight[is_used].mean() / labelled_battles.weight[is_labelled].mean()
     residual = metric_fit.residual(metric_fit.fit.coefficients) * scale
@@ -98,7 +98,7 @@ def corrected(
 
     # weights of the metric's residuals, which sum to about 0
     contrast = (
-        _within_pairs(battles, is_labelled, n_systems=n_systems) / labelling_rate
+        _pair_residual_weights(battles, is_labelled, n_systems=n_systems) / labelling_rate
         if by_pair
         else 1 - inverse_probability
     )
@@ -109,16 +109,18 @@ def corrected(
         )
 
     control_scores = metric_scores(np.ones_like(is_labelled))
-    scores_alone = human_fit.corrected(human_fit.scores(human_fit.residual(fit.coefficients), has_ties=has_ties))
-    power = _tuned(scores_alone, control_scores, fit.inverse[:n_systems])
+    scores_alone = human_fit.correct_leverage(human_fit.scores(human_fit.residual(fit.coefficients), has_ties=has_ties))
+    power = _control_weights(scores_alone, control_scores, fit.inverse[:n_systems])
     diagonal_power = diags_array(power)
-    tilted_fit = human_fit.tilted((diagonal_power @ control_scores).sum(axis=0))
+    tilted_fit = human_fit.refit_with_tilt((diagonal_power @ control_scores).sum(axis=0))
     estimate = tilted_fit.fit.coefficients
     # Human residuals at the adjusted estimate, corrected for the leverage of the battles with human ratings.
     unit_scores = tilted_fit.scores(tilted_fit.residual(estimate), has_ties=has_ties) + diagonal_power @ metric_scores(
         is_labelled
     )
-    scores = csr_array(tilted_fit.corrected(csr_array(unit_scores)) + diagonal_power @ metric_scores(~is_labelled))
+    scores = csr_array(
+        tilted_fit.correct_leverage(csr_array(unit_scores)) + diagonal_power @ metric_scores(~is_labelled)
+    )
     covariance, covariance_alone = (
         human_fit.covariance(rows, inverse, scores=scores_alone)
         for rows, inverse in ((scores, tilted_fit.fit.inverse), (scores_alone, fit.inverse))
@@ -126,18 +128,18 @@ def corrected(
     variance, variance_alone = (matrix.diagonal()[:n_systems].sum() for matrix in (covariance, covariance_alone))
     is_finite = bool((human_fit.bounded | (np.bincount(human_fit.component)[human_fit.component] == 1)).all())
     has_control = control_scores.power(2).sum(axis=1) > 0
-    return Corrected(
+    return CorrectedStrengths(
         strengths=human_fit.strengths(estimate, covariance, resamples, rng),
         power=float(power[has_control].mean()) if has_control.any() else 0.0,
         saving=1 - float(variance / variance_alone) if is_finite else np.nan,
         # The test uses all battles, also those between systems that human ratings do not connect.
-        p_random=p_random(fitted(battles, n_systems=n_systems, ties=ties), is_labelled[battles.counted])
+        p_random=p_random(fit_battles(battles, n_systems=n_systems, ties=ties), is_labelled[battles.is_usable])
         if probability is None and not by_pair
         else np.nan,
     )
 
 
-def _within_pairs(battles: Battles, is_labelled: Bools, *, n_systems: int) -> Floats:
+def _pair_residual_weights(battles: Battles, is_labelled: Bools, *, n_systems: int) -> Floats:
     """Return the weight (n,) of each battle's residual, such that the weighted battles of each pair sum to 0.
 
     The weight is -1 for annotated battles. For the remaining battles of a pair it is the total weight of the annotated
@@ -154,7 +156,7 @@ def _within_pairs(battles: Battles, is_labelled: Bools, *, n_systems: int) -> Fl
     return np.where(is_labelled, -1.0 * (unlabelled_weight > 0), odds)
 
 
-def _tuned(scores: Any, control: Any, inverse: Floats) -> Floats:
+def _control_weights(scores: Any, control: Any, inverse: Floats) -> Floats:
     """Return the weight (units,), from 0 to 1, of the control variate for each unit.
 
     `scores` and `control` (units, p) are sparse; `inverse` (systems, p) is the inverse information. The weight
@@ -185,7 +187,7 @@ def _tuned(scores: Any, control: Any, inverse: Floats) -> Floats:
     return power
 
 
-def p_random(metric: Fitted, judged: Bools) -> float:
+def p_random(metric: StrengthFit, judged: Bools) -> float:
     """Return the p-value of 'annotation is independent of the systems and of the metric's verdict'.
 
     `judged` (n,) marks the annotated battles. Three tests compare annotated battles with all battles. The first
@@ -227,12 +229,12 @@ def p_random(metric: Fitted, judged: Bools) -> float:
         abs(indicators)[:, has_enough],
         diags_array(half_residual) @ indicators[:, has_enough],
     ]
-    p_values = [_unrelated(csr_array(features), judged - labelling_rate, unit) for features in feature_sets]
+    p_values = [_covariance_p_value(csr_array(features), judged - labelling_rate, unit) for features in feature_sets]
     finite_p_values = [p for p in p_values if np.isfinite(p)]
     return min(1.0, len(finite_p_values) * min(finite_p_values)) if finite_p_values else np.nan
 
 
-def _unrelated(features: Any, surplus: Floats, unit: Ints) -> float:
+def _covariance_p_value(features: Any, surplus: Floats, unit: Ints) -> float:
     """Return the p-value of zero covariance between sparse features (n, d) and a surplus (n,) that sums to 0."""
     from scipy.sparse import csr_array
     from scipy.special import fdtrc

@@ -71,7 +71,7 @@ def fit(
         shape=(n_kinds, n_systems),
     )
     sparse = csr_array(hstack([pairs, csr_array(kinds.covariates)]))
-    design = dense_if_small(sparse)
+    design = densify_small(sparse)
     ties = kinds.outcomes[:, 1]
     has_ties = not ties_are_half and bool(ties.sum() > 0)
     n, half_signs = kinds.outcomes.sum(axis=1), (kinds.outcomes[:, 0] - kinds.outcomes[:, 2]) / 2
@@ -98,7 +98,7 @@ def fit(
     for _ in range(_STEPS):
         if penalised:
             _, _, variance = _moments(design @ coefficients[: design.shape[1]], _log_nu(coefficients, has_ties))
-            covariance = inverted(information_of(design, n, variance, has_ties=has_ties), level_matrix)
+            covariance = invert_information(information_of(design, n, variance, has_ties=has_ties), level_matrix)
             pseudo_counts = (
                 pseudo_counts if covariance is None else n * leverage(kinds, variance, covariance, has_ties=has_ties)
             )
@@ -106,7 +106,9 @@ def fit(
         mean, tie, variance = _moments(eta, _log_nu(coefficients, has_ties))
         if (not penalised or tilt is not None) and np.abs(eta).max(initial=0) > _DIVERGED:
             return None
-        inverse = inverted(information_of(design, n + pseudo_counts, variance, has_ties=has_ties), level_matrix)
+        inverse = invert_information(
+            information_of(design, n + pseudo_counts, variance, has_ties=has_ties), level_matrix
+        )
         if inverse is None:
             if penalised and tilt is None:
                 raise InputError("covariates cannot be separated from the strengths; leave out one that does not vary")
@@ -181,7 +183,7 @@ def information_of(design: Any, weight: Floats, variance: Floats, *, has_ties: b
     return information
 
 
-def dense_if_small(design: Any) -> Any:
+def densify_small(design: Any) -> Any:
     """Return the rows as a dense array if this array is small, because operations on small sparse arrays take ten times
     as long; otherwise return them unchanged."""
     return design if isinstance(design, np.ndarray) or np.prod(design.shape) > CHUNK else design.toarray()
@@ -205,7 +207,7 @@ def _log_nu(coefficients: Floats, has_ties: bool) -> float:
     return float(coefficients[-1]) if has_ties else -np.inf
 
 
-def inverted(information: Floats, level: Floats) -> Floats | None:
+def invert_information(information: Floats, level: Floats) -> Floats | None:
     """Return the inverse on the identified subspace, or None if the information is singular there.
 
     `level` is the projection onto the unidentified subspace.

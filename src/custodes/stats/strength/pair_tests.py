@@ -68,7 +68,7 @@ def direct_tests(pairs: PairRates, battles: Battles, strengths: Strengths, *, co
     ties_are_half = bool(np.isnan(strengths.ties[0]))
     tie_rates = 1 - pairs.wins - pairs.losses if ties_are_half else 0.0
     wins, losses = (pairs.effective * (share + tie_rates / 2) for share in (pairs.wins, pairs.losses))
-    p_if_equal, p_by_strengths = _expected(pairs, battles, strengths, ties_are_half=ties_are_half)
+    p_if_equal, p_by_strengths = _expected_win_rates(pairs, battles, strengths, ties_are_half=ties_are_half)
     alpha = 1 - confidence
     p_direct, p_fit = (
         adjust(_p_value(wins, losses, probability, pairs.freedom), correction="holm")
@@ -92,7 +92,7 @@ def _p_value(wins: Floats, losses: Floats, probability: Floats, freedom: Floats)
     return np.where(is_clustered, np.where(freedom > 0, np.maximum(p_exact, p_by_t), np.nan), p_exact)
 
 
-def _expected(
+def _expected_win_rates(
     pairs: PairRates, battles: Battles, strengths: Strengths, *, ties_are_half: bool
 ) -> tuple[Floats, Floats]:
     """Return two probabilities (pairs,) that the first system wins a comparison without a tie.
@@ -100,7 +100,7 @@ def _expected(
     The first probability holds for equal strengths, the second for fitted strengths. Each is a mean over the
     comparisons of the pair, which differ in their covariates.
     """
-    kinds = count_by_kind(battles, battles.weight * battles.often)
+    kinds = count_by_kind(battles, battles.weight * battles.multiplicity)
     n_untied = kinds.outcomes.sum(axis=1) if ties_are_half else kinds.outcomes[:, 0] + kinds.outcomes[:, 2]
     adjustment = kinds.covariates @ strengths.effects[0]
     difference = strengths.draws[0, kinds.first] - strengths.draws[0, kinds.second]

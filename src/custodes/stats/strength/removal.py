@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from custodes.stats.arrays import Floats, Ints, up_to_rounding
+from custodes.stats.arrays import Floats, Ints, round_for_sorting
 from custodes.stats.ratios import ratio
 from custodes.stats.strength.battles import BattleCounts, Battles, count_by_kind
 from custodes.stats.strength.davidson import Fit, fit
@@ -54,11 +54,11 @@ def smallest_removal(battles: Battles, strengths: Strengths) -> Removal | None:
     >>> smallest_removal(battles, fit)
     Removal(leader=0, successor=1, number=7)
     """
-    counted_battles = battles.where(battles.counted)
-    kinds = count_by_kind(counted_battles, counted_battles.weight * counted_battles.often)
-    n_of_outcome = count_by_kind(counted_battles, counted_battles.often).outcomes
+    counted_battles = battles.select_rows(battles.is_usable)
+    kinds = count_by_kind(counted_battles, counted_battles.weight * counted_battles.multiplicity)
+    n_of_outcome = count_by_kind(counted_battles, counted_battles.multiplicity).outcomes
     estimate = strengths.draws[0]
-    leader = int(np.nanargmax(up_to_rounding(estimate)))
+    leader = int(np.nanargmax(round_for_sorting(estimate)))
     component_systems = np.flatnonzero(strengths.component == strengths.component[leader])
     n_pairs = len(np.unique(kinds.first * len(estimate) + kinds.second))
     if len(component_systems) < 2 or not strengths.bounded[leader] or n_pairs > MOST_PAIRS:
@@ -70,10 +70,10 @@ def smallest_removal(battles: Battles, strengths: Strengths) -> Removal | None:
         return None
     candidates = [
         int(system)
-        for system in component_systems[np.argsort(-up_to_rounding(estimate[component_systems]), kind="stable")]
+        for system in component_systems[np.argsort(-round_for_sorting(estimate[component_systems]), kind="stable")]
         if system != leader
     ]
-    costs = [_removed(first_fit, mean_weight, n_of_outcome, leader, system)[1] for system in candidates]
+    costs = [_select_removals(first_fit, mean_weight, n_of_outcome, leader, system)[1] for system in candidates]
     cheapest_rivals = [candidates[cost_rank] for cost_rank in np.argsort(costs, kind="stable")[:_CANDIDATES]]
     removals = [
         Removal(leader=leader, successor=successor, number=n_removed)
@@ -109,7 +109,7 @@ def _search(
     """Return the leader after removals in favour of `rival` and the number of removals; None if no removal helps."""
     n_left, n_removed = n_of_outcome.copy(), 0
     while True:
-        order, n_needed = _removed(current_fit, mean_weight, n_left, leader, rival)
+        order, n_needed = _select_removals(current_fit, mean_weight, n_left, leader, rival)
         if not np.isfinite(n_needed):
             return None
         n_step = max(1, int(n_needed) // 2)
@@ -140,7 +140,7 @@ def _refit(kinds: BattleCounts, component: Ints, *, ties_are_half: bool) -> Fit 
     )
 
 
-def _removed(
+def _select_removals(
     current_fit: Fit, mean_weight: Floats, n_of_outcome: Floats, leader: int, rival: int
 ) -> tuple[Ints, float]:
     """Return the comparisons to remove in favour of `rival` and the number that a linear approximation requires.
@@ -153,7 +153,7 @@ def _removed(
     gain = residual[:, :, 0] * (current_fit.design @ direction[:n_design])[:, np.newaxis]
     if current_fit.has_ties:
         gain = gain + residual[:, :, 1] * direction[-1]
-    gain = up_to_rounding(np.where(n_of_outcome > 0, mean_weight * gain, 0.0).ravel())
+    gain = round_for_sorting(np.where(n_of_outcome > 0, mean_weight * gain, 0.0).ravel())
     gain_order = np.argsort(-gain, kind="stable")
     gain_order = gain_order[gain[gain_order] > 0]
     strength_gap = max(0.0, current_fit.coefficients[leader] - current_fit.coefficients[rival] - _SAME)

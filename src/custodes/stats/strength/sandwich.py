@@ -13,7 +13,7 @@ import numpy as np
 
 from custodes.stats.arrays import Floats, Ints, chunks
 from custodes.stats.strength.battles import BattleCounts, Battles
-from custodes.stats.strength.davidson import Fit, dense_if_small, information_of, leverage
+from custodes.stats.strength.davidson import Fit, densify_small, information_of, leverage
 
 _LIGHT = 0.1  # maximum leverage of a cluster for which a single factor is a sufficient correction
 _MOST = 0.95  # limit of the leverage in one direction; a leverage of 1 would give an infinite error
@@ -47,14 +47,14 @@ def leverage_corrected(scores: Any, fit: Fit, kinds: BattleCounts, *, weight: Fl
     unit_start = np.searchsorted(unit[order], np.arange(n_units + 1))
     heavy_units = np.flatnonzero(~has_low_leverage)
     heavy_corrected, heavy_scores = np.zeros((len(heavy_units), scores.shape[1])), scores[heavy_units].toarray()
-    design = dense_if_small(fit.design)
+    design = densify_small(fit.design)
 
     def information(u: int) -> Floats:
         battles = order[unit_start[u] : unit_start[u + 1]]
         kinds_of_unit, kind_index = np.unique(kind[battles], return_inverse=True)
         weight_of_kind = np.bincount(kind_index, weights=weight[battles]).astype(np.float64)
         return information_of(
-            dense_if_small(design[kinds_of_unit]), weight_of_kind, fit.variance[kinds_of_unit], has_ties=fit.has_ties
+            densify_small(design[kinds_of_unit]), weight_of_kind, fit.variance[kinds_of_unit], has_ties=fit.has_ties
         )
 
     for heavy_slice in chunks(len(heavy_units), root.size):
@@ -72,7 +72,7 @@ def leverage_corrected(scores: Any, fit: Fit, kinds: BattleCounts, *, weight: Fl
     return csr_array(corrected_scores + heavy_indicators @ csr_array(heavy_corrected))
 
 
-def clusters_behind(fit: Fit, kinds: BattleCounts, battles: Battles, *, n_systems: int) -> Floats:
+def count_effective_clusters(fit: Fit, kinds: BattleCounts, battles: Battles, *, n_systems: int) -> Floats:
     """Return the effective number (systems,) of clusters from which the error of each strength is estimated.
 
     Let w be the weight of a battle (1 on average) and c its expected contribution to the variance. The effective number
@@ -92,7 +92,7 @@ def clusters_behind(fit: Fit, kinds: BattleCounts, battles: Battles, *, n_system
     if not is_shared.any():
         return effective_clusters
     weight_by_unit = csr_array((weight[is_shared], (unit[is_shared], kinds.kind[is_shared])), shape=(n_units, n_kinds))
-    weight_of_kind = np.bincount(kinds.kind, weights=weight * battles.often, minlength=n_kinds)
+    weight_of_kind = np.bincount(kinds.kind, weights=weight * battles.multiplicity, minlength=n_kinds)
     coefficients_influence = fit.inverse[: fit.design.shape[1], :n_systems]
     for system_slice in chunks(n_systems, n_kinds):
         variance_parts = (fit.design @ coefficients_influence[:, system_slice]) ** 2 * fit.variance[:, :1]
@@ -101,7 +101,7 @@ def clusters_behind(fit: Fit, kinds: BattleCounts, battles: Battles, *, n_system
     return effective_clusters
 
 
-def widened(covariance: Floats, fit: Fit, scores: Any, *, behind: Floats, n_units: float) -> Floats:
+def widen_covariance(covariance: Floats, fit: Fit, scores: Any, *, behind: Floats, n_units: float) -> Floats:
     """Return the covariance (p, p) with larger variances of strengths that are based on few clusters.
 
     Intervals with `n_units` - 1 degrees of freedom are then as wide as intervals whose degrees of freedom are the
@@ -124,7 +124,7 @@ def widened(covariance: Floats, fit: Fit, scores: Any, *, behind: Floats, n_unit
     return widened_covariance
 
 
-def of_penalty(fit: Fit) -> Floats:
+def penalty_moments(fit: Fit) -> Floats:
     """Return the second moments (p, p) of the scores of the battles that the penalty adds, half won and half lost."""
     residual = fit.residual(fit.coefficients)
     win, loss = residual[:, 0], residual[:, 2]

@@ -14,11 +14,11 @@ from custodes.stats.ratios import ratio
 from custodes.stats.strength.battles import BattleCounts, Battles, count_by_kind, equal_clusters
 from custodes.stats.strength.davidson import Fit, fit
 from custodes.stats.strength.sandwich import (
-    clusters_behind,
+    count_effective_clusters,
     leverage_corrected,
     normal_draws,
-    of_penalty,
-    widened,
+    penalty_moments,
+    widen_covariance,
 )
 
 TieModel = Literal["davidson", "half"]
@@ -72,8 +72,8 @@ def strengths(
 
     Source: Davidson 1970; clustered covariance: Liang and Zeger 1986; score bootstrap: Kline and Santos 2012.
     """
-    model = fitted(battles, n_systems=n_systems, ties=ties)
-    scores = model.corrected(model.scores(model.residual(model.fit.coefficients), has_ties=model.fit.has_ties))
+    model = fit_battles(battles, n_systems=n_systems, ties=ties)
+    scores = model.correct_leverage(model.scores(model.residual(model.fit.coefficients), has_ties=model.fit.has_ties))
     covariance = model.covariance(scores, model.fit.inverse, scores=scores)
     return model.strengths(model.fit.coefficients, covariance, resamples, rng)
 
@@ -116,7 +116,7 @@ def _standard_error(draws: Floats, n_units: float) -> Floats:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Fitted:
+class StrengthFit:
     """A fit of the battles that have a verdict and a positive weight.
 
     `battles` are these battles with weights scaled to a mean of 1, and `made` are their kinds. `component` and
@@ -132,7 +132,7 @@ class Fitted:
     n_units: int
 
     @property
-    def n_behind(self) -> float:
+    def n_effective_clusters(self) -> float:
         """Effective number of clusters of `battles`."""
         weight = np.asarray(np.bincount(self.battles.unit, weights=self.battles.weight), dtype=np.float64)
         return equal_clusters(weight, self.battles.clusters)
@@ -149,7 +149,7 @@ class Fitted:
         """
         from scipy.sparse import csr_array, diags_array, hstack
 
-        residual = residual * np.sqrt(self.battles.often)[:, np.newaxis]
+        residual = residual * np.sqrt(self.battles.multiplicity)[:, np.newaxis]
         n, unit = len(residual), self.battles.unit
         unit_indicators = csr_array((np.ones(n), (unit, np.arange(n))), shape=(self.n_units, n))
         half_scores = unit_indicators @ (diags_array(residual[:, 0]) @ self.fit.design[self.made.kind])
@@ -157,11 +157,11 @@ class Fitted:
             hstack([half_scores, csr_array(unit_indicators @ residual[:, 1:])]) if has_ties else half_scores
         )
 
-    def corrected(self, scores: Any) -> Any:
+    def correct_leverage(self, scores: Any) -> Any:
         """Return scores (units, p) of these battles, corrected for the leverage of each cluster in this fit."""
         return leverage_corrected(scores, self.fit, self.made, weight=self.battles.weight, unit=self.battles.unit)
 
-    def tilted(self, tilt: Floats) -> Fitted:
+    def refit_with_tilt(self, tilt: Floats) -> StrengthFit:
         """Return the fit of the same battles with `tilt` (p,) added to the score.
 
         If there is no such fit, because the sum exceeds the possible wins, the coefficients are moved by one Newton
@@ -183,10 +183,14 @@ class Fitted:
         the help of the `scores` (units, p) of this fit.
         """
         battles = self.battles
-        effective_clusters = clusters_behind(self.fit, self.made, battles, n_systems=len(self.component))
-        score_products = (moves.T @ moves).toarray() + of_penalty(self.fit)
-        return widened(
-            inverse @ score_products @ inverse, self.fit, scores, behind=effective_clusters, n_units=self.n_behind
+        effective_clusters = count_effective_clusters(self.fit, self.made, battles, n_systems=len(self.component))
+        score_products = (moves.T @ moves).toarray() + penalty_moments(self.fit)
+        return widen_covariance(
+            inverse @ score_products @ inverse,
+            self.fit,
+            scores,
+            behind=effective_clusters,
+            n_units=self.n_effective_clusters,
         )
 
     def strengths(self, estimate: Floats, covariance: Floats, resamples: int, rng: np.random.Generator) -> Strengths:
@@ -202,28 +206,28 @@ class Fitted:
             component=self.component,
             bounded=self.bounded,
             clusters=int(self.battles.clusters[np.unique(self.battles.unit)].sum()),
-            n_units=self.n_behind,
+            n_units=self.n_effective_clusters,
         )
 
 
-def fitted(battles: Battles, *, n_systems: int, ties: TieModel) -> Fitted:
+def fit_battles(battles: Battles, *, n_systems: int, ties: TieModel) -> StrengthFit:
     """Return the fit of battles, with a penalty only if the likelihood has no maximum.
 
     The likelihood has no maximum if a component is not strongly connected, if covariates separate winners, or if all
     battles are ties. Raises InputError if no battle has a verdict and a positive weight, or if covariates cannot be
     separated from strengths.
     """
-    counted_battles = battles.where(battles.counted)
+    counted_battles = battles.select_rows(battles.is_usable)
     if not len(counted_battles.weight):
         raise InputError("no battle has a verdict and a weight above 0; give at least one such battle")
     counted_battles = replace(
         counted_battles,
-        weight=counted_battles.weight / np.average(counted_battles.weight, weights=counted_battles.often),
+        weight=counted_battles.weight / np.average(counted_battles.weight, weights=counted_battles.multiplicity),
     )
     component = counted_battles.components(n_systems)
-    is_bounded = _bounded(component, counted_battles.strong_components(n_systems))
+    is_bounded = _is_bounded(component, counted_battles.strong_components(n_systems))
     kinds, ties_are_half = (
-        count_by_kind(counted_battles, counted_battles.weight * counted_battles.often),
+        count_by_kind(counted_battles, counted_battles.weight * counted_battles.multiplicity),
         ties == "half",
     )
     has_decided = bool((counted_battles.sign != 0).any())  # with only ties, nu would be infinite and would not vary
@@ -234,7 +238,7 @@ def fitted(battles: Battles, *, n_systems: int, ties: TieModel) -> Fitted:
         is_bounded = is_bounded if not (has_decided and is_bounded.all()) else np.bincount(component)[component] == 1
         solution = fit(kinds, component=component, ties_are_half=ties_are_half, penalised=True)
         assert solution is not None  # a penalty keeps it finite
-    return Fitted(
+    return StrengthFit(
         fit=solution,
         battles=counted_battles,
         made=kinds,
@@ -245,7 +249,7 @@ def fitted(battles: Battles, *, n_systems: int, ties: TieModel) -> Fitted:
     )
 
 
-def _bounded(component: Ints, strong_component: Ints) -> Bools:
+def _is_bounded(component: Ints, strong_component: Ints) -> Bools:
     """Return whether each system (systems,) is in the largest strongly connected part of its component.
 
     If several parts are equally large, the result is False for all systems of the component.

@@ -67,8 +67,8 @@ def system_rates(battles: Battles, *, n_systems: int, resamples: int, rng: np.ra
     from scipy.sparse import csr_array
 
     # Equal clusters are resampled together, which gives the same distribution at a fraction of the cost.
-    battles = battles.without_covariates().grouped()
-    pairs, unit, weight = count_by_kind(battles, battles.often), battles.unit, battles.weight
+    battles = battles.without_covariates().merge_equal_clusters()
+    pairs, unit, weight = count_by_kind(battles, battles.multiplicity), battles.unit, battles.weight
     pair, cluster_counts = pairs.kind, battles.clusters
     n_pairs, n_groups, n_units = len(pairs.first), len(cluster_counts), int(cluster_counts.sum())
     # A win has two points and a tie one, so that sums are integers.
@@ -116,7 +116,7 @@ def system_intervals(draws: Floats, battles: Battles, *, confidence: float) -> t
 def _clusters(battles: Battles, n_systems: int) -> Floats:
     """Return the effective number (systems,) of clusters with battles of each system, as in `equal_clusters`."""
     system, weight = np.concatenate([battles.first, battles.second]), np.tile(battles.weight, 2)
-    cluster_counts = np.tile(battles.often, 2)
+    cluster_counts = np.tile(battles.multiplicity, 2)
     n_units = int(battles.unit.max(initial=-1)) + 1
     if n_units < len(battles.unit):  # otherwise every battle is a cluster
         system_units, system_unit_code = np.unique(system * n_units + np.tile(battles.unit, 2), return_inverse=True)
@@ -154,7 +154,7 @@ def pair_rates(battles: Battles, *, confidence: float) -> PairRates:
     """
     from scipy.special import ndtri, stdtrit
 
-    unit, weight, cluster_counts = battles.unit, battles.weight, battles.often
+    unit, weight, cluster_counts = battles.unit, battles.weight, battles.multiplicity
     pairs = count_by_kind(battles.without_covariates(), cluster_counts)
     pair, sign, outcomes, n = pairs.kind, pairs.sign, pairs.outcomes.astype(np.int64), len(pairs.first)
 
@@ -189,7 +189,9 @@ def pair_rates(battles: Battles, *, confidence: float) -> PairRates:
         )
     tail = (1 + confidence) / 2
     critical_value = stdtrit(np.maximum(clusters - 1, 1), tail) if has_shared_clusters else np.full(n, ndtri(tail))
-    low, high = _adjusted(win, loss, effective, np.where(has_shared_clusters & (clusters < 2), np.nan, critical_value))
+    low, high = _adjusted_bounds(
+        win, loss, effective, np.where(has_shared_clusters & (clusters < 2), np.nan, critical_value)
+    )
     return PairRates(
         first=pairs.first,
         second=pairs.second,
@@ -204,7 +206,7 @@ def pair_rates(battles: Battles, *, confidence: float) -> PairRates:
     )
 
 
-def beyond_systems(values: Floats, first: Ints, second: Ints, *, n_systems: int) -> Floats:
+def unexplained_share(values: Floats, first: Ints, second: Ints, *, n_systems: int) -> Floats:
     """Return the proportion (k,) of the covariates' sum of squares that differences of system effects do not explain.
 
     `values` (n, k) are the covariates. The proportion is 0 if a covariate does not vary or varies only between systems,
@@ -229,7 +231,7 @@ def beyond_systems(values: Floats, first: Ints, second: Ints, *, n_systems: int)
     return np.where(residual_share > _ROUNDING, residual_share, 0.0)
 
 
-def _adjusted(win: Floats, loss: Floats, n: Any, critical_value: Any) -> tuple[Floats, Floats]:
+def _adjusted_bounds(win: Floats, loss: Floats, n: Any, critical_value: Any) -> tuple[Floats, Floats]:
     """Return bounds of the win rate, given the proportions of wins and losses among `n` battles.
 
     The bounds always enclose the rate.

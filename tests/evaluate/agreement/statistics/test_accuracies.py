@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from custodes.evaluate.agreement.agreement import agreement
-from custodes.evaluate.agreement.statistics.accuracies import guessing
+from custodes.evaluate.agreement.statistics.accuracies import chance_accuracy
 from tests.evaluate.studies import sample, scores_of, study_of
 
 
@@ -54,7 +54,7 @@ def test_guessing_of_a_comparison_has_a_value_a_metric() -> None:
     a, b = np.triu_indices(4, 1)
     human, *metrics = (np.mean(rater_scores[:, a] == rater_scores[:, b]) for rater_scores in scores)
     expected = [human * tied + (1 - human) * (1 - tied) / 2 for tied in metrics]
-    np.testing.assert_allclose(guessing(sample(scores))[0], expected)
+    np.testing.assert_allclose(chance_accuracy(sample(scores))[0], expected)
     scores[2] = np.nan
     scores[2, 0, 0] = 1.0  # no pair of outputs, so no choice
-    assert np.isnan(guessing(sample(scores))[0, 1])
+    assert np.isnan(chance_accuracy(sample(scores))[0, 1])

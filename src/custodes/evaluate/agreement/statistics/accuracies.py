@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 
-from custodes.evaluate.agreement.statistic import Sample, Statistic, of_outputs
+from custodes.evaluate.agreement.statistic import Sample, Statistic, output_statistic
 from custodes.stats import accuracy
 from custodes.stats.arrays import Floats
 from custodes.stats.intervals import POSITIVE, SHARE
 from custodes.stats.population import population_values
 
 
-def guessing(sample: Sample) -> Floats:
+def chance_accuracy(sample: Sample) -> Floats:
     """(1 + B, metrics): the expected sample accuracy of independent preferences with the same tie rates.
 
     If t is the human tie rate and u the tie rate of the metric, the value is t u + (1 - t)(1 - u) / 2.
     """
-    people, metric = sample.choices.tied
+    people, metric = sample.choices.tie_rates
     return np.asarray(people * metric + (1 - people) * (1 - metric) / 2)
 
 
@@ -41,7 +41,7 @@ ACCURACIES = (
         "(Favi-Score paper, Definition 11)",
         compute=lambda sample: sample.choices.sample_accuracy,
         bounds=SHARE,
-        chance=guessing,
+        chance=chance_accuracy,
         compared=True,
         essential=True,
     ),
@@ -82,7 +82,7 @@ WITH_TIES = (
         label="Pairwise accuracy with ties (acc_eq)",
         doc="accuracy within items, averaged over items, with a calibrated tie threshold of the metric "
         "(Deutsch et al. 2023)",
-        compute=of_outputs(lambda sample: sample.acc_eq[0]),
+        compute=output_statistic(lambda sample: sample.acc_eq[0]),
         compared=True,
         bounds=SHARE,
         essential=True,
@@ -91,7 +91,7 @@ WITH_TIES = (
         name="acc_eq_epsilon",
         label="Tie threshold of acc_eq (metric's units)",
         doc="tie threshold of acc_eq, in units of the metric",
-        compute=of_outputs(lambda sample: sample.acc_eq[1]),
+        compute=output_statistic(lambda sample: sample.acc_eq[1]),
         bounds=POSITIVE,
         fewest=1000,  # a threshold jumps from one score difference to the next
         best="",
@@ -115,7 +115,7 @@ SPA = Statistic(
     name="spa",
     label="Soft pairwise accuracy",
     doc="soft pairwise accuracy (Thompson et al. 2024)",
-    compute=of_outputs(_spa),
+    compute=output_statistic(_spa),
     bounds=SHARE,
     chance=0.5,
     smooth=False,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from custodes.evaluate.agreement.statistic import Sample, Statistic, of_outputs
+from custodes.evaluate.agreement.statistic import Sample, Statistic, output_statistic
 from custodes.evaluate.rater_comparison import RaterComparison
 from custodes.stats.arrays import Floats
-from custodes.stats.correlation import Kind, over_systems, within_item
+from custodes.stats.correlation import Kind, system_correlations, within_item
 from custodes.stats.intervals import CORRELATION
 from custodes.stats.pooled_correlation import pooled_correlation
 
@@ -24,11 +24,11 @@ LEVELS: dict[str, str] = {
 
 def _over_systems(sample: Sample, *, kind: Kind) -> Floats:
     scores = sample.system_scores
-    return over_systems(kind, scores.people, scores.metrics, pairs=scores.pairs)
+    return system_correlations(kind, scores.people, scores.metrics, pairs=scores.pairs)
 
 
 def _population(sample: Sample, *, kind: Kind) -> Floats:
-    return over_systems(kind, *sample.population_scores, pairs=sample.system_scores.pairs)
+    return system_correlations(kind, *sample.population_scores, pairs=sample.system_scores.pairs)
 
 
 def _per_item(comparison: RaterComparison, *, kind: Kind) -> Floats:
@@ -51,9 +51,9 @@ def _over_outputs(sample: Sample, *, kind: Kind) -> Floats:
     )
 
 
-def _computed(level: str, kind: Kind) -> Callable[[Sample], Floats]:
+def _correlation_function(level: str, kind: Kind) -> Callable[[Sample], Floats]:
     compute: Callable[[Sample], Floats] = partial(COMPUTE[level], kind=kind)
-    return compute if level == "system" else of_outputs(compute)  # the file may contain scores of whole systems
+    return compute if level == "system" else output_statistic(compute)  # the file may contain scores of whole systems
 
 
 COMPUTE = {"system": _over_systems, "item": _within_items, "global": _over_outputs}
@@ -64,7 +64,7 @@ CORRELATIONS = tuple(
         name=(name := f"{kind}_{level}"),
         label=f"{called} {where}",
         doc=f"{called} {where}{', averaged over items' if level == 'item' else ''}",
-        compute=_computed(level, kind),
+        compute=_correlation_function(level, kind),
         per_item=partial(_per_item, kind=kind) if level == "item" else None,
         bounds=CORRELATION,
         population=partial(_population, kind=kind) if level == "system" else None,

@@ -1,0 +1,176 @@
+"""What a column may hold, from its name and cells: numbers, scores, times, texts, systems or categories."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from custodes.data.mapping.column_vocabulary import (
+    ASPECTS,
+    CORE,
+    GENERIC,
+    NAMES,
+    SCORERS,
+    TIME,
+    TRUTH,
+    find_columns,
+    is_fact,
+    looks_human,
+    looks_like_machine,
+    lookup_names,
+    normalise_name,
+    split_name,
+    stem,
+    word_list,
+)
+from custodes.data.table import count_filled_cells
+
+BLANKS = 2
+"""Minimum mean number of blanks per cell for a column of prose."""
+LABEL = 80
+"""Maximum number of characters of a label."""
+MOST_SYSTEMS = 200
+FEWEST = 10
+"""Minimum number of rows of a table in which consecutive numbers count as row numbers."""
+CATEGORY = 0.2
+"""Maximum ratio of distinct values to rows in a column of categories. A column of categories holds short words and does
+not have the name of a model or metric."""
+CATEGORIES = frozenset(
+    word_list(
+        "category categories group topic language lang split subset domain type tag tags difficulty level source_type"
+        " dataset task comment comments note notes remark explanation rationale reason feedback label verdict critique"
+        " reasoning justification"
+    )
+)
+"""Words in names of columns that describe items or rate outputs."""
+WINNERS = CORE["winner"] | {"outcome"}
+"""Names of columns that name the better of two outputs."""
+SIZES = frozenset(
+    word_list("length len size count counts num n words chars characters sentences difficulty level turn turns")
+)
+"""Words in names of numbers that describe a text."""
+TRUTHS = len(TRUTH) + 1
+
+
+def is_number(column: pl.Series) -> bool:
+    """Whether all cells are numbers or empty, and at least one is a number."""
+    n_cells, n_numbers = count_filled_cells(column)
+    return 0 < n_cells == n_numbers
+
+
+def looks_like_score(name: str) -> bool:
+    """Whether a numeric column has the name of a score."""
+    words = {stem(word) for word in split_name(name)}
+    return not is_fact(name) and (looks_human(name) or not words.isdisjoint(ASPECTS | GENERIC | SCORERS))
+
+
+def may_be_scores(column: pl.Series) -> bool:
+    """Whether a column may hold scores. Row numbers, and properties of a request or text such as the number of tokens,
+    are not scores."""
+    if not is_number(column) or is_fact(column.name) or find_columns("item", [column.name]):
+        return False
+    return column.n_unique() > 1 and not is_index(column) and SIZES.isdisjoint(map(stem, split_name(column.name)))
+
+
+def is_index(column: pl.Series) -> bool:
+    """Whether the cells are row numbers."""
+    if column.len() < FEWEST or not is_number(column) or column.null_count() or column.n_unique() < column.len():
+        return False
+    numbers = column.cast(pl.Float64)
+    return bool((numbers.diff().drop_nulls() == 1).all())
+
+
+def holds_judgements(column: pl.Series) -> bool:
+    """Whether a column holds judgements of outputs: scores, binary labels, or the winner of a pair."""
+    if is_number(column) or column.dtype == pl.Boolean:
+        return looks_like_score(column.name)
+    if column.dtype != pl.String:
+        return False
+    labels = set(column.drop_nulls().str.strip_chars().str.to_lowercase().unique().head(TRUTHS)) - {""}
+    is_named_like_judgement = bool(set(lookup_names(column.name)) & WINNERS) or looks_human(column.name)
+    return bool(labels) and (labels <= TRUTH or (is_named_like_judgement and not is_prose(column)))
+
+
+def is_text(column: pl.Series) -> bool:
+    """Whether a column holds text rather than numbers, times or structures."""
+    return (
+        column.dtype == pl.String
+        and count_filled_cells(column)[0] > 0
+        and not is_number(column)
+        and not is_time(column)
+    )
+
+
+def is_time(column: pl.Series) -> bool:
+    """Whether the cells are times."""
+    cells = column.drop_nulls()
+    is_written_time = column.dtype == pl.String and cells.len() > 0 and cells.str.strip_chars().str.contains(TIME).all()
+    return column.dtype.is_temporal() or bool(is_written_time)
+
+
+def is_prose(column: pl.Series) -> bool:
+    """Whether most cells have several words."""
+    return is_text(column) and _mean_blanks(column) >= BLANKS
+
+
+def may_be_systems(column: pl.Series) -> bool:
+    """Whether the labels of a column may be systems. There must be several short labels, which are not times, numbers
+    or ratings."""
+    if not is_text(column):
+        return False
+    labels = column.drop_nulls().str.strip_chars()
+    lower_labels = set(labels.str.to_lowercase().unique())
+    return (
+        2 <= len(lower_labels) <= min(MOST_SYSTEMS, column.len() / 2)
+        and int(labels.str.len_chars().max() or 0) <= LABEL  # type: ignore[arg-type]
+        and not lower_labels <= TRUTH
+        and not is_prose(column)
+    )
+
+
+def has_another_role(name: str, *roles: str) -> bool:
+    """Whether a column has the name of a role other than `roles`."""
+    other_names = (names for role, names in NAMES.items() if role not in roles)
+    return bool(set(lookup_names(name)) & {word for names in other_names for word in names})
+
+
+def _mean_blanks(column: pl.Series) -> float:
+    cells = column.drop_nulls().str.strip_chars()
+    return float(cells.filter(cells != "").str.count_matches(r"\s+").mean() or 0)  # type: ignore[arg-type]
+
+
+def has_few_labels(column: pl.Series) -> bool:
+    return column.n_unique() <= max(1, min(MOST_SYSTEMS, column.len() / 2)) and not column.dtype.is_float()
+
+
+def has_text_role(name: str) -> bool:
+    """Whether a name is the name of a source, a reference or another text, and not the name of a system."""
+    word = normalise_name(name)
+    return len(word) > 1 and any(word in NAMES[role] for role in ("text", "source", "references", "context", "item"))
+
+
+def is_category(column: pl.Series) -> bool:
+    """Whether a column describes items or rates outputs, such as a category, an address or a rating."""
+    if not CATEGORIES.isdisjoint(split_name(column.name)) or is_fact(column.name):
+        return True
+    has_few_values = column.n_unique() <= max(2, CATEGORY * column.len()) and not is_prose(column)
+    return has_few_values and not looks_like_machine(column.name)
+
+
+def may_be_labels(column: pl.Series) -> bool:
+    """Whether cells may be labels of raters or items: a label occurs at least twice on average, and the cells are not
+    numbers with a decimal point."""
+    if column.dtype.is_nested() or column.dtype.is_float() or column.n_unique() > column.len() / 2:
+        return False
+    return not (is_number(column) and column.cast(pl.String).str.contains(".", literal=True).any())
+
+
+def is_informative(frame: pl.DataFrame, name: str, item: str) -> bool:
+    """Whether the numbers of a column may be scores: the column has the name of a score, or its numbers do not merely
+    number the items."""
+    numbers_the_item = frame[name].n_unique() == frame[item].n_unique() < frame.height
+    return looks_like_score(name) or not numbers_the_item or varies_within_items(frame, name, item)
+
+
+def varies_within_items(frame: pl.DataFrame, name: str, item: str) -> bool:
+    """Whether a column has several values for an item; otherwise it describes the item."""
+    return bool((frame.group_by(item).agg(pl.col(name).n_unique())[name] > 1).any()) if name != item else False
