@@ -349,8 +349,7 @@ def _progress(value: Any) -> Any:
         if not isinstance(wrapped_iterable, Iterable):
             raise OptionError(
                 f"progress={short_repr(value)}: the callable returned {short_repr(wrapped_iterable)}, but it must "
-                "return a "
-                "wrapper of the iterable"
+                "return a wrapper of the iterable"
             )
         return wrapped_iterable
 

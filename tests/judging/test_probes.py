@@ -228,12 +228,10 @@ def test_rewrites_of_other_outputs_are_refused(tmp_path: Path) -> None:
 def test_from_the_command_line_to_the_report(custodes: Run) -> None:
     TEXTS.write_csv("texts.csv")
     Path("measure.py").write_text(
-        "import json, re\n"
-        "def longer(body):\n"
-        "    content = body['messages'][-1]['content']\n"
-        "    a, b = re.findall(r'<(output-[AB]-\\w+)>\\n(.*?)\\n</\\1>', content, re.DOTALL)\n"
-        "    message = {'content': json.dumps({'verdict': 'A' if len(a[1]) > len(b[1]) else 'B'})}\n"
-        "    return {'model': 's', 'choices': [{'message': message, 'finish_reason': 'stop'}]}\n"
+        "import json, re\ndef longer(body):\n    content = body['messages'][-1]['content']\n    a, b = "
+        "re.findall(r'<(output-[AB]-\\w+)>\\n(.*?)\\n</\\1>', content, re.DOTALL)\n    message = {'content': "
+        "json.dumps({'verdict': 'A' if len(a[1]) > len(b[1]) else 'B'})}\n    return {'model': 's', 'choices': "
+        "[{'message': message, 'finish_reason': 'stop'}]}\n"
     )
     words = ("judge", "texts.csv", "--model", "m", "--client", "measure:longer", "-o", "verdicts.csv")
     result = custodes(*words, "--probe", "order,length", "--probe", "name")

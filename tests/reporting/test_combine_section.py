@@ -91,8 +91,8 @@ def test_the_sentence_follows_the_interval(
     rows = {row["method"]: row for row in fitted.comparison.filter(target="coherence").iter_rows(named=True)}
     assert lines[0][1].startswith(
         f"On coherence, ridge regression reaches τ-b {estimate_with_interval(rows['ridge'], 'kendall')} with human "
-        "ratings on"
-        f" held-out items. The best single metric reaches {estimate_with_interval(rows['best'], 'kendall')}; {phrase}."
+        "ratings on held-out items. The best single metric reaches "
+        f"{estimate_with_interval(rows['best'], 'kendall')}; {phrase}."
     )
     assert all(f"; {phrase}. Combinations that are not tested: " in sentence for _, sentence in lines)
 

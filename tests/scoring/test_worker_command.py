@@ -145,9 +145,8 @@ def test_every_script_takes_the_protocol_from_one_place() -> None:
 def test_a_function_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine.py").write_text(
-        "def score(rows):\n"
-        "    print('noise on standard output')\n"
-        "    return [len(row['output']) / len(row['source']) if row['source'] else None for row in rows]\n"
+        "def score(rows):\n    print('noise on standard output')\n    return [len(row['output']) / len(row['source']) "
+        "if row['source'] else None for row in rows]\n"
     )
     scorer = WORKER.load(Place(), command="callable mine:score --needs source --low 0 --lower-is-better")
     assert (scorer.traits.needs, scorer.traits.low, scorer.traits.higher_is_better) == (("source",), 0.0, False)

@@ -187,8 +187,7 @@ class StoredStudy:
             if self.material.outputs.get(key, output) != output:
                 raise InputError(
                     f"item {short_repr(key[0])}: the output of {short_repr(key[1])} differs from the output in the "
-                    "study, "
-                    f"which annotators may have seen; give the system another name"
+                    "study, which annotators may have seen; give the system another name"
                 )
         new_outputs = {key: output for key, output in material.outputs.items() if key not in self.material.outputs}
         if not new_outputs:

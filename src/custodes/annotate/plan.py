@@ -429,8 +429,7 @@ def _annotator_checks(plan: StudyPlan) -> Iterator[tuple[object, str]]:
     yield (
         annotators.return_url and not is_address,
         f"[annotators] return_url={short_repr(annotators.return_url)} is not allowed; give an address with {{code}} "
-        "in it, "
-        "such as https://app.prolific.com/submissions/complete?cc={code}",
+        "in it, such as https://app.prolific.com/submissions/complete?cc={code}",
     )
     n_control_questions = annotators.attention + (0 < annotators.gold_every <= annotators.batch)
     yield (

@@ -327,9 +327,8 @@ def combine(
     if terms.folds != "item":
         ignored_options: dict[str, Any] = {"repeats": repeats} if repeats > 1 else {}  # the default
         ignored_options |= {"unseen": unseen} if unseen == "all" else {}
-        refuse_ignored_argument(
-            combine, f"it applies to folds='item', and folds={short_repr(terms.folds)}", **ignored_options
-        )
+        why_ignored = f"it applies to folds='item', and folds={short_repr(terms.folds)}"
+        refuse_ignored_argument(combine, why_ignored, **ignored_options)
     if selection.get("aspect") is not None:
         raise OptionError(
             "aspect is not allowed, because target names the aspect; give target='ASPECT' or target='mean:A,B'"
@@ -482,8 +481,7 @@ def _notes(
         (
             "beyond-declared",
             len(out_of_scale),
-            f"scores of {join_labels(out_of_scale)} outside the bounds in the raters file are clipped; check the "
-            "bounds",
+            f"scores of {join_labels(out_of_scale)} outside the bounds in the raters file are clipped; check them",
         ),
         aspect=aspect_of(of.target),
     )
@@ -496,8 +494,5 @@ def _metrics_beyond_scale(of: Task, scales: Normalisation) -> list[str]:
     with np.errstate(invalid="ignore"):
         n_beyond = ((scores < scales.low) | (scores > scales.high)).sum(axis=0)
     shares = n_beyond / np.maximum(np.isfinite(scores).sum(axis=0), 1)
-    return [
-        f"{name} ({share:.0%})"
-        for name, share, source in zip(of.metrics.names, shares, scales.source, strict=True)
-        if source == "declared" and share > RANGE_MARGIN
-    ]
+    is_beyond = (np.asarray(scales.source) == "declared") & (shares > RANGE_MARGIN)
+    return [f"{of.metrics.names[i]} ({shares[i]:.0%})" for i in np.flatnonzero(is_beyond)]

@@ -77,8 +77,7 @@ def costs_of(of: Task, costs: Costs | None) -> tuple[Floats, list[Note]]:
     if metrics_without_cost:
         raise InputError(
             f"{source_name}: there is no cost of {join_labels(metrics_without_cost)}; give a cost for each metric, or "
-            "exclude these "
-            f"metrics with metrics="
+            "exclude these metrics with metrics="
         )
     if metrics_with_bad_cost:
         raise InputError(

@@ -286,10 +286,9 @@ def _check_scales(study: Study, combined: CombinedMetric, rows: Floats) -> None:
                 sorted(sign * end for end in ends) for ends in ((finite.min(), finite.max()), (column.low, column.high))
             )
             raise InputError(
-                f"{study.name}: the scale of {column.label!r} is {data_bounds[0]:.3g} to {data_bounds[1]:.3g} "
-                "here, but "
-                f"{model_bounds[0]:.3g} to {model_bounds[1]:.3g} in the model; use scales='data' to take the bounds "
-                f"from these data, or fit a model without this metric"
+                f"{study.name}: the scale of {column.label!r} is {data_bounds[0]:.3g} to {data_bounds[1]:.3g} here, "
+                f"but {model_bounds[0]:.3g} to {model_bounds[1]:.3g} in the model; use scales='data' to take the "
+                "bounds from these data, or fit a model without this metric"
             )
 
 

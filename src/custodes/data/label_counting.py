@@ -128,8 +128,7 @@ def _infer_layout(rows: nw.LazyFrame[Any], columns: Columns) -> LabelLayout:
     if layout is None:
         raise InputError(
             f"{WHERE}: the table has no column of labels ({join_labels(flat_columns)}); name the columns of labels, "
-            "as in "
-            "columns={'score': ['human:{rater:sme}', 'metric:{rater:grader}']}"
+            "as in columns={'score': ['human:{rater:sme}', 'metric:{rater:grader}']}"
         )
     reject(
         (
@@ -370,8 +369,7 @@ def _check_few_values(values: pl.Series, *, most: int = MOST_WORDS) -> pl.Series
     if values.len() > most:
         raise InputError(
             f"{WHERE}: column {values.name!r} has more than {most} different values, but only labels can be counted, "
-            f"not scores or "
-            "texts; give a column of labels, or give rates a sample of the table"
+            "not scores or texts; give a column of labels, or give rates a sample of the table"
         )
     return values
 

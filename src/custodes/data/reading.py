@@ -123,9 +123,8 @@ def read(
     invalid = schema_options.reading.get("invalid", "error")
     if reader is not None and reader not in OURS and reader not in plugin_readers(OURS):
         names = (*OURS, *plugin_readers(OURS))
-        raise OptionError(
-            f"reader={short_repr(reader)} is unknown{suggestion(reader, names)}; readers: {', '.join(names)}"
-        )
+        advice = f"{suggestion(reader, names)}; readers: {', '.join(names)}"
+        raise OptionError(f"reader={short_repr(reader)} is unknown{advice}")
     duplicate_facts = set(FACTS) & set(schema_options.columns.roles)
     reject(
         (
@@ -321,14 +320,10 @@ def _read_study(table: LoadedTable, *, reader: str | None, invalid: Invalid, col
 
         certain_mapping = None if reader else find_certain_mapping(frames[0], columns, partial(reads, systems=1))
         if certain_mapping is not None:
-            study = _read_table(
-                replace(table, frame=frames[0]), reader=reader, invalid=invalid, columns=certain_mapping
-            )
-            message = (
-                f"{table.name}: read as texts with {format_options(certain_mapping)}; give other columns if "
-                "this is "
-                "wrong"
-            )
+            text_table = replace(table, frame=frames[0])
+            study = _read_table(text_table, reader=reader, invalid=invalid, columns=certain_mapping)
+            options_text = format_options(certain_mapping)
+            message = f"{table.name}: read as texts with {options_text}; give other columns if this is wrong"
             return replace(study, notes=(*build_notes(("guessed-columns", True, message)), *study.notes))
         for frame in frames if reader is None else ():
             layout = label_layout(frame, columns)
@@ -377,13 +372,10 @@ def _read_table(table: LoadedTable, *, reader: str | None, invalid: Invalid, col
             f"reader={reader!r} does not support patterns of columns; map single columns instead of patterns"
         )
     table_reader = TABLE_READERS["ratings"] if mapped.wide else _table_reader(table, reader)
-    is_unfit = not table_reader.fits(table.frame.columns)
     column_names = table.frame.columns
-    order_columns = (
-        find_columns("order", column_names)
-        if table_reader is TABLE_READERS["battles"] and "order" not in column_names
-        else []
-    )
+    is_unfit = not table_reader.fits(column_names)
+    lacks_order = table_reader is TABLE_READERS["battles"] and "order" not in column_names
+    order_columns = find_columns("order", column_names) if lacks_order else []
     try:
         make_study = partial(read_ratings, unit="cells") if mapped.wide else table_reader.make
         study = make_study(table.frame, where=table.name, invalid=invalid)
@@ -410,8 +402,7 @@ def _read_table(table: LoadedTable, *, reader: str | None, invalid: Invalid, col
     if mapped.items is not None and study.items.frame.height:
         raise OptionError(
             f"{table.name}: the reader {table_reader.name} already gives {join_labels(mapped.items.columns[1:])} of "
-            "items; "
-            "do not map these columns"
+            "items; do not map these columns"
         )
     return study if mapped.items is None else study.describe(items=mapped.items, items_name=table.name)
 

@@ -384,8 +384,7 @@ class Study:
         raters = self.ratings.frame.filter(chosen & (pl.col("item") == ""))["rater"].unique(maintain_order=True)
         message = (
             f"group={group!r} excludes the scores of whole systems by {join_labels(raters)}, as these scores belong "
-            "to all "
-            "items"
+            "to all items"
         )
         return build_notes((SYSTEM_SCORE_RULE, raters.len(), message))
 

@@ -44,8 +44,7 @@ def check_ordered(study: Study, aspect: str) -> None:
         other_text = ", or select other aspects with aspect=NAME" if len(study.aspects) > 1 else ""
         raise NotComparableError(
             f"{study.name}: the labels{label_of(aspect)} ({join_labels(words, limit=3)}) have no order, so they do "
-            "not say "
-            f"which output is better; use rates, which compares the rate of each label{other_text}"
+            f"not say which output is better; use rates, which compares the rate of each label{other_text}"
         )
 
 

@@ -218,8 +218,7 @@ def require_shared_outputs(comparisons: tuple[RaterComparison, ...]) -> tuple[Ra
         if not comparison.has_shared_comparison.any():
             raise InputError(
                 f"the metrics ({join_labels(comparison.metrics, limit=3)}) share only scores of whole systems with "
-                f"annotators{label_of(comparison.aspect)}, and this question compares outputs; use "
-                "agreement, or add scores of outputs"
+                f"annotators{label_of(comparison.aspect)}; use agreement, or add scores of outputs"
             )
     return comparisons
 
@@ -265,15 +264,9 @@ def compare_any_raters(
                 f"ties='calibrated': {chosen.name} has no human scores to which tie thresholds could be fitted; give a "
                 "number, or 'exact'"
             )
-        silent = [
-            name
-            for name in (*(HUMAN,) * bool(comparison.people), *comparison.metrics)
-            if name not in comparison.preference_raters
-        ]
-        message = (
-            f"{join_labels(silent)} compared no two outputs of one item{label}, so there is no leaderboard by these "
-            "ratings"
-        )
+        raters = (*(HUMAN,) * bool(comparison.people), *comparison.metrics)
+        silent = [name for name in raters if name not in comparison.preference_raters]
+        message = f"{join_labels(silent)} compared no two outputs of one item{label}: no leaderboard by these ratings"
         notes = build_notes(
             unpaired_note(comparison.n_unpaired, label) if comparison.people else ("unpaired", 0, ""),
             ("no-battle", len(silent), message),
@@ -442,8 +435,7 @@ def _design_notes(comparison: RaterComparison, label: str) -> list[Note]:
         (
             "no-overlap",
             len(unmatched),
-            f"annotators rated no pair of outputs that {join_labels(unmatched)} rated{label}, so statistics are "
-            "undefined",
+            f"annotators rated no pair of outputs of {join_labels(unmatched)}{label}, so statistics are undefined",
         ),
         (
             "whole-systems",

@@ -135,8 +135,7 @@ class Judge:
             (
                 reserved_names,
                 f"sampling={join_labels(map(repr, reserved_names))}: must be set by a separate argument (model, "
-                "structured, "
-                "logprobs, repeats)",
+                "structured, logprobs, repeats)",
             ),
             (
                 self.combine is not None and (not has_two_labels or len(names) < 2),

@@ -40,11 +40,7 @@ WHERE = (
     label("system_a", "first system in alphabetical order; for a score or label, its system"),
     label("system_b", "second system in alphabetical order; empty for a score or label"),
     label("aspect", "aspect judged"),
-    label(
-        "repeat",
-        f"number of the repeat, from 0; `{REPEAT_WITHOUT_QUERY}` if both outputs are identical, which is a tie "
-        "without a query",
-    ),
+    label("repeat", f"number of the repeat, from 0; `{REPEAT_WITHOUT_QUERY}` if both outputs are identical (a tie)"),
     label("order", "`ab`: system_a was shown first; `ba`: system_b was shown first; empty: no query"),
 )
 INVALID = label(
@@ -336,13 +332,8 @@ def _verdicts(name: str, rows: Sequence[Row], same: Sequence[JudgeQuestion]) -> 
             "p_b": chances.get(second),
         }
     for question_of_tie in same:
-        yield {
-            **_question_columns(question_of_tie),
-            **rater,
-            "preference": SIGNS[TIE],
-            "invalid": "",
-            **dict.fromkeys(CHANCES),
-        }
+        tie = {"preference": SIGNS[TIE], "invalid": "", **dict.fromkeys(CHANCES)}
+        yield _question_columns(question_of_tie) | rater | tie
 
 
 def _ratings(judge: Judge, rows: Sequence[Row], expected: Sequence[Row]) -> Iterator[dict[str, Any]]:

@@ -130,9 +130,8 @@ def kendall(x: NDArray[Any], y: NDArray[Any]) -> Floats:
     presorted = [_SortedRows.from_values(values) if len(values) == 1 else None for values in (x, y)]
     tau = np.empty(math.prod(shape))
     for rows in chunks(len(tau), _CACHED * n):
-        sorted_rows = [
-            side or _SortedRows.from_values(values[rows]) for side, values in zip(presorted, (x, y), strict=True)
-        ]
+        sides = zip(presorted, (x, y), strict=True)
+        sorted_rows = [side or _SortedRows.from_values(values[rows]) for side, values in sides]
         n_absent = n_missing if len(n_missing) == 1 else n_missing[rows]
         n_lost = 2 * (n_absent * (n - n_absent))[:, 0]
         if (net_from_table := _contingency_concordance(*sorted_rows)) is not None:
@@ -283,9 +282,8 @@ def concordance(x: NDArray[Any], y: NDArray[Any], *, weights: Floats | None = No
         weight_x, weight_y = (
             np.ones((1, n)) if weights is None else weights[index] for index in (outputs, outputs_by_y)
         )
-        lower = (
-            np.cumsum(weight_x, axis=1) - weight_x + _take_from_rows(np.cumsum(weight_y, axis=1) - weight_y, sequence)
-        )
+        lower = _take_from_rows(np.cumsum(weight_y, axis=1) - weight_y, sequence)
+        lower += np.cumsum(weight_x, axis=1) - weight_x
         lower_on_both = count_earlier_lower(sequence, None if weights is None else weight_x)
         nets.append(np.empty(sequence.shape))
         np.put_along_axis(nets[-1], outputs, 4 * lower_on_both - 2 * lower, axis=1)
@@ -400,8 +398,7 @@ def tau_b(concordance: NDArray[Any], untied_x: NDArray[Any], untied_y: NDArray[A
     concordance
         Concordant minus discordant pairs (...).
     untied_x, untied_y
-        Pairs that are not tied in the first ranking, and pairs that are not tied in the second ranking (...); NaN =
-        undefined.
+        Pairs that are not tied in the first and in the second ranking (...); NaN = undefined.
 
     Returns
     -------

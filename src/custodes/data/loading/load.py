@@ -184,8 +184,7 @@ def _parse_content(
         raise InputError(
             f"{name}: unknown suffix {suffix!r}{suggestion(suffix, SUFFIXES)}; allowed: {', '.join(SUFFIXES)} (text "
             f"files also with {', '.join(COMPRESSED_SUFFIXES)}), SQLite and DuckDB files; for mt-metrics-eval also "
-            ".tar, .tar.gz, "
-            f".tgz or a folder"
+            ".tar, .tar.gz, .tgz or a folder"
         )
     if not data.strip():
         raise InputError(f"{name}: the file is empty; give a table with a header and at least one row")

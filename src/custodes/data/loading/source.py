@@ -113,8 +113,7 @@ def read_small_file(path: Path, what: str) -> bytes:
     if size > SMALL:
         raise InputError(
             f"{path}: the file has {format_mebibytes(size)}, but {what} may have at most {format_mebibytes(SMALL)}; "
-            "give a "
-            "smaller file"
+            "give a smaller file"
         )
     return path.read_bytes()
 
@@ -143,8 +142,7 @@ def _check_limit(data: bytes, name: str, limit: int) -> bytes:
     if len(data) > limit:
         raise InputError(
             f"{name}: the input has more than {format_mebibytes(limit)}; save the input as a file and give the path "
-            "of the "
-            "file"
+            "of the file"
         )
     return data
 

@@ -287,15 +287,14 @@ def _key_candidates(
     number of distinct labels."""
     n_values = {name: frame[name].n_unique() for name in free if not frame[name].dtype.is_nested()}
     labels = [name for name in n_values if not frame[name].dtype.is_float() and not looks_human(name)]
-    likely_items = sorted(
-        (
-            n
-            for n in labels
-            if n_values[n] > 1 and may_be_labels(frame[n]) and not (is_time(frame[n]) or holds_judgements(frame[n]))
-        ),
-        key=n_values.__getitem__,
-        reverse=True,
-    )
+    possible_items = [
+        name
+        for name in labels
+        if n_values[name] > 1
+        and may_be_labels(frame[name])
+        and not (is_time(frame[name]) or holds_judgements(frame[name]))
+    ]
+    likely_items = sorted(possible_items, key=n_values.__getitem__, reverse=True)
     items = list(dict.fromkeys([*candidates["item"], *(name for name in likely_items if not is_measure(name))]))
     system_words = [
         name for name in labels if may_be_systems(frame[name]) and not has_another_role(name, "system", "item")
@@ -326,9 +325,7 @@ def _verdict_layouts(
     phrase_columns = [name for name in free if pairs and may_be_phrases(head[name]) and not is_time(head[name])]
     phrases = {name: phrase for name in phrase_columns if (phrase := propose_phrases(head[name]))}
     unique_names = [name for name in free if frame[name].n_unique() == frame.height and not is_time(frame[name])]
-    id_columns = [
-        name for name in unique_names if name not in items and name not in phrases and not is_prose(frame[name])
-    ]
+    id_columns = [name for name in unique_names if not (name in items or name in phrases or is_prose(frame[name]))]
     winners = [name for name in candidates["winner"] if not is_prose(head[name])]
     output_roles = pair_text_roles(head, [])  # used if no columns name the systems
     bases = [{"system_a": a, "system_b": b} for a, b in pairs] or ([output_roles] if output_roles else [])

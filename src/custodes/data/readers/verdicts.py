@@ -107,8 +107,7 @@ def _unreadable_text(unreadable: pl.DataFrame, *, total: int, likely: Callable[[
         verdict, row, _ = words.row(0)
         return (
             f"{n_lost:,} of {total:,} verdicts cannot be read (all {n_lost:,} are {_format_word(verdict, likely)}, "
-            "from row "
-            f"{row})"
+            f"from row {row})"
         )
     examples = join_labels(
         (

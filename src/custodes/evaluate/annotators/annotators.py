@@ -420,9 +420,8 @@ def _notes(
         (
             "few-doubled",
             n_multiply_rated if n_multiply_rated < FEW_DOUBLES else 0,
-            f"{part.what}{aspect_text}: only {n_multiply_rated} tasks were answered by several annotators, which "
-            "is too few to "
-            "estimate agreement; have more tasks annotated twice",
+            f"{part.what}{aspect_text}: only {n_multiply_rated} tasks were answered by several annotators, which is "
+            "too few to estimate agreement; have more tasks annotated twice",
         ),
         (
             "none-doubled",
@@ -440,8 +439,7 @@ def _notes(
             "no-agreement",
             n_untested_of[NO_AGREEMENT],
             f"{part.what}{aspect_text}: the data cannot show whether {n_untested_of[NO_AGREEMENT]} annotators are "
-            "careless, "
-            f"because {NO_AGREEMENT}",
+            f"careless, because {NO_AGREEMENT}",
         ),
         aspect=part.aspect,
     )

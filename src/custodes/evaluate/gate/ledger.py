@@ -161,9 +161,8 @@ class Ledger:
         """
         if changed_outputs := [outputs[key] for key, label in labels.items() if self.labels.get(key, label) != label]:
             raise InputError(
-                f"{name}: human labels changed since earlier answers: {join_labels(changed_outputs, limit=3)}; restore "
-                "the earlier"
-                " labels, or start another ledger with other outputs"
+                f"{name}: human labels changed since earlier answers: {join_labels(changed_outputs, limit=3)}; "
+                "restore the earlier labels, or start another ledger with other outputs"
             )
         new_labels = {key: label for key, label in labels.items() if key not in self.labels}
         if not self.generation or 2 * len(new_labels) >= len(labels):

@@ -318,16 +318,14 @@ def _channel_of(channel: ArrayLike | Literal["ideal"]) -> tuple[str, Floats]:
     return "channel", matrix / matrix.sum(axis=1, keepdims=True)
 
 
-def _pilot_worlds(
-    pilot: Study, setting: PreferenceOptions, replications: int, rng: np.random.Generator
-) -> Iterator[_World]:
+def _pilot_worlds(pilot: Study, setting: PreferenceOptions, count: int, rng: np.random.Generator) -> Iterator[_World]:
     comparisons = comparisons_of(pilot, setting)
     generators = labelled_generators([comparison.aspect for comparison in comparisons], rng)
     for comparison, draw in zip(comparisons, generators, strict=True):
         rows, design = comparison.preferences.select_rater(0), comparison.design
         pairs, pair = np.unique(rows.pair, return_inverse=True)  # pairs compared by annotators
         human = Pilot(pair=pair, unit=design.units[rows.item], sign=rows.sign, systems=design.pairs[pairs])
-        possible = posterior_shares(human, draws=replications, rng=draw)
+        possible = posterior_shares(human, draws=count, rng=draw)
         for k, metric in enumerate(comparison.metrics or (NONE,)):
             yield _World(
                 aspect=comparison.aspect,

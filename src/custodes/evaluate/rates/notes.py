@@ -88,8 +88,8 @@ def rate_notes(outputs: LabelledOutputs, judge: JudgeLabels, by_system: Mapping[
             "labels-of-a-judge-unchecked",
             bool(share_texts),
             f"{judge.name}: {join_labels(share_texts)} have {label_text} that no human-labelled output of the same "
-            "system has; for "
-            "these outputs, both human labels are assumed to be equally probable, so label some of these outputs",
+            "system has; for these outputs, both human labels are assumed to be equally probable, so label some of "
+            "these outputs",
         ),
         aspect=outputs.aspect,
     )

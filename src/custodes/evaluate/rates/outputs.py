@@ -284,9 +284,8 @@ def _numeric_scale(study: Study, rows: pl.DataFrame, aspect: str) -> tuple[Label
     if not values.len() or (values != values.round()).any() or values.len() > MOST_STEPS:
         study_text = f"{study.name}{f' ({aspect})' if aspect else ''}"
         raise InputError(
-            f"{study_text}: ratings are scores with {values.len()} different values, but rates needs labels, or "
-            "at most "
-            f"{MOST_STEPS} different whole numbers; for scores, use leaderboard or agreement"
+            f"{study_text}: ratings are scores with {values.len()} different values, but rates needs labels, or at "
+            f"most {MOST_STEPS} different whole numbers; for scores, use leaderboard or agreement"
         )
     steps = [0, 1] if set(values) <= {0, 1} else [int(value) for value in values]
     scores_of_rater = rows.group_by("rater", maintain_order=True).agg(pl.col("score").unique())

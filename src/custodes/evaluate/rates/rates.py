@@ -147,8 +147,7 @@ class Rates(Result):
         p_value(
             "p_rate",
             "p-value of the test that the slice and all other outputs have equal corrected rates, adjusted for all "
-            "slices and "
-            "tests (Holm)",
+            "slices and tests (Holm)",
             essential=False,
         ),
         p_value(

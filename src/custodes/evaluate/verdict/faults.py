@@ -81,9 +81,8 @@ def _failure_sentences(view: AspectResults) -> Iterator[str]:
         )
         if row["rater"] in n_half_answered_of:
             text += (
-                f" {plural(n_half_answered_of[row['rater']], 'comparison')} queried in both orders but answered "
-                "in only one order "
-                f"{'is' if n_half_answered_of[row['rater']] == 1 else 'are'} excluded if both orders are combined "
-                "into one verdict."
+                f" {plural(n_half_answered_of[row['rater']], 'comparison')} queried in both orders but answered in "
+                f"only one order {'is' if n_half_answered_of[row['rater']] == 1 else 'are'} excluded if both orders "
+                "are combined into one verdict."
             )
         yield text

@@ -60,9 +60,8 @@ def favours(view: AspectResults) -> Iterator[str]:
     elif len(informative_metrics) > len(set(reported_metrics)):
         n_metrics = conclusive.filter(~pl.col("metric").is_in(uninformative))["metric"].n_unique()
         yield (
-            f"In all, {len(informative_metrics)} of {plural(n_metrics, 'metric')} that are significantly better "
-            "than chance"
-            " over-rate or under-rate some system."
+            f"In all, {len(informative_metrics)} of {plural(n_metrics, 'metric')} that are significantly better than "
+            "chance over-rate or under-rate some system."
         )
     yield from _inconclusive(view)
 

@@ -139,8 +139,7 @@ def _system_level_text(view: AspectResults, best: Row) -> str:
     """
     text = (
         f"At system level, {best['metric']} orders {estimate_with_interval(best, SYSTEM_LEVEL, write=percent)} of the "
-        "pairs of"
-        " systems as the annotators do (pairwise accuracy; chance level 50 %)."
+        "pairs of systems as the annotators do (pairwise accuracy; chance level 50 %)."
     )
     most_accurate_row = max(view.standing, key=lambda row: -1.0 if row[SYSTEM_LEVEL] is None else row[SYSTEM_LEVEL])
     if most_accurate_row[SYSTEM_LEVEL] <= best[SYSTEM_LEVEL]:

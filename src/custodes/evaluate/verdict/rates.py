@@ -55,9 +55,7 @@ def _rate(row: Row, *, has_several_systems: bool) -> str:
     if row["metric"] == HUMAN:
         return (
             f"About {estimate_with_interval(row, 'human_rate', write=percent)} of the outputs{system_text} are "
-            f"{row['label']} "
-            "by human "
-            f"judgement ({plural(row['n_labelled'], 'human label')})."
+            f"{row['label']} by human judgement ({plural(row['n_labelled'], 'human label')})."
         )
     if row["corrected_rate"] is None:
         if row["n_labelled"]:
@@ -74,9 +72,7 @@ def _rate(row: Row, *, has_several_systems: bool) -> str:
         source_texts.append(f"human labels alone give {estimate_with_interval(row, 'human_rate', write=percent)}")
     return (
         f"About {estimate_with_interval(row, 'corrected_rate', write=percent)} of the outputs{system_text} are "
-        f"{row['label']} "
-        "by human "
-        f"judgement ({'; '.join(source_texts)}; {plural(row['n_labelled'], 'human label')})."
+        f"{row['label']} by human judgement ({'; '.join(source_texts)}; {plural(row['n_labelled'], 'human label')})."
     )
 
 
@@ -87,10 +83,8 @@ def _trust(row: Row) -> str:
         return f"{row['metric']} gives the human label in {accuracy} of cases (kappa {kappa})."
     return (
         f"{row['metric']} recognises {estimate_with_interval(row, 'tpr', write=percent)} of the outputs that are "
-        f"{row['label']} by "
-        f"human judgement (TPR) and {estimate_with_interval(row, 'tnr', write=percent)} of the other outputs (TNR); "
-        f"kappa {kappa}, "
-        f"{plural(row['n_labelled'], 'human label')}."
+        f"{row['label']} by human judgement (TPR) and {estimate_with_interval(row, 'tnr', write=percent)} of the "
+        f"other outputs (TNR); kappa {kappa}, {plural(row['n_labelled'], 'human label')}."
     )
 
 

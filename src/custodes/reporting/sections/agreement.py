@@ -19,8 +19,7 @@ def _figures(context: Context) -> Sequence[Figure]:
             id="agreement-intervals",
             title="Agreement with human ratings",
             caption="Dot: estimate. Whisker: interval from resampled items. Grey bar: chance level. Metrics that "
-            "share a "
-            "letter do not differ significantly.",
+            "share a letter do not differ significantly.",
             alt="Dot-and-whisker plot of the chosen statistic for every metric, the best metric first; the "
             "table below holds the same numbers.",
             spec=spec_of(intervals(empty_rows(), label="{statistic}"), width="container"),

@@ -200,8 +200,7 @@ def sentences(result: Combine) -> list[tuple[str, str]]:
             (
                 target,
                 f"{_sentence_opening(target)}{way['what']} reaches τ-b {estimate_with_interval(way, 'kendall')} with "
-                "human ratings "
-                "on held-out items. The best single metric reaches "
+                "human ratings on held-out items. The best single metric reaches "
                 f"{estimate_with_interval(best_metric, 'kendall')}{claim}.{_other_methods_sentence(other_methods)}",
             )
         )

@@ -169,8 +169,7 @@ def open_encoder(place: Place, *, model: str, layer: int, backend: str, revision
     if layer < -1:
         raise OptionError(
             f"layer={short_repr(layer)} is not allowed; give 0 for the embeddings, 1 for the first layer, and so on, "
-            "or -1 "
-            "for the last layer"
+            "or -1 for the last layer"
         )
     files = find_model_files(model, backend, revision)
     key = (files.digest, files.onnx is None, device, place.batch, layer, half)

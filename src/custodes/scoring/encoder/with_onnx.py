@@ -35,8 +35,7 @@ def providers(device: Device, available: Sequence[str]) -> list[tuple[str, dict[
     if name not in available:
         raise OptionError(
             f"device={device.kind}: the installed onnxruntime has no {name} (it has {join_labels(available)}); "
-            f"{way_out}, or"
-            " backend=transformers"
+            f"{way_out}, or backend=transformers"
         )
     rest = [] if device.kind == "cpu" else [("CPUExecutionProvider", dict[str, Any]())]
     return [(name, {"device_id": device.number} if device.kind == "cuda" else {}), *rest]
@@ -91,8 +90,7 @@ class OnnxModel:
             (
                 fixed_shapes,
                 f"{short_repr(self.name)}: the model accepts only inputs of shape {join_labels(fixed_shapes[:1])}; "
-                "export the "
-                "model with dynamic axes",
+                "export the model with dynamic axes",
             ),
             error=InputError,
         )

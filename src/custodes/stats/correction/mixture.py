@@ -366,9 +366,8 @@ def tempering_posterior(
         r_hat, effective = agreement(p[0] - p[2])
         effective *= 1 / (shares @ shares) / _POPULATIONS
         log_weights = np.broadcast_to(np.log(shares)[:, np.newaxis], p.shape[1:]).ravel()
-        estimate = _Sums.from_draws(p.reshape(3, 1, -1), log_weights[np.newaxis]).estimate(
-            np.array([0]), cautious=False
-        )
+        sums = _Sums.from_draws(p.reshape(3, 1, -1), log_weights[np.newaxis])
+        estimate = sums.estimate(np.array([0]), cautious=False)
         spread = shares * ((p[0] > p[2]).mean(axis=(0, 2)) - estimate.theta)
         # with so few populations, four standard errors of a normal distribution are about 5.6 of Student's t
         error = 1.4 * np.sqrt(spread @ spread * _POPULATIONS / (_POPULATIONS - 1))
