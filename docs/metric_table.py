@@ -31,28 +31,30 @@ DISTANCES = pl.DataFrame({"rater": ["BaryScore*", "DepthScore*", "InfoLM*"], "hi
 
 INTRODUCTION = """# Partiality and worth of published metrics
 
-This page has three properties of the metrics of four public data sets: how well each metric agrees with annotators,
-which system it over-rates or under-rates most, and what it adds to the best other metric. The page was made on {date}
-with custodes {version} by `python docs/metric_table.py`. The numbers hold for these data sets only.
+This page reports three properties of each metric in four public data sets: how well the metric agrees with annotators,
+which system it over-rates or under-rates most, and what it adds to the best other metric. The page was made on
+{date} with custodes {version} by `python docs/metric_table.py`. The numbers hold for these data sets only.
 
-- **agreement**: Kendall's τ-b within items with the mean human rating, and its 95 % interval over items. On RewardBench
-  it is the proportion of pairs that the metric orders as the annotators do.
-- **largest partiality**: the largest [partiality](favoritism.md#partiality) to any system, in points of its win rate by
-  the metric, with the interval for this system alone. A star marks a significant partiality (Holm over all metrics and
-  systems of the data set). Without a star, the partiality may be sampling error. A question mark means inconclusive.
+- **agreement**: Kendall's τ-b of the metric and the mean human rating, computed within items, and its 95 % interval
+  over items. On RewardBench, agreement is the proportion of pairs that the metric orders as the annotators do.
+- **largest partiality**: the largest [partiality](favoritism.md#partiality) to any system, in points of the system's
+  win rate by the metric. The interval is not adjusted for the choice of the largest value. A star marks a significant
+  partiality (Holm correction over all metrics and systems of the data set). Without a star, the partiality may be
+  sampling error. A question mark marks an inconclusive result.
 - **to**: the system of the largest partiality.
 - **adds to the best other**: a [ridge regression](combine.md) combines the metric with the best other metric. The
   number is the agreement of this combination on held-out items minus the agreement of the better of the two metrics.
-  Agreement is τ-b over all outputs, or on RewardBench the proportion of pairs. Bold: the interval lies above 0.
+  Agreement is τ-b over all outputs, or on RewardBench the proportion of pairs. A number is bold if its interval lies
+  above 0.
 - **consistency**: mean τ-b within items between the four runs of an LLM judge. Only HANNA has several runs.
 """
 CONCLUSIONS = """## What may not be concluded
 - A metric without a significant partiality need not be fair. Read the interval.
-- Partiality is relative to the other systems of a data set. Partiality to other systems may differ.
-- Human ratings are means over several aspects. So a metric of one aspect is partial to systems that are good at this
-  aspect.
-- Agreement cannot be compared between data sets. Two metrics of a data set may not differ significantly although one
-  has a better rank, and the best of many metrics looks better than it is.
+- Partiality is relative to the other systems of a data set, so it may differ in a data set with other systems.
+- On SummEval and HANNA, human ratings are means over several aspects. A metric that measures only one of the aspects is
+  therefore partial to systems that are good at this aspect.
+- Agreement cannot be compared between data sets. Within a data set, a difference in rank need not be significant. The
+  best of many metrics looks better than it is.
 - The scores are those that the authors of the data sets published. Another version of a metric may behave differently.
 - RewardBench has a chosen and a rejected answer instead of systems, so partiality is undefined.
 """
