@@ -51,7 +51,7 @@ def recorded() -> tuple[list[float], float]:
         answer = (*task, int(rng.choice([1, 0, -1])))
         state, seconds = timed(lambda state=state, answer=answer: live.record(state, [answer]))
         took.append(seconds)
-    return took, timed(lambda: live.State.from_json(state.to_json()).asking)[1]
+    return took, timed(lambda: live.State.from_json(state.to_json()).live_annotation)[1]
 
 
 def main() -> None:

@@ -169,7 +169,7 @@ def declarations(question: str) -> dict[str, dict[str, str]]:
 
     return {
         name: {column: part.kind for part in declared.columns for column in part.names}
-        for name, declared in getattr(cu, question.capitalize()).declared().items()
+        for name, declared in getattr(cu, question.capitalize()).table_declarations().items()
     }
 
 

@@ -152,7 +152,7 @@ def results() -> str:
     declared = {name: getattr(cu, name.capitalize()) for name in QUESTIONS}
     for question, result in {**declared, **OTHER_RESULTS}.items():
         lines += [f"## `{question}`", ""]
-        for name, table in result.declared().items():
+        for name, table in result.table_declarations().items():
             lines += [f"### `{name}`", table.doc, "", "| field | kind | meaning |", "|---|---|---|"]
             lines += [f"| `{table.by}` | label | the aspect or target of the row |"] if table.by else []
             for column in table.columns:
@@ -181,7 +181,7 @@ def _entry(name: str, value: Any) -> list[str]:
 
 def _members_of(cls: type[Any]) -> list[str]:
     """Fields, methods and properties of a class. The members that all results share are listed once, for `Result`."""
-    tables = cls.declared() if issubclass(cls, Result) else {}
+    tables = cls.table_declarations() if issubclass(cls, Result) else {}
     attributes = [f"`{field.name}`: `{_type(field.type)}`" for field in _fields(cls) if field.name not in tables]
     inherited = [] if cls is Result or not issubclass(cls, Result) else list(Result.__mro__)
     lines = [] if inherited else [f"- {attribute}" for attribute in attributes]

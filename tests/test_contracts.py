@@ -28,7 +28,7 @@ from tests.questions import QUESTIONS, RESULTS, command, options
 PAGE = Path(__file__).parents[1] / "docs" / "reference" / "results.md"
 SOURCE = Path(cu.__file__).parent
 DECLARED = {
-    question: {name: tuple(table.schema) for name, table in result.declared().items()}
+    question: {name: tuple(table.schema) for name, table in result.table_declarations().items()}
     for question, result in RESULTS.items()
 }
 """Question to table to fields."""
@@ -48,7 +48,11 @@ EMPTY = {
     ("route", "alarm"),  # only for a given threshold
     ("combine", "pruning"),
     *((question, "slices") for question in ("agreement", "favoritism")),
-    *(("consistency", name) for name in RESULTS["consistency"].declared() if name not in ("committee", "panels")),
+    *(
+        ("consistency", name)
+        for name in RESULTS["consistency"].table_declarations()
+        if name not in ("committee", "panels")
+    ),
     *(("combine", name) for name in ("trade_off", "calibration")),
     *((question, "left_out") for question in ("complementarity", "ceiling", "combine")),
 }
@@ -103,14 +107,15 @@ def test_the_page_is_made_from_what_is_declared() -> None:
     beside = {"scores": cu.Scores, "judgements": cu.Judgements, "doctor": cu.Doctor}
     beside |= {"study_check": StudyCheck, "rehearsal": Rehearsal, "status": Status, "reconciled": CodeReconciliation}
     others = {
-        name: {key: tuple(table.schema) for key, table in result.declared().items()} for name, result in beside.items()
+        name: {key: tuple(table.schema) for key, table in result.table_declarations().items()}
+        for name, result in beside.items()
     }
     assert documented() == {**DECLARED, **others}
 
 
 def columns() -> Iterator[tuple[str, str, Column]]:
     for question, result in RESULTS.items():
-        for name, table in result.declared().items():
+        for name, table in result.table_declarations().items():
             yield from ((question, name, column) for column in table.columns)
 
 
@@ -125,7 +130,7 @@ def test_every_field_is_explained_and_named_alike() -> None:
         assert value.name not in ("low", "high") or where[:2] == ("check", "raters"), where
         assert not value.best or value.is_number, where
     for question, result in RESULTS.items():
-        for name, table in result.declared().items():
+        for name, table in result.table_declarations().items():
             fields = [field for column in table.columns for field in column.names]
             assert len({*fields, table.by}) == len(fields) + 1, (question, name)
             assert table.doc.endswith((".", "?")), (question, name)

@@ -239,9 +239,9 @@ def test_a_disk_that_is_full(tmp_path: Path) -> None:
                 with pytest.raises(StudyBusy):
                     service.act(token, answer_to(service, ask, 0)).result()
                 assert current_question(service, token) == ask
-                assert service.failing == "No space left"
+                assert service.write_failure == "No space left"
             (disk / "filler").unlink()
-            assert (current_question(service, token), service.failing) == (ask, "")
+            assert (current_question(service, token), service.write_failure) == (ask, "")
             assert service.act(token, answer_to(service, ask, 0)).result() is not None
             acknowledged.append(ask.assignment)
             state = state_of(service)

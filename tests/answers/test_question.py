@@ -44,7 +44,7 @@ def guess(
     """A number below `most`."""
     number = int(np.random.default_rng(rng).integers(most))
     notes = [Note(rule="a", message="counted", count=2), Note(rule="b", message="told")]
-    return Guess.of([Guess.part(guess={"n": number})], notes)
+    return Guess.from_parts([Guess.part(guess={"n": number})], notes)
 
 
 def test_the_signature_names_every_argument_with_its_default() -> None:

@@ -42,12 +42,12 @@ def part(aspect: str) -> dict[str, pl.DataFrame]:
     )
 
 
-MADE = Made.of([part("x"), part("y")], [NOTE, NOTE])
+MADE = Made.from_parts([part("x"), part("y")], [NOTE, NOTE])
 
 
 def test_tables_are_those_declared_with_their_label_in_front() -> None:
-    assert list(Made.declared()) == ["main", "rare", "other"]
-    assert {name: value.by for name, value in Made.declared().items()} == {
+    assert list(Made.table_declarations()) == ["main", "rare", "other"]
+    assert {name: value.by for name, value in Made.table_declarations().items()} == {
         "main": "aspect",
         "rare": "",
         "other": "target",

@@ -128,7 +128,7 @@ def test_spread_over_replications() -> None:
 def test_help_of_a_result_names_every_column_that_it_declares() -> None:
     for result in RESULTS.values():
         text = result.__doc__ or ""
-        for name, value in result.declared().items():
+        for name, value in result.table_declarations().items():
             assert f"\n{name} : polars.DataFrame\n    {value.doc}\n" in text
             for column in value.columns:
                 assert f"\n    - `{', '.join(column.names)}`: {column.doc}\n" in text
@@ -144,7 +144,7 @@ WITH_TABLES = {**RESULTS, "status": Status, "rehearsal": Rehearsal}
 DECLARED = [
     pytest.param(table, id=f"{question}.{name}")
     for question, result in WITH_TABLES.items()
-    for name, table in result.declared().items()
+    for name, table in result.table_declarations().items()
 ]
 
 

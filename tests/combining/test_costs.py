@@ -120,7 +120,7 @@ def test_a_table_that_is_not_there_is_refused(tmp_path: Path) -> None:
 def path_of(of: Task, price: np.ndarray, *, resamples: int = 50) -> pl.DataFrame:
     rng, none = np.random.default_rng(0), np.zeros(0)
     folds = outer_folds(of, "item", repeats=1, rng=rng)
-    times = of.design.resampled(resamples, rng)
+    times = of.design.draw_weights(resamples, rng)
     trial = Trial(
         of=of,
         terms=terms(resamples=resamples),
@@ -132,7 +132,7 @@ def path_of(of: Task, price: np.ndarray, *, resamples: int = 50) -> pl.DataFrame
         times=times,
         inner={},
     )
-    return Combine.declared()["path"].frame(path_columns(trial, price), of.target, name="path")
+    return Combine.table_declarations()["path"].frame(path_columns(trial, price), of.target, name="path")
 
 
 def test_the_path_tells_what_each_further_metric_costs_and_buys() -> None:

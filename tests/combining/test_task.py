@@ -66,7 +66,7 @@ def test_metrics_are_turned_and_keep_their_declared_scale_and_cost() -> None:
     assert of.directions.tolist() == [-1, 1, 1]
     np.testing.assert_array_equal(of.metrics.scores[0], -scores["a", ""])
     assert of.declared == {"a": (-9, 9)}
-    assert of.study.raters.only(of.metrics.raters).frame["cost"].to_list() == [3, 1, None]
+    assert of.study.raters.select_raters(of.metrics.raters).frame["cost"].to_list() == [3, 1, None]
 
 
 def test_verdicts_become_the_share_of_wins_less_losses() -> None:

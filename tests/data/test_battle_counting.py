@@ -57,7 +57,7 @@ def of_study(frame: pl.DataFrame, orders: str) -> tuple[pl.DataFrame, dict[str, 
     """Return the counts from the battles of the study's leaderboard."""
     (comparison,) = compare_any_raters(cu.read(frame).select(), filled({"orders": orders}))
     table, frames, items = comparison.preferences, [], {}
-    for rater in comparison.compared:
+    for rater in comparison.preference_raters:
         comparisons = table.select_rater(table.raters.index(rater))
         items[rater] = len(np.unique(comparisons.item))
         signs = {"wins": 1, "ties": 0, "losses": -1}

@@ -71,12 +71,12 @@ def test_bad_rows_raise(columns: dict[str, list[object]], message: str) -> None:
 def test_what_two_inputs_say_of_items_adds_up() -> None:
     one, _ = Items.make(pl.DataFrame({"item": ["a", "b"], "group": ["news", ""], "weight": [2, None]}))
     other, _ = Items.make(pl.DataFrame({"item": ["b", "c", "a"], "cluster": ["x", "y", ""], "weight": [3, None, 2]}))
-    assert one.joined(other).frame.select("item", "cluster", "group", "weight").rows() == [
+    assert one.merge_with(other).frame.select("item", "cluster", "group", "weight").rows() == [
         ("a", "", "news", 2.0),
         ("b", "x", "", 3.0),
         ("c", "y", "", None),
     ]
-    assert one.joined(Items.empty()).frame.equals(one.frame)
+    assert one.merge_with(Items.empty()).frame.equals(one.frame)
 
 
 def test_two_inputs_that_do_not_agree_of_an_item_raise() -> None:
@@ -86,4 +86,4 @@ def test_two_inputs_that_do_not_agree_of_an_item_raise() -> None:
         InputError,
         match="item 'a' has several values of group in two inputs .'news', 'sport'.; give each item one group",
     ):
-        one.joined(other)
+        one.merge_with(other)

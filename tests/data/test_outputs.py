@@ -54,11 +54,11 @@ def test_of_two_inputs_what_is_not_empty_counts_and_what_differs_is_told(tmp_pat
         {"item": 2, "outputs": {"A": "y"}, "references": ["r"], "meta": {"a": 1}},
         folder=tmp_path,
     )
-    both, notes = first.joined(second)
+    both, notes = first.merge_with(second)
     assert both.texts.rows() == [("1", "A", "x"), ("2", "A", "y"), ("1", "B", "b")]
     assert both.sources.rows() == [("1", "s", [], ["i.png"], "c", ""), ("2", "", ["r"], [], "", '{"a": "1"}')]
     assert [(note.rule, note.count) for note in notes] == [("texts-differ", 1), ("sources-differ", 1)]
-    assert both.joined(both)[1] == []
+    assert both.merge_with(both)[1] == []
 
 
 def test_texts_are_part_of_the_digest_of_a_study_that_came_from_dataframes() -> None:

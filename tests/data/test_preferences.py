@@ -74,9 +74,9 @@ def test_what_is_torn_is_counted() -> None:
     verdicts = preferences_of(
         ("1", "A", "B", "j", 1, "ab", 0), ("1", "A", "B", "j", -1, "ba", 0), ("2", "A", "B", "j", 1, "ab", 0)
     )
-    assert [(n.rule, n.count) for n in verdicts.settled("mean")[1]] == [("torn-verdicts", 1)]
-    assert [(n.rule, n.count) for n in verdicts.settled("consistent")[1]] == [("torn-verdicts", 1)]
-    assert verdicts.settled("first")[1] == []
+    assert [(n.rule, n.count) for n in verdicts.merge_verdicts("mean")[1]] == [("torn-verdicts", 1)]
+    assert [(n.rule, n.count) for n in verdicts.merge_verdicts("consistent")[1]] == [("torn-verdicts", 1)]
+    assert verdicts.merge_verdicts("first")[1] == []
 
 
 def test_what_was_asked_and_not_answered_is_kept_beside_the_verdicts() -> None:
@@ -179,7 +179,7 @@ def test_what_was_asked_in_both_orders_and_answered_in_one_does_not_count() -> N
     )
     assert verdicts.half_comparisons()["item"].to_list() == ["1", "6"]
     for orders, items in (("mean", "23457"), ("consistent", "345"), ("first", "1234567")):
-        settled, notes = verdicts.settled(orders)  # type: ignore[arg-type]
+        settled, notes = verdicts.merge_verdicts(orders)  # type: ignore[arg-type]
         assert "".join(settled["item"]) == items
         counts = {note.rule: note.count for note in notes}
         assert counts.get("half-judged", 0) == (0 if orders == "first" else 2)
@@ -211,6 +211,6 @@ def test_half_judged_comparisons_do_not_hang_on_names_or_orders(
     changed = verdicts_of(*turned)
     assert original.half_comparisons().equals(changed.half_comparisons())
     for orders in ("mean", "consistent", "first"):
-        before, after = original.settled(orders)[0], changed.settled(orders)[0]  # type: ignore[arg-type]
+        before, after = original.merge_verdicts(orders)[0], changed.merge_verdicts(orders)[0]  # type: ignore[arg-type]
         display_order = -after["order"] if relabelled else after["order"]
         assert before.equals(after.with_columns(order=display_order + 0.0))

@@ -13,7 +13,7 @@ RATERS = Raters.infer({"ann": "human", "bob": "", "bleu": "metric", "bert[x]": "
 
 
 def described(rows: list[dict[str, object]]) -> tuple[Raters, list[str]]:
-    raters, notes = RATERS.described(pl.DataFrame(rows), where="raters.csv")
+    raters, notes = RATERS.merge_side_table(pl.DataFrame(rows), where="raters.csv")
     return raters, [note.message for note in notes]
 
 
@@ -104,7 +104,7 @@ def test_own_systems_are_kept_as_patterns_and_nobody_has_any_unless_said() -> No
 
 def test_a_unit_is_that_of_the_cost_beside_it() -> None:
     def units(raters: Raters) -> list[tuple[float | None, str | None]]:
-        return raters.only(["bleu", "bob"]).frame.select("cost", "cost_unit").rows()
+        return raters.select_raters(["bleu", "bob"]).frame.select("cost", "cost_unit").rows()
 
     scored, _ = described([{"rater": "bleu", "cost": 0.5, "cost_unit": "cpu-s"}])
     assert units(scored) == [(0.5, "cpu-s"), (None, None)]
@@ -113,24 +113,26 @@ def test_a_unit_is_that_of_the_cost_beside_it() -> None:
         ({"cost_unit": "usd"}, (0.5, "usd")),
         ({"low": 0}, (0.5, "cpu-s")),
     ):
-        again, _ = scored.described(pl.DataFrame({"rater": ["bleu"]} | {name: [value] for name, value in row.items()}))
+        again, _ = scored.merge_side_table(
+            pl.DataFrame({"rater": ["bleu"]} | {name: [value] for name, value in row.items()})
+        )
         assert units(again)[0] == expected
     globbed, _ = described([{"rater": "b*", "cost_unit": "usd"}, {"rater": "bleu", "cost": 1}])
     assert units(globbed)[0] == (1, "usd")
-    priced, _ = Raters.infer({"bleu": "metric"}).described(pl.DataFrame({"rater": ["bleu"], "cost": [3.0]}))
+    priced, _ = Raters.infer({"bleu": "metric"}).merge_side_table(pl.DataFrame({"rater": ["bleu"], "cost": [3.0]}))
     for first, second, expected in ((scored, priced, (0.5, "cpu-s")), (priced, scored, (3, None))):
-        assert units(first.joined(second)[0])[0] == expected
+        assert units(first.merge_with(second)[0])[0] == expected
 
 
 def test_joined_raters_know_what_either_knows() -> None:
-    first = RATERS.described(pl.DataFrame({"rater": ["bleu"], "low": [0], "high": [1], "signature": ["v1"]}))[0]
+    first = RATERS.merge_side_table(pl.DataFrame({"rater": ["bleu"], "low": [0], "high": [1], "signature": ["v1"]}))[0]
     rows = [{"rater": "bleu", "higher_is_better": "no", "low": 5, "high": 9, "cost": 2.0, "signature": "v2"}]
-    second, _ = Raters.infer({"bleu": "metric", "new": ""}).described(pl.DataFrame(rows))
-    raters, notes = first.joined(second)
+    second, _ = Raters.infer({"bleu": "metric", "new": ""}).merge_side_table(pl.DataFrame(rows))
+    raters, notes = first.merge_with(second)
     assert raters.select_kind("metric") == ("bleu", "bert[x]")
-    row = raters.only(["bleu"]).frame.row(0, named=True)
+    row = raters.select_raters(["bleu"]).frame.row(0, named=True)
     assert (row["higher_is_better"], row["low"], row["high"], row["cost"], row["signature"]) == (False, 0, 1, 2, "v1")
     assert [(note.rule, note.count) for note in notes] == [("signatures-differ", 1)]
     assert "bleu (v1, v2)" in notes[0].message
-    assert raters.joined(raters)[0].frame.equals(raters.frame)
-    assert raters.joined(raters)[1] == []
+    assert raters.merge_with(raters)[0].frame.equals(raters.frame)
+    assert raters.merge_with(raters)[1] == []

@@ -34,7 +34,7 @@ TER = pl.DataFrame(
 
 def traits_of(study: Study, rater: str = "ter") -> tuple[object, ...]:
     columns = ("kind", "higher_is_better", "cost", "signature")
-    return study.raters.only([rater]).frame.select(columns).row(0)
+    return study.raters.select_raters([rater]).frame.select(columns).row(0)
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -139,7 +139,7 @@ def test_what_score_writes_is_the_right_way_round_without_any_option(
     assert cli.run(["score", "texts.jsonl", "--metric", "ter", "-o", "scores.csv", "--cache", "none", "--quiet"]) == 0
     capsys.readouterr()
     study = cu.read("scores.csv", "people.csv")
-    row = study.raters.only(["ter"]).frame.row(0, named=True)
+    row = study.raters.select_raters(["ter"]).frame.row(0, named=True)
     assert (row["kind"], row["higher_is_better"], row["truncated"]) == ("metric", False, 0)
     assert row["signature"]
     result = cu.favoritism(study, resamples=20)

@@ -50,7 +50,7 @@ def test_the_demo_is_a_study_as_a_file_would_give_it() -> None:
     ratings, notes = Ratings.make(study.ratings.frame)
     assert ratings.frame.equals(study.ratings.frame)
     assert not notes
-    described, notes = Raters.infer(study.raters.kind).described(study.raters.frame)
+    described, notes = Raters.infer(study.raters.kind).merge_side_table(study.raters.frame)
     assert described.frame.equals(study.raters.frame)
     assert not notes
     assert study.items.frame["group"].unique().sort().to_list() == ["dialogue", "news"]

@@ -83,5 +83,5 @@ def problems_of(study: Study, **options: object) -> dict[str, dict[str, object]]
 def sample(scores: np.ndarray, resamples: int = 0) -> Sample:
     (comparison,) = compare(study_of(scores))
     rng = np.random.default_rng(0)
-    times = comparison.design.resampled(resamples, rng)
+    times = comparison.design.draw_weights(resamples, rng)
     return Sample(comparison=comparison, times=times, flips=sign_flips(comparison.design.n_units, 10, rng))

@@ -135,7 +135,7 @@ def test_scores_of_outputs_are_compared_with_system_scores_of_people() -> None:
     rows = [*grid("ann", "", [[1.0, 2.0]]), ("", "S0", "ann", "", 1.0), ("", "S1", "ann", "", 2.0)]
     rows += [("i1", "S0", "m1", "", 1.0), ("i1", "S1", "m1", "", 2.0), ("i1", "S0", "m2", "", 1.0)]
     (comparison,) = compare(rated(rows, {"ann": "human", "m1": "metric", "m2": "metric"}))
-    assert comparison.whole.tolist() == [True, False]
+    assert comparison.has_system_scores_only.tolist() == [True, False]
 
 
 def test_items_without_two_outputs_rated_by_people_are_counted() -> None:

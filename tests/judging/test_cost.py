@@ -31,7 +31,7 @@ def test_the_figures_of_a_known_study() -> None:
     # 24,000 calls on SummEval, 16.8 million tokens in and .5 out, at the prices of gpt-5-mini ($.25 and $2).
     price = known_price("gpt-5-mini", base_url="https://api.openai.com/v1")
     assert price is not None
-    assert price.of(16_800_000, 500_000) == pytest.approx(5.2)
+    assert price.token_cost(16_800_000, 500_000) == pytest.approx(5.2)
     assert price.source.startswith("genai-prices ")
     assert price.source.endswith(", openai gpt-5-mini")
 
@@ -105,13 +105,13 @@ def test_waits_double_and_never_begin_before_the_server_allows() -> None:
 def test_the_window_is_cut_once_for_what_was_on_its_way_together() -> None:
     window = Window(most=16)
     for _ in range(40):
-        window.answered()
+        window.increase()
     assert window.size == 16
     for _ in range(16):
-        window.busy(sent=1.0, now=2.0)
+        window.decrease(sent=1.0, now=2.0)
     assert window.size == 8
-    window.busy(sent=2.5, now=3.0)
+    window.decrease(sent=2.5, now=3.0)
     assert window.size == 4
     for second in range(4, 20):
-        window.busy(sent=second, now=second)
+        window.decrease(sent=second, now=second)
     assert window.size == 1

@@ -94,7 +94,7 @@ def test_a_judge_that_only_quotes_has_no_verdict(attack: str, around: str) -> No
 @given(st.text(max_size=200), st.text(max_size=200))
 def test_no_text_closes_its_fence(first: str, second: str) -> None:
     prompt = Prompt.load(Judge(model="m"))
-    whole = prompt.filled("", ItemTexts(source=second), first, second)
+    whole = prompt.fill_template("", ItemTexts(source=second), first, second)
     assert [text for _, text in FENCE.findall(whole)] == [first, second]
 
 
@@ -107,8 +107,8 @@ def test_every_ready_prompt_shows_all_there_is(task: str, mode: Any) -> None:
     material = ItemTexts(source="SOURCE", references=("FIRST", "SECOND"), context="CONTEXT")
     outputs = ("ONE", "TWO")[: 2 if mode == "pairwise" else 1]
     for aspect in config.meanings:
-        whole = prompt.filled(aspect, material, *outputs)
+        whole = prompt.fill_template(aspect, material, *outputs)
         for text in ("SOURCE", "FIRST", "SECOND", "CONTEXT", *outputs, aspect, config.form):
             assert whole.count(text) >= 1, text
         assert "\n\n\n" not in whole
-    assert "it makes one laugh" in prompt.filled("wit", material, *outputs)
+    assert "it makes one laugh" in prompt.fill_template("wit", material, *outputs)

@@ -244,7 +244,7 @@ def test_what_was_not_asked_is_no_behaviour_of_a_judge() -> None:
     assert answer.to_frame("repeats").select("comparisons", "runs").row(0) == (160, 4.0)
     assert answer.to_frame("length")["comparisons"].item() == 160
     assert [note.count for note in answer.notes if note.rule == "not-asked"] == [20]
-    settled, _ = study.preferences.settled("mean")
+    settled, _ = study.preferences.merge_verdicts("mean")
     assert settled.height == 180  # the ties of equal texts count as preferences
     assert result.failures.is_empty()
     assert result.usage["questions"].item() == 640

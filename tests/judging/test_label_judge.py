@@ -52,8 +52,8 @@ def test_a_label_for_each_output_and_aspect() -> None:
         ("4", "tone", "pass", ""),
         ("4", "facts", None, "no-verdict"),
     ]
-    assert (result.verdicts.height, result.ratings.height, result.answered) == (0, 0, 7)
-    assert result.invalid["item"].to_list() == ["4"]
+    assert (result.verdicts.height, result.ratings.height, result.answer_count) == (0, 0, 7)
+    assert result.invalid_rows["item"].to_list() == ["4"]
     assert result.failures.row(0, named=True)["failures"] == 1
     assert result.raters.row(0, named=True)["signature"].split("|")[-2:] == ["labels:pass,fail", "reason:none"]
     study = result.study()

@@ -109,7 +109,7 @@ MENU = '{"verdict":"A"}, {"verdict":"B"} or {"verdict":"tie"}.'
         MENU,
         PAIR.form,
         Judge(model="m", reason="first").form,
-        Prompt.load(PAIR).filled("", ItemTexts(source="Why?"), "One.", "Two."),
+        Prompt.load(PAIR).fill_template("", ItemTexts(source="Why?"), "One.", "Two."),
         '{"verdict":"A"} or {"verdict":"B"}',
         '{"verdict":"A"}\nor\n{"verdict":"B"}',
         '- {"verdict":"A"}\n- {"verdict":"B"}\n- {"verdict":"tie"}',

@@ -9,7 +9,7 @@ from custodes.reporting.section import Context, Section
 
 def html_of(section: Section, context: Context) -> str:
     """Render a section with its figures and tables, as on the page."""
-    return section.html(context, *section.drawn(context))
+    return section.html(context, *section.build_content(context))
 
 
 def section_of(page: str, question: str) -> str:

@@ -138,14 +138,14 @@ def test_favoritism_is_told_without_a_verdict(fitted: Combine) -> None:
 
 def test_verdicts_have_no_favoritism_here(demo_report: Report, fitted: Combine) -> None:
     bare = replace(fitted, favoritism=fitted.favoritism.head(0))
-    figures, _ = COMBINE.drawn(context(demo_report, bare))
+    figures, _ = COMBINE.build_content(context(demo_report, bare))
     assert errors(bare) == []
     assert "combine-favoritism" not in {figure.id for figure in figures}
     assert "combine-favoritism" not in html_of(COMBINE, context(demo_report, bare))
 
 
 def test_pictures_draw_rows_of_the_chosen_aspect(demo_report: Report, fitted: Combine) -> None:
-    charts, _ = COMBINE.drawn(context(demo_report, fitted))
+    charts, _ = COMBINE.build_content(context(demo_report, fitted))
     assert [figure.id for figure in charts] == [
         "combine-comparison",
         "combine-favoritism",

@@ -23,10 +23,10 @@ def context(study: cu.Study) -> Context:
 
 def test_claims_and_pictures_are_those_of_the_question() -> None:
     result = context(planted(PLANTED[:3], World(items=25), 3))
-    figures, tables = CONSISTENCY.drawn(result)
+    figures, tables = CONSISTENCY.build_content(result)
     assert {figure.id for figure in figures} >= {"consistency-position", "consistency-length", "consistency-flips"}
     choice = {"aspect": "", "metric": "position", "corrected": "", "statistic": "kendall_item"}
-    charts = {figure.id: figure.drawn(result, choice) for figure in figures}
+    charts = {figure.id: figure.build_content(result, choice) for figure in figures}
     assert len(charts["consistency-confusion"]["datasets"]["rows"]) == 1
     html = CONSISTENCY.html(result, figures, tables)
     assert "prefers what is shown first" in html
@@ -64,9 +64,9 @@ def test_tables_of_pictures_hold_every_row(name: str) -> None:
 
 def test_chances_beside_people_have_a_curve_and_a_table() -> None:
     result = context(study(people(), confident_judge(4.0)))
-    figures, tables = CONSISTENCY.drawn(result)
+    figures, tables = CONSISTENCY.build_content(result)
     choice = {"aspect": "", "metric": "judge", "corrected": "", "statistic": "kendall_item"}
-    charts = {figure.id: figure.drawn(result, choice) for figure in figures}
+    charts = {figure.id: figure.build_content(result, choice) for figure in figures}
     assert len(charts["consistency-calibration"]["datasets"]["rows"]) == result.table("consistency.reliability").height
     assert len(charts["consistency-confidence"]["datasets"]["rows"]) == 1
     html = CONSISTENCY.html(result, figures, tables)

@@ -42,7 +42,7 @@ def context(demo_report: Report, **changed: Any) -> Context:
 
 
 def figures_of(demo_report: Report, result: Ceiling) -> list[Figure]:
-    return [*CEILING.drawn(context(demo_report, ceiling=result))[0]]
+    return [*CEILING.build_content(context(demo_report, ceiling=result))[0]]
 
 
 def test_every_rater_and_every_tie_rule_has_a_row(demo_report: Report, distances: Complementarity) -> None:
@@ -71,11 +71,11 @@ def test_few_raters_have_no_map_and_no_clusters(demo_report: Report, distances: 
     few = replace(distances, coordinates=distances.coordinates.head(0), clusters=distances.clusters.head(0))
     few_context = context(demo_report, complementarity=few)
     names = ["complementarity-averages", "complementarity-map", "complementarity-variance"]
-    assert [figure.id for figure in COMPLEMENTARITY.drawn(few_context)[0]] == names
+    assert [figure.id for figure in COMPLEMENTARITY.build_content(few_context)[0]] == names
     assert "Cluster" not in html_of(COMPLEMENTARITY, few_context)
     assert "Cluster" in html_of(COMPLEMENTARITY, demo_report.context)
     none = context(demo_report, complementarity=replace(few, components=distances.components.head(0)))
-    assert [figure.id for figure in COMPLEMENTARITY.drawn(none)[0]] == names[:2]
+    assert [figure.id for figure in COMPLEMENTARITY.build_content(none)[0]] == names[:2]
 
 
 def test_predictions_and_bounds_stand_in_one_table(demo_report: Report, predicted: Ceiling) -> None:
@@ -90,7 +90,7 @@ def test_predictions_and_bounds_stand_in_one_table(demo_report: Report, predicte
 
 
 def test_what_depends_on_the_aspect_is_drawn_for_the_chosen_one(demo_report: Report) -> None:
-    figures, tables = CEILING.drawn(demo_report.context)
+    figures, tables = CEILING.build_content(demo_report.context)
     chosen = {figure.id: figure.where for figure in figures if figure.where}
     assert chosen == {name: {"target": "{aspect}"} for name in ("ceiling-lasso", "ceiling-forward")}
     assert [table.id for table in tables] == ["ceiling-halo", "ceiling-next", "ceiling-backward"]
@@ -100,7 +100,9 @@ def test_what_depends_on_the_aspect_is_drawn_for_the_chosen_one(demo_report: Rep
 def test_gains_are_called_what_they_are(demo_report: Report, predicted: Ceiling) -> None:
     def labels_of(result: Ceiling) -> dict[str, tuple[str, str]]:
         (table,) = (
-            value for value in CEILING.drawn(context(demo_report, ceiling=result))[1] if value.id == "ceiling-next"
+            value
+            for value in CEILING.build_content(context(demo_report, ceiling=result))[1]
+            if value.id == "ceiling-next"
         )
         return {column.name: (column.label, column.doc) for column in table.columns if column.name in ADDED}
 
@@ -115,7 +117,7 @@ def test_copies_are_not_both_taken_out(demo_report: Report, predicted: Ceiling) 
     assert 'id="table-ceiling-backward"' in html
     alone = context(demo_report, ceiling=replace(predicted, backward=predicted.backward.head(0)))
     assert "Therefore remove one metric at a time." in " ".join(html_of(CEILING, alone).split())
-    assert "ceiling-backward" not in {table.id for table in CEILING.drawn(alone)[1]}
+    assert "ceiling-backward" not in {table.id for table in CEILING.build_content(alone)[1]}
 
 
 def test_history_is_drawn_where_there_is_one(demo_report: Report, predicted: Ceiling) -> None:

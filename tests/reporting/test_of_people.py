@@ -47,7 +47,7 @@ def test_the_verdict_alone_is_that_of_the_page(human_study: Study, report: cu.Re
 def test_every_picture_has_its_place_in_the_page(report: cu.Report) -> None:
     """A figure without an element would stop the script before it draws the others."""
     sections = [section for section in SECTIONS if section.question in report.results]
-    ids = {figure.id for section in sections for figure in section.drawn(report.context)[0]}
+    ids = {figure.id for section in sections for figure in section.build_content(report.context)[0]}
     assert all(f'data-figure="{name}"' in report.html for name in ids)
 
 

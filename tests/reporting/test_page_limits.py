@@ -54,7 +54,7 @@ def test_a_page_of_many_carries_the_leading_ones(demo_report: Report, monkeypatc
     )
     assert fresh.html.count("<option") < demo_report.html.count("<option")
     gone = set(demo_report.context.metrics) - {*part.metrics}
-    for name in limited.results["complementarity"].declared():
+    for name in limited.results["complementarity"].table_declarations():
         table = limited.table(f"complementarity.{name}")
         for column in {"rater", "rater_a", "rater_b"} & {*table.columns}:
             assert not gone & {label.partition(":")[0] for label in table[column]}, (name, column)

@@ -103,7 +103,9 @@ def test_save_figures_writes_every_picture_of_every_aspect(demo_report: Report, 
     names = [path.stem for path in written]
     # exactly the figures of the page, once or per aspect, that of agreement by two statistics
     figures = {
-        figure.id: figure for section in demo_report.sections for figure in section.drawn(demo_report.context)[0]
+        figure.id: figure
+        for section in demo_report.sections
+        for figure in section.build_content(demo_report.context)[0]
     }
     assert len(figures) == 29
     counted = {figure: sum(re.search(rf"(^|-){figure}(-|$)", name) is not None for name in names) for figure in figures}

@@ -84,7 +84,7 @@ def test_the_undefined_is_a_dash_that_points_to_the_notes() -> None:
 def test_a_table_of_choices_leaves_out_what_is_chosen_and_what_says_nothing(demo_report: Report) -> None:
     where = {"aspect": "{aspect}", "metric": "{metric}"}
     chosen = build_selection_table(demo_report.context, "x", "X", "favoritism.pairs", where)
-    declared = demo_report.context.declared("favoritism.pairs")
+    declared = demo_report.context.table_declaration("favoritism.pairs")
     assert set(demo_report.context.table("favoritism.pairs")["note"]) == {""}
     assert [column.name for column in chosen.columns] == [
         column.name for column in declared.columns if column.essential and column.name not in ("metric", "note")
@@ -100,7 +100,7 @@ def test_a_question_that_cannot_be_answered_says_why_unless_it_is_needed(demo_re
     section = Section(question="ceiling", title="t", build=lambda context: {}, ask=failing)
     section.answer(context)
     assert context.absent == {"ceiling": "nothing to see"}
-    assert section.drawn(context) == ((), ())
+    assert section.build_content(context) == ((), ())
     assert "This question is not answered for this study: nothing to see" in section.html(context, (), ())
     with pytest.raises(InputError, match="nothing to see"):
         replace(section, required=True).answer(context)
@@ -117,7 +117,7 @@ def test_options_of_the_report_reach_every_question_that_has_them(demo_report: R
 
 
 def test_every_picture_and_table_is_drawn_from_rows_of_the_page(demo_report: Report) -> None:
-    contents = [section.drawn(demo_report.context) for section in demo_report.sections]
+    contents = [section.build_content(demo_report.context) for section in demo_report.sections]
     figures = [figure for value, _ in contents for figure in value]
     tables = [table for _, value in contents for table in value]
     ids = [value.id for value in (*figures, *tables)]
@@ -129,7 +129,9 @@ def test_every_picture_and_table_is_drawn_from_rows_of_the_page(demo_report: Rep
         assert figure.caption.endswith("."), figure.id
         assert figure.alt.endswith("."), figure.id
         assert f'id="fig-{figure.id}"' in demo_report.html
-        filled = figure.drawn(demo_report.context, demo_report.context.choice("fluency", "judge", "kendall_item"))
+        filled = figure.build_content(
+            demo_report.context, demo_report.context.choice("fluency", "judge", "kendall_item")
+        )
         assert filled is not None, figure.id
         assert filled["datasets"]["rows"], figure.id
         assert "{statistic}" not in str(filled), figure.id
@@ -139,9 +141,9 @@ def test_every_picture_and_table_is_drawn_from_rows_of_the_page(demo_report: Rep
 
 
 def test_nothing_to_draw_is_none(demo_report: Report) -> None:
-    figures = [value for section in demo_report.sections for value in section.drawn(demo_report.context)[0]]
+    figures = [value for section in demo_report.sections for value in section.build_content(demo_report.context)[0]]
     (figure,) = (value for value in figures if value.id == "agreement-intervals")
-    assert figure.drawn(demo_report.context, demo_report.context.choice("wit", "judge", "kendall_item")) is None
+    assert figure.build_content(demo_report.context, demo_report.context.choice("wit", "judge", "kendall_item")) is None
 
 
 def test_a_context_knows_aspects_metrics_and_the_best(demo_report: Report) -> None:
@@ -170,7 +172,7 @@ def test_parts_that_never_met_have_pictures_of_their_own() -> None:
     context.results["check"] = cu.check(context.study)
     context.results["agreement"] = context.ask(cu.agreement)
     LEADERBOARD.answer(context)
-    figures, _ = LEADERBOARD.drawn(context)
+    figures, _ = LEADERBOARD.build_content(context)
     results = {figure.id: figure for figure in figures if "map" not in figure.id}
     assert list(results) == [
         "leaderboard-strengths",

@@ -138,7 +138,7 @@ def truth_of(systems: int, spread: float, k: int, names: tuple[str, ...]) -> Tru
 
 def sample_of(comparison: RaterComparison, resamples: int, rng: np.random.Generator) -> Sample:
     """Draw the resamples of a comparison."""
-    times = comparison.design.resampled(resamples, rng)
+    times = comparison.design.draw_weights(resamples, rng)
     return Sample(comparison=comparison, times=times, flips=bootstrap.sign_flips(comparison.design.n_units, 300, rng))
 
 
@@ -225,7 +225,7 @@ def prediction_coverage(scenario: Scenario, studies: int, resamples: int) -> flo
         fold = grouped_folds(groups, n_folds=min(5, training.design.n_units), rng=rng)
         models = [MODELS["ridge"](x[fold != f], y[fold != f], groups[fold != f], seed=0) for f in np.unique(fold)]
         predicted = np.choose(fold, [model(x) for model in models])[None, :, None]
-        times = training.design.resampled(resamples, rng)
+        times = training.design.draw_weights(resamples, rng)
         draws = heldout.held_out_statistic(
             partial(pooled_correlation, "kendall"), y[:, None], predicted, fold[:, None], units=groups, weights=times
         )

@@ -28,7 +28,7 @@ def judge_preferences(gap: float, lost: tuple[float, float], seed: int = 0) -> t
 
 
 def margin(preferences: Preferences) -> float:
-    return float(np.mean(preferences.settled("mean")[0]["preference"].to_numpy()))
+    return float(np.mean(preferences.merge_verdicts("mean")[0]["preference"].to_numpy()))
 
 
 @pytest.mark.parametrize(

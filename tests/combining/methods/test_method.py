@@ -65,11 +65,11 @@ def test_a_formula_by_hand() -> None:
 
 def test_missing_scores_are_filled_by_the_mean_of_their_metric() -> None:
     of = training(3)
-    x, means = of.filled
+    x, means = of.mean_imputation
     np.testing.assert_allclose(means, np.nanmean(of.x, axis=0))
     np.testing.assert_allclose(x, fill(of))
     empty = replace(of, x=np.full_like(of.x, np.nan))
-    assert (empty.filled[1] == 0.5).all()
+    assert (empty.mean_imputation[1] == 0.5).all()
 
 
 def test_ratings_are_standardised_and_constant_ones_are_not_divided() -> None:
@@ -106,7 +106,7 @@ def test_scores_of_folds_are_those_of_their_rows() -> None:
 def test_a_resample_is_its_groups_one_after_the_other(seed: int) -> None:
     of = training(seed, items=30)
     shuffled = of.part(np.random.default_rng(seed).permutation(len(of.y))[: 90 + seed])
-    again = shuffled.resampled(np.random.default_rng(seed))
+    again = shuffled.resample_clusters(np.random.default_rng(seed))
     sample = np.random.default_rng(seed).choice(np.unique(shuffled.groups), size=len(np.unique(shuffled.groups)))
     rows = [np.flatnonzero(shuffled.groups == group) for group in sample]
     np.testing.assert_array_equal(again.x, shuffled.x[np.concatenate(rows)])

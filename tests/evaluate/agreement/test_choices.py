@@ -63,7 +63,7 @@ def test_every_statistic_in_resamples(scores: bool, per_cluster: int) -> None:
             expected = by_definition(comparison, drawn, m)
             assert choices.sample_accuracy[b, m] == pytest.approx(expected["sample"], nan_ok=True)
             assert choices.system_accuracy[b, m] == pytest.approx(expected["system"], nan_ok=True)
-            assert [side[b, m] for side in choices.tied] == pytest.approx(expected["tied"], nan_ok=True)
+            assert [side[b, m] for side in choices.tie_rates] == pytest.approx(expected["tied"], nan_ok=True)
             np.testing.assert_allclose([human[b, m], metrics[b, m]], expected["net"], rtol=1e-12)
     signs = comparison.preferences.signs
     both = (signs[:, [0]] != ABSENT) & (signs[:, 1:] != ABSENT)

@@ -197,7 +197,7 @@ def test_one_person_cannot_tell_length_from_quality() -> None:
 
 def test_judges_alone_and_people_alone() -> None:
     study = planted(PLANTED[:2], World(items=40, people=2, verdicts=True), 1)
-    judges = replace(study, raters=study.raters.only(["fair", "position"]))
+    judges = replace(study, raters=study.raters.select_raters(["fair", "position"]))
     alone = consistency_of(cu.read(_long(study, ["fair", "position"])))
     assert ("position", "position", "prefers what is shown first") in named(alone)
     assert alone.committee.is_empty()

@@ -39,7 +39,7 @@ def answer_all(
 ) -> ConcurrentAnnotation:
     """Answer all requested places in the order that `choose` gives."""
     while study.open_pairs():
-        requests = [(pair, place) for pair in study.open_pairs() for place in study.wanted(pair)]
+        requests = [(pair, place) for pair in study.open_pairs() for place in study.free_slots(pair)]
         pair, place = requests[choose(list(range(len(requests))))]
         study.answer(pair, place, int(signs[pair, study.orders[pair][place]]))
     return study
@@ -54,7 +54,7 @@ def test_what_is_possible_after_all_is_asked_again(seed: int) -> None:
     leased: list[tuple[int, int]] = []
     for step in range(400):
         pair = int(rng.integers(2))
-        if requests := study.wanted(pair):
+        if requests := study.free_slots(pair):
             place = int(rng.choice(requests))
             match rng.choice(["answer", "impossible", "lease"], p=[0.3, 0.5, 0.2]):
                 case "answer":
@@ -74,10 +74,10 @@ def test_what_is_possible_after_all_is_asked_again(seed: int) -> None:
             assert {*impossible[pair]} - used >= {*back}
             impossible[pair] = [place for place in impossible[pair] if place not in back]
             assert study.is_open[pair] or not back
-        assert all((len(study.wanted(k)) > 0) == (k in study.open_pairs()) for k in range(2)), step
+        assert all((len(study.free_slots(k)) > 0) == (k in study.open_pairs()) for k in range(2)), step
         open_leases = {(pair, place) for pair, place in leased if study.is_in_current_look(pair, place)}
         lacking = [study.target[k] - study.n[k] - sum(pair == k for pair, _ in open_leases) for k in range(2)]
-        assert all(len(study.wanted(k)) == lacking[k] for k in range(2) if study.open_pairs().count(k)), step
+        assert all(len(study.free_slots(k)) == lacking[k] for k in range(2) if study.open_pairs().count(k)), step
     for ruling in study.rulings:
         assert len(ruling.used) == ruling.n
 
@@ -99,14 +99,14 @@ def test_a_look_ends_where_it_would_have_ended() -> None:
     study, fresh = annotation(pairs=1), annotation(pairs=1)
     for place in (0, 2):
         study.impossible(0, place)
-    assert study.wanted(0) == [1, 3, 4, 5, 6]
+    assert study.free_slots(0) == [1, 3, 4, 5, 6]
     study.possible(0, [0, 2])
-    assert study.wanted(0) == fresh.wanted(0)
+    assert study.free_slots(0) == fresh.free_slots(0)
     for place in (0, 2):
         study.impossible(0, place)
     study.answer(0, 6, 1)  # beyond the places that are requested without the two
     study.possible(0, [0, 2])
-    assert (study.wanted(0), study.target) == ([0, 1, 2, 3, 4, 5], [7])
+    assert (study.free_slots(0), study.target) == ([0, 1, 2, 3, 4, 5], [7])
 
 
 def at_random(seed: int) -> Callable[[list[int]], int]:
@@ -147,7 +147,7 @@ def test_answers_in_any_order_lead_where_the_replay_leads(estimator: str, budget
 
 def test_a_common_look_waits_for_all_and_judges_all() -> None:
     study = annotation(estimator="pooled")
-    *first, last = [(pair, place) for pair in range(6) for place in study.wanted(pair)]
+    *first, last = [(pair, place) for pair in range(6) for place in study.free_slots(pair)]
     assert [study.answer(pair, place, 1) for pair, place in first] == [None] * 29
     ruling = study.answer(*last, 1)
     assert isinstance(ruling, Ruling)
@@ -157,19 +157,19 @@ def test_a_common_look_waits_for_all_and_judges_all() -> None:
 
 def test_a_ruling_says_what_it_rests_on() -> None:
     study = annotation(pairs=1, boundary="none")
-    places = study.wanted(0)
+    places = study.free_slots(0)
     assert places == [0, 1, 2, 3, 4]
     study.lease(0, 1)
-    assert study.wanted(0) == [0, 2, 3, 4]
+    assert study.free_slots(0) == [0, 2, 3, 4]
     study.release(0, 1)
     study.release(0, 1)
     study.impossible(0, 2)
-    assert study.wanted(0) == [0, 1, 3, 4, 5]
+    assert study.free_slots(0) == [0, 1, 3, 4, 5]
     for place, sign in zip((5, 4, 3, 1), (1, 1, 0, -1), strict=True):
         study.lease(0, place)
         assert study.answer(0, place, sign) is None
     study.withdraw(0, 1)
-    assert (study.n, study.wanted(0)) == ([3], [0, 1])
+    assert (study.n, study.free_slots(0)) == ([3], [0, 1])
     study.answer(0, 1, 1)
     ruling = study.answer(0, 0, 1)
     assert ruling is not None
@@ -195,7 +195,7 @@ def test_items_that_run_out_make_a_look_smaller() -> None:
     study = annotation(pairs=1, looks=(30,), stop="decided")
     for place in range(20):
         study.impossible(0, place)
-    assert study.wanted(0) == list(range(20, 30))
+    assert study.free_slots(0) == list(range(20, 30))
     for place in range(20, 29):
         assert study.answer(0, place, 1) is None
     ruling = study.impossible(0, 29)
@@ -211,13 +211,13 @@ def test_the_last_of_a_budget_is_shared_by_place_when_all_have_theirs() -> None:
     # After 6 x 5 answers, 6 x 7 exceed the budget of 47: the remaining 17 are shared, and the first pairs get one more.
     study = annotation(budget=47, stop="decided")
     for pair in (5, 0, 3, 1, 2):
-        for place in study.wanted(pair):
+        for place in study.free_slots(pair):
             study.answer(pair, place, 0)
-        assert study.wanted(pair) == []
+        assert study.free_slots(pair) == []
         assert study.is_open[pair]
-    for place in study.wanted(4):
+    for place in study.free_slots(4):
         study.answer(4, place, 0)
-    assert [len(study.wanted(pair)) for pair in range(6)] == [3, 3, 3, 3, 3, 2]
+    assert [len(study.free_slots(pair)) for pair in range(6)] == [3, 3, 3, 3, 3, 2]
     answer_all(study, np.zeros((6, N_ITEMS), dtype=np.int8), at_random(0))
     assert sum(study.n) == 47
     assert set(study.why) == {"budget"}
@@ -229,9 +229,9 @@ def test_the_last_of_a_budget_is_shared_by_place_when_all_have_theirs() -> None:
 def test_a_budget_covers_a_look_that_some_pairs_have_reached() -> None:
     # Two pairs have 5 answers each; the first requests 7 more, then both go up to 12, so 24 answers are enough.
     study = annotation(pairs=2, budget=24, stop="decided")
-    for place in study.wanted(0):
+    for place in study.free_slots(0):
         study.answer(0, place, 0)
-    assert [len(study.wanted(pair)) for pair in (0, 1)] == [7, 5]
+    assert [len(study.free_slots(pair)) for pair in (0, 1)] == [7, 5]
     less = annotation(pairs=2, budget=23, stop="decided")
     for place in less.wanted(0):
         less.answer(0, place, 0)
@@ -245,13 +245,13 @@ def test_a_pair_that_comes_later_has_its_own_looks() -> None:
     study = annotation(pairs=3)
     early = answer_all(study, preferences_of(4), at_random(0)).rulings[:]
     pair = study.add(list(range(N_ITEMS)), (0, 3))
-    assert (pair, study.wanted(pair)) == (3, list(range(5)))
+    assert (pair, study.free_slots(pair)) == (3, list(range(5)))
     answer_all(study, preferences_of(4), at_random(1))
     assert study.rulings[: len(early)] == early
     assert {ruling.pair for ruling in study.rulings[len(early) :]} == {3}
     # Items added later belong to one document each.
     more = study.add(list(range(N_ITEMS, N_ITEMS + 8)), (1, 2))
-    for place in study.wanted(more):
+    for place in study.free_slots(more):
         study.answer(more, place, 1)
     assert study.rulings[-1].n == 5
     assert not study.is_common
@@ -265,9 +265,9 @@ def test_whatever_happens_prefixes_are_judged_and_a_copy_goes_its_own_way(data: 
     study, log = annotation(**options), []
     for _ in range(data.draw(st.integers(0, 80))):
         pair = data.draw(st.integers(0, 2))
-        if not study.wanted(pair):
+        if not study.free_slots(pair):
             continue
-        place = data.draw(st.sampled_from(study.wanted(pair)))
+        place = data.draw(st.sampled_from(study.free_slots(pair)))
         act = data.draw(st.sampled_from(["answer", "answer", "answer", "lease", "impossible", "withdraw"]))
         if act == "answer":
             log.append((pair, place, data.draw(st.sampled_from([1, 0, -1]))))

@@ -52,7 +52,7 @@ def test_replay_is_the_live_engine_fed_with_known_answers(estimator: str | None,
         truth=rated_answers.truth,
     )
     final = driven(state, signs)
-    assert final.asking.decision == end.decision[0].tolist()
+    assert final.live_annotation.decision == end.decision[0].tolist()
     assert [d.annotations for d in live.decisions(final)] == end.n[0].tolist()
     assert not any(d.is_open for d in live.decisions(final))
     assert end.n.sum() <= options.get("budget", np.inf)
@@ -77,7 +77,7 @@ def test_answers_in_parts_and_resumed_from_a_file(tmp_path) -> None:
     assert live.State.read(tmp_path / "state.json") == state
     # A repeated answer is no second annotation.
     assert live.record(state, part_answers) == state
-    assert max(driven(state, signs).asking.look) > 0
+    assert max(driven(state, signs).live_annotation.look) > 0
 
 
 def test_a_skipped_item_is_replaced_by_another() -> None:
