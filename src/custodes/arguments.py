@@ -99,7 +99,7 @@ def check_storable(what: str, labels: Iterable[str]) -> None:
 def is_collection(value: Any) -> TypeGuard[Iterable[Any]]:
     """Whether a value is a collection of several values.
 
-    >>> several(["a"]), several("a"), several(np.array(5))
+    >>> is_collection(["a"]), is_collection("a"), is_collection(np.array(5))
     (True, False, False)
     """
     if isinstance(value, str | bytes | Mapping | PathLike):

@@ -60,9 +60,9 @@ def call(app: App, words: Sequence[str]) -> int | None:
 def replace_argument_names(message: str, options: set[str]) -> str:
     """An error message in which options of the command line replace arguments of functions.
 
-    >>> in_options("tie_rate=2: must lie between 0 and 1", {"--tie-rate"})
+    >>> replace_argument_names("tie_rate=2: must lie between 0 and 1", {"--tie-rate"})
     '--tie-rate 2: must lie between 0 and 1'
-    >>> in_options("try --column aspect=criterion", {"--aspect"})
+    >>> replace_argument_names("try --column aspect=criterion", {"--aspect"})
     'try --column aspect=criterion'
     """
 

@@ -56,7 +56,7 @@ def reject(*problems: tuple[object, str], error: type[CustodesError] = OptionErr
 def join_labels(labels: Iterable[object], *, limit: int = 8) -> str:
     """Labels as a short comma list, with the number of omitted labels.
 
-    >>> listed(["a", "b", "c"], limit=2)
+    >>> join_labels(["a", "b", "c"], limit=2)
     'a, b and 1 more'
     """
     names = [str(label) for label in labels]
@@ -78,7 +78,7 @@ def suggestion(name: str, allowed: Iterable[str], *, cutoff: float = 0.6) -> str
 def short_repr(value: object) -> str:
     """A value as a short text on one line, for an error message.
 
-    >>> shown("a" * 200)[-6:]
+    >>> short_repr("a" * 200)[-6:]
     'aaa...'
     """
     try:

@@ -60,7 +60,7 @@ def verb(question: Any, output: Output) -> Callable[..., int]:
     def command(
         *inputs: Inputs, dry_run: DryRun = False, reading: InputOptions = READING, output: Any = output, **options: Any
     ) -> int:
-        output.check(input_files(inputs, *reading.files, *options.values()), result.declared())
+        output.check(input_files(inputs, *reading.files, *options.values()), result.table_declarations())
         arguments, study = arguments_of(question, options), None
         if inputs or study_parameter.default is study_parameter.empty:
             with progress(reading_title(inputs), quiet=output.quiet):

@@ -483,7 +483,7 @@ def budget_of(plan: StudyPlan) -> int | None:
     """Return the number of comparisons within the budget, or None without a budget. Each comparison gets all its
     answers. For ratings, this is the number of outputs.
 
-    >>> budget_of(StudyPlan(stopping=Ending(budget=100)))
+    >>> budget_of(StudyPlan(stopping=StoppingRule(budget=100)))
     100
     """
     budget = plan.stopping.budget

@@ -118,7 +118,7 @@ def change_plan(plan: StudyPlan, changes: Mapping[str, Mapping[str, Any]]) -> St
     """Return the plan with changed values by section ('' is the plan itself) and key. The new plan is validated.
     Options of the command line change a plan in this way, so they take precedence over the file.
 
-    >>> changed(StudyPlan(), {"annotators": {"batch": 10}, "": {"seed": 3}}).annotators.batch
+    >>> change_plan(StudyPlan(), {"annotators": {"batch": 10}, "": {"seed": 3}}).annotators.batch
     10
     """
     sections = {

@@ -34,8 +34,8 @@ def annotator_standing(work: Work, totals: Totals, *, typical: float | None, ann
 
     >>> from array import array
     >>> work = Work(gold_asked=4, gold_right=1, answers=30, decided=30, first_shown=30, times=array("d", [6.0] * 30))
-    >>> standing(work, Totals(answers=360, equal=66), typical=38.0, annotators=12)
-    Standing(name='watch', flags=('fast', 'one side'))
+    >>> annotator_standing(work, Totals(answers=360, equal=66), typical=38.0, annotators=12)
+    AnnotatorStanding(name='watch', flags=('fast', 'one side'))
     """
     from custodes.stats.stopping.sequential import sprt
 

@@ -279,7 +279,7 @@ def mathml(formula: str, *, display: bool) -> str:
 def highlight_code(code: str, language: str) -> str:
     """Return code as HTML. The code is highlighted if Pygments supports the language.
 
-    >>> highlighted("x = 1\\n", "python")
+    >>> highlight_code("x = 1\\n", "python")
     '<span class="n">x</span> <span class="o">=</span> <span class="mi">1</span>\\n'
     """
     from pygments import highlight

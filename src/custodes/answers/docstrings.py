@@ -91,7 +91,7 @@ def _default(value: Any) -> str:
 def _returns(result: Any) -> str:
     lines = ["Returns", "-------", result.__name__]
     if hasattr(result, "declared"):
-        tables = ", ".join(f"`{name}`" for name in result.declared())
+        tables = ", ".join(f"`{name}`" for name in result.table_declarations())
         lines.append(f"    Tables {tables}; their columns: `help(cu.{result.__name__})`.")
     return "\n".join(lines)
 

@@ -32,9 +32,9 @@ def interval_decimals(low: float | None, high: float | None, *, least: int) -> i
 
     A width that is only a rounding error is ignored.
 
-    >>> digits_of(0.2, 0.8, least=2), digits_of(0.41, 0.45, least=2), digits_of(0.00011, 0.00014, least=2)
-    (2, 3, 6)
-    >>> digits_of(0.5, 0.5 + 1e-14, least=2)
+    >>> [interval_decimals(low, high, least=2) for low, high in ((0.2, 0.8), (0.41, 0.45), (0.00011, 0.00014))]
+    [2, 3, 6]
+    >>> interval_decimals(0.5, 0.5 + 1e-14, least=2)
     2
     """
     width = _width(low, high)
@@ -134,7 +134,7 @@ def p_value(value: float | None) -> str:
 def p_value_phrase(value: float | None) -> str:
     """A p-value as part of a sentence, with "p =" or "p ≤".
 
-    >>> p_equals(0.0400), p_equals(0.0002)
+    >>> p_value_phrase(0.0400), p_value_phrase(0.0002)
     ('p = .040', 'p ≤ .001')
     """
     text = p_value(value)
@@ -146,7 +146,7 @@ def estimate_with_interval(row: Mapping[str, Any], name: str, **how: Any) -> str
 
     `how` are arguments of `interval`.
 
-    >>> with_ends({"tau": 0.4, "tau_low": 0.3, "tau_high": 0.5}, "tau")
+    >>> estimate_with_interval({"tau": 0.4, "tau_low": 0.3, "tau_high": 0.5}, "tau")
     '0.40 [0.30, 0.50]'
     """
     return interval(row[name], row[f"{name}_low"], row[f"{name}_high"], **how)
@@ -174,9 +174,9 @@ def percent(value: float | None, *, digits: int = 2) -> str:
 def insert_nonbreaking_spaces(text: str) -> str:
     """The text with non-breaking spaces in percentages, intervals and p-values, for pages.
 
-    >>> unbroken("0.50 [0.40, 0.60] of [a, b]") == "0.50 [0.40,\u00a00.60] of [a, b]"
+    >>> insert_nonbreaking_spaces("0.50 [0.40, 0.60] of [a, b]") == "0.50 [0.40,\u00a00.60] of [a, b]"
     True
-    >>> unbroken("(p = .040)") == "(p\u00a0=\u00a0.040)"
+    >>> insert_nonbreaking_spaces("(p = .040)") == "(p\u00a0=\u00a0.040)"
     True
     """
     for phrase in (" %", " ± ", "p = .", "p ≤ ."):
@@ -242,7 +242,7 @@ def names(labels: Sequence[str], *, limit: int = 6) -> str:
 def subject_with_verb(labels: Sequence[str], one: str, many: str) -> str:
     """Names followed by the verb: `one` for a single name, `many` for several.
 
-    >>> subject(["bleu"], "is", "are"), subject(["bleu", "rouge"], "is", "are")
+    >>> subject_with_verb(["bleu"], "is", "are"), subject_with_verb(["bleu", "rouge"], "is", "are")
     ('bleu is', 'bleu and rouge are')
     """
     return f"{names(labels)} {one if len(labels) == 1 else many}"

@@ -97,7 +97,9 @@ def fit_and_predict(
         seconds, formulas = zip(*map(training.learn, methods), strict=True)
         kinds = None if of.kinds is None else of.kinds.position.ravel()[part.held]
         predicted = [add_kind_shifts(formula.predict(x), formula.shifts, kinds) for formula in formulas]
-        return Fits(np.array(seconds), np.array([len(formula.used) for formula in formulas]), np.stack(predicted))
+        return Fits(
+            np.array(seconds), np.array([len(formula.used_positions) for formula in formulas]), np.stack(predicted)
+        )
 
     threads = not all(method.fast for method in methods)
     return map_parts(fit, parts, rng=rng, progress=progress, desc=desc, label=attrgetter("label"), threads=threads)

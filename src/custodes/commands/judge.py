@@ -242,7 +242,7 @@ def format_cost(left: cost.CostEstimate, price: Price) -> str:
 def format_dollars(amount: float) -> str:
     """An amount of money as text. Small amounts have four decimals, and a positive amount is never shown as 0.
 
-    >>> dollars(12.345), dollars(0.00123), dollars(1e-9), dollars(0)
+    >>> format_dollars(12.345), format_dollars(0.00123), format_dollars(1e-9), format_dollars(0)
     ('$12.35', '$0.0012', '$0.0001', '$0.00')
     """
     return f"${amount:.2f}" if amount == 0 or amount >= 0.1 else f"${max(amount, 0.0001):.4f}"

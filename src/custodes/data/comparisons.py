@@ -109,7 +109,7 @@ class Comparisons:
         """Comparisons from an array of preferences (pairs, raters, items), with `ABSENT` for no preference.
 
         >>> signs = np.array([[[1, 0]]], dtype=np.int8)
-        >>> Comparisons.of_signs(signs, raters=["m"], items=["1", "2"], systems=["A", "B"]).sign.tolist()
+        >>> Comparisons.from_signs(signs, raters=["m"], items=["1", "2"], systems=["A", "B"]).sign.tolist()
         [1, 0]
         """
         rater, pair, item = np.nonzero(signs.swapaxes(0, 1) != ABSENT)

@@ -41,7 +41,7 @@ def sequential_notes(looks: pl.DataFrame) -> list[Note]:
     """A note on the results that remain valid in a sequentially annotated study. If every pair had a single analysis
     after a fixed number of annotations, there is no note. The page on statistics has the simulation behind the note.
 
-    >>> sequential_notes(no_interim_analyses())
+    >>> sequential_notes(empty_interim_analyses())
     []
     """
     n_pairs = looks.select("system_a", "system_b").n_unique() if looks.height else 0
@@ -59,7 +59,7 @@ def sequential_notes(looks: pl.DataFrame) -> list[Note]:
 def last_looks(looks: pl.DataFrame) -> pl.DataFrame:
     """The last completed interim analysis of each pair, with the number of interim analyses of the pair (`looks`).
 
-    >>> last_looks(no_interim_analyses()).height
+    >>> last_looks(empty_interim_analyses()).height
     0
     """
     pair = ["system_a", "system_b"]

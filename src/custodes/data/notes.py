@@ -28,7 +28,7 @@ def build_notes(*entries: tuple[str, int, str], aspect: str = "") -> list[Note]:
 
     A count of True means that the note applies but has no number.
 
-    >>> [note.rule for note in noted(("seen", 2, "two seen"), ("unseen", 0, "none unseen"))]
+    >>> [note.rule for note in build_notes(("seen", 2, "two seen"), ("unseen", 0, "none unseen"))]
     ['seen']
     """
     return [
@@ -41,7 +41,7 @@ def build_notes(*entries: tuple[str, int, str], aspect: str = "") -> list[Note]:
 def merge_notes(notes: Iterable[Note]) -> list[Note]:
     """The notes, where notes that differ only in the aspect are merged into one.
 
-    >>> [note.message for note in joined([
+    >>> [note.message for note in merge_notes([
     ...     Note(rule="few", message="few items for aspect 'a'", aspect="a"),
     ...     Note(rule="few", message="few items for aspect 'b'", aspect="b"),
     ... ])]

@@ -62,7 +62,7 @@ def counting_origin(
 ) -> Origin:
     """The origin of counts with these options. Options that are None are omitted.
 
-    >>> counted_by(human="ann", metrics=None, systems=None, aspect="", ties=0.0).how
+    >>> counting_origin(human="ann", metrics=None, systems=None, aspect="", ties=0.0).how
     {'human': ['ann'], 'ties': 0.0}
     """
     names = {"human": human, "metrics": metrics, "systems": systems}

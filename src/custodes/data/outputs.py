@@ -117,9 +117,9 @@ def parse_turns(cell: Any) -> list[tuple[str, str]] | None:
     """The speaker and the words of each turn of a dialogue, which is a list of objects or JSON of such a list; None for
     any other cell.
 
-    >>> turns_of('[{"role": "user", "text": "Hi"}, {"from": "gpt", "value": "Hello"}]'), turns_of("[1] a source")
+    >>> parse_turns('[{"role": "user", "text": "Hi"}, {"from": "gpt", "value": "Hello"}]'), parse_turns("[1] a source")
     ([('user', 'Hi'), ('gpt', 'Hello')], None)
-    >>> turns_of('[{"role": "user", "text": "Hi"}, "Hello"]')
+    >>> parse_turns('[{"role": "user", "text": "Hi"}, "Hello"]')
     """
     if isinstance(cell, str):
         if not cell.lstrip().startswith("["):
@@ -151,7 +151,7 @@ def _turn_text(content: Any) -> str:
 def format_dialogue(turns: Sequence[tuple[str, str]]) -> str:
     """Turns as the text of a context.
 
-    >>> dialogue([("user", "Hi")])
+    >>> format_dialogue([("user", "Hi")])
     '[{"role": "user", "text": "Hi"}]'
     """
     return json.dumps([{"role": role, "text": text} for role, text in turns], ensure_ascii=False)

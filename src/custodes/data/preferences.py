@@ -185,7 +185,7 @@ class Preferences:
         in only one order.
 
         >>> rows = {"item": 1, "system_a": "A", "system_b": "B", "rater": "j", "order": ["ab", "ba"]}
-        >>> Preferences.make(pl.DataFrame({**rows, "preference": [1, None]}))[0].half().height
+        >>> Preferences.make(pl.DataFrame({**rows, "preference": [1, None]}))[0].half_comparisons().height
         1
         """
         if not (self.missing["order"] != "").any():

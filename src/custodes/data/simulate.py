@@ -247,7 +247,7 @@ def simulate_ratings(latent: Floats, *, reliability: float, sd: float, rng: np.r
     """Ratings of true qualities by an annotator, from 1 to 5; `sd` is the standard deviation of true quality within a
     system.
 
-    >>> marks(np.array([-9.0, 0.0, 9.0]), reliability=1.0, sd=1.0, rng=np.random.default_rng(0)).tolist()
+    >>> simulate_ratings(np.array([-9.0, 0.0, 9.0]), reliability=1.0, sd=1.0, rng=np.random.default_rng(0)).tolist()
     [1.0, 3.0, 5.0]
     """
     noise = sd * np.sqrt(1 / reliability**2 - 1)

@@ -305,7 +305,7 @@ def has_duplicate_key(frame: pl.DataFrame, key: Sequence[str]) -> pl.Series:
     """Whether the key of each row occurs more than once. Hashes are compared first because this is fast; for equal
     hashes labels are compared.
 
-    >>> repeated(pl.DataFrame({"item": ["a", "b", "a"]}), ["item"]).to_list()
+    >>> has_duplicate_key(pl.DataFrame({"item": ["a", "b", "a"]}), ["item"]).to_list()
     [True, False, True]
     """
     hashes = frame.select(pl.struct(key).hash()).to_series()
@@ -333,7 +333,7 @@ def drop_duplicates(frame: pl.DataFrame) -> pl.DataFrame:
 def format_counts(words: pl.Series) -> str:
     """The number of occurrences of each word, with the most frequent word first.
 
-    >>> counted(pl.Series(["label", "refusal", "refusal"]))
+    >>> format_counts(pl.Series(["label", "refusal", "refusal"]))
     'refusal 2, label 1'
     """
     counts = (

@@ -34,9 +34,10 @@ def unpaired_count(persons: Floats, *, items: Ints, item: Ints, first: Ints, sec
     Examples
     --------
     >>> scores = np.array([[[1.0, 2.0, np.nan]], [[np.nan, 2.0, 3.0]]])
-    >>> unpaired(scores, items=np.array([0]), item=np.array([0, 0]), first=np.array([0, 1]), second=np.array([1, 2]))
+    >>> systems = {"first": np.array([0, 1]), "second": np.array([1, 2])}
+    >>> unpaired_count(scores, items=np.array([0]), item=np.array([0, 0]), **systems)
     1
-    >>> unpaired(scores, items=np.array([0]), item=np.array([0, 5]), first=np.array([0, 1]), second=np.array([1, 2]))
+    >>> unpaired_count(scores, items=np.array([0]), item=np.array([0, 5]), **systems)
     2
     """
     is_rated: Bools = np.asarray(np.isfinite(persons).any(axis=0))

@@ -42,7 +42,7 @@ def pair_matrix(
     `first` and `second` (..., pairs) are the values for the first and for the second system of each pair. A pair
     without a comparison is NaN in the matrix.
 
-    >>> crossed(["A"], ["B"], np.array([2]), np.array([-2]))[1].tolist()
+    >>> pair_matrix(["A"], ["B"], np.array([2]), np.array([-2]))[1].tolist()
     [[nan, 2.0], [-2.0, nan]]
     """
     systems, system_codes = np.unique([system_a, system_b], return_inverse=True)

@@ -27,7 +27,7 @@ UNBOUND = 4_096  # assumed tokens of an answer if the request sets no limit
 class Price:
     """US dollars per million tokens, and the source of the price.
 
-    >>> Price(input=0.25, output=2.0).of(16_800_000, 500_000)
+    >>> Price(input=0.25, output=2.0).token_cost(16_800_000, 500_000)
     5.2
     """
 

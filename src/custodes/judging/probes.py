@@ -101,7 +101,7 @@ class Probes:
 def lengthen_text(text: str) -> str:
     """The text with the last sentence repeated. A text that is empty or contains code is unchanged.
 
-    >>> lengthened("Lima lies on the coast. It is the capital of Peru.")
+    >>> lengthen_text("Lima lies on the coast. It is the capital of Peru.")
     'Lima lies on the coast. It is the capital of Peru. It is the capital of Peru.'
     """
     parts = _sentences(text)
@@ -116,9 +116,9 @@ def toggle_markdown(text: str) -> Form:
 
     The words are the same in both forms. If this is impossible, the text is returned unchanged.
 
-    >>> formatted("Lima is the capital of Peru. It lies on the coast of the Pacific.").text
+    >>> toggle_markdown("Lima is the capital of Peru. It lies on the coast of the Pacific.").text
     '- Lima is the capital of Peru.\\n- It lies on the coast of the Pacific.'
-    >>> formatted("**Yes.**")
+    >>> toggle_markdown("**Yes.**")
     Form(text='Yes.', system='', reverse=True)
     """
     sentences, has_markup = _sentences(text), MARKUP.search(text) is not None

@@ -62,7 +62,7 @@ class FencedText(str):
         """Enclose a text in tags, after the name of its system if there is a name. The tag also depends on the texts
         `beside`.
 
-        >>> print(Fenced.make("source", "Hello"))
+        >>> print(FencedText.make("source", "Hello"))
         <source-185f8db32271>
         Hello
         </source-185f8db32271>

@@ -51,7 +51,8 @@ def place_labels(
     free position, or at the position with the least overlap. Every other point gets an offset for the case that its
     label is the only label besides the labels of `named`. The result is deterministic.
 
-    >>> beside(np.array([[0.25, 0.5], [0.35, 0.5]]), ["abcd", ""], [0], widths=[200], height=100)[0].tolist()  # left
+    >>> points = np.array([[0.25, 0.5], [0.35, 0.5]])
+    >>> place_labels(points, ["abcd", ""], [0], widths=[200], height=100)[0].tolist()  # left
     [-19.4, 0.0]
     """
     offsets = np.zeros((len(places), 2))
@@ -165,7 +166,7 @@ def _overlap(boxes: NDArray[np.float64], others: NDArray[np.float64]) -> NDArray
 def separate_positions(values: NDArray[np.float64], *, gap: float) -> NDArray[np.float64]:
     """The positions (n,) closest to the values (n,) by least squares, in the same order and at least `gap` apart.
 
-    >>> apart(np.array([5.0, 1.0, 1.0]), gap=2.0).tolist()
+    >>> separate_positions(np.array([5.0, 1.0, 1.0]), gap=2.0).tolist()
     [5.0, 0.0, 2.0]
     """
     order = np.argsort(values, kind="stable")

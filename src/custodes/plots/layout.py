@@ -28,7 +28,7 @@ class Layout:
 def layered_layout(adjacency: NDArray[np.bool_], edges: Sequence[tuple[int, int]]) -> Layout:
     """Layout with winners above losers. A node without wins and losses is in the middle layer, since it has no rank.
 
-    >>> layered(np.triu(np.ones((3, 3), dtype=bool), 1), [(0, 1), (1, 2)]).layer.tolist()
+    >>> layered_layout(np.triu(np.ones((3, 3), dtype=bool), 1), [(0, 1), (1, 2)]).layer.tolist()
     [0, 1, 2]
     """
     n = len(adjacency)

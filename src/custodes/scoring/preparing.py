@@ -91,7 +91,7 @@ def by_system(texts: MetricInputs, score: Callable[[list[int]], float]) -> Metri
 def metric_signature(package: str, what: str, parameters: Mapping[str, Any]) -> str:
     """Return a signature with everything that can change a score: package and version, metric, and parameters.
 
-    >>> signed("numpy", "mean", {"trimmed": True}).split()[::2]
+    >>> metric_signature("numpy", "mean", {"trimmed": True}).split()[::2]
     ['numpy', 'mean']
     """
     settings = " ".join(f"{name}={_format_value(value)}" for name, value in parameters.items())

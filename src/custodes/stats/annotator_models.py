@@ -64,7 +64,7 @@ class AnnotatorLabels:
         """Construct `AnnotatorLabels` from labels in any order.
 
         >>> rows = np.array([1, 0]), np.array([0, 0]), np.array([2, 1])
-        >>> AnnotatorLabels.of(*rows, n_tasks=2, n_workers=1, n_labels=3).label.tolist()
+        >>> AnnotatorLabels.from_labels(*rows, n_tasks=2, n_workers=1, n_labels=3).label.tolist()
         [1, 2]
         """
         order = np.lexsort((label, worker, task))
@@ -168,7 +168,7 @@ def dawid_skene(labels: AnnotatorLabels, *, iterations: int, start: Floats | Non
     Examples
     --------
     >>> rows = np.repeat(np.arange(6), 3), np.tile(np.arange(3), 6), np.array([0, 0, 1, 2, 2, 1] * 3)
-    >>> fit = dawid_skene(AnnotatorLabels.of(*rows, n_tasks=6, n_workers=3, n_labels=3), iterations=20)
+    >>> fit = dawid_skene(AnnotatorLabels.from_labels(*rows, n_tasks=6, n_workers=3, n_labels=3), iterations=20)
     >>> fit.posterior.argmax(axis=1).tolist()
     [0, 2, 0, 2, 0, 2]
     """
@@ -243,7 +243,7 @@ def mace(labels: AnnotatorLabels, *, restarts: int, iterations: int, rng: np.ran
     Examples
     --------
     >>> rows = np.repeat(np.arange(6), 3), np.tile(np.arange(3), 6), np.array([0, 0, 1, 2, 2, 1] * 3)
-    >>> labels = AnnotatorLabels.of(*rows, n_tasks=6, n_workers=3, n_labels=3)
+    >>> labels = AnnotatorLabels.from_labels(*rows, n_tasks=6, n_workers=3, n_labels=3)
     >>> fit = mace(labels, restarts=2, iterations=20, rng=np.random.default_rng(0))
     >>> fit.posterior.argmax(axis=1).tolist(), (fit.competence > 0.5).tolist()
     ([0, 2, 0, 2, 0, 2], [True, True, False])

@@ -61,7 +61,7 @@ def make_read_only(value: T) -> T:
 
     Arrays that several computations share are read-only, so that modifying one in place is an error.
 
-    >>> read_only((np.zeros(2), np.zeros(1)))[1].flags.writeable
+    >>> make_read_only((np.zeros(2), np.zeros(1)))[1].flags.writeable
     False
     """
     if isinstance(value, np.ndarray):
@@ -93,7 +93,7 @@ def round_for_sorting(values: Floats, digits: int = 9) -> Floats:
 
     The rounding keeps `digits` decimal digits after the leading digit of the largest value.
 
-    >>> up_to_rounding(np.array([0.1 + 0.2, 0.3, 1.0])).tolist()
+    >>> round_for_sorting(np.array([0.1 + 0.2, 0.3, 1.0])).tolist()
     [0.3, 0.3, 1.0]
     """
     return np.asarray(np.round(values / unit_of(values), digits) * unit_of(values))
@@ -123,7 +123,7 @@ def bisect_condition(is_below: Callable[[Any], Any], low: Any, high: Any, *, ste
 
     The condition must be true at `low`. If it is true everywhere up to `high`, the result is `high`.
 
-    >>> bisected(lambda x: x**2 < np.array([4.0, 9.0]), np.zeros(2), np.full(2, 10.0)).round(9).tolist()
+    >>> bisect_condition(lambda x: x**2 < np.array([4.0, 9.0]), np.zeros(2), np.full(2, 10.0)).round(9).tolist()
     [2.0, 3.0]
     """
     for _ in range(steps):
@@ -159,7 +159,7 @@ def scaled_deviations(x: Floats) -> Floats:
 
     Examples
     --------
-    >>> centred(np.array([1e-200, 3e-200, np.nan])).tolist()
+    >>> scaled_deviations(np.array([1e-200, 3e-200, np.nan])).tolist()
     [-1.0, 1.0, 0.0]
     """
     values = deviations(x)

@@ -132,7 +132,8 @@ def group_by_outputs(
 
     Yields the metric indices and the flat output indices of each group.
 
-    >>> [(m.tolist(), o.tolist()) for m, o in same_outputs(np.zeros((1, 2)), np.array([[[0.0, np.nan]], [[1.0, 2.0]]]))]
+    >>> metrics = np.array([[[0.0, np.nan]], [[1.0, 2.0]]])
+    >>> [(m.tolist(), o.tolist()) for m, o in group_by_outputs(np.zeros((1, 2)), metrics)]
     [([0], [0]), ([1], [0, 1])]
     """
     is_rated_by_both = (~np.isnan(human) & ~np.isnan(metrics)).reshape(len(metrics), -1)

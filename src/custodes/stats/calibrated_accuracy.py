@@ -94,7 +94,7 @@ def accuracy_and_epsilon(metrics: Sequence[Events], weights: NDArray[Any]) -> tu
 
     >>> human, metric = np.array([[1.0, 1.0, 3.0]]), np.array([[[0.2, 0.3, 0.9]]])
     >>> found = events(human, metric, human_tie=0, units=np.zeros(1, dtype=int), n_units=1, item_weights=None)
-    >>> calibrated(found, np.ones((1, 1)))[0].tolist()
+    >>> accuracy_and_epsilon(found, np.ones((1, 1)))[0].tolist()
     [[1.0]]
     """
     weights_by_unit = np.ascontiguousarray(weights.T)

@@ -307,7 +307,7 @@ def tie_counts(values: NDArray[Any], *, weights: Floats | None = None) -> NDArra
 
     Examples
     --------
-    >>> tied_with(np.array([[3, 5, 3]])).tolist()
+    >>> tie_counts(np.array([[3, 5, 3]])).tolist()
     [[2, 1, 2]]
     """
     side = _SortedRows.from_values(values)
@@ -347,8 +347,8 @@ def system_correlations(kind: Kind, human: Floats, metrics: Floats, *, pairs: Bo
 
     Examples
     --------
-    >>> pairs = np.ones((1, 3, 3), dtype=bool)
-    >>> over_systems("kendall", np.array([[[1.0, 2, 3]]]), np.array([[[1.0, 3, 2]]]), pairs=pairs).round(3).tolist()
+    >>> human, metrics, pairs = np.array([[[1.0, 2, 3]]]), np.array([[[1.0, 3, 2]]]), np.ones((1, 3, 3), dtype=bool)
+    >>> system_correlations("kendall", human, metrics, pairs=pairs).round(3).tolist()
     [[0.333]]
     """
     if kind == "kendall":

@@ -95,9 +95,9 @@ def iter_group_weights(
     large. A single cluster is never resampled.
 
     >>> rng = np.random.default_rng(0)
-    >>> [weights.shape for _, weights in redrawn(np.array([1]), 4, rng, size=1)]
+    >>> [weights.shape for _, weights in iter_group_weights(np.array([1]), 4, rng, size=1)]
     [(1, 1)]
-    >>> [weights.shape for _, weights in redrawn(np.array([2, 1]), 4, rng, size=1)]
+    >>> [weights.shape for _, weights in iter_group_weights(np.array([2, 1]), 4, rng, size=1)]
     [(2, 5)]
     """
     n = int(number.sum())

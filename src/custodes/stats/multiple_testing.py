@@ -177,7 +177,7 @@ class Flips:
 
         There are no flips with fewer than two blocks.
 
-        >>> Flips.of(3, 10).first.tolist()
+        >>> Flips.from_block_count(3, 10).first.tolist()
         [[1, -1, 1], [1, 1, -1], [1, -1, -1]]
         """
         if n_blocks < 2 or not n:

@@ -61,7 +61,7 @@ def count_components(explained: NDArray[Any], *, share: float) -> Floats:
 
     The number is NaN if any proportion in `explained` is NaN.
 
-    >>> needed(np.array([0.5, 0.3, 0.2]), share=0.8).item()
+    >>> count_components(np.array([0.5, 0.3, 0.2]), share=0.8).item()
     2.0
 
     Source: the glass ceiling paper, appendix B.1 (share .8).

@@ -130,7 +130,7 @@ def difference_signs(x: NDArray[Any], y: NDArray[Any]) -> NDArray[np.int8]:
 
     Examples
     --------
-    >>> compared(np.array([2.0, 1.0, np.nan]), np.array([1.0, 1.0, 1.0])).tolist()
+    >>> difference_signs(np.array([2.0, 1.0, np.nan]), np.array([1.0, 1.0, 1.0])).tolist()
     [1, 0, 0]
     """
     return np.asarray((x > y).view(np.int8) - (x < y).view(np.int8))
@@ -158,7 +158,7 @@ def count_earlier_lower(codes: Ints, weights: Floats | None = None) -> NDArray[A
 
     Examples
     --------
-    >>> lower_before(np.array([[1, 0, 3, 2]])).tolist()
+    >>> count_earlier_lower(np.array([[1, 0, 3, 2]])).tolist()
     [[0, 0, 2, 2]]
     """
     n_rows, n = codes.shape

@@ -52,7 +52,7 @@ def alpha(coincidences: NDArray[Any], *, scale: Scale) -> Floats:
 
     On the ordinal scale, the labels must be in order. Alpha is NaN if all labels are equal, or without coincidences.
 
-    >>> alpha(of_two(np.array([[40, 10], [10, 40]])), scale="nominal").round(3).item()
+    >>> alpha(pair_coincidences(np.array([[40, 10], [10, 40]])), scale="nominal").round(3).item()
     0.602
 
     References

@@ -57,7 +57,7 @@ def attainable_tau(
 
     >>> rng = np.random.default_rng(0)
     >>> marks, ways = np.array([[0.0, 1.0], [0.0, 1.0]]), [(np.array([0]), np.array([1]))]
-    >>> attainable(np.array([1.0, 0.0]), marks, ways, rng=rng).round(2).tolist()  # two possible marks: root of 1/2
+    >>> attainable_tau(np.array([1.0, 0.0]), marks, ways, rng=rng).round(2).tolist()  # two possible marks: root of 1/2
     [0.71, 0.0]
 
     Source: the threshold model, Pearson 1900; Spearman 1910 and Brown 1910 for the reliability of means; Kendall 1945.

@@ -32,7 +32,7 @@ def mark_differences(first: Side, second: Side) -> tuple[Side, Side] | None:
     """Return both outputs with `mark` tags around the words that the other output does not contain. Return None if one
     output is too long. Formulas are not compared.
 
-    >>> [side.html for side in marked(Side(html="<p>a b</p>"), Side(html="<p>a <em>c</em></p>"))]
+    >>> [side.html for side in mark_differences(Side(html="<p>a b</p>"), Side(html="<p>a <em>c</em></p>"))]
     ['<p>a <mark>b</mark></p>', '<p>a <em><mark>c</mark></em></p>']
     """
     sides = first, second

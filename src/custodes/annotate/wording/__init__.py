@@ -44,7 +44,7 @@ def fill_plan_texts(plan: StudyPlan) -> StudyPlan:
     Names of templates and missing texts are replaced by the templates, a missing question by the default question, and
     placeholders by their values. A study stores every text that participants saw.
 
-    >>> completed(StudyPlan()).texts.thanks.strip()
+    >>> fill_plan_texts(StudyPlan()).texts.thanks.strip()
     'Thank you. Your answers are saved.'
     """
     text = plan.question.text or words(plan.texts.language)[f"question_{plan.question.mode}"]

@@ -73,7 +73,7 @@ def find_tables(value: Any, path: str = "", depth: int = 5) -> dict[str, list[di
     """The lists of objects in an object, by path. Lists inside these lists are left out. An object of similar objects
     is converted to a list with the column `key`.
 
-    >>> list(tables_in({"version": 1, "results": {"rows": [{"id": 1}], "seconds": 2}}))
+    >>> list(find_tables({"version": 1, "results": {"rows": [{"id": 1}], "seconds": 2}}))
     ['results.rows']
     """
     if isinstance(value, list):

@@ -223,7 +223,7 @@ def nested_patterns(frame: pl.DataFrame, paths: Sequence[str]) -> tuple[list[str
 def aspect_variants(judges: Sequence[str], people: Sequence[str]) -> set[str]:
     """The names in `judges` that differ from a name in `people` only in the aspect.
 
-    >>> sorted(beside_people(["depth_al", "depth_cy", "bleu"], ["style_al", "style_bo"]))
+    >>> sorted(aspect_variants(["depth_al", "depth_cy", "bleu"], ["style_al", "style_bo"]))
     ['depth_al']
     """
 

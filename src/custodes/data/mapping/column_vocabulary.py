@@ -297,7 +297,7 @@ def find_averages(columns: Sequence[str]) -> list[str]:
     """The columns that are computed from human ratings, such as means or measures of spread. An example is `human_avg`
     in a table with `human_1`.
 
-    >>> averages(["human_1", "human_2", "human_avg", "mean_length"])
+    >>> find_averages(["human_1", "human_2", "human_avg", "mean_length"])
     ['human_avg']
     """
     stems = {name: {stem(word) for word in split_name(name)} for name in columns}
@@ -363,7 +363,7 @@ def is_measure(name: str) -> bool:
 def lookup_names(name: str) -> list[str]:
     """The names to look up for a column: the full name, and for a path also the last part, or the part before `id`.
 
-    >>> forms("doc_id"), forms("vars.question"), forms("provider.id")
+    >>> lookup_names("doc_id"), lookup_names("vars.question"), lookup_names("provider.id")
     (['doc_id'], ['vars_question', 'question'], ['provider_id', 'provider'])
     """
     full_name = normalise_name(name)

@@ -31,7 +31,7 @@ def flatten_nested(frame: pl.DataFrame, paths: Iterable[str] = ()) -> pl.DataFra
     `paths` are the paths in a mapping: `outputs.*.text` gives one row per entry of the list `outputs`, and `tags.0`
     gives a column for one position in a list of texts.
 
-    >>> flattened(pl.DataFrame({"id": [1], "scores": ['{"style": {"ann": [4, 5]}}']})).columns
+    >>> flatten_nested(pl.DataFrame({"id": [1], "scores": ['{"style": {"ann": [4, 5]}}']})).columns
     ['id', 'scores.style.ann.0', 'scores.style.ann.1']
     """
     named_paths = list(paths)

@@ -123,7 +123,7 @@ def propose_phrases(cells: pl.Series) -> str:
     A pattern is derived from cells that differ only in the word for an output. It contains a word such as better, or
     begins with the word for the output.
 
-    >>> proposed_phrases(pl.Series(["A: It is clear.", "B: It is short.", "Both are equally good."]))
+    >>> propose_phrases(pl.Series(["A: It is clear.", "B: It is short.", "Both are equally good."]))
     '{winner}:*|{tie:*equally*}'
     """
     count_of_cell = Counter(cell.strip()[:LONGEST] for cell in cells.drop_nulls() if cell.strip())

@@ -116,7 +116,7 @@ class TextColumns:
 def expand_name(name: str, columns: Sequence[str]) -> list[str]:
     """The columns that a name refers to: the column of that name, or columns that match a glob such as `reference_*`.
 
-    >>> several("ref_*", ["ref_1", "ref_2", "id"]), several("id", ["id"])
+    >>> expand_name("ref_*", ["ref_1", "ref_2", "id"]), expand_name("id", ["id"])
     (['ref_1', 'ref_2'], ['id'])
     """
     if name in columns or "*" not in name:

@@ -42,7 +42,7 @@ def layout_type(fields: Any) -> Any:
     """The msgspec type of a JSON layout: `{field: type}`, `{field: (type, default)}`, `{str: type}` for objects with
     any keys, `[type]`, or a type.
 
-    >>> tag = layout({"name": str, "score": (float, None)})
+    >>> tag = layout_type({"name": str, "score": (float, None)})
     >>> msgspec.convert({"name": "a", "more": 1}, tag).score is None
     True
     """

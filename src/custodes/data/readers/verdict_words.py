@@ -69,7 +69,7 @@ class VerdictMeaning:
 def normalise_words(words: pl.Series) -> pl.Series:
     """Words in lower case without marks and blanks.
 
-    >>> plain(pl.Series(["[[A]]", "Tie (both bad)"])).to_list()
+    >>> normalise_words(pl.Series(["[[A]]", "Tie (both bad)"])).to_list()
     ['a', 'tiebothbad']
     """
     return words.str.to_lowercase().str.replace_all(MARKS, "")
@@ -140,7 +140,7 @@ def match_system(cells: pl.Series, first: pl.Series, second: pl.Series) -> pl.Se
     """1 if a cell is the first label of the row, -1 if the cell is the second label, null if the cell is both labels,
     neither label or empty.
 
-    >>> named_system(pl.Series(["a", "b", "c"]), pl.Series(["a"] * 3), pl.Series(["b"] * 3)).to_list()
+    >>> match_system(pl.Series(["a", "b", "c"]), pl.Series(["a"] * 3), pl.Series(["b"] * 3)).to_list()
     [1.0, -1.0, None]
     """
     sign = (cells == first).cast(pl.Float64) - (cells == second).cast(pl.Float64)

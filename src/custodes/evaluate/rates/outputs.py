@@ -251,7 +251,7 @@ def _split_labelled_clusters(unit: Ints, number: Floats, labelled: Bools) -> tup
     A cluster without a human label is not repeated and keeps its `number` of equal clusters. Returns the position of
     the original row, the cluster and the number of each new row.
 
-    >>> _single_labelled(np.array([0, 1]), np.array([2.0, 5.0]), np.array([True, False]))
+    >>> _split_labelled_clusters(np.array([0, 1]), np.array([2.0, 5.0]), np.array([True, False]))
     (array([0, 0, 1]), array([0, 1, 2]), array([1., 1., 5.]))
     """
     has_label = np.bincount(unit, weights=labelled)[unit] > 0
@@ -265,7 +265,7 @@ def _split_labelled_clusters(unit: Ints, number: Floats, labelled: Bools) -> tup
 def _aggregate_repeats(values: Floats, output: Ints, n_outputs: int, is_score: bool) -> Floats:
     """Return the code or score of each output; repeats give the mean score or the most frequent label (NaN if tied).
 
-    >>> _of_rater(np.array([1.0, 0, 0, 1, 0]), np.array([0, 0, 0, 2, 2]), 3, False)
+    >>> _aggregate_repeats(np.array([1.0, 0, 0, 1, 0]), np.array([0, 0, 0, 2, 2]), 3, False)
     array([ 0., nan, nan])
     """
     number = np.bincount(output, minlength=n_outputs)

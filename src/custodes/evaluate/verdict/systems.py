@@ -182,7 +182,7 @@ def labels(view: AspectResults) -> Iterator[str]:
 def format_count(count: float) -> str:
     """Return a count rounded to two significant digits, as text.
 
-    >>> rounded(7), rounded(118), rounded(2345)
+    >>> format_count(7), format_count(118), format_count(2345)
     ('7', '120', '2300')
     """
     return f"{float(f'{count:.2g}'):.0f}"

@@ -88,7 +88,7 @@ def normalise_answer(text: str, *, articles: bool) -> list[str]:
 
     English articles are removed as well, unless `articles` is true.
 
-    >>> normalised("The U.S. of A", articles=False)
+    >>> normalise_answer("The U.S. of A", articles=False)
     ['us', 'of']
     """
     plain_text = text.lower().translate(PUNCTUATION)

@@ -31,7 +31,7 @@ def inversion_margin(counts: Counts, *, confidence: float, rng: np.random.Genera
     annotations. Without annotations, the interval is [-1, 1] and theta is 1/2, whatever the metric's ratings.
 
     >>> counts = Counts(np.array([[32, 4, 4], [5, 10, 5], [4, 4, 32]]), np.array([450, 200, 350]), np.zeros(3))
-    >>> result = inverted(counts, confidence=0.95, rng=np.random.default_rng(0))
+    >>> result = inversion_margin(counts, confidence=0.95, rng=np.random.default_rng(0))
     >>> mu = (counts.paired / counts.paired.sum(axis=1, keepdims=True)).T
     >>> p = np.linalg.solve(mu, counts.metric / 1100)
     >>> bool(np.isclose(result.margin, p[0] - p[2]))

@@ -51,7 +51,7 @@ def confidence_and_correctness(chances: Floats, outcome: Ints) -> tuple[Floats, 
     Confidence is the probability of the most likely outcome. Correctness is 1 if this outcome occurred, else 0. If
     several outcomes are most likely, correctness is 1 divided by their number if one of them occurred.
 
-    >>> sure_and_right(np.array([[0.7, 0.1, 0.2], [0.4, 0.2, 0.4]]), np.array([0, 2]))
+    >>> confidence_and_correctness(np.array([[0.7, 0.1, 0.2], [0.4, 0.2, 0.4]]), np.array([0, 2]))
     (array([0.7, 0.4]), array([1. , 0.5]))
     """
     most = chances.max(axis=1)
@@ -105,8 +105,8 @@ def correct_count_variance(chances: Floats, comparisons: Ints) -> float:
     Verdicts on the same comparison (`comparisons`, (n,)) share one outcome. The probability of this outcome is the mean
     of the probabilities of these verdicts.
 
-    >>> one = np.array([[0.9, 0.0, 0.1]])
-    >>> [round(known_variance(np.repeat(one, 2, axis=0), own), 2) for own in (np.array([0, 1]), np.array([0, 0]))]
+    >>> two = np.array([[0.9, 0.0, 0.1], [0.9, 0.0, 0.1]])
+    >>> [round(correct_count_variance(two, np.array(comparisons)), 2) for comparisons in ([0, 1], [0, 0])]
     [0.18, 0.36]
 
     Source: Spiegelhalter 1986, "Probabilistic prediction in patient management and clinical trials"; several verdicts
@@ -132,7 +132,7 @@ def estimate_overconfidence(
     `few_clusters`. So shared errors within a cluster count.
 
     >>> right, units = np.repeat([1.0, 0.0], 50), np.arange(100)
-    >>> result = surer_than_right(np.full(100, 0.9), right, least_variance=9.0, units=units, confidence=0.95)
+    >>> result = estimate_overconfidence(np.full(100, 0.9), right, least_variance=9.0, units=units, confidence=0.95)
     >>> round(result.estimate.item(), 3), result.p_value.item() < 0.001
     (0.4, True)
 

@@ -39,7 +39,7 @@ def normal_scores(values: Floats, strata: Ints) -> Floats:
 def stratum_deviations(values: NDArray[Any], strata: Ints) -> Floats:
     """Values (n,) minus the mean of their stratum (n,).
 
-    >>> centred(np.array([1, 0, 1]), np.array([0, 0, 1])).tolist()
+    >>> stratum_deviations(np.array([1, 0, 1]), np.array([0, 0, 1])).tolist()
     [0.5, -0.5, 0.0]
     """
     mean = np.bincount(strata, values) / np.maximum(np.bincount(strata), 1)
@@ -73,7 +73,7 @@ def polychoric_correlation(product: NDArray[Any], first: Floats, second: Floats,
     that exceed those of a correlation of .999 are clipped.
 
     >>> middle = np.zeros((1, 2))
-    >>> behind_verdicts(np.array([1 / 3, -1 / 3]), middle, middle, weight=np.ones(1)).round(4).tolist()
+    >>> polychoric_correlation(np.array([1 / 3, -1 / 3]), middle, middle, weight=np.ones(1)).round(4).tolist()
     [0.5, -0.5]
 
     Source: Pearson 1900 (tetrachoric), Olsson 1979 (polychoric correlations); Plackett 1954 for the derivative of the
@@ -101,7 +101,7 @@ def polyserial_correlation(product: NDArray[Any], cut: Floats, *, weight: NDArra
     stratum.
 
     >>> product = np.array([np.sqrt(2 / np.pi) / 2])
-    >>> behind_verdict_and_score(product, np.zeros((1, 2)), weight=np.ones(1)).round(4).tolist()
+    >>> polyserial_correlation(product, np.zeros((1, 2)), weight=np.ones(1)).round(4).tolist()
     [0.5]
 
     Source: Pearson 1909 (biserial correlation), with two thresholds.

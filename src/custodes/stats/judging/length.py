@@ -146,7 +146,7 @@ def is_in_informative_stratum(used: Bools, judge: Signs, people: Signs, strata: 
     `LEAST_WON` of the verdicts of the judge, and also of the verdicts of the annotators.
 
     >>> judge = np.array([1, -1] * 6, dtype=np.int8)
-    >>> int(in_telling_strata(judge != 0, judge, judge[None], np.repeat([0, 1], [2, 10])).sum())
+    >>> int(is_in_informative_stratum(judge != 0, judge, judge[None], np.repeat([0, 1], [2, 10])).sum())
     10
     """
     used = used & (people != ABSENT).any(axis=0)

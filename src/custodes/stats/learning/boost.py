@@ -134,7 +134,7 @@ def fit_trees(
     Examples
     --------
     >>> x = np.array([[0.0, 7.0], [1.0, 7.0], [2.0, 7.0], [3.0, 7.0]])
-    >>> trees, importance = boosted(x, x[:, 0], rounds=50, depth=1, rate=0.5, subsample=1.0, seed=0)
+    >>> trees, importance = fit_trees(x, x[:, 0], rounds=50, depth=1, rate=0.5, subsample=1.0, seed=0)
     >>> bool(np.all(np.diff(trees.predict(x)) > 0)), importance.tolist()
     (True, [1.0, 0.0])
     """
@@ -235,7 +235,7 @@ def prune_columns(
     >>> x = np.array([[0.0, 5.0], [1.0, 5.0], [2.0, 5.0], [3.0, 5.0]] * 4)
     >>> fold = np.repeat([0, 1], 8)
     >>> loss = lambda predicted, fold: -float(((predicted - x[:, 0]) ** 2).mean())
-    >>> pruned(x, x[:, 0], fold, score=loss, settings=SETTINGS, seed=0).best.tolist()
+    >>> prune_columns(x, x[:, 0], fold, score=loss, settings=SETTINGS, seed=0).best.tolist()
     [0]
     """
     columns = np.arange(x.shape[1])

@@ -39,7 +39,7 @@ def predict_out_of_fold(
     >>> def mean(x, y, groups):
     ...     return lambda held: np.full(len(held), y.mean())
     >>> y, fold = np.array([1.0, 3.0, 8.0, 9.0]), np.array([0, 0, 1, -1])
-    >>> cross_predicted(np.zeros((4, 1)), y, fold, groups=np.arange(4), fit=mean).tolist()
+    >>> predict_out_of_fold(np.zeros((4, 1)), y, fold, groups=np.arange(4), fit=mean).tolist()
     [8.0, 8.0, 2.0, nan]
     """
     predicted = np.full(len(y), np.nan)
@@ -68,7 +68,8 @@ def held_out_statistic(
     >>> fold = np.array([[0, 0], [0, 0], [1, 1]])
     >>> predictions = np.array([[[1.0, 3.0], [2.0, 4.0], [9.0, 8.0]]])
     >>> design = {"units": np.arange(3), "weights": np.ones((1, 3))}
-    >>> heldout(partial(pooled_correlation, "kendall"), target, predictions, fold, **design).round(3).tolist()
+    >>> kendall = partial(pooled_correlation, "kendall")
+    >>> held_out_statistic(kendall, target, predictions, fold, **design).round(3).tolist()
     [[-0.167]]
 
     Source: Colombo et al. 2023, Section 4 (Kendall's tau on the held-out part).

@@ -120,7 +120,7 @@ def standardise_columns(x: Floats, by: Scaling) -> Floats:
     Examples
     --------
     >>> by = Scaling(np.array([-1.0, 5.0]), np.array([5.0, 5.0]), np.array([2.0, 5.0]), np.array([1.0, np.nan]))
-    >>> standardised(np.array([[9.0, 9.0], [np.nan, 9.0]]), by).tolist()
+    >>> standardise_columns(np.array([[9.0, 9.0], [np.nan, 9.0]]), by).tolist()
     [[3.0, 0.0], [0.0, 0.0]]
     """
     z = np.clip(x, by.low, by.high)

@@ -128,7 +128,7 @@ def single_column_ranks(x: Floats, y: Floats, fold: Ints) -> Floats:
     Examples
     --------
     >>> x = np.array([1e-90, 1e-80, 1e-9, 1e-70, 1e-60, 1e-8])[:, np.newaxis]
-    >>> ranks_alone(x, -np.arange(6.0), np.array([0, 0, 0, 1, 1, 1])).tolist()
+    >>> single_column_ranks(x, -np.arange(6.0), np.array([0, 0, 0, 1, 1, 1])).tolist()
     [[3.0, 2.0, 1.0, 3.0, 2.0, 1.0]]
     """
     ranks = np.full(x.shape[::-1], np.nan)

@@ -42,7 +42,7 @@ def grant_requests(requested: Ints, left: NDArray[Any]) -> Ints:
     If the budget is large enough, all requested annotations are granted. Otherwise every pair with a request gets the
     same number, and the first pairs get one more.
 
-    >>> granted(np.array([[5, 0, 5], [5, 5, 5]]), np.array([20, 7])).tolist()
+    >>> grant_requests(np.array([[5, 0, 5], [5, 5, 5]]), np.array([20, 7])).tolist()
     [[5, 0, 5], [3, 2, 2]]
     """
     is_asking = requested > 0
@@ -57,7 +57,7 @@ def grant_requests(requested: Ints, left: NDArray[Any]) -> Ints:
 def divide_evenly(total: NDArray[Any], available: Ints) -> Ints:
     """Divide `total` (...) annotations among pairs (..., pairs) as equally as the `available` numbers allow.
 
-    >>> evenly(np.array([9, 100]), np.array([[1, 5, 5], [1, 5, 5]])).tolist()
+    >>> divide_evenly(np.array([9, 100]), np.array([[1, 5, 5], [1, 5, 5]])).tolist()
     [[1, 4, 4], [1, 5, 5]]
     """
     n = np.zeros(available.shape, dtype=np.int64)
@@ -86,7 +86,7 @@ def count_kinds(kinds: NDArray[np.int8], start: Ints, stop: Ints) -> Ints:
 
     `kinds` (..., items) are in the order of annotation.
 
-    >>> counted(np.array([0, 0, 5]), np.array(1), np.array(3)).nonzero()[0].tolist()
+    >>> count_kinds(np.array([0, 0, 5]), np.array(1), np.array(3)).nonzero()[0].tolist()
     [0, 5]
     """
     width = int((stop - start).max(initial=0))

@@ -84,7 +84,8 @@ def continue_pilot(counts: Ints, shares: Floats, *, items: int, rng: np.random.G
     The annotations of the pilot, `counts` (pairs, 3), come first, in random order. All further annotations are drawn
     with the proportions `shares` (draws, pairs, 3).
 
-    >>> result = continued(np.array([[2, 0, 0]]), np.array([[[0.0, 0.0, 1.0]]]), items=4, rng=np.random.default_rng(0))
+    >>> rng = np.random.default_rng(0)
+    >>> result = continue_pilot(np.array([[2, 0, 0]]), np.array([[[0.0, 0.0, 1.0]]]), items=4, rng=rng)
     >>> result.kinds.tolist()
     [[[3, 3, 11, 11]]]
 
@@ -177,7 +178,7 @@ def shortest_interval(values: Floats, *, confidence: float) -> tuple[float, floa
 
     If several intervals are equally short, the middle interval is returned.
 
-    >>> shortest(np.array([0.0, 4.0, 5.0, 5.0, 6.0]), confidence=0.8)
+    >>> shortest_interval(np.array([0.0, 4.0, 5.0, 5.0, 6.0]), confidence=0.8)
     (5.0, 1.0)
 
     Source: by definition.

@@ -33,7 +33,7 @@ LARGEST_Z = 38.0
 def spending_share(position: int) -> float:
     """Return the proportion of the level for the candidate at a position (1, 2, ...); all proportions sum to 1.
 
-    >>> [round(spending(k), 3) for k in (1, 2, 20)]
+    >>> [round(spending_share(k), 3) for k in (1, 2, 20)]
     [0.608, 0.152, 0.002]
     """
     return float(6 / (np.pi * position) ** 2)
@@ -72,7 +72,7 @@ class NextTest:
     Examples
     --------
     >>> after = NextTest(np.array([[1.0, 0.9], [0.9, 1.0]]), [1.88], rng=np.random.default_rng(0))
-    >>> round(after.critical(0.01), 1), round(after.crossing(1.88), 2)
+    >>> round(after.critical(0.01), 1), round(after.exceedance_probability(1.88), 2)
     (1.9, 0.01)
 
     References

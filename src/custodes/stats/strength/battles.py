@@ -65,7 +65,7 @@ class Battles:
         >>> grouped = Battles(
         ...     first=np.array([0, 1, 0, 0]), second=np.array([1, 0, 1, 1]), unit=np.arange(4),
         ...     sign=np.array([1, -1, 0, 1], dtype=np.int8), weight=np.ones(4), covariates=np.empty((4, 0)),
-        ... ).grouped()
+        ... ).merge_equal_clusters()
         >>> grouped.sign.tolist(), grouped.times.tolist()
         ([1, 0], [3, 1])
         """

@@ -213,7 +213,7 @@ def unexplained_share(values: Floats, first: Ints, second: Ints, *, n_systems: i
     so that its effect cannot be separated from the strengths.
 
     >>> values = np.array([[1.0, 2.0], [1.0, 0.0]])
-    >>> beyond_systems(values, np.array([0, 0]), np.array([1, 1]), n_systems=2).round(3).tolist()
+    >>> unexplained_share(values, np.array([0, 0]), np.array([1, 1]), n_systems=2).round(3).tolist()
     [0.0, 0.5]
     """
     n_comparisons = table_sums(first, second, shape=(n_systems, n_systems))
