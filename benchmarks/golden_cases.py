@@ -202,7 +202,7 @@ def cases(inputs: Path, resamples: int) -> Iterator[Case]:
             path if path == "demo" else str((inputs if path in GENERATED else SHARED) / path) for path in source.paths
         )
         for question, name, more in (*((question, "", {}) for question in source.questions), *source.variants):
-            options = {**source.read_settings, **OPTIONS.get(question, {}), "rng": 0}
+            options = {**source.setting, **OPTIONS.get(question, {}), "rng": 0}
             if question not in WITHOUT_RESAMPLES:
                 options["resamples"] = resamples
             if question in ("combine", "validate") and source.target:

@@ -108,4 +108,4 @@ def remembered(monkeypatch: pytest.MonkeyPatch, answers: dict[tuple[object, ...]
             answers[key] = timed(output, ask, doing, **how)
         return answers[key]
 
-    monkeypatch.setattr(Output, "timed", remembering)
+    monkeypatch.setattr(Output, "time_question", remembering)

@@ -178,7 +178,7 @@ def test_nothing_is_written_for_annotators_who_left(tmp_path: Path, how: str) ->
             Decline(),
         ):
             assert service.act(token, act).result() == end
-        service.seen(token, ask.assignment).result()
+        service.renew_lease(token, ask.assignment).result()
         assert state_of(service) == state
         assert service.snapshot().result().comments == ()
         assert done(end).why == ("erased" if how == "forgotten" else "left")
@@ -325,7 +325,7 @@ def test_waiting_ends(tmp_path: Path, looks: tuple[int, ...], recruit: str, long
         while isinstance(view := service.view(idle).result(), Wait) and seconds < 5000:
             clock.wait(20)
             seconds += 20
-            service.seen(slow, slow_question.assignment).result()
+            service.renew_lease(slow, slow_question.assignment).result()
         assert seconds == longest
         assert isinstance(view, VisitEnd)
         assert (view.why, bool(view.code)) == ("no-work", True)
@@ -401,7 +401,7 @@ def test_leases(tmp_path: Path) -> None:
         slow_question, quick_question = current_question(service, slow), current_question(service, quick)
         for _ in range(5):  # an open page keeps its question
             clock.wait(50)
-            service.seen(quick, quick_question.assignment).result()
+            service.renew_lease(quick, quick_question.assignment).result()
         clock.now -= 3600  # wall-clock time has no effect
         view = service.view(idle).result()
         assert isinstance(view, Ask)

@@ -65,7 +65,7 @@ def test_counts_have_systems_and_raters(tmp_path: Path, capsys: pytest.CaptureFi
 
 def test_too_little_memory_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     for place in (module, custodes.memory):
-        monkeypatch.setattr(place, "memory", lambda: 1e8)
+        monkeypatch.setattr(place, "machine_memory", lambda: 1e8)
     estimate = effort("check", cu.read("demo"))
     assert not estimate.fits
     assert "this machine has only 0 GB of memory" in str(estimate)
@@ -73,7 +73,7 @@ def test_too_little_memory_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("name", ["agreement", "favoritism"])
 def test_resamples_that_are_refused_for_their_memory_do_not_fit(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(custodes.memory, "memory", lambda: 3e9)
+    monkeypatch.setattr(custodes.memory, "machine_memory", lambda: 3e9)
     study = cu.read("demo")
     assert effort(name, study, {"resamples": 1000}).fits
     assert not effort(name, study, {"resamples": 10**6}).fits

@@ -91,7 +91,7 @@ def test_what_was_asked_and_not_answered_is_kept_beside_the_verdicts() -> None:
         ("3", "A", "ba", "unreadable"),
     ]
     assert Preferences.empty().missing.columns == preferences.missing.columns
-    assert preferences.where(pl.col("item") == "3").missing.height == 1
+    assert preferences.select_rows(pl.col("item") == "3").missing.height == 1
 
 
 def chances(*rows: tuple[object, ...]) -> Preferences:

@@ -114,5 +114,5 @@ def test_reasons_chances_and_what_is_known_of_items_come_back(tmp_path: Path, fo
     assert again.outputs.sources.equals(study.outputs.sources)
     plain = read(verdicts.drop("p_a", "p_tie", "p_b", "invalid"))
     assert {"p_a", "invalid"}.isdisjoint(
-        long_tables(replace(plain, preferences=plain.preferences.where(pl.col("item") == "1")))["battles"].columns
+        long_tables(replace(plain, preferences=plain.preferences.select_rows(pl.col("item") == "1")))["battles"].columns
     )

@@ -128,7 +128,7 @@ def raising(error: BaseException) -> Callable[[MetricInputs], MetricResult]:
             lambda texts: MetricResult(values=np.ones((1, 1))),
             "the metric returned values of shape (1, 1), expected (5, 1)",
         ),
-        (lambda texts: 3, "TypeError: the metric returned int, expected Scored"),
+        (lambda texts: 3, "TypeError: the metric returned int, expected MetricResult"),
         (
             lambda texts: MetricResult(values=ONES, truncated=np.array([True])),
             "reports truncation of 1 texts, expected 5",

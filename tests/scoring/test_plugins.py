@@ -17,12 +17,12 @@ from tests import packages
 
 CODE = """
 import numpy as np
-from custodes.scoring.metric import Metric, Scored, Scorer, Traits
+from custodes.scoring.metric import Metric, MetricResult, Scorer, Traits
 
 
 def load(place, *, letter):
     def score(texts):
-        return Scored(values=np.array([[text.count(letter)] for text in texts.outputs], dtype=float))
+        return MetricResult(values=np.array([[text.count(letter)] for text in texts.outputs], dtype=float))
     return Scorer(signature=f"letters {letter}", traits=Traits(low=0.0), score=score)
 
 

@@ -124,9 +124,7 @@ def planted(judges: tuple[Judge, ...], world: World, seed: int) -> Study:
             score(f"p{p}", np.clip(np.round(2 * seen), -5, 5))
     mine = np.eye(k)[OWN]
     for judge in judges:
-        seen = judge.steep * (quality + judge.reader_arguments * mine + judge.length * length) + 0.7 * rng.normal(
-            size=(n, k)
-        )
+        seen = judge.steep * (quality + judge.own * mine + judge.length * length) + 0.7 * rng.normal(size=(n, k))
         if judge.scores:
             score(judge.name, np.round(3 * seen))
             continue

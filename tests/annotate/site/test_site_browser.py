@@ -311,7 +311,7 @@ def test_an_open_page_keeps_its_question_and_a_paused_one_goes_on(
         assignments.append(assignment)
         return original(token, assignment)
 
-    monkeypatch.setattr(service, "seen", record_seen)
+    monkeypatch.setattr(service, "renew_lease", record_seen)
     with page.expect_response("**/seen") as reply:
         page.clock.fast_forward(31_000)
     assert reply.value.status == 204

@@ -34,7 +34,7 @@ def test_short_rows_are_counted(
     (tmp_path / name).write_text(text)
     (tmp_path / f"{name}.gz").write_bytes(gzip.compress(text.encode()))
     for module in (size, custodes.memory):
-        monkeypatch.setattr(module, "memory", lambda: 100_000)
+        monkeypatch.setattr(module, "machine_memory", lambda: 100_000)
     for path in tmp_path.iterdir():
         message = fault(path)
         assert message.startswith(f"{path.name}: {expected} 0.0 GB of memory; this machine has 0.0 GB. To read the")
@@ -44,7 +44,7 @@ def test_short_rows_are_counted(
 def test_a_file_larger_than_memory_is_not_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "s.parquet").write_bytes(bytes(1000))
     for module in (size, custodes.memory):
-        monkeypatch.setattr(module, "memory", lambda: 1000)
+        monkeypatch.setattr(module, "machine_memory", lambda: 1000)
     assert fault(tmp_path / "s.parquet").startswith("s.parquet: the file takes 0.0 GB of memory")
 
 

@@ -46,7 +46,7 @@ def test_a_perfect_judge_stands_in_for_people() -> None:
     result = corrected_strengths(human, human.sign, labelled)
     alone, few = (
         strengths(battles, n_systems=6, ties="davidson", resamples=200, rng=np.random.default_rng(0))
-        for battles in (human, human.where(labelled))
+        for battles in (human, human.select_rows(labelled))
     )
     gap = np.abs(result.strengths.draws[0] - alone.draws[0]).mean()
     assert gap < 0.35 * np.abs(few.draws[0] - alone.draws[0]).mean()
@@ -61,7 +61,7 @@ def test_a_useless_judge_does_nothing() -> None:
         labelled = random_subset(120, 2000, seed)
         result = corrected_strengths(human, judge("useless", human, np.random.default_rng(seed)), labelled)
         rng = np.random.default_rng(seed)
-        few = strengths(human.where(labelled), n_systems=6, ties="davidson", resamples=200, rng=rng)
+        few = strengths(human.select_rows(labelled), n_systems=6, ties="davidson", resamples=200, rng=rng)
         widths.append([estimate.draws[1:, :6].std(axis=0).mean() for estimate in (result.strengths, few)])
     corrected_width, own_width = np.mean(widths, axis=0)
     assert corrected_width <= 1.02 * own_width
@@ -75,7 +75,7 @@ def test_pairs_of_other_fractions_are_corrected_each_by_itself() -> None:
     result = corrected_strengths(human, human.sign, labelled, by_pair=True)
     alone, few = (
         strengths(battles, n_systems=6, ties="davidson", resamples=200, rng=np.random.default_rng(0))
-        for battles in (human, human.where(labelled))
+        for battles in (human, human.select_rows(labelled))
     )
     gap = np.abs(result.strengths.draws[0] - alone.draws[0]).mean()
     assert gap < 0.5 * np.abs(few.draws[0] - alone.draws[0]).mean()
@@ -92,7 +92,9 @@ def test_a_metric_that_errs_in_pairs_moves_nothing_by_their_fractions() -> None:
         np.int8
     )  # the same for each battle of a pair
     result = corrected_strengths(human, metric_signs, labelled, systems=3, by_pair=True)
-    few = strengths(human.where(labelled), n_systems=3, ties="davidson", resamples=200, rng=np.random.default_rng(0))
+    few = strengths(
+        human.select_rows(labelled), n_systems=3, ties="davidson", resamples=200, rng=np.random.default_rng(0)
+    )
     # Each fold of clusters weights the metric slightly differently, so the sum is not exactly 0.
     np.testing.assert_allclose(result.strengths.draws[0], few.draws[0], atol=0.005)
 

@@ -56,11 +56,15 @@ def from_parquet(data: bytes, name: str) -> pl.DataFrame:
                 f"{name}: {file.metadata.num_rows} rows do not fit into memory; count the outcomes of pairs first, "
                 f"with count_pairs"
             )
-        batches = limit_total_size(
-            file.iter_batches(use_threads=False), LARGEST, lambda batch: batch.nbytes, _too_large(name)
+        # In batches, so that PyArrow and Polars do not hold the whole table at the same time.
+        tables = (pyarrow.Table.from_batches([batch]) for batch in file.iter_batches(use_threads=False))
+        frames = limit_total_size(
+            (_from_arrow(table, name) for table in tables),
+            LARGEST,
+            lambda frame: int(frame.estimated_size()),
+            _too_large(name),
         )
-        schema = batches[0].schema if batches else file.schema_arrow
-        return _from_arrow(pyarrow.Table.from_batches(batches, schema), name)
+        return pl.concat(frames or [_from_arrow(file.schema_arrow.empty_table(), name)], rechunk=True)
 
 
 def from_arrow_file(data: bytes, name: str) -> pl.DataFrame:
