@@ -228,7 +228,7 @@ def section(
     """The section of one data set. Its figure is written to `images`."""
     lines = [
         f"## {source.title}",
-        f"{source.read_data[0].upper()}{source.read_data[1:]}. Licence: {source.licence}.",
+        f"{source.about[0].upper()}{source.about[1:]}. Licence: {source.licence}.",
         "",
     ]
     if favoritism is not None:

@@ -61,7 +61,7 @@ def test_loops_from_papers_say_our_numbers(script, tmp_path):
     agreement = script("beside.agreement")
     agreement.data(tmp_path)
     for ours, theirs in (
-        (agreement.formula_from_weights, agreement.calibrated_by_a_loop),
+        (agreement.calibrated, agreement.calibrated_by_a_loop),
         (agreement.soft, agreement.soft_by_a_loop),
     ):
         assert ours(tmp_path)() == pytest.approx(theirs(tmp_path)(), abs=1e-9)

@@ -186,7 +186,7 @@ def test_assignments() -> None:
     assert parse_sampling(['stop=["a","b,seed=1"]', "seed=2"]) == {"stop": ["a", "b,seed=1"], "seed": 2}
     with pytest.raises(OptionError, match="is not JSON; give one KEY=VALUE, and repeat"):  # it is not sent as text
         parse_sampling(['stop=["a,seed=1'])
-    mapping = InputOptions(column=["item=doc,system=model", "score=a,b"]).mapping
+    mapping = InputOptions(column=["item=doc,system=model", "score=a,b"]).column_mapping
     assert mapping == {"item": "doc", "system": "model", "score": "a,b"}
     assert assignment_list("x=y:k=1,case=lc,z=w", keys=["x", "z"]) == ["x=y:k=1,case=lc", "z=w"]
 

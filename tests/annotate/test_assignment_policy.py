@@ -237,15 +237,15 @@ def test_ratings_end_with_their_budget(tmp_path: Path, per_item: int, budget: in
 def test_skipped_outputs_cost_no_budget() -> None:
     quota = Quota(budget=3)
     quota.add([3, 1])
-    assert [quota.wanted(pair) for pair in (0, 1)] == [[0, 1], [0]]
+    assert [quota.free_slots(pair) for pair in (0, 1)] == [[0, 1], [0]]
     quota.impossible(1, 0)
-    assert (quota.wanted(0), quota.is_open, quota.target) == ([0, 1, 2], [True, False], [3, 0])
+    assert (quota.free_slots(0), quota.is_open, quota.target) == ([0, 1, 2], [True, False], [3, 0])
     quota.impossible(0, 1)
-    assert (quota.wanted(0), quota.target) == ([0, 2], [2, 0])
+    assert (quota.free_slots(0), quota.target) == ([0, 2], [2, 0])
     quota.add([3])
-    assert (quota.wanted(2), quota.target) == ([0], [2, 0, 1])
+    assert (quota.free_slots(2), quota.target) == ([0], [2, 0, 1])
     quota.set_budget(None)
-    assert [quota.wanted(pair) for pair in range(3)] == [[0, 2], [], [0, 1, 2]]
+    assert [quota.free_slots(pair) for pair in range(3)] == [[0, 2], [], [0, 1, 2]]
 
 
 def test_a_budget_counts_the_answers_of_a_comparison(tmp_path: Path) -> None:

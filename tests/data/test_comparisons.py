@@ -195,7 +195,7 @@ def test_signs_and_joint_rows() -> None:
         np.testing.assert_array_equal(joint.item, item)
         np.testing.assert_array_equal(joint.signs, expected[pair, :, item].T)
     subset = np.arange(1, 20, 3)
-    np.testing.assert_array_equal(table.on_items(subset).signs, signs[..., subset])
+    np.testing.assert_array_equal(table.select_items(subset).signs, signs[..., subset])
     np.testing.assert_array_equal(table.select_raters([2, 0]).signs, signs[:, [2, 0]])
     np.testing.assert_array_equal(table.select_rater(1).signs, signs[:, [1]])
     twice = table.select_rater(2).with_raters(table.select_raters([0, 1]))

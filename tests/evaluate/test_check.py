@@ -134,7 +134,7 @@ def test_the_report_shows_signatures_and_leaves_out_what_nobody_said() -> None:
         result = Context(study=study, options={"resamples": 20, "confidence": 0.95, "alpha": 0.05, "rng": 0})
         for section in (CHECK, AGREEMENT):
             section.answer(result)
-        html = CHECK.html(result, *CHECK.drawn(result))
+        html = CHECK.html(result, *CHECK.build_content(result))
         assert "Kind, direction and use of each rater" in html
         assert ("ter | sacrebleu 2.6.0" in html) == is_shown
 

@@ -182,7 +182,7 @@ def test_parts_that_never_met_have_pictures_of_their_own() -> None:
     ]
     choice = {"aspect": "", "metric": "judge", "corrected": "judge", "statistic": "kendall_item", "which": "all"}
     for name, systems in (("leaderboard-strengths", {"A", "B", "C"}), ("leaderboard-metric-2", {"X", "Y"})):
-        chart = results[name].drawn(context, choice)
+        chart = results[name].build_content(context, choice)
         assert chart is not None
         assert {row["system"] for row in chart["datasets"]["rows"]} == systems
     assert all(f'data-figure="{name}"' in html_of(LEADERBOARD, context) for name in list(results)[2:])

@@ -82,7 +82,7 @@ import numpy as np
 from custodes import process
 from custodes.scoring.metric import Place, MetricInputs
 from custodes.scoring.metrics.worker import WORKER
-process.watch()
+process.exit_on_signals()
 scorer = WORKER.load(Place(), command=sys.argv[1])
 print("ready", flush=True)
 zero = np.zeros(1, dtype=int)

@@ -81,6 +81,7 @@ class Ranking(Result):
         label(
             "decision",
             "`+` system_a is better, `-` system_b is better, `=` no significant difference; null without comparisons",
+            "Decision (sign test)",
         ),
         score(
             "design_effect",

@@ -305,7 +305,7 @@ def test_an_open_page_keeps_its_question_and_a_paused_one_goes_on(
     start: Callable[..., Session], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     page, _, service, _, _ = start()
-    assignments, original = list[int](), service.seen
+    assignments, original = list[int](), service.renew_lease
 
     def record_seen(token: str, assignment: int) -> Any:
         assignments.append(assignment)

@@ -29,7 +29,7 @@ def test_best_is_the_metric_that_agrees_most(by: Any, agreement: Any, seed: int)
     of = training(seed, by=by)
     x = fill(of) ** np.array([1, 1, 20, 1, 1])  # a skewed column distinguishes ranks from values
     of = replace(of, x=x, y=of.y + 2 * x[:, 2])
-    assert fitted("best", of).used.tolist() == [int(np.argmax([agreement(column, of.y) for column in x.T]))]
+    assert fitted("best", of).used_positions.tolist() == [int(np.argmax([agreement(column, of.y) for column in x.T]))]
 
 
 def test_best_by_accuracy_looks_within_items_alone() -> None:
@@ -37,8 +37,8 @@ def test_best_by_accuracy_looks_within_items_alone() -> None:
     within = np.tile([0.0, 1.0], 20)
     x = np.column_stack([level / level.max() / 2 - 0.1 * within, 0.2 + 0.5 * within])
     of = replace(training(systems=2), x=x, y=10 * level + within)
-    assert fitted("best", replace(of, by="accuracy")).used.tolist() == [1]
-    assert fitted("best", replace(of, by="kendall")).used.tolist() == [0]
+    assert fitted("best", replace(of, by="accuracy")).used_positions.tolist() == [1]
+    assert fitted("best", replace(of, by="kendall")).used_positions.tolist() == [0]
 
 
 def test_equal_is_the_mean_of_what_varies() -> None:

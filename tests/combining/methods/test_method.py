@@ -57,7 +57,7 @@ def test_scores_are_clipped_to_limits_and_scaled_again() -> None:
 
 def test_a_formula_by_hand() -> None:
     formula = Formula(weights=np.array([2.0, 0.0, -1.0]), fill=np.array([0.5, 0.5, 0.25]), intercept=1.0)
-    assert formula.used.tolist() == [0, 2]
+    assert formula.used_positions.tolist() == [0, 2]
     assert formula.predict(np.array([[0.5, 9, 0.5], [np.nan, 9, np.nan]])).tolist() == [1.5, 1.75]
     # without weights the prediction is the intercept
     assert replace(formula, weights=np.zeros(3)).predict(np.ones((2, 3))).tolist() == [1.0, 1.0]

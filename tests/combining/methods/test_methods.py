@@ -18,7 +18,7 @@ def test_every_method_may_use_the_best_metrics_only(name: str, top: int) -> None
     of = training()
     best = np.argsort([-stats.kendalltau(column, of.y).statistic for column in fill(of).T])[:top]
     formula = fitted(name, of.with_top(top))
-    assert set(formula.used) <= set(best)
+    assert set(formula.used_positions) <= set(best)
     changed = of.x.copy()
     unused = np.setdiff1d(np.arange(5), best)
     changed[:, unused] = 1 - changed[:, unused]
@@ -43,7 +43,7 @@ def test_a_metric_without_a_score_in_training_does_not_matter(name: str) -> None
     of = training()
     gone = np.column_stack([np.full(len(of.x), np.nan), of.x])
     formula = fitted(name, replace(of, x=gone))
-    assert 0 not in formula.used
+    assert 0 not in formula.used_positions
     order = formula.predict(gone)
     x = np.column_stack([np.linspace(0, 1, len(of.x)), of.x])
     assert np.isfinite(formula.predict(x)).all()

@@ -28,7 +28,7 @@ def test_xgboost_is_xgboost_and_blend_its_mean_with_ridge_and_the_best_metric() 
     learnt = ridge.ridge(of.x, of.y, groups=of.groups)
     limits = learnt.scaling.low, learnt.scaling.high
     clipped = trained(np.clip(of.x, *limits), of.y)(np.clip(fresh.x, *limits))
-    (place,) = fitted("best", of).used
+    (place,) = fitted("best", of).used_positions
     slope, intercept = np.polyfit(fill(of)[:, place], of.y, 1)
     column = np.clip(fresh.x[:, place], limits[0][place], limits[1][place])
     single = intercept + slope * np.where(np.isnan(column), np.nanmean(of.x[:, place]), column)
@@ -50,7 +50,7 @@ def test_trees_keep_only_what_they_split_on_and_predict_the_same() -> None:
     of = training(p=2)
     idle = np.full((len(of.x), 3), 0.5)
     whole = fitted("xgboost", replace(of, x=np.column_stack([idle, of.x])))
-    assert whole.used.tolist() == [3, 4]
+    assert whole.used_positions.tolist() == [3, 4]
     assert whole.importance.sum() == pytest.approx(1)
     alone = fitted("xgboost", of)
     rows = np.column_stack([idle + 0.3, of.x])
@@ -65,5 +65,5 @@ def test_pruning_tells_its_steps_and_keeps_what_matters(monkeypatch: pytest.Monk
     assert sorted(step.removed for step in formula.pruned) == list(range(6))
     assert {step.removed for step in formula.pruned[-2:]} == {0, 1}
     best = max(range(6), key=lambda k: (formula.pruned[k].score, k))
-    assert set(formula.used) <= {step.removed for step in formula.pruned[best:]}
-    assert {0, 1} <= set(formula.used)
+    assert set(formula.used_positions) <= {step.removed for step in formula.pruned[best:]}
+    assert {0, 1} <= set(formula.used_positions)

@@ -182,10 +182,10 @@ class Hub(BaseHTTPRequestHandler):
 FROM_HUB = """
 import sys
 from custodes.errors import InputError
-from custodes.scoring.encoder.files import find
+from custodes.scoring.encoder.files import find_model_files
 for name in sys.argv[1:]:
     try:
-        found = find(name, "auto", "")
+        found = find_model_files(name, "auto", "")
         print(found.digest, found.onnx.name)
     except InputError as problem:
         print(problem)

@@ -79,7 +79,7 @@ def chosen_method(part: AnnotatorAnswers, method: Method, *, has_slots: bool) ->
             )
         return method, "this method was requested"
     if has_slots:
-        return "majority", "names such as annotator1 are slots that several persons may share"
+        return "majority", "the annotators have numbered names, which may be slots that several persons share"
     if len(part.raters) < FEWEST_ANNOTATORS or n_multiply_rated < FEWEST_DOUBLED:
         return "majority", (
             f"there are fewer than {FEWEST_ANNOTATORS} annotators, or fewer than {FEWEST_DOUBLED} tasks answered by "

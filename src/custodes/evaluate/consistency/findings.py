@@ -12,6 +12,15 @@ from custodes.stats.sign_test import adjust
 
 POSITION, LENGTH, OWN, FAILURES, CONFIDENCE = "position", "length", "own systems", "failures", "confidence"
 PROBE = "probe"
+NEEDS = {
+    POSITION: ("presentation order", "needs verdicts with a known order"),
+    LENGTH: ("length", "needs texts of the outputs, and human ratings"),
+    OWN: ("own systems", "needs the judge's own systems in a raters file, and human ratings"),
+    FAILURES: ("missing verdicts", "needs queries without a verdict"),
+    CONFIDENCE: ("confidence", "needs probabilities of verdicts, and human ratings"),
+    PROBE: ("form of the text", "needs verdicts on rewritten outputs"),
+}
+"""Kind of fault to its name and the data that its test needs, in sentences."""
 
 SAID = {
     POSITION: ("prefers what is shown first", "prefers what is shown second"),

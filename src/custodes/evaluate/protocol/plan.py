@@ -93,7 +93,7 @@ class Plan(Result):
             "proportion of pairs that are undecided although systems differ",
             "proportion of pairs that are decided although systems do not differ",
         ),
-        score("interval_width", "half-width of the margin's interval at the end", "Interval"),
+        score("interval_width", "width of the margin's interval at the end", "Interval width"),
         score(
             "saving",
             "proportion of annotations that the metric saves, compared with annotators alone under the same stopping "
@@ -108,7 +108,7 @@ class Plan(Result):
         count("annotations", "number of annotations of the pair, with a single analysis"),
         probability("power", "exact probability that annotators alone find the better system"),
         probability("wrong", "exact probability that annotators alone find the worse system"),
-        score("interval_width", "half-width of the margin's interval", "Interval"),
+        score("interval_width", "width of the margin's interval", "Interval width"),
         view=_powers,
     )
     forecast: pl.DataFrame = table(
@@ -383,12 +383,12 @@ def _rows(
         for estimator in estimators:
             rule = stopping.rule(estimator, most=answers.kinds.shape[-1], seed=int(rng.integers(2**63)))
             outcome = replay(answers, rule, reference=reference, truth=shares)
-            n_annotations, half_width = outcome.n.mean(axis=1), margin_width(shares, outcome.n, gamma=rule.gamma)
+            n_annotations, interval_width = outcome.n.mean(axis=1), margin_width(shares, outcome.n, gamma=rule.gamma)
             if not estimator.uses_metric:
                 annotations_without_metric = n_annotations.mean()
             elif world.channel is not None:
                 unannotated_share = 1 - outcome.n / answers.metric.sum(axis=-1)
-                half_width = half_width * np.sqrt(
+                interval_width = interval_width * np.sqrt(
                     1 - preference_correlation(shares, world.channel) ** 2 * unannotated_share
                 )
             yield {
@@ -399,7 +399,7 @@ def _rows(
                 **with_sd("annotations", n_annotations),
                 "decided": (outcome.decision != 0).mean(),
                 **{name: values.mean() for name, values in errors_of(reference, outcome.decision).items()},
-                "interval_width": half_width.mean(),
+                "interval_width": interval_width.mean(),
                 "saving": 1 - n_annotations.mean() / annotations_without_metric if estimator.uses_metric else None,
             }
 

@@ -96,13 +96,11 @@ def _finding_line(view: AspectResults, group: list[Row]) -> str:
     value, low, high = (row[f"partiality{end}"] for end in ("", "_low", "_high"))
     if row["finding"] != FAVOURED:  # the direction is given by the verb
         value, low, high = (None if one is None else -one for one in (value, high, low))
-    is_same_rank = row["rank_without"] == row["rank"]
-    change_text = "its rank would not change" if is_same_rank else f"it would rank {row['rank_without']}"
     text = (
         f"{metric} {RATES[row['finding']]} {system} by {interval(value, low, high, digits=0)} points of win rate,"
         f" adjusted for {view.aspect or 'quality'} and sampling error ({p_value_phrase(row['p_adjusted'])})."
-        f" {system} ranks {row['rank_human']} by the annotators and {row['rank']} by {metric}; without the partiality"
-        f" {change_text}."
+        f" {system} ranks {row['rank_human']} by the annotators and {row['rank']} by {metric}. Do not compare {system} "
+        f"with other systems by {metric} alone."
     )
     if copy_rows:
         copy_texts = [f"{other['metric']} ({number(abs(other['partiality']), digits=0)} points)" for other in copy_rows]
@@ -152,11 +150,13 @@ def flips(view: AspectResults) -> Iterator[str]:
         return
     for row in errors.filter(metric=view.standing[0]["metric"] if view.standing else "").to_dicts():
         metric_decisions = view.decisions.filter(rater=row["metric"])
-        n_common_pairs = metric_decisions.join(human_decisions, on=["system_a", "system_b"], how="semi").height
+        common_decisions = human_decisions.join(metric_decisions, on=["system_a", "system_b"], how="semi")
+        n_common_pairs, n_undecided = common_decisions.height, common_decisions.filter(decision="=").height
         n_other_pairs = human_decisions.height - n_common_pairs
         yield (
             f"{row['metric']} decides {estimate_with_interval(row, 'correct', write=percent)} of "
-            f"{plural(n_common_pairs, 'system pair')} as the annotators do, reverses "
+            f"{plural(n_common_pairs, 'system pair')} as the annotators do (deciding no pair would give "
+            f"{percent(n_undecided / n_common_pairs)}), reverses "
             f"{percent(row['inversion'])}, misses a difference in "
             f"{percent(row['omission'])} and finds an additional difference in {percent(row['insertion'])}."
             + (

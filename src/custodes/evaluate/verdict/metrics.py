@@ -189,20 +189,24 @@ def metric_sentences(results: Mapping[str, Result], aspect: str, *, first: bool)
         "There are no human ratings, so these sentences describe the preferences of the metrics, but not which metric "
         "is right. Metrics that agree with each other may share an error.",
     )
-    yield from (("best", text) for text in _best(results["leaderboard"], aspect))
+    constant_systems = set(problems.filter(rule="constant-outputs")["examples"].explode().drop_nulls())
+    yield from (("best", text) for text in _best(results["leaderboard"], aspect, constant_systems))
     if "complementarity" in results:
         yield from (("trust", text) for text in _similar_metrics(results["complementarity"]))
-    yield from (("faults", text) for text in faults(view))
+    yield from (("faults", text) for text in (*faults(view), *_length_preferences(results, aspect)))
     yield (
         "labels",
-        "Human ratings of some items would show which metric to trust (custodes agreement). With about "
+        "Collect human ratings of some items: they show which metric to trust (custodes agreement). With about "
         f"{EXAMPLE_COMPARISONS} human comparisons of two systems, a test detects a win rate of "
         f"{percent(EXAMPLE_RATE)} with about 80 % power; custodes plan computes this for a study.",
     )
 
 
-def _best(leaderboard: Result, aspect: str) -> Iterator[str]:
-    """Yield sentences on the top group of systems by each metric, and on contradictions between metrics."""
+def _best(leaderboard: Result, aspect: str, constant_systems: set[str]) -> Iterator[str]:
+    """Yield sentences on the top group of systems by each metric, and on contradictions between metrics.
+
+    A metric whose first system is one of `constant_systems` (the same text for all items) is reported with a warning.
+    """
     systems = leaderboard.to_frame("systems").filter(pl.col("strength").is_not_null(), aspect=aspect)
     cycles = leaderboard.to_frame("cycles").filter(aspect=aspect)
     metrics = systems["rater"].unique(maintain_order=True).to_list()
@@ -218,6 +222,12 @@ def _best(leaderboard: Result, aspect: str) -> Iterator[str]:
         yield (
             f"By {f'all {len(metrics)} metrics' if is_all_metrics else names(metrics_with_finding, limit=MOST_NAMED)}"
             f", {finding}."
+        )
+    first_systems = systems.filter(pl.col("rank") == 1, pl.col("system").is_in(list(constant_systems)))
+    for system, metrics_of_system in first_systems.group_by("system", maintain_order=True).agg("rater").iter_rows():
+        yield (
+            f"Do not trust this ranking: {system}, which {names(metrics_of_system, limit=MOST_NAMED)} ranks first, "
+            "gave the same text for all items. Either this text misleads the metric, or the outputs are wrong."
         )
     pairs = leaderboard.to_frame("pairs").filter(pl.col("decision").is_in(["+", "-"]), aspect=aspect)
     if len(metrics) > 1:
@@ -250,6 +260,20 @@ def _top(rows: pl.DataFrame, cycles: pl.DataFrame) -> str:
     return f"{top_systems[0]} is best{lead_text}"
 
 
+def _length_preferences(results: Mapping[str, Result], aspect: str) -> Iterator[str]:
+    """Yield sentences on metrics whose preferences depend on the length of the outputs."""
+    if "consistency" not in results:
+        return
+    lengths = results["consistency"].to_frame("length").filter(pl.col("aspect").is_in([aspect, ""]))
+    depends_on_length = (pl.col("raw_effect_low") > 0) | (pl.col("raw_effect_high") < 0)
+    strongest_first = lengths.filter(depends_on_length).sort(pl.col("raw_effect").abs(), descending=True)
+    for rater, rate in strongest_first.select("rater", "longer_win_rate").head(MOST_NAMED).iter_rows():
+        yield (
+            f"{rater} prefers the longer output in {percent(rate)} of comparisons. Without human ratings, it is "
+            "unknown whether this is a bias or longer outputs are better."
+        )
+
+
 def _similar_metrics(complementarity: Result) -> Iterator[str]:
     """Yield a sentence on the pairs of metrics with the most similar and with the least similar rankings."""
     pairs = complementarity.to_frame("pairs").filter(pl.col("complementarity").is_not_null()).sort("complementarity")
@@ -266,4 +290,4 @@ def _similar_metrics(complementarity: Result) -> Iterator[str]:
     )
     if pairs.height == 1:
         similarity_text = f"Similarity of the two metrics: {most_similar_text}; {scale_text}."
-    yield f"Which metric to trust is unknown without human ratings. {similarity_text}"
+    yield f"Without human ratings, it is unknown which metric is right. {similarity_text}"

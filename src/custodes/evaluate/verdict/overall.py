@@ -42,6 +42,10 @@ def trust(views: Sequence[AspectResults]) -> Iterator[str]:
             f"in the top group of metrics on {_all_aspects_text(views)}: not significantly worse than any other metric"
         )
         yield f"{subject_with_verb(metrics_in_every_top, 'is', 'are')} {group_text}."
+        partial_metrics = {row["metric"] for view in views for row in view.partial}
+        if affected := [name for name in metrics_in_every_top if name in partial_metrics]:
+            affected_text = subject_with_verb(affected, "over-rates or under-rates", "over-rate or under-rate")
+            yield f"Of these metrics, {affected_text} some system."
     else:
         aspect_leaders = [f"{view.leaders[0]} on {view.aspect}" for view in views if view.leaders]
         leaders_text = (

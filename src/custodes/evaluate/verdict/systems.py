@@ -159,7 +159,8 @@ def labels(view: AspectResults) -> Iterator[str]:
         f"{len(undecided_pairs)} of {plural(len(pairs), 'pair')} of systems "
         f"{'is' if len(undecided_pairs) == 1 else 'are'}"
         f" undecided (all pairs tested together); {n_concerned or 'none'} of them"
-        f" {'concern' if n_concerned > 1 else 'concerns'} which system is best."
+        f" {'concern' if n_concerned > 1 else 'concerns'} which system is best"
+        f"{'' if n_concerned else ', so no more annotations are needed to name the best system'}."
     )
     rows = view.pairs.select("system_a", "system_b", "more_comparisons").drop_nulls().iter_rows()
     n_more_of_pair = {frozenset((a, b)): float(n_text) for a, b, n_text in rows}

@@ -15,6 +15,7 @@ from custodes.answers.tables import label, table
 from custodes.data.study import Study
 from custodes.errors import InputError
 from custodes.evaluate.agreement.agreement import Agreement, agreement
+from custodes.evaluate.annotators.annotators import annotators
 from custodes.evaluate.check.check import check
 from custodes.evaluate.complementarity.complementarity import complementarity
 from custodes.evaluate.consistency.consistency import consistency
@@ -24,6 +25,7 @@ from custodes.evaluate.ranking import ranking
 from custodes.evaluate.rates.rates import rates
 from custodes.evaluate.slices import BY
 from custodes.evaluate.verdict import overall
+from custodes.evaluate.verdict.annotators import reliability
 from custodes.evaluate.verdict.faults import faults
 from custodes.evaluate.verdict.favoritism import favours, flips
 from custodes.evaluate.verdict.metrics import chance, design, metric_sentences, serious, trust, uncertain
@@ -35,21 +37,23 @@ from custodes.progress import Progress, silent
 
 HEADINGS: Mapping[str, str] = {
     "design": "Read this first",
+    "annotators": "How reliable the human ratings are",
     "rates": "What the rates are",
     "best": "Which system is best",
-    "trust": "Which metric to trust",
+    "trust": "Which metric agrees best with the annotators",
     "faults": "Biases and failures of judges",
     "favours": "Which systems metrics over-rate or under-rate",
     "slices": "Which slices of the data differ",
-    "labels": "What more annotations would decide",
+    "labels": "Undecided pairs, and what to do next",
     "chance": "Not significantly better than chance",
     "flips": "Decisions that metrics reverse",
     "uncertain": "Undecided",
 }
-ESSENTIAL = ("design", "rates", "best", "trust", "faults", "favours", "slices", "labels")
+ESSENTIAL = ("design", "annotators", "rates", "best", "trust", "faults", "favours", "slices", "labels")
 """Headings that are displayed by default."""
 SUBJECTS: Mapping[str, Callable[[AspectResults], Iterable[str]]] = {
     "design": design,
+    "annotators": reliability,
     "best": best,
     "trust": trust,
     "faults": faults,
@@ -68,7 +72,7 @@ ACROSS: Mapping[str, Callable[[Sequence[AspectResults]], Iterable[str]]] = {
     "favours": overall.favours,
 }
 """Functions that yield the sentences on all aspects, by heading."""
-OF_SYSTEMS = ("design", "best", "labels")
+OF_SYSTEMS = ("design", "annotators", "best", "labels")
 """Headings that need no metric."""
 NOT_OF_SIDES = ("best", "favours", "labels", "flips")
 """Headings that have no meaning if sides of a pair are compared instead of systems."""
@@ -76,15 +80,18 @@ NOT_OF_SIDES = ("best", "favours", "labels", "flips")
 
 @result
 class Verdict(Result):
-    """Summary of check, leaderboard, agreement, favoritism, consistency and ranking in sentences. See `verdict`."""
+    """Summary of check, annotators, leaderboard, agreement, favoritism, consistency and ranking in sentences.
+
+    See `verdict`.
+    """
 
     verdict: pl.DataFrame = table(
         "One row per statement; a statement on all aspects has an empty aspect.",
         label(
             "kind",
             (
-                "subject of the statement: design, rates, best, trust, faults, favours, slices, labels, chance, "
-                "flips or uncertain"
+                "subject of the statement: design, annotators, rates, best, trust, faults, favours, slices, labels, "
+                "chance, flips or uncertain"
             ),
         ),
         label("text", "the sentence", ""),
@@ -112,12 +119,12 @@ def verdict(
 
     Notes
     -----
-    The sentences summarise `check`, `agreement`, `favoritism`, `consistency`, `ranking`, and the `leaderboard` of
-    annotators and the best metrics, computed with the same arguments. Statements about systems hold jointly at
-    `confidence`. Statements about metrics hold jointly for each aspect at `alpha`. Statements about judges hold jointly
-    over all aspects at `alpha`. For a study without metrics, only `check` and `leaderboard` are used. For a study
-    without human ratings, `consistency` and `complementarity` are used as well. For a study of labels, `check` and
-    `rates` are used.
+    The sentences summarise `check`, `annotators`, `agreement`, `favoritism`, `consistency`, `ranking`, and the
+    `leaderboard` of annotators and the best metrics, computed with the same arguments. Statements about systems hold
+    jointly at `confidence`. Statements about metrics hold jointly for each aspect at `alpha`. Statements about judges
+    hold jointly over all aspects at `alpha`. For a study without metrics, only `check`, `annotators` and `leaderboard`
+    are used. For a study without human ratings, `check`, `leaderboard`, `consistency` and `complementarity` are used.
+    For a study of labels, `check` and `rates` are used.
 
     Examples
     --------
@@ -134,17 +141,28 @@ def verdict(
     interval_options: dict[str, Any] = {"confidence": confidence, "resamples": resamples, **shared_options}
     study = study.with_cache()
     chosen_study = study.select(**selection_arguments(setting), one_side=True)
-    if not chosen_study.metrics:
-        return verdict_of(
-            {"check": check(study, **shared_options), "leaderboard": leaderboard(study, **interval_options)}
-        )
-    if not chosen_study.humans:
+    if chosen_study.metrics and not chosen_study.humans:
         return _metric_only_verdict(study, by, alpha, interval_options)
+    results: dict[str, Result] = {"check": check(study, **shared_options)}
+    with suppress(InputError):  # one annotator, or no answers
+        results["annotators"] = annotators(
+            study,
+            method="majority",
+            human=setting.get("human"),
+            systems=setting.get("systems"),
+            aspect=setting.get("aspect"),
+            group=setting.get("group"),
+            confidence=confidence,
+            resamples=resamples,
+            rng=rng,
+        )
+    if not chosen_study.metrics:
+        return verdict_of({**results, "leaderboard": leaderboard(study, **interval_options)})
     agreement_result = agreement(study, by=by, alpha=alpha, **interval_options)
     favoritism_result = favoritism(study, by=by, alpha=alpha, **interval_options)  # raises for metrics without outputs
     return verdict_of(
         {
-            "check": check(study, **shared_options),
+            **results,
             "leaderboard": leaderboard(study, **{**interval_options, "metrics": best_metrics(agreement_result)}),
             "agreement": agreement_result,
             "consistency": consistency(study, by=by, alpha=alpha, **interval_options),

@@ -13,6 +13,7 @@ from custodes.data.comparisons import HUMAN
 from custodes.data.interim_analyses import SEQUENTIAL_RULE
 from custodes.evaluate.agreement.agreement import Agreement
 from custodes.evaluate.agreement.metric_ranking import ORDERING
+from custodes.evaluate.annotators.annotators import Annotators
 from custodes.evaluate.check.rules import SIDED
 from custodes.evaluate.consistency.consistency import Consistency
 from custodes.evaluate.favoritism import Favoritism
@@ -29,7 +30,7 @@ FEW_LABELS = 0.5
 LETTER = re.compile(r"[a-z]\d*")
 EMPTY: Mapping[str, Result] = {
     kind.__name__.lower(): kind.from_parts([kind.part("")], ())
-    for kind in (Agreement, Consistency, Favoritism, Leaderboard, Ranking)
+    for kind in (Agreement, Annotators, Consistency, Favoritism, Leaderboard, Ranking)
 }
 """Empty results of the questions that are omitted for studies with annotators alone or without verdicts."""
 Row = dict[str, Any]
@@ -54,6 +55,7 @@ class AspectResults:
         self.aspect = aspect
         self.problems = rows("check", "problems")
         self.sided = bool(self.problems["rule"].is_in(SIDED).any())
+        self.agreement_of_annotators: list[Row] = rows("annotators", "agreement").to_dicts()
         self.lower = set(results["check"].to_frame("used").filter(~pl.col("higher_is_better"))["rater"])
         accuracies = rows("agreement", "metrics").select(
             "metric", *(SYSTEM_LEVEL + end for end in ("", "_low", "_high"))

@@ -295,13 +295,22 @@ def prediction_texts(result: Ceiling) -> list[tuple[str, str]]:
         if bound is None or bound["attainable"] is None:
             texts.append((aspect, f"{text}."))
             continue
-        text += (
-            f". A perfect predictor could reach {estimate_with_interval(bound, 'attainable')} if the errors of the "
-            f"{bound['annotators']} annotators are independent."
-        )
+        bound_text = estimate_with_interval(bound, "attainable")
         if _is_above_bound(row, bound):
-            text += " The metrics exceed this bound, so the errors of these annotators depend on each other."
-        elif _is_above_bound(rows.get((aspect, "humans")), bound):
+            texts.append(
+                (
+                    aspect,
+                    f"{text}. The bound of a perfect predictor cannot be estimated: the metrics exceed {bound_text}, "
+                    f"the bound for independent errors of the {bound['annotators']} annotators, so these errors "
+                    "depend on each other.",
+                )
+            )
+            continue
+        text += (
+            f". A perfect predictor could reach {bound_text} if the errors of the {bound['annotators']} annotators are "
+            "independent."
+        )
+        if _is_above_bound(rows.get((aspect, "humans")), bound):
             text += (
                 " Predictions from the other human aspects exceed this bound, because the same "
                 "annotators rated these aspects."

@@ -9,7 +9,7 @@ import polars as pl
 
 from custodes.errors import InputError
 from custodes.evaluate.consistency.consistency import Consistency, consistency
-from custodes.evaluate.consistency.findings import CONFIDENCE, LENGTH, OWN, POSITION, PROBE
+from custodes.evaluate.consistency.findings import CONFIDENCE, LENGTH, NEEDS, OWN, POSITION, PROBE
 from custodes.evaluate.consistency.missing import ALL, REASON, SYSTEM
 from custodes.evaluate.partiality_table import INCONCLUSIVE
 from custodes.plots.consistency import AXES, calibration, faults, flips, symmetry
@@ -141,7 +141,16 @@ def _build(context: Context) -> Mapping[str, Any]:
             columns = columns_with_values(essential, rows)
             notes = context.notes("consistency", *NOTES.get(name, ("none",)))
             tables.append(table_html(rows, columns, id=f"consistency-{name}-table", caption=caption, notes=notes))
-    return {"table": "\n".join(tables)}
+    return {"table": "\n".join([f"<p>{_untested_text(context)}</p>", *tables])}
+
+
+def _untested_text(context: Context) -> str:
+    """Sentences on the kinds of fault that were tested, and on the kinds that these data cannot show."""
+    tested_kinds = context.results["consistency"].to_frame("findings")["kind"].unique().to_list()
+    tested = [name for kind, (name, _) in NEEDS.items() if kind in tested_kinds]
+    untested = [f"{name} ({needs})" for kind, (name, needs) in NEEDS.items() if kind not in tested_kinds]
+    tested_text = f"Tested: {', '.join(tested)}. " if tested else "No kind of fault can be tested with these data. "
+    return tested_text + (f"Not tested, because data are missing: {', '.join(untested)}." if untested else "")
 
 
 CONSISTENCY = Section(
@@ -149,9 +158,9 @@ CONSISTENCY = Section(
     title="Consistency of judges",
     finding="faults",
     text="A consistent judge gives the same verdict if the presentation order changes or the query is "
-    "repeated, and does not prefer outputs because of their length or origin. The first table lists "
-    "faults that are significant after adjustment for all judges and kinds of fault. If a judge is not "
-    "listed, no fault was found or the test is inconclusive.",
+    "repeated, and does not prefer outputs because of their length or origin. Faults are significant after "
+    "adjustment for all judges and kinds of fault. A judge without a significant fault may still have a fault "
+    "that these data cannot show.",
     ask=_ask,
     figures=_figures,
     build=_build,

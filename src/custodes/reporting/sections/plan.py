@@ -44,7 +44,7 @@ PLAN = Section(
             context.table("plan.plan"),
             [own for own in context.table_declaration("plan.plan").columns if own.name not in ("metric", "estimator")],
             id="plan-table",
-            caption="Annotations that a similar study needs",
+            caption="What a study of the same size would decide, and with how many annotations",
         )
     },
     alone=True,

@@ -4,13 +4,13 @@
 # ///
 """CLIPScore of captions (Hessel et al. 2021), or RefCLIPScore with --references; each row has the path of one image."""
 
-from worker_protocol import DEVICE, parsed, serve  # first: output of libraries must not enter an answer
+from worker_protocol import DEVICE, parse_options, serve  # first: output of libraries must not enter an answer
 
 import torch
 import transformers
 from PIL import Image
 
-options = parsed(
+options = parse_options(
     __doc__,
     model={"default": "openai/clip-vit-base-patch32", "help": "a name on the hub, or a folder"},
     prefix={"default": "A photo depicts ", "help": "prefix of every caption, as in the paper"},

@@ -6,12 +6,12 @@
 
 import os
 
-from worker_protocol import DEVICE, parsed, serve  # first: output of libraries must not enter an answer
+from worker_protocol import DEVICE, parse_options, serve  # first: output of libraries must not enter an answer
 
 import comet
 import torch
 
-options = parsed(
+options = parse_options(
     __doc__,
     model={"default": "Unbabel/wmt22-comet-da", "help": "a name on the hub, or the path of a checkpoint"},
     references={"action": "store_true", "help": "use references with a model for which they are optional"},

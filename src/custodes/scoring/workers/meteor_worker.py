@@ -13,9 +13,9 @@ import sys
 import time
 from pathlib import Path
 
-from worker_protocol import parsed, serve  # first: output of libraries must not enter an answer
+from worker_protocol import parse_options, serve  # first: output of libraries must not enter an answer
 
-options = parsed(
+options = parse_options(
     __doc__,
     jar={"help": "path of meteor-1.5.jar, next to its folder data (default: the file of pycocoevalcap)"},
     language={"default": "en"},

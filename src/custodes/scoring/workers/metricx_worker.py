@@ -4,12 +4,12 @@
 # ///
 """MetricX-23 and MetricX-24 (Juraska et al.): an error score of a translation from 0 to 25; lower is better."""
 
-from worker_protocol import DEVICE, parsed, serve  # first: output of libraries must not enter an answer
+from worker_protocol import DEVICE, parse_options, serve  # first: output of libraries must not enter an answer
 
 import torch
 import transformers
 
-options = parsed(
+options = parse_options(
     __doc__,
     model={"default": "google/metricx-24-hybrid-large-v2p6", "help": "a name on the hub, or a folder"},
     tokenizer={"default": "google/mt5-xl", "help": "a name on the hub, or a folder"},

@@ -6,12 +6,12 @@
 
 import sys
 
-from worker_protocol import DEVICE, parsed, serve  # first: output of libraries must not enter an answer
+from worker_protocol import DEVICE, parse_options, serve  # first: output of libraries must not enter an answer
 
 import torch
 import transformers
 
-options = parsed(
+options = parse_options(
     __doc__,
     model={"required": True, "help": "a name on the hub, or a folder"},
     dtype={"default": "float32", "help": "bfloat16 for large models on GPUs"},

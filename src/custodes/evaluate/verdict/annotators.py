@@ -1,0 +1,39 @@
+"""Sentences on the agreement of annotators."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from custodes.answers.wording import estimate_with_interval, plural
+from custodes.evaluate.verdict.view import AspectResults, Row
+
+TENTATIVE, RELIABLE = 0.667, 0.8
+"""Thresholds of Krippendorff (2004): below the first, single ratings support no conclusion; from the second, they are
+reliable."""
+
+
+def reliability(view: AspectResults) -> Iterator[str]:
+    """Yield a sentence on the agreement of annotators, for each type of answer."""
+    for row in view.agreement_of_annotators:
+        scale = "ordinal" if row["alpha_ordinal"] is not None else "nominal"
+        if row[f"alpha_{scale}"] is None:
+            continue
+        alpha_text = estimate_with_interval(row, f"alpha_{scale}")
+        yield (
+            f"{_grade(row, f'alpha_{scale}')} Krippendorff's α of the {row['answer_type']} is {alpha_text} ({scale}; "
+            f"1: perfect agreement, 0: agreement by chance; {plural(row['annotators'], 'annotator')})."
+        )
+
+
+def _grade(row: Row, name: str) -> str:
+    """Return a sentence on single ratings, which both bounds of the interval support."""
+    low, high = row[f"{name}_low"], row[f"{name}_high"]
+    if low is None or high is None:
+        return "Without an interval, the agreement of the annotators cannot be judged."
+    if high <= 0:
+        return "The annotators agree no better than by chance; check the scale and the names of items and systems."
+    if high < TENTATIVE:
+        return "A single human rating is not reliable, so conclusions need means over many items or annotators."
+    if low >= RELIABLE:
+        return "Single human ratings are reliable."
+    return "Single human ratings are reliable enough for tentative conclusions, or nearly so."
