@@ -37,9 +37,9 @@ from custodes.progress import Progress, silent
 
 HEADINGS: Mapping[str, str] = {
     "design": "Read this first",
-    "annotators": "How reliable the human ratings are",
     "rates": "What the rates are",
     "best": "Which system is best",
+    "annotators": "How reliable the human ratings are",
     "trust": "Which metric agrees best with the annotators",
     "faults": "Biases and failures of judges",
     "favours": "Which systems metrics over-rate or under-rate",
@@ -49,12 +49,12 @@ HEADINGS: Mapping[str, str] = {
     "flips": "Decisions that metrics reverse",
     "uncertain": "Undecided",
 }
-ESSENTIAL = ("design", "annotators", "rates", "best", "trust", "faults", "favours", "slices", "labels")
+ESSENTIAL = ("design", "rates", "best", "annotators", "trust", "faults", "favours", "slices", "labels")
 """Headings that are displayed by default."""
 SUBJECTS: Mapping[str, Callable[[AspectResults], Iterable[str]]] = {
     "design": design,
-    "annotators": reliability,
     "best": best,
+    "annotators": reliability,
     "trust": trust,
     "faults": faults,
     "favours": favours,
@@ -72,7 +72,7 @@ ACROSS: Mapping[str, Callable[[Sequence[AspectResults]], Iterable[str]]] = {
     "favours": overall.favours,
 }
 """Functions that yield the sentences on all aspects, by heading."""
-OF_SYSTEMS = ("design", "annotators", "best", "labels")
+OF_SYSTEMS = ("design", "best", "annotators", "labels")
 """Headings that need no metric."""
 NOT_OF_SIDES = ("best", "favours", "labels", "flips")
 """Headings that have no meaning if sides of a pair are compared instead of systems."""
@@ -90,7 +90,7 @@ class Verdict(Result):
         label(
             "kind",
             (
-                "subject of the statement: design, annotators, rates, best, trust, faults, favours, slices, labels, "
+                "subject of the statement: design, rates, best, annotators, trust, faults, favours, slices, labels, "
                 "chance, flips or uncertain"
             ),
         ),
