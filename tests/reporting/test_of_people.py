@@ -26,7 +26,7 @@ def test_nothing_is_said_of_metrics(report: cu.Report) -> None:
     assert "Whom each" not in report.html
     assert "which metric to trust" not in report.html.partition("<main>")[0].lower()
     kinds = set(report.verdict.verdict["kind"])
-    assert kinds <= {"design", "best", "labels"}
+    assert kinds <= {"design", "best", "annotators", "labels"}
     assert "best" in kinds
     assert not any("no metric" in line for line in report.verdict.lines())
 

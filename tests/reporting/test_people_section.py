@@ -65,7 +65,7 @@ def test_a_page_of_people_alone(people_report: Report) -> None:
     assert "{metric}" not in people_report.html.split('<script type="text/plain"')[0]
     assert people_report.verdict.provenance.question == "verdict"
     kinds = people_report.verdict.verdict["kind"].unique(maintain_order=True).to_list()
-    assert kinds == ["design", "best", "labels"]
+    assert kinds == ["design", "best", "annotators", "labels"]
 
 
 def test_the_section_tells_who_answered_and_what_stopped(people_report: Report) -> None:

@@ -30,7 +30,7 @@ def test_metrics_that_agree_name_one_system() -> None:
     assert best[0] == "By m1 and m2, a is best: significantly ahead of every other system."
     assert best[1].startswith("Of 3 pairs of systems, all metrics decide 2 equally, and no two metrics")
     assert any("There are no human ratings" in text for text in sentences(frame, "design"))
-    assert "unknown without human ratings" in sentences(frame, "trust")[0]
+    assert "unknown which metric is right" in sentences(frame, "trust")[0]
 
 
 def test_metrics_that_contradict_each_other_are_told() -> None:
@@ -39,6 +39,50 @@ def test_metrics_that_contradict_each_other_are_told() -> None:
         f"By {m}, {s} is best: significantly ahead of every other system." for m, s in (("m1", "a"), ("m2", "c"))
     }
     assert "all metrics decide 0 equally, and on 3 pairs two metrics contradict each other significantly" in best[2]
+
+
+@pytest.mark.parametrize(("text_of_a", "is_constant"), [("I am the best.", True), ("", False)])
+def test_a_constant_text_that_a_judge_ranks_first_is_a_warning(text_of_a: str, *, is_constant: bool) -> None:
+    rng = np.random.default_rng(0)
+    rows = [
+        {"item": f"i{i}", "model_a": "a", "model_b": other, "rater": "judge", "kind": "metric", "winner": winner}
+        for i in range(60)
+        for other, winner in (("b", "model_a"), ("c", "model_a" if rng.random() < 0.9 else "model_b"))
+    ]
+    texts = [
+        {"item": f"i{i}", "system": name, "text": text_of_a if name == "a" and is_constant else f"{name} {i} " * length}
+        for i in range(60)
+        for name, length in (("a", 3), ("b", 2), ("c", 1))
+    ]
+    result = cu.verdict(cu.read(pl.DataFrame(rows), pl.DataFrame(texts)), resamples=200).verdict
+    warnings = result.filter(pl.col("text").str.starts_with("Do not trust this ranking: a, which judge ranks first"))
+    assert warnings["kind"].to_list() == ["best"] * is_constant
+
+
+def test_a_preference_for_length_is_reported_without_a_verdict_on_it() -> None:
+    rng = np.random.default_rng(1)
+    words = rng.integers(2, 40, (200, 2))
+    longer_wins = rng.random(200) < 0.8
+    rows = [
+        {
+            "item": f"i{i}",
+            "model_a": "a",
+            "model_b": "b",
+            "rater": "judge",
+            "kind": "metric",
+            "winner": "model_a" if (words[i, 0] > words[i, 1]) == longer_wins[i] else "model_b",
+        }
+        for i in range(200)
+    ]
+    texts = [
+        {"item": f"i{i}", "system": name, "text": f"{name}{i} " * words[i, k]}
+        for i in range(200)
+        for k, name in ((0, "a"), (1, "b"))
+    ]
+    faults = cu.verdict(cu.read(pl.DataFrame(rows), pl.DataFrame(texts)), resamples=200).verdict.filter(kind="faults")
+    (text,) = [text for text in faults["text"] if "longer output" in text]
+    assert text.startswith("judge prefers the longer output in ")
+    assert "unknown whether this is a bias" in text
 
 
 def test_equal_systems_have_no_best() -> None:

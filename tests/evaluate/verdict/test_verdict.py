@@ -26,7 +26,8 @@ def results() -> dict[str, Any]:
     bounds = {name: {} if name == "check" else {"resamples": 100} for name in BASIS}
     answers = {name: getattr(cu, name)(study, **bounds[name]) for name in BASIS}
     board = cu.leaderboard(study, metrics=best_metrics(answers["agreement"]), resamples=100)
-    return {**answers, "leaderboard": board}
+    annotators = cu.annotators(study, method="majority", resamples=100)
+    return {**answers, "leaderboard": board, "annotators": annotators}
 
 
 def make_verdict(results: dict[str, Any], **changes: Any) -> Verdict:
@@ -84,8 +85,8 @@ def test_the_planted_truth_of_the_demo_is_found(results: dict[str, Any]) -> None
     assert "noise" in text_of(result, "coherence", "chance")
     assert "selfeval over-rates Dogwood by " in text_of(result, "coherence", "favours")
     assert (
-        "judge decides 80 % [62 %, 91 %] of 15 system pairs as the annotators do, reverses 0 "
-        "%, misses a difference in 20 % and finds"
+        "judge decides 80 % [62 %, 91 %] of 15 system pairs as the annotators do (deciding no pair would give 7 %), "
+        "reverses 0 %, misses a difference in 20 % and finds"
     ) in text_of(result, "coherence", "flips")
     assert "selfeval over-rates Dogwood on both aspects" in text_of(result, "", "favours")
     # Random errors raise the weakest system against every other one, which is no favoritism.
@@ -119,9 +120,29 @@ def test_it_is_the_question_of_its_answers(results: dict[str, Any]) -> None:
     assert result.verdict.equals(make_verdict(results).verdict)
     assert result.provenance.question == "verdict"
     kinds = result.verdict.filter(aspect="fluency")["kind"].unique(maintain_order=True).to_list()
-    order = ["design", "best", "trust", "favours", "labels", "chance", "flips", "uncertain"]
+    order = ["design", "best", "annotators", "trust", "favours", "labels", "chance", "flips", "uncertain"]
     assert kinds == [kind for kind in order if kind in kinds]
     assert next(result.lines()).startswith("Which system is best: ")
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "grade"),
+    [
+        (0.2, 0.66, "A single human rating is not reliable"),
+        (0.6, 0.7, "Single human ratings are reliable enough for tentative"),
+        (0.8, 0.9, "Single human ratings are reliable."),
+        (-0.2, -0.1, "The annotators agree no better than by chance"),
+        (None, None, "Without an interval"),
+    ],
+)
+def test_the_whole_interval_supports_the_grade_of_human_ratings(
+    results: dict[str, Any], low: float | None, high: float | None, grade: str
+) -> None:
+    rows = results["annotators"].agreement.with_columns(
+        alpha_ordinal_low=pl.lit(low, pl.Float64), alpha_ordinal_high=pl.lit(high, pl.Float64)
+    )
+    result = make_verdict(results, annotators=replace(results["annotators"], agreement=rows))
+    assert text_of(result, "fluency", "annotators").startswith(grade)
 
 
 def test_nobody_is_trusted_where_no_interval_is_above_chance(results: dict[str, Any], trusted: list[str]) -> None:
@@ -130,7 +151,7 @@ def test_nobody_is_trusted_where_no_interval_is_above_chance(results: dict[str, 
     assert (
         text_of(result, "fluency", "trust") == "No metric agrees with the annotators significantly better than chance."
     )
-    assert "agrees best" not in " ".join(result.lines())
+    assert "agrees best with the annotators (" not in " ".join(result.lines())
     assert leaders(agreement) == {"coherence": [], "fluency": []}
 
 

@@ -494,7 +494,7 @@ def _notes(answer: Consistency, study: Study) -> list[Note]:
         (
             "inconclusive",
             inconclusive.height,
-            f"{inconclusive.height} of {answer.findings.height} tests are inconclusive:"
-            f" {join_labels(inconclusive['reason'].unique(maintain_order=True), limit=3)}",
+            f"inconclusive tests: {inconclusive.height} of {answer.findings.height} "
+            f"({join_labels(inconclusive['reason'].unique(maintain_order=True), limit=3)})",
         ),
     )

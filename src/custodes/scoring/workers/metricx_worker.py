@@ -38,7 +38,7 @@ def score(rows):
     batch = tokenizer.pad({"input_ids": [ids[:-1][: options.longest - 1] for ids in whole]}, return_tensors="pt").to(
         DEVICE
     )
-    start = torch.zeros((len(rows), 1), dtype=torch.label_rows, device=DEVICE)
+    start = torch.zeros((len(rows), 1), dtype=torch.long, device=DEVICE)
     logits = model(**batch, decoder_input_ids=start).logits[:, 0, REWARD]
     return {"scores": logits.float().clamp(0, 25).tolist(), "truncated": [len(ids) > options.longest for ids in whole]}
 
