@@ -203,7 +203,7 @@ def test_items_that_run_out_make_a_look_smaller() -> None:
     assert (ruling.n, ruling.used, study.is_open, study.why) == (9, tuple(range(20, 29)), [False], ["rule"])
     nothing = annotation(pairs=1)
     while nothing.is_open[0]:
-        assert nothing.impossible(0, nothing.wanted(0)[0]) is None
+        assert nothing.impossible(0, nothing.free_slots(0)[0]) is None
     assert (nothing.n, nothing.why, nothing.rulings) == ([0], ["items"], [])
 
 
@@ -233,12 +233,12 @@ def test_a_budget_covers_a_look_that_some_pairs_have_reached() -> None:
         study.answer(0, place, 0)
     assert [len(study.free_slots(pair)) for pair in (0, 1)] == [7, 5]
     less = annotation(pairs=2, budget=23, stop="decided")
-    for place in less.wanted(0):
+    for place in less.free_slots(0):
         less.answer(0, place, 0)
-    assert less.wanted(0) == []  # The second interim analysis of both pairs needs 24.
-    for place in less.wanted(1):
+    assert less.free_slots(0) == []  # The second interim analysis of both pairs needs 24.
+    for place in less.free_slots(1):
         less.answer(1, place, 0)
-    assert [len(less.wanted(pair)) for pair in (0, 1)] == [7, 6]
+    assert [len(less.free_slots(pair)) for pair in (0, 1)] == [7, 6]
 
 
 def test_a_pair_that_comes_later_has_its_own_looks() -> None:
