@@ -100,7 +100,7 @@ def test_every_value_of_every_argument(question: str, tiny: cu.Study, model: str
         (float, "x", "n='x': must be a number"),
         (float | None, True, "n=True: must be a number"),
         (str, 3, "n=3: must be text"),
-        (str | Sequence[str], ["a", 3], r"n=\['a', 3\]: must be text or text, one or a list"),
+        (str | Sequence[str], ["a", 3], r"n=\['a', 3\]: must be text or a text or a list of texts"),
         (str | Path, 3, "n=3: must be text or a path"),
         (Literal["a", "b"], ["a"], r"n=\['a'\]; allowed: a, b"),
         (Literal["north", "south"], "nroth", r"allowed: north, south \(did you mean 'north'\?\)"),
@@ -228,7 +228,7 @@ def test_one_value_is_not_several(value: Any, tiny: cu.Study) -> None:
             cu.check(tiny, **{name: value})
     with pytest.raises(OptionError, match="looks"):
         cu.Stopping(looks=value)
-    with pytest.raises(OptionError, match="systems=.*must be text, one or a list"):
+    with pytest.raises(OptionError, match="systems=.*must be a text or a list of texts"):
         cu.live.start(value, ["i"])
 
 

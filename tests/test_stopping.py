@@ -39,7 +39,7 @@ SCORE = ("score", "texts.jsonl", "--metric", "length", "-o", "s.csv")
 @pytest.mark.parametrize(
     ("words", "place", "follows"),
     [
-        (SCORE, (cu, "score"), "answers are stored in s.cache.db; the same command continues"),
+        (SCORE, (cu, "score"), "results are stored in s.cache.db; repeat the command to continue"),
         ((*SCORE, "--cache", "none"), (cu, "score"), AGAIN),
         (("count", "scores.csv", "--human", "ann", "-o", "a.counts.json"), (cu, "count_pairs"), AGAIN),
         (("annotate", "rehearse", "study.db"), (rehearsal, "rehearse"), AGAIN),

@@ -66,7 +66,7 @@ def is_whole(value: Any) -> TypeGuard[int]:
 
 
 def check_one_of(name: str, value: Any, allowed: Any) -> Any:
-    """Check that an option is one of the allowed words."""
+    """Check that an option is one of the allowed values."""
     if not isinstance(value, str) or value not in allowed:
         suggestion_text = suggestion(value, allowed) if isinstance(value, str) else ""
         raise OptionError(f"{name}={short_repr(value)}; allowed: {', '.join(allowed)}{suggestion_text}")
@@ -89,11 +89,11 @@ def seed_or_generator(name: str, value: Any) -> Any:
     return int(value)
 
 
-def check_storable(what: str, labels: Iterable[str]) -> None:
+def check_storable(description: str, labels: Iterable[str]) -> None:
     """Raise OptionError for a label with unpaired surrogates, because no file can hold such text."""
     for label in labels:
         if not label.isascii() and any("\ud800" <= letter <= "\udfff" for letter in label):
-            raise OptionError(f"{what}: {short_repr(label)} has characters that cannot be written to a file")
+            raise OptionError(f"{description}: {short_repr(label)} has characters that cannot be written to a file")
 
 
 def is_collection(value: Any) -> TypeGuard[Iterable[Any]]:
@@ -167,14 +167,15 @@ def _values(name: str, entry: str, labels: Collection[str], *, described: bool) 
         return
     entry_parts = entry.split(",")
     while entry_parts:
-        joined_parts = [",".join(entry_parts[:n]).strip() for n in range(len(entry_parts), 1, -1)]
+        candidates = [",".join(entry_parts[:n]).strip() for n in range(len(entry_parts), 1, -1)]
         longest_match = next(
-            (joined for joined in joined_parts if joined in labels or joined.removeprefix("!") in labels), None
+            (candidate for candidate in candidates if candidate in labels or candidate.removeprefix("!") in labels),
+            None,
         )
         if value := entry_parts[0].strip() if longest_match is None else longest_match:
             yield value
         entry_parts = entry_parts[
-            1 if longest_match is None else len(joined_parts) + 1 - joined_parts.index(longest_match) :
+            1 if longest_match is None else len(candidates) + 1 - candidates.index(longest_match) :
         ]
 
 
@@ -221,12 +222,12 @@ def check_arguments(function: Callable[P, R]) -> Callable[P, R]:
 
     @wraps(function)
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
-        bound, kind_of_argument = signature.bind(*args, **kwargs), argument_types(function)
-        for name, value in bound.arguments.items():
+        bound_arguments, kind_of_argument = signature.bind(*args, **kwargs), argument_types(function)
+        for name, value in bound_arguments.arguments.items():
             parameter = signature.parameters[name]
             if name in kind_of_argument and parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-                bound.arguments[name] = argument(name, value, kind_of_argument[name])
-        return function(*bound.args, **bound.kwargs)
+                bound_arguments.arguments[name] = argument(name, value, kind_of_argument[name])
+        return function(*bound_arguments.args, **bound_arguments.kwargs)
 
     return wrapper
 
@@ -258,28 +259,33 @@ def argument(name: str, value: Any, kind: Any) -> Any:
     allowed_types = members(kind)
     if value is None and type(None) in allowed_types:
         return None
-    converted = _convert_to_type(name, value, [kind for kind in allowed_types if kind is not type(None)])
-    return LIMITS[name](name, converted) if name in LIMITS else converted
+    converted_value = _convert_to_type(name, value, [kind for kind in allowed_types if kind is not type(None)])
+    return LIMITS[name](name, converted_value) if name in LIMITS else converted_value
 
 
-def _convert_to_type(name: str, value: Any, allowed: Sequence[Any]) -> Any:
-    """The value, converted to the first allowed type that accepts the value; OptionError if no type accepts it."""
-    literals = [word for kind in allowed if get_origin(kind) is Literal for word in get_args(kind)]
-    converters = [_TYPES[kind] for kind in allowed if kind in _TYPES]
+def _convert_to_type(name: str, value: Any, allowed_types: Sequence[Any]) -> Any:
+    """The value, converted to the first allowed type that accepts the value; OptionError if no type does."""
+    literals = [literal for kind in allowed_types if get_origin(kind) is Literal for literal in get_args(kind)]
+    converters = [_TYPES[kind] for kind in allowed_types if kind in _TYPES]
     if isinstance(value, str) and value in literals:
         return value
-    if literals and (isinstance(value, str) or not converters) and str not in allowed:
+    if literals and (isinstance(value, str) or not converters) and str not in allowed_types:
         return check_one_of(name, value, [*literals, *(text for text, _ in converters)])
-    if not converters and allowed[0] is not Any and len(allowed) == 1 and isinstance(kind := allowed[0], type):
+    if (
+        not converters
+        and allowed_types[0] is not Any
+        and len(allowed_types) == 1
+        and isinstance(kind := allowed_types[0], type)
+    ):
         if not isinstance(value, kind):
             raise OptionError(f"{_argument_text(name, value)}: must be a {kind.__name__}")
         return value
-    if len(converters) + bool(literals) < len(allowed):
+    if len(converters) + bool(literals) < len(allowed_types):
         return value  # unions with other types are checked by the function
     for _, convert in converters:
-        converted = convert(value)
-        if converted is not None:
-            return converted
+        converted_value = convert(value)
+        if converted_value is not None:
+            return converted_value
     expected_text = " or ".join([*literals, *dict.fromkeys(text for text, _ in converters)])
     raise OptionError(f"{_argument_text(name, value)}: must be {expected_text}")
 
@@ -328,8 +334,8 @@ def _mapping_converter(convert: Callable[[Any], Any]) -> Callable[[Any], Any]:
     def convert_entries(value: Any) -> Any:
         if not (isinstance(value, Mapping) and all(isinstance(name, str) for name in value)):
             return None
-        converted = {str(name): convert(entry) for name, entry in value.items()}
-        return None if None in converted.values() else converted
+        converted_values = {str(name): convert(entry) for name, entry in value.items()}
+        return None if None in converted_values.values() else converted_values
 
     return convert_entries
 
@@ -361,14 +367,14 @@ _TYPES: Mapping[Any, tuple[str, Callable[[Any], Any]]] = {
     int: (f"a whole number of at most {LARGEST}", _whole_number),
     float: ("a number", _number),
     str: ("text", _text),
-    Sequence[str]: ("text, one or a list", _texts),
+    Sequence[str]: ("a text or a list of texts", _texts),
     Sequence[float]: ("a list of numbers", _numbers),
     Path: ("a path", _path),
     Progress: ("a callable that wraps an iterable", _progress),
-    Mapping[str, float]: ("numbers by name", _mapping_converter(_number)),
-    Mapping[str, str]: ("names by name", _mapping_converter(_text)),
+    Mapping[str, float]: ("a mapping from names to numbers", _mapping_converter(_number)),
+    Mapping[str, str]: ("a mapping from names to names", _mapping_converter(_text)),
     Mapping[str, Sequence[float]]: (
-        "numbers by name: a number or a list of numbers for each name",
+        "a mapping from each name to a number or a list of numbers",
         _mapping_converter(_numbers),
     ),
 }

@@ -113,8 +113,8 @@ class Cache:
         if not self._exists():
             return None
         with self._transaction() as connection:
-            (mean,) = connection.execute("SELECT avg(seconds) FROM score WHERE metric = ?", [metric]).fetchone()
-        return None if mean is None else float(mean)
+            (mean_seconds,) = connection.execute("SELECT avg(seconds) FROM score WHERE metric = ?", [metric]).fetchone()
+        return None if mean_seconds is None else float(mean_seconds)
 
     def keep_scores(self, rows: Iterable[KeptScore]) -> None:
         """Store all these scores or none of them. Scores that are stored already are not replaced."""

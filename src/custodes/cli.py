@@ -50,7 +50,7 @@ VERBS: Mapping[str, str] = {
     "score": "Scores of texts by metrics",
     "judge": "Verdicts of an LLM judge on texts",
     "annotate": "Annotation studies: plan, serve, monitor, export",
-    "convert": "Any input format to long tables",
+    "convert": "Conversion of any input format to long tables",
     "doctor": "Installed packages, and a test of the installation",
 }
 """Description of each verb in the list."""
@@ -86,16 +86,16 @@ def app() -> App:
 
     from custodes.command_line import HOW
 
-    command = App(help=ABOUT, version=version("custodes"), **HOW)
-    command.register_install_completion_command()
-    for verb, line in VERBS.items():
+    cli_app = App(help=ABOUT, version=version("custodes"), **HOW)
+    cli_app.register_install_completion_command()
+    for verb, description in VERBS.items():
         module = (
             "custodes.question_commands"
             if verb in QUESTIONS and verb not in WITH_SUBCOMMANDS
             else f"custodes.commands.{verb}"
         )
-        command.command(f"{module}:{verb}", name=verb, **({"help": line} if verb in WITH_SUBCOMMANDS else {}))
-    return command
+        cli_app.command(f"{module}:{verb}", name=verb, **({"help": description} if verb in WITH_SUBCOMMANDS else {}))
+    return cli_app
 
 
 def _replace_stream_dashes(argv: Sequence[str]) -> list[str]:
@@ -103,11 +103,11 @@ def _replace_stream_dashes(argv: Sequence[str]) -> list[str]:
 
     The stream is standard output after `-o`, and standard input otherwise. The parser would read `-` as an option."""
     arguments = []
-    for previous_word, word in zip(["", *argv], argv, strict=False):
-        if word == "-":
-            arguments.append(STANDARD_OUTPUT if previous_word in ("-o", "--output") else STANDARD_INPUT)
+    for previous_argument, argument in zip(["", *argv], argv, strict=False):
+        if argument == "-":
+            arguments.append(STANDARD_OUTPUT if previous_argument in ("-o", "--output") else STANDARD_INPUT)
         else:
-            arguments.append(word[:-1] + STANDARD_OUTPUT if word in ("-o=-", "--output=-") else word)
+            arguments.append(argument[:-1] + STANDARD_OUTPUT if argument in ("-o=-", "--output=-") else argument)
     return arguments
 
 

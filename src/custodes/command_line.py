@@ -17,7 +17,7 @@ HOW: Mapping[str, Any] = {
     "exit_on_error": False,
     "result_action": "return_value",
     "group_parameters": Group("Options of the verb", sort_key=1),
-    "suppress_keyboard_interrupt": False,  # `status_of` reports it
+    "suppress_keyboard_interrupt": False,  # `run_for_exit_status` reports it
 }
 """Arguments of the app."""
 
@@ -40,10 +40,10 @@ OPTION_NAMES: Mapping[str, str] = {"rng": "--seed", "directions": "--lower"}
 """Options whose names differ from those of the Python arguments."""
 
 
-def call(app: App, words: Sequence[str]) -> int | None:
+def call(app: App, argv: Sequence[str]) -> int | None:
     """Run the verb of a command line. Error messages name options of the command line, not arguments of functions."""
     try:
-        result: int | None = app(words)
+        result: int | None = app(argv)
     except CycloptsError as problem:
         message = " ".join(str(problem).split())
         if isinstance(problem, UnknownOptionError):  # its value may be a key, as in --api-key=...
@@ -51,7 +51,7 @@ def call(app: App, words: Sequence[str]) -> int | None:
             message = message.replace(option, option.partition("=")[0])
         raise OptionError(message) from None
     except CustodesError as problem:
-        command = app.parse_commands(words)[1][-1]
+        command = app.parse_commands(argv)[1][-1]
         option_names = {name for argument in command.assemble_argument_collection() for name in argument.names}
         raise type(problem)(replace_argument_names(str(problem), option_names)) from None
     return result

@@ -64,9 +64,9 @@ def run_for_exit_status(work: Callable[[], int | None]) -> int:
     except MemoryError:
         message = "not enough memory for this question; select fewer raters or systems, or ask for fewer --resamples"
     except UnicodeEncodeError as problem:
-        letter = problem.object[problem.start : problem.end]
+        character = problem.object[problem.start : problem.end]
         message = (
-            f"{letter!r} in a name or an option is not valid text (a lone surrogate, or a byte that is not "
+            f"{character!r} in a name or an option is not valid text (a lone surrogate, or a byte that is not "
             f"UTF-8); correct the name or option"
         )
     except OSError as problem:
@@ -96,6 +96,6 @@ def run_and_exit(work: Callable[[], int]) -> NoReturn:
     sys.exit(status)
 
 
-def _warn(message: Warning | str, category: type[Warning], *rest: Any, **more: Any) -> None:
+def _warn(message: Warning | str, category: type[Warning], *other_arguments: Any, **other_options: Any) -> None:
     if issubclass(category, CustodesWarning):
         print_diagnostic(f"warning: {message}")

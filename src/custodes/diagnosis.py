@@ -81,7 +81,7 @@ class Doctor(Result):
         flag("present", "whether all packages of the extra are installed in supported versions"),
         labels("missing", "missing packages"),
         label("gives", "what the extra adds"),
-        label("install", "the command that installs it"),
+        label("install", "the command that installs the extra"),
     )
     tests: pl.DataFrame = table(
         "One row per test of this installation.",
@@ -149,17 +149,17 @@ def _place() -> list[dict[str, str]]:
     from threadpoolctl import threadpool_info
 
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    arithmetic = [
-        f"{pool['internal_api']} {pool['version']} for {pool.get('architecture', 'all')},"
-        f" threads: {pool['num_threads']}"
-        for pool in threadpool_info()
-        if pool["user_api"] == "blas"
+    blas_texts = [
+        f"{library['internal_api']} {library['version']} for {library.get('architecture', 'all')},"
+        f" threads: {library['num_threads']}"
+        for library in threadpool_info()
+        if library["user_api"] == "blas"
     ]
     facts = {
         NAME: f"{metadata.version(NAME)} in {Path(cu.__file__).parent}",
         "Python": f"{platform.python_version()} ({platform.python_implementation()}), {sys.executable}",
         "machine": f"{platform.platform()}, cores: {cores}",
-        "arithmetic": "; ".join(dict.fromkeys(arithmetic)) or "BLAS of unknown name",
+        "arithmetic": "; ".join(dict.fromkeys(blas_texts)) or "BLAS of unknown name",
         "text": f"{sys.stdout.encoding if sys.stdout else 'no output'}; files: {tempfile.gettempdir()}",
     }
     return [{"what": fact, "found": _abbreviate_home(text)} for fact, text in facts.items()]
@@ -176,7 +176,7 @@ def _requirements(extra: str = "") -> list[dict[str, Any]]:
         )
         if requirement.name == NAME or not is_of_extra or (is_required and extra):
             continue
-        version = next((installed.version for installed in metadata.distributions(name=requirement.name)), None)
+        version = next((distribution.version for distribution in metadata.distributions(name=requirement.name)), None)
         is_compatible = version is not None and requirement.specifier.contains(version, prereleases=True)
         version_range = str(requirement.specifier) or "any"
         rows.append({"package": requirement.name, "needed": version_range, "version": version, "fits": is_compatible})
@@ -184,9 +184,9 @@ def _requirements(extra: str = "") -> list[dict[str, Any]]:
 
 
 def _extras() -> Iterator[dict[str, Any]]:
-    declared = metadata.metadata(NAME).get_all("Provides-Extra") or []
+    declared_extras = metadata.metadata(NAME).get_all("Provides-Extra") or []
     for name, extra in EXTRAS.items():
-        if name in declared:  # an older installation with newer sources has other requirements
+        if name in declared_extras:  # an older installation with newer sources has other requirements
             missing_packages = [row["package"] for row in _requirements(name) if not row["fits"]]
             install_command = f"pip install '{NAME}[{name}]'"
             yield {
@@ -255,7 +255,7 @@ def _test_threads(study: Any, rng: int | np.random.Generator) -> str:
     seed = rng if isinstance(rng, int) else int(rng.integers(2**32))
     with ThreadPoolExecutor(4) as pool:
         first_result, *other_results = pool.map(lambda _: _agreement(study, 20, seed), range(4))
-    if not all(first_result.equals(other) for other in other_results):
+    if not all(first_result.equals(other_result) for other_result in other_results):
         raise ArithmeticError("the same seed gave different results")
     return "the same intervals four times"
 
@@ -278,8 +278,8 @@ def _test_files(study: Any, rng: int | np.random.Generator) -> str:
     ratings = long_tables(study)["ratings"]
     with tempfile.TemporaryDirectory() as folder:
         for suffix in ("csv", "jsonl.gz", "parquet"):
-            read = cu.read(write_table(ratings, Path(folder) / f"ratings.{suffix}"))
-            if not read.ratings.frame.equals(study.ratings.frame):
+            read_study = cu.read(write_table(ratings, Path(folder) / f"ratings.{suffix}"))
+            if not read_study.ratings.frame.equals(study.ratings.frame):
                 raise ValueError(f"ratings that were written to .{suffix} and read again have different rows")
     return f"{ratings.height} rows through csv, jsonl.gz, parquet"
 
@@ -289,7 +289,7 @@ TESTS = {"numbers": _test_numbers, "threads": _test_threads, "picture": _test_pi
 
 
 CHRF = 81.28715195785207
-"""The chrF score that sacrebleu computes for `SAT` and the reference text."""
+"""The chrF score that sacrebleu computes for the first text in `SAT` and the reference."""
 
 SAT = {"item": ["1", "1"], "system": ["Aster", "Birch"], "text": ["a cat sat on the mat", "cat"]}
 
@@ -305,10 +305,12 @@ def _test_score() -> str:
 def _test_judge() -> str:
     """Check both presentation orders with a stand-in model that always prefers the output shown first."""
 
-    def first(body: Mapping[str, Any]) -> Mapping[str, Any]:
+    def prefer_first(body: Mapping[str, Any]) -> Mapping[str, Any]:
         return {"choices": [{"message": {"content": '{"verdict": "A"}'}, "finish_reason": "stop"}]}
 
-    verdicts = cu.judge(pl.DataFrame(SAT), cu.Judge(model="first"), client=first).verdicts["preference"].to_list()
+    verdicts = (
+        cu.judge(pl.DataFrame(SAT), cu.Judge(model="first"), client=prefer_first).verdicts["preference"].to_list()
+    )
     if verdicts != [1, -1]:
         raise ValueError(f"verdicts {verdicts}, not [1, -1]")
     return "both orders were queried and parsed"

@@ -44,12 +44,14 @@ class CustodesWarning(UserWarning):
 
 
 def reject(*problems: tuple[object, str], error: type[CustodesError] = OptionError) -> None:
-    """Raise an error with the message of the first problem, if there is one. A problem is a condition with a message.
+    """Raise an error with the message of the first problem whose condition is true.
+
+    Each problem is a pair of a condition and a message.
 
     >>> reject((False, "n=0: must be 1 or more"))
     """
-    for present, message in problems:
-        if present:
+    for condition, message in problems:
+        if condition:
             raise error(message)
 
 
@@ -70,9 +72,9 @@ def suggestion(name: str, allowed: Iterable[str], *, cutoff: float = 0.6) -> str
     >>> suggestion("expret", ["expert1", "turker1"])
     " (did you mean 'expert1'?)"
     """
-    by_lower = {label.lower(): label for label in allowed}
-    close = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=cutoff)
-    return f" (did you mean '{by_lower[close[0]]}'?)" if close else ""
+    label_of_lowercase = {label.lower(): label for label in allowed}
+    close_matches = difflib.get_close_matches(name.lower(), label_of_lowercase, n=1, cutoff=cutoff)
+    return f" (did you mean '{label_of_lowercase[close_matches[0]]}'?)" if close_matches else ""
 
 
 def short_repr(value: object) -> str:

@@ -33,8 +33,8 @@ def write_atomically(path: str | Path, content: bytes | str | Iterable[bytes]) -
     'done'
     """
     target_path = check_writable(path)
-    encoded = content.encode(errors="backslashreplace") if isinstance(content, str) else content
-    blocks = [encoded] if isinstance(encoded, bytes) else encoded
+    encoded_content = content.encode(errors="backslashreplace") if isinstance(content, str) else content
+    blocks = [encoded_content] if isinstance(encoded_content, bytes) else encoded_content
     try:
         if (descriptor := _descriptor(target_path)) is not None:
             with os.fdopen(os.dup(descriptor), "wb") as stream:
@@ -51,17 +51,17 @@ def write_atomically(path: str | Path, content: bytes | str | Iterable[bytes]) -
     return target_path
 
 
-def _replace(target: str, data: Iterable[bytes]) -> None:
+def _replace(target: str, blocks: Iterable[bytes]) -> None:
     """Write a new file, or replace an existing file."""
     old_status = os.stat(target) if os.path.exists(target) else None
     temporary_path = os.path.join(os.path.dirname(target), f".custodes-{secrets.token_hex(8)}")
     UNFINISHED.add(temporary_path)
     try:
-        # Never wider permissions than the replaced file, not even temporarily; a new file has those of the umask.
+        # The permissions are never wider than those of the replaced file; for a new file, the umask sets them.
         mode = 0o666 if old_status is None else 0o600
         descriptor = os.open(temporary_path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), mode)
         with os.fdopen(descriptor, "wb") as file:
-            file.writelines(data)
+            file.writelines(blocks)
         if old_status is not None:
             os.chmod(temporary_path, _keep_owner(temporary_path, old_status))
         os.replace(temporary_path, target)
@@ -88,10 +88,10 @@ def _keep_owner(name: str, old_status: os.stat_result) -> int:
 
 
 def check_writable(path: str | Path) -> Path:
-    """Check that the output file can be created or replaced; `OptionError` otherwise, for example for a folder."""
+    """Check that the output file can be created or replaced. If not, as for a folder, `OptionError` is raised."""
     checked_path = Path(path)
     if os.path.isdir(checked_path):
-        raise _unwritable(checked_path, "it is a folder", "give a file name (or a name that ends in /)")
+        raise _unwritable(checked_path, "it is a folder", "give the name of a file")
     try:
         status: os.stat_result | None = os.stat(checked_path)
     except FileNotFoundError:
@@ -118,8 +118,8 @@ def check_writable(path: str | Path) -> Path:
     return checked_path
 
 
-def _unwritable(path: Path, reason: str | None, way_out: str = "choose another place") -> OptionError:
-    return OptionError(f"cannot write {path}: {reason}; {way_out}")
+def _unwritable(path: Path, reason: str | None, advice: str = "choose another place") -> OptionError:
+    return OptionError(f"cannot write {path}: {reason}; {advice}")
 
 
 def check_distinct_files(outputs: Iterable[str | Path], inputs: Iterable[str | Path]) -> None:
@@ -159,7 +159,7 @@ def check_distinct_files(outputs: Iterable[str | Path], inputs: Iterable[str | P
 
 
 def _identity(path: str | Path) -> tuple[int, int] | None:
-    """Device and inode of a file or folder; None if the path does not exist."""
+    """Device and inode of a regular file or a folder; None if the path is neither."""
     status = _status(path)
     if status is None or not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)):
         return None
@@ -175,9 +175,9 @@ def _status(path: str | Path) -> os.stat_result | None:
 
 
 def is_stream(path: str | Path) -> bool:
-    """Whether a path exists and is not a regular file.
+    """Whether a path is a device, a pipe or an open descriptor.
 
-    Such paths are devices, pipes and open descriptors. Their suffix does not determine a format.
+    The suffix of such a path does not determine a format.
     """
     return _status(path) is not None and (_identity(path) is None or _descriptor(path) is not None)
 
@@ -214,7 +214,7 @@ def make_folder(path: str | Path) -> Path:
 def lock(file: BinaryIO, *, wait: bool) -> None:
     """Lock an open file for this process until the file is closed.
 
-    If another process holds the lock, OSError is raised, or with `wait` the process waits for the release of the lock.
+    If another process holds the lock, the function waits for its release if `wait` is true, and else raises OSError.
     """
     if sys.platform == "win32":
         import msvcrt

@@ -7,8 +7,8 @@ import os
 from custodes.errors import OptionError
 
 _NUMBERS = 1000
-"""Memory of a resample, in numbers, in addition to the cluster weights. It holds the statistics of all raters for
-several aspects. On the demo (seven metrics, three aspects) agreement needs 3000 numbers, and other questions need
+"""Number of values in memory per resample, in addition to the cluster weights: the statistics of all raters for several
+aspects. On the demo (seven metrics, three aspects) agreement needs 3000 values, and other questions need
 fewer."""
 
 SHARE = 0.8
@@ -23,9 +23,9 @@ def machine_memory() -> float:
         return float("inf")
 
 
-def fits_in_memory(needed: float) -> bool:
+def fits_in_memory(n_bytes: float) -> bool:
     """Whether a computation may use this number of bytes."""
-    return needed <= SHARE * machine_memory()
+    return n_bytes <= SHARE * machine_memory()
 
 
 def count_resample_values(resamples: int, units: float = 0.0) -> float:
@@ -38,9 +38,9 @@ def check_memory(name: str, value: int, numbers: float) -> None:
 
     >>> check_memory("resamples", 1000, 1e6)
     """
-    n_bytes, n_available = 8 * numbers, machine_memory()
+    n_bytes, n_available_bytes = 8 * numbers, machine_memory()
     if not fits_in_memory(n_bytes):
         raise OptionError(
             f"{name}={value}: needs about {n_bytes / 1e9:.0f} GB of memory, but this machine has "
-            f"{n_available / 1e9:.0f} GB; request fewer"
+            f"{n_available_bytes / 1e9:.0f} GB; request fewer"
         )

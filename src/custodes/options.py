@@ -114,11 +114,11 @@ class InputOptions:
         ),
     ] = None
 
-    def refuse(self, why: str) -> None:
-        """Raise an error if an input option is given, because the option would have no effect; `why` is the reason."""
+    def refuse(self, reason: str) -> None:
+        """Raise an error if an input option is given, because of a `reason` why it would have no effect."""
         for option in fields(self):
             if (value := getattr(self, option.name)) != option.default:
-                raise OptionError(f"--{option.name} {value} has no effect: {why}")
+                raise OptionError(f"--{option.name} {value} has no effect: {reason}")
 
     def study(self, inputs: Sequence[str]) -> Study:
         """Read and join the inputs."""
@@ -140,14 +140,14 @@ class InputOptions:
     def select_study(self, inputs: Sequence[str], selection: Mapping[str, Patterns]) -> Study:
         """The part of the inputs that the command line or the schema selects (default: the whole study)."""
         study = self.study(inputs)
-        chosen = {**study.selection, **selection}
-        return study.select(**chosen, one_side=True) if chosen else study
+        full_selection = {**study.selection, **selection}
+        return study.select(**full_selection, one_side=True) if full_selection else study
 
     @property
     def files(self) -> list[Any]:
         """The input files among the values of these options, including the files named in a schema."""
-        from_schema = {} if self.schema is None else Schema.load(self.schema).reading
-        return [*vars(self).values(), *from_schema.values()]
+        schema_options = {} if self.schema is None else Schema.load(self.schema).reading
+        return [*vars(self).values(), *schema_options.values()]
 
     @property
     def reader_arguments(self) -> dict[str, Any]:
@@ -176,9 +176,9 @@ class InputOptions:
         return mapping | ({"score": self.columns} if self.columns else {})
 
 
-def check_quoted(places: Iterable[str | Path]) -> None:
-    """Raise `OptionError` if `--quote-formulas` is given, but the output is not csv or tsv."""
-    if not any(is_folder(place) or re.search(r"\.[ct]sv(\.gz)?$", str(place).lower()) for place in places):
+def check_quoted(paths: Iterable[str | Path]) -> None:
+    """Raise `OptionError` if no output is csv or tsv, so that `--quote-formulas` would have no effect."""
+    if not any(is_folder(path) or re.search(r"\.[ct]sv(\.gz)?$", str(path).lower()) for path in paths):
         raise OptionError(
             "--quote-formulas applies only to csv and tsv; give --format csv, or an output file with the suffix .csv"
         )
@@ -214,7 +214,7 @@ class Output:
 
     @property
     def shape(self) -> Format:
-        """The format of the output. The suffix of the output file determines it; without a file, the option does."""
+        """The format of the output. The suffix of the output file determines it; without a file, `--format` does."""
         return SUFFIXES.get(Path(self.place or "").suffix.lower(), self.format or "table")
 
     def files(self, tables: Iterable[str] = ()) -> list[str | Path]:
@@ -223,8 +223,8 @@ class Output:
             return []
         return [Path(self.place, f"{name}.csv") for name in tables] if is_folder(self.place) else [self.place]
 
-    def check(self, read: Iterable[str | Path], tables: Iterable[str] = ()) -> None:
-        """Check before any computation that outputs are writable and that no output is one of the files to `read`."""
+    def check(self, inputs: Iterable[str | Path], tables: Iterable[str] = ()) -> None:
+        """Check before any computation that outputs are writable and that no output is one of the `inputs`."""
         files = self.files(tables)
         if self.place is not None and is_folder(self.place):
             if self.format not in (None, "csv"):
@@ -245,21 +245,21 @@ class Output:
                     "or leave out --format",
                 ),
             )
-        check_distinct_files(files, read)
+        check_distinct_files(files, inputs)
         if self.quote_formulas:
             check_quoted([self.place or f".{self.shape}", *files])
 
-    def answer(self, ask: Callable[..., Any], doing: str = "") -> int:
+    def answer(self, ask: Callable[..., Any], title: str = "") -> int:
         """Run a question with `progress=`, write the result, and return its exit status."""
-        result, seconds = self.time_question(ask, doing)
+        result, seconds = self.time_question(ask, title)
         with quiet_pipe():
             self.write(result, seconds)
         return int(result.status)
 
-    def time_question(self, ask: Callable[..., Any], doing: str = "", *, lines: bool = False) -> tuple[Any, float]:
+    def time_question(self, ask: Callable[..., Any], title: str = "", *, lines: bool = False) -> tuple[Any, float]:
         """Run a question with progress, and return the result and the run time in seconds."""
         start = time.perf_counter()
-        with progress(doing, quiet=self.quiet, lines=lines) as track:
+        with progress(title, quiet=self.quiet, lines=lines) as track:
             result = ask(progress=track)
         return result, time.perf_counter() - start
 
@@ -285,7 +285,7 @@ class Output:
             self.write_json(result.to_values(), seconds)
 
     def write_json(self, answer: dict[str, Any], seconds: float) -> None:
-        """Write a result as JSON with a final newline. The JSON includes the run time, unless this is disabled."""
+        """Write a result as JSON with a final newline. The JSON includes the run time, unless `no_timing` is set."""
         if self.table is not None:
             answer = {name: answer[name] for name in ("question", "provenance", "notes", self.table)}
         document = answer if self.no_timing else answer | {"seconds": round(seconds, 3)}
@@ -370,16 +370,16 @@ def input_files(inputs: Sequence[str], *options: Any, sidecars: bool = True) -> 
     `sidecars`: whether to include the tables of raters and probes next to the inputs (for scores, not for texts).
     """
     files = [file for name in inputs for file in tuple(glob_files(Path(name))) or (name,)]
-    path_parts = [path_and_part(file) for file in files if sidecars]
-    beside = [side for place in path_parts for side in sidecar_raters(*place)]
-    beside += [side for path, part in path_parts for side in sidecar_tables(path, PROBES, part)]
-    return [*files, *beside, *filter(os.path.isfile, _words(options))]
+    paths_with_parts = [path_and_part(file) for file in files if sidecars]
+    sidecar_paths = [sidecar for path_with_part in paths_with_parts for sidecar in sidecar_raters(*path_with_part)]
+    sidecar_paths += [sidecar for path, part in paths_with_parts for sidecar in sidecar_tables(path, PROBES, part)]
+    return [*files, *sidecar_paths, *filter(os.path.isfile, _words(options))]
 
 
-def print_output_path(place: Path) -> None:
+def print_output_path(path: Path) -> None:
     """Print the path of a written table, unless it is a stream."""
-    if not is_stream(place):
-        print_line(str(place))
+    if not is_stream(path):
+        print_line(str(path))
 
 
 def _words(value: Any) -> Iterator[str | Path]:
@@ -390,20 +390,21 @@ def _words(value: Any) -> Iterator[str | Path]:
 
 
 @contextmanager
-def progress(doing: str = "", *, quiet: bool = False, lines: bool = False) -> Iterator[Progress]:
+def progress(title: str = "", *, quiet: bool = False, lines: bool = False) -> Iterator[Progress]:
     """Progress on standard error.
 
-    On a terminal, progress is a bar. Elsewhere nothing is printed, or with `lines` one line for each outermost part."""
+    On a terminal, progress is a bar. Elsewhere, nothing is printed; with `lines`, each step of the outermost loop is
+    printed on one line."""
     if quiet or not sys.stderr.isatty():
-        yield silent if quiet or not lines else _line_progress(doing)
+        yield silent if quiet or not lines else _line_progress(title)
         return
     from rich.progress import Progress as Bar
     from rich.progress import TimeElapsedColumn
 
     columns = (*Bar.get_default_columns(), TimeElapsedColumn())
     with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
-        if doing:
-            bar.add_task(escape(escape_controls(doing)), total=None)
+        if title:
+            bar.add_task(escape(escape_controls(title)), total=None)
             bar.refresh()  # otherwise the bar appears only after a tenth of a second
 
         def track(iterable: Any, /, *, total: int | None = None, desc: str | None = None) -> Any:
@@ -412,7 +413,7 @@ def progress(doing: str = "", *, quiet: bool = False, lines: bool = False) -> It
         yield track
 
 
-def _line_progress(doing: str) -> Progress:
+def _line_progress(title: str) -> Progress:
     running = False
 
     def track(iterable: Any, /, *, total: int | None = None, desc: str | None = None) -> Any:
@@ -424,7 +425,7 @@ def _line_progress(doing: str) -> Progress:
         try:
             for number, element in enumerate(iterable, start=1):
                 progress_text = f"{number} of {total}" if total else str(number)
-                print_diagnostic(f"{doing}: {progress_text}: {getattr(element, 'title', desc or 'working')}")
+                print_diagnostic(f"{title}: {progress_text}: {getattr(element, 'title', desc or 'working')}")
                 yield element
         finally:
             running = False

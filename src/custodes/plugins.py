@@ -21,13 +21,14 @@ class Plugin(NamedTuple):
 
 
 def load_plugins(
-    group: str, kind: type, taken: Container[str], *, name: Callable[[Any], str], check: Callable[[Any], None]
+    group: str, kind: type, reserved_names: Container[str], *, name: Callable[[Any], str], check: Callable[[Any], None]
 ) -> dict[str, Plugin]:
     """The plugins of type `kind` in a group of entry points, by plugin name, sorted by package.
 
-    `taken`: built-in names, which a plugin cannot have. `check`: a function that raises an error for an invalid object.
+    `reserved_names`: built-in names, which a plugin cannot have. `check`: a function that raises an error for an
+    invalid object.
     """
-    what = group.rpartition(".")[2].removesuffix("s")
+    noun = group.rpartition(".")[2].removesuffix("s")
     plugins: dict[str, Plugin] = {}
     for point in sorted(_entry_points(group), key=lambda entry_point: (_package(entry_point), entry_point.name)):
         package = _package(point)
@@ -36,10 +37,10 @@ def load_plugins(
             if not isinstance(value, kind):
                 raise InputError(f"its type must be {kind.__name__}, but it is {type(value).__name__}")
             check(value)
-            if name(value) in taken or name(value) in plugins:
-                raise InputError(f"another {what} already has the name {name(value)!r}; choose another name")
+            if name(value) in reserved_names or name(value) in plugins:
+                raise InputError(f"another {noun} already has the name {name(value)!r}; choose another name")
         except Exception as error:  # importing a module may raise anything
-            _warn_of_omission(f"{what} {point.name!r} ({point.value}) of the package {package}", error)
+            _warn_of_omission(f"{noun} {point.name!r} ({point.value}) of the package {package}", error)
         else:
             plugins[name(value)] = Plugin(value, package)
     return plugins
@@ -66,9 +67,11 @@ def _package_entry_points(package: Distribution, group: str) -> Iterable[EntryPo
         return ()
 
 
-def _warn_of_omission(what: str, error: Exception) -> None:
+def _warn_of_omission(subject: str, error: Exception) -> None:
     warnings.warn(
-        f"{what} is left out: {describe_error(error)}; update or uninstall the package", CustodesWarning, stacklevel=4
+        f"{subject} is left out: {describe_error(error)}; update or uninstall the package",
+        CustodesWarning,
+        stacklevel=4,
     )
 
 

@@ -46,39 +46,39 @@ class Stoppable:
             _follows.clear()
 
 
-def interruption_message(number: int) -> str:
+def interruption_message(signal_number: int) -> str:
     """Message on an interruption by a signal, with a statement of what happens if the command runs again."""
-    words = ": ".join([SIGNAL_MESSAGES[signal.Signals(number).name], *_follows])
+    message = ": ".join([SIGNAL_MESSAGES[signal.Signals(signal_number).name], *_follows])
     _follows.clear()
-    return words
+    return message
 
 
 def open_streams() -> None:
     """Open the null device for each standard stream that the caller closed.
 
     Otherwise a file that is opened later could get the descriptor of the stream."""
-    for number, name in enumerate(("stdin", "stdout", "stderr")):
+    for descriptor, name in enumerate(("stdin", "stdout", "stderr")):
         try:
-            os.fstat(number)
+            os.fstat(descriptor)
         except OSError:
             # Standard output is open for reading only, so that a lost result raises an error.
             os.open(os.devnull, os.O_WRONLY if name == "stderr" else os.O_RDONLY)
-            setattr(sys, name, os.fdopen(number, "r" if name == "stdin" else "w", closefd=False))
+            setattr(sys, name, os.fdopen(descriptor, "r" if name == "stdin" else "w", closefd=False))
 
 
 def exit_on_signals() -> None:
     """Exit immediately on Ctrl-C and similar signals. Signals that the parent process ignores stay ignored."""
     for name in SIGNAL_MESSAGES:
-        number = getattr(signal, name, None)  # not all systems have all signals
-        if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, _exit_on_signal)
+        signal_number = getattr(signal, name, None)  # not all systems have all signals
+        if signal_number is not None and signal.getsignal(signal_number) is not signal.SIG_IGN:
+            signal.signal(signal_number, _exit_on_signal)
 
 
 def use_one_heap() -> None:
     """Let all threads allocate from one heap, so that memory freed by one thread can be used by another.
 
     The GNU C library gives each thread a separate heap, of which it returns little to the system. With other C
-    libraries this function has no effect. The report on SummEval needs 526 MB instead of 638 MB with one heap, in the
+    libraries this function has no effect. With one heap, the report on SummEval needs 526 MB instead of 638 MB, in the
     same time. The GNU C library also returns a freed array of some hundred kilobytes to the system at once, so the
     allocation of the next array of this size takes time. Ridge regression on SummEval takes a third less time if this
     memory is kept.
@@ -112,16 +112,16 @@ def allow_open_files(number: int) -> None:
             resource.setrlimit(resource.RLIMIT_NOFILE, (new_limit, hard_limit))
 
 
-def _exit_on_signal(number: int, frame: object) -> None:
+def _exit_on_signal(signal_number: int, frame: object) -> None:
     # No exception: it would wait for running threads, and could be caught.
     for remove in (os.unlink, os.rmdir):
         for name in tuple(UNFINISHED):
             with suppress(OSError):
                 remove(name)
-    for group in tuple(CHILDREN):
+    for process_group in tuple(CHILDREN):
         with suppress(OSError):
-            os.killpg(group, signal.SIGKILL)
-    message = f"custodes: {interruption_message(number)}\n".encode()
+            os.killpg(process_group, signal.SIGKILL)
+    message = f"custodes: {interruption_message(signal_number)}\n".encode()
     with suppress(OSError):
         os.write(2, SHOW_CURSOR + message if os.isatty(2) else message)
-    os._exit(128 + number)
+    os._exit(128 + signal_number)

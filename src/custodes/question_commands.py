@@ -55,12 +55,12 @@ def __getattr__(name: str) -> Callable[..., int]:
 def verb(question: Any, output: Output) -> Callable[..., int]:
     """Return the command that runs a question on its inputs and writes the result."""
     study_parameter, *_ = inspect.signature(question).parameters.values()
-    result = get_type_hints(question)["return"]
+    result_class = get_type_hints(question)["return"]
 
     def command(
         *inputs: Inputs, dry_run: DryRun = False, reading: InputOptions = READING, output: Any = output, **options: Any
     ) -> int:
-        output.check(input_files(inputs, *reading.files, *options.values()), result.table_declarations())
+        output.check(input_files(inputs, *reading.files, *options.values()), result_class.table_declarations())
         arguments, study = arguments_of(question, options), None
         if inputs or study_parameter.default is study_parameter.empty:
             with progress(reading_title(inputs), quiet=output.quiet):
@@ -84,7 +84,7 @@ def reading_title(inputs: Sequence[str]) -> str:
 
 def tell_effort(question: Any, study: Any, arguments: dict[str, Any]) -> None:
     """Print the estimated run time and memory of a question."""
-    defaults = {name: p.default for name, p in inspect.signature(question).parameters.items()}
+    defaults = {name: parameter.default for name, parameter in inspect.signature(question).parameters.items()}
     with quiet_pipe():
         print_line(str(effort(question.__name__, study, defaults | arguments)))
 
@@ -100,18 +100,18 @@ def with_options(
     return with_parameters(command, [_parameter(option, group) for option in options])
 
 
-def with_parameters(command: Callable[..., Any], more: Sequence[inspect.Parameter]) -> Callable[..., Any]:
+def with_parameters(command: Callable[..., Any], more_parameters: Sequence[inspect.Parameter]) -> Callable[..., Any]:
     """Return a command with more parameters after its first parameter.
 
     If a parameter is a group of options, its default is an instance of the group."""
     hints = get_type_hints(command, include_extras=True)
-    first, *others = (
+    first_parameter, *other_parameters = (
         p.replace(annotation=type(p.default) if isinstance(p.default, InputOptions | Output) else hints[p.name])
         for p in inspect.signature(command).parameters.values()
         if p.kind is not p.VAR_KEYWORD
     )
-    options = [parameter for parameter in more if parameter.name not in hints]
-    command.__signature__ = inspect.Signature([first, *options, *others])  # type: ignore[attr-defined]
+    options = [parameter for parameter in more_parameters if parameter.name not in hints]
+    command.__signature__ = inspect.Signature([first_parameter, *options, *other_parameters])  # type: ignore[attr-defined]
     return command
 
 
@@ -139,7 +139,7 @@ def _parameter(option: Option, group: Group | None) -> inspect.Parameter:
         text = f"{text.removesuffix('.')} (default: {default})."
     is_flag = kind is bool
     more_options: dict[str, Any] = {"negative": ""} if kind in (bool, list[str]) else {}
-    more_options |= {"group": in_group} if (in_group := SHARED_GROUPS.get(option.name, group)) else {}
+    more_options |= {"group": option_group} if (option_group := SHARED_GROUPS.get(option.name, group)) else {}
     more_options |= {"show_default": False} if is_flag else {"converter": parse_whole_number} if kind is int else {}
     return inspect.Parameter(
         option.name,
@@ -179,13 +179,13 @@ def _build_stopping_argument(arguments: dict[str, Any]) -> dict[str, Any]:
     options = {name: arguments.pop(name) for name in kinds if name in arguments}
     if not options:
         return {}
-    lists: dict[str, list[Any]] = {
+    values_of_option: dict[str, list[Any]] = {
         name: numbers(f"--{name}", options.pop(name), int) for name in ("batch", "budget") if name in options
     }
-    lists |= {"stop": value_list("--stop", options.pop("stop"))} if "stop" in options else {}
+    values_of_option |= {"stop": value_list("--stop", options.pop("stop"))} if "stop" in options else {}
     values = {name: _value(name, kinds[name], value) for name, value in options.items()}
     combinations: list[dict[str, Any]] = [
-        dict(zip(lists, combination, strict=True)) for combination in product(*lists.values())
+        dict(zip(values_of_option, combination, strict=True)) for combination in product(*values_of_option.values())
     ]
     unused_names = [
         set(ineffective_fields(combination.get("stop", USUAL.stop), values.get("looks")))

@@ -24,6 +24,6 @@ QUESTIONS: Mapping[str, str] = {
     "complementarity": "How differently metrics and annotators rank systems",
     "ceiling": "How well all metrics together predict human ratings",
     "combine": "A combined metric from the metrics of the study",
-    "validate": "A combined metric on another data set",
+    "validate": "Validation of a combined metric on another data set",
     "gate": "Whether a metric satisfies requirements, for the exit status of a CI job",
 }

@@ -17,4 +17,4 @@ def members(module: Mapping[str, Any], kind: type[T]) -> list[T]:
     [1, 2, 3]
     """
     values = [value if isinstance(value, tuple) else (value,) for value in list(module.values())]
-    return [member for several in values for member in several if isinstance(member, kind)]
+    return [member for group in values for member in group if isinstance(member, kind)]

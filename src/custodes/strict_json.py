@@ -72,8 +72,8 @@ def reject_duplicate_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     >>> reject_duplicate_keys([("a", 1), ("b", 2)])
     {'a': 1, 'b': 2}
     """
-    object_of_pairs = dict(pairs)
-    if len(object_of_pairs) < len(pairs):
+    json_object = dict(pairs)
+    if len(json_object) < len(pairs):
         repeated_key = next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
         raise ValueError(f"key {repeated_key!r} occurs twice in one object")
-    return object_of_pairs
+    return json_object

@@ -26,13 +26,13 @@ def cached_text(name: str, make: Callable[[], str]) -> str:
     >>> cached_text("doctest-2", lambda: "result")
     'result'
     """
-    place = cache_folder() / name
-    if (cached := _read(place)) is not None:
-        return cached
+    cache_path = cache_folder() / name
+    if (cached_content := _read(cache_path)) is not None:
+        return cached_content
     text = make()
     with suppress(OSError, OptionError):
-        place.parent.mkdir(mode=ALONE, parents=True, exist_ok=True)
-        write_atomically(place, _digest(text) + "\n" + text)
+        cache_path.parent.mkdir(mode=ALONE, parents=True, exist_ok=True)
+        write_atomically(cache_path, _digest(text) + "\n" + text)
     return text
 
 
@@ -41,13 +41,13 @@ def cache_folder() -> Path:
     return user_cache_path("custodes", appauthor=False)
 
 
-def _read(place: Path) -> str | None:
+def _read(cache_path: Path) -> str | None:
     """The stored text, if complete and written by this user; else None."""
     try:
-        home = os.stat(place.parent)
-        if hasattr(os, "getuid") and (home.st_uid != os.getuid() or home.st_mode & 0o777 & ~ALONE):
+        folder_status = os.stat(cache_path.parent)
+        if hasattr(os, "getuid") and (folder_status.st_uid != os.getuid() or folder_status.st_mode & 0o777 & ~ALONE):
             return None
-        digest, _, text = place.read_bytes().decode().partition("\n")
+        digest, _, text = cache_path.read_bytes().decode().partition("\n")
     except (OSError, ValueError):  # missing, an invalid name, or not text
         return None
     return text if digest == _digest(text) else None

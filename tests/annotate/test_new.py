@@ -212,8 +212,8 @@ def test_added_pairs_report_the_joint_level(tmp_path: Path) -> None:
     add(path, texts(systems="D"))
     assert "divided by 6, the number of pairs" in notes_of(path)[-1]
     assert (
-        "is now divided by 6, the number of pairs. Before, 3 pairs were analysed with a larger level, and "
-        "their decisions stay, so the probability of at least one false decision"
+        "is now divided by 6, the number of pairs. 3 pairs were analysed earlier at a larger level and keep "
+        "their decisions, so the probability of at least one false decision"
     ) in notes_of(path)[-1]
     assert "level-grew" in check(path).problems.filter(severity="warning")["rule"]
     with open_service(path, ManualClock(now=1.8e9)):

@@ -78,7 +78,7 @@ RATE = '[question]\nmode = "rate"\n'
     ("toml", "message"),
     [
         ("[annotators]\nbatc = 3", "[annotators] has the unknown key batc (did you mean 'batch'?); keys: recruit,"),
-        ("batch = 3", "unknown key batch here; it belongs to [annotators]; keys: name, seed, and sections question,"),
+        ("batch = 3", "unknown key batch; this key belongs in [annotators]; keys: name, seed, and sections question,"),
         ("[stoping]\nlooks = [1]", "unknown key stoping (did you mean 'stopping'?); keys: name, seed, and sections"),
         ("annotators = 3", "annotators = 3 is not a section; write [annotators]"),
         ('[annotators]\nbatch = "x"', "[annotators] batch: expected a whole number, got text in quotes"),

@@ -87,8 +87,8 @@ def test_absent_annotators_are_named_until_excluded(tmp_path: Path) -> None:
         assert "standstill" not in notes_of(service)
         answer_everything(service, tokens)
         assert (
-            "can come only from w001, because the other 3 have reached their maximum. Remind these annotators, "
-            "exclude those who do not return (then the others may answer"
+            "can come only from w001, because all other annotators (3) have reached their maximum. Remind w001, "
+            "exclude annotators who do not return (then the others may answer"
         ) in notes_of(service)["standstill"]
         service.exclude("w001", "never came").result()
         answer_everything(service, tokens)

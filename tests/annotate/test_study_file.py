@@ -62,7 +62,7 @@ def test_another_version_is_refused(tmp_path: Path, version: int) -> None:
     path = study(tmp_path / "study.db")
     with closing(study_file.connect(path, durable=False)) as base:
         base.execute(f"PRAGMA user_version = {version}")
-    with pytest.raises(InputError, match=f"the study file has version {version}, expected {VERSION}"):
+    with pytest.raises(InputError, match=f"has format version {version}, but this version of custodes needs {VERSION}"):
         study_file.check(path)
 
 

@@ -116,7 +116,8 @@ def test_options_know_their_types_and_words() -> None:
     assert (options["most"].kind, options["most"].default, options["most"].help) == (int, 10, "The largest.")
     assert options["path"].kind == Path | None
     assert options["ties"].default == "exact"
-    assert options["rng"].help == "Random seed. In Python also a generator, or None for a new seed, which is recorded."
+    text = "Random seed. In Python also a NumPy generator, or None, which draws a new seed and records it."
+    assert options["rng"].help == text
 
 
 def test_a_function_that_is_no_question_is_documented_alike() -> None:

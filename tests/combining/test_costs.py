@@ -64,11 +64,11 @@ def test_a_price_list_of_more_metrics_than_are_here_is_fine() -> None:
     [
         (
             {"a": 1, "b": 2},
-            "costs: there is no cost of noise; give a cost for each metric, or exclude these metrics with metrics=",
+            "costs: there is no cost for noise; give a cost for each metric, or exclude these metrics with metrics=",
         ),
-        ({"x": 1, "y": 2}, r"costs: no metric of the table is in the data \(x, y\); metrics: a, b, noise"),
+        ({"x": 1, "y": 2}, r"costs: no metric with a cost is in the data \(x, y\); metrics: a, b, noise"),
         ({"a": 1, "b": 0, "noise": 3}, "costs: the cost of b is not positive"),
-        ({"a": 1, "b": float("nan"), "noise": 3}, "no cost of b"),
+        ({"a": 1, "b": float("nan"), "noise": 3}, "no cost for b"),
         ({"a": 1, "b": "cheap", "noise": 3}, "costs: give a number for each metric.*cheap"),
         ("metric,cost\na,1\nb,2\nnoise,\n", "noise|row 3|cost"),
         ("metric,cost\na,1\nb,2\nnoise,x\n", "costs.csv.*x"),

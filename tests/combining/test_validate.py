@@ -133,7 +133,7 @@ def test_without_the_best_single_metric_of_the_fit_a_note_says_so(tmp_path: Path
             record,
             "'c', the best single metric of the fit, is not in these data; if it has another name here, use rename",
         ),
-        ({}, "the model file does not name the best single metric of the fit; fit it again"),
+        ({}, "the model file does not name the best single metric of the fit; fit the model again"),
     ):
         import msgspec
 

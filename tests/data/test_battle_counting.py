@@ -178,13 +178,13 @@ PLAIN = {"item": ["1", "2"], "model_a": ["A", "A"], "model_b": ["B", "B"], "winn
 @pytest.mark.parametrize(
     ("frame", "options", "error", "message"),
     [
-        ({"item": ["1"]}, {}, InputError, "columns are item; needed are item, model_a, model_b"),
+        ({"item": ["1"]}, {}, InputError, "the table needs the columns item, model_a, model_b .* its columns are item"),
         (PLAIN | {"winner": ["A", "nobody"]}, {}, InputError, r"1 of 2 verdicts cannot be read \('nobody' 1 times\)"),
         (PLAIN | {"winner": ["left", "A"]}, {}, InputError, r"1 of 2 .*left.*, except words for the position shown"),
         (PLAIN | {"item": ["1", None]}, {}, InputError, "1 rows have no item"),
         (PLAIN | {"model_b": ["B", "A"]}, {}, InputError, "1 rows compare a system with itself"),
         (PLAIN | {"order": ["ab", "up"]}, {}, InputError, "column 'order' holds 'up'; allowed: ab, ba"),
-        (PLAIN | {"item": ["1", "1"]}, {}, InputError, "1 verdicts occur twice .* give it in 'order'"),
+        (PLAIN | {"item": ["1", "1"]}, {}, InputError, "1 verdicts occur twice .* give the order in 'order'"),
         (PLAIN | {"rater": ["x", "y"]}, {}, OptionError, "name the annotators, as in human='ann', .* Raters: x, y"),
         (
             PLAIN | {"rater": ["grace", "y"]},

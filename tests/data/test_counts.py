@@ -118,7 +118,7 @@ def test_questions_take_the_counts_that_are_enough_for_them(scores: pl.DataFrame
     assert one.equals(other)
     assert cu.ranking(judged, resamples=20, rng=0).to_dict().keys() == cu.ranking(JUDGED, resamples=20).to_dict().keys()
     assert cu.correction(judged, rng=0).pairs.height == cu.correction(JUDGED, rng=0).pairs.height > 0
-    with pytest.raises(OptionError, match=r"^check: this question needs items, which counts do not contain"):
+    with pytest.raises(OptionError, match=r"^check: this question needs the ratings of single items"):
         cu.check(pairs)
     with pytest.raises(OptionError, match=r"^systems: selection and tie rules were already applied to the counts"):
         cu.leaderboard(battles, systems="A,B")
@@ -200,7 +200,7 @@ def test_what_needs_items_says_so_of_counts(tmp_path: Path, capsys: pytest.Captu
     place = str(cu.write_counts(cu.count_battles(BATTLES), tmp_path / "x.counts.json"))
     assert cli.run(["report", place]) == 2
     text = " ".join(capsys.readouterr().err.split())
-    assert text.endswith("this question needs items, which counts do not contain; pass the study itself")
+    assert text.endswith("this question needs the ratings of single items; pass the study instead of its counts")
 
 
 @pytest.mark.parametrize(

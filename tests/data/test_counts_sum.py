@@ -103,7 +103,7 @@ def test_the_command_line_adds_files(
         tables.append(capsys.readouterr().out)
     assert tables[0] == tables[1]
     assert cli.run(["check", "v0.counts.json", "v1.counts.json"]) == 2
-    assert "check: this question needs items, which counts do not contain" in capsys.readouterr().err.replace("\n", " ")
+    assert "check: this question needs the ratings of single items" in capsys.readouterr().err.replace("\n", " ")
     VERDICTS[0].write_csv("v.csv")
     assert cli.run(["leaderboard", "v0.counts.json", "v.csv"]) == 2
     assert "counts cannot be joined with other data; give counts only" in capsys.readouterr().err.replace("\n", " ")

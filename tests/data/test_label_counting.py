@@ -162,7 +162,7 @@ def test_a_table_with_a_column_of_counts_is_read_like_the_rows_it_stands_for() -
 def test_other_questions_refuse_counts() -> None:
     counts = cu.count_labels(traces().lazy())
     for question in (cu.agreement, cu.check, cu.verdict, cu.labelling, cu.route):
-        with pytest.raises(OptionError, match="which only rates can use; pass the table with one row per output"):
+        with pytest.raises(OptionError, match="and only rates can use them; pass the table with one row per output"):
             question(counts)
 
 
@@ -180,7 +180,7 @@ def test_what_cannot_be_counted_is_named(change: dict[str, pl.Expr], error: str)
     for by, message in (
         ("topics", r"by='topics': no such column \(did you mean 'topic'\?\)"),
         ("tokens", "by='tokens' has more than 11 different values; give a column with fewer"),
-        ("judge_a", "by='judge_a': this column holds labels"),
+        ("judge_a", "by='judge_a': this column has a reserved name or another role"),
     ):
         with pytest.raises(OptionError, match=message):
             cu.count_labels(traces().with_columns(tokens=pl.int_range(pl.len())).lazy(), by=[by])
@@ -191,11 +191,11 @@ def test_repeats_are_refused_and_a_single_run_is_counted() -> None:
     again = counts.drop("n_outputs").with_columns(repeat=pl.lit("0"))
     assert cu.count_labels(again.lazy(), name="again")["n_outputs"].sum() > 0
     with pytest.raises(
-        InputError, match="column 'n_outputs' holds counts, so the outputs are counted already; give the table to rates"
+        InputError, match="column 'n_outputs' holds counts, so the outputs are counted already; pass the table to the"
     ):
         cu.count_labels(counts.lazy())
     both = pl.concat([again, again.with_columns(repeat=pl.lit("1"))])
-    with pytest.raises(InputError, match="column 'repeat' holds the numbers of repeats; count one repeat"):
+    with pytest.raises(InputError, match="column 'repeat' numbers repeats; keep the rows of one repeat"):
         cu.count_labels(both.lazy())
 
 

@@ -60,7 +60,7 @@ def test_what_matches_nothing_and_what_overrules_is_noted() -> None:
     _, notes = described([{"rater": "an", "kind": ""}, {"rater": "bleu", "kind": "human"}])
     assert notes == [
         "raters.csv: 'an' matches no rater (did you mean 'ann'?)",
-        "raters.csv: 'bleu' is human here and metric in the data; this file takes precedence",
+        "raters.csv: 'bleu' is human in this table and metric in the data; this table takes precedence",
     ]
 
 

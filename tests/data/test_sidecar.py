@@ -268,7 +268,7 @@ def test_the_table_of_another_file_is_not_written_over_nor_put_beside_it(
 def test_what_a_stream_cannot_carry_is_told(working_folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert scored("wer@first", "/dev/stdout") == 0
     message = (
-        "lower scores are better for wer@first; a stream has no raters table; "
+        "lower scores are better for wer@first; a stream has no raters table, so "
         "give --raters to the command that reads the stream"
     )
     assert message in capfd.readouterr().err

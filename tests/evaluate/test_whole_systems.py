@@ -55,8 +55,8 @@ def test_alone_with_people_they_are_compared_system_by_system() -> None:
 )
 def test_a_question_of_outputs_refuses_them_in_one_line(question: Callable[..., object]) -> None:
     message = (
-        r"^the metrics \(corpus\) share only scores of whole systems with annotators, and this "
-        r"question compares outputs; use agreement, or add scores of outputs$"
+        r"^the metrics \(corpus\) share only scores of whole systems with annotators; use agreement, or "
+        r"add scores of outputs$"
     )
     with pytest.raises(InputError, match=message):
         question(study(PEOPLE, CORPUS), metrics="corpus")

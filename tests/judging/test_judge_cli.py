@@ -44,8 +44,8 @@ def test_from_texts_to_a_question(custodes: Run, server: Server) -> None:
     result = custodes(*command(server, "--name", "length", "--own-system", "X"))
     assert (result.status, result.out.split()) == (0, ["verdicts.csv", "verdicts.raters.csv", "verdicts.details.jsonl"])
     assert (
-        "24 of 24 queries have a reply, 24 a verdict; 24 requests sent, 240 input tokens, 48 output tokens"
-        in result.err
+        "24 of 24 queries have a reply, and 24 replies contain a verdict; 24 requests sent, 240 input tokens, "
+        "48 output tokens" in result.err
     )
     assert Path("verdicts.cache.db").exists()
     header = Path("verdicts.csv").read_text().splitlines()[0]
@@ -249,7 +249,7 @@ def test_an_interrupted_judge_resumes(custodes: Run, server: Server) -> None:
     ran.send_signal(signal.SIGINT)
     out, err = ran.communicate()
     assert (ran.returncode, out) == (130, "")
-    assert err == "custodes: interrupted: answers are stored in verdicts.cache.db; the same command continues\n"
+    assert err == "custodes: interrupted: results are stored in verdicts.cache.db; repeat the command to continue\n"
     assert not Path("verdicts.csv").exists()
     n_sent = len(server.seen)
     server.answer = lengths

@@ -298,7 +298,7 @@ def test_examples_that_cannot_be(examples: Any, message: str) -> None:
 
 def test_people_beyond_the_scale_are_no_examples() -> None:
     config = configured(mode="pointwise", scale="1-3", examples=(cu.read(PEOPLE), 2))
-    with pytest.raises(InputError, match="examples: the human score 4 of 'Z' lies outside scale='1-3'"):
+    with pytest.raises(InputError, match="examples: the human score 4 of system 'Z' lies outside scale='1-3'"):
         plan(config=config)
 
 

@@ -204,7 +204,7 @@ def test_a_failure_is_counted_and_no_outcome() -> None:
     [
         ("lengh", {}, r"probe='lengh' is unknown.*\(did you mean 'length'\?\)"),
         ("length,length", {}, "probe='length'"),
-        ("length.csv", {}, "two probes have this name"),
+        ("length.csv", {}, "is unknown or used twice"),
         ("order", {"orders": "ab"}, "needs a pairwise judge and orders='both'"),
     ],
 )
@@ -221,7 +221,7 @@ def test_labels_without_a_positive_one_are_refused() -> None:
 
 def test_rewrites_of_other_outputs_are_refused(tmp_path: Path) -> None:
     (tmp_path / "other.csv").write_text("item,system,text\n1,Z,Yes.\n")
-    with pytest.raises(InputError, match="no row has the item and the system of an output to judge"):
+    with pytest.raises(InputError, match="no row matches an output to judge by item and system"):
         plan(probe=str(tmp_path / "other.csv"))
 
 
@@ -240,7 +240,7 @@ def test_from_the_command_line_to_the_report(custodes: Run) -> None:
     study = cu.read("verdicts.csv")
     assert study.probes.height == 48
     assert "48 probes are read from verdicts.probes.csv" in str([note.message for note in study.notes])
-    assert "the probes (48) are left out" in custodes("convert", "verdicts.csv", "-o", "converted.csv").err
+    assert "the probes (48 rows) are not converted" in custodes("convert", "verdicts.csv", "-o", "converted.csv").err
     assert cu.read(*Path.cwd().glob("verdicts*.csv")).probes.equals(study.probes)
     output = json.loads(custodes("consistency", "verdicts.csv", "--resamples", "0", "--format", "json").out)
     length = next(row for row in output["findings"] if row["factor"] == "length")

@@ -188,7 +188,7 @@ def test_a_metric_that_cannot_be_loaded_stops_before_anything_is_scored(
         ({"jobs": 0}, "jobs=0: must be a whole number of at least 1"),
         ({"missing": "skip"}, "missing='skip'; allowed: error, drop"),
         ({"metrics": []}, "no metric is given; give one or more of length"),
-        ({"metrics": [3]}, "metrics=[3]: must be text, one or a list"),
+        ({"metrics": [3]}, "metrics=[3]: must be a text or a list of texts"),
     ],
 )
 def test_options_that_cannot_be(

@@ -83,7 +83,7 @@ def test_no_score_has_a_reason(start: Start) -> None:
     assert result.why == {
         0: "the worker returned nan",
         1: "the worker returned inf",
-        2: "the worker returned none",
+        2: "the worker returned no score",
         3: "no words",
     }
 
@@ -94,7 +94,7 @@ def test_what_one_says_wrong_harms_no_other_metric(tmp_path: Path) -> None:
     study = cu.read(pl.DataFrame(columns))
     worker = f"worker:{sys.executable} -I {FAKE}"
     result = cu.score(study, [f"mine={worker} 'reasons with colours'", "length"], cache=tmp_path / "kept.db", batch=8)
-    assert set(result.skipped["why"]) == {r"\ud800", r"two\nlines", r"\x1b[31mred", "the worker returned none"}
+    assert set(result.skipped["why"]) == {r"\ud800", r"two\nlines", r"\x1b[31mred", "the worker returned no score"}
     assert result.ratings.filter(rater="length").height == 5
     failed = cu.score(study, [f"mine={worker} 'seconds without end'", "length"], batch=1)
     assert failed.ratings["rater"].unique().to_list() == ["length"]
@@ -150,12 +150,15 @@ def test_the_fault_of_one_of_several_ends_all(start: Start, fault: str) -> None:
     ("fault", "message"),
     [
         ("no hello", "the worker ended with exit status 1; the last line of its output: 'no such model: x.ckpt'$"),
-        ("silent start", "the worker hangs: its hello did not arrive within 0.3 seconds; allow longer with timeout="),
-        ("other protocol", r"its hello is invalid: Invalid enum value 2 - at `\$.protocol`;"),
-        ("unknown field", "its hello is invalid: Object contains unknown field `higher_is_beter`"),
-        ("high without end", r"its hello is invalid: Expected `float` <= 1e\+300 - at `\$.high`"),
-        ("bounds crossed", "its hello is invalid: 'low' of 5 is not below 'high' of 1"),
-        ("a version of no letters", r"its hello is invalid: 'version' '1 \\ud800' contains control characters"),
+        (
+            "silent start",
+            "the worker hangs: its first line did not arrive within 0.3 seconds; allow longer with timeout=",
+        ),
+        ("other protocol", r"its first line is invalid: Invalid enum value 2 - at `\$.protocol`;"),
+        ("unknown field", "its first line is invalid: Object contains unknown field `higher_is_beter`"),
+        ("high without end", r"its first line is invalid: Expected `float` <= 1e\+300 - at `\$.high`"),
+        ("bounds crossed", "its first line is invalid: 'low' of 5 is not below 'high' of 1"),
+        ("a version of no letters", r"its first line is invalid: 'version' '1 \\ud800' contains control characters"),
     ],
 )
 def test_a_bad_start_is_one_line(start: Start, fault: str, message: str) -> None:

@@ -153,7 +153,7 @@ def test_a_function_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     result = scorer.score(texts(["abc", "a"], sources=["ab", ""]))
     scorer.close()
     np.testing.assert_array_equal(result.values, [[1.5], [np.nan]])
-    assert result.why == {1: "the worker returned none"}
+    assert result.why == {1: "the worker returned no score"}
     assert result.seconds >= 0
     with pytest.raises(InputError, match="the last line of its output: .*No module named 'nothing'"):
         WORKER.load(Place(), command="callable nothing:score")

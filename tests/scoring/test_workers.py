@@ -72,7 +72,7 @@ def test_a_function_keeps_the_contract(tmp_path: Path, monkeypatch: pytest.Monke
         "    return [len(row['output']) / len(row['references'][0]) or None for row in rows]\n"
     )
     result = keeps_the_contract("callable mine:score --needs references --each-reference", counts_cuts=False)
-    assert result.why == {3: "the worker returned none"}
+    assert result.why == {3: "the worker returned no score"}
 
 
 @pytest.mark.slow

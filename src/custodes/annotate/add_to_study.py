@@ -50,8 +50,8 @@ def add(
 
     `texts` and `systems` have the same meaning as in `new`. `pairs` names the new pairs to compare (default: all
     pairs with a new system). In each existing pair, new items come after the existing items. `texts` may contain
-    existing content if that content is unchanged. Raises `InputError` if the text of an existing output or item
-    differs, or if nothing is new.
+    existing content if that content is unchanged. Raises `InputError` if `texts` and the study have different texts for
+    an existing output or item, or if nothing is new.
 
     >>> import polars as pl, tempfile
     >>> from custodes.annotate.new_study import new
@@ -202,49 +202,50 @@ class StoredStudy:
 
 
 def _add_questions(
-    base: sqlite3.Connection, stored: StoredStudy, all_material: StudyMaterial, pairs: Sequence[str] | None
+    base: sqlite3.Connection, stored_study: StoredStudy, all_material: StudyMaterial, pairs: Sequence[str] | None
 ) -> list[Note]:
     """Add new pairs, and new items of existing pairs. Return notes. Raise `InputError` if there are no
     new questions."""
-    seed, stored_systems = stored.plan.seed, set(stored.material.systems)
+    seed, stored_systems = stored_study.plan.seed, set(stored_study.material.systems)
     new_pairs = [
         pair
-        for pair in pairs_of(all_material.systems, pairs, mode=stored.plan.question.mode)
-        if pair not in stored.pairs.values() and (pairs is not None or not set(filter(None, pair)) <= stored_systems)
+        for pair in pairs_of(all_material.systems, pairs, mode=stored_study.plan.question.mode)
+        if pair not in stored_study.pairs.values()
+        and (pairs is not None or not set(filter(None, pair)) <= stored_systems)
     ]
     if pairs is not None and not new_pairs:
         raise OptionError(f"pairs={short_repr(pairs)}: the study contains all of these pairs already; give other pairs")
     clusters = clusters_of([item.cluster for item in all_material.items])
     n_added = 0
-    has_comparison, *_ = find_askable(all_material, list(stored.pairs.values()))
-    for is_available, (pair_id, pair) in zip(has_comparison, stored.pairs.items(), strict=True):
-        earlier_items = stored.asked[pair_id]
+    has_comparison, *_ = find_askable(all_material, list(stored_study.pairs.values()))
+    for is_available, (pair_id, pair) in zip(has_comparison, stored_study.pairs.items(), strict=True):
+        earlier_items = stored_study.asked[pair_id]
         is_available[list(earlier_items)] = False
         # Comparisons that were excluded when the study was created (control questions) stay excluded, because only
         # new outputs add comparisons.
         is_available &= [
-            any((item, system) not in stored.material.outputs for system in filter(None, pair))
+            any((item, system) not in stored_study.material.outputs for system in filter(None, pair))
             for item in all_material.labels()
         ]
-        order = draw_later_order(is_available, clusters, seed, *map(str, pair), str(len(earlier_items)))
-        add_units(base, pair_id, order, first=len(earlier_items))
-        n_added += len(order)
+        item_order = draw_later_order(is_available, clusters, seed, *map(str, pair), str(len(earlier_items)))
+        add_units(base, pair_id, item_order, first=len(earlier_items))
+        n_added += len(item_order)
     is_askable, n_same, n_empty = find_askable(all_material, new_pairs)
     for pair_id, (is_available, pair) in enumerate(
-        zip(is_askable, new_pairs, strict=True), start=max(stored.pairs, default=-1) + 1
+        zip(is_askable, new_pairs, strict=True), start=max(stored_study.pairs, default=-1) + 1
     ):
-        order = draw_later_order(is_available, clusters, seed, *map(str, pair))
+        item_order = draw_later_order(is_available, clusters, seed, *map(str, pair))
         add_pair(base, pair_id, pair, all_material.systems)
-        add_units(base, pair_id, order)
-        n_added += len(order)
+        add_units(base, pair_id, item_order)
+        n_added += len(item_order)
     if not n_added:
-        raise InputError("nothing to ask: no new output can be compared with a different output")
-    has_grown_family = bool(new_pairs) and stored.plan.stopping.family
-    n_pairs, gamma = len(stored.pairs) + len(new_pairs), stored.plan.stopping.gamma
+        raise InputError("nothing to ask: each new output is empty, or there is no different output to compare it with")
+    has_grown_family = bool(new_pairs) and stored_study.plan.stopping.family
+    n_pairs, gamma = len(stored_study.pairs) + len(new_pairs), stored_study.plan.stopping.gamma
     n_tested, joint_level = _level(base, gamma, n_pairs) if has_grown_family else (0, gamma)
     family_text = f"gamma is now divided by {n_pairs}, the number of pairs"
     level_text = (
-        f"{family_text}. Before, {n_tested} pairs were analysed with a larger level, and their decisions stay, so the "
+        f"{family_text}. {n_tested} pairs were analysed earlier at a larger level and keep their decisions, so the "
         f"probability of at least one false decision is now at most {joint_level:.3g}, not {gamma:g}"
     )
     return [
@@ -253,7 +254,7 @@ def _add_questions(
             ("added", n_added, f"{n_added} comparisons are added, with {len(new_pairs)} new pairs of systems"),
             ("family-grew", has_grown_family and not n_tested, family_text),
             ("level-grew", n_tested, level_text),
-            ("metric-not-added", stored.has_metric, "the metric of the study has no scores of the new outputs"),
+            ("metric-not-added", stored_study.has_metric, "the metric of the study has no scores for the new outputs"),
         ),
     ]
 

@@ -34,8 +34,8 @@ PARAMETERS = 10
 
 
 class Addresses:
-    """Times of recent arrivals by network address, which are only kept in memory. At most `most` arrivals are allowed
-    within `seconds`."""
+    """Times of recent arrivals by network address. The addresses are kept only in memory. At most `most` arrivals from
+    one address are allowed within `seconds`."""
 
     def __init__(self, most: int, seconds: float = HOUR) -> None:
         self._most, self._seconds = most, seconds
@@ -95,8 +95,8 @@ def link_parameters(plan: StudyPlan, params: Mapping[str, str]) -> dict[str, str
 
 
 def code_of(plan: StudyPlan, why: str, code: str | None) -> str | None:
-    """Return the completion code of a visit that ended for the reason `why` (see `Done.why`). This is the fixed code of
-    the plan, if there is one; otherwise it is `code`, which belongs to the visit.
+    """Return the completion code of a visit that ended for the reason `why` (see `VisitEnd`). If the plan has a fixed
+    code for this reason, the fixed code is returned. If it has none, `code` is returned, which belongs to the visit.
 
     A visit gets no code if the annotator was erased, or declined before any work. Every other ended visit gets a code,
     even if the annotator was blocked. The owner sees the answers and the status next to the code, and decides about
@@ -135,22 +135,32 @@ def invite(log: EventLog, n: int) -> list[tuple[str, str]]:
 
 
 def join(
-    log: EventLog, new: Addresses, again: Addresses, *, external_id: str, params: Mapping[str, str], address: str
+    log: EventLog,
+    new_arrivals: Addresses,
+    returning_arrivals: Addresses,
+    *,
+    external_id: str,
+    params: Mapping[str, str],
+    address: str,
 ) -> str | None:
     """Return a token for an annotator who arrives by an open link. Return None if the study admits no more annotators,
-    or if the network address has reached its limit for new annotators (`new`) or for returning annotators (`again`).
+    or if the network address has reached its limit for new or for returning annotators.
     """
     state, now = log.state, log.clock.steady()
     id_digest = digest_of(f"open\n{external_id}") if external_id else secrets.token_hex(16)
     worker = state.persons.get(("open", id_digest))
     if worker is None:
-        if state.control == "stopped" or len(state.workers) >= state.plan.annotators.most or new.is_full(address, now):
+        if (
+            state.control == "stopped"
+            or len(state.workers) >= state.plan.annotators.most
+            or new_arrivals.is_full(address, now)
+        ):
             return None
-        new.add(address, now)
+        new_arrivals.add(address, now)
         return _visit(log, _add_worker(log, source="open", external_id=external_id, external_hash=id_digest), params)
-    if again.is_full(address, now):
+    if returning_arrivals.is_full(address, now):
         return None
-    again.add(address, now)
+    returning_arrivals.add(address, now)
     last_session = worker.sessions[-1]
     may_begin = is_done(log, last_session) and worker.batches < state.plan.annotators.batches
     if last_session.params != dict(params) and not worker.forgotten and may_begin:

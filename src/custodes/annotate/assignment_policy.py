@@ -1,8 +1,9 @@
 """Selection of the next question of an annotator. The probability of the selection is stored.
 
-The random order of the items of a pair is drawn when the study is created. A primary comparison is the first free
-position of its pair, if possible one whose item is new to the annotator. So the first positions of an order are a
-simple random sample of the items, whoever annotates. This module draws the pair and the role of the question.
+The random order of the items of a pair is drawn when the study is created. A primary comparison uses the first free
+position of its pair whose item is new to the annotator. If there is none, it uses the first free position that the
+annotator never got. So the first positions of an order are a simple random sample of the items, whoever annotates. This
+module draws the pair and the role of the question.
 """
 
 from __future__ import annotations
@@ -18,10 +19,11 @@ from custodes.annotate.state import StudyState
 
 LEAST_CAP = 2
 BEYOND = 3
-"""The number of second opinions may exceed the planned proportion by this number, and so may the number of control
-questions of an idle annotator."""
+"""Maximum excess over the planned number: of the second opinions in a study, and of the control questions of an idle
+annotator."""
 ACTIVE = 3
-"""Maximum number of items whose outputs an annotator rates alternately."""
+"""Maximum number of begun items. An annotator with this number of begun items rates their outputs before outputs of new
+items."""
 
 
 class NextQuestion(NamedTuple):
@@ -56,43 +58,43 @@ def schedule(state: StudyState, batch: int, rng: Random) -> dict[int, str]:
 
 def next_control_question(state: StudyState, session: Session, kind: str, rng: Random) -> NextQuestion | None:
     """Return a random control question that this annotator has not seen, or None if there is none."""
-    unseen = [
+    unseen_ids = [
         gold_id
         for gold_id, (question_kind, _) in state.gold.items()
         if question_kind == kind and gold_id not in session.worker.known
     ]
-    if not unseen:
+    if not unseen_ids:
         return None
     flip = 0 if state.plan.question.mode == "rate" else rng.getrandbits(1)
-    return NextQuestion(kind, None, rng.choice(unseen), flip, None, 1.0, None)
+    return NextQuestion(kind, None, rng.choice(unseen_ids), flip, None, 1.0, None)
 
 
 def next_real_question(state: StudyState, session: Session, rng: Random) -> NextQuestion | None:
     """Return a comparison or a rating, or None if no question is free for this annotator."""
     worker = session.worker
     if state.plan.question.mode == "rate":
-        primary = next_rating_question(state, session, rng)
+        primary_question = next_rating_question(state, session, rng)
     else:
         free_units = primary_candidates(state, worker)
-        primary = None
+        primary_question = None
         if free_units:
             unit = free_units[rng.randrange(len(free_units))]
             look = state.assignments.engine.look[unit.pair]
-            primary = NextQuestion("primary", unit, None, flip_of(state, unit), look, 1.0, 1 / len(free_units))
+            primary_question = NextQuestion("primary", unit, None, flip_of(state, unit), look, 1.0, 1 / len(free_units))
     overlap_rate = state.plan.annotators.overlap
     second_opinion_pairs = single_answer_pairs(state, worker) if has_room(state) else []
     if not second_opinion_pairs:
-        return primary
-    if primary is None:
+        return primary_question
+    if primary_question is None:
         return _draw_second_opinion(state, worker, second_opinion_pairs, 1.0, rng)
     if rng.random() < overlap_rate:
         return _draw_second_opinion(state, worker, second_opinion_pairs, overlap_rate, rng)
-    return primary._replace(p_role=1 - overlap_rate)
+    return primary_question._replace(p_role=1 - overlap_rate)
 
 
 def has_room(state: StudyState) -> bool:
-    """Whether one more second opinion is allowed. The number of second opinions may exceed the planned proportion by
-    `BEYOND`."""
+    """Whether one more second opinion is allowed. The number of second opinions may exceed its planned value, a
+    proportion of all answers, by `BEYOND`."""
     overlap_rate = state.plan.annotators.overlap
     n_second = state.totals.second + state.assignments.asked_again + 1
     return overlap_rate > 0 and n_second <= overlap_rate * (state.totals.primary + n_second) + BEYOND
@@ -100,20 +102,20 @@ def has_room(state: StudyState) -> bool:
 
 def has_control_room(state: StudyState, worker: Annotator) -> bool:
     """Whether an idle annotator may get one more control question. The number of the annotator's control questions may
-    exceed the planned proportion by `BEYOND`."""
+    exceed its planned value, one in `gold_every` answers, by `BEYOND`."""
     gold_interval, work = state.plan.annotators.gold_every, worker.work
     return gold_interval > 0 and work.gold_asked + 1 <= work.answers / gold_interval + BEYOND
 
 
-def cap(annotators: AnnotatorPlan, target: int, there: int | None) -> int:
-    """Return the maximum number of answers that one annotator may give to a pair that needs `target` answers. `there`
-    is the number of annotators, or None if it is unknown. If there are few annotators, the maximum is raised so that
-    they can complete the study.
+def cap(annotators: AnnotatorPlan, target: int, n_annotators: int | None) -> int:
+    """Return the maximum number of answers that one annotator may give to a pair that needs `target` answers.
+    `n_annotators` is None if the number of annotators is unknown. If there are few annotators, the maximum is raised so
+    that they can complete the study.
 
     >>> cap(AnnotatorPlan(), 10, None), cap(AnnotatorPlan(), 10, 4), cap(AnnotatorPlan(), 10, 1)
     (2, 3, 10)
     """
-    even_share = ceil(target * annotators.per_item / there) if there else 0
+    even_share = ceil(target * annotators.per_item / n_annotators) if n_annotators else 0
     return max(LEAST_CAP, int(annotators.cap * target), even_share)
 
 
@@ -144,13 +146,13 @@ def primary_candidates(state: StudyState, worker: Annotator) -> list[Unit]:
 def _first_free_unit(state: StudyState, worker: Annotator, pair: int) -> Unit | None:
     """Return the first free unit whose item this annotator has not seen. If there is none, return the first free unit
     that this annotator never got, or None."""
-    fallback = None
+    fallback_unit = None
     for unit in state.assignments.free_slots(pair):
         if unit.item not in worker.seen:
             return unit
-        if fallback is None and unit.id not in worker.had:
-            fallback = unit
-    return fallback
+        if fallback_unit is None and unit.id not in worker.had:
+            fallback_unit = unit
+    return fallback_unit
 
 
 def single_answer_pairs(state: StudyState, worker: Annotator) -> list[int]:
@@ -189,8 +191,9 @@ def _balanced_side(state: StudyState, sequence_name: str, index: int) -> int:
 
 def next_rating_question(state: StudyState, session: Session, rng: Random) -> NextQuestion | None:
     """Return an output to rate, or None if no output is free. An annotator with fewer than `ACTIVE` begun items gets an
-    output of a new item, if there is one. Otherwise the output belongs to a begun item, if possible not to the latest
-    item. If there is no such output, it belongs to an item that inactive annotators left."""
+    output of a new item, if there is one. Any other annotator, or an annotator without a new item, gets an output of a
+    begun item, if possible not of the latest item. If the begun items have no free output, the annotator gets an output
+    of an item that inactive annotators left."""
     worker = session.worker
     free_units_of_item: dict[int, list[Unit]] = {}
     for pair in range(len(state.assignments.places)):
@@ -198,7 +201,7 @@ def next_rating_question(state: StudyState, session: Session, rng: Random) -> Ne
             if unit.id not in worker.had:
                 free_units_of_item.setdefault(unit.item, []).append(unit)
     begun_items = [item for item in free_units_of_item if item in worker.seen]
-    candidates = [unit for item in begun_items if item != session.last_item for unit in free_units_of_item[item]]
+    candidate_units = [unit for item in begun_items if item != session.last_item for unit in free_units_of_item[item]]
     allowed_pairs = set(pairs_below_cap(state, worker))
     new_units = {
         item: [unit for unit in units if unit.pair in allowed_pairs]
@@ -206,14 +209,16 @@ def next_rating_question(state: StudyState, session: Session, rng: Random) -> Ne
         if item not in worker.seen
     }
     if len(begun_items) < ACTIVE:
-        beginnable = {item for item in new_units if len(state.began.get(item, ())) < state.plan.annotators.per_item}
-        candidates = _first_item(new_units, beginnable) or candidates
-    candidates = candidates or [unit for item in begun_items for unit in free_units_of_item[item]]
-    candidates = candidates or _first_item(new_units, {item for item in new_units if _is_left(state, item)})
-    if not candidates:
+        beginnable_items = {
+            item for item in new_units if len(state.began.get(item, ())) < state.plan.annotators.per_item
+        }
+        candidate_units = _first_item(new_units, beginnable_items) or candidate_units
+    candidate_units = candidate_units or [unit for item in begun_items for unit in free_units_of_item[item]]
+    candidate_units = candidate_units or _first_item(new_units, {item for item in new_units if _is_left(state, item)})
+    if not candidate_units:
         return None
-    unit = candidates[rng.randrange(len(candidates))]
-    return NextQuestion("primary", unit, None, 0, 0, 1.0, 1 / len(candidates))
+    unit = candidate_units[rng.randrange(len(candidate_units))]
+    return NextQuestion("primary", unit, None, 0, 0, 1.0, 1 / len(candidate_units))
 
 
 def _is_left(state: StudyState, item: int) -> bool:
@@ -228,6 +233,8 @@ def _is_left(state: StudyState, item: int) -> bool:
 
 def _first_item(units_of_item: dict[int, list[Unit]], items: set[int]) -> list[Unit]:
     """Return the units of one of the `items`: the item that comes first in the orders."""
-    candidates = [item for item in items if units_of_item[item]]
-    first_item = min(candidates, key=lambda item: (min(unit.place for unit in units_of_item[item]), item), default=None)
+    candidate_items = [item for item in items if units_of_item[item]]
+    first_item = min(
+        candidate_items, key=lambda item: (min(unit.place for unit in units_of_item[item]), item), default=None
+    )
     return [] if first_item is None else units_of_item[first_item]

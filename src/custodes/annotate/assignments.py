@@ -1,7 +1,7 @@
 """Assignment of units to annotators, and the engine of rating studies.
 
 A unit is an item of a pair at its position in the order of the pair. An engine decides which positions are open. It
-knows which positions are settled (answered or refused), but not who is answering the others.
+knows which positions are settled (answered or refused), but not which annotators are answering the other positions.
 
 A unit needs `per_item` answers from different annotators. The engine gets the sign of the sum of these answers: 1 or -1
 for the side that more annotators prefer, and 0 if the numbers are equal. The whole package combines annotators by this
@@ -85,7 +85,7 @@ class Quota:
     def _share(self) -> None:
         """Divide the remaining budget evenly between the systems that need outputs, until no system needs outputs or
         the budget is spent."""
-        sizes = np.array([len(places) for places in self._places], dtype=np.int64)
+        sizes = np.array([len(statuses) for statuses in self._places], dtype=np.int64)
         lacking_counts = sizes - np.array(self._end, dtype=np.int64)
         remaining_budget = lacking_counts.sum() if self._budget is None else max(0, self._budget - sum(self.target))
         for pair, n_more in enumerate(divide_evenly(np.asarray(remaining_budget), lacking_counts).tolist()):
@@ -100,29 +100,29 @@ class Quota:
         """The free positions of a system, in order."""
         return [position for position, status in enumerate(self._places[pair][: self._end[pair]]) if status == FREE]
 
-    def is_settled(self, pair: int, place: int) -> bool:
+    def is_settled(self, pair: int, position: int) -> bool:
         """Whether the position has an answer or was refused."""
-        return self._places[pair][place] != FREE
+        return self._places[pair][position] != FREE
 
-    def is_in_current_look(self, pair: int, place: int) -> bool:
+    def is_in_current_look(self, pair: int, position: int) -> bool:
         """Whether the answer at a position may still be removed. This holds for every allocated position, because
         ratings have no interim analyses."""
-        return 0 <= place < self._end[pair]
+        return 0 <= position < self._end[pair]
 
     def goes_on(self, pair: int) -> bool:
         """Whether positions will be opened later. This is never so, because all positions are open at once."""
         return False
 
-    def answer(self, pair: int, place: int, preference: int) -> None:
+    def answer(self, pair: int, position: int, preference: int) -> None:
         """Record that an output has all its answers."""
-        self._places[pair][place] = ANSWERED
+        self._places[pair][position] = ANSWERED
         self.n[pair] += 1
         self._see(pair)
 
-    def impossible(self, pair: int, place: int) -> None:
+    def impossible(self, pair: int, position: int) -> None:
         """Record that an output cannot be rated. The next output of the system is rated instead; if there is none, the
         allocation passes to other systems."""
-        self._places[pair][place] = IMPOSSIBLE
+        self._places[pair][position] = IMPOSSIBLE
         if self._end[pair] < len(self._places[pair]):
             self._end[pair] += 1
             self._see(pair)
@@ -130,19 +130,19 @@ class Quota:
             self.target[pair] -= 1
             self._share()
 
-    def possible(self, pair: int, places: Sequence[int], *, begun: Collection[int] = ()) -> list[int]:
+    def possible(self, pair: int, positions: Sequence[int], *, begun: Collection[int] = ()) -> list[int]:
         """Reopen refused positions, and return the reopened positions. Unlike in `ConcurrentAnnotation`, `begun` has no
         effect."""
-        reopened = [position for position in places if self._places[pair][position] == IMPOSSIBLE]
-        for position in reopened:
+        reopened_positions = [position for position in positions if self._places[pair][position] == IMPOSSIBLE]
+        for position in reopened_positions:
             self._places[pair][position] = FREE
-        self.target[pair] += len(reopened)
+        self.target[pair] += len(reopened_positions)
         self._see(pair)
-        return reopened
+        return reopened_positions
 
-    def withdraw(self, pair: int, place: int) -> None:
+    def withdraw(self, pair: int, position: int) -> None:
         """Remove an answer. The position is free again."""
-        self._places[pair][place] = FREE
+        self._places[pair][position] = FREE
         self.n[pair] -= 1
         self.is_open[pair] = True
 
@@ -156,7 +156,7 @@ class Assignments:
         self.units: dict[int, Unit] = {}
         self.places: list[list[Unit]] = []
         self.singles: list[dict[int, Unit]] = []
-        """For each pair: units that have all answers, but for which no second opinion was given or is being given."""
+        """The units of each pair that have all their answers but no second opinion, neither given nor in progress."""
         self.seconds_given: list[int] = []
         self.impossible: list[int] = []
         self.numbers: list[int] = []
@@ -326,17 +326,17 @@ class Assignments:
                 positions_to_reopen.setdefault(unit.pair, []).append(unit.place)
         for pair, positions in sorted(positions_to_reopen.items()):
             begun_positions = {unit.place for unit in self.places[pair] if unit.votes or unit.holders}
-            reopened = self.engine.possible(pair, positions, begun=begun_positions)
-            self.impossible[pair] -= len(reopened)
-            for position in reopened:
+            reopened_positions = self.engine.possible(pair, positions, begun=begun_positions)
+            self.impossible[pair] -= len(reopened_positions)
+            for position in reopened_positions:
                 self._complete(self.places[pair][position])
 
     def restore(self, worker: Annotator) -> list[IssuedQuestion]:
         """Count the answers of a readmitted annotator again if they are still needed. Return the answers that become
         second opinions instead."""
-        lapsed, worker.lapsed = worker.lapsed, {}
+        lapsed_answers, worker.lapsed = worker.lapsed, {}
         new_second_opinions = []
-        for unit_id, issued in lapsed.items():
+        for unit_id, issued in lapsed_answers.items():
             assert issued.value is not None
             if self.is_free(self.units[unit_id]):
                 self.vote(issued, issued.value)

@@ -39,12 +39,7 @@ from custodes.stats.stopping.allocation import KINDS, tables
 from custodes.stats.stopping.rules import analyse_tables
 
 SERIOUS = (
-    "outputs-plain",
-    "contexts-plain",
-    "no-boundary",
-    "nothing-to-ask",
-    "outputs-not-added",
-    "metric-not-added",
+    *("outputs-plain", "contexts-plain", "no-boundary", "nothing-to-ask", "outputs-not-added", "metric-not-added"),
     "level-grew",
 )
 """Notes from the creation of a study that count as warnings. All other notes count as infos."""
@@ -81,8 +76,8 @@ def check(path: str | Path) -> StudyCheck:
     level of .05 for all pairs); interim analyses that the planned or current annotators cannot complete; too small a
     budget; too few annotators; a plan that cannot lead to a decision; an open link without control questions; payment
     below the target wage; a consent text without contact or payment; and notes from the creation of the study. For a
-    running study, it also covers comparisons that annotators could not judge, without revealing which system leads.
-    Incomplete interim analyses are included. Raises `InputError` for files that are not a study.
+    running study, the check also covers comparisons that annotators could not judge, including those of incomplete
+    interim analyses. It does not reveal which system leads. Raises `InputError` for files that are not a study.
 
     >>> import polars as pl, tempfile
     >>> from custodes.annotate.new_study import new
@@ -92,9 +87,9 @@ def check(path: str | Path) -> StudyCheck:
     """
     study_path = study_file.check(path)
     with tempfile.TemporaryDirectory(prefix="custodes-check-") as folder, ExitStack() as resources:
-        copy = study_file.copy(study_path, Path(folder, "study.db"))
+        study_copy = study_file.copy(study_path, Path(folder, "study.db"))
         resources.enter_context(study_file.sqlite_errors(study_path))
-        base = resources.enter_context(closing(study_file.connect(copy, durable=False)))
+        base = resources.enter_context(closing(study_file.connect(study_copy, durable=False)))
         stored_study = StoredStudy.read(base)
         known_kinds = [kind for (kind,) in base.execute("SELECT kind FROM gold ORDER BY gold")]
         seconds = [duration for (duration,) in base.execute(_SECONDS) if duration is not None]
@@ -103,7 +98,7 @@ def check(path: str | Path) -> StudyCheck:
         (n_images,) = base.execute("SELECT count(*) FROM media").fetchone()
         (n_answers,) = base.execute("SELECT count(*) FROM judgment").fetchone()
         (n_workers,) = base.execute("SELECT count(*) FROM worker").fetchone()
-    now = snapshot_of_file(study_path) if n_workers else None
+    snapshot = snapshot_of_file(study_path) if n_workers else None
     note_problems = [
         Problem("warning" if note.rule in SERIOUS else "info", note.rule, note.message)
         for note in dict.fromkeys(notes)
@@ -116,8 +111,8 @@ def check(path: str | Path) -> StudyCheck:
             stored_study.plan,
             known_kinds=known_kinds,
             seconds=seconds,
-            links=now.reach.there if now and stored_study.plan.annotators.recruit == "links" else 0,
-            notes=now.notes if now else (),
+            links=snapshot.reach.there if snapshot and stored_study.plan.annotators.recruit == "links" else 0,
+            notes=snapshot.notes if snapshot else (),
         ),
         refusals(answer_table),
         note_problems,
@@ -158,7 +153,7 @@ WIN_ALONE = 3
 
 
 Check = tuple[object, Literal["error", "warning", "info"], str, str]
-"""A condition, and the severity, rule and message of its problem. A list of examples is true if it is not empty."""
+"""A condition (or a list of examples, true if not empty), and the severity, rule and message of the problem."""
 
 
 def _iter_problems(*checks: Check) -> Iterator[Problem]:
@@ -170,29 +165,29 @@ def _iter_problems(*checks: Check) -> Iterator[Problem]:
 
 def stopping_problems(stored: StoredStudy) -> Iterator[Problem]:
     """Problems of the stopping rule."""
-    looks = stored.plan.stopping.looks
+    analysis_sizes = stored.plan.stopping.looks
     size_of_pair = {pair: len(stored.asked[number]) for number, pair in stored.pairs.items()}
     if stored.plan.question.mode == "rate":
         yield from _rating_budget_problems(stored.plan, list(size_of_pair.values()))
         return
     name_and_size = [(" and ".join(filter(None, pair)), n) for pair, n in size_of_pair.items()]
-    short_pairs = [name for name, n in name_and_size if 0 < n < looks[0]]
-    cut_pairs = [name for name, n in name_and_size if looks[0] <= n < looks[-1]]
-    smallest_size = min((n for n in size_of_pair.values() if n >= looks[0]), default=0)
+    short_pairs = [name for name, n in name_and_size if 0 < n < analysis_sizes[0]]
+    cut_pairs = [name for name, n in name_and_size if analysis_sizes[0] <= n < analysis_sizes[-1]]
+    smallest_size = min((n for n in size_of_pair.values() if n >= analysis_sizes[0]), default=0)
     yield from _iter_problems(
         (
             short_pairs,
             "warning",
             "few-items",
-            f"{len(short_pairs)} pairs have fewer items than the first interim analysis needs ({looks[0]}), so these "
-            f"pairs are analysed once, with all items; add items, or plan smaller analyses",
+            f"{len(short_pairs)} pairs have fewer items than the first interim analysis needs ({analysis_sizes[0]}), "
+            "so these pairs are analysed once, with all items; add items, or plan smaller analyses",
         ),
         (
             cut_pairs,
             "info",
             LOOKS_CUT,
-            f"{len(cut_pairs)} pairs have fewer items than the last interim analysis needs ({looks[-1]}); the smallest "
-            f"of them has {smallest_size}. The last analysis of such a pair uses all items of the pair",
+            f"{len(cut_pairs)} pairs have fewer items than the last interim analysis needs ({analysis_sizes[-1]}); the "
+            f"smallest of these pairs has {smallest_size}. The last analysis of such a pair uses all items of the pair",
         ),
     )
     yield from _look_problems(stored, max(size_of_pair.values(), default=0))
@@ -203,16 +198,16 @@ def stopping_problems(stored: StoredStudy) -> Iterator[Problem]:
 def _look_problems(stored: StoredStudy, max_size: int) -> Iterator[Problem]:
     """Problems if annotators or budget do not suffice for the interim analyses."""
     annotators, budget = stored.plan.annotators, stored.plan.stopping.budget
-    looks = [min(n, max_size) for n in stored.plan.stopping.looks]
-    answers_per_annotator = cap(annotators, looks[-1], annotators.most if annotators.recruit == "links" else None)
-    n_first = len(stored.pairs) * looks[0] * annotators.per_item
+    analysis_sizes = [min(n, max_size) for n in stored.plan.stopping.looks]
+    max_answers = cap(annotators, analysis_sizes[-1], annotators.most if annotators.recruit == "links" else None)
+    n_first = len(stored.pairs) * analysis_sizes[0] * annotators.per_item
     return _iter_problems(
         (
-            annotators.most * answers_per_annotator < looks[-1] * annotators.per_item,
+            annotators.most * max_answers < analysis_sizes[-1] * annotators.per_item,
             "error",
             "too-few-annotators",
-            f"at most {annotators.most} annotators may each give {answers_per_annotator} of the {looks[-1]} answers "
-            f"to a pair (cap {annotators.cap:g}), so the last interim analysis of a pair cannot be reached; "
+            f"at most {annotators.most} annotators may each give {max_answers} of the {analysis_sizes[-1]} answers to "
+            f"a pair (cap {annotators.cap:g}), so the last interim analysis of a pair cannot be reached; "
             f"allow more annotators, or a larger cap",
         ),
         (
@@ -278,9 +273,9 @@ def _decision_problems(stored: StoredStudy, max_size: int) -> Iterator[Problem]:
 
 
 SECONDS = 40.0
-"""Assumed seconds per answer while there are no answers: 1.5 answers per minute (Deriu et al. 2023, appendix)."""
+"""Assumed seconds per answer with fewer than `FEWEST` timed answers: 1.5 answers per minute (Deriu et al. 2023)."""
 FEWEST = 10
-"""Minimum number of answers whose measured times replace this assumption."""
+"""Minimum number of timed answers. With so many, the median of their times replaces the assumed seconds."""
 
 
 def annotator_problems(
@@ -289,31 +284,31 @@ def annotator_problems(
     """Problems of recruitment and payment. `known_kinds` has the kinds of the control questions, `seconds` the measured
     times, `links` the number of annotators with personal links, and `notes` the notes on current annotators."""
     annotators, money, texts = plan.annotators, plan.money, plan.texts
-    n_gold, no_texts = known_kinds.count("gold"), type(texts)(title=texts.title, contact=texts.contact)
+    n_gold, empty_texts = known_kinds.count("gold"), type(texts)(title=texts.title, contact=texts.contact)
     max_gold = ceil(annotators.batch * annotators.batches / annotators.gold_every) if annotators.gold_every else 0
-    typical, source = SECONDS, "as in other studies; a pilot study measures the real time"
+    typical_seconds, seconds_source = SECONDS, "as in other studies; a pilot study measures the real time"
     if len(seconds) >= FEWEST:
-        typical, source = max(median(seconds), 0.1), "the median so far"
-    wage, price = money.price * 3600 / typical, f"{money.price:.2f}"
-    defaults = fill_plan_texts(msgspec.structs.replace(plan, texts=no_texts)).texts
+        typical_seconds, seconds_source = max(median(seconds), 0.1), "the median so far"
+    hourly_wage, price_text = money.price * 3600 / typical_seconds, f"{money.price:.2f}"
+    default_texts = fill_plan_texts(msgspec.structs.replace(plan, texts=empty_texts)).texts
     english_keys = ["question"] if plan.question.text == ENGLISH[f"question_{plan.question.mode}"] else []
-    english_keys += [key for key in ("instructions", "consent") if getattr(texts, key) == getattr(defaults, key)]
+    english_keys += [key for key in ("instructions", "consent") if getattr(texts, key) == getattr(default_texts, key)]
     return _iter_problems(
         *((True, "warning", note.rule, note.message) for note in notes),
         (
             0 < links < FEWEST_ANNOTATORS and not any(note.rule == FEW_ANNOTATORS for note in notes),
             "warning",
             FEW_ANNOTATORS,
-            f"{links} annotators have a link, so decisions hold only for these annotators. Of pairs without a "
-            "difference in the population, .23 are declared different with 3 annotators, .16 with 5, .10 with 10 "
-            "and .08 with 20; invite more annotators",
+            f"{links} annotators have a link, so decisions hold only for these annotators. Of pairs that do not differ "
+            "in the population of annotators, 23 % are declared different with 3 annotators, 16 % with 5, 10 % with 10 "
+            "and 8 % with 20; invite more annotators",
         ),
         (
             annotators.recruit == "open" and not n_gold,
             "warning",
             "no-gold",
             "annotators arrive by an open link and no comparison has a known answer, so only attention checks "
-            "detect random answers; give --gold with a few dozen clear cases",
+            "detect random answers; give a few dozen comparisons with clear answers as control questions (--gold)",
         ),
         (
             0 < n_gold < max_gold,
@@ -330,11 +325,12 @@ def annotator_problems(
             "set [money] price (per answer)",
         ),
         (
-            0 < wage < money.wage,
+            0 < hourly_wage < money.wage,
             "warning",
             "low-pay",
-            f"{money.price:g} {money.currency} per answer gives {wage:.2f} per hour at {typical:.0f} s per answer "
-            f"({source}), below the target wage of {money.wage:g}; pay {money.wage * typical / 3600:.2f} per answer",
+            f"{money.price:g} {money.currency} per answer gives {hourly_wage:.2f} per hour at {typical_seconds:.0f} s "
+            f"per answer ({seconds_source}), below the target wage of {money.wage:g}; pay "
+            f"{money.wage * typical_seconds / 3600:.2f} per answer",
         ),
         (
             not texts.contact.strip(),
@@ -349,10 +345,11 @@ def annotator_problems(
             "the consent text does not contain the contact; write {contact} in it",
         ),
         (
-            money.price and price not in texts.consent,
+            money.price and price_text not in texts.consent,
             "warning",
             "consent-without-pay",
-            f"the consent text does not state the payment ({price} {money.currency} per answer); write {{pay}} in it",
+            f"the consent text does not state the payment ({price_text} {money.currency} per answer); write {{pay}} in "
+            "it",
         ),
         (
             english_keys and texts.language.partition("-")[0].lower() not in LANGUAGES,
@@ -423,12 +420,12 @@ def self_naming_problems(material: StudyMaterial) -> Iterator[Problem]:
     matches = [(key, match) for key, output in material.outputs.items() if (match := ITSELF.search(output.text))]
     if matches:
         systems = sorted({system for (_, system), _ in matches})
-        words = sorted({match[0].lower() for _, match in matches})
+        matched_phrases = sorted({match[0].lower() for _, match in matches})
         yield Problem(
             "warning",
             "names-itself",
             f"{len(matches)} outputs of {len(systems)} systems reveal their author "
-            f"({', '.join(words[:3])}), which may bias annotators; exclude these items, or remove the "
+            f"({', '.join(matched_phrases[:3])}), which may bias annotators; exclude these items, or remove the "
             "words from the outputs of all systems",
             [item for (item, _), _ in matches[:5]],
         )
@@ -462,9 +459,9 @@ def _imbalance_problems(
     material: StudyMaterial,
     pairs: Sequence[tuple[str, str]],
     rule: str,
-    has: Callable[[str], bool],
+    has_property: Callable[[str], bool],
     predicate: str,
-    way_out: str,
+    advice: str,
 ) -> Iterator[Problem]:
     """Problem if one system of a pair has a property significantly more often (exact sign test over common items).
 
@@ -477,8 +474,8 @@ def _imbalance_problems(
     has_feature = np.full((len(row_of_system), len(column_of_item)), ABSENT, dtype=np.int8)
     for (item, system), output in material.outputs.items():
         if output.text.strip():
-            has_feature[row_of_system[system], column_of_item[item]] = has(output.text)
-    unlike_pairs = list[tuple[float, str, str, float, float]]()
+            has_feature[row_of_system[system], column_of_item[item]] = has_property(output.text)
+    differing_pairs = list[tuple[float, str, str, float, float]]()
     for first, second in pairs:
         indicators = has_feature[[row_of_system[first], row_of_system[second]]]
         indicators = indicators[:, (indicators != ABSENT).all(axis=0)]
@@ -487,14 +484,16 @@ def _imbalance_problems(
         if not n_items or abs(n_more - n_less) < LEAST * n_items:
             continue
         if binomtest(n_more, n_more + n_less).pvalue <= LEVEL / (2 * len(pairs)):
-            a, b = indicators.mean(axis=1).tolist()
-            unlike_pairs.append((abs(a - b), *((first, second, a, b) if a > b else (second, first, b, a))))
-    if unlike_pairs:
-        _, first, second, a, b = max(unlike_pairs)
-        others_text = f"; this affects {len(unlike_pairs)} of {len(pairs)} pairs" if len(unlike_pairs) > 1 else ""
+            rates = zip(indicators.mean(axis=1).tolist(), (first, second), strict=True)
+            (low_rate, low_system), (high_rate, high_system) = sorted(rates)
+            differing_pairs.append((high_rate - low_rate, high_system, low_system, high_rate, low_rate))
+    if differing_pairs:
+        _, high_system, low_system, high_rate, low_rate = max(differing_pairs)
+        affected_text = f"; this affects {len(differing_pairs)} of {len(pairs)} pairs" * (len(differing_pairs) > 1)
         yield Problem(
             "warning",
             rule,
-            f"{a:.0%} of outputs of {first} {predicate}, but {b:.0%} of outputs of {second}{others_text}: {way_out}",
-            list(dict.fromkeys(name for _, name, *_ in sorted(unlike_pairs, reverse=True)))[:5],
+            f"{high_rate:.0%} of outputs of {high_system} {predicate}, but {low_rate:.0%} of outputs of "
+            f"{low_system}{affected_text}: {advice}",
+            list(dict.fromkeys(name for _, name, *_ in sorted(differing_pairs, reverse=True)))[:5],
         )

@@ -78,7 +78,7 @@ def reconcile(study: str | Path, codes: str | Path) -> CodeReconciliation:
 def match_codes(
     frame: pl.DataFrame, annotators: Sequence[PersonNow], plan: StudyPlan, *, name: str
 ) -> Iterator[Mapping[str, Any]]:
-    """Iterate over the rows of `Reconciled.codes`. Codes that the platform fixed in advance are valid for all
+    """Iterate over the rows of `CodeReconciliation.codes`. Codes that the platform fixed in advance are valid for all
     annotators."""
     persons, codes = _column(frame, PERSON, "annotators", name), _column(frame, CODE, "codes", name)
     statuses = _column(frame, STATUS, "", name)

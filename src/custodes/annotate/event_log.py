@@ -1,6 +1,7 @@
 """The event log of an open study. Every event is written to the study file as a row and applied to the state at once.
 
-The limits of leases follow reports of locks that are never released (label-studio#4781, #4190).
+A lease reserves a question for an annotator. Leases have time limits, because locks in other tools were never released
+(label-studio#4781, #4190).
 """
 
 from __future__ import annotations
@@ -28,13 +29,13 @@ from custodes.data.loading.live_study import failure_reason
 from custodes.errors import CustodesError, InputError
 
 SHORTEST_LEASE, LONGEST_LEASE, TIMES = 60.0, 600.0, 4.0
-"""Shortest lease and longest lease in seconds, and the length of a lease as a multiple of the median time of an
-answer."""
+"""Shortest lease and longest lease in seconds. Between these limits, a lease is `TIMES` times as long as the median
+answer time."""
 
 
 def length(paces: Sequence[float], *, is_new: bool) -> float:
-    """Return the length of a lease in seconds, from recent times of answers (`paces`). A new annotator gets the
-    shortest lease. Without recent times, the lease is the longest one.
+    """Return the length of a lease in seconds. `paces` has the seconds that recent answers took; if it is empty, the
+    lease is the longest one. A new annotator always gets the shortest lease.
 
     >>> length([20.0, 30.0, 40.0], is_new=False), length([], is_new=False)
     (120.0, 600.0)
@@ -66,9 +67,9 @@ class EventLog:
         self.base, self.clock = base, clock
         self.state: StudyState
         self.leases: dict[int, float]
-        """By number of a question: the time on the steady clock at which the lease ends."""
+        """The time on the steady clock at which each lease ends, by number of the question."""
         self.waiting: dict[int, float]
-        """By number of a visit: the time on the steady clock at which the annotator began to wait for a question."""
+        """The time on the steady clock at which each annotator began to wait for a question, by number of the visit."""
         self.read()
 
     def read(self) -> None:
@@ -82,25 +83,25 @@ class EventLog:
 
     def _read(self) -> None:
         state = StudyState(self.base)
-        decision_of_look = {
+        decision_of_analysis = {
             (pair, look): (decision, bool(is_open))
             for pair, look, decision, is_open in self.base.execute("SELECT pair, look, decision, is_open FROM look")
         }
-        n_ruled = 0
-        was_enabled = gc.isenabled()
+        n_rulings = 0
+        was_gc_enabled = gc.isenabled()
         gc.disable()  # reading creates no cyclic garbage, and garbage collection would take a sixth of the time
         try:
             for _, rows in groupby(iter_log_rows(self.base), key=_question):
                 state.add_rows(list(rows))
                 engine = state.assignments.asking
-                if engine is not None and len(engine.rulings) > n_ruled:
-                    n_ruled = _restore_decisions(state, decision_of_look, n_ruled)
+                if engine is not None and len(engine.rulings) > n_rulings:
+                    n_rulings = _restore_decisions(state, decision_of_analysis, n_rulings)
         finally:
-            if was_enabled:
+            if was_gc_enabled:
                 gc.enable()
         if state.last > LARGEST:
             raise OverflowError("the study has no free event number left; export the study")
-        self.state, self.leases, self.waiting, self._ruled = state, {}, {}, n_ruled
+        self.state, self.leases, self.waiting, self._ruled = state, {}, {}, n_rulings
         now = self.clock.steady()
         for session in self.state.sessions.values():
             for issued in session.open:
@@ -115,11 +116,11 @@ class EventLog:
         engine = self.state.assignments.asking
         if engine is not None and len(engine.rulings) > self._ruled:
             written_at, pair_ids = self.clock.wall(), self.state.assignments.numbers
-            look_rows = [  # in the order of the columns; SQLite stores NaN as NULL
+            analysis_rows = [  # in the order of the columns; SQLite stores NaN as NULL
                 (pair_ids[ruling.pair], *ruling[1:-1], json.dumps(ruling.used), written_at)
                 for ruling in engine.rulings[self._ruled :]
             ]
-            self.base.executemany("INSERT INTO look VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", look_rows)
+            self.base.executemany("INSERT INTO look VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", analysis_rows)
             self._ruled = len(engine.rulings)
         return new_second_opinions
 
@@ -180,13 +181,13 @@ class EventLog:
 
 
 def _restore_decisions(
-    state: StudyState, decision_of_look: dict[tuple[int, int], tuple[int, bool]], n_ruled: int
+    state: StudyState, decision_of_analysis: dict[tuple[int, int], tuple[int, bool]], n_rulings: int
 ) -> int:
     """Replace the recomputed decisions of interim analyses by the stored decisions, so that decisions never change.
     Return the number of interim analyses so far."""
     engine = state.assignments.engine
-    for ruling in engine.rulings[n_ruled:]:
-        stored_decision = decision_of_look.get((state.assignments.numbers[ruling.pair], ruling.look))
+    for ruling in engine.rulings[n_rulings:]:
+        stored_decision = decision_of_analysis.get((state.assignments.numbers[ruling.pair], ruling.look))
         if stored_decision is not None:
             engine.decision[ruling.pair], engine.is_open[ruling.pair] = stored_decision
     return len(engine.rulings)

@@ -45,11 +45,12 @@ class Forecast:
     """Expected further answers, time and cost, and the cost so far.
 
     `answers`: expected further answers that are used for decisions. `paid`: expected further paid answers of all kinds.
-    `hours`: expected further hours at the rate of the last half hour, or None if there were no answers in that time or
-    the study cannot finish. `stuck`: reason why the study cannot finish, or ''. With 'annotators', the current
-    interim analyses need more answers than the current annotators may give; with 'nobody', nobody has answered for a
-    day. `spent` and `cost`: cost so far and expected further cost, including the platform's fee. `wage`: hourly wage,
-    or None with too few timed answers. `is_low`: whether this wage is below the target wage of the plan.
+    `hours`: expected further hours at the rate of the half hour before the last answer, or None if no answer in that
+    half hour was used for decisions or if the study cannot finish. `stuck`: reason why the study cannot finish, or ''.
+    'annotators' means that the current interim analyses need more answers than the current annotators may give, and
+    'nobody' that nobody has answered for a day. `spent` and `cost`: cost so far and expected further cost, including
+    the platform's fee. `wage`: hourly wage, or None with too few timed answers. `is_low`: whether this wage is below
+    the target wage of the plan.
     """
 
     answers: Range
@@ -62,7 +63,7 @@ class Forecast:
     is_low: bool
 
 
-def forecast(now: Snapshot) -> Forecast:
+def forecast(snapshot: Snapshot) -> Forecast:
     """Simulate the rest of the study `DRAWS` times, with outcome proportions from the posterior of each open pair.
 
     The prior is a Dirichlet distribution around the tie rate of all pairs. Its weight is drawn according to the
@@ -72,26 +73,26 @@ def forecast(now: Snapshot) -> Forecast:
 
     Source: ours; posterior predictive simulation of the plan's stopping rule.
     """
-    pairs_with_looks = [pair for pair in now.pairs if pair.is_open and pair.looks]
-    open_pairs = tuple(_OpenPair.from_pair(pair, now.plan.stopping) for pair in pairs_with_looks)
-    if now.state == "stopped" or not open_pairs:
+    pairs_with_looks = [pair for pair in snapshot.pairs if pair.is_open and pair.looks]
+    open_pairs = tuple(_OpenPair.from_pair(pair, snapshot.plan.stopping) for pair in pairs_with_looks)
+    if snapshot.state == "stopped" or not open_pairs:
         remaining_answers = np.zeros(1)
     else:
-        completed_outcomes = tuple((pair.wins, pair.ties, pair.losses) for pair in now.pairs)
-        final_answers = _totals(now.plan.stopping, open_pairs, completed_outcomes, len(now.pairs))
+        completed_outcomes = tuple((pair.wins, pair.ties, pair.losses) for pair in snapshot.pairs)
+        final_answers = _totals(snapshot.plan.stopping, open_pairs, completed_outcomes, len(snapshot.pairs))
         remaining_answers = np.maximum(final_answers - sum(pair.answered for pair in pairs_with_looks), 0)
-    if now.state != "stopped":  # ratings have no interim analyses: all requested answers are needed
+    if snapshot.state != "stopped":  # ratings have no interim analyses: all requested answers are needed
         remaining_answers = remaining_answers + sum(
-            pair.wanted - pair.answered for pair in now.pairs if pair.is_open and not pair.looks
+            pair.wanted - pair.answered for pair in snapshot.pairs if pair.is_open and not pair.looks
         )
-    remaining_answers = remaining_answers * now.plan.annotators.per_item
-    if now.plan.stopping.budget is not None:
-        remaining_answers = np.minimum(remaining_answers, max(now.plan.stopping.budget - now.primary, 0))
-    answer_range, money = _range(remaining_answers), now.plan.money
+    remaining_answers = remaining_answers * snapshot.plan.annotators.per_item
+    if snapshot.plan.stopping.budget is not None:
+        remaining_answers = np.minimum(remaining_answers, max(snapshot.plan.stopping.budget - snapshot.primary, 0))
+    answer_range, money = _range(remaining_answers), snapshot.plan.money
     cost_per_answer = money.price * (1 + money.fee)
-    paid_range = _range(_draw_paid_answers(now, remaining_answers))
-    answers_per_hour, stuck_reason = 2 * now.recent, _standstill_cause(now)
-    hourly_wage = _wage(now.annotators, money.price)
+    paid_range = _range(_draw_paid_answers(snapshot, remaining_answers))
+    answers_per_hour, stuck_reason = 2 * snapshot.recent, _standstill_cause(snapshot)
+    hourly_wage = _wage(snapshot.annotators, money.price)
     return Forecast(
         answers=answer_range,
         paid=paid_range,
@@ -99,7 +100,7 @@ def forecast(now: Snapshot) -> Forecast:
         if answers_per_hour and not stuck_reason
         else None,
         stuck=stuck_reason,
-        spent=now.paid * cost_per_answer,
+        spent=snapshot.paid * cost_per_answer,
         cost=Range(*(value * cost_per_answer for value in paid_range)),
         wage=hourly_wage,
         is_low=hourly_wage is not None and money.price > 0 and hourly_wage < money.wage,
@@ -127,18 +128,18 @@ class _OpenPair(NamedTuple):
     looks: tuple[int, ...]
 
     @classmethod
-    def from_pair(cls, pair: PairNow, ending: StoppingRule) -> _OpenPair:
+    def from_pair(cls, pair: PairNow, stopping_rule: StoppingRule) -> _OpenPair:
         """Return an open pair. If the pair has too few items for the last interim analysis of the plan, its last
         analysis uses all its items."""
-        looks = ending.looks[: pair.looks]
-        if pair.looks_done == len(looks) - 1:
-            looks = (*looks[:-1], min(looks[-1], pair.wanted))
-        return cls(pair.looks_done, (pair.wins, pair.ties, pair.losses), looks)
+        analysis_sizes = stopping_rule.looks[: pair.looks]
+        if pair.looks_done == len(analysis_sizes) - 1:
+            analysis_sizes = (*analysis_sizes[:-1], min(analysis_sizes[-1], pair.wanted))
+        return cls(pair.looks_done, (pair.wins, pair.ties, pair.losses), analysis_sizes)
 
 
 @lru_cache(maxsize=8)
 def _totals(
-    ending: StoppingRule, pairs: tuple[_OpenPair, ...], outcomes: tuple[tuple[int, int, int], ...], n_pairs: int
+    stopping_rule: StoppingRule, pairs: tuple[_OpenPair, ...], outcomes: tuple[tuple[int, int, int], ...], n_pairs: int
 ) -> Floats:
     """Return draws (DRAWS,) of the total number of answers that the open pairs have at the end. The result is cached,
     because pages are viewed often."""
@@ -148,11 +149,13 @@ def _totals(
     n_answers = outcome_counts.sum(axis=-1)
     final_sizes = np.array([pair.looks[-1] for pair in pairs])
     is_open = np.ones(n_answers.shape, dtype=bool)
-    simulated_plan = StudyPlan(stopping=msgspec.structs.replace(ending, budget=None, estimator=None))
+    simulated_plan = StudyPlan(stopping=msgspec.structs.replace(stopping_rule, budget=None, estimator=None))
     rule = rule_of(simulated_plan, pairs=n_pairs, items=int(final_sizes.max()), has_metric=False)
-    for look, _ in enumerate(rule.looks):
-        look_sizes = np.array([pair.looks[look] if pair.done <= look < len(pair.looks) else 0 for pair in pairs])
-        n_more = np.where(is_open, np.maximum(look_sizes - n_answers, 0), 0)
+    for analysis, _ in enumerate(rule.looks):
+        analysis_sizes = np.array(
+            [pair.looks[analysis] if pair.done <= analysis < len(pair.looks) else 0 for pair in pairs]
+        )
+        n_more = np.where(is_open, np.maximum(analysis_sizes - n_answers, 0), 0)
         outcome_counts += rng.multinomial(n_more, outcome_rates)
         n_answers = n_answers + n_more
         is_judged = n_more > 0
@@ -160,7 +163,7 @@ def _totals(
             _, goes_on, _ = analyse_tables(
                 rule,
                 annotator_only(outcome_counts[is_judged]),
-                look=look,
+                look=analysis,
                 last=np.broadcast_to(final_sizes, n_answers.shape)[is_judged],
                 items=None,
                 judged=is_judged,
@@ -169,21 +172,23 @@ def _totals(
     return np.asarray(n_answers.sum(axis=1), dtype=np.float64)
 
 
-def _shares(outcomes: Ints, all_pairs: Ints, rng: np.random.Generator) -> Floats:
+def _shares(outcomes: Ints, all_outcomes: Ints, rng: np.random.Generator) -> Floats:
     """Return draws (DRAWS, pairs, 3) of the proportions of wins, ties and losses. `outcomes` (pairs, 3) are the counts
-    of the open pairs, and `all_pairs` (..., 3) are the counts of all pairs. The prior is symmetric in the two systems
-    of a pair."""
+    of the open pairs, and `all_outcomes` (..., 3) are the counts of all pairs. The prior is symmetric in the systems of
+    a pair."""
     from scipy.special import gammaln
 
-    tie_rate = (all_pairs[:, 1].sum() + 1) / (all_pairs.sum() + 3)
+    tie_rate = (all_outcomes[:, 1].sum() + 1) / (all_outcomes.sum() + 3)
     prior_mean = np.array([(1 - tie_rate) / 2, tie_rate, (1 - tie_rate) / 2])
     alpha = STRENGTHS[:, np.newaxis] * prior_mean
-    log_likelihoods = gammaln(alpha.sum(axis=-1)) - gammaln(alpha.sum(axis=-1) + all_pairs.sum(axis=-1, keepdims=True))
-    log_likelihoods = log_likelihoods + (gammaln(alpha + all_pairs[:, np.newaxis]) - gammaln(alpha)).sum(axis=-1)
+    log_likelihoods = gammaln(alpha.sum(axis=-1)) - gammaln(
+        alpha.sum(axis=-1) + all_outcomes.sum(axis=-1, keepdims=True)
+    )
+    log_likelihoods = log_likelihoods + (gammaln(alpha + all_outcomes[:, np.newaxis]) - gammaln(alpha)).sum(axis=-1)
     log_likelihood = log_likelihoods.sum(axis=0)
     strength_weights = np.exp(log_likelihood - log_likelihood.max())
-    strengths = rng.choice(STRENGTHS, size=DRAWS, p=strength_weights / strength_weights.sum())
-    gamma_draws = rng.standard_gamma(strengths[:, np.newaxis, np.newaxis] * prior_mean + outcomes)
+    prior_strengths = rng.choice(STRENGTHS, size=DRAWS, p=strength_weights / strength_weights.sum())
+    gamma_draws = rng.standard_gamma(prior_strengths[:, np.newaxis, np.newaxis] * prior_mean + outcomes)
     return np.asarray(gamma_draws / gamma_draws.sum(axis=-1, keepdims=True))
 
 
@@ -193,16 +198,16 @@ def annotator_only(outcomes: NDArray[np.integer]) -> Counts:
     return Counts(zeros, zeros[..., 0], outcomes)
 
 
-def _draw_paid_answers(snapshot: Snapshot, n_deciding: Floats) -> Floats:
+def _draw_paid_answers(snapshot: Snapshot, n_deciding_answers: Floats) -> Floats:
     """Return draws of the number of paid answers of all kinds, given the number of answers used for decisions (DRAWS,).
     Second opinions and control questions are added according to the policy, and refusals at the current rate.
 
     The number of additional questions for idle annotators is unknown. It is drawn uniformly between 0 and the maximum.
     """
-    if not n_deciding.any():
-        return n_deciding
+    if not n_deciding_answers.any():
+        return n_deciding_answers
     rng, annotator_plan = np.random.default_rng(0), snapshot.plan.annotators
-    n_primary = np.resize(n_deciding, DRAWS) * annotator_plan.per_item
+    n_primary = np.resize(n_deciding_answers, DRAWS) * annotator_plan.per_item
     idle_rate = rng.random(DRAWS)
     max_second = (annotator_plan.overlap * (snapshot.primary + n_primary) + BEYOND) / (
         1 - annotator_plan.overlap
@@ -211,13 +216,13 @@ def _draw_paid_answers(snapshot: Snapshot, n_deciding: Floats) -> Floats:
     n_second = np.clip(scheduled_second + idle_rate * (max_second - scheduled_second), 0, np.maximum(max_second, 0)) * (
         annotator_plan.overlap > 0
     )
-    n_real = (n_primary + n_second) * (1 + snapshot.refused / max(snapshot.answers, 1))
+    n_real_questions = (n_primary + n_second) * (1 + snapshot.refused / max(snapshot.answers, 1))
     active_annotators = [person for person in snapshot.annotators if person.standing in ("ok", "watch")]
     has_begun_session = np.array([person.began for person in active_annotators], dtype=bool)
     is_present = has_begun_session | (rng.random((DRAWS, len(active_annotators))) < rng.random((DRAWS, 1)))
     gold_counts = np.array([person.gold_asked for person in active_annotators])
     earlier_counts = np.array([person.answers + person.refused for person in active_annotators])
-    answers_per_annotator = (n_real / np.maximum(is_present.sum(axis=1), 1))[:, np.newaxis]
+    answers_per_annotator = (n_real_questions / np.maximum(is_present.sum(axis=1), 1))[:, np.newaxis]
     first_batch_rate, later_batch_rate = _control_share(snapshot, 1), _control_share(snapshot, 0)
     extra_gold = np.zeros_like(answers_per_annotator)
     if annotator_plan.gold_every and "gold" in snapshot.known:
@@ -236,7 +241,7 @@ def _draw_paid_answers(snapshot: Snapshot, n_deciding: Floats) -> Floats:
         + (n_positions - n_first_batch) * later_batch_rate / (1 - later_batch_rate)
     )
     return np.asarray(
-        n_real + (is_present * (n_control + ~has_begun_session * annotator_plan.qualification)).sum(axis=1)
+        n_real_questions + (is_present * (n_control + ~has_begun_session * annotator_plan.qualification)).sum(axis=1)
     )
 
 

@@ -46,8 +46,8 @@ class ControlQuestion:
 
     def images(self) -> dict[str, tuple[str, ...]]:
         """Return the names of the images of each part of the question."""
-        second = {} if self.second is None else {"second": self.second.images}
-        return {"context": self.context.images, "first": self.first.images, **second}
+        second_images = {} if self.second is None else {"second": self.second.images}
+        return {"context": self.context.images, "first": self.first.images, **second_images}
 
 
 def read_gold(gold: Any, material: StudyMaterial, plan: StudyPlan) -> list[ControlQuestion]:
@@ -75,7 +75,7 @@ def read_gold(gold: Any, material: StudyMaterial, plan: StudyPlan) -> list[Contr
 def _check_answers(questions: Sequence[ControlQuestion], where: str) -> None:
     """Raise `InputError` for questions that contradict each other, because no annotator could answer both as
     expected."""
-    row_and_answer: dict[tuple[object, ...], tuple[int, int]] = {}
+    first_row_and_answer: dict[tuple[object, ...], tuple[int, int]] = {}
     for row, question in enumerate(questions, start=1):
         outputs: tuple[object, ...] = (question.first, question.second)
         row_answer = question.expected
@@ -84,10 +84,10 @@ def _check_answers(questions: Sequence[ControlQuestion], where: str) -> None:
             question.first.images,
         ):
             outputs, row_answer = outputs[::-1], -row_answer
-        earlier_row, answer = row_and_answer.setdefault(
+        earlier_row, earlier_answer = first_row_and_answer.setdefault(
             (question.context.label, question.context.context, *outputs), (row, row_answer)
         )
-        if answer != row_answer:
+        if earlier_answer != row_answer:
             raise InputError(
                 f"{where}: rows {earlier_row} and {row} expect different answers to the same question; remove one of "
                 f"the two rows"
@@ -106,12 +106,12 @@ def _parse_control_question(
         context = next(item for item in material.items if item.label == row["item"])
         systems = sorted(row[f"system_{side}"] for side in _sides(plan))
         item_and_pair = (row["item"], (systems[0], None if is_rating else systems[1]))
-    first, *second = _outputs(row, material, plan)
+    first_output, *second_outputs = _outputs(row, material, plan)
     return ControlQuestion(
         kind=cast(Kind, row["kind"] or USUAL),
         context=context,
-        first=first,
-        second=second[0] if second else None,
+        first=first_output,
+        second=second_outputs[0] if second_outputs else None,
         expected=int(row["expected"]) if is_rating else WORDS[row["expected"]],
         why=row["why"],
         asked=item_and_pair,
@@ -181,44 +181,47 @@ def _checks(row: Mapping[str, str], material: StudyMaterial, plan: StudyPlan) ->
                 f"text_{side} is empty; give the texts, or an item with system_a and system_b",
             )
     yield is_rating and row["text_b"], "text_b must be empty, because a rating concerns one text"
-    first, *second = _outputs(row, material, plan)
-    yield [first] == second and expected != "equal", "both outputs are equal, so expected must be 'equal'"
+    first_output, *second_outputs = _outputs(row, material, plan)
+    yield (
+        [first_output] == second_outputs and expected != "equal",
+        "both outputs are equal, so expected must be 'equal'",
+    )
 
 
 def attention_checks(material: StudyMaterial, plan: StudyPlan) -> list[ControlQuestion]:
     """Return attention checks that are created from the study's texts. A comparison shows an output next to a text that
     states which answer to give; a rating shows only such a text.
 
-    Items, systems and sides are drawn with the seed of the plan. The number of checks is the number that one annotator
-    can get, but at most 40.
+    Items and systems are drawn with the seed of the plan, and the side of the output alternates. The number of checks
+    is the maximum that one annotator can get, but at most 40.
     """
     annotator_plan = plan.annotators
     n_checks = min(annotator_plan.attention * annotator_plan.batches, MOST_CHECKS) if annotator_plan.attention else 0
     phrases = words(plan.texts.language)
     rng = np.random.default_rng([plan.seed, 1])
     keys = [key for key, output in material.outputs.items() if not output.is_empty]
-    sampled: Sequence[int] = rng.permutation(len(keys))[:n_checks].tolist()
+    sampled_indices: Sequence[int] = rng.permutation(len(keys))[:n_checks].tolist()
     item_of_label = {item.label: item for item in material.items}
     questions = []
-    for number, key_index in enumerate(sampled):
+    for number, key_index in enumerate(sampled_indices):
         item, _ = key = keys[key_index]
         if plan.question.mode == "rate":
             lowest_rating = plan.question.scale[0]
-            instruction = SystemOutput(text=phrases["check_rating"].format(least=lowest_rating))
+            instruction_output = SystemOutput(text=phrases["check_rating"].format(least=lowest_rating))
             questions.append(
                 ControlQuestion(
                     kind="attention",
                     context=item_of_label[item],
-                    first=instruction,
+                    first=instruction_output,
                     second=None,
                     expected=lowest_rating,
                 )
             )
             continue
-        is_equal = plan.question.equal and number % 3 == 2
-        check_text = SystemOutput(text=phrases["check_equal" if is_equal else "check_other"])
-        sides = (material.outputs[key], check_text) if number % 2 == 0 else (check_text, material.outputs[key])
-        expected = 0 if is_equal else 1 if number % 2 == 0 else -1
+        expects_equal = plan.question.equal and number % 3 == 2
+        check_output = SystemOutput(text=phrases["check_equal" if expects_equal else "check_other"])
+        sides = (material.outputs[key], check_output) if number % 2 == 0 else (check_output, material.outputs[key])
+        expected = 0 if expects_equal else 1 if number % 2 == 0 else -1
         questions.append(
             ControlQuestion(
                 kind="attention", context=item_of_label[item], first=sides[0], second=sides[1], expected=expected

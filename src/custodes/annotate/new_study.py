@@ -90,23 +90,27 @@ def new(
     known_questions = _read_control_questions(gold, material, plan)
     selected_pairs = pairs_of(material.systems, pairs, mode=plan.question.mode)
     orders, notes = _orders(material, selected_pairs, known_questions, plan)
-    most_items, metric_name_and_signs = max(map(len, orders)), None
+    max_items, metric_name_and_signs = max(map(len, orders)), None
     if metric is not None:
         _check_metric(plan, metric)
         metric_name_and_signs = metric_signs(study, metric, material, selected_pairs, aspect=plan.question.aspects[0])
     elif plan.question.mode == "compare":
-        rule_of(plan, pairs=len(selected_pairs), items=most_items, has_metric=False)
+        rule_of(plan, pairs=len(selected_pairs), items=max_items, has_metric=False)
     rendered_texts = render(material, plan.texts.render, questions=known_questions, progress=progress)
 
     def fill(base: sqlite3.Connection) -> None:
         now = Clock().wall()
         add_texts(base, material, rendered_texts.items, rendered_texts.outputs, image_of_path.values(), at=now)
-        for number, (pair, order) in enumerate(zip(selected_pairs, orders, strict=True)):
-            add_pair(base, number, pair, material.systems)
-            add_units(base, number, order)
+        for pair_number, (pair, order) in enumerate(zip(selected_pairs, orders, strict=True)):
+            add_pair(base, pair_number, pair, material.systems)
+            add_units(base, pair_number, order)
             if metric_name_and_signs is not None:
-                rater, preferences = metric_name_and_signs[0], metric_name_and_signs[1][number]
-                rows = [(number, item, rater, int(sign)) for item, sign in enumerate(preferences) if sign != ABSENT]
+                metric_name, metric_signs_of_pair = metric_name_and_signs[0], metric_name_and_signs[1][pair_number]
+                rows = [
+                    (pair_number, item, metric_name, int(sign))
+                    for item, sign in enumerate(metric_signs_of_pair)
+                    if sign != ABSENT
+                ]
                 base.executemany("INSERT INTO metric SELECT unit, ?3, ?4 FROM unit WHERE pair = ?1 AND item = ?2", rows)
         base.executemany(
             "INSERT INTO gold (kind, context, first, second, media, expected, why) VALUES (?, ?, ?, ?, ?, ?, ?)",
@@ -115,7 +119,7 @@ def new(
                 for question, html in zip(known_questions, rendered_texts.known, strict=True)
             ],
         )
-        all_notes = (*study.notes, *notes, *rendered_texts.notes, *plan_notes(plan, items=most_items))
+        all_notes = (*study.notes, *notes, *rendered_texts.notes, *plan_notes(plan, items=max_items))
         add_notes(base, all_notes, plain=rendered_texts.refused, at=now)
 
     study_file.create(study_path, plan, fill)
@@ -155,24 +159,24 @@ def _orders(
     there is no question at all."""
     is_askable, n_same, n_empty = find_askable(material, pairs)
     column_of_item = {item.label: column_index for column_index, item in enumerate(material.items)}
-    n_taken = 0
+    n_control_comparisons = 0
     for item, pair in {question.asked for question in questions if question.asked is not None}:
         if pair in pairs:  # the comparison is only used as a control question
-            row, column = pairs.index(pair), column_of_item[item]
-            n_taken += bool(is_askable[row, column])
-            is_askable[row, column] = False
+            pair_index, item_index = pairs.index(pair), column_of_item[item]
+            n_control_comparisons += bool(is_askable[pair_index, item_index])
+            is_askable[pair_index, item_index] = False
     if not is_askable.any():
         needed_text = "an output" if pairs[0][1] is None else "two outputs that differ"
         raise InputError(
             f"nothing to annotate: no item has {needed_text} ({len(material.items)} items, "
-            f"{len(material.systems)} systems, {n_same} comparisons of identical outputs, {n_taken} with "
+            f"{len(material.systems)} systems, {n_same} comparisons of identical outputs, {n_control_comparisons} with "
             "known answers)"
         )
     # The random draws are the same as in `live`.
     clusters = clusters_of([item.cluster for item in material.items])
     orders = annotation_order(is_askable, clusters, np.random.default_rng(plan.seed))
     items_of_pairs = [order[:n].tolist() for order, n in zip(orders, is_askable.sum(axis=1), strict=True)]
-    return items_of_pairs, omission_notes(is_askable, pairs, same=n_same, empty=n_empty, taken=n_taken)
+    return items_of_pairs, omission_notes(is_askable, pairs, same=n_same, empty=n_empty, taken=n_control_comparisons)
 
 
 def find_askable(material: StudyMaterial, pairs: Sequence[Pair]) -> tuple[NDArray[np.bool_], int, int]:
@@ -198,21 +202,21 @@ def find_askable(material: StudyMaterial, pairs: Sequence[Pair]) -> tuple[NDArra
     return has_outputs & ~is_empty_pair & ~is_same_output, int(is_same_output.sum()), int(is_empty_pair.sum())
 
 
-def draw_later_order(available: NDArray[np.bool_], clusters: Ints, seed: int, *names: str) -> list[int]:
+def draw_later_order(is_available: NDArray[np.bool_], clusters: Ints, seed: int, *names: str) -> list[int]:
     """Return the random order of a pair that was added later, or of items that were added to a pair later. The seed
     depends on `names`, so earlier orders do not change."""
     name_digest = hashlib.sha256("\0".join(names).encode()).digest()
     rng = np.random.default_rng([seed, *np.frombuffer(name_digest, dtype=np.uint32).tolist()])
-    order = annotation_order(available[np.newaxis], clusters, rng)
-    return [int(item) for item in order[0, : int(available.sum())]]
+    order = annotation_order(is_available[np.newaxis], clusters, rng)
+    return [int(item) for item in order[0, : int(is_available.sum())]]
 
 
 def omission_notes(
-    available: NDArray[np.bool_], pairs: Sequence[Pair], *, same: int, empty: int, taken: int
+    is_available: NDArray[np.bool_], pairs: Sequence[Pair], *, same: int, empty: int, taken: int
 ) -> list[Note]:
     """Return notes on questions that are not asked, with reasons."""
     pairs_without_items = [
-        " and ".join(filter(None, pair)) for pair, n in zip(pairs, available.sum(axis=1), strict=True) if not n
+        " and ".join(filter(None, pair)) for pair, n in zip(pairs, is_available.sum(axis=1), strict=True) if not n
     ]
     same_text = f"{same} comparisons of identical outputs are not shown, and do not count as ties or wins"
     return build_notes(
@@ -232,20 +236,22 @@ def plan_notes(plan: StudyPlan, *, items: int) -> list[Note]:
     have no such notes."""
     if plan.question.mode == "rate":
         return []
-    ending, looks = plan.stopping, sorted({min(n, items) for n in plan.stopping.looks})
-    n_cut = sum(n > items for n in ending.looks)
-    sizes = ", ".join(map(str, looks))
+    stopping_plan, analysis_sizes = plan.stopping, sorted({min(n, items) for n in plan.stopping.looks})
+    n_cut = sum(n > items for n in stopping_plan.looks)
+    sizes = ", ".join(map(str, analysis_sizes))
     message = f"a pair has at most {items} items, so interim analyses take place after {sizes} answers"
     notes = build_notes((LOOKS_CUT, n_cut, message))
-    if ending.boundary == "none" and len(looks) > 1:
+    if stopping_plan.boundary == "none" and len(analysis_sizes) > 1:
         from scipy.special import ndtri
 
         from custodes.stats.stopping.sequential import crossing_probability
 
-        false_rate = crossing_probability(np.full(len(looks), -ndtri(ending.gamma / 2)), np.array(looks, dtype=float))
+        false_rate = crossing_probability(
+            np.full(len(analysis_sizes), -ndtri(stopping_plan.gamma / 2)), np.array(analysis_sizes, dtype=float)
+        )
         message = (
-            f"boundary none: after {len(looks)} interim analyses, {false_rate:.2f} of pairs without a difference are "
-            f"declared different instead of {ending.gamma:g}; boundary pocock keeps the level"
+            f"boundary none: after {len(analysis_sizes)} interim analyses, {false_rate:.2f} of pairs without a "
+            f"difference are declared different instead of {stopping_plan.gamma:g}; boundary pocock keeps the level"
         )
         notes += build_notes(("no-boundary", True, message))
     return notes

@@ -17,7 +17,7 @@ NOBODY: frozenset[int] = frozenset()
 class Annotator:
     """An annotator.
 
-    `seen`: items that the annotator has seen. `had`: units that were assigned to the annotator, whatever happened then.
+    `seen`: items that the annotator has seen. `had`: units that were assigned to the annotator, answered or not.
     `known`: control questions that were assigned. `refused`: units that the annotator could not judge. `load`: number
     of primary answers, refusals and open questions of each pair. `votes`: answers that count, by unit. `lapsed`:
     answers that stopped counting when the annotator was excluded.

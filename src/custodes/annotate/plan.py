@@ -37,8 +37,8 @@ class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     noun: Annotated[
         str,
         Meta(
-            description="noun for an output, such as summary; default: the noun that the question contains, otherwise "
-            "response"
+            description="noun for an output, such as summary; default: the noun in the question, or response if the "
+            "question contains none"
         ),
     ] = ""
     mode: Annotated[
@@ -54,10 +54,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     ] = ("",)
     equal: Annotated[bool, Meta(description="allow the answer that both are equal")] = True
     both_bad: Annotated[bool, Meta(description="allow the answer that both are equally bad")] = False
-    scale: Annotated[tuple[int, int], Meta(description="rating scale: smallest and largest whole number")] = (
-        1,
-        5,
-    )
+    scale: Annotated[tuple[int, int], Meta(description="rating scale: smallest and largest whole number")] = (1, 5)
     labels: Annotated[tuple[str, ...], Meta(description="rating scale: a label for each point, or no labels")] = ()
 
 
@@ -100,8 +97,9 @@ class StudyTexts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 class Codes(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Completion codes that a platform fixes in advance.
 
-    `finished` is for finished visits. `failed` is for visits that failed control questions. `no_work` is for visits
-    that found no work or ended within a batch. If a code is empty, each visit has a separate code.
+    `finished` is for finished visits. `failed` is for visits that ended because the annotator failed the qualification
+    or the control questions, or was excluded. `no_work` is for visits that ended because no questions were left, the
+    annotator left, or the study was stopped. If a code is empty, each visit has a separate code.
     """
 
     finished: str = ""
@@ -153,16 +151,17 @@ class AnnotatorPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         Meta(
             ge=0,
             le=0.9,
-            description="proportion of second opinions; these measure the reliability of annotators and do not "
-            "affect decisions; idle annotators may get a few more",
+            description="proportion of second opinions (answers to a question that another annotator has answered); "
+            "second opinions measure the reliability of annotators and do not affect decisions; idle annotators may "
+            "get a few more",
         ),
     ] = 0.12
     gold_every: Annotated[
         int,
         Meta(
             ge=0,
-            description="one in this number of questions is a control question with a known answer; 0: no such "
-            "questions",
+            description="number of questions per control question: 15 means that one in 15 questions is a control "
+            "question with a known answer; 0: no control questions",
         ),
     ] = 15
     attention: Annotated[
@@ -235,8 +234,8 @@ class StoppingRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     estimator: Annotated[
         str | None,
         Meta(
-            description="estimator: human or pooled; with a metric also mixture, ppi and others; if empty, mixture "
-            "with a metric, otherwise human"
+            description="estimator: human or pooled; with a metric also mixture, ppi and others; default: mixture with "
+            "a metric, human without a metric"
         ),
     ] = None
 
@@ -406,7 +405,7 @@ def _question_checks(plan: StudyPlan) -> Iterator[tuple[object, str]]:
 
 
 def _unused_key_checks(section: str, struct: Any, keys: tuple[str, ...], why: str) -> Iterator[tuple[object, str]]:
-    """Iterate over the checks of keys that have no effect, so they must have their defaults."""
+    """Iterate over the checks that keys without an effect have their default values."""
     for key in keys:
         value = getattr(struct, key)
         yield value != getattr(type(struct)(), key), f"[{section}] {key}={short_repr(value)} has no effect: {why}"

@@ -46,25 +46,27 @@ def read_plan(path: str | Path) -> StudyPlan:
 def plan_of(values: Mapping[str, Any], *, where: str, folder: Path) -> StudyPlan:
     """Return the plan with these sections and keys. A text that starts with @ names a file in the folder."""
     plan_values: dict[str, Any] = {}
-    for key_name, value in values.items():
-        if key_name in SECTIONS:
+    for section_or_key, value in values.items():
+        if section_or_key in SECTIONS:
             if not isinstance(value, Mapping):
-                raise InputError(f"{where}: {key_name} = {short_repr(value)} is not a section; write [{key_name}]")
-            keys = KEYS[key_name]
+                raise InputError(
+                    f"{where}: {section_or_key} = {short_repr(value)} is not a section; write [{section_or_key}]"
+                )
+            keys = KEYS[section_or_key]
             for key in value:
                 if key not in keys:
                     raise InputError(
-                        f"{where}: [{key_name}] has the unknown key {key}{_key_advice(key, keys)}; keys: "
+                        f"{where}: [{section_or_key}] has the unknown key {key}{_key_advice(key, keys)}; keys: "
                         f"{', '.join(keys)}"
                     )
-            plan_values[key_name] = {
-                key: _check_keyword(key_name, key, text, where=where) for key, text in value.items()
+            plan_values[section_or_key] = {
+                key: _check_keyword(section_or_key, key, text, where=where) for key, text in value.items()
             }
-        elif key_name in KEYS[""]:
-            plan_values[key_name] = value
+        elif section_or_key in KEYS[""]:
+            plan_values[section_or_key] = value
         else:
             raise InputError(
-                f"{where}: unknown key {key_name}{_key_advice(key_name, (*KEYS[''], *SECTIONS))}; keys: "
+                f"{where}: unknown key {section_or_key}{_key_advice(section_or_key, (*KEYS[''], *SECTIONS))}; keys: "
                 f"{', '.join(KEYS[''])}, and sections {', '.join(SECTIONS)}"
             )
     texts = plan_values.get("texts", {})
@@ -78,25 +80,28 @@ def plan_of(values: Mapping[str, Any], *, where: str, folder: Path) -> StudyPlan
 
 
 def _check_keyword(section: str, key: str, value: Any, *, where: str) -> Any:
-    """Return the value unchanged. Keywords are checked here, so that the error lists the allowed keywords."""
-    allowed_words = get_args(get_type_hints(type(getattr(StudyPlan(), section)))[key])
+    """Return the value unchanged. If the key has keywords and the value is another text, raise `InputError` with the
+    allowed keywords."""
+    allowed_keywords = get_args(get_type_hints(type(getattr(StudyPlan(), section)))[key])
     if (
-        allowed_words
+        allowed_keywords
         and isinstance(value, str)
-        and all(isinstance(word, str) for word in allowed_words)
-        and value not in allowed_words
+        and all(isinstance(keyword, str) for keyword in allowed_keywords)
+        and value not in allowed_keywords
     ):
         raise InputError(
             f"{where}: [{section}] {key} = {short_repr(value)} is not allowed; allowed: "
-            f"{', '.join(allowed_words)}{suggestion(value, allowed_words)}"
+            f"{', '.join(allowed_keywords)}{suggestion(value, allowed_keywords)}"
         )
     return value
 
 
 def _key_advice(key: str, allowed: Any) -> str:
     """Return advice on an unknown key: a similar key, or the section that has the key."""
-    matching_sections = [f"[{section}]" if section else "no section" for section, keys in KEYS.items() if key in keys]
-    return f" here; it belongs to {matching_sections[0]}" if matching_sections else suggestion(key, allowed)
+    matching_places = [
+        f"in [{section}]" if section else "above the first section" for section, keys in KEYS.items() if key in keys
+    ]
+    return f"; this key belongs {matching_places[0]}" if matching_places else suggestion(key, allowed)
 
 
 def _prose(text: str, key: str, *, where: str, folder: Path) -> str:
@@ -157,7 +162,8 @@ def _toml(value: Any) -> str:
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(_toml, value))}]"
     if isinstance(value, msgspec.Struct):
-        return f"{{ {', '.join(f'{key} = {_toml(entry)}' for key, entry in msgspec.structs.asdict(value).items())} }}"
+        value_of_field = msgspec.structs.asdict(value)
+        return f"{{ {', '.join(f'{key} = {_toml(field_value)}' for key, field_value in value_of_field.items())} }}"
     escaped_lines = [
         json.dumps(line, ensure_ascii=False).replace("\x7f", "\\u007f")[1:-1] for line in value.split("\n")
     ]

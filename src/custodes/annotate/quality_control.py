@@ -47,8 +47,8 @@ def annotator_standing(work: Work, totals: Totals, *, typical: float | None, ann
         flags.append("fast")
     if _is_one_sided(work.first_shown, work.decided, annotators):
         flags.append("one side")
-    n_others = max(totals.answers - work.answers, 1)
-    equal_rate = (totals.equal - work.equal) / n_others  # of the other annotators
+    n_other_answers = max(totals.answers - work.answers, 1)
+    equal_rate = (totals.equal - work.equal) / n_other_answers  # of the other annotators
     if work.answers and work.equal == work.answers and annotators * equal_rate**work.answers < RARE:
         flags.append("all equal")
     n_judged = work.answers + work.gold_asked

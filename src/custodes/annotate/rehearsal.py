@@ -50,11 +50,15 @@ class Rehearsal(Result):
         "rehearsals. Intervals of proportions have 95 % confidence and account for dependence "
         "between pairs of one rehearsal.",
         label("plan", "name of the plan"),
-        difference("margin", "margin by which careful annotators prefer each system to the next one"),
+        difference(
+            "margin",
+            "margin (wins minus losses) by which careful annotators prefer each system to the next one in alphabetical "
+            "order",
+        ),
         count("pairs", "number of pairs of systems in a rehearsal"),
         score("answers", "paid answers", interval=True),
         score("hours", "hours from the first to the last answer", interval=True),
-        score("work", "hours of work of all annotators", interval=True, essential=False),
+        score("work", "working hours, summed over annotators", interval=True, essential=False),
         score("cost", "cost in the currency of the plan; null without a price", interval=True),
         score("annotators", "number of annotators who took part", essential=False),
         score("idle", "number of annotators who got no more questions while pairs were undecided", "Without work"),
@@ -227,13 +231,13 @@ def _memory_folder() -> str | None:
     return "/dev/shm" if Path("/dev/shm").is_dir() and shutil.disk_usage("/dev/shm").free > 2**28 else None
 
 
-def copy_without_answers(path: Path, into: Path) -> StudyPlan:
+def copy_without_answers(path: Path, copy_path: Path) -> StudyPlan:
     """Write a copy of a study without answers, and return the plan of the study."""
     study_path = study_file.check(path)
     with (
         study_file.sqlite_errors(study_path),
         closing(study_file.connect(study_path, durable=False, reading=True)) as source_db,
-        closing(sqlite3.connect(into)) as copy_db,
+        closing(sqlite3.connect(copy_path)) as copy_db,
     ):
         source_db.backup(copy_db)
         copy_db.executescript(EMPTY)
@@ -252,22 +256,22 @@ def replace_plan(path: Path, plan: StudyPlan) -> None:
 def _run_rehearsal(
     path: Path, plan: StudyPlan, annotators: int, margin: float, habits: Habits, rng: np.random.Generator
 ) -> Outcome:
-    with closing(StudyFileReader(path)) as answering:
+    with closing(StudyFileReader(path)) as file_reader:
         crowd = Crowd(
-            systems=answering.systems(),
-            items=answering.items(),
+            systems=file_reader.systems(),
+            items=file_reader.items(),
             aspects=plan.question.aspects,
             better=margin,
             habits=habits,
             rng=rng,
         )
-        time = [0.0]
-        clock = Clock(wall=lambda: START + time[0], steady=lambda: time[0])
+        simulated_time = [0.0]
+        clock = Clock(wall=lambda: START + simulated_time[0], steady=lambda: simulated_time[0])
         with closing(Service.open(path, clock=clock, threaded=False, durable=False)) as service:
-            drive = Drive(service, crowd, answering, plan, time)
+            drive = Drive(service, crowd, file_reader, plan, simulated_time)
             is_ended = drive.run(annotators)
             snapshot = service.snapshot().result()
-        pair_decisions = answering.decisions() if plan.question.mode == "compare" else []
+        pair_decisions = file_reader.decisions() if plan.question.mode == "compare" else []
     signs = [decision * (1 if crowd.quality[a] >= crowd.quality[b] else -1) for a, b, decision in pair_decisions]
     n_open = sum(pair.is_open for pair in snapshot.pairs)
     return Outcome(
@@ -295,19 +299,19 @@ def _row(name: str, margin: float, plan: StudyPlan, outcomes: Sequence[Outcome])
     repetition_of_sign = np.repeat(np.arange(len(outcomes)), [len(outcome.signs) for outcome in outcomes])
     mask_of_decision = {"right": signs > 0, "wrong": signs < 0, "missed": signs == 0}
     mask_of_rate = mask_of_decision if margin else {"right": signs == 0, "wrong": signs != 0, "missed": None}
-    for rate_name, mask in mask_of_rate.items():
+    for rate_name, is_outcome in mask_of_rate.items():
         row |= dict.fromkeys((rate_name, f"{rate_name}_low", f"{rate_name}_high"))
-        if mask is not None and mask.size:
+        if is_outcome is not None and is_outcome.size:
             estimate_and_bounds = share_by_bin(
-                mask.astype(float),
-                np.zeros(mask.size, dtype=np.int64),
+                is_outcome.astype(float),
+                np.zeros(is_outcome.size, dtype=np.int64),
                 units=repetition_of_sign,
                 confidence=0.95,
             )
             row |= dict(
                 zip(
                     (rate_name, f"{rate_name}_low", f"{rate_name}_high"),
-                    (float(entry[0]) for entry in estimate_and_bounds),
+                    (float(estimates[0]) for estimates in estimate_and_bounds),
                     strict=True,
                 )
             )

@@ -62,23 +62,25 @@ class StudyHtml:
 
 
 def render(
-    material: StudyMaterial, how: Render, *, questions: Sequence[ControlQuestion] = (), progress: Progress
+    material: StudyMaterial, text_format: Render, *, questions: Sequence[ControlQuestion] = (), progress: Progress
 ) -> StudyHtml:
     """Convert all texts to the HTML that is displayed. If one output of an item must be plain text, all outputs of the
-    item are plain text, because annotators also judge the format.
+    item are plain text, because different formats would influence annotators.
 
     `questions` are control questions; their context and both outputs are converted, too. In the result, `refused` has
     the items whose outputs are plain text.
     """
     turns_of_item = {item.label: _turns(item) for item in material.items}
-    turns_and_sides = [
+    turns_and_outputs = [
         (_turns(question.context), [side.text for side in (question.first, question.second) if side is not None])
         for question in questions
     ]
     texts = [text for turns in turns_of_item.values() for _, text in turns]
     texts += (output.text for output in material.outputs.values())
-    texts += (text for turns, sides in turns_and_sides for text in (*(text for _, text in turns), *sides))
-    result_of_text = render_texts(texts, how, progress=progress)
+    texts += (
+        text for turns, output_texts in turns_and_outputs for text in (*(text for _, text in turns), *output_texts)
+    )
+    result_of_text = render_texts(texts, text_format, progress=progress)
     plain_items = frozenset(item for (item, _), output in material.outputs.items() if result_of_text[output.text].why)
     return StudyHtml(
         items={item: _context(turns, result_of_text) for item, turns in turns_of_item.items()},
@@ -86,7 +88,7 @@ def render(
             key: _joint([output.text], result_of_text, is_plain=key[0] in plain_items)[0]
             for key, output in material.outputs.items()
         },
-        known=[_question(turns, sides, result_of_text) for turns, sides in turns_and_sides],
+        known=[_question(turns, output_texts, result_of_text) for turns, output_texts in turns_and_outputs],
         refused=plain_items,
         notes=tuple(_notes(material, turns_of_item, result_of_text, plain_items)),
     )
@@ -99,7 +101,8 @@ def _joint(texts: Sequence[str], result_of_text: Mapping[str, TextResult], *, is
 
 
 def _turns(item: Item) -> list[tuple[str | None, str]]:
-    """Return the texts above the outputs of an item, each with the role of the speaker in a dialogue, or None."""
+    """Return the texts above the outputs of an item. A turn of a dialogue has the role of its speaker; any other text
+    has the role None."""
     dialogue = parse_turns(item.context) if item.context else []
     turns: list[tuple[str | None, str]] = [(None, item.context)] if dialogue is None else [*dialogue]
     return [*turns, (None, item.source)] if item.source.strip() else turns
@@ -107,19 +110,20 @@ def _turns(item: Item) -> list[tuple[str | None, str]]:
 
 def _context(turns: Sequence[tuple[str | None, str]], result_of_text: Mapping[str, TextResult]) -> str:
     """Return the HTML of the text above the outputs."""
-    pages = _joint([text for _, text in turns], result_of_text)
+    turn_htmls = _joint([text for _, text in turns], result_of_text)
     return "".join(
-        page if role is None else safe_html.turn(role, page) for (role, _), page in zip(turns, pages, strict=True)
+        turn_html if role is None else safe_html.turn(role, turn_html)
+        for (role, _), turn_html in zip(turns, turn_htmls, strict=True)
     )
 
 
 def _question(
-    turns: Sequence[tuple[str | None, str]], sides: Sequence[str], result_of_text: Mapping[str, TextResult]
+    turns: Sequence[tuple[str | None, str]], output_texts: Sequence[str], result_of_text: Mapping[str, TextResult]
 ) -> tuple[str, str, str]:
     """Return the HTML of the context and of both outputs of a control question. For a rating, the second output is
     ''."""
-    first, *second = _joint(sides, result_of_text)
-    return _context(turns, result_of_text), first, "".join(second)
+    first_html, *second_html = _joint(output_texts, result_of_text)
+    return _context(turns, result_of_text), first_html, "".join(second_html)
 
 
 def _notes(
@@ -136,8 +140,8 @@ def _notes(
         (
             "outputs-plain",
             len(plain_items),
-            f"the outputs of {len(plain_items)} items are displayed as plain text (all outputs of an item have the "
-            f"same format): {reasons_text}",
+            f"the outputs of {len(plain_items)} items are displayed as plain text, because some of these outputs "
+            f"cannot be displayed as Markdown ({reasons_text}); all outputs of an item have the same format",
         ),
         (
             "contexts-plain",
@@ -147,10 +151,10 @@ def _notes(
     )
 
 
-def render_texts(texts: Iterable[str], how: Render, *, progress: Progress) -> dict[str, TextResult]:
+def render_texts(texts: Iterable[str], text_format: Render, *, progress: Progress) -> dict[str, TextResult]:
     """Return the HTML of each text, or the reason why there is none."""
     distinct_texts = list(dict.fromkeys(texts))
-    if how == "plain":
+    if text_format == "plain":
         return {text: TextResult(html=safe_html.plain(text)) for text in distinct_texts}
     for module in ("markdown_it", "mdit_py_plugins", "pygments", "latex2mathml", "nh3"):
         if find_spec(module) is None:
@@ -165,7 +169,7 @@ def render_texts(texts: Iterable[str], how: Render, *, progress: Progress) -> di
     def convert(text: str) -> TextResult:
         process = free_processes.get()
         try:
-            return process.answer(TextRequest(text=text, how=how, seconds=SECONDS))
+            return process.answer(TextRequest(text=text, how=text_format, seconds=SECONDS))
         finally:
             free_processes.put(process)
 

@@ -68,18 +68,18 @@ class UnlikeError(ValueError):
     """The visible words differ from the words of the text."""
 
 
-def to_html(text: str, how: Render) -> str:
+def to_html(text: str, text_format: Render) -> str:
     """Return safe HTML of a text. Raise `UnlikeError` if Markdown would not display all words as they are written.
 
     >>> to_html("**a** <b>", "markdown")
     '<p><strong>a</strong> &lt;b&gt;</p>'
     """
-    if how == "plain":
+    if text_format == "plain":
         return plain(text)
-    page = _sanitize_html(_markdown("math" in how).render(_storable(text))).strip()
-    if words(visible(page)) != words(text):
+    html_text = _sanitize_html(_markdown("math" in text_format).render(_storable(text))).strip()
+    if words(visible(html_text)) != words(text):
         raise UnlikeError
-    return page
+    return html_text
 
 
 def plain(text: str) -> str:
@@ -115,12 +115,12 @@ def allowed_classes() -> dict[str, set[str]]:
     return {**CLASSES, "span": set(STANDARD_TYPES.values())}
 
 
-def _sanitize_html(page: str) -> str:
+def _sanitize_html(html_text: str) -> str:
     """Return the HTML without tags, attributes and classes that are not allowed."""
     import nh3
 
     return nh3.clean(
-        page,
+        html_text,
         tags=TAGS | MATH,
         attributes=ATTRIBUTES,
         allowed_classes=allowed_classes(),
@@ -138,13 +138,13 @@ def words(text: str) -> str:
     return "".join(letter for letter in _storable(text) if letter not in SIGNS and not letter.isspace())
 
 
-def visible(page: str) -> str:
-    """Return the visible text of cleaned HTML. For a formula, this is its source.
+def visible(html_text: str) -> str:
+    """Return the visible text of cleaned HTML. A formula is returned as its LaTeX source.
 
     >>> visible('<ol><li value="3">a</li></ol>')
     '3a'
     """
-    return html.unescape(TAG.sub("", NUMBER.sub(r"\1", FORMULA.sub(r"\1", page))))
+    return html.unescape(TAG.sub("", NUMBER.sub(r"\1", FORMULA.sub(r"\1", html_text))))
 
 
 def _storable(text: str) -> str:
@@ -252,7 +252,8 @@ FORMULAS = {
 DISPLAY = ("$$", r"\[")
 """Opening delimiters of formulas that may be displayed as blocks."""
 ALIGNED_LINES = re.compile(r"\\(begin|end)\{(?:align|aligned|split|eqnarray)\*?\}")
-"""Pattern of environments with aligned lines. They are displayed as the columns of an array."""
+"""Pattern of the beginning or the end of an environment with aligned lines. The environment is displayed as an array
+with two columns."""
 
 
 def mathml(formula: str, *, display: bool) -> str:
@@ -266,14 +267,14 @@ def mathml(formula: str, *, display: bool) -> str:
 
     replacement_of_command = {"begin": r"\begin{array}{rl}", "end": r"\end{array}"}
     try:
-        converted = convert(ALIGNED_LINES.sub(lambda match: replacement_of_command[match[1]], formula))
+        mathml_text = convert(ALIGNED_LINES.sub(lambda match: replacement_of_command[match[1]], formula))
     except Exception:  # the converter raises various errors
-        converted = ""
-    inner, closing, _ = converted.partition(">")[2].rpartition("</math>")
-    if not closing:
+        mathml_text = ""
+    inner_mathml, closing_tag, _ = mathml_text.partition(">")[2].rpartition("</math>")
+    if not closing_tag:
         return f"<code>{html.escape(formula, quote=False)}</code>"
     display_mode = "block" if display else "inline"
-    return f'<math display="{display_mode}" alttext="{html.escape(formula)}">{inner}</math>'
+    return f'<math display="{display_mode}" alttext="{html.escape(formula)}">{inner_mathml}</math>'
 
 
 def highlight_code(code: str, language: str) -> str:
@@ -329,7 +330,7 @@ def main() -> None:
 
 
 def _limit(seconds: float) -> None:
-    """Limit the CPU time of this process, which ends after that time. This has no effect on systems without such
-    timers."""
+    """End this process when it has used this many further seconds of CPU time. 0 removes the limit. On Windows, there
+    is no limit."""
     if sys.platform != "win32":
         signal.setitimer(signal.ITIMER_PROF, seconds)  # SIGPROF ends a process that does not handle it

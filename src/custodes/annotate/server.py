@@ -126,11 +126,11 @@ def serve(
         if open_browser:
             webbrowser.open(site.owner)
         site.wait(signals, tell=tell)
-        lines = list[str]()
+        status_lines = list[str]()
         for name, path in find_study_paths(study_paths).items():
             with suppress(CustodesError):
-                lines += closing_lines(path, site.services[name].snapshot().result())
-    for line in ("the server has stopped; everything is stored", *lines):
+                status_lines += closing_lines(path, site.services[name].snapshot().result())
+    for line in ("the server has stopped; everything is stored", *status_lines):
         tell(line)
 
 
@@ -245,10 +245,10 @@ def find_study_paths(paths: Sequence[str | Path]) -> dict[str, Path]:
     A folder stands for all studies in it."""
     studies: dict[str, Path] = {}
     for given_path in map(Path, paths):
-        files = sorted(given_path.glob("*.db")) if given_path.is_dir() else [given_path]
-        if not files:
+        study_files = sorted(given_path.glob("*.db")) if given_path.is_dir() else [given_path]
+        if not study_files:
             raise InputError(f"{given_path}: the folder contains no study; create a study with `custodes annotate new`")
-        for path in files:
+        for path in study_files:
             if path.stem in studies:
                 raise OptionError(
                     f"{studies[path.stem]} and {path} have the same name in addresses; rename one of the files"
@@ -330,7 +330,7 @@ def _run_server(app: Any, listener: socket.socket, *, behind_a_proxy: bool) -> I
 
 
 def header_limit_protocol(seconds: float = HEADER_SECONDS, largest: int = LARGEST_HEADERS) -> type[asyncio.Protocol]:
-    """Return uvicorn's protocol (the fast one if installed) with a time limit and a size limit for headers.
+    """Return uvicorn's protocol (with httptools if installed, else with h11) with limits of time and size for headers.
 
     uvicorn itself limits only the time between two requests, and httptools does not limit the size of headers.
     """
@@ -386,14 +386,14 @@ def _backups(services: Mapping[str, Service], backup_folder: Path, tell: Callabl
     """Copy every study now, every quarter of an hour, and at the end. If a later copy fails, `tell` gets a message."""
     stop_event = threading.Event()
 
-    def copy_all(when: str | None = None) -> None:
+    def copy_all(time_suffix: str | None = None) -> None:
         try:
             for name, service in services.items():
                 service.backup(backup_folder / f"{name}.db")
         except CustodesError as problem:
-            if when is None:
+            if time_suffix is None:
                 raise
-            tell(f"no backup{when}: {problem}")
+            tell(f"no backup{time_suffix}: {problem}")
 
     def work() -> None:
         while not stop_event.wait(EVERY):
@@ -415,21 +415,21 @@ def catch_signals() -> Iterator[SimpleQueue[int]]:
     """Provide a queue that gets the first Ctrl-C or similar signal. A second signal has its usual effect.
 
     A signal handler may run while this thread holds the lock of an event or of a queue of another type. The handler
-    would then wait for the lock forever. `SimpleQueue.put` is reentrant, so its handler never waits.
+    would then wait for the lock forever. `SimpleQueue.put` is reentrant, so a handler that calls it never waits.
     """
     signals, previous_handlers = SimpleQueue[int](), dict[int, Any]()
 
-    def leave(number: int, frame: object) -> None:
-        signal.signal(number, previous_handlers[number])
-        signals.put(number)
+    def leave(signal_number: int, frame: object) -> None:
+        signal.signal(signal_number, previous_handlers[signal_number])
+        signals.put(signal_number)
 
     if threading.current_thread() is threading.main_thread():
-        for name in ("SIGINT", "SIGTERM", "SIGHUP"):
-            number = getattr(signal, name, None)
-            if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
-                previous_handlers[number] = signal.signal(number, leave)
+        for signal_name in ("SIGINT", "SIGTERM", "SIGHUP"):
+            signal_number = getattr(signal, signal_name, None)
+            if signal_number is not None and signal.getsignal(signal_number) is not signal.SIG_IGN:
+                previous_handlers[signal_number] = signal.signal(signal_number, leave)
     try:
         yield signals
     finally:
-        for number, handler in previous_handlers.items():
-            signal.signal(number, handler)
+        for signal_number, handler in previous_handlers.items():
+            signal.signal(signal_number, handler)

@@ -110,9 +110,10 @@ class Service:
     def join(self, *, external_id: str, params: Mapping[str, str], address: str) -> str | None:
         """Return a token for a worker who arrives by the open link. Return None if a limit is reached.
 
-        A worker with a known `external_id` continues the open visit. With an empty `external_id`, the worker counts as
-        new. In one hour, at most `NEW` new workers and `AGAIN` returning workers may arrive from one network address
-        (for IPv6, from one /64 network). Network addresses are not stored.
+        A worker with a known `external_id` continues the latest visit. If the last batch of that visit is complete,
+        another batch is allowed, and the parameters of the link are different, a new visit begins. With an empty
+        `external_id`, the worker counts as new. In one hour, at most `NEW` new workers and `AGAIN` returning workers
+        may arrive from one network address (for IPv6, from one /64 network). Network addresses are not stored.
         """
         return arrivals.join(self._log, self._new, self._again, external_id=external_id, params=params, address=address)
 

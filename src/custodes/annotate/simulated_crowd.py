@@ -66,7 +66,7 @@ class ShownQuestion:
 
 class Crowd:
     """Annotators who arrive one after another. `better` is the margin by which careful annotators prefer each system to
-    the next one, or 0 for equal systems."""
+    the next one in alphabetical order. It is 0 for equal systems."""
 
     def __init__(
         self,
@@ -192,8 +192,8 @@ def gap_of(margin: float, habits: Habits) -> float:
         return 0.0
     low, high = 0.0, 2.0 * LIKERT
     for _ in range(30):
-        middle = (low + high) / 2
-        low, high = (middle, high) if margin_of(middle, habits) < margin else (low, middle)
+        midpoint = (low + high) / 2
+        low, high = (midpoint, high) if margin_of(midpoint, habits) < margin else (low, midpoint)
     return (low + high) / 2
 
 
@@ -273,9 +273,9 @@ class Drive:
     """Simulation of annotators who use a service. Events are processed in the order of a simulated clock."""
 
     def __init__(
-        self, service: Service, crowd: Crowd, behind: StudyFileReader, plan: StudyPlan, time: list[float]
+        self, service: Service, crowd: Crowd, file_reader: StudyFileReader, plan: StudyPlan, simulated_time: list[float]
     ) -> None:
-        self._service, self._crowd, self._behind, self._time = service, crowd, behind, time
+        self._service, self._crowd, self._behind, self._time = service, crowd, file_reader, simulated_time
         question = plan.question
         self._scale = question.scale if question.mode == "rate" else None
         self._most = plan.annotators.most
@@ -290,21 +290,23 @@ class Drive:
         for arrival_second in range(annotators):
             self._arrive(float(arrival_second))
         while self._queue:
-            event_time, _, person, token, view, due = heappop(self._queue)
+            event_time, _, person, token, view, due_time = heappop(self._queue)
             if event_time > LONGEST:
                 return False
             self._time[0] = event_time
             if view is None:
                 self._react(person, token, self._service.view(token).result())
-            elif isinstance(view, Ask) and event_time < due:
+            elif isinstance(view, Ask) and event_time < due_time:
                 self._service.renew_lease(token, view.assignment).result()
-                self._push(min(event_time + RENEWED, due), person, token, view, due)
+                self._push(min(event_time + RENEWED, due_time), person, token, view, due_time)
             else:
                 self._act(person, token, view)
         return True
 
-    def _push(self, event_time: float, person: int, token: str, view: View | None = None, due: float = 0.0) -> None:
-        heappush(self._queue, (event_time, next(self._order), person, token, view, due))
+    def _push(
+        self, event_time: float, person: int, token: str, view: View | None = None, due_time: float = 0.0
+    ) -> None:
+        heappush(self._queue, (event_time, next(self._order), person, token, view, due_time))
 
     def _arrive(self, event_time: float) -> None:
         if self.came >= self._most:
@@ -319,8 +321,8 @@ class Drive:
     def _react(self, person: int, token: str, view: View | None) -> None:
         now = self._time[0]
         if isinstance(view, Ask):
-            due = now + self._crowd.seconds(person)
-            self._push(min(now + RENEWED, due), person, token, view, due)
+            due_time = now + self._crowd.seconds(person)
+            self._push(min(now + RENEWED, due_time), person, token, view, due_time)
         elif isinstance(view, Wait | StudyPause):
             self._push(now + (view.seconds if isinstance(view, Wait) else RENEWED), person, token)
         elif isinstance(view, VisitEnd):

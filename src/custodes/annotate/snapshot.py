@@ -86,14 +86,14 @@ def _is_through(worker: Annotator, *, batch: int, batches: int) -> bool:
 def _standstill(reach: Reach, *, has_links: bool) -> Iterator[Note]:
     if not reach.there:
         return
-    way_out = "raise the cap (Price and limits on the owner's page)"
+    advice = "raise the cap (Price and limits on the owner's page)"
     if reach.short:
         yield Note(
             rule=STANDSTILL,
             message=(
                 f"the {reach.there} current annotators cannot complete the current interim analyses: "
                 f"{reach.short} of {reach.free} remaining answers exceed the limits "
-                f"per annotator ([annotators] cap, batches). Invite more annotators, or {way_out}"
+                f"per annotator ([annotators] cap, batches). Invite more annotators, or {advice}"
             ),
         )
     elif has_links and reach.free and len(reach.able) <= reach.idle:
@@ -101,8 +101,9 @@ def _standstill(reach: Reach, *, has_links: bool) -> Iterator[Note]:
             rule=STANDSTILL,
             message=(
                 f"{plural(reach.free, 'remaining answer')} of the current interim analyses can come only from "
-                f"{join_labels(reach.able)}, because the other {reach.idle} have reached their maximum. Remind these "
-                f"annotators, exclude those who do not return (then the others may answer more), or {way_out}"
+                f"{join_labels(reach.able)}, because all other annotators ({reach.idle}) have reached their maximum. "
+                f"Remind {join_labels(reach.able)}, exclude annotators who do not return (then the others may answer "
+                f"more), or {advice}"
             ),
         )
 
@@ -111,7 +112,7 @@ def _standstill(reach: Reach, *, has_links: bool) -> Iterator[Note]:
 class PairNow:
     """The status of a pair of systems. With ratings, it is the status of one system, and `second` is ''.
 
-    In the current interim analysis, `answered` of `wanted` answers were given. Of `looks` planned analyses,
+    The current interim analysis has `answered` answers and needs `wanted` answers. `looks` analyses are planned, and
     `looks_done` are complete. `decision` (1, 0, -1), the counts, the margin and its interval are results of the last
     completed analysis; `decision` is None before the first analysis. `annotators` is the number of annotators whose
     answers count.
@@ -188,11 +189,13 @@ class Snapshot(Totals):
     @property
     def notes(self) -> list[Note]:
         """Notes on the annotators, and on comparisons that annotators could not judge."""
-        few = [pair.annotators for pair in self.pairs if pair.looks_done and pair.annotators < FEWEST_ANNOTATORS]
-        range_text = " to ".join(map(str, sorted({min(few, default=0), max(few, default=0)})))
+        annotator_counts = [
+            pair.annotators for pair in self.pairs if pair.looks_done and pair.annotators < FEWEST_ANNOTATORS
+        ]
+        range_text = " to ".join(map(str, sorted({min(annotator_counts, default=0), max(annotator_counts, default=0)})))
         few_annotators_text = (
-            f"{plural(len(few), 'pair')} had fewer than {FEWEST_ANNOTATORS} annotators, so results describe only "
-            f"these {range_text} annotators"
+            f"{plural(len(annotator_counts), 'pair')} had fewer than {FEWEST_ANNOTATORS} annotators, so results "
+            f"describe only these {range_text} annotators"
         )
         ended_pairs = [
             pair for pair in self.pairs if not (pair.is_open or pair.looks_done or pair.wanted) and pair.second
@@ -203,37 +206,41 @@ class Snapshot(Totals):
             "the comparisons. If an annotator refused without reason, exclude the annotator, so that the comparisons "
             "are shown again"
         )
-        answers, n_excluded = self.excluded
+        n_excluded_answers, n_excluded = self.excluded
         excluded_text = (
-            f"{plural(answers, 'answer')} of {plural(n_excluded, 'excluded annotator')} are part of completed interim "
-            "analyses, which are not recomputed; the leaderboard and all other results leave these answers out"
+            f"{plural(n_excluded_answers, 'answer')} of {plural(n_excluded, 'excluded annotator')} are part of "
+            "completed interim analyses, which are not recomputed; the leaderboard and all other results leave these "
+            "answers out"
         )
         return [
             *_standstill(self.reach, has_links=self.plan.annotators.recruit == "links"),
             *build_notes(
-                (FEW_ANNOTATORS, len(few), few_annotators_text),
+                (FEW_ANNOTATORS, len(annotator_counts), few_annotators_text),
                 ("unjudged", n_unjudged, unjudged_text),
-                ("excluded-annotators", answers, excluded_text),
+                ("excluded-annotators", n_excluded_answers, excluded_text),
             ),
         ]
 
 
-def closing_lines(path: Path, now: Snapshot) -> list[str]:
+def closing_lines(path: Path, snapshot: Snapshot) -> list[str]:
     """Return lines with the status of a study after the server has stopped, and with the command to run next."""
-    study_name, n_annotators = path.stem, sum(person.answers > 0 for person in now.annotators)
-    pairs = [pair for pair in now.pairs if pair.second]
-    n_closed = sum(not pair.is_open for pair in now.pairs)
+    study_name, n_annotators = path.stem, sum(person.answers > 0 for person in snapshot.annotators)
+    pairs = [pair for pair in snapshot.pairs if pair.second]
+    n_closed = sum(not pair.is_open for pair in snapshot.pairs)
     winner_and_loser = [(pair.first, pair.second)[:: pair.decision] for pair in pairs if pair.decision]
     decisions_text = join_labels((f"{winner} is better than {loser}" for winner, loser in winner_and_loser), limit=6)
-    total_text = plural(len(now.pairs), "pair" if pairs else "system")
-    answers_text = f"{plural(now.answers, 'answer')} of {plural(n_annotators, 'annotator')}"
-    lines = [f"{study_name}: {now.state}; {answers_text}; {n_closed} of {total_text} completed"]
+    total_text = plural(len(snapshot.pairs), "pair" if pairs else "system")
+    answers_text = f"{plural(snapshot.answers, 'answer')} of {plural(n_annotators, 'annotator')}"
+    lines = [f"{study_name}: {snapshot.state}; {answers_text}; {n_closed} of {total_text} completed"]
     if pairs:
         lines.append(
             f"{study_name}: result of the interim analyses: {decisions_text or 'no system is better than another'}"
         )
-    if now.state in (FINISHED, "stopped"):
-        lines.append(f"next: custodes leaderboard {path}, together with files of custodes score and custodes judge")
+    if snapshot.state in (FINISHED, "stopped"):
+        lines.append(
+            f"next: custodes leaderboard {path}; to add metrics and judges, also name the files that custodes score "
+            "and custodes judge wrote"
+        )
     else:
         lines.append(f"next: custodes annotate serve {path} continues the study; custodes annotate stop {path} ends it")
     return lines
@@ -251,7 +258,7 @@ maximum."""
 
 
 def snapshot_of(log: EventLog, *, failing: str) -> Snapshot:
-    """Return the current status of a study. Of an incomplete interim analysis, it only has the number of answers.
+    """Return the current status of a study. It has no results of incomplete interim analyses, only numbers of answers.
 
     `failing` is the reason why nothing can be written, or ''.
     """
@@ -332,10 +339,12 @@ def _pairs(log: EventLog) -> tuple[PairNow, ...]:
     )
 
 
-def _person(worker: Annotator, computed: AnnotatorStanding, *, doubled: int, agreed: int) -> PersonNow:
+def _person(worker: Annotator, computed_standing: AnnotatorStanding, *, doubled: int, agreed: int) -> PersonNow:
     work, standing_name = worker.work, "excluded" if worker.by == "owner" else "blocked"
     if not worker.excluded:
-        standing_name = "watch" if computed.name == "blocked" else computed.name  # readmitted by the owner
+        standing_name = (
+            "watch" if computed_standing.name == "blocked" else computed_standing.name
+        )  # readmitted by the owner
     codes = [code for session in worker.sessions for code in session.codes.values()]
     return PersonNow(
         **asdict(work),
@@ -348,6 +357,6 @@ def _person(worker: Annotator, computed: AnnotatorStanding, *, doubled: int, agr
         doubled=doubled,
         agreed=agreed,
         standing=standing_name,
-        flags=computed.flags,
+        flags=computed_standing.flags,
         code=codes[-1] if codes else None,
     )

@@ -1,7 +1,7 @@
 """The state of a study in memory. It is computed from the rows of the event log, so it is the same after a restart.
 
-`add_rows` applies one row. Decisions are made before a row is written; this module only computes the consequences of
-the row.
+`add_rows` applies one row, or all rows of one answer. Decisions are made before a row is written; this module only
+computes the consequences of the row.
 """
 
 from __future__ import annotations
@@ -254,9 +254,9 @@ class StudyState:
                 (self.assignments.let_go if issued.expired else self.assignments.hold)(issued)
 
 
-def _plan(text: str) -> StudyPlan:
+def _plan(plan_json: str) -> StudyPlan:
     try:
-        return PLAN.decode(text)
+        return PLAN.decode(plan_json)
     except msgspec.MsgspecError as problem:
         raise InputError(
             f"the plan of this study cannot be read ({problem}); if a later version of custodes wrote "

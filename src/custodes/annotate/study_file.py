@@ -252,14 +252,14 @@ def connect(path: Path, *, durable: bool, reading: bool = False) -> sqlite3.Conn
     return base
 
 
-def copy(path: Path, place: Path) -> Path:
-    """Write a consistent copy of a study to `place`, even while the study is written. An earlier copy of the same study
-    is replaced.
+def copy(path: Path, copy_path: Path) -> Path:
+    """Write a consistent copy of a study to `copy_path`, even while the study is written. An earlier copy of the same
+    study is replaced.
 
-    Raise `OptionError` if `place` is a file that is not an earlier copy. Raise `InputError` if the study is damaged, or
-    if the earlier copy is being served.
+    Raise `OptionError` if `copy_path` is a file that is not an earlier copy. Raise `InputError` if the study is
+    damaged, or if the earlier copy is being served.
     """
-    with _temporary_file(place) as temporary_path, ExitStack() as locks:
+    with _temporary_file(copy_path) as temporary_path, ExitStack() as locks:
         with (
             sqlite_errors(path),
             closing(connect(path, durable=False, reading=True)) as source_db,
@@ -269,12 +269,12 @@ def copy(path: Path, place: Path) -> Path:
             ((check_result,),) = copy_db.execute("PRAGMA quick_check(1)")
             if check_result != "ok":
                 raise sqlite3.DatabaseError(check_result.splitlines()[-1])
-        if place.exists():
-            if place.samefile(path) or _study_identity(place) != _study_identity(temporary_path):
-                raise OptionError(f"{place} exists and is not an earlier copy of this study; choose another name")
-            locks.callback(Lock(place).release)
-        os.replace(temporary_path, place)
-    return place
+        if copy_path.exists():
+            if copy_path.samefile(path) or _study_identity(copy_path) != _study_identity(temporary_path):
+                raise OptionError(f"{copy_path} exists and is not an earlier copy of this study; choose another name")
+            locks.callback(Lock(copy_path).release)
+        os.replace(temporary_path, copy_path)
+    return copy_path
 
 
 def _study_identity(path: Path) -> object:
@@ -288,8 +288,8 @@ def _study_identity(path: Path) -> object:
 
 @contextmanager
 def _temporary_file(path: Path) -> Iterator[Path]:
-    """Create a temporary file next to a path, which only its owner can read. Remove the file at the end if it was not
-    renamed."""
+    """Create a temporary file in the folder of a path. Only the owner of the file can read it. Remove the file at the
+    end if it was not renamed."""
     temporary_path = path.with_name(f".custodes-{os.urandom(8).hex()}")
     UNFINISHED.add(str(temporary_path))
     try:
@@ -320,7 +320,8 @@ def check(path: str | Path) -> Path:
         ((version,),) = base.execute("PRAGMA user_version")
         if version != VERSION:
             raise InputError(
-                f"{path}: the study file has version {version}, expected {VERSION}; use the custodes that wrote it"
+                f"{path}: the study file has format version {version}, but this version of custodes needs {VERSION}; "
+                "use the version of custodes that created the file"
             )
         check_sound(base)
         if base.execute("SELECT count(*) FROM plan").fetchone() == (0,):

@@ -37,7 +37,7 @@ Pair = tuple[str, str | None]
 
 @dataclass(frozen=True, kw_only=True)
 class Item:
-    """An item. `context` is a text, or the turns of a dialogue as JSON (see `turns_of`). `images` are paths.
+    """An item. `context` is a text, or the turns of a dialogue as JSON (see `parse_turns`). `images` are paths.
     `references` are stored for metrics and not displayed."""
 
     label: str
@@ -276,8 +276,10 @@ def _reencode_image(content: bytes, path: str) -> tuple[tuple[str, str], bytes]:
     except InputError:
         raise
     except Exception as problem:  # Pillow raises various errors for damaged files
-        why = " ".join(str(problem).split())[:100] or type(problem).__name__
-        raise InputError(f"image {short_repr(path)}: damaged ({why}); save the image again as {formats_text}") from None
+        cause = " ".join(str(problem).split())[:100] or type(problem).__name__
+        raise InputError(
+            f"image {short_repr(path)}: damaged ({cause}); save the image again as {formats_text}"
+        ) from None
 
 
 def _encode_image(image: Image, image_format: str, *, is_animated: bool) -> bytes:
@@ -321,7 +323,7 @@ def metric_signs(
     if len(scored_aspects) > 1:
         raise OptionError(
             f"metric={metric!r} has scores of {len(scored_aspects)} aspects ({join_labels(scored_aspects)}), but the "
-            "first aspect of the question is not among them; give this aspect one of these names"
+            "first aspect of the question is not among them; give the first aspect of the question one of these names"
         )
     scores = metric_study.ratings.frame.filter(rater=name)["score"].to_numpy()
     tie_threshold = FLOAT_NOISE * float(np.ptp(scores)) if len(scores) else 0.0
@@ -330,12 +332,12 @@ def metric_signs(
     column_of_item = label_codes(pl.Series(comparison.items, dtype=pl.String), [item.label for item in material.items])
     index_of_pair = {pair: pair_index for pair_index, pair in enumerate(zip(rows.system_a, rows.system_b, strict=True))}
     signs = np.full((len(pairs), len(material.items)), ABSENT, dtype=np.int8)
-    for row, (first, second) in zip(signs, pairs, strict=True):
+    for pair_signs, (first, second) in zip(signs, pairs, strict=True):
         second_name = str(second)  # comparisons have two systems
         orientation = 1 if (first, second_name) in index_of_pair else -1
         pair_index = index_of_pair.get((first, second_name) if orientation == 1 else (second_name, first), -1)
         is_row_of_pair = (rows.pair == pair_index) & (column_of_item[rows.item] >= 0)
-        row[column_of_item[rows.item[is_row_of_pair]]] = orientation * rows.sign[is_row_of_pair]
+        pair_signs[column_of_item[rows.item[is_row_of_pair]]] = orientation * rows.sign[is_row_of_pair]
     if (signs == ABSENT).all():
         raise InputError(f"{study.name}: {name!r} has no scores of these outputs; add the scores")
     return name, signs

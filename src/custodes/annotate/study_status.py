@@ -1,5 +1,5 @@
-"""Status of a study for a terminal or a program, with the content of the owner's page. The study may be served
-meanwhile."""
+"""Status of a study for a terminal or a program, with the content of the owner's page. The status can be read while the
+study is served."""
 
 from __future__ import annotations
 
@@ -45,16 +45,16 @@ class Status(Result):
         score("cost", "expected further cost with the platform's fee", interval=True),
         score(
             "hours",
-            "expected further hours at the rate of the last half hour; null if that half hour has no answers, or if "
-            "the study cannot finish",
+            "expected further hours at the rate of the half hour before the last answer; null if no answer in that "
+            "half hour was used for decisions, or if the study cannot finish",
             interval=True,
         ),
         score("wage", "hourly wage at the median time of an answer; null if there are too few timed answers"),
         count("peeked", "number of times the owner viewed estimates of incomplete interim analyses", essential=False),
     )
     pairs: pl.DataFrame = table(
-        "One row per pair. Decisions come from completed interim analyses only. Of the current analysis, "
-        "only the number of answers is given.",
+        "One row per pair. Decisions come from completed interim analyses only. For the current analysis, "
+        "the table has only the number of answers.",
         label("system_a", "the first system"),
         label("system_b", "the second system; empty for ratings"),
         flag("is_open", "whether the pair is undecided and needs answers"),
@@ -90,7 +90,7 @@ class Status(Result):
         count("known_right", "control questions answered correctly"),
         count("known_asked", "control questions shown"),
         share("first_shown", "proportion of answers that prefer the output shown first, among answers other than ties"),
-        share("agreed", "proportion of equal answers among the questions that another annotator also answered"),
+        share("agreed", "proportion of other annotators' answers to the same questions that equal this annotator's"),
         label("standing", "status of the annotator: ok, watch, blocked or excluded"),
         labels("flags", "reasons for the standing"),
     )
@@ -101,9 +101,9 @@ def status(path: str | Path) -> Status:
     """Return the status of a study: decisions of completed interim analyses, answers, annotators, and cost so far and
     expected further cost.
 
-    The notes say whether the current annotators cannot complete the study, and whether decisions are based on few
-    annotators. The study may be served meanwhile, because a copy is read. Raises `InputError` for files that are not a
-    study.
+    A note reports that the current annotators cannot complete the study, and another note that decisions are based on
+    few annotators. The study may be served at the same time, because a copy is read. Raises `InputError` for files that
+    are not a study.
 
     >>> import custodes as cu, tempfile
     >>> study = cu.annotate.new(cu.annotate.demo_texts(items=12), tempfile.mkdtemp() + "/study.db")
@@ -142,12 +142,13 @@ def _status_notes(snapshot: Snapshot, study_forecast: Forecast) -> list[Note]:
         if pair.impossible
     }
     n_impossible = sum(impossible_of_pair.values())
-    list_text = join_labels(f"{name} ({n})" for name, n in impossible_of_pair.items())
+    pairs_text = join_labels(f"{name} ({n})" for name, n in impossible_of_pair.items())
     return build_notes(
         (
             IMPOSSIBLE,
             n_impossible,
-            f"{n_impossible} comparisons ended without an answer, because annotators could not judge them: {list_text}",
+            f"{n_impossible} comparisons ended without an answer, because annotators could not judge them: "
+            f"{pairs_text}",
         ),
         (
             NOBODY,

@@ -35,8 +35,8 @@ class Ask:
 
 @dataclass(frozen=True, kw_only=True)
 class Example:
-    """A worked example of the instructions. `expected` is the correct answer for the first side, and `why` explains
-    it."""
+    """A worked example of the instructions. `expected` is the correct answer from the view of the first output, or the
+    correct rating. `why` explains this answer."""
 
     context: Side
     sides: tuple[Side, ...]

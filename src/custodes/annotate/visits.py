@@ -203,9 +203,10 @@ def _is_anybody_at_work(log: EventLog, session: Session) -> bool:
 
 
 def _patience(log: EventLog, worker: Annotator) -> float:
-    """Return the maximum waiting time in seconds. If another interim analysis may begin, this is the longest lease, or
-    an hour with personal links. Otherwise, only questions of other annotators can become free, so this is the current
-    length of a lease, or 0 if this annotator has reached the cap in all open pairs."""
+    """Return the maximum waiting time in seconds. If another interim analysis may begin, the maximum is the longest
+    lease, or an hour with personal links. If none may begin, only questions that other annotators leave unanswered can
+    become free. The maximum is then the current length of a lease, or 0 if this annotator has reached the cap in all
+    open pairs."""
     state, engine = log.state, log.state.assignments.engine
     if any(map(engine.goes_on, range(len(engine.is_open)))):
         return AN_HOUR if state.plan.annotators.recruit == "links" else LONGEST_LEASE
@@ -219,12 +220,12 @@ def _done(log: EventLog, session: Session, why: str) -> VisitEnd:
     return VisitEnd(why=why, code=session.codes.get(why), answers=session.worker.work.paid)
 
 
-def can_undo(log: EventLog, session: Session, before: IssuedQuestion | None = None) -> IssuedQuestion | None:
+def can_undo(log: EventLog, session: Session, current_question: IssuedQuestion | None = None) -> IssuedQuestion | None:
     """Return the question whose answer may be withdrawn, or None. This is the latest answered question of the batch
-    (before the question `before`, if given), if its interim analysis is incomplete."""
+    (before the question `current_question`, if given), if its interim analysis is incomplete."""
     assignments = log.state.assignments
     for issued in sorted(session.answered, key=lambda question: question.number, reverse=True):
-        if before is not None and issued.number >= before.number:
+        if current_question is not None and issued.number >= current_question.number:
             continue
         if issued.unit is None or issued.counts == "second":
             return issued
@@ -412,9 +413,9 @@ def _values(log: EventLog, issued: IssuedQuestion, act: Answer) -> list[tuple[st
     return values
 
 
-def _undo(log: EventLog, session: Session, before: IssuedQuestion) -> None:
+def _undo(log: EventLog, session: Session, current_question: IssuedQuestion) -> None:
     """Assign the previous question again. Its earlier answer no longer counts."""
-    previous_question = can_undo(log, session, before)
+    previous_question = can_undo(log, session, current_question)
     if previous_question is None:
         return
     assignments = log.state.assignments

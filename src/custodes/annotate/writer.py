@@ -49,7 +49,7 @@ class Writer:
             return ""
         return "No space left" if self._problem.sqlite_errorcode == sqlite3.SQLITE_FULL else str(self._problem)
 
-    def do(self, act: Callable[[], T]) -> Future[T]:
+    def do(self, operation: Callable[[], T]) -> Future[T]:
         """Queue an operation and return its future. The result is available when the changes are on disk.
 
         An operation that fails with `CustodesError` has changed nothing. It fails with `StudyBusy` if the file could
@@ -60,9 +60,9 @@ class Writer:
             future.set_exception(StudyBusy("the study is closed; open it again"))
         elif self._thread is None:
             with self._one:
-                self._run_jobs([(future, act)])
+                self._run_jobs([(future, operation)])
         else:
-            self._waiting.put((future, act))
+            self._waiting.put((future, operation))
         return future
 
     def close(self) -> None:
@@ -108,8 +108,8 @@ class Writer:
             return
         results = []
         try:
-            for future, act in jobs:
-                results.append((future, self._try_operation(act)))
+            for future, operation in jobs:
+                results.append((future, self._try_operation(operation)))
             self._base.execute("COMMIT")
         except sqlite3.Error as problem:
             self._problem = problem
@@ -144,27 +144,27 @@ class Writer:
             return problem
         return None
 
-    def _read(self, jobs: Sequence[Job], why: sqlite3.Error) -> None:
+    def _read(self, jobs: Sequence[Job], write_error: sqlite3.Error) -> None:
         """Run operations in read-only mode, because the file cannot be written.
 
         An operation that writes fails at its first row, before it changes the state.
         """
         self._base.execute("PRAGMA query_only = ON")
-        for future, act in jobs:
+        for future, operation in jobs:
             try:
-                future.set_result(act())
+                future.set_result(operation())
             except sqlite3.Error:
-                future.set_exception(_busy(why))
+                future.set_exception(_busy(write_error))
             except BaseException as problem:
                 future.set_exception(problem)
         self._base.execute("PRAGMA query_only = OFF")
 
-    def _try_operation(self, act: Callable[[], Any]) -> tuple[Any, CustodesError | None]:
+    def _try_operation(self, operation: Callable[[], Any]) -> tuple[Any, CustodesError | None]:
         """Return the result of an operation, or the error with which the operation was refused before it changed
         anything."""
         n_changes_before = self._base.total_changes
         try:
-            return act(), None
+            return operation(), None
         except CustodesError as problem:
             if self._base.total_changes > n_changes_before:
                 raise AssertionError("refused after something was written") from problem

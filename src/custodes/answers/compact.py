@@ -1,4 +1,4 @@
-"""A table for one column of a two-column paper: one or two estimates with intervals, and significance letters."""
+"""Tables that fit into one column of a two-column paper: one or two estimates, intervals and significance letters."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ MOST_ESTIMATES = 2
 """Maximum number of estimates with intervals that fit next to a label in one column of a two-column page."""
 
 MOST_LABELS = 3
-"""Maximum number of columns of labels. With this number, there is room for one estimate with an interval. Further
-labels are headings above their rows."""
+"""Maximum number of label columns. A table with this number has room for only one estimate with an interval. The
+labels of all other label columns become headings above the rows."""
 
 LONG_TEXT = 40
 """Number of characters above which a label is broken into lines."""
@@ -53,8 +53,8 @@ def compact_latex(table: Table, frame: pl.DataFrame, name: str, estimates: Seque
         best row and differs significantly from all other rows.
     """
     return "\n\n".join(
-        _tabular(table, part_rows, title_with_aspect(name, part_name), estimates)
-        for part_name, part_rows in split_by_aspect(frame, table.by)
+        _tabular(table, aspect_rows, title_with_aspect(name, aspect_name), estimates)
+        for aspect_name, aspect_rows in split_by_aspect(frame, table.by)
     )
 
 
@@ -96,7 +96,7 @@ def _tabular(table: Table, rows: pl.DataFrame, title: str, estimates: Sequence[s
         if has_letters and row[LETTERS]:
             texts[-1] += rf"\textsuperscript{{{tex(letter_ranges(row[LETTERS]))}}}"
         cells = [*texts, *(value + interval for value, interval in value_texts)]
-        # LaTeX would read a line that starts with one of these as an argument of the preceding line break.
+        # LaTeX would read [ or * at the beginning of a line as an argument of the preceding line break.
         lines.append(("{}" if cells[0][:1] in ("[", "*") else "") + " & ".join(cells) + r" \\")
     constant_text = "".join(f", {column.name} {rows[column.name][0]}" for column in constant_columns if rows.height)
     comments = [f"% {' '.join((title + constant_text).split())}"]
@@ -123,8 +123,8 @@ def _heading(column: Column) -> str:
     lines = [
         tex(line) for label_line in label_lines for line in wrap(label_line, HEADING_WIDTH, break_long_words=False)
     ]
-    side, text = "r" if column.is_number else "l", r" \\ ".join(lines)
-    return rf"\shortstack[{side}]{{{text}}}" if len(lines) > 1 else text
+    alignment, text = "r" if column.is_number else "l", r" \\ ".join(lines)
+    return rf"\shortstack[{alignment}]{{{text}}}" if len(lines) > 1 else text
 
 
 def _value(row: Mapping[str, Any], column: Column, digits: int) -> tuple[str, str]:
@@ -135,7 +135,7 @@ def _value(row: Mapping[str, Any], column: Column, digits: int) -> tuple[str, st
     if column.kind == "p":
         return tex(p_value(value)), ""
     low, high = (row[f"{column.name}_{bound}"] if column.interval else None for bound in ("low", "high"))
-    estimate, *bounds = (tex(_without_zero(number(each, digits=digits))) for each in (value, low, high))
+    estimate, *bounds = (tex(_without_zero(number(quantity, digits=digits))) for quantity in (value, low, high))
     return estimate, "" if low is None or high is None else rf" {{\scriptsize[{bounds[0]}, {bounds[1]}]}}"
 
 
@@ -153,7 +153,11 @@ def _significantly_best(rows: pl.DataFrame, label_columns: Sequence[str]) -> Ite
     for group in rows.partition_by(label_columns, maintain_order=True) if label_columns else [rows]:
         letters_of_rows = group[LETTERS].to_list()
         is_compared = (
-            len(letters_of_rows) > 1 and all(letters_of_rows) and not any(word[0].isdigit() for word in letters_of_rows)
+            len(letters_of_rows) > 1
+            and all(letters_of_rows)
+            and not any(row_letters[0].isdigit() for row_letters in letters_of_rows)
         )
-        if is_compared and not {*letters_of_rows[0]} & {letter for word in letters_of_rows[1:] for letter in word}:
+        if is_compared and not {*letters_of_rows[0]} & {
+            letter for row_letters in letters_of_rows[1:] for letter in row_letters
+        }:
             yield group["place"][0]

@@ -15,15 +15,15 @@ SECTION = re.compile(r"^(?=(?:Notes|References|Examples)\n-+$)", re.MULTILINE)
 """Pattern of the beginning of a section that the docstring already contains."""
 
 FIRST: Mapping[str, str] = {
-    "study": "Data, or what `read` takes: a path, a dataframe, 'demo', or a list of these.",
-    "pilot": "Pilot study, or what `read` takes; None: plan from assumptions only.",
-    "texts": "Outputs with texts, or what `read` takes.",
+    "study": "Data: a study, or an input that `read` accepts (a path, a dataframe, 'demo', or a list of these).",
+    "pilot": "Pilot study, or an input that `read` accepts; None to plan from assumptions only.",
+    "texts": "Study with the texts of outputs, or an input that `read` accepts.",
 }
 """Descriptions of first arguments."""
 
 SHARED: Mapping[str, str] = {
     **HELP,
-    "rng": "Random seed. In Python also a generator, or None for a new seed, which is recorded.",
+    "rng": "Random seed. In Python also a NumPy generator, or None, which draws a new seed and records it.",
     "progress": "Callable that wraps an iterable, for a progress bar.",
 }
 """Descriptions of arguments that several functions have."""

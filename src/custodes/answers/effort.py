@@ -20,7 +20,7 @@ PER_ROW = (1e-5, 1e-3)
 PER_DRAW = (4e-8, 2e-6)
 """Additional CPU seconds and megabytes for each combination of item, resample, rater and aspect."""
 REPLAY = 10
-"""A replication of one item of one pair of systems takes as long as this number of resamples of one item."""
+"""Number of resamples of one item that take as long as one replication of one item of one pair of systems."""
 PASSES = {
     **dict.fromkeys(
         ("check", "favoritism", "ranking", "correction", "consistency", "leaderboard", "annotators", "rates"), 1
@@ -62,11 +62,11 @@ class Effort:
 def effort(
     question: str, study: Study | OutcomeCounts | None = None, options: Mapping[str, Any] | None = None
 ) -> Effort:
-    """Estimate the CPU time and the memory of a question from the size of its data; nothing is computed.
+    """Estimate the CPU time and the memory of a question from the size of its data, without answering the question.
 
-    The estimate is an order of magnitude. It is the sum of a constant and two terms. The first term is proportional to
-    the number of rows. The second term is proportional to the product of items, resamples and raters, or to the product
-    of items, replications and pairs of systems.
+    The estimate is an order of magnitude. It is the sum of a constant and three terms. The terms are proportional to
+    the number of rows, to the product of items, aspects, resamples and raters, and to the product of items, aspects,
+    replications and pairs of systems.
 
     Parameters
     ----------
@@ -111,8 +111,8 @@ def effort(
     n_evaluations = n_draws["resamples"] * (1 + sizes["metrics"]) + REPLAY * n_draws["replications"] * n_pairs
     n_evaluations *= max(1, sizes["items"]) * max(1, sizes["aspects"])
     seconds, megabytes = (
-        start + per_row * n_rows + per_draw * n_evaluations
-        for start, per_row, per_draw in zip(START, PER_ROW, PER_DRAW, strict=True)
+        base_amount + per_row * n_rows + per_draw * n_evaluations
+        for base_amount, per_row, per_draw in zip(START, PER_ROW, PER_DRAW, strict=True)
     )
     if n_draws["resamples"]:
         megabytes = max(megabytes, 8e-6 * count_resample_values(n_draws["resamples"], sizes["items"] / 8))

@@ -58,12 +58,12 @@ def markdown(views: Iterable[View]) -> str:
     for view in views:
         lines = [
             tuple(map(_escape_markdown, view.labels)),
-            tuple("---:" if number else "---" for number in view.numeric),
+            tuple("---:" if is_number else "---" for is_number in view.numeric),
         ]
         lines += _bold(view, _escape_markdown, "**{}**")
         rows = [f"| {' | '.join(line)} |" for line in lines if line]
-        title, more = f"**{_escape_markdown(view.title)}**\n", view.more and f"\n{_escape_markdown(view.more)}"
-        tables.append("\n".join(filter(None, [title, *rows, more])))
+        title, more_text = f"**{_escape_markdown(view.title)}**\n", view.more and f"\n{_escape_markdown(view.more)}"
+        tables.append("\n".join(filter(None, [title, *rows, more_text])))
     return "\n\n".join(tables) + "\n"
 
 
@@ -72,9 +72,9 @@ def latex(views: Iterable[View]) -> str:
     tables = []
     for view in views:
         cells = [tuple(map(tex, view.labels)), *_bold(view, tex, r"\textbf{{{}}}")]
-        # LaTeX would read a line that starts with one of these as an argument of the preceding line break.
+        # LaTeX would read [ or * at the beginning of a line as an argument of the preceding line break.
         lines = [("{}" if line[0][:1] in ("[", "*") else "") + " & ".join(line) + r" \\" for line in cells if line]
-        column_formats = "".join("r" if number else "l" for number in view.numeric)
+        column_formats = "".join("r" if is_number else "l" for is_number in view.numeric)
         body = [
             rf"\begin{{tabular}}{{{column_formats}}}",
             r"\toprule",
@@ -93,7 +93,7 @@ def html(views: Iterable[View]) -> str:
     tables = []
     for view in views:
         # The alignment is explicit, since the style sheet of a notebook aligns all cells to the right.
-        styles = [f' style="text-align:{"right" if number else "left"}"' for number in view.numeric]
+        styles = [f' style="text-align:{"right" if is_number else "left"}"' for is_number in view.numeric]
         header_cells = "".join(
             f"<th{style}>{_plain(name)}</th>" for name, style in zip(view.labels, styles, strict=True)
         )
@@ -116,11 +116,12 @@ def page(title: str, body: str) -> str:
     return _PAGE.format(title=_plain(title), body=body)
 
 
-def _bold(view: View, plain: Callable[[str], str], bold: str) -> Iterator[tuple[str, ...]]:
-    """The rows of a view: `plain` converts each cell, and `bold` is the format of the best values."""
+def _bold(view: View, escape_cell: Callable[[str], str], bold_format: str) -> Iterator[tuple[str, ...]]:
+    """The rows of a view: `escape_cell` converts each cell, and `bold_format` is the format of the best values."""
     for i, row in enumerate(view.rows):
         yield tuple(
-            bold.format(plain(cell)) if (i, column) in view.best else plain(cell) for column, cell in enumerate(row)
+            bold_format.format(escape_cell(cell)) if (i, column) in view.best else escape_cell(cell)
+            for column, cell in enumerate(row)
         )
 
 
@@ -145,23 +146,23 @@ INDENT = b"  "
 def json_blocks(value: Any, margin: bytes = b"\n") -> Iterator[bytes]:
     """Yield plain values as JSON with an indent of two spaces.
 
-    Non-finite numbers become null, and a frame becomes a list of its rows. `margin` is the line break with the indent
-    of the enclosing value.
+    Non-finite numbers become null, and a frame becomes a list of its rows. `margin` is a line break, followed by the
+    indent of the enclosing value.
 
     >>> b"".join(json_blocks({"n": 2, "rows": pl.DataFrame({"x": [1.5]})})).decode().split()
     ['{', '"n":', '2,', '"rows":', '[', '{', '"x":', '1.5', '}', ']', '}']
     """
-    inner = margin + INDENT
+    inner_margin = margin + INDENT
     if isinstance(value, pl.DataFrame) and value.height:
         yield b"["
-        for number, rows in enumerate(row_blocks(value)):
+        for index, rows in enumerate(row_blocks(value)):
             # The rows of this block without the brackets of their list.
-            yield b"," * bool(number) + _format_json(rows.to_dicts())[1:-2].replace(b"\n", margin)
+            yield b"," * bool(index) + _format_json(rows.to_dicts())[1:-2].replace(b"\n", margin)
         yield margin + b"]"
     elif isinstance(value, Mapping) and value:
-        for number, (name, entry) in enumerate(value.items()):
-            yield (b"," if number else b"{") + inner + msgspec.json.encode(str(name)) + b": "
-            yield from json_blocks(entry, inner)
+        for index, (name, entry) in enumerate(value.items()):
+            yield (b"," if index else b"{") + inner_margin + msgspec.json.encode(str(name)) + b": "
+            yield from json_blocks(entry, inner_margin)
         yield margin + b"}"
     else:
         yield _format_json([] if isinstance(value, pl.DataFrame) else value).replace(b"\n", margin)

@@ -27,7 +27,7 @@ class PipeSafeConsole(Console):
     """A Rich console that leaves broken pipes to `quiet_pipe`; the console of Rich would exit with status 1."""
 
     def on_broken_pipe(self) -> None:
-        """Do nothing. Rich calls this method after a write to a broken pipe."""
+        """Raise the error again. Rich calls this method while it handles a broken pipe."""
         raise
 
 
@@ -57,7 +57,7 @@ def render_result(result: Result, *, table: str | None = None, width: int = 80) 
 
 
 def _grids(view: View, width: int) -> Iterator[RenderableType]:
-    """A view as one table. If one table is too wide, several tables are yielded, each with the leading labels."""
+    """A view as one table. If it is too wide, it is divided into tables that all begin with the label columns."""
     if view.title:
         yield Text(escape_controls(view.title), style="italic")
     column_names, rows = (

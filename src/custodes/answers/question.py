@@ -32,8 +32,8 @@ UNRECORDED = ("rng", "progress")
 """Arguments that are not among the recorded options: `rng` has a field of its own in the provenance, and `progress`
 does not change any number of a result."""
 
-COUNTED = "numbers of equal outputs (n_outputs), which only rates can use; pass the table with one row per output"
-NOT_ENOUGH = "this question needs items, which counts do not contain; pass the study itself"
+COUNTED = "numbers of equal outputs (n_outputs), and only rates can use them; pass the table with one row per output"
+NOT_ENOUGH = "this question needs the ratings of single items; pass the study instead of its counts"
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -65,13 +65,15 @@ def document_arguments(example: str, /, **helps: str) -> Callable[[Callable[P, T
             for name in kwargs:
                 if name not in signature.parameters:
                     raise TypeError(f"{function.__name__}: {_unknown_argument_message(name, signature)}")
-            bound = signature.bind(*args, **kwargs)
-            bound.apply_defaults()
-            kind_of_argument, (data_name, *other_names) = argument_types(function), bound.arguments
-            bound.arguments[data_name] = _read_data_argument(function, bound.args[0])
+            bound_arguments = signature.bind(*args, **kwargs)
+            bound_arguments.apply_defaults()
+            kind_of_argument, (data_name, *other_names) = argument_types(function), bound_arguments.arguments
+            bound_arguments.arguments[data_name] = _read_data_argument(function, bound_arguments.args[0])
             for name in other_names:
-                bound.arguments[name] = argument(name, bound.arguments[name], kind_of_argument[name])
-            return function(*bound.args, **bound.kwargs)
+                bound_arguments.arguments[name] = argument(
+                    name, bound_arguments.arguments[name], kind_of_argument[name]
+                )
+            return function(*bound_arguments.args, **bound_arguments.kwargs)
 
         wrapper.__doc__ = with_sections(function, signature, helps)
         wrapper.__signature__ = signature  # type: ignore[attr-defined]
@@ -88,7 +90,7 @@ def _unknown_argument_message(name: str, signature: inspect.Signature) -> str:
             default_field.name for default_field in fields(parameter.default)
         }:
             correct_call = f"{parameter.name}=cu.{type(parameter.default).__name__}({name}=...)"
-            return f"unknown argument {name!r}: {name} is a part of the argument {parameter.name}; write {correct_call}"
+            return f"unknown argument {name!r}: it is a field of the argument {parameter.name}; write {correct_call}"
     _, *known_names = signature.parameters
     return f"unknown argument {name!r}{suggestion(name, known_names)}; arguments: {', '.join(known_names)}"
 
@@ -137,14 +139,14 @@ def question(
                 selection = study.selection.items()
                 options |= {name: patterns for name, patterns in selection if options.get(name, patterns) is None}
             result = ask(*args, **options)
-            counting = data.origin if isinstance(data, OutcomeCounts) else None
+            count_origin = data.origin if isinstance(data, OutcomeCounts) else None
             # For counts, selection and tie rules were applied when counting.
-            unrecorded_names = (*UNRECORDED, *DEFAULTS) if counting else UNRECORDED
+            unrecorded_names = (*UNRECORDED, *DEFAULTS) if count_origin else UNRECORDED
             provenance = Provenance(
                 question=ask.__name__,
-                study=study.name if study else counting.name if counting else "assumptions",
-                digest=study.fingerprint() if study else counting.digest if counting else "",
-                counted=counting.how if counting else {},
+                study=study.name if study else count_origin.name if count_origin else "assumptions",
+                digest=study.fingerprint() if study else count_origin.digest if count_origin else "",
+                counted=count_origin.how if count_origin else {},
                 options={
                     name: str(value) if isinstance(value, PurePath) else value  # a path is stored as text
                     for name, value in options.items()
@@ -175,9 +177,9 @@ def function_options(function: Any) -> list[Option]:
     }
     helps = {**HELP, **help_of_parameter, **getattr(function, "helps", {})}
     return [
-        Option(p.name, kind_of_argument[p.name], p.default, helps.get(p.name, ""))
-        for p in inspect.signature(function).parameters.values()
-        if p.kind is p.KEYWORD_ONLY and p.name != "progress"
+        Option(parameter.name, kind_of_argument[parameter.name], parameter.default, helps.get(parameter.name, ""))
+        for parameter in inspect.signature(function).parameters.values()
+        if parameter.kind is parameter.KEYWORD_ONLY and parameter.name != "progress"
     ]
 
 

@@ -45,12 +45,12 @@ class Provenance:
     def __str__(self) -> str:
         data_options = {"study": self.study, "digest": self.digest or None}
         options = {**data_options, **self.counted, **self.options}
-        parts = [self.question, *(f"{name}={_text(value)}" for name, value in options.items() if value is not None)]
-        parts += [f"seed={self.seed}", *(f"{name}={version}" for name, version in self.versions.items())]
-        return escape_controls(" | ".join(parts))
+        entries = [self.question, *(f"{name}={_text(value)}" for name, value in options.items() if value is not None)]
+        entries += [f"seed={self.seed}", *(f"{name}={version}" for name, version in self.versions.items())]
+        return escape_controls(" | ".join(entries))
 
     def replay(self, study: Any = None) -> Any:
-        """Repeat the question with the same options and seed on `study`, which is the same study (or counts).
+        """Repeat the question with the same options and seed. `study` must hold the data of the original computation.
 
         Raises `OptionError` if the result was computed with a generator of the caller, since such a result cannot be
         repeated.
@@ -76,7 +76,11 @@ T = TypeVar("T")
 def result(cls: type[T]) -> type[T]:
     """Turn a class with declared tables into a result: a frozen dataclass with keyword fields."""
     frozen_class = dataclass(frozen=True, kw_only=True, repr=False)(cls)
-    tables = {each.name: each.metadata[TABLE] for each in fields(frozen_class) if TABLE in each.metadata}  # type: ignore[arg-type]
+    tables = {
+        class_field.name: class_field.metadata[TABLE]
+        for class_field in fields(frozen_class)
+        if TABLE in class_field.metadata
+    }  # type: ignore[arg-type]
     frozen_class.__doc__ = with_attributes(frozen_class.__doc__, tables)
     return frozen_class
 
@@ -92,13 +96,17 @@ class Result:
     """The function of `custodes.plots` that draws the main chart."""
 
     BY: ClassVar[str] = "aspect"
-    """The first column of labels of every table that declares no other first column."""
+    """Name of the column that precedes the declared columns of a table, unless the table declares another (`by`)."""
 
     @classmethod
     @cache
     def table_declarations(cls) -> dict[str, Table]:
         """The declaration of each table by table name, in the order of the documentation."""
-        tables = {each.name: each.metadata[TABLE] for each in fields(cls) if TABLE in each.metadata}
+        tables = {
+            class_field.name: class_field.metadata[TABLE]
+            for class_field in fields(cls)
+            if TABLE in class_field.metadata
+        }
         return {name: table if table.by is not None else replace(table, by=cls.BY) for name, table in tables.items()}
 
     def tables(self) -> dict[str, pl.DataFrame]:
@@ -301,7 +309,11 @@ def _text(value: Any) -> str:
 
 def _plain(value: Any) -> dict[str, Any]:
     """The fields of a record, except `question`, as plain values."""
-    return {each.name: _plain_value(getattr(value, each.name)) for each in fields(value) if each.name != "question"}
+    return {
+        record_field.name: _plain_value(getattr(value, record_field.name))
+        for record_field in fields(value)
+        if record_field.name != "question"
+    }
 
 
 def _plain_value(value: Any) -> Any:

@@ -74,7 +74,8 @@ HELP: Mapping[str, str] = {
     "alpha": "Significance level of the tests.",
     "estimator": "Estimators of the outcome; comma list or repeated.",
     "gamma": "A pair is decided if the probability of an outcome exceeds 1 - gamma/2.",
-    "stop": "Stopping rules: decided, or also futility; comma list or repeated.",
+    "stop": "When to stop a pair: decided (when it is decided), futility (also when a later decision is unlikely); "
+    "comma list or repeated.",
     "stopping": "Stopping rules; the tables have separate rows for each rule.",
     "batch": "Annotations per pair and round, or several values: 5,10.",
     "looks": "Number of annotations per pair at each interim analysis, such as 10,20,40; replaces --batch.",
@@ -82,21 +83,21 @@ HELP: Mapping[str, str] = {
     "boundary": "Boundary of the interim analyses: none, pocock, obrien-fleming, or a critical value of |z|.",
     "futility": "A pair is stopped if the probability of a later decision is below this value.",
     "replications": "Number of simulated runs of the protocol.",
-    "steps": "Maximum number of steps of a path.",
+    "steps": "Maximum number of metrics that each path of selection adds or removes.",
     "rng": "Random seed.",
 }
 """Short descriptions of the arguments that several questions share."""
 
 
 def settings(options: PreferenceOptions) -> PreferenceOptions:
-    """The setting with defaults for missing arguments. A tie threshold that is not allowed raises OptionError."""
-    full: PreferenceOptions = {**DEFAULTS, **options}
-    for name, value in (("ties", full["ties"]), ("human_ties", full["human_ties"])):
+    """The options, with defaults for missing options. A tie threshold that is not allowed raises OptionError."""
+    all_options: PreferenceOptions = {**DEFAULTS, **options}
+    for name, value in (("ties", all_options["ties"]), ("human_ties", all_options["human_ties"])):
         if is_number(value) and not (np.isfinite(value) and value >= 0):
             raise OptionError(f"{name}={value!r} is not allowed; use a tie threshold of at least 0")
-    return full
+    return all_options
 
 
 def selection_arguments(options: Mapping[str, Any]) -> Selection:
-    """The selection arguments of a setting."""
+    """Those options that select data."""
     return {name: options[name] for name in Selection.__annotations__ if name in options}  # type: ignore[return-value]

@@ -133,7 +133,8 @@ probability = partial(column, kind="probability")
 
 UNRELIABLE = labels(
     "unreliable",
-    "columns whose interval has too few clusters; in simulations with so few clusters, coverage was below 85 %",
+    "columns with an interval from too few clusters; in simulations with this number of clusters, the coverage was "
+    "below 85 %",
     "Interval unreliable",
     essential=False,
 )
@@ -177,8 +178,8 @@ class Table:
 
     `by`: the first column of labels ('': no such column; None: the column `BY` of the result). `essential`: the table
     is displayed by default. `order`: the column by which rows are sorted, the highest value first. `rows`: a function
-    that selects the most relevant rows from the whole result. `compact`: the estimates in the compact LaTeX form.
-    `view`: a function that replaces the default display.
+    that selects the most relevant rows from the whole result. `compact`: a function that names the
+    estimates in the compact LaTeX form. `view`: a function that replaces the default display.
     """
 
     doc: str
@@ -223,9 +224,9 @@ class Table:
             return pl.DataFrame(schema=self.schema)
         values = ({self.by: by} if self.by else {}) | dict(data)
         missing_columns = [column for column in self.schema if column not in values]
-        undeclared = [column for column in values if column not in self.schema]
-        if missing_columns or undeclared:
-            problems = (("lacks", missing_columns), ("does not declare", undeclared))
+        undeclared_columns = [column for column in values if column not in self.schema]
+        if missing_columns or undeclared_columns:
+            problems = (("lacks", missing_columns), ("does not declare", undeclared_columns))
             problem_texts = [f"{verb} {join_labels(map(repr, columns))}" for verb, columns in problems if columns]
             raise ValueError(
                 f"table {name!r} {' and '.join(problem_texts)}; declared columns: {', '.join(self.schema)}"
@@ -285,9 +286,9 @@ def with_attributes(doc: str | None, tables: Mapping[str, Table]) -> str | None:
     if doc is None or not tables:
         return doc
     lines = ["Attributes", "----------"]
-    for name, declared in tables.items():
-        lines += [f"{name} : polars.DataFrame", f"    {declared.doc}", ""]
-        lines += [f"    - `{', '.join(column.names)}`: {column.doc}" for column in declared.columns]
+    for name, declaration in tables.items():
+        lines += [f"{name} : polars.DataFrame", f"    {declaration.doc}", ""]
+        lines += [f"    - `{', '.join(column.names)}`: {column.doc}" for column in declaration.columns]
     lines += ["notes : tuple of Note", "    What was left out or is undefined, and why."]
     lines += [
         "provenance : Provenance",

@@ -25,8 +25,10 @@ def views(table: Table, frame: pl.DataFrame, name: str, *, every: bool = False, 
     if table.view is not None and not every:
         yield from table.view(frame)
         return
-    for part_name, rows in split_by_aspect(frame, table.by):
-        columns = [each for each in table.columns if every or _is_shown(each, rows[each.name])]
+    for aspect_name, rows in split_by_aspect(frame, table.by):
+        columns = [
+            table_column for table_column in table.columns if every or _is_shown(table_column, rows[table_column.name])
+        ]
         if table.order and not every:
             rows = rows.sort(table.order, descending=True, nulls_last=True, maintain_order=True)
         digits = [digits_of_column(rows, column) for column in columns]
@@ -35,7 +37,7 @@ def views(table: Table, frame: pl.DataFrame, name: str, *, every: bool = False, 
             for row in rows.iter_rows(named=True)
         ]
         yield View(
-            title=title_with_aspect(name.replace("_", " "), part_name),
+            title=title_with_aspect(name.replace("_", " "), aspect_name),
             header=tuple(column.heading for column in columns),
             labels=tuple(column.label for column in columns),
             rows=tuple(map(tuple, cells)),
@@ -45,24 +47,24 @@ def views(table: Table, frame: pl.DataFrame, name: str, *, every: bool = False, 
         )
 
 
-def title_with_aspect(title: str, part: str) -> str:
+def title_with_aspect(title: str, aspect: str) -> str:
     """A title with the aspect, if there is one."""
-    return f"{title} ({part})" if part else title
+    return f"{title} ({aspect})" if aspect else title
 
 
-def split_by_aspect(frame: pl.DataFrame, by: str | None) -> Iterable[tuple[str, pl.DataFrame]]:
+def split_by_aspect(frame: pl.DataFrame, aspect_column: str | None) -> Iterable[tuple[str, pl.DataFrame]]:
     """The rows of each aspect (or target), with its name; without aspects, all rows as one part without a name."""
-    if not by or frame.is_empty():
+    if not aspect_column or frame.is_empty():
         return [("", frame)]
-    return [(str(part_name), rows) for (part_name,), rows in frame.group_by(by, maintain_order=True)]
+    return [(str(aspect_name), rows) for (aspect_name,), rows in frame.group_by(aspect_column, maintain_order=True)]
 
 
 def digits_of_column(rows: pl.DataFrame, column: Column, least: int = DIGITS) -> int:
     """Number of decimals for a column. It is at least `least` if the column has neither intervals nor deviations."""
     if column.kind == "p" or not column.is_number:
         return 0
-    has_spread = column.sd or (column.interval and bool(rows[f"{column.name}_low"].count()))
-    return column_digits(rows.select(column.names).iter_rows(), least=WITH_SPREAD if has_spread else least)
+    has_uncertainty = column.sd or (column.interval and bool(rows[f"{column.name}_low"].count()))
+    return column_digits(rows.select(column.names).iter_rows(), least=WITH_SPREAD if has_uncertainty else least)
 
 
 def cell(row: Mapping[str, Any], column: Column, digits: int) -> str:

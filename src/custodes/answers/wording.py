@@ -141,15 +141,15 @@ def p_value_phrase(value: float | None) -> str:
     return f"p {text}" if text.startswith("≤") else f"p = {text}"
 
 
-def estimate_with_interval(row: Mapping[str, Any], name: str, **how: Any) -> str:
+def estimate_with_interval(row: Mapping[str, Any], name: str, **options: Any) -> str:
     """The number in column `name` of a row, with the interval from the columns `name_low` and `name_high`.
 
-    `how` are arguments of `interval`.
+    `options` are arguments of `interval`.
 
     >>> estimate_with_interval({"tau": 0.4, "tau_low": 0.3, "tau_high": 0.5}, "tau")
     '0.40 [0.30, 0.50]'
     """
-    return interval(row[name], row[f"{name}_low"], row[f"{name}_high"], **how)
+    return interval(row[name], row[f"{name}_low"], row[f"{name}_high"], **options)
 
 
 def percent(value: float | None, *, digits: int = 2) -> str:
@@ -224,7 +224,7 @@ def estimate_text(
     numbers = (value, low, high)
     if low < 0 < high:  # an estimate may be displayed as 0 here
         numbers = (round(value, digits), round(low, digits), round(high, digits))
-    value_, low_, high_ = (write(each, digits=digits) for each in numbers)
+    value_, low_, high_ = (write(quantity, digits=digits) for quantity in numbers)
     return f"{value_} [{low_}, {high_}]{MARK if unreliable else ''}"
 
 
@@ -248,7 +248,7 @@ def subject_with_verb(labels: Sequence[str], one: str, many: str) -> str:
     return f"{names(labels)} {one if len(labels) == 1 else many}"
 
 
-def letter_ranges(word: str | None) -> str:
+def letter_ranges(row_letters: str | None) -> str:
     """Significance letters as text, with four or more consecutive letters as a range.
 
     See `letters` in `stats/graphs.py` for the letters.
@@ -256,9 +256,9 @@ def letter_ranges(word: str | None) -> str:
     >>> letter_ranges("abc"), letter_ranges("acdefgk"), letter_ranges("tyza1b1"), letter_ranges(None)
     ('abc', 'a c–g k', 't y–b1', '–')
     """
-    if word is None:
+    if row_letters is None:
         return UNDEFINED
-    prefix, letters = re.match(r"\d*", word)[0], re.findall(r"[a-z]\d*", word)  # type: ignore[index]
+    prefix, letters = re.match(r"\d*", row_letters)[0], re.findall(r"[a-z]\d*", row_letters)  # type: ignore[index]
     letter_indices = [ord(name[0]) - ord("a") + 26 * int(name[1:] or 0) for name in letters]
     runs: list[list[int]] = []
     for i, letter_index in enumerate(letter_indices):

@@ -35,7 +35,8 @@ from custodes.combining.tables import (
     pruning_columns,
     weight_columns,
 )
-from custodes.combining.task import Task, aspect_of, aspects_of, sample_task, task
+from custodes.combining.task import Task, aspect_of, aspects_of, sample_task
+from custodes.combining.task import task as build_task
 from custodes.combining.trade_off import partiality_columns, trade_off_columns
 from custodes.combining.training import training_data
 from custodes.combining.trial import STATISTICS, Trial, cross_validate
@@ -51,7 +52,7 @@ from custodes.stats.arrays import Floats
 from custodes.stats.learning.objective import Objective
 
 LEFT_OUT = "no-combination"
-"""Code of the note on a target from which no method can learn."""
+"""Code of the note on a target for which no combined metric could be fitted."""
 
 PARTIALITY = (
     points(
@@ -62,15 +63,15 @@ PARTIALITY = (
         interval=True,
         best="low",
     ),
-    label("system", "the system with the largest absolute partiality"),
+    label("system", "the system of `largest_partiality`"),
     points(
         "unseen_largest_partiality",
-        "largest absolute partiality to any system in models that are fitted without this system; null for slow "
-        "methods, and if there are few systems",
+        "largest absolute partiality to a system, by models that were fitted without this system; null if the method "
+        "was not tested on unseen systems",
         "Largest partiality, system unseen",
         interval=True,
     ),
-    label("unseen_system", "the system with the largest absolute partiality"),
+    label("unseen_system", "the system of `unseen_largest_partiality`"),
 )
 
 
@@ -124,7 +125,7 @@ class Combine(Result):
     )
     generalisation: pl.DataFrame = table(
         "Tests of whether a method is better than the best single metric on held-out items, systems, data sets or "
-        "groups. With `unseen='none'`, there is only a row for the units that `folds` holds out.",
+        "groups. With `unseen='none'`, there are only rows for the units that `folds` holds out.",
         label(
             "unseen",
             "what is held out: items; systems together with items; data sets; groups; or the units of `folds`",
@@ -134,13 +135,13 @@ class Combine(Result):
         score("score", "objective of the method on the held-out units", best="high"),
         score(
             "seen",
-            "objective, on the same comparisons, of models whose training part has other items of the held-out "
+            "objective, on the comparisons of `score`, of models that were fitted to other items of the held-out "
             "systems or data sets; null for items",
         ),
         score("single", "objective of the best single metric, which is selected in each training part"),
         score(
             "gain",
-            "score minus single; the interval accounts for clusters of items, and for systems or data sets",
+            "`score` minus `single`; the interval accounts for clusters of items, and for systems or data sets",
             interval=True,
         ),
         label(
@@ -190,8 +191,8 @@ class Combine(Result):
         label("metric", "name of the metric"),
         score(
             "weight",
-            "change of the prediction from the lowest to the highest score of the metric; for a model of only "
-            "trees, the importance without an interval",
+            "change of the prediction from the lowest to the highest score of the metric; for a model that "
+            "consists only of trees, the importance, which has no interval",
             interval=True,
         ),
         share(
@@ -200,10 +201,10 @@ class Combine(Result):
         ),
     )
     groups: pl.DataFrame = table(
-        "Agreement within each group of items. There is no row if items have fewer than two groups.",
+        "Agreement within each group of items. There is no row if there are fewer than two groups.",
         label("method", "method, a row of `comparison`", "Way of combining"),
         label("group", "group of items"),
-        count("items", "number of rated outputs of the group"),
+        count("items", "number of items of the group with a rated output"),
         score("score", "objective within the group", interval=True, best="high"),
         essential=False,
     )
@@ -222,7 +223,7 @@ class Combine(Result):
         essential=False,
     )
     pruning: pl.DataFrame = table(
-        "Metrics removed by pruning. There is no row if the saved model is not pruned (by `xgboost-pruned`).",
+        "Metrics removed by pruning. There are rows only if the method of the saved model is `xgboost-pruned`.",
         count("step", "number of the step; step 1 has all metrics"),
         count("metrics", "number of metrics in the model"),
         label("removed", "metric removed after this step"),
@@ -247,11 +248,11 @@ class Combine(Result):
     "item and fold.",
     repeats="Repetitions of the item folds.",
     unseen="Methods to test on unseen systems, data sets and groups.",
-    top="Number of metrics to combine, those with the highest objective in training (default: all metrics).",
-    max_partiality="Largest partiality in points that is allowed for even-handed (default: the least partiality among "
-    "penalties that lower the objective by at most .01).",
-    calibrate_by="Column of items, or metric; each value of the column, or each quartile of the metric, is calibrated "
-    "separately.",
+    top="Combine only this number of metrics: those with the highest objective in training (default: all metrics).",
+    max_partiality="Largest partiality of even-handed, in points of win rate (default: no limit; of the penalties that "
+    "lower the objective by at most .01, the penalty with the least partiality).",
+    calibrate_by="Calibrate predictions separately for each value of this column of items, or for each quartile of "
+    "this metric.",
     costs="Table with columns metric (or rater) and cost (default: costs in the raters table, or 1 for each metric).",
 )
 def combine(
@@ -277,16 +278,16 @@ def combine(
 
     Notes
     -----
-    `target` is an aspect, 'mean:A,B', or several of these. Targets from which no method can learn are excluded with a
-    note. For verdicts, the target is the proportion of wins minus the proportion of losses of each output. The first
-    `method` is fitted to all data and saved in `model`.
+    `target` is an aspect, 'mean:A,B', or several of these. A note names each target that cannot be combined. For
+    verdicts, the target is the proportion of wins minus the proportion of losses of each output. The first `method` is
+    fitted to all data and saved in `model`.
 
     `objective` is 'kendall', 'spearman' or 'pearson' over outputs, or 'accuracy' on pairs of outputs of one item. The
     methods 'best', 'gp' and 'auto' and pruning maximise the objective. With `folds` = 'item', there are five folds of
     whole items or clusters, drawn `repeats` times. With 'system', 'dataset' or 'group', one system, data set or group
-    is held out at a time. Folds can also come from a file `item, fold`. `unseen` selects the methods that are tested on
-    unseen systems, data sets and groups: 'fast' ('best', 'equal', 'ridge'), 'all' or 'none'. `costs` are a mapping from
-    metric to cost, a table `metric, cost`, or the costs in the raters file.
+    is held out at a time. Folds can also come from a file with the columns item and fold. `unseen` selects the methods
+    that are tested on unseen systems, data sets and groups: 'fast' ('best', 'equal', 'ridge'), 'all' or 'none'. `costs`
+    are a mapping from metric to cost, or a table file with the columns metric and cost (default: the raters file).
 
     'even-handed' penalises partiality. It chooses the smallest penalty with which the largest partiality is at most
     `max_partiality` points of win rate. By default, it chooses the penalty with the least partiality among penalties
@@ -295,7 +296,7 @@ def combine(
     `calibrate_by` adds a separate constant for each kind of output, learned from the residuals of the training part.
     The kinds are values of a column of items, or quartiles of a metric such as length.
 
-    With more than 20,000 rated outputs, random clusters with about 20,000 rated outputs are used, and a note says so.
+    If there are more than 20,000 rated outputs, a random sample of clusters with about 20,000 outputs is used.
 
     Scales, choices and weights are learned in the training part only. Scores are means over held-out folds. Intervals
     are Student's t intervals over resampled clusters with fixed predictions. Intervals of differences and gains use the
@@ -312,7 +313,7 @@ def combine(
     >>> made.comparison["method"].to_list()
     ['ridge', 'best']
     """
-    terms = Terms(
+    settings = Terms(
         methods=_methods(method, top),
         objective=objective,
         folds=str(folds),
@@ -324,57 +325,56 @@ def combine(
         confidence=confidence,
         resamples=resamples,
     )
-    if terms.folds != "item":
+    if settings.folds != "item":
         ignored_options: dict[str, Any] = {"repeats": repeats} if repeats > 1 else {}  # the default
         ignored_options |= {"unseen": unseen} if unseen == "all" else {}
-        why_ignored = f"it applies to folds='item', and folds={short_repr(terms.folds)}"
+        why_ignored = f"it applies only to folds='item', but folds={short_repr(settings.folds)}"
         refuse_ignored_argument(combine, why_ignored, **ignored_options)
     if selection.get("aspect") is not None:
         raise OptionError(
             "aspect is not allowed, because target names the aspect; give target='ASPECT' or target='mean:A,B'"
         )
-    chosen_study = study.select(**selection)
+    selected_study = study.select(**selection)
     targets: list[str | None] = [None]
     if target is not None:
-        targets = list(dict.fromkeys(value_list("target", target, labels=chosen_study.aspects, described=True)))
+        targets = list(dict.fromkeys(value_list("target", target, labels=selected_study.aspects, described=True)))
     if not targets:
         raise OptionError("target is empty; give an aspect, or leave target out")
     for target_name in targets:
-        aspects_of(target_name, chosen_study.aspects)
+        aspects_of(target_name, selected_study.aspects)
     generator = np.random.default_rng(rng)
     # The random draws of a target do not depend on the other targets.
-    rng_of = {target_name: deepcopy(generator) for target_name in targets} | {targets[0]: generator}
+    generator_of_target = {target_name: deepcopy(generator) for target_name in targets} | {targets[0]: generator}
     has_several_targets = len(targets) > 1
 
     def answer(target_name: str | None) -> Combine | CustodesError:
         try:
-            rng_of_target = rng_of[target_name]
-            of = task(chosen_study, target_name)
+            rng_of_target = generator_of_target[target_name]
+            task = build_task(selected_study, target_name)
             if calibrate_by is not None:
-                of = replace(of, kinds=kinds_of(study, of.design, of.rated, calibrate_by))
-            of = sample_task(of, rng_of_target)
-            return _combine_target(of, terms, rng_of_target, silent if has_several_targets else progress)
+                task = replace(task, kinds=kinds_of(study, task.design, task.rated, calibrate_by))
+            task = sample_task(task, rng_of_target)
+            return _combine_target(task, settings, rng_of_target, silent if has_several_targets else progress)
         except CustodesError as error:
             return error
 
     # threadpoolctl allows only one thread at a time to set the limit, so it is set before the pool starts threads.
-    workers = 1 if all(method.fast for method in terms.methods) else os.cpu_count()
-    with limit_blas_threads(), ThreadPoolExecutor(workers) as pool:
+    n_workers = 1 if all(method.fast for method in settings.methods) else os.cpu_count()
+    with limit_blas_threads(), ThreadPoolExecutor(n_workers) as pool:
         if has_several_targets:
             answers = list(progress(pool.map(answer, targets), total=len(targets), desc="combine"))
         else:
             answers = [answer(targets[0])]
-    fits = [fit for fit in answers if isinstance(fit, Combine)]
-    error_of = {
-        target_name: fit for target_name, fit in zip(targets, answers, strict=True) if isinstance(fit, CustodesError)
-    }
-    if not fits:
-        raise next(iter(error_of.values()))
-    notes = [note for fit in fits for note in fit.notes]
-    for target_name, reason in error_of.items():
+    results = [fit for fit in answers if isinstance(fit, Combine)]
+    error_of_target = {name: fit for name, fit in zip(targets, answers, strict=True) if isinstance(fit, CustodesError)}
+    if not results:
+        raise next(iter(error_of_target.values()))
+    notes = [note for fit in results for note in fit.notes]
+    for target_name, reason in error_of_target.items():
         message = f"{target_name!r} cannot be combined: {reason}"
         notes += build_notes((LEFT_OUT, 1, message), aspect=aspect_of(target_name or ""))
-    return Combine.from_parts([fit.tables() for fit in fits], notes, model=fits[0].model, held_out=fits[0].held_out)
+    tables = [fit.tables() for fit in results]
+    return Combine.from_parts(tables, notes, model=results[0].model, held_out=results[0].held_out)
 
 
 def _methods(selection: str | Sequence[str], top: int | None) -> tuple[Method, ...]:
@@ -387,51 +387,53 @@ def _methods(selection: str | Sequence[str], top: int | None) -> tuple[Method, .
     return methods
 
 
-def _combine_target(of: Task, terms: Terms, rng: np.random.Generator, progress: Progress) -> Combine:
+def _combine_target(task: Task, settings: Terms, rng: np.random.Generator, progress: Progress) -> Combine:
     """Return the result for one target: the evaluation of all methods, and the model of the first method."""
-    terms.check(of)
-    costs, notes = costs_of(of, terms.costs)
+    settings.check(task)
+    metric_costs, notes = costs_of(task, settings.costs)
     first_rng = deepcopy(rng)
     model_rng, unseen_rng = rng.spawn(2)  # so that the model depends neither on `repeats` nor on `resamples`
-    trial = cross_validate(of, terms, rng, progress)
-    general = estimate_generalisation(trial, unseen_rng, progress)
-    scales, training = training_data(of, terms, of.rated, model_rng, trial.inner)
-    _, formula = training.learn(terms.methods[0])
-    base = METHODS[formula.chosen] if formula.chosen else terms.methods[0]
-    repeats = trial.repeat_scores()
+    trial = cross_validate(task, settings, rng, progress)
+    generalisation = estimate_generalisation(trial, unseen_rng, progress)
+    scales, training = training_data(task, settings, task.rated, model_rng, trial.inner)
+    _, formula = training.learn(settings.methods[0])
+    base_method = METHODS[formula.chosen] if formula.chosen else settings.methods[0]
+    scores_of_repeats = trial.repeat_scores()
     held_out = held_out_ratings(trial)
-    favoritism, further = favoritism_columns(trial, held_out, deepcopy(first_rng))
+    favoritism, favoritism_notes = favoritism_columns(trial, held_out, deepcopy(first_rng))
     trade_off: dict[str, Any] = {}
-    even_notes: list[Note] = []
-    if EVEN_HANDED in terms.methods:
-        trade_off, even_notes = trade_off_columns(trial, training.learn(EVEN_HANDED)[1].strength, first_rng, progress)
+    trade_off_notes: list[Note] = []
+    if EVEN_HANDED in settings.methods:
+        strength = training.learn(EVEN_HANDED)[1].strength
+        trade_off, trade_off_notes = trade_off_columns(trial, strength, first_rng, progress)
     tables = Combine.part(
-        of.target,
-        comparison=comparison_columns(trial, repeats),
-        generalisation=general.columns,
+        task.target,
+        comparison=comparison_columns(trial, scores_of_repeats),
+        generalisation=generalisation.columns,
         differences=difference_columns(trial),
         favoritism=favoritism,
-        partiality=partiality_columns(trial, general.systems),
+        partiality=partiality_columns(trial, generalisation.systems),
         trade_off=trade_off,
-        calibration=calibration_columns(of, formula),
-        weights=weight_columns(trial, formula, base, training, rng),
+        calibration=calibration_columns(task, formula),
+        weights=weight_columns(trial, formula, base_method, training, rng),
         groups=group_columns(trial),
-        path=path_columns(trial, costs),
-        pruning=pruning_columns(of, formula),
+        path=path_columns(trial, metric_costs),
+        pruning=pruning_columns(task, formula),
     )
     first_row = tables["comparison"].row(0, named=True)
     unseen_rows = tables["generalisation"].filter(method=first_row["method"])
     model = CombinedMetric.make(
         formula,
-        of=of,
+        of=task,
         scales=scales,
-        method=base.name,
-        objective=terms.objective,
-        validation={"folds": terms.folds, "repeats": len(trial.folds)}
+        method=base_method.name,
+        objective=settings.objective,
+        validation={"folds": settings.folds, "repeats": len(trial.folds)}
         | {name: first_row[name] for name in (*STATISTICS, "kendall_low", "kendall_high")}
-        | {"unseen": unseen_rows.drop("target", "method").to_dicts(), "single": best_single_metric(of, training)},
+        | {"unseen": unseen_rows.drop("target", "method").to_dicts(), "single": best_single_metric(task, training)},
     )
-    notes = [*of.notes, *_notes(trial, formula, base, scales, repeats), *general.notes, *notes, *further, *even_notes]
+    fit_notes = _notes(trial, formula, base_method, scales, scores_of_repeats)
+    notes = [*task.notes, *fit_notes, *generalisation.notes, *notes, *favoritism_notes, *trade_off_notes]
     return Combine.from_parts([tables], notes, model=model, held_out=held_out)
 
 
@@ -439,28 +441,28 @@ def _notes(
     trial: Trial, formula: Formula, method: Method, scales: Normalisation, fold_scores: Sequence[Floats]
 ) -> list[Note]:
     """Return notes on a fit; `fold_scores` are the scores (folds, methods) of each repeat."""
-    of, terms = trial.of, trial.terms
-    first = terms.methods[0].name
-    reversed_metrics = contradictions(of.metrics.names, of.directions, x=of.rows(np.arange(of.human.size)))
-    n_unused = int((of.rated & (trial.folds[0] < 0)).sum())
+    task, settings = trial.of, trial.terms
+    first_method_name = settings.methods[0].name
+    reversed_metrics = contradictions(task.metrics.names, task.directions, x=task.rows(np.arange(task.human.size)))
+    n_unused = int((task.rated & (trial.folds[0] < 0)).sum())
     n_undefined = dict(zip(trial.methods, np.isnan(np.concatenate(fold_scores)).sum(axis=0).tolist(), strict=True))
-    out_of_scale = _metrics_beyond_scale(of, scales)
-    general = build_notes(
+    out_of_scale = _metrics_beyond_scale(task, scales)
+    general_notes = build_notes(
         (
             "direction",
             len(reversed_metrics),
-            f"the weights of {join_labels(reversed_metrics)} contradict the declared direction; check higher_is_better",
+            f"{join_labels(reversed_metrics)}: the direction contradicts the usual direction; check higher_is_better",
         ),
         (
             "same-items",
-            terms.folds == "system",
+            settings.folds == "system",
             "folds='system' trains on other outputs of the held-out items, so the scores may be too high",
         ),
         (
             "first-method",
             len(trial.methods) > 1,
-            f"the saved model is that of the first method, {first}; if you select a method by its score, this score is "
-            f"optimistic",
+            f"the saved model is that of the first method, {first_method_name}; if you select a method by its score, "
+            "this score is optimistic",
         ),
         (
             "no-weight-intervals",
@@ -469,30 +471,30 @@ def _notes(
         ),
     )
     model_notes = build_notes(
-        ("auto", bool(formula.chosen), f"{first} chose {formula.chosen} on all data"),
-        ("not-in-folds", n_unused, f"{n_unused} rated outputs are in no fold of {terms.folds} and are not used"),
+        ("auto", bool(formula.chosen), f"{first_method_name} chose {formula.chosen} on all data"),
+        ("not-in-folds", n_unused, f"{n_unused} rated outputs are unused: no fold has them (folds={settings.folds!r})"),
         (
             # A method without predictions on some folds is scored on fewer folds than other methods.
             "undefined-folds",
             sum(n_undefined.values()),
-            f"predictions are constant in some folds, where {terms.objective} is undefined; these folds are left out "
-            f"(method and number of folds: {', '.join(f'{name} {n}' for name, n in n_undefined.items() if n)})",
+            f"predictions are constant in some folds, where {settings.objective} is undefined; these folds are left "
+            f"out (method and number of folds: {', '.join(f'{name} {n}' for name, n in n_undefined.items() if n)})",
         ),
         (
             "beyond-declared",
             len(out_of_scale),
-            f"scores of {join_labels(out_of_scale)} outside the bounds in the raters file are clipped; check them",
+            f"scores of {join_labels(out_of_scale)} beyond the bounds in the raters file are clipped; check the bounds",
         ),
-        aspect=aspect_of(of.target),
+        aspect=aspect_of(task.target),
     )
-    return [*general, *model_notes, *few_clusters_notes(of.design.n_units, terms.resamples)]
+    return [*general_notes, *model_notes, *few_clusters_notes(task.design.n_units, settings.resamples)]
 
 
-def _metrics_beyond_scale(of: Task, scales: Normalisation) -> list[str]:
-    """Return the metrics that have scores outside the declared scale, with the proportion of these scores."""
-    scores = of.rows(np.flatnonzero(of.rated))
+def _metrics_beyond_scale(task: Task, scales: Normalisation) -> list[str]:
+    """Return texts: each metric with too many scores outside its declared scale, and the proportion of such scores."""
+    scores = task.rows(np.flatnonzero(task.rated))
     with np.errstate(invalid="ignore"):
         n_beyond = ((scores < scales.low) | (scores > scales.high)).sum(axis=0)
-    shares = n_beyond / np.maximum(np.isfinite(scores).sum(axis=0), 1)
-    is_beyond = (np.asarray(scales.source) == "declared") & (shares > RANGE_MARGIN)
-    return [f"{of.metrics.names[i]} ({shares[i]:.0%})" for i in np.flatnonzero(is_beyond)]
+    shares_beyond = n_beyond / np.maximum(np.isfinite(scores).sum(axis=0), 1)
+    is_beyond = (np.asarray(scales.source) == "declared") & (shares_beyond > RANGE_MARGIN)
+    return [f"{task.metrics.names[i]} ({shares_beyond[i]:.0%})" for i in np.flatnonzero(is_beyond)]

@@ -57,13 +57,13 @@ class MetricColumn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         return name_of(self.metric, self.aspect)
 
 
-def best_single_metric(of: Task, training: TrainingData) -> dict[str, Any]:
+def best_single_metric(task: Task, training: TrainingData) -> dict[str, Any]:
     """Return the metric that was best on the training data, in the form of the model file."""
-    (best,) = BEST.fit(training).used_positions
+    (best_index,) = BEST.fit(training).used_positions
     return {
-        "metric": of.metrics.raters[best],
-        "aspect": of.metrics.rater_aspects[best],
-        "higher_is_better": bool(of.directions[best] > 0),
+        "metric": task.metrics.raters[best_index],
+        "aspect": task.metrics.rater_aspects[best_index],
+        "higher_is_better": bool(task.directions[best_index] > 0),
     }
 
 
@@ -108,13 +108,13 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     ) -> CombinedMetric:
         """Return the combined metric of a fitted formula, still without a digest.
 
-        It contains only the metrics that affect the formula.
+        The model contains only metrics that affect the prediction, or all metrics if no metric affects it.
         """
-        n, widths = len(of.metrics.names), scales.high - scales.low
+        n_metrics, widths = len(of.metrics.names), scales.high - scales.low
         low, high = scales.low + formula.low * widths, scales.low + formula.high * widths
-        importance = np.broadcast_to(formula.importance, n)
-        used = formula.used_positions if len(formula.used_positions) else np.arange(n)
-        position_of_column = {metric: i for i, metric in enumerate(used.tolist())}
+        importance = np.broadcast_to(formula.importance, n_metrics)
+        used_positions = formula.used_positions if len(formula.used_positions) else np.arange(n_metrics)
+        position_of_column = {metric: i for i, metric in enumerate(used_positions.tolist())}
         return cls(
             format=FORMAT,
             version=VERSION,
@@ -134,7 +134,7 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
                     importance=float(importance[i]),
                     fill=float(formula.fill[i]),
                 )
-                for i in used
+                for i in used_positions
             ),
             intercept=float(formula.intercept),
             trees=formula.trees and formula.trees.renumber_columns(position_of_column),
@@ -172,16 +172,16 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         check_exists(model_path)
         content = read_file_bytes(model_path)
         try:
-            head = decode(content, _HEAD)
-            if head.format != FORMAT:
-                raise InputError(f"format {short_repr(head.format)} is not {FORMAT!r}")
-            if head.version != VERSION:
-                raise InputError(f"version {head.version} of the format, expected {VERSION}")
+            header = decode(content, _HEAD)
+            if header.format != FORMAT:
+                raise InputError(f"the format is {short_repr(header.format)}, not {FORMAT!r}")
+            if header.version != VERSION:
+                raise InputError(f"the file has version {header.version} of the format, but {VERSION} is required")
             model = decode(content, _MODEL)
             if model.digest != model._computed_digest():
                 raise InputError(
-                    "edited by hand: the content of the file does not match the digest in the file (only the "
-                    "name may be edited)"
+                    "edited by hand: the content of the file does not match its digest (only the field name may be "
+                    "edited)"
                 )
             if not model.name.strip():
                 raise InputError("the field name is empty")
@@ -280,7 +280,7 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             )
         signs = [1.0 if column.higher_is_better else -1.0 for column in self.columns]
         return np.stack(
-            [side * values.ravel() for side, values in zip(signs, column_scores, strict=True) if values is not None],
+            [sign * values.ravel() for sign, values in zip(signs, column_scores, strict=True) if values is not None],
             axis=-1,
         )
 
@@ -295,7 +295,7 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         n_missing_of_column = dict(zip(self.columns, np.isnan(rows).sum(axis=0).tolist(), strict=True))
         missing_texts = [
             f"{column.label} {n} of {len(rows)}"
-            for column, n in sorted(n_missing_of_column.items(), key=lambda pair: -pair[1])
+            for column, n in sorted(n_missing_of_column.items(), key=lambda column_and_count: -column_and_count[1])
             if n
         ]
         handling_text = (
@@ -304,7 +304,7 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             else "; the trees can handle missing scores"
         )
         n_beyond_of_column = ((rows < self._numbers("low")) | (rows > self._numbers("high"))).sum(axis=0)
-        clipped = [column.label for column, n in zip(self.columns, n_beyond_of_column, strict=True) if n]
+        clipped_labels = [column.label for column, n in zip(self.columns, n_beyond_of_column, strict=True) if n]
         n_missing, n_beyond = sum(n_missing_of_column.values()), int(n_beyond_of_column.sum())
         return build_notes(
             (
@@ -320,7 +320,7 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             (
                 "clipped",
                 n_beyond,
-                f"{n_beyond} scores of {join_labels(clipped)} outside the bounds of the model are clipped",
+                f"{n_beyond} scores of {join_labels(clipped_labels)} outside the bounds of the model are clipped",
             ),
             (
                 "fitted-on",

@@ -25,7 +25,7 @@ Costs = Mapping[str, float] | str
 """Cost of each metric, or the path of a table `metric, cost` (or `rater, cost`, as written by `score`)."""
 
 
-def costs_of(of: Task, costs: Costs | None) -> tuple[Floats, list[Note]]:
+def costs_of(task: Task, costs: Costs | None) -> tuple[Floats, list[Note]]:
     """Return the costs (metrics,), and notes that explain why costs of raters files were not used.
 
     Costs come from `costs`, a mapping or the path of a table. If `costs` is None, they come from the raters files if
@@ -36,23 +36,23 @@ def costs_of(of: Task, costs: Costs | None) -> tuple[Floats, list[Note]]:
 
     """
     if costs is None:
-        frame = of.study.raters.select_raters(of.metrics.raters).frame
+        frame = task.study.raters.select_raters(task.metrics.raters).frame
         declared_costs = frame["cost"].cast(pl.Float64).fill_null(np.nan).to_numpy()
         is_positive = np.isfinite(declared_costs) & (declared_costs > 0)
-        unlike_units_text = _format_unequal_units(of.metrics.names, frame["cost_unit"].fill_null("").to_list())
+        unlike_units_text = _format_unequal_units(task.metrics.names, frame["cost_unit"].fill_null("").to_list())
         if is_positive.all() and not unlike_units_text:
             return declared_costs, []
         if is_positive.all():
             reason = f"their units differ ({unlike_units_text}); give all costs in one unit with costs= (--costs FILE)"
         else:
-            metrics_without_cost = [of.metrics.names[i] for i in np.flatnonzero(~is_positive)]
+            metrics_without_cost = [task.metrics.names[i] for i in np.flatnonzero(~is_positive)]
             reason = f"some metrics have no positive cost: {join_labels(metrics_without_cost)}"
         message = f"the costs of the raters file are not used, because {reason}"
         return np.ones(len(is_positive)), build_notes(("costs-not-used", bool(is_positive.any()), message))
     unit_of_metric: dict[str, str] = {}
     if isinstance(costs, str):
         frame, source_name = read_keyed_column(
-            costs, "metric", "cost", number_column, other="rater", beside=["cost_unit"]
+            costs, "metric", "cost", number_column, alternative_key="rater", text_columns=["cost_unit"]
         )
         cost_by_name = dict(frame.select("metric", "cost").iter_rows())
         unit_of_metric = dict(frame.select("metric", "cost_unit").iter_rows())
@@ -61,11 +61,11 @@ def costs_of(of: Task, costs: Costs | None) -> tuple[Floats, list[Note]]:
             cost_by_name, source_name = {str(name): float(cost) for name, cost in costs.items()}, "costs"
         except (TypeError, ValueError) as problem:
             raise OptionError(f"costs: give a number for each metric ({problem})") from None
-    names, raters = of.metrics.names, of.metrics.raters
+    names, raters = task.metrics.names, task.metrics.raters
     unknown_metrics = [name for name in cost_by_name if name not in (*names, *raters)]
     if unknown_metrics and len(unknown_metrics) == len(cost_by_name):
         raise OptionError(
-            f"{source_name}: no metric of the table is in the data ({join_labels(unknown_metrics)}); metrics: "
+            f"{source_name}: no metric with a cost is in the data ({join_labels(unknown_metrics)}); metrics: "
             f"{join_labels(names)}{suggestion(unknown_metrics[0], names)}"
         )
     metric_costs = np.array(
@@ -76,7 +76,7 @@ def costs_of(of: Task, costs: Costs | None) -> tuple[Floats, list[Note]]:
     )
     if metrics_without_cost:
         raise InputError(
-            f"{source_name}: there is no cost of {join_labels(metrics_without_cost)}; give a cost for each metric, or "
+            f"{source_name}: there is no cost for {join_labels(metrics_without_cost)}; give a cost for each metric, or "
             "exclude these metrics with metrics="
         )
     if metrics_with_bad_cost:
@@ -103,25 +103,25 @@ def path_columns(trial: Trial, metric_costs: Floats) -> dict[str, Any]:
     The gain is that of ridge regression. The order is determined on all data. For the score of a step, metrics are
     selected again without the held-out fold, with a total cost of at most the total cost of the step.
     """
-    of, fold = trial.of, trial.folds[0]
+    task, fold = trial.of, trial.folds[0]
     rows = np.flatnonzero((fold >= 0).ravel())
-    path = selection.nested_path(
-        of.rows(rows),
-        of.human.ravel()[rows],
+    selection_path = selection.nested_path(
+        task.rows(rows),
+        task.human.ravel()[rows],
         fold.ravel()[rows],
-        groups=of.design.units[rows // len(of.design.systems)],
+        groups=task.design.units[rows // len(task.design.systems)],
         included=np.zeros(0, dtype=np.intp),
         steps=STEPS,
         costs=metric_costs,
     )
-    predictions = np.full((len(path.predicted), of.human.size), np.nan)
-    predictions[:, rows] = path.predicted
-    stepwise_trial = replace(trial, predicted=predictions.reshape(1, -1, *of.human.shape), folds=[fold])
+    predictions = np.full((len(selection_path.predicted), task.human.size), np.nan)
+    predictions[:, rows] = selection_path.predicted
+    stepwise_trial = replace(trial, predicted=predictions.reshape(1, -1, *task.human.shape), folds=[fold])
     return {
-        "step": np.arange(1, len(path.order) + 1),
-        "metric": [of.metrics.names[i] for i in path.order],
-        "cost": metric_costs[path.order],
-        "total_cost": np.cumsum(metric_costs[path.order]),
+        "step": np.arange(1, len(selection_path.order) + 1),
+        "metric": [task.metrics.names[i] for i in selection_path.order],
+        "cost": metric_costs[selection_path.order],
+        "total_cost": np.cumsum(metric_costs[selection_path.order]),
         **with_interval(
             "score",
             stepwise_trial.scores()[:, 1:],
@@ -129,5 +129,5 @@ def path_columns(trial: Trial, metric_costs: Floats) -> dict[str, Any]:
             clusters=trial.n_clusters,
             bounds=CORRELATION,
         ),
-        "chosen": path.chosen,
+        "chosen": selection_path.chosen,
     }

@@ -49,7 +49,10 @@ class WithoutSystems(NamedTuple):
 
 
 class Generalisation(NamedTuple):
-    """Columns of the table, and notes; `systems` has the predictions by models fitted without some systems, if any."""
+    """Columns of the table `generalisation`, and notes.
+
+    `systems` has the predictions by models that are fitted without some systems, if there are such models.
+    """
 
     columns: dict[str, Any]
     notes: list[Note]
@@ -59,29 +62,31 @@ class Generalisation(NamedTuple):
 def estimate_generalisation(trial: Trial, rng: np.random.Generator, progress: Progress) -> Generalisation:
     """Return the gain of all methods on unseen items, and of some methods on unseen systems and data sets.
 
-    The setting `unseen` selects these methods.
+    `unseen` in the settings selects the methods that are tested on unseen systems and data sets.
     """
-    terms, combining_methods = trial.terms, [method for method in trial.terms.methods if method.name != BEST.name]
+    settings, combining_methods = trial.terms, [method for method in trial.terms.methods if method.name != BEST.name]
     if not combining_methods:
         return Generalisation({}, [])
     system_predictions: WithoutSystems | None = None
     is_used_item = np.asarray((trial.folds[0] >= 0).any(axis=1))
-    method_indices = np.array([*(terms.methods.index(method) for method in combining_methods), len(terms.methods)])
+    method_indices = np.array(
+        [*(settings.methods.index(method) for method in combining_methods), len(settings.methods)]
+    )
     tables = [
         _rows(
-            ITEMS if terms.folds == "item" else terms.folds,
+            ITEMS if settings.folds == "item" else settings.folds,
             combining_methods,
             trial.moves.contrast(method_indices),
             seen=np.full(len(combining_methods), np.nan),
-            over="units",
-            n=len(np.unique(trial.of.design.units[is_used_item])),
+            resampled_unit="units",
+            n_units=len(np.unique(trial.of.design.units[is_used_item])),
             folds=(trial.n_folds, 0),
-            confidence=terms.confidence,
+            confidence=settings.confidence,
         )
     ]
     reasons: list[tuple[str, int, str]] = []
-    if terms.folds == "item" and terms.unseen != "none":
-        tested_methods = tuple(method for method in combining_methods if method.fast or terms.unseen == "all")
+    if settings.folds == "item" and settings.unseen != "none":
+        tested_methods = tuple(method for method in combining_methods if method.fast or settings.unseen == "all")
         slow_methods = [method.name for method in combining_methods if method not in tested_methods]
         message = (
             "fits of {} are slow, so these methods are not tested on unseen systems and data sets; to test them, set "
@@ -89,9 +94,13 @@ def estimate_generalisation(trial: Trial, rng: np.random.Generator, progress: Pr
         )
         reasons.append(("unseen-not-tried", len(slow_methods), message.format(", ".join(slow_methods))))
         if tested_methods:
-            held_out = without_systems(trial, (*tested_methods, BEST), rng, progress)
-            system_predictions = None if isinstance(held_out, str) else held_out
-            tables_or_reasons = [held_out if isinstance(held_out, str) else _systems(trial, tested_methods, held_out)]
+            predictions_or_reason = without_systems(trial, (*tested_methods, BEST), rng, progress)
+            system_predictions = None if isinstance(predictions_or_reason, str) else predictions_or_reason
+            tables_or_reasons = [
+                predictions_or_reason
+                if isinstance(predictions_or_reason, str)
+                else _systems(trial, tested_methods, predictions_or_reason)
+            ]
             tables_or_reasons += [_groups(column, trial, tested_methods, rng, progress) for column in GROUPS]
             tables += [table_or_reason for table_or_reason in tables_or_reasons if not isinstance(table_or_reason, str)]
             reasons += [
@@ -109,8 +118,8 @@ def _rows(
     moves: Moves,
     *,
     seen: Floats,
-    over: Over,
-    n: int,
+    resampled_unit: Over,
+    n_units: int,
     folds: tuple[int, int],
     confidence: float,
 ) -> dict[str, Any]:
@@ -118,20 +127,20 @@ def _rows(
 
     - `moves`: objective of each method and, last, of the best single metric.
     - `seen` (methods,): objective on the same comparisons, by models fitted to other items of the unit.
-    - `over`: what is resampled for the interval; `n` is the number of resampled units.
+    - `resampled_unit`: what is resampled for the interval; `n_units` is the number of resampled units.
     - `folds`: number of folds over items, and number of folds over systems or data sets.
 
     """
-    m = len(methods)
-    gain = moves.contrast(np.arange(m), np.full(m, m))
-    low, high = gain.interval(over, confidence=confidence, folds=folds)
+    n_methods = len(methods)
+    gain = moves.contrast(np.arange(n_methods), np.full(n_methods, n_methods))
+    low, high = gain.interval(resampled_unit, confidence=confidence, folds=folds)
     return {
-        "unseen": [unseen] * m,
+        "unseen": [unseen] * n_methods,
         "method": [method.name for method in methods],
-        "n": [n] * m,
-        "score": moves.value[:m],
+        "n": [n_units] * n_methods,
+        "score": moves.value[:n_methods],
         "seen": seen,
-        "single": np.repeat(moves.value[m:], m),
+        "single": np.repeat(moves.value[n_methods:], n_methods),
         "gain": gain.value,
         "gain_low": low,
         "gain_high": high,
@@ -142,13 +151,13 @@ def _rows(
 def without_systems(
     trial: Trial, methods: Sequence[Method], rng: np.random.Generator, progress: Progress
 ) -> WithoutSystems | str:
-    """Return predictions of held-out items by models that are also fitted without some systems.
+    """Return predictions by models that are fitted without the held-out items and without some systems.
 
-    If this is not possible, return the reason.
+    If such models cannot be fitted, return the reason.
     """
-    of = trial.of
-    rated_systems = np.flatnonzero(of.rated.any(axis=0))
-    if of.verdicts:
+    task = trial.of
+    rated_systems = np.flatnonzero(task.rated.any(axis=0))
+    if task.verdicts:
         return (
             "unseen systems are not tested, because with verdicts the win rate of an output depends on the "
             "held-out systems"
@@ -158,36 +167,45 @@ def without_systems(
             f"unseen systems are not tested: {LEAST_SYSTEMS} systems are needed, and annotators rated only "
             f"{len(rated_systems)}"
         )
-    n_held = min(len(rated_systems), MOST_FOLDS)
-    fold_of_system = np.full(len(of.design.systems), -1, dtype=np.intp)
+    n_system_folds = min(len(rated_systems), MOST_FOLDS)
+    fold_of_system = np.full(len(task.design.systems), -1, dtype=np.intp)
     fold_of_system[rated_systems] = (
-        np.arange(n_held) if n_held == len(rated_systems) else grouped_folds(rated_systems, n_folds=n_held, rng=rng)
+        np.arange(n_system_folds)
+        if n_system_folds == len(rated_systems)
+        else grouped_folds(rated_systems, n_folds=n_system_folds, rng=rng)
     )
-    model_of_output = np.where(of.rated, fold_of_system, -1)
-    predicted = np.full((len(trial.folds), len(methods), n_held, *of.human.shape), np.nan)
-    jobs = [(*job, k) for job in trial.jobs for k in range(n_held)]
-    training_parts = [hold_out_fold(trial.folds[repeat], out, str((repeat, out, k))) for repeat, out, k in jobs]
+    model_of_output = np.where(task.rated, fold_of_system, -1)
+    predictions = np.full((len(trial.folds), len(methods), n_system_folds, *task.human.shape), np.nan)
+    jobs = [(*job, system_fold) for job in trial.jobs for system_fold in range(n_system_folds)]
     training_parts = [
-        training_part._replace(train=training_part.train & (model_of_output != k))
-        for training_part, (*_, k) in zip(training_parts, jobs, strict=True)
+        hold_out_fold(trial.folds[repeat], item_fold, str((repeat, item_fold, system_fold)))
+        for repeat, item_fold, system_fold in jobs
     ]
-    fits = fit_and_predict(of, trial.terms, methods, training_parts, rng=rng, progress=progress, desc="unseen systems")
-    for (repeat, _, k), training_part, fit in zip(jobs, training_parts, fits, strict=True):
-        predicted[repeat].reshape(len(methods), n_held, -1)[:, k, training_part.held] = fit.predicted
-    return WithoutSystems(tuple(method.name for method in methods), predicted, fold_of_system)
+    training_parts = [
+        training_part._replace(train=training_part.train & (model_of_output != system_fold))
+        for training_part, (*_, system_fold) in zip(training_parts, jobs, strict=True)
+    ]
+    fits = fit_and_predict(
+        task, trial.terms, methods, training_parts, rng=rng, progress=progress, desc="unseen systems"
+    )
+    for (repeat, _, system_fold), training_part, fit in zip(jobs, training_parts, fits, strict=True):
+        predictions[repeat].reshape(len(methods), n_system_folds, -1)[:, system_fold, training_part.held] = (
+            fit.predicted
+        )
+    return WithoutSystems(tuple(method.name for method in methods), predictions, fold_of_system)
 
 
-def _systems(trial: Trial, methods: Sequence[Method], held_out: WithoutSystems) -> dict[str, Any]:
+def _systems(trial: Trial, methods: Sequence[Method], system_predictions: WithoutSystems) -> dict[str, Any]:
     """Return table rows for unseen systems: each output is predicted by a model without its item and its system."""
-    model_of_output = np.where(trial.of.rated, held_out.fold, -1)
+    model_of_output = np.where(trial.of.rated, system_predictions.fold, -1)
     return _rows(
         SYSTEMS,
         methods,
-        trial.prediction_moves(held_out.predicted, model_of_output, within=trial.folds, block=trial.folds),
+        trial.prediction_moves(system_predictions.predicted, model_of_output, within=trial.folds, block=trial.folds),
         seen=trial.moves.value[[trial.terms.methods.index(method) for method in methods]],
-        over="systems",
-        n=int((held_out.fold >= 0).sum()),
-        folds=(trial.n_folds, held_out.predicted.shape[2]),
+        resampled_unit="systems",
+        n_units=int((system_predictions.fold >= 0).sum()),
+        folds=(trial.n_folds, system_predictions.predicted.shape[2]),
         confidence=trial.terms.confidence,
     )
 
@@ -199,23 +217,25 @@ def _groups(
 
     If this is not possible, return the reason; the reason is empty if there are no data sets (or groups).
     """
-    of, name = trial.of, GROUPS[column]
-    labels = {"dataset": of.design.dataset, "group": of.design.group}[column]
-    rated_labels = {label for label, is_rated in zip(labels, np.asarray(of.rated.any(axis=1)), strict=True) if is_rated}
-    if len(rated_labels - {""}) < 2 or (column == "group" and _is_same_partition(of.design.dataset, labels)):
+    task, unit_name = trial.of, GROUPS[column]
+    labels = {"dataset": task.design.dataset, "group": task.design.group}[column]
+    rated_labels = {
+        label for label, is_rated in zip(labels, np.asarray(task.rated.any(axis=1)), strict=True) if is_rated
+    }
+    if len(rated_labels - {""}) < 2 or (column == "group" and _is_same_partition(task.design.dataset, labels)):
         return ""
     try:
-        fold_of_output = labelled_folds(of, labels, f"unseen {name}")
+        fold_of_output = labelled_folds(task, labels, f"unseen {unit_name}")
     except OptionError as reason:
         return f"the gain is not tested on {reason}"
     methods_and_best = (*methods, BEST)
-    predicted = np.full((len(methods_and_best), 1, *of.human.shape), np.nan)
+    predictions = np.full((len(methods_and_best), 1, *task.human.shape), np.nan)
     training_parts = [hold_out_fold(fold_of_output, k, str(k)) for k in range(int(fold_of_output.max()) + 1)]
     fits = fit_and_predict(
-        of, trial.terms, methods_and_best, training_parts, rng=rng, progress=progress, desc=f"unseen {name}"
+        task, trial.terms, methods_and_best, training_parts, rng=rng, progress=progress, desc=f"unseen {unit_name}"
     )
     for training_part, fit in zip(training_parts, fits, strict=True):
-        predicted.reshape(len(methods_and_best), -1)[:, training_part.held] = fit.predicted
+        predictions.reshape(len(methods_and_best), -1)[:, training_part.held] = fit.predicted
     # Both columns of scores use comparisons within folds of items, so that they are based on the same comparisons.
     is_used = [(fold_of_output >= 0) & (fold >= 0) for fold in trial.folds]
     comparison_folds: dict[str, Any] = {
@@ -228,12 +248,12 @@ def _groups(
     same_model = np.zeros_like(fold_of_output)
     method_predictions = trial.predicted[:, [trial.terms.methods.index(method) for method in methods], np.newaxis]
     return _rows(
-        name,
+        unit_name,
         methods,
-        trial.prediction_moves([predicted] * len(is_used), same_model, **comparison_folds),
+        trial.prediction_moves([predictions] * len(is_used), same_model, **comparison_folds),
         seen=trial.prediction_moves(method_predictions, same_model, **comparison_folds).value,
-        over="blocks",
-        n=len(training_parts),
+        resampled_unit="blocks",
+        n_units=len(training_parts),
         folds=(len(training_parts), len(training_parts)),
         confidence=trial.terms.confidence,
     )

@@ -168,7 +168,7 @@ def normalisation(
     Source: Winata et al. 2024 (MetaMetrics), section 3.2 and appendix B.2; the choice between scales is ours.
     """
     limits: list[_Limits] = [
-        (*_orient_bounds(*declared[name], up=direction > 0), "declared")
+        (*_orient_bounds(*declared[name], higher_is_better=direction > 0), "declared")
         if name in declared
         else _limits_of_scores(name, column[~np.isnan(column)])
         for column, name, direction in zip(x.T, names, directions, strict=True)
@@ -183,9 +183,9 @@ def normalisation(
 def contradictions(names: Sequence[str], directions: Sequence[float] | Floats, *, x: Floats | None = None) -> list[str]:
     """Return the metrics whose direction (1 or -1) contradicts the known direction.
 
-    Some files contain negated scores of a metric. Such a metric is recognised if there are scores x (rows, p), which
-    are already multiplied by the direction: their mean lies outside the known scale but inside its mirror image. For
-    example, WMT published MetricX from -25 to 0, where higher is better.
+    Some files contain negated scores of a metric. For example, WMT published MetricX from -25 to 0, where higher is
+    better. If the scores x (rows, p) are given, already multiplied by the direction, the known direction is reversed
+    for a metric whose mean raw score lies outside the known scale but inside the mirror image of this scale.
 
     >>> contradictions(["BLEU", "MetricX", "metricx-24"], [1, 1, 1], x=np.array([[30.0, 4.0, -4.0]]))
     ['MetricX']
@@ -207,8 +207,10 @@ def known_scales(name: str) -> tuple[KnownScale, ...]:
     >>> known_scales("Unbabel/XCOMET-XL")
     (KnownScale(pattern='xcomet', low=0, high=1, higher_is_better=True),)
     """
-    words = re.sub(r"[\W_]+", " ", name.rpartition("/")[2].lower()).strip()
-    matching_scales = [scale for scale in KNOWN if any(fnmatchcase(words, scale.pattern + end) for end in ("", " *"))]
+    normalised_name = re.sub(r"[\W_]+", " ", name.rpartition("/")[2].lower()).strip()
+    matching_scales = [
+        scale for scale in KNOWN if any(fnmatchcase(normalised_name, scale.pattern + suffix) for suffix in ("", " *"))
+    ]
     return tuple(scale for scale in matching_scales if scale.pattern == matching_scales[0].pattern)
 
 
@@ -226,7 +228,7 @@ def _limits_of_scores(name: str, scores: Floats) -> _Limits:
         return np.nan, np.nan, "fitted"
     smallest, largest = float(scores.min()), float(scores.max())
     for scale in known_scales(name):
-        low, high = _orient_bounds(scale.low, scale.high, up=scale.higher_is_better)
+        low, high = _orient_bounds(scale.low, scale.high, higher_is_better=scale.higher_is_better)
         tolerance = _ROUNDING * (high - low)
         if (
             low - tolerance <= smallest
@@ -237,6 +239,6 @@ def _limits_of_scores(name: str, scores: Floats) -> _Limits:
     return smallest, largest, "fitted"
 
 
-def _orient_bounds(low: float, high: float, *, up: bool) -> tuple[float, float]:
+def _orient_bounds(low: float, high: float, *, higher_is_better: bool) -> tuple[float, float]:
     """Return the bounds of a scale, oriented so that higher is better."""
-    return (low, high) if up else (0.0 - high, 0.0 - low)  # not -0.0
+    return (low, high) if higher_is_better else (0.0 - high, 0.0 - low)  # not -0.0

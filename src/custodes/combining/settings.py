@@ -43,24 +43,24 @@ class Terms:
             check_between("max_partiality", self.max_partiality, 0, 100)
             if not has_even_handed:
                 raise OptionError("max_partiality applies only to the method even-handed; add even-handed to method")
-        for name, least in (("repeats", 1), ("top", 1)):
+        for name, minimum in (("repeats", 1), ("top", 1)):
             if getattr(self, name) is not None:
-                check_at_least(name, getattr(self, name), least)
+                check_at_least(name, getattr(self, name), minimum)
 
-    def check(self, of: Task) -> None:
+    def check(self, task: Task) -> None:
         """Raise `OptionError` for settings that do not fit a task."""
-        if self.objective == "accuracy" and not (of.rated.sum(axis=1) > 1).any():
+        if self.objective == "accuracy" and not (task.rated.sum(axis=1) > 1).any():
             raise OptionError(
                 "objective='accuracy' compares outputs of an item, but annotators rated only one output of each "
                 "item; choose another objective"
             )
-        if of.verdicts and EVEN_HANDED in self.methods:
+        if task.verdicts and EVEN_HANDED in self.methods:
             raise OptionError(
                 "method='even-handed' does not fit verdicts: the win rate of an output depends on the systems with "
                 "which it was compared; choose another method"
             )
-        if of.verdicts and self.folds == "system":
+        if task.verdicts and self.folds == "system":
             raise OptionError(
                 "folds='system' does not fit verdicts: the win rate of an output includes verdicts on "
-                "the held-out system"
+                "the held-out system; choose other folds"
             )

@@ -30,14 +30,18 @@ REFITS = 100
 
 def comparison_columns(trial: Trial, scores_of_repeats: Sequence[Floats]) -> dict[str, Any]:
     """Return the columns of the comparison; `scores_of_repeats` has the scores (folds, methods) of each repeat."""
-    data: dict[str, Any] = {"method": trial.methods}
+    columns: dict[str, Any] = {"method": trial.methods}
     for name in STATISTICS:
-        data |= with_interval(
+        columns |= with_interval(
             name, trial.scores(name), trial.terms.confidence, clusters=trial.n_clusters, bounds=CORRELATION
         )
-    means = np.ma.stack([np.ma.masked_invalid(scores).mean(axis=0) for scores in scores_of_repeats]).filled(np.nan)
-    spread = means.std(axis=0, ddof=1) if len(means) > 1 else np.full(len(trial.methods), np.nan)
-    return data | {"spread": spread, "seconds": trial.seconds, "metrics_used": trial.used}
+    means_of_repeats = np.ma.stack([np.ma.masked_invalid(scores).mean(axis=0) for scores in scores_of_repeats]).filled(
+        np.nan
+    )
+    standard_deviations = (
+        means_of_repeats.std(axis=0, ddof=1) if len(means_of_repeats) > 1 else np.full(len(trial.methods), np.nan)
+    )
+    return columns | {"spread": standard_deviations, "seconds": trial.seconds, "metrics_used": trial.used}
 
 
 def difference_columns(trial: Trial) -> dict[str, Any]:
@@ -92,38 +96,40 @@ def held_out_ratings(trial: Trial) -> Ratings:
     return Ratings.make(frame.with_columns(aspect=pl.lit(aspect_of(trial.of.target))), where="held out")[0]
 
 
-def _score_rows(of: Task, rater: str, scores: Floats) -> pl.DataFrame:
+def _score_rows(task: Task, rater: str, scores: Floats) -> pl.DataFrame:
     """Return scores (items, systems) as table rows."""
     items, systems = np.nonzero(np.isfinite(scores))
-    labels = {"item": [of.design.items[i] for i in items], "system": [of.design.systems[k] for k in systems]}
+    labels = {"item": [task.design.items[i] for i in items], "system": [task.design.systems[k] for k in systems]}
     return pl.DataFrame({**labels, "score": scores[items, systems]}).with_columns(rater=pl.lit(rater))
 
 
 def favoritism_columns(trial: Trial, ratings: Ratings, rng: np.random.Generator) -> tuple[dict[str, Any], list[Note]]:
-    """Return columns with favoritism and pairwise accuracy of the held-out ratings; no columns, but a note, if these
-    cannot be computed."""
-    of, terms = trial.of, trial.terms
+    """Return columns with favoritism and pairwise accuracy of the held-out ratings.
+
+    If favoritism cannot be computed, return no columns, and a note with the reason.
+    """
+    task, settings = trial.of, trial.terms
     reason = (
         "folds='system': different models predict the systems of an item, so favoritism is not computed"
-        if terms.folds == "system"
-        else "human ratings are verdicts, so favoritism is not computed here; join the held-out ratings with "
-        "the verdicts and use favoritism"
-        if of.verdicts
+        if settings.folds == "system"
+        else "human ratings are verdicts, so favoritism is not computed here; to compute it, join the held-out "
+        "ratings with the verdicts, and call favoritism"
+        if task.verdicts
         else "no item has human ratings of two outputs, so favoritism is not computed"
-        if not (of.rated.sum(axis=1) > 1).any()
+        if not (task.rated.sum(axis=1) > 1).any()
         else ""
     )
     if reason:
-        return {}, build_notes(("no-favoritism", True, reason), aspect=aspect_of(of.target))
-    human_scores = _score_rows(of, HUMAN, of.human)
+        return {}, build_notes(("no-favoritism", True, reason), aspect=aspect_of(task.target))
+    human_scores = _score_rows(task, HUMAN, task.human)
     study = Study(
         ratings=Ratings.make(pl.concat([human_scores, ratings.frame.select(human_scores.columns)]))[0],
         raters=Raters.infer({HUMAN: "human", **dict.fromkeys(trial.methods, METRIC)}),
-        items=of.study.items,
-        name=of.study.name,
+        items=task.study.items,
+        name=task.study.name,
     )
     (comparison,) = counts_by_aspect(study, {})
-    columns = mean_columns(comparison, confidence=terms.confidence, resamples=terms.resamples, rng=rng)
+    columns = mean_columns(comparison, confidence=settings.confidence, resamples=settings.resamples, rng=rng)
     return {"method": columns.pop("metric"), **columns}, []
 
 
@@ -154,20 +160,20 @@ def weight_columns(
     }
 
 
-def calibration_columns(of: Task, formula: Formula) -> dict[str, Any]:
+def calibration_columns(task: Task, formula: Formula) -> dict[str, Any]:
     """Return columns with the shift of each kind of output; no columns if kinds are not calibrated."""
-    if of.kinds is None:
+    if task.kinds is None:
         return {}
-    position = of.kinds.position[of.rated]
-    n = np.bincount(position[position >= 0], minlength=len(of.kinds.names))
-    return {"kind": list(of.kinds.names), "outputs": n, "shift": formula.shifts}
+    kind_of_output = task.kinds.position[task.rated]
+    n_outputs = np.bincount(kind_of_output[kind_of_output >= 0], minlength=len(task.kinds.names))
+    return {"kind": list(task.kinds.names), "outputs": n_outputs, "shift": formula.shifts}
 
 
-def pruning_columns(of: Task, formula: Formula) -> dict[str, Any]:
+def pruning_columns(task: Task, formula: Formula) -> dict[str, Any]:
     """Return columns with the pruning steps of the saved model; no rows if the model was not pruned."""
     return {
         "step": np.arange(1, len(formula.pruned) + 1),
         "metrics": [len(step.columns) for step in formula.pruned],
-        "removed": [of.metrics.names[step.removed] for step in formula.pruned],
+        "removed": [task.metrics.names[step.removed] for step in formula.pruned],
         "score": [step.score for step in formula.pruned],
     }

@@ -80,17 +80,17 @@ class Task:
         A rating is NaN if the annotator did not rate all aspects of the target. If no annotator rated all aspects of
         any output, the result is the mean ratings, as if there were one annotator.
         """
-        names = self.target.removeprefix(MEAN).split(",") if self.target.startswith(MEAN) else [self.target]
-        aspects = [self.metrics.aspects.index(name) for name in names]
+        aspect_names = self.target.removeprefix(MEAN).split(",") if self.target.startswith(MEAN) else [self.target]
+        aspects = [self.metrics.aspects.index(aspect_name) for aspect_name in aspect_names]
         persons = np.asarray(self.metrics.annotators[aspects].mean(axis=0))
         return persons if np.isfinite(persons).any() else self.human[np.newaxis]
 
-    def rows(self, where: NDArray[np.intp]) -> Floats:
+    def rows(self, positions: NDArray[np.intp]) -> Floats:
         """Return the scores (outputs, metrics) of some outputs, given by positions in `human.ravel()`."""
-        return self.metrics.scores.reshape(len(self.metrics.names), -1)[:, where].T
+        return self.metrics.scores.reshape(len(self.metrics.names), -1)[:, positions].T
 
 
-def task(chosen: Study, target: str | None) -> Task:
+def task(selected_study: Study, target: str | None) -> Task:
     """Return the target and the predictors of a selected study.
 
     `target` is an aspect, or 'mean:A,B' for the mean of several aspects; None is the only aspect. Metrics that rate
@@ -98,27 +98,27 @@ def task(chosen: Study, target: str | None) -> Task:
     nothing can be learned, because no metric varies, human ratings are constant, or there are too few items.
 
     """
-    aspects = aspects_of(target, chosen.aspects)
-    if set(aspects) != set(chosen.aspects):
-        chosen = chosen.select(aspect=list(aspects))
-    rater_scores = select_rater_scores(chosen, chosen, "aspects")
+    aspects = aspects_of(target, selected_study.aspects)
+    if set(aspects) != set(selected_study.aspects):
+        selected_study = selected_study.select(aspect=list(aspects))
+    rater_scores = select_rater_scores(selected_study, selected_study, "aspects")
     for name, kind, aspect in zip(rater_scores.names, rater_scores.kinds, rater_scores.rater_aspects, strict=True):
         if kind != METRIC and name in rater_scores.constant:
             raise InputError(
-                f"{chosen.name}: human ratings{label_of(aspect)} are constant, so nothing can be learned; "
+                f"{selected_study.name}: human ratings{label_of(aspect)} are constant, so nothing can be learned; "
                 "select another aspect"
             )
-    human, verdicts = _ratings(chosen, rater_scores, aspects)
+    human, verdicts = _ratings(selected_study, rater_scores, aspects)
     is_rated = np.isfinite(human)
     n_clusters = len(np.unique(rater_scores.design.units[is_rated.any(axis=1)]))
     if n_clusters < N_FOLDS:
         raise InputError(
-            f"{chosen.name}: annotators rated {n_clusters} items (or clusters) with metric scores; "
+            f"{selected_study.name}: annotators rated {n_clusters} items (or clusters) with metric scores; "
             f"cross-validation needs at least {N_FOLDS}"
         )
     if np.ptp(human[is_rated]) == 0:
         raise InputError(
-            f"{chosen.name}: human ratings of the target are all {human[is_rated][0]:g}, so nothing can "
+            f"{selected_study.name}: human ratings of the target are all {human[is_rated][0]:g}, so nothing can "
             "be learned; select another target"
         )
     metric_indices = rater_scores.select_kind(METRIC)
@@ -126,7 +126,8 @@ def task(chosen: Study, target: str | None) -> Task:
     has_varying_scores = np.fmax.reduce(scores, axis=1) > np.fmin.reduce(scores, axis=1)
     if not has_varying_scores.any():
         raise InputError(
-            f"{chosen.name}: no metric has varying scores of rated outputs, so there is nothing to combine; add metrics"
+            f"{selected_study.name}: no metric has varying scores of rated outputs, so there is nothing to "
+            "combine; add metrics"
         )
     metrics = _select_raters(rater_scores, metric_indices[has_varying_scores])
     name = aspects[0] if len(aspects) == 1 else MEAN + ",".join(aspects)
@@ -136,9 +137,9 @@ def task(chosen: Study, target: str | None) -> Task:
         int(np.isnan(scores[has_varying_scores]).sum()),
     )
     unscored_texts = [
-        f"{name} ({why})"
-        for name, why in rater_scores.left_out
-        if name in chosen.metrics and name not in rater_scores.constant
+        f"{name} ({reason})"
+        for name, reason in rater_scores.left_out
+        if name in selected_study.metrics and name not in rater_scores.constant
     ]
     metric_notes = build_notes(
         (
@@ -167,9 +168,9 @@ def task(chosen: Study, target: str | None) -> Task:
         ),
         aspect=aspect_of(name),
     )
-    bounds, direction = chosen.raters.bounds, chosen.raters.direction
+    bounds, direction = selected_study.raters.bounds, selected_study.raters.direction
     return Task(
-        study=chosen,
+        study=selected_study,
         target=name,
         human=human,
         rated=is_rated,
@@ -276,7 +277,7 @@ def aspects_of(target: str | None, aspects: tuple[str, ...]) -> tuple[str, ...]:
     return selected
 
 
-def _ratings(chosen: Study, rater_scores: RaterScores, aspects: tuple[str, ...]) -> tuple[Floats, bool]:
+def _ratings(selected_study: Study, rater_scores: RaterScores, aspects: tuple[str, ...]) -> tuple[Floats, bool]:
     """Return the human ratings (items, systems), and whether these come from verdicts."""
     human_scores = {
         rater_scores.rater_aspects[i]: rater_scores.scores[i]
@@ -291,61 +292,65 @@ def _ratings(chosen: Study, rater_scores: RaterScores, aspects: tuple[str, ...])
                     f"annotators rated {aspects[0]!r} and {aspect!r} on different scales, which cannot be "
                     "averaged; choose one aspect"
                 )
-        grids = np.stack([human_scores[aspect] for aspect in aspects])
+        rating_grids = np.stack([human_scores[aspect] for aspect in aspects])
         return without_float_noise(
-            np.where(np.isfinite(grids).all(axis=0), mean_of_defined(grids, axis=0), np.nan)
+            np.where(np.isfinite(rating_grids).all(axis=0), mean_of_defined(rating_grids, axis=0), np.nan)
         ), False
     if len(aspects) > 1:
         raise OptionError(
             f"human ratings of {join_labels(aspects_with_verdicts)} are verdicts, which cannot be averaged over "
             "aspects; choose one aspect"
         )
-    (comparison,) = compare_selection(chosen, {})
+    (comparison,) = compare_selection(selected_study, {})
     signs = comparison.human_signs
-    n_comparisons, wins = np.zeros((2, len(comparison.systems), len(comparison.items)))
-    for side, system_of_pair in zip((1, -1), comparison.design.pairs.T, strict=True):
-        np.add.at(wins, system_of_pair, side * np.where(signs == ABSENT, 0, signs))
+    n_comparisons, net_wins = np.zeros((2, len(comparison.systems), len(comparison.items)))
+    for sign, system_of_pair in zip((1, -1), comparison.design.pairs.T, strict=True):
+        np.add.at(net_wins, system_of_pair, sign * np.where(signs == ABSENT, 0, signs))
         np.add.at(n_comparisons, system_of_pair, signs != ABSENT)
-    rating = np.where(n_comparisons > 0, wins / np.maximum(n_comparisons, 1), np.nan).T
+    rating = np.where(n_comparisons > 0, net_wins / np.maximum(n_comparisons, 1), np.nan).T
     items = label_codes(pl.Series(rater_scores.design.items, dtype=pl.String), comparison.items)
     systems = label_codes(pl.Series(rater_scores.design.systems, dtype=pl.String), comparison.systems)
     return rating[items][:, systems], True
 
 
-def outer_folds(of: Task, by: str, *, repeats: int, rng: np.random.Generator) -> list[NDArray[np.intp]]:
+def outer_folds(
+    target_task: Task, fold_source: str, *, repeats: int, rng: np.random.Generator
+) -> list[NDArray[np.intp]]:
     """Return the folds (items, systems) of every repeat; outputs that are not used have fold -1.
 
     With 'item', folds are random sets of whole items. With 'system', 'dataset' or 'group', each system, data set or
-    group is a fold. Otherwise `by` is the path of a file `item, fold`.
+    group is a fold. Any other `fold_source` is the path of a file with the columns item and fold.
     """
-    design = of.design
-    if by == "item":
-        units = np.repeat(design.units, of.rated.sum(axis=1))
+    design = target_task.design
+    if fold_source == "item":
+        units = np.repeat(design.units, target_task.rated.sum(axis=1))
         folds_of_unit = np.full((repeats, design.n_units), -1, dtype=np.intp)
         for fold in folds_of_unit:
             fold[units] = grouped_folds(units, n_folds=N_FOLDS, rng=rng)
-        return [np.where(of.rated, fold[design.units][:, np.newaxis], -1) for fold in folds_of_unit]
-    if by == "system":
-        return [np.where(of.rated, np.arange(len(design.systems)), -1)]
-    if by in ("dataset", "group"):
-        labels, option_text = {"dataset": design.dataset, "group": design.group}[by], f"folds={by!r}"
+        return [np.where(target_task.rated, fold[design.units][:, np.newaxis], -1) for fold in folds_of_unit]
+    if fold_source == "system":
+        return [np.where(target_task.rated, np.arange(len(design.systems)), -1)]
+    if fold_source in ("dataset", "group"):
+        labels, option_text = {"dataset": design.dataset, "group": design.group}[fold_source], f"folds={fold_source!r}"
         if not all(labels):
-            raise OptionError(f"{option_text}: some items have no {by}; give every item a {by} in the items file")
+            raise OptionError(
+                f"{option_text}: some items have no {fold_source}; give every item a {fold_source} in the items file"
+            )
     else:
-        labels, option_text = _read_folds(design, by), by
-    return [labelled_folds(of, labels, option_text)]
+        labels, option_text = _read_folds(design, fold_source), fold_source
+    return [labelled_folds(target_task, labels, option_text)]
 
 
-def labelled_folds(of: Task, labels: tuple[str, ...], where: str) -> NDArray[np.intp]:
+def labelled_folds(target_task: Task, labels: tuple[str, ...], where: str) -> NDArray[np.intp]:
     """Return folds (items, systems) with one fold for each label; items with the label '' are not used."""
-    is_rated_item = np.asarray(of.rated.any(axis=1))
+    is_rated_item = np.asarray(target_task.rated.any(axis=1))
     fold_labels = sorted({label for label, is_rated in zip(labels, is_rated_item, strict=True) if is_rated and label})
     if len(fold_labels) < 2:
         raise OptionError(
             f"{where}: there is only {len(fold_labels)} fold ({join_labels(fold_labels)}); give at least two folds"
         )
     fold_of_item = np.where(is_rated_item, label_codes(pl.Series(labels, dtype=pl.String), fold_labels), -1)
-    unit, fold = np.unique(np.stack([of.design.units, fold_of_item])[:, fold_of_item >= 0], axis=1)
+    unit, fold = np.unique(np.stack([target_task.design.units, fold_of_item])[:, fold_of_item >= 0], axis=1)
     if len(np.unique(unit)) < len(unit):
         raise OptionError(
             f"{where}: items of one cluster are in different folds, so training data leak into "
@@ -357,7 +362,7 @@ def labelled_folds(of: Task, labels: tuple[str, ...], where: str) -> NDArray[np.
                 f"{where}: without fold {label!r} only one item (or cluster) is left for training; at least two are "
                 f"needed"
             )
-    return np.where(of.rated, fold_of_item[:, np.newaxis], -1)
+    return np.where(target_task.rated, fold_of_item[:, np.newaxis], -1)
 
 
 def _read_folds(design: Design, path: str) -> tuple[str, ...]:
@@ -377,22 +382,31 @@ def _read_folds(design: Design, path: str) -> tuple[str, ...]:
 
 
 def read_keyed_column(
-    path: str, key: str, column: str, read: Callable[..., pl.Series], *, other: str = "", beside: Sequence[str] = ()
+    path: str,
+    key: str,
+    column: str,
+    read_values: Callable[..., pl.Series],
+    *,
+    alternative_key: str = "",
+    text_columns: Sequence[str] = (),
 ) -> tuple[pl.DataFrame, str]:
     """Return the values of a table column by key, and the name of the table for messages.
 
-    `other` is an alternative name of the key column. `beside` are text columns that are also read; their missing values
-    are ''.
+    `alternative_key` is another name of the key column. `text_columns` are also read; their missing values are ''.
     """
     loaded_table = load_table(Path(path))
     columns = loaded_table.frame.columns
-    frame = loaded_table.frame.rename({other: key}) if other in columns and key not in columns else loaded_table.frame
-    check_columns(frame, where=loaded_table.name, required=(key, column), optional=beside)
-    further_columns = (label_column(frame, name, where=loaded_table.name, empty=True) for name in beside)
+    frame = (
+        loaded_table.frame.rename({alternative_key: key})
+        if alternative_key in columns and key not in columns
+        else loaded_table.frame
+    )
+    check_columns(frame, where=loaded_table.name, required=(key, column), optional=text_columns)
+    further_columns = (label_column(frame, name, where=loaded_table.name, empty=True) for name in text_columns)
     rows = pl.DataFrame(
         [
             label_column(frame, key, where=loaded_table.name),
-            read(frame, column, where=loaded_table.name),
+            read_values(frame, column, where=loaded_table.name),
             *further_columns,
         ]
     )

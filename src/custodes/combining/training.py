@@ -24,29 +24,29 @@ Scores = Mapping[str, Floats]
 
 
 def training_data(
-    of: Task, terms: Terms, train: NDArray[np.bool_], rng: np.random.Generator, inner: Scores
+    task: Task, settings: Terms, is_training: NDArray[np.bool_], rng: np.random.Generator, inner: Scores
 ) -> tuple[Normalisation, TrainingData]:
     """Return the scales fitted to a training part (items, systems), and the training data for the methods.
 
     `inner` are known scores of methods on inner folds; it may be empty.
     """
-    rows = np.flatnonzero((train & of.rated).ravel())
-    x, (items, systems) = of.rows(rows), np.divmod(rows, len(of.design.systems))
-    scales = normalisation(x, names=of.metrics.names, directions=of.directions, declared=of.declared)
+    positions = np.flatnonzero((is_training & task.rated).ravel())
+    x, (items, systems) = task.rows(positions), np.divmod(positions, len(task.design.systems))
+    scales = normalisation(x, names=task.metrics.names, directions=task.directions, declared=task.declared)
     data = TrainingData(
         x=scales.apply(x),
-        y=of.human.ravel()[rows],
+        y=task.human.ravel()[positions],
         items=items,
         systems=systems,
-        groups=of.design.units[items],
-        by=terms.objective,
+        groups=task.design.units[items],
+        by=settings.objective,
         rng=rng,
         inner=inner,
-        max_partiality=terms.max_partiality,
-        kinds=None if of.kinds is None else of.kinds.position.ravel()[rows],
-        n_kinds=0 if of.kinds is None else len(of.kinds.names),
+        max_partiality=settings.max_partiality,
+        kinds=None if task.kinds is None else task.kinds.position.ravel()[positions],
+        n_kinds=0 if task.kinds is None else len(task.kinds.names),
     )
-    return scales, data if terms.top is None else data.with_top(terms.top)
+    return scales, data if settings.top is None else data.with_top(settings.top)
 
 
 class Part(NamedTuple):
@@ -80,10 +80,10 @@ class Fits(NamedTuple):
 
 
 def fit_and_predict(
-    of: Task,
-    terms: Terms,
+    task: Task,
+    settings: Terms,
     methods: Sequence[Method],
-    parts: Sequence[Part],
+    splits: Sequence[Part],
     *,
     rng: np.random.Generator,
     progress: Progress,
@@ -91,15 +91,17 @@ def fit_and_predict(
 ) -> list[Fits]:
     """Fit every method to every training part, and predict the held-out outputs of each part."""
 
-    def fit(part: Part, rng: np.random.Generator) -> Fits:
-        scales, training = training_data(of, terms, part.train, rng, part.inner)
-        x = scales.apply(of.rows(part.held))
+    def fit(split: Part, rng: np.random.Generator) -> Fits:
+        scales, training = training_data(task, settings, split.train, rng, split.inner)
+        x = scales.apply(task.rows(split.held))
         seconds, formulas = zip(*map(training.learn, methods), strict=True)
-        kinds = None if of.kinds is None else of.kinds.position.ravel()[part.held]
-        predicted = [add_kind_shifts(formula.predict(x), formula.shifts, kinds) for formula in formulas]
+        kinds = None if task.kinds is None else task.kinds.position.ravel()[split.held]
+        predictions = [add_kind_shifts(formula.predict(x), formula.shifts, kinds) for formula in formulas]
         return Fits(
-            np.array(seconds), np.array([len(formula.used_positions) for formula in formulas]), np.stack(predicted)
+            np.array(seconds), np.array([len(formula.used_positions) for formula in formulas]), np.stack(predictions)
         )
 
-    threads = not all(method.fast for method in methods)
-    return map_parts(fit, parts, rng=rng, progress=progress, desc=desc, label=attrgetter("label"), threads=threads)
+    uses_threads = not all(method.fast for method in methods)
+    return map_parts(
+        fit, splits, rng=rng, progress=progress, desc=desc, label=attrgetter("label"), threads=uses_threads
+    )

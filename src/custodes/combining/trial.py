@@ -39,8 +39,8 @@ class Trial:
     - `predicted` (repeats, methods, items, systems): held-out predictions of the methods.
     - `single` (repeats, items, systems): held-out predictions of the best single metric, selected in training.
     - `seconds`, `used` (methods,): mean time of a fit, and mean number of metrics in a formula.
-    - `times` (B, clusters): bootstrap weights; row 0 is the data.
-    - `inner`: scores for the choices of the model that is fitted to all outputs.
+    - `times` (B, clusters): bootstrap weights; row 0 has the weights of the data.
+    - `inner`: scores of methods on inner folds, for the choices of the model that is fitted to all outputs.
     """
 
     of: Task
@@ -65,7 +65,7 @@ class Trial:
 
     def scores(self, statistic: str = "") -> Floats:
         """Return a statistic (B, methods) in all resamples, averaged over folds and repeats; default: the objective."""
-        draws = [
+        scores_of_repeats = [
             heldout.held_out_statistic(
                 STATISTICS[statistic or self.terms.objective],
                 self.of.human,
@@ -76,7 +76,7 @@ class Trial:
             )
             for predictions, fold in zip(self.predicted, self.folds, strict=True)
         ]
-        return np.asarray(np.mean(draws, axis=0))
+        return np.asarray(np.mean(scores_of_repeats, axis=0))
 
     @cached_property
     def jobs(self) -> list[tuple[int, int]]:
@@ -97,7 +97,12 @@ class Trial:
         )
 
     def prediction_moves(
-        self, predicted: Iterable[Floats], model: Ints, *, within: Sequence[NDArray[Any]], block: Sequence[NDArray[Any]]
+        self,
+        predictions_of_repeats: Iterable[Floats],
+        model: Ints,
+        *,
+        within: Sequence[NDArray[Any]],
+        block: Sequence[NDArray[Any]],
     ) -> Moves:
         """Return the objective of predictions (repeats, m, models, items, systems), averaged over repeats.
 
@@ -116,7 +121,9 @@ class Trial:
                     units=self.of.design.units,
                     n_units=self.of.design.n_units,
                 )
-                for predictions, within_of_repeat, block_of_repeat in zip(predicted, within, block, strict=True)
+                for predictions, within_of_repeat, block_of_repeat in zip(
+                    predictions_of_repeats, within, block, strict=True
+                )
             ]
         )
 
@@ -137,47 +144,49 @@ class Trial:
         return scores_of_repeats
 
 
-def cross_validate(of: Task, terms: Terms, rng: np.random.Generator, progress: Progress) -> Trial:
+def cross_validate(task: Task, settings: Terms, rng: np.random.Generator, progress: Progress) -> Trial:
     """Return the cross-validation: every method is fitted without each fold, and then predicts this fold."""
-    n_predictions = of.human.size * (3 + len(terms.methods))
-    check_memory("repeats", terms.repeats, float(terms.repeats) * n_predictions)
+    n_predictions = task.human.size * (3 + len(settings.methods))
+    check_memory("repeats", settings.repeats, float(settings.repeats) * n_predictions)
     initial_rng = deepcopy(rng)
-    folds = outer_folds(of, terms.folds, repeats=terms.repeats, rng=rng)
+    folds = outer_folds(task, settings.folds, repeats=settings.repeats, rng=rng)
     jobs = jobs_of(folds)
-    names = [method.name for method in terms.methods]
-    methods = terms.methods if BEST.name in names else (*terms.methods, BEST)
-    predicted = np.full((len(folds), len(methods), *of.human.shape), np.nan)
-    candidate_methods = tuple(dict.fromkeys(candidate for method in terms.methods for candidate in method.among))
+    names = [method.name for method in settings.methods]
+    methods = settings.methods if BEST.name in names else (*settings.methods, BEST)
+    predictions = np.full((len(folds), len(methods), *task.human.shape), np.nan)
+    candidate_methods = tuple(dict.fromkeys(candidate for method in settings.methods for candidate in method.among))
     (inner_rng,) = rng.spawn(1)  # a separate generator, so that choices of one method do not change other methods
-    is_by_item = terms.folds == "item"
-    inner = (
-        choices.nested_fold_scores(of, terms, folds, candidate_methods, inner_rng, progress)
+    is_by_item = settings.folds == "item"
+    inner_scores = (
+        choices.nested_fold_scores(task, settings, folds, candidate_methods, inner_rng, progress)
         if candidate_methods and is_by_item
         else {}
     )
 
     training_parts = [
-        hold_out_fold(folds[repeat], k, str((repeat, k)), inner.get((repeat, k), {})) for repeat, k in jobs
+        hold_out_fold(folds[repeat], k, str((repeat, k)), inner_scores.get((repeat, k), {})) for repeat, k in jobs
     ]
-    fits = fit_and_predict(of, terms, methods, training_parts, rng=rng, progress=progress, desc="combine")
+    fits = fit_and_predict(task, settings, methods, training_parts, rng=rng, progress=progress, desc="combine")
     for (repeat, _), training_part, fit in zip(jobs, training_parts, fits, strict=True):
-        predicted[repeat].reshape(len(methods), -1)[:, training_part.held] = fit.predicted
-    n_methods = len(terms.methods)
+        predictions[repeat].reshape(len(methods), -1)[:, training_part.held] = fit.predicted
+    n_methods = len(settings.methods)
     outer_predictions = (
-        {method.name: grid for method, grid in zip(methods, predicted[0], strict=True)} if is_by_item else {}
+        {method.name: grid for method, grid in zip(methods, predictions[0], strict=True)} if is_by_item else {}
     )
     # The model fitted to all outputs does not depend on the type of the folds or on the number of repeats.
-    inner_fold = folds[0] if is_by_item else outer_folds(of, "item", repeats=1, rng=initial_rng)[0]
+    inner_fold = folds[0] if is_by_item else outer_folds(task, "item", repeats=1, rng=initial_rng)[0]
     return Trial(
-        of=of,
-        terms=terms,
+        of=task,
+        terms=settings,
         folds=folds,
-        predicted=predicted[:, :n_methods],
-        single=predicted[:, [method.name for method in methods].index(BEST.name)],
+        predicted=predictions[:, :n_methods],
+        single=predictions[:, [method.name for method in methods].index(BEST.name)],
         seconds=np.mean([fit.seconds for fit in fits], axis=0)[:n_methods],
         used=np.mean([fit.used for fit in fits], axis=0)[:n_methods],
-        times=of.design.draw_byte_weights(terms.resamples, rng),
-        inner=choices.held_out_scores(of, terms, inner_fold, candidate_methods, outer_predictions, inner_rng, progress)
+        times=task.design.draw_byte_weights(settings.resamples, rng),
+        inner=choices.held_out_scores(
+            task, settings, inner_fold, candidate_methods, outer_predictions, inner_rng, progress
+        )
         if candidate_methods
         else {},
     )

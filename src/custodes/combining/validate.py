@@ -84,7 +84,7 @@ class Validate(Result):
         label(
             "conclusion",
             "`gain`: the interval lies above 0; `no gain`: the interval does not lie above 0; null without an "
-            "interval, and for the best in hindsight",
+            "interval, and in rows of `best in hindsight`",
         ),
     )
 
@@ -150,58 +150,59 @@ def _rename_raters(study: Study, rename: Rename) -> Study:
     if not rename:
         return study
     directions = study.raters.direction
-    pairs = (
+    renamings = (
         list(rename.items())
         if isinstance(rename, Mapping)
         else [_pair(assignment) for assignment in assignment_list(rename, keys=directions)]
     )
-    for old, new in pairs:
-        if old not in directions:
+    for old_name, new_name in renamings:
+        if old_name not in directions:
             raise OptionError(
-                f"rename: there is no rater {old!r} in {study.name}; raters: "
-                f"{join_labels(directions)}{suggestion(old, directions)}"
+                f"rename: there is no rater {old_name!r} in {study.name}; raters: "
+                f"{join_labels(directions)}{suggestion(old_name, directions)}"
             )
-        if new in directions and new not in dict(pairs):
-            raise OptionError(f"rename {old}={new!r}: {study.name} already has a rater {new!r}; rename or exclude one")
-    if len({new for _, new in pairs}) < len(dict(pairs)):
-        raise OptionError(
-            f"rename: two raters would get the same name ({join_labels((f'{old}={new}' for old, new in pairs))})"
-        )
-    renamed_column = pl.col("rater").replace(dict(pairs))
+        if new_name in directions and new_name not in dict(renamings):
+            raise OptionError(
+                f"rename {old_name}={new_name!r}: {study.name} already has a rater {new_name!r}; rename or exclude one"
+            )
+    if len({new_name for _, new_name in renamings}) < len(dict(renamings)):
+        renaming_texts = [f"{old_name}={new_name}" for old_name, new_name in renamings]
+        raise OptionError(f"rename: two raters would get the same name ({join_labels(renaming_texts)})")
+    new_names = pl.col("rater").replace(dict(renamings))
     return replace(
         study,
-        ratings=Ratings(frame=study.ratings.frame.with_columns(renamed_column)),
-        preferences=Preferences(frame=study.preferences.frame.with_columns(renamed_column)),
-        raters=Raters(frame=study.raters.frame.with_columns(renamed_column)),
+        ratings=Ratings(frame=study.ratings.frame.with_columns(new_names)),
+        preferences=Preferences(frame=study.preferences.frame.with_columns(new_names)),
+        raters=Raters(frame=study.raters.frame.with_columns(new_names)),
         digest=study.fingerprint(),
     )
 
 
 def _pair(text: str) -> tuple[str, str]:
-    old, equals, new = text.partition("=")
-    if not (old and equals and new):
+    old_name, separator, new_name = text.partition("=")
+    if not (old_name and separator and new_name):
         raise OptionError(
             f"rename {text!r}: give OLD=NEW, where OLD is the name of a rater in the data and NEW "
             f"is the name in the model"
         )
-    return old, new
+    return old_name, new_name
 
 
-def _targets(study: Study, combined: CombinedMetric, selection: Mapping[str, Any]) -> list[str]:
+def _targets(study: Study, combined_metric: CombinedMetric, selection: Mapping[str, Any]) -> list[str]:
     """Return the targets with which the model can be compared: aspects, or the mean to which the model was fitted."""
     patterns: Patterns = selection.get("aspect")
     selected_study = study.select(human=selection.get("human"), aspect=patterns)
     if patterns is not None:
         return list(selected_study.aspects)
-    model_aspects = combined.target.removeprefix(MEAN).split(",")
+    model_aspects = combined_metric.target.removeprefix(MEAN).split(",")
     if set(model_aspects) <= set(selected_study.aspects):
-        return [combined.target]
+        return [combined_metric.target]
     if len(selected_study.aspects) == 1:
         return list(selected_study.aspects)
     raise OptionError(
-        f"{study.name}: there are no human ratings of {combined.target!r}, which the model predicts; give "
+        f"{study.name}: there are no human ratings of {combined_metric.target!r}, which the model predicts; give "
         "aspect='ASPECT', one of "
-        f"{join_labels(selected_study.aspects)}{suggestion(combined.target, selected_study.aspects)}"
+        f"{join_labels(selected_study.aspects)}{suggestion(combined_metric.target, selected_study.aspects)}"
     )
 
 
@@ -215,7 +216,7 @@ class _Rival(NamedTuple):
 
 def _validate_target(
     study: Study,
-    combined: CombinedMetric,
+    combined_metric: CombinedMetric,
     target: str,
     objective_name: Objective,
     scales: Scales,
@@ -224,22 +225,23 @@ def _validate_target(
 ) -> tuple[dict[str, pl.DataFrame], list[Note]]:
     target_task = task(study.select(**selection), target)
     items, systems = target_task.design.items, target_task.design.systems
-    rows = combined.rows(study, items, systems)
+    rows = combined_metric.rows(study, items, systems)
     if scales == "data":
-        rows = _rescale_to_model(combined, rows)
+        rows = _rescale_to_model(combined_metric, rows)
     else:
-        _check_scales(study, combined, rows[target_task.rated.ravel()])
+        _check_scales(study, combined_metric, rows[target_task.rated.ravel()])
     is_scored = np.isfinite(rows).any(axis=1)
     combined_scores = np.full(target_task.human.size, np.nan)
-    kinds = combined.kinds(study, items, systems)
-    combined_scores[is_scored] = combined.predict(rows[is_scored], None if kinds is None else kinds[is_scored])
-    rivals, reason = _rivals(study, combined, target_task, objective_name)
+    kinds = combined_metric.kinds(study, items, systems)
+    combined_scores[is_scored] = combined_metric.predict(rows[is_scored], None if kinds is None else kinds[is_scored])
+    rivals, reason = _rivals(study, combined_metric, target_task, objective_name)
     compared_scores = np.stack([combined_scores.reshape(target_task.human.shape), *(rival.scores for rival in rivals)])
     human = np.where(np.isfinite(compared_scores).all(axis=0), target_task.human, np.nan)
     n_outputs, n_excluded = int(np.isfinite(human).sum()), int((target_task.rated & ~np.isfinite(human)).sum())
     if n_outputs < 2:
         raise InputError(
-            f"{study.name}: there is no output with ratings by annotators, the combined metric and {rivals[0].name!r}"
+            f"{study.name}: fewer than two outputs have ratings by annotators, the combined metric and the compared "
+            f"single metrics ({join_labels(dict.fromkeys(rival.name for rival in rivals))})"
         )
     moves_of_statistic = {
         name: _moves(target_task, human, compared_scores, name)  # type: ignore[arg-type]
@@ -247,7 +249,7 @@ def _validate_target(
     }
     tables = Validate.part(
         target,
-        comparison=_comparison(combined, rivals, moves_of_statistic, n_outputs, confidence),
+        comparison=_comparison(combined_metric, rivals, moves_of_statistic, n_outputs, confidence),
         gains=_gains(rivals, moves_of_statistic[objective_name], target_task, human, confidence),
     )
     comparison_notes = build_notes(
@@ -266,24 +268,25 @@ def _validate_target(
     ]
     return tables, [
         *chosen_notes,
-        *combined.notes_on(study, rows[target_task.rated.ravel()], items),
+        *combined_metric.notes_on(study, rows[target_task.rated.ravel()], items),
         *comparison_notes,
         *few_clusters_notes(n_clusters, 1),
     ]
 
 
-def _check_scales(study: Study, combined: CombinedMetric, rows: Floats) -> None:
+def _check_scales(study: Study, combined_metric: CombinedMetric, rows: Floats) -> None:
     """Raise an error if the scores (outputs, columns) of a metric are on another scale than in the model."""
-    for column, scores in zip(combined.columns, rows.T, strict=True):
-        finite = scores[np.isfinite(scores)]
-        if not len(finite):
+    for column, scores in zip(combined_metric.columns, rows.T, strict=True):
+        finite_scores = scores[np.isfinite(scores)]
+        if not len(finite_scores):
             continue
-        share_beyond = float(((finite < column.low) | (finite > column.high)).mean())
-        spread = float(np.ptp(finite))
-        if share_beyond >= ELSEWHERE or 0 < spread < LEAST_USED * (column.high - column.low):
+        share_beyond = float(((finite_scores < column.low) | (finite_scores > column.high)).mean())
+        score_range = float(np.ptp(finite_scores))
+        if share_beyond >= ELSEWHERE or 0 < score_range < LEAST_USED * (column.high - column.low):
             sign = 1.0 if column.higher_is_better else -1.0
             data_bounds, model_bounds = (
-                sorted(sign * end for end in ends) for ends in ((finite.min(), finite.max()), (column.low, column.high))
+                sorted(sign * bound for bound in bounds)
+                for bounds in ((finite_scores.min(), finite_scores.max()), (column.low, column.high))
             )
             raise InputError(
                 f"{study.name}: the scale of {column.label!r} is {data_bounds[0]:.3g} to {data_bounds[1]:.3g} here, "
@@ -292,17 +295,17 @@ def _check_scales(study: Study, combined: CombinedMetric, rows: Floats) -> None:
             )
 
 
-def _rescale_to_model(combined: CombinedMetric, rows: Floats) -> Floats:
+def _rescale_to_model(combined_metric: CombinedMetric, rows: Floats) -> Floats:
     """Return scores (outputs, columns) rescaled so that their range in these data becomes the range in the model."""
     data_scale = scaling(rows)
     low, high = np.fmax(np.nanmin(rows, axis=0), data_scale.low), np.fmin(np.nanmax(rows, axis=0), data_scale.high)
-    model_bounds = np.array([(column.low, column.high) for column in combined.columns]).T
+    model_bounds = np.array([(column.low, column.high) for column in combined_metric.columns]).T
     width = np.where(high > low, high - low, 1.0)
     return np.asarray(model_bounds[0] + (np.clip(rows, low, high) - low) / width * (model_bounds[1] - model_bounds[0]))
 
 
 def _rivals(
-    study: Study, combined: CombinedMetric, target_task: Task, objective_name: Objective
+    study: Study, combined_metric: CombinedMetric, target_task: Task, objective_name: Objective
 ) -> tuple[list[_Rival], str]:
     """Return the single metrics for the comparison, and a reason if the best single metric of the fit is missing.
 
@@ -310,9 +313,9 @@ def _rivals(
     these data.
     """
     rivals, reason = [], ""
-    best_single_metric = combined.validation.get("single")
+    best_single_metric = combined_metric.validation.get("single")
     if not isinstance(best_single_metric, dict):
-        reason = "the model file does not name the best single metric of the fit; fit it again"
+        reason = "the model file does not name the best single metric of the fit; fit the model again"
     else:
         metric, aspect = str(best_single_metric["metric"]), str(best_single_metric["aspect"])
         name = name_of(metric, aspect)
@@ -357,21 +360,21 @@ def _moves(target_task: Task, human: Floats, compared_scores: Floats, objective_
 
 
 def _comparison(
-    combined: CombinedMetric,
+    combined_metric: CombinedMetric,
     rivals: Sequence[_Rival],
     moves_of_statistic: Mapping[str, Moves],
     n_outputs: int,
     confidence: float,
 ) -> dict[str, Any]:
-    data: dict[str, Any] = {
+    columns: dict[str, Any] = {
         "rater": [COMBINED, *(rival.part for rival in rivals)],
-        "metric": [combined.name, *(rival.name for rival in rivals)],
+        "metric": [combined_metric.name, *(rival.name for rival in rivals)],
         "n": n_outputs,
     }
     for name in STATISTICS:
         low, high = moves_of_statistic[name].interval("units", confidence=confidence)
-        data |= {name: moves_of_statistic[name].value, f"{name}_low": low, f"{name}_high": high}
-    return data
+        columns |= {name: moves_of_statistic[name].value, f"{name}_low": low, f"{name}_high": high}
+    return columns
 
 
 def _gains(
@@ -384,20 +387,20 @@ def _gains(
     is_used = np.isfinite(human)
     rival_indices = np.arange(1, len(rivals) + 1)
     gain = objective_moves.contrast(np.zeros_like(rival_indices), rival_indices)
-    sizes = {
+    n_units = {
         ITEMS: len(np.unique(target_task.design.units[is_used.any(axis=1)])),
         SYSTEMS: int(is_used.any(axis=0).sum()),
     }
-    bounds = [gain.interval(over, confidence=confidence) for over in ("units", "systems")]
+    bounds = [gain.interval(resampled_unit, confidence=confidence) for resampled_unit in ("units", "systems")]
     low, high = np.array(bounds).transpose(1, 2, 0)  # (rivals, items or systems) each
-    if sizes[SYSTEMS] < LEAST_SYSTEMS:
+    if n_units[SYSTEMS] < LEAST_SYSTEMS:
         low[:, 1] = high[:, 1] = np.nan
     rival_kinds = np.repeat([rival.part for rival in rivals], 2)
     return {
         "rater": rival_kinds,
         "metric": np.repeat([rival.name for rival in rivals], 2),
-        "unseen": [*sizes] * len(rivals),
-        "n": [*sizes.values()] * len(rivals),
+        "unseen": [*n_units] * len(rivals),
+        "n": [*n_units.values()] * len(rivals),
         "gain": np.repeat(gain.value, 2),
         "gain_low": low.ravel(),
         "gain_high": high.ravel(),

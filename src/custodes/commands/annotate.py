@@ -65,7 +65,7 @@ def new(
 
     Example: `custodes annotate new outputs.jsonl -o study.db --question 'Which answer is better?' --serve 4`
     """
-    from custodes.annotate.new_study import new as made
+    from custodes.annotate.new_study import new as create_study
     from custodes.annotate.plan_file import to_toml
 
     study_plan = build_plan(plan, options)
@@ -81,7 +81,7 @@ def new(
         "gold": gold,
         "metric": metric,
     }
-    study_path = made(reading.study(inputs), output, **options_of_new)
+    study_path = create_study(reading.study(inputs), output, **options_of_new)
     print_notes(study_path)
     print_line(str(study_path))
     if serve_for is not None:
@@ -94,17 +94,17 @@ def new(
         )
 
 
-def print_notes(place: Path, *, after: int = 0) -> None:
-    """Print the notes on a study, except the first `after` notes."""
-    for note in dict.fromkeys(notes(place)[after:]):
+def print_notes(study_path: Path, *, n_skipped: int = 0) -> None:
+    """Print the notes on a study, except the first `n_skipped` notes."""
+    for note in dict.fromkeys(notes(study_path)[n_skipped:]):
         print_diagnostic(f"note: {note}")
 
 
-def notes(place: Path) -> list[str]:
+def notes(study_path: Path) -> list[str]:
     """Return the notes on a study."""
     from custodes.annotate.study_status import notes_of
 
-    return notes_of(place)
+    return notes_of(study_path)
 
 
 @annotate.command
@@ -122,12 +122,12 @@ def add(
 
     Example: `custodes annotate add study.db outputs2.jsonl`
     """
-    from custodes.annotate.add_to_study import add as added
+    from custodes.annotate.add_to_study import add as add_to_study
 
     check_distinct_files([study], input_files(inputs, *reading.files, sidecars=False))
     n_notes_before = len(notes(study))
-    study_path = added(study, reading.study(inputs), systems=systems, pairs=pairs)
-    print_notes(study_path, after=n_notes_before)
+    study_path = add_to_study(study, reading.study(inputs), systems=systems, pairs=pairs)
+    print_notes(study_path, n_skipped=n_notes_before)
     print_line(str(study_path))
 
 
@@ -138,10 +138,10 @@ def check(study: Study, *, output: Output = OUTPUT) -> int:
     Example: `custodes annotate check study.db`
     """
     from custodes.annotate.check_study import StudyCheck
-    from custodes.annotate.check_study import check as asked
+    from custodes.annotate.check_study import check as check_study
 
     output.check([study], StudyCheck.table_declarations())
-    return output.answer(lambda progress: asked(study))
+    return output.answer(lambda progress: check_study(study))
 
 
 @annotate.command
@@ -156,7 +156,7 @@ def rehearse(
     ] = None,
     margins: Annotated[
         str | None,
-        Parameter(help="Margins by which careful annotators prefer each system to the next one (default: 0,0.2)."),
+        Parameter(help="Margins of each system over the next worse system, by careful annotators (default: 0,0.2)."),
     ] = None,
     careless: Annotated[
         float | None, Parameter(help="Proportion of annotators who answer at random (default: 0.1).")
@@ -178,13 +178,13 @@ def rehearse(
     seed: Annotated[Number, Parameter(help="Random seed (default: 0).")] = None,
     output: Output = OUTPUT,
 ) -> int:
-    """Simulate an annotation study to estimate answers, hours, cost, and correct and wrong decisions.
+    """Simulate an annotation study to estimate answers, hours, cost, and the rates of correct and wrong decisions.
 
     Example: `custodes annotate rehearse study.db --annotators 10 --margins 0,0.1,0.3`
     """
     from custodes.annotate.plan_file import read_plan
     from custodes.annotate.rehearsal import Rehearsal
-    from custodes.annotate.rehearsal import rehearse as asked
+    from custodes.annotate.rehearsal import rehearse as simulate_study
 
     output.check([study, *(plan or ())], Rehearsal.table_declarations())
     arguments: dict[str, Any] = {
@@ -201,7 +201,7 @@ def rehearse(
     }
     options = {name: value for name, value in arguments.items() if value is not None}
     with Stoppable(NOTHING_KEPT):
-        return output.answer(partial(asked, study, **options), "rehearse")
+        return output.answer(partial(simulate_study, study, **options), "rehearse")
 
 
 @annotate.command
@@ -215,9 +215,9 @@ def demo(
 
     Example: `custodes annotate demo`
     """
-    from custodes.annotate.demo import demo as shown
+    from custodes.annotate.demo import demo as serve_demo
 
-    shown(port=port, folder=folder, open_browser=not no_browser, tell=print_and_flush)
+    serve_demo(port=port, folder=folder, open_browser=not no_browser, tell=print_and_flush)
 
 
 # Commands for the owner of a study, in the order of their use.
@@ -240,8 +240,8 @@ def invite(
     url: Annotated[
         str | None,
         Parameter(
-            help="Address at the beginning of the links (default: the last address of the server, or the "
-            "default of `serve` before the first start)."
+            help="Address at the beginning of the links (default: the address at which the study was last served, or "
+            "the default address of `serve` if it was never served)."
         ),
     ] = None,
     output: Annotated[
@@ -294,10 +294,10 @@ def status(study: Study, *, output: Output = OUTPUT) -> None:
     Example: `custodes annotate status study.db --format json`
     """
     from custodes.annotate.study_status import Status
-    from custodes.annotate.study_status import status as asked
+    from custodes.annotate.study_status import status as study_status
 
     output.check([study], Status.table_declarations())
-    output.answer(lambda progress: asked(study))
+    output.answer(lambda progress: study_status(study))
 
 
 @annotate.command
@@ -333,7 +333,7 @@ def exclude(
     *,
     why: Annotated[str, Parameter(help="Reason, which is stored in the study. It must not depend on the answers.")],
 ) -> None:
-    """Exclude an annotator. Open interim analyses collect new answers; completed interim analyses do not change.
+    """Exclude an annotator. Open interim analyses collect other answers instead; completed ones do not change.
 
     Example: `custodes annotate exclude study.db w007 --why 'known comparisons: 1 of 5'`
     """
@@ -351,7 +351,7 @@ def forget(study: Study, worker: Worker) -> None:
     with open_study_service(study) as service:
         service.forget(worker).result()
     print_line(
-        f"{study}: the study no longer contains the name of {worker}; earlier copies of the study still contain it"
+        f"{study}: the platform id and the free text of {worker} are erased; earlier copies of the study keep them"
     )
 
 
@@ -364,16 +364,16 @@ def reconcile(
 ) -> int:
     """Compare a platform's list of completion codes with a study, to see whom to pay and which codes are wrong.
 
-    The exit status is 1 if a code belongs to another annotator, or if an annotator is missing. The study may be served
-    at the same time.
+    The exit status is 1 if a code is wrong or unknown, if an annotator is unknown or not on the list, or if a row
+    occurs twice. The study may be served at the same time.
 
     Example: `custodes annotate reconcile study.db codes.csv -o checked.csv`
     """
     from custodes.annotate.completion_codes import CodeReconciliation
-    from custodes.annotate.completion_codes import reconcile as asked
+    from custodes.annotate.completion_codes import reconcile as reconcile_codes
 
     output.check([study, codes], CodeReconciliation.table_declarations())
-    return output.answer(lambda progress: asked(study, codes))
+    return output.answer(lambda progress: reconcile_codes(study, codes))
 
 
 @annotate.command
@@ -405,9 +405,9 @@ def export(
 
     Example: `custodes annotate export study.db -o export/`
     """
-    from custodes.annotate.export_study import export as written
+    from custodes.annotate.export_study import export as export_study
 
-    print_line(str(written(study, output, external_ids=external_ids)))
+    print_line(str(export_study(study, output, external_ids=external_ids)))
 
 
 annotate.command(add_plan_options(new), name="new")

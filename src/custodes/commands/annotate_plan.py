@@ -20,7 +20,7 @@ from custodes.question_commands import with_parameters
 NAMES = {("question", "text"): "question", ("question", "aspects"): "aspects"}
 """Options whose names differ from the key in the plan."""
 SINGLE = {"aspects": "aspect"}
-"""Alternative names of repeatable options, which take one value each time."""
+"""Alternative names (in the singular) of repeatable options."""
 IN_A_FILE = {("annotators", "codes")}
 """Keys that only a plan file can set, because a table cannot be given on the command line."""
 
@@ -31,16 +31,16 @@ def add_plan_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def build_plan(path: Path | None, options: dict[str, Any]) -> StudyPlan:
-    """The plan in a file, or the default plan, with the values of the options in place of the values of the plan."""
+    """The plan of a file, or the default plan. Options of the command line replace the values of the plan."""
     plan = StudyPlan() if path is None else read_plan(path)
     changes: dict[str, dict[str, Any]] = {}
     for section, keys in KEYS.items():
-        struct = getattr(plan, section) if section else plan
-        kinds = get_type_hints(type(struct))
+        section_values = getattr(plan, section) if section else plan
+        type_of_key = get_type_hints(type(section_values))
         for key in keys:
-            text = options.get(_name(section, key))
-            if text is not None:
-                changes.setdefault(section, {})[key] = _value(_name(section, key), kinds[key], text)
+            option_value = options.get(_name(section, key))
+            if option_value is not None:
+                changes.setdefault(section, {})[key] = _value(_name(section, key), type_of_key[key], option_value)
     if "texts" in changes:  # @FILE is relative to the current folder
         texts = plan_of({"texts": changes["texts"]}, where="options", folder=Path()).texts
         changes["texts"] = {key: getattr(texts, key) for key in changes["texts"]}
@@ -56,10 +56,15 @@ def _option(section: str, key: str, default: str, text: str) -> inspect.Paramete
     default_text = f" (default: {default})" if default and default != '""' else ""
     text = f"{text[0].upper()}{text[1:]}{default_text}."
     kind: Any = str | None
-    note = Parameter(help=text)
+    cli_parameter = Parameter(help=text)
     if name in SINGLE:
-        kind, note = list[str] | None, Parameter(name=[f"--{name}", f"--{SINGLE[name]}"], help=text, negative="")
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind, note])
+        kind, cli_parameter = (
+            list[str] | None,
+            Parameter(name=[f"--{name}", f"--{SINGLE[name]}"], help=text, negative=""),
+        )
+    return inspect.Parameter(
+        name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind, cli_parameter]
+    )
 
 
 def _value(name: str, kind: Any, text: Any) -> Any:
@@ -82,7 +87,7 @@ def _value(name: str, kind: Any, text: Any) -> Any:
 def _expected_type(kind: Any) -> str:
     if get_origin(kind) is tuple:
         return "a comma list, such as 10,20,40" if get_args(kind)[0] is int else "a comma list"
-    literals = [word for member in members(kind) for word in get_args(member)]
+    literals = [literal for member in members(kind) for literal in get_args(member)]
     if literals:
         return " or ".join(map(str, literals))
     type_texts = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}

@@ -40,11 +40,11 @@ def serve(
     Example: `custodes annotate serve study.db --annotators 4 --backup copies`
     """
     from custodes.annotate.server import CONNECTIONS
-    from custodes.annotate.server import serve as served
+    from custodes.annotate.server import serve as serve_studies
     from custodes.process import allow_open_files
 
     allow_open_files(CONNECTIONS + 256)
-    served(
+    serve_studies(
         list(studies),
         host=host,
         port=port,

@@ -59,16 +59,17 @@ def convert(
     selection_options = {"human": human, "metrics": metrics, "systems": systems, "aspect": aspect, "group": group}
     selection = {name: patterns for name, patterns in selection_options.items() if patterns is not None}
     is_folder_output, is_schema_output = is_folder(output), output.endswith(".toml")
-    option = "--table" if table is not None else "--quote-formulas" if quote_formulas else ""
+    ineffective_option = "--table" if table is not None else "--quote-formulas" if quote_formulas else ""
     reject(
         (
-            is_schema_output and option,
-            f"convert: -o {output} is a schema file, which stores only how tables are read, so {option} has "
-            f"no effect; leave {option} out",
+            is_schema_output and ineffective_option,
+            f"convert: -o {output} is a schema file, which stores only how tables are read, so {ineffective_option} "
+            f"has no effect; leave {ineffective_option} out",
         ),
         (
-            to == "every-eval-ever" and (not is_folder_output or option),
-            "convert: --to every-eval-ever writes a folder of JSON; give -o DIR/, and leave out options for tables",
+            to == "every-eval-ever" and (not is_folder_output or ineffective_option),
+            "convert: --to every-eval-ever writes a folder of JSON; give -o DIR/, and leave out --table and "
+            "--quote-formulas",
         ),
     )
     if not is_folder_output:
@@ -87,8 +88,8 @@ def convert(
         print_diagnostic(f"note: {note.message}")
     if n_probes := study.probes.height:
         print_diagnostic(
-            f"note: the probes ({n_probes}) are left out; copy the file NAME.probes.csv of the verdicts into "
-            "the folder of the new file"
+            f"note: the probes ({n_probes} rows) are not converted; copy the file NAME.probes.csv, which is next to "
+            "the verdicts, into the folder of the new file"
         )
     if to == "every-eval-ever":
         n_preferences = study.preferences.frame.height
@@ -129,8 +130,8 @@ def write_schema(inputs: Sequence[str], reading: InputOptions, selection: dict[s
     """Read and select these inputs as a test, and write the options to a file for `--schema`."""
     check_writable(output)
     reading.select_study(inputs, selection)
-    before = Schema() if reading.schema is None else Schema.load(reading.schema)
-    schema = before.merge_arguments(Columns.make(reading.column_mapping), reading.reader_arguments, selection)
+    old_schema = Schema() if reading.schema is None else Schema.load(reading.schema)
+    schema = old_schema.merge_arguments(Columns.make(reading.column_mapping), reading.reader_arguments, selection)
     if not (schema.columns or schema.reading or schema.selection):
         raise OptionError(
             f"convert: no option is given that {output} could store; give --column, --columns, --reader or --human"

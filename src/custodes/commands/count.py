@@ -1,4 +1,4 @@
-"""The command `count`: count wins, ties and losses, or equal labels, in tables of any size."""
+"""The command `count`: count wins, ties and losses, or outputs with equal labels, in tables of any size."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def count(
     ] = None,
     quiet: Annotated[bool, SWITCH, Parameter(help="Print no progress bar.", group=OUTPUT_OPTIONS)] = False,
 ) -> None:
-    """Count wins, ties and losses of systems, or equal labels of outputs, also in tables larger than memory.
+    """Count wins, ties and losses of systems, or outputs with equal labels, also in tables larger than memory.
 
     The verb `leaderboard` reads counts of scores and of verdicts. If these counts include human ratings and metrics,
     `favoritism`, `ranking` and `correction` also read them. The verb `rates` reads counts of labels.
@@ -154,11 +154,13 @@ def count(
         ) as table,
     ):
         if is_label_counts:
-            mapping = InputOptions(column=column, columns=columns).column_mapping
+            column_mapping = InputOptions(column=column, columns=columns).column_mapping
             slices = value_list("by", by or [])
             name = Path(files[0]).stem
-            frame = cu.count_labels(table, columns=mapping, by=slices, name=name, batches=batches, progress=track)
-            print_line(str(write_table(frame, output)))
+            label_counts = cu.count_labels(
+                table, columns=column_mapping, by=slices, name=name, batches=batches, progress=track
+            )
+            print_line(str(write_table(label_counts, output)))
             return
         has_scores = "score" in _columns(table)
         _refuse_idle_options(
@@ -170,7 +172,7 @@ def count(
             if not human:
                 raise OptionError(
                     "count: the data do not state which raters are human; name the annotators, as in --human "
-                    "ann, and all other raters are metrics"
+                    "ann; all other raters are then metrics"
                 )
             counts: Any = cu.count_pairs(table, human=human, aspect=aspect, progress=track, **options)
         else:
@@ -180,11 +182,11 @@ def count(
     print_line(str(cu.write_counts(counts, output)))
 
 
-def _refuse_idle_options(options: dict[str, Any], what: str) -> None:
-    """Raise `OptionError` for an option that has no effect on a table that holds `what`."""
+def _refuse_idle_options(options: dict[str, Any], content_text: str) -> None:
+    """Raise `OptionError` for an option that has no effect on a table with this content."""
     for name, value in options.items():
         if value is not None:
-            raise OptionError(f"{name}={short_repr(value)} has no effect: the table holds {what}")
+            raise OptionError(f"{name}={short_repr(value)} has no effect: the table holds {content_text}")
 
 
 @convert_engine_errors("count")

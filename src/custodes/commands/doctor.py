@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from custodes.diagnosis import Doctor
-from custodes.diagnosis import doctor as examined
+from custodes.diagnosis import doctor as test_installation
 from custodes.options import Output
 from custodes.question_commands import OUTPUT
 
@@ -16,4 +16,4 @@ def doctor(output: Output = OUTPUT) -> int:
     Example: `custodes doctor --format json`
     """
     output.check((), Doctor.table_declarations())
-    return output.answer(lambda progress: examined())
+    return output.answer(lambda progress: test_installation())

@@ -87,34 +87,36 @@ def judge(
     output_files.check(input_files(inputs, *input_paths, sidecars=False), *([write_requests] if write_requests else []))
     if "sampling" in options:
         options["sampling"] = parse_sampling(options["sampling"])
-    llm_judge, arguments = Judge(**arguments_of(Judge, options)), arguments_of(run.judge, options)
-    without_effect = {"verdict": ["scale"], "score": ["pairs", "orders"], "label": ["pairs", "orders", "scale"]}
-    for name in without_effect[llm_judge.key]:
+    llm_judge, given_arguments = Judge(**arguments_of(Judge, options)), arguments_of(run.judge, options)
+    ineffective_options = {"verdict": ["scale"], "score": ["pairs", "orders"], "label": ["pairs", "orders", "scale"]}
+    for name in ineffective_options[llm_judge.key]:
         if name in options:
             mode_text = "gives labels" if name == "scale" and llm_judge.labels else f"is {llm_judge.mode}"
             raise OptionError(f"--{name} {options[name]} has no effect: the judge {mode_text}")
-    client = client_from_spec(arguments["client"]) if "client" in arguments else None
-    argument_values = {name: p.default for name, p in inspect.signature(run.judge).parameters.items()} | arguments
+    given_client = client_from_spec(given_arguments["client"]) if "client" in given_arguments else None
+    argument_values = {
+        name: parameter.default for name, parameter in inspect.signature(run.judge).parameters.items()
+    } | given_arguments
     sends_requests = not dry_run and write_requests is None and replies is None
     plan = prepare(
         reading.study(inputs),
         llm_judge,
-        client=client,
+        client=given_client,
         **{name: argument_values[name] for name in ("pairs", "orders", "repeats", "probe", "rng")},
     )
     connected_client = (
-        client_of(llm_judge, client, key=read_api_key(key_env), timeout=argument_values["timeout"])
+        client_of(llm_judge, given_client, key=read_api_key(key_env), timeout=argument_values["timeout"])
         if sends_requests
         else None
     )
     budget = Budget.from_options(llm_judge, argument_values["max_cost"], argument_values["price"])
-    with Stoppable(output_files.follows), Cache(output_files.cache) as open_cache:
+    with Stoppable(output_files.follows), Cache(output_files.cache) as reply_cache:
         failures, notes = (
-            batch.read_replies(replies, all_requests(plan, open_cache), open_cache) if replies else ({}, [])
+            batch.read_replies(replies, all_requests(plan, reply_cache), reply_cache) if replies else ({}, [])
         )
-        _, unsent_requests = find_replies(all_requests(plan, open_cache), open_cache)
+        _, unsent_requests = find_replies(all_requests(plan, reply_cache), reply_cache)
         if dry_run:
-            for line in estimate_lines(plan, unsent_requests, budget.price, reply_tokens(plan, open_cache)):
+            for line in estimate_lines(plan, unsent_requests, budget.price, reply_tokens(plan, reply_cache)):
                 print_line(line)
             return 0
         if write_requests is not None:
@@ -122,14 +124,17 @@ def judge(
             return 0
         if sends_requests:
             check_calls(
-                llm_judge, unsent_requests, allowed=yes or argument_values["max_cost"] is not None, price=budget.price
+                llm_judge,
+                unsent_requests,
+                is_allowed=yes or argument_values["max_cost"] is not None,
+                price=budget.price,
             )
         with progress(quiet=quiet) as track:
             rate_limits = {name: argument_values[name] for name in ("concurrency", "rpm", "tpm")}
-            send = partial(read_stored, cache=open_cache, failures=failures)
+            send = partial(read_stored, cache=reply_cache, failures=failures)
             if connected_client:
                 send = partial(
-                    query, client=connected_client, cache=open_cache, budget=budget, progress=track, **rate_limits
+                    query, client=connected_client, cache=reply_cache, budget=budget, progress=track, **rate_limits
                 )
             judgements = judgements_of(plan, query_plan(plan, send), budget.price)
     for note in dict.fromkeys([*notes, *judgements.notes]):
@@ -206,35 +211,37 @@ def reply_tokens(plan: JudgingPlan, cache: Cache) -> list[int]:
 
 
 def estimate_lines(
-    plan: JudgingPlan, waiting: Sequence[Request], price: Price | None, tokens: Sequence[int]
+    plan: JudgingPlan, unsent_requests: Sequence[Request], price: Price | None, reply_token_counts: Sequence[int]
 ) -> Iterator[str]:
     """Lines with the estimated requests and cost.
 
-    The numbers of output tokens of cached replies (`tokens`) give the estimate for new replies."""
-    judge = plan.judge
-    if tokens:
-        n_answer_tokens, basis_text = mean(tokens), f"the mean of {len(tokens)} cached replies"
+    The numbers of output tokens of cached replies (`reply_token_counts`) give the estimate for new replies."""
+    judge_settings = plan.judge
+    if reply_token_counts:
+        n_answer_tokens, basis_text = mean(reply_token_counts), f"the mean of {len(reply_token_counts)} cached replies"
     else:
-        n_answer_tokens = cost.answer_tokens(judge)
-        reason_text = f" and {cost.REASON_TOKENS} tokens of a reason" if judge.reason == "first" else ""
-        basis_text = f"the JSON answer{reason_text}; a model that reasons before it answers needs more tokens"
-    estimate = cost.estimate(waiting, answer=n_answer_tokens)
-    yield f"{len(plan.asked)} queries and {len(plan.requests)} requests; {estimate.requests} requests have no reply yet"
+        n_answer_tokens = cost.answer_tokens(judge_settings)
+        reason_tokens_text = f" and {cost.REASON_TOKENS} tokens of a reason" if judge_settings.reason == "first" else ""
+        basis_text = f"the JSON answer{reason_tokens_text}; a model that reasons before it answers needs more tokens"
+    cost_estimate = cost.estimate(unsent_requests, answer=n_answer_tokens)
+    n_waiting = cost_estimate.requests
+    yield f"{len(plan.asked)} queries and {len(plan.requests)} requests; {n_waiting} requests have no reply yet"
     yield (
-        f"{estimate.characters} characters, about {estimate.tokens_in} input tokens; about "
-        f"{estimate.expected_out} output tokens expected, at most {estimate.tokens_out}"
+        f"{cost_estimate.characters} characters, about {cost_estimate.tokens_in} input tokens; about "
+        f"{cost_estimate.expected_out} output tokens expected, at most {cost_estimate.tokens_out}"
     )
-    yield f"expected: {n_answer_tokens:.0f} tokens per answer ({basis_text}), if each query is sent once"
+    yield f"assumptions: one request per query, and {n_answer_tokens:.0f} tokens per answer ({basis_text})"
     if price is None:
-        yield f"the price of {judge.model} is unknown; {PRICES}"
+        yield f"the price of {judge_settings.model} is unknown; {PRICES}"
     else:
-        yield f"cost: {format_cost(estimate, price)}; a batch costs about half (price: {price.source})"
+        yield f"cost: {format_cost(cost_estimate, price)}; a batch costs about half (price: {price.source})"
 
 
-def format_cost(left: cost.CostEstimate, price: Price) -> str:
+def format_cost(cost_estimate: cost.CostEstimate, price: Price) -> str:
     """The expected and the maximum cost of requests as text."""
     expected_text, most_text = (
-        format_dollars(price.token_cost(left.tokens_in, n_out)) for n_out in (left.expected_out, left.tokens_out)
+        format_dollars(price.token_cost(cost_estimate.tokens_in, n_out))
+        for n_out in (cost_estimate.expected_out, cost_estimate.tokens_out)
     )
     return f"about {expected_text} expected, at most {most_text}"
 
@@ -248,13 +255,13 @@ def format_dollars(amount: float) -> str:
     return f"${amount:.2f}" if amount == 0 or amount >= 0.1 else f"${max(amount, 0.0001):.4f}"
 
 
-def check_calls(judge: Judge, waiting: Sequence[Request], *, allowed: bool, price: Price | None) -> None:
+def check_calls(judge: Judge, unsent_requests: Sequence[Request], *, is_allowed: bool, price: Price | None) -> None:
     """Raise an error for too many requests, unless `--yes` or a cost limit is given."""
-    if len(waiting) > MANY and not allowed:
-        estimate = cost.estimate(waiting, answer=cost.answer_tokens(judge))
-        amount_text = f", {format_cost(estimate, price)}" if price else ""
+    if len(unsent_requests) > MANY and not is_allowed:
+        cost_estimate = cost.estimate(unsent_requests, answer=cost.answer_tokens(judge))
+        amount_text = f", {format_cost(cost_estimate, price)}" if price else ""
         raise OptionError(
-            f"{len(waiting)} requests{amount_text}; allow them with --max-cost DOLLARS or "
+            f"{len(unsent_requests)} requests{amount_text}; allow them with --max-cost DOLLARS or "
             "--yes, or send fewer, as with --pairs sample:N (`custodes plan` estimates how many are needed)"
         )
 
@@ -266,8 +273,8 @@ def summary(result: Judgements) -> str:
     n_retries = row["sent"] - row["asked"]
     retries_text = f" ({n_retries} of them retries)" if n_retries else ""
     return (
-        f"{result.details.height} of {row['questions']} queries have a reply, {result.answer_count} a "
-        f"{result.key}; {row['sent']} requests sent{retries_text}, {row['tokens_in']} input "
+        f"{result.details.height} of {row['questions']} queries have a reply, and {result.answer_count} replies "
+        f"contain a {result.key}; {row['sent']} requests sent{retries_text}, {row['tokens_in']} input "
         f"tokens, {row['tokens_out']} output tokens{cost_text}"
     )
 

@@ -46,28 +46,28 @@ def report(
 
     Example: `custodes report demo -o report.html --figures figures`
     """
-    shape = "html" if output.output is None and output.format is None else output.shape
+    output_format = "html" if output.output is None and output.format is None else output.shape
     reject(
         (
             output.output is not None and is_folder(output.output),
             f"report: -o {output.output} is a folder; name one file (figures go to --figures DIR)",
         ),
         (
-            shape not in ("html", "json") or output.table is not None,
+            output_format not in ("html", "json") or output.table is not None,
             "report: the format must be html, or json for all tables; for a single table use another command, such as "
             "custodes agreement",
         ),
     )
     input_paths = input_files(inputs, *reading.files, *options.values())
     output.check(input_paths)
-    if shape == "html":
+    if output_format == "html":
         check_distinct_files([output.output or PAGE], input_paths)
     with progress(reading_title(inputs), quiet=output.quiet):
         study = reading.study(inputs)
     if dry_run:
         tell_effort(make_report, study, arguments_of(make_report, options))
         return
-    if figures is not None or shape == "html":
+    if figures is not None or output_format == "html":
         alt.load()  # fails before any result is computed
     if figures is not None:
         make_folder(figures)
@@ -80,7 +80,7 @@ def report(
     if figures is not None:
         with progress("figures", quiet=output.quiet):
             page.save_figures(figures, format=figure_format)
-    if shape == "html":
+    if output_format == "html":
         with progress("page", quiet=output.quiet):
             path = page.save(output.output or PAGE)
         print_line(str(path))

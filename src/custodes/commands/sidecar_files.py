@@ -22,7 +22,7 @@ from custodes.process import NOTHING_KEPT
 NO_CACHE = "none"
 """Value of `--cache` that disables the cache."""
 
-STREAMED = "a stream has no raters table; give --raters to the command that reads the stream"
+STREAMED = "a stream has no raters table, so give --raters to the command that reads the stream"
 
 
 def sidecar_path(output: str | Path, ending: str) -> Path:
@@ -53,16 +53,16 @@ class OutputFiles:
     @property
     def follows(self) -> str:
         """A statement of what happens if the same command runs again after an interruption."""
-        return f"answers are stored in {self.cache}; the same command continues" if self.cache else NOTHING_KEPT
+        return f"results are stored in {self.cache}; repeat the command to continue" if self.cache else NOTHING_KEPT
 
-    def check(self, read: Iterable[str | Path], *written: Path) -> None:
+    def check(self, inputs: Iterable[str | Path], *further_outputs: Path) -> None:
         """Raise an error before the work starts if an output cannot be written or would overwrite an input."""
-        paths = [*self.tables.values(), *written, *([self.cache] if self.cache else [])]
+        paths = [*self.tables.values(), *further_outputs, *([self.cache] if self.cache else [])]
         if self.tables:
             check_suffix(self.tables[""])
-        for place in paths:
-            check_writable(place)
-        check_distinct_files(paths, read)
+        for path in paths:
+            check_writable(path)
+        check_distinct_files(paths, inputs)
         if self.tables:
             check_raters(paths, self.tables[""])
 
@@ -75,14 +75,14 @@ class OutputFiles:
                 path.unlink(missing_ok=True)
 
 
-def check_raters(places: Iterable[str | Path], output: str | Path) -> None:
+def check_raters(paths: Iterable[str | Path], output: str | Path) -> None:
     """Raise `OptionError` if a path would be read as the table of raters or probes of a file other than the output."""
-    for place in map(Path, places):
-        kind = "probes" if PROBES in place.name else "raters table"
-        for file in files_of_sidecar(place):
+    for path in map(Path, paths):
+        kind = "probes" if PROBES in path.name else "raters table"
+        for file in files_of_sidecar(path):
             if os.path.realpath(file) != os.path.realpath(output) and takes_raters(file):
                 raise OptionError(
-                    f"cannot write {place}: it would be read as the {kind} of {file.name} in the same "
+                    f"cannot write {path}: it would be read as the {kind} of {file.name} in the same "
                     f"folder; give another output, or move {file.name}"
                 )
 
@@ -92,15 +92,15 @@ def raters_sidecar(output: str, raters: Raters) -> Path | None:
 
     The path is None if the reader infers the same raters without a table, or from an existing table in the folder.
     """
-    inferred, sidecars, path = (
+    inferred_raters, sidecars, path = (
         Raters.infer(raters.kind),
         sidecar_raters(Path(output)),
         sidecar_path(output, ".raters.csv"),
     )
     try:
         for sidecar in sidecars:
-            inferred, _ = inferred.merge_side_table(load_table(sidecar).frame, where=sidecar.name)
-        if len(sidecars) < 2 and inferred.frame.equals(raters.frame):
+            inferred_raters, _ = inferred_raters.merge_side_table(load_table(sidecar).frame, where=sidecar.name)
+        if len(sidecars) < 2 and inferred_raters.frame.equals(raters.frame):
             return None
     except InputError:
         pass  # a table in the folder contradicts the raters
@@ -115,8 +115,8 @@ def raters_sidecar(output: str, raters: Raters) -> Path | None:
     return path
 
 
-def print_lower_is_better(raters: pl.DataFrame, why: str) -> None:
-    """Print a note on raters for which lower is better, with the reason why no raters table is written (`why`)."""
+def print_lower_is_better(raters: pl.DataFrame, reason: str) -> None:
+    """Print a note on raters for which lower is better, with the reason why no raters table is written (`reason`)."""
     reversed_raters = raters.filter(~pl.col("higher_is_better"))["rater"]
     if reversed_raters.len():
-        print_diagnostic(f"note: lower scores are better for {join_labels(reversed_raters)}; {why}")
+        print_diagnostic(f"note: lower scores are better for {join_labels(reversed_raters)}; {reason}")

@@ -61,23 +61,25 @@ def _means(study: Study) -> Iterator[str]:
     from scipy.special import stdtrit
 
     keys = ["rater", "aspect", "system"]
-    frame = study.ratings.frame
+    ratings = study.ratings.frame
     item_scores = (
-        frame.filter(pl.col("item") != "").group_by(*keys, "item", maintain_order=True).agg(pl.col("score").mean())
+        ratings.filter(pl.col("item") != "").group_by(*keys, "item", maintain_order=True).agg(pl.col("score").mean())
     )
     means = item_scores.group_by(keys, maintain_order=True).agg(
         pl.col("score").mean(), sd=pl.col("score").std(), n=pl.len()
     )
-    corpus_scores = frame.filter(pl.col("item") == "").select(*keys, "score", sd=pl.lit(None, pl.Float64), n=pl.lit(0))
+    corpus_scores = ratings.filter(pl.col("item") == "").select(
+        *keys, "score", sd=pl.lit(None, pl.Float64), n=pl.lit(0)
+    )
     for row in pl.concat([means, corpus_scores], how="vertical_relaxed").iter_rows(named=True):
         aspect_text = f"{row['aspect']}, " if row["aspect"] else ""
-        value = number(row["score"])
+        value_text = number(row["score"])
         if row["sd"] is not None and row["n"] >= FEWEST_ITEMS:
             half_width = float(stdtrit(row["n"] - 1, (1 + CONFIDENCE) / 2)) * row["sd"] / sqrt(row["n"])
-            value += (
+            value_text += (
                 f" [{number(row['score'] - half_width)}, {number(row['score'] + half_width)}], mean of {row['n']} items"
             )
-        yield f"{row['rater']} ({aspect_text}{row['system']}): {value}"
+        yield f"{row['rater']} ({aspect_text}{row['system']}): {value_text}"
 
 
 def _win_rates(study: Study) -> Iterator[str]:
@@ -86,9 +88,8 @@ def _win_rates(study: Study) -> Iterator[str]:
         return
     for row in cu.leaderboard(study, resamples=RESAMPLES).systems.to_dicts():
         aspect_text = f"{row['aspect']}, " if row["aspect"] else ""
-        rate = estimate_with_interval(row, "win_rate", write=percent)
-        yield f"{row['rater']} ({aspect_text}{row['system']}): wins {rate} of {row['battles']} comparisons"
+        rate_text = estimate_with_interval(row, "win_rate", write=percent)
+        yield f"{row['rater']} ({aspect_text}{row['system']}): wins {rate_text} of {row['battles']} comparisons"
     for row in cu.consistency(study, resamples=RESAMPLES).orders.drop_nulls("flip_rate").to_dicts():
-        flips = estimate_with_interval(row, "flip_rate", write=percent)
-        n_compared = row["n_both_orders"]
-        yield f"{row['rater']} changes its preference in {flips} of {n_compared} comparisons if the order is reversed"
+        flip_rate, n_pairs = estimate_with_interval(row, "flip_rate", write=percent), row["n_both_orders"]
+        yield f"{row['rater']} changes its preference in {flip_rate} of {n_pairs} comparisons if the order is reversed"

@@ -72,8 +72,10 @@ def assignment(study: Study, people: Sequence[str], repeated: Sequence[Sequence[
     n_items = tasks["item"].n_unique()
     if not n_items or tasks.height > MOST_PER_ITEM * n_items or tasks["rater"].n_unique() < 2:
         return no_assignment
-    unit_of_item = {item: group[0] for group in repeated for item in group}
-    unit_of_item |= {item: name for item, name in study.items.frame.select("item", "cluster").iter_rows() if name}
+    unit_of_item = {item: repeated_group[0] for repeated_group in repeated for item in repeated_group}
+    unit_of_item |= {
+        item: cluster for item, cluster in study.items.frame.select("item", "cluster").iter_rows() if cluster
+    }
     tasks = tasks.with_columns(unit=pl.col("item").replace(unit_of_item))
     first_tasks = tasks.unique("item", keep="first", maintain_order=True)
     if first_tasks.group_by("unit").agg(pl.col("rater").n_unique())["rater"].max() != 1:
@@ -81,28 +83,36 @@ def assignment(study: Study, people: Sequence[str], repeated: Sequence[Sequence[
     p_value = _taste_p_value(_preferences(scores, verdicts), tasks)
     if not p_value <= LEVEL:
         return no_assignment
-    groups = first_tasks.group_by("rater", maintain_order=True).agg("item")["item"].to_list()
-    item_groups = [tuple(copies) for copies in groups] if len(groups) >= FEWEST else []
-    return Assignment(item_groups, p_value, len(groups))
+    items_by_annotator = first_tasks.group_by("rater", maintain_order=True).agg("item")["item"].to_list()
+    item_groups = (
+        [tuple(annotator_items) for annotator_items in items_by_annotator] if len(items_by_annotator) >= FEWEST else []
+    )
+    return Assignment(item_groups, p_value, len(items_by_annotator))
 
 
 def _preferences(scores: pl.DataFrame, verdicts: pl.DataFrame) -> pl.DataFrame:
-    """Preferences for systems: item, rater, value and `column`, which is the number of an aspect and a system.
+    """A table of preferences for systems: item, rater, value, and `column`, the number of the combination of aspect and
+    system.
 
-    For scores, the preference is the rank within item and rater, and its mean over all items is subtracted. For
-    verdicts, the mean verdict on the pair is subtracted, and each verdict gives one row per system.
+    For scores, the value is the relative rank of the system among the outputs that the rater scored on the item, minus
+    the mean relative rank of the system. For verdicts, the value is the verdict minus the mean verdict on the pair of
+    systems; each verdict gives one row per system, with opposite signs.
     """
-    task, column = ["item", "rater", "aspect", "repeat"], ["aspect", "system"]
-    rank = (pl.col("score").rank("average").over(task) - (pl.len().over(task) + 1) / 2) / pl.len().over(task)
-    centred_scores = scores.with_columns(value=rank).with_columns(pl.col("value") - pl.col("value").mean().over(column))
-    pair = ["aspect", "system_a", "system_b"]
-    centred_verdicts = verdicts.with_columns(value=pl.col("preference") - pl.col("preference").mean().over(pair))
-    rows_of_sides = [
-        centred_verdicts.select("item", "rater", "aspect", system=side, value=sign * pl.col("value"))
-        for side, sign in (("system_a", 1), ("system_b", -1))
+    task_keys, column_keys = ["item", "rater", "aspect", "repeat"], ["aspect", "system"]
+    relative_rank = (
+        pl.col("score").rank("average").over(task_keys) - (pl.len().over(task_keys) + 1) / 2
+    ) / pl.len().over(task_keys)
+    centred_scores = scores.with_columns(value=relative_rank).with_columns(
+        pl.col("value") - pl.col("value").mean().over(column_keys)
+    )
+    pair_keys = ["aspect", "system_a", "system_b"]
+    centred_verdicts = verdicts.with_columns(value=pl.col("preference") - pl.col("preference").mean().over(pair_keys))
+    verdict_rows = [
+        centred_verdicts.select("item", "rater", "aspect", system=system_column, value=sign * pl.col("value"))
+        for system_column, sign in (("system_a", 1), ("system_b", -1))
     ]
-    rows = pl.concat([centred_scores.select("item", "rater", "aspect", "system", "value"), *rows_of_sides])
-    return rows.select("item", "rater", "value", column=pl.struct(column).rank("dense").cast(pl.Int64) - 1)
+    rows = pl.concat([centred_scores.select("item", "rater", "aspect", "system", "value"), *verdict_rows])
+    return rows.select("item", "rater", "value", column=pl.struct(column_keys).rank("dense").cast(pl.Int64) - 1)
 
 
 def _taste_p_value(preferences: pl.DataFrame, tasks: pl.DataFrame) -> float:

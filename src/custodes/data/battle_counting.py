@@ -72,10 +72,10 @@ def count_battles(
 
     Notes
     -----
-    `table` is a long table of verdicts in any dataframe that Narwhals supports: `item`, two systems
-    (`model_a, model_b` or `system_a, system_b`), `winner` or `preference`, and optionally `rater` (or `judge`), `kind`,
-    `aspect`, `order` (ab, ba) and `repeat`. Verdicts may use the words that `read` accepts, except words for the
-    displayed position. The engine returns only one row for each pair, rater, order and word.
+    `table` is a long table of verdicts in any dataframe that Narwhals supports: `item`, two systems (`model_a, model_b`
+    or `system_a, system_b`), `winner` or `preference`, and optionally `rater` (or `judge`), `kind`, `aspect`, `order`
+    (ab, ba) and `repeat`. Verdicts may use the words that `read` accepts, except words for the displayed position. The
+    engine returns only one row for each combination of pair, rater, order and word of the verdict.
 
     `human` are the annotators, whose votes are combined. The default is all raters of `kind` human; without a column of
     raters, all verdicts are attributed to one annotator. `metrics` are the metrics to count (default: all raters that
@@ -93,17 +93,17 @@ def count_battles(
     survey = _survey_words(rows)
     raters = sorted(survey["rater"].unique())
     people = _people(survey, human, raters, has_kinds)
-    judges = resolve_metrics(metrics, raters, people, where=WHERE)
-    survey = _select_aspect_rows(survey, people=people, judges=judges, aspect=aspect)
+    metric_names = resolve_metrics(metrics, raters, people, where=WHERE)
+    survey = _select_aspect_rows(survey, people=people, metric_names=metric_names, aspect=aspect)
     if systems is not None:
         known_systems = sorted({*survey["a"], *survey["b"]})
         chosen_systems = resolve_names("systems", systems, known_systems, where=WHERE, what="system")
         survey = survey.filter(pl.col("a").is_in(list(chosen_systems)), pl.col("b").is_in(list(chosen_systems)))
     meanings = _interpret_words(survey, is_own_format=is_own_format)
     rows = _select_rows_to_count(rows, meanings)
-    items_of_raters = collect_rows(_count_items(rows))
+    item_counts = collect_rows(_count_items(rows))
     notes: list[Note] = []
-    if len(people) > 1 or (items_of_raters["most"] > 1).any():
+    if len(people) > 1 or (item_counts["most"] > 1).any():
         signed_rows, notes = _merge_comparisons(_encode_signs(rows, meanings), rows, people, orders)
         keys = ("rater", "system_a", "system_b", "order", "sign")
         sign_counts = collect_rows(signed_rows.group_by(*keys).agg(nw.len().alias("n")))
@@ -121,9 +121,10 @@ def count_battles(
     if n_missing == meanings["n"].sum():
         raise InputError(f"{WHERE}: all {n_missing} verdicts are empty; give at least one verdict")
     turned_rows = meanings.filter("turned")
-    words = ", ".join(turned_rows["said"].unique().sort().head(2))
+    unsure_words = ", ".join(turned_rows["said"].unique().sort().head(2))
     position_text = (
-        f"{words} is read as the name of a column, whatever the presentation order; if a position is meant, write the "
+        f"{unsure_words} is read as the name of a column, whatever the presentation order; if a position is meant, "
+        "write the "
         "name of the system"
     )
     notes += build_notes(
@@ -132,14 +133,14 @@ def count_battles(
     )
     rated_raters = set(sign_counts["rater"])
     silent_raters = [
-        rater_name for rater_name in (*([HUMAN] if people else []), *judges) if rater_name not in rated_raters
+        rater_name for rater_name in (*([HUMAN] if people else []), *metric_names) if rater_name not in rated_raters
     ]
-    message = f"raters without a valid verdict are missing from all tables: {join_labels(silent_raters)}"
-    notes += build_notes(("no-battle", len(silent_raters), message))
+    silent_text = f"raters without a valid verdict are missing from all tables: {join_labels(silent_raters)}"
+    notes += build_notes(("no-battle", len(silent_raters), silent_text))
     origin = counting_origin(human=human, metrics=metrics, systems=systems, aspect=aspect, orders=orders)
     system_labels, metrics = (
         tuple(sorted({*meanings["a"], *meanings["b"]})),
-        tuple(rater_name for rater_name in judges if rater_name in rated_raters),
+        tuple(rater_name for rater_name in metric_names if rater_name in rated_raters),
     )
     joint_counts = [count_joint_outcomes(signed_rows, metrics)] if metrics else []
     return OutcomeCounts.from_tables(
@@ -169,12 +170,12 @@ def _people(
 
 
 def _select_aspect_rows(
-    survey: pl.DataFrame, *, people: Sequence[str], judges: Sequence[str], aspect: str
+    survey: pl.DataFrame, *, people: Sequence[str], metric_names: Sequence[str], aspect: str
 ) -> pl.DataFrame:
     """The rows of the aspect. If a metric has no rows of the aspect, its rows without an aspect are returned."""
     raters_with_aspect = set(survey.filter(pl.col("aspect") == aspect)["rater"])
     aspect_of_rater = {
-        name: aspect if name in raters_with_aspect or name in people else "" for name in (*people, *judges)
+        name: aspect if name in raters_with_aspect or name in people else "" for name in (*people, *metric_names)
     }
     rater_aspects = pl.DataFrame(
         {"rater": list(aspect_of_rater), "aspect": list(aspect_of_rater.values())},
@@ -212,8 +213,8 @@ def _read_rows(table: Any) -> tuple[Rows, bool, bool]:
     verdict_column = next((name for name in VERDICT_COLUMNS if name in schema), None)
     if "item" not in schema or side_columns is None or verdict_column is None:
         raise InputError(
-            f"{WHERE}: columns are {join_labels(schema)}; needed are item, model_a, model_b (or system_a, system_b) and"
-            " winner (or preference)"
+            f"{WHERE}: the table needs the columns item, model_a, model_b (or system_a, system_b) and winner (or "
+            f"preference); its columns are {join_labels(schema)}"
         )
     rater_column = next((name for name in ("rater", "judge") if name in schema), None)
 
@@ -231,7 +232,7 @@ def _read_rows(table: Any) -> tuple[Rows, bool, bool]:
             raise InputError(f"{WHERE}: {n_invalid} values of {verdict_column!r} are not allowed; allowed: 1, 0, -1")
     item = nw.col("item") if schema["item"].is_numeric() else nw.col("item").cast(nw.String)
     is_empty = nw.col("item").is_null() if schema["item"].is_numeric() else item.is_null() | (item == "")
-    selected = rows.select(
+    verdict_rows = rows.select(
         item.alias("item"),
         text_expression(side_columns[0]).alias("a"),
         text_expression(side_columns[1]).alias("b"),
@@ -244,11 +245,11 @@ def _read_rows(table: Any) -> tuple[Rows, bool, bool]:
         is_empty.alias("empty"),
         ((text_expression("invalid") != "") & (text_expression(verdict_column) != "")).alias("invalid"),
     )
-    return selected, "kind" in schema or rater_column is None, set(schema) >= OWN_COLUMNS
+    return verdict_rows, "kind" in schema or rater_column is None, set(schema) >= OWN_COLUMNS
 
 
 def _survey_words(rows: Rows) -> pl.DataFrame:
-    """The number of times that each rater gave each word for each pair, from one pass over the table. Missing labels
+    """The number of verdicts by rater, kind, aspect, pair, order and word, from one pass over the table. Missing labels
     raise `InputError`."""
     keys = ("rater", "kind", "aspect", "a", "b", "said", "shown")
     survey = collect_rows(rows.group_by(*keys, "empty", "invalid").agg(nw.len().alias("n")))
@@ -256,37 +257,38 @@ def _survey_words(rows: Rows) -> pl.DataFrame:
     survey = survey.with_columns(pl.col("n").cast(pl.Int64), kind.alias("kind"))
     if not survey.height:
         raise InputError(f"{WHERE}: no rows; give at least one verdict")
-    labels = [pl.col(name) for name in ("rater", "aspect", "a", "b")]
-    for is_invalid, what in (
+    label_columns = [pl.col(name) for name in ("rater", "aspect", "a", "b")]
+    for is_invalid, problem in (
         (pl.col("empty"), "have no item"),
         ((pl.col("a") == "") | (pl.col("b") == ""), "name no system"),
         (pl.col("rater") == "", "name no rater"),
         (pl.col("a") == pl.col("b"), "compare a system with itself"),
         (~pl.col("kind").is_in(["human", "metric", ""]), "have a kind that is neither human nor metric"),
         (
-            pl.any_horizontal(column != column.str.strip_chars() for column in labels),
+            pl.any_horizontal(column != column.str.strip_chars() for column in label_columns),
             "have a label with a space before or after it",
         ),
         (pl.col("invalid"), "have both a verdict and a reason in 'invalid'"),
     ):
         if n := int(survey.filter(is_invalid)["n"].sum()):
-            raise InputError(f"{WHERE}: {n} rows {what}; correct them, or remove them from the table")
+            raise InputError(f"{WHERE}: {n} rows {problem}; correct them, or remove them from the table")
     return survey.drop("empty", "invalid")
 
 
 def _interpret_words(survey: pl.DataFrame, *, is_own_format: bool) -> pl.DataFrame:
-    """The frequencies with the meaning of each word and order.
+    """The frequencies, completed by columns with the meaning of the word and of the order in each row.
 
     `meaning` is 1 if `a` is preferred (null: no verdict), and `first` is 1 if `a` was shown first. `system_a` and
     `system_b` are the systems in alphabetical order: `sign` is 1 if `system_a` is preferred, and `order` is 1 if
-    `system_a` was shown first. `turned` marks words that may mean a position where `b` was shown first.
+    `system_a` was shown first. `turned` marks rows in which `b` was shown first and the word may mean a displayed
+    position.
     """
-    words = survey["said"].set(survey["said"].str.to_lowercase().is_in(EMPTY), "").alias("winner")
+    verdict_words = survey["said"].set(survey["said"].str.to_lowercase().is_in(EMPTY), "").alias("winner")
     try:
-        meaning = interpret_cells(words, survey["a"], survey["b"], where=WHERE, written=is_own_format)
+        meaning = interpret_cells(verdict_words, survey["a"], survey["b"], where=WHERE, written=is_own_format)
     except InputError as problem:
         raise InputError(f"{problem} (row numbers refer to the list of distinct verdicts, not to the table)") from None
-    is_unread_word = (words != "") & (meaning.preference.is_null() | meaning.place.is_not_null())
+    is_unread_word = (verdict_words != "") & (meaning.preference.is_null() | meaning.place.is_not_null())
     if is_unread_word.any():
         unread_counts = (
             survey.filter(is_unread_word)
@@ -294,7 +296,9 @@ def _interpret_words(survey: pl.DataFrame, *, is_own_format: bool) -> pl.DataFra
             .agg(pl.col("n").sum())
             .sort("n", "said", descending=[True, False])
         )
-        examples = join_labels((f"{word[:40]!r} {n:,} times" for word, n in unread_counts.iter_rows()), limit=3)
+        examples = join_labels(
+            (f"{verdict_word[:40]!r} {n:,} times" for verdict_word, n in unread_counts.iter_rows()), limit=3
+        )
         exception_text = ", except words for the position shown" if meaning.place.drop_nulls().len() else ""
         raise InputError(
             f"{WHERE}: {unread_counts['n'].sum():,} of {survey['n'].sum():,} verdicts cannot be read "
@@ -344,16 +348,16 @@ def _encode_signs(rows: Rows, meanings: pl.DataFrame) -> Rows:
     Words whose meaning depends on the row must be exact names of systems.
     """
     is_exact_name = (pl.col("said") == pl.col("a")) | (pl.col("said") == pl.col("b"))
-    words = (
+    word_meanings = (
         meanings.group_by("said").agg(pl.col("meaning").unique(), names=is_exact_name.all()).filter(~pl.col("names"))
     )
-    ambiguous_words = words.filter(pl.col("meaning").list.len() > 1)["said"].sort()
+    ambiguous_words = word_meanings.filter(pl.col("meaning").list.len() > 1)["said"].sort()
     if ambiguous_words.len():
         raise InputError(
             f"{WHERE}: verdicts {join_labels(map(repr, ambiguous_words), limit=3)} match no system "
             "name exactly; write model_a, model_b or tie"
         )
-    code_of_word = dict(words.select("said", pl.col("meaning").list.first()).iter_rows())
+    code_of_word = dict(word_meanings.select("said", pl.col("meaning").list.first()).iter_rows())
     code_of_order = dict(meanings.select("shown", "first").iter_rows())
     code_of_second = nw.when(nw.col("said") == nw.col("b")).then(nw.lit(-1))
     code_by_name = nw.when(nw.col("said") == nw.col("a")).then(nw.lit(1)).otherwise(code_of_second)
@@ -367,12 +371,12 @@ def _encode_signs(rows: Rows, meanings: pl.DataFrame) -> Rows:
     )
 
 
-def _code_expression(column: str, codes: Mapping[str, int | None], unlisted: nw.Expr) -> nw.Expr:
-    """The code (1, 0 or -1) of the word in a column, and `unlisted` for a word without a code."""
-    expression = unlisted
+def _code_expression(column: str, code_of_word: Mapping[str, int | None], default_code: nw.Expr) -> nw.Expr:
+    """The code (1, 0 or -1) of the word in a column, and `default_code` for a word without a code."""
+    expression = default_code
     for code in (1, 0, -1):
-        if words := [word for word, value in codes.items() if value == code]:
-            expression = nw.when(nw.col(column).is_in(words)).then(nw.lit(code)).otherwise(expression)
+        if words_of_code := [word for word, word_code in code_of_word.items() if word_code == code]:
+            expression = nw.when(nw.col(column).is_in(words_of_code)).then(nw.lit(code)).otherwise(expression)
     return expression
 
 
@@ -381,11 +385,11 @@ def _combine_human_rows(comparisons: Rows, people: Sequence[str]) -> Rows:
     columns = ("rater", *OUTPUTS, "sign", "order")
     decided_rows = comparisons.filter(~nw.col("sign").is_null()).with_columns(nw.col("sign").cast(nw.Int8))
     is_human = nw.col("rater").is_in(list(people))
-    combined = (
+    human_rows = (
         combine_annotators(decided_rows.filter(is_human), "vote") if len(people) > 1 else decided_rows.filter(is_human)
     )
-    combined = combined.with_columns(nw.lit(HUMAN).alias("rater"))
-    return nw.concat([frame.select(*columns) for frame in (combined, decided_rows.filter(~is_human))])
+    human_rows = human_rows.with_columns(nw.lit(HUMAN).alias("rater"))
+    return nw.concat([frame.select(*columns) for frame in (human_rows, decided_rows.filter(~is_human))])
 
 
 def _count_items(rows: Rows) -> Rows:
@@ -394,19 +398,19 @@ def _count_items(rows: Rows) -> Rows:
     return rows_per_item.group_by("rater").agg(nw.len().alias("items"), nw.col("rows").max().alias("most"))
 
 
-def _merge_comparisons(signed: Rows, rows: Rows, people: Sequence[str], orders: Orders) -> tuple[Rows, list[Note]]:
+def _merge_comparisons(signed_rows: Rows, rows: Rows, people: Sequence[str], orders: Orders) -> tuple[Rows, list[Note]]:
     """The merged comparisons, with the annotators combined, and notes."""
     keys = ("item", "low", "high", "rater", "repeat", "shown")
     duplicate_keys = rows.group_by(*keys).agg(nw.len().alias("rows")).filter(nw.col("rows") > 1)
     if n_duplicates := int(collect_rows(duplicate_keys.select(nw.len())).item()):
         raise InputError(
             f"{WHERE}: {n_duplicates} verdicts occur twice (same item, systems, rater, repeat and order). "
-            "If they differ in presentation order, give it in 'order' (ab, ba); if they are repeats, "
-            "number them in 'repeat'"
+            "If the outputs were shown in both orders, give the order in 'order' (ab, ba); "
+            "if verdicts are repeats, number the repeats in 'repeat'"
         )
-    merged_rows = merge_orders(signed, orders)
-    counts = collect_rows(merged_rows.group_by("rater").agg(nw.col("half").sum(), nw.col("contradictory").sum()))
-    n_half, n_torn = int(counts["half"].sum()), int(counts["contradictory"].sum())
+    merged_rows = merge_orders(signed_rows, orders)
+    rater_counts = collect_rows(merged_rows.group_by("rater").agg(nw.col("half").sum(), nw.col("contradictory").sum()))
+    n_half, n_contradictory = int(rater_counts["half"].sum()), int(rater_counts["contradictory"].sum())
     outcome_text = (
         "comparisons are left out" if orders == "consistent" else "verdicts are merged as the sign of the mean"
     )
@@ -419,8 +423,9 @@ def _merge_comparisons(signed: Rows, rows: Rows, people: Sequence[str], orders: 
         ),
         (
             "torn-verdicts",
-            n_torn,
-            f"{n_torn} comparisons have verdicts of one rater that differ between presentation orders or repeats; "
+            n_contradictory,
+            f"{n_contradictory} comparisons have verdicts of one rater that differ between presentation orders or "
+            "repeats; "
             f"these {outcome_text}",
         ),
     )

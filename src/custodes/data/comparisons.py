@@ -30,8 +30,8 @@ MOST_CELLS = 4_000_000_000
 class JointPreferences(NamedTuple):
     """Preferences of several raters on the same comparisons.
 
-    `pair` and `item` (n,) are positions, ordered by pair, then item. `signs` is of shape (raters, n); each comparison
-    has at least one sign that is not `ABSENT`.
+    `pair` and `item` (n,) are the positions of the pair and the item of each comparison, ordered by pair, then item.
+    `signs` is of shape (raters, n); each comparison has at least one sign that is not `ABSENT`.
     """
 
     pair: Ints
@@ -199,8 +199,12 @@ class Comparisons:
         """The comparisons on the items at these positions, which are in ascending order."""
         new_index = np.full(len(self.items), -1, dtype=self.item.dtype)
         new_index[items] = np.arange(len(items))
-        selected = self.select_rows(new_index[self.item] >= 0)
-        return replace(selected, item=new_index[selected.item], items=tuple(self.items[int(i)] for i in items))
+        selected_comparisons = self.select_rows(new_index[self.item] >= 0)
+        return replace(
+            selected_comparisons,
+            item=new_index[selected_comparisons.item],
+            items=tuple(self.items[int(i)] for i in items),
+        )
 
     def joint(self, *raters: int) -> JointPreferences:
         """The joint preferences of the raters at these positions, on all comparisons that at least one of these raters

@@ -20,10 +20,10 @@ def skeleton(label: str) -> str:
     True
     """
     text = unicodedata.normalize("NFKC", label)
-    text = "".join(sign for sign in text if unicodedata.category(sign) != "Cf")
+    text = "".join(character for character in text if unicodedata.category(character) != "Cf")
     text = unicodedata.normalize("NFKC", text.translate(LATIN).casefold())
-    parted = "".join("-" if unicodedata.category(sign) == "Pd" else sign for sign in text)
-    return re.sub(r"[-_\s]+", "-", parted).strip("-")
+    hyphenated_text = "".join("-" if unicodedata.category(character) == "Pd" else character for character in text)
+    return re.sub(r"[-_\s]+", "-", hyphenated_text).strip("-")
 
 
 def confusable_groups(labels: Iterable[str]) -> list[list[str]]:

@@ -70,8 +70,8 @@ def count_pairs(
 
     `human` are the annotators, `metrics` the metrics to compare (default: all raters except the annotators).
     `aggregate` combines several annotators: `mean` is the sign of the mean difference over annotators who rated both
-    outputs, and `vote` is the side preferred by more annotators, or a tie. `human_ties` (default: rounding error only)
-    and `ties` (one number, or one per metric) are the largest differences that count as ties, in score units.
+    outputs, and `vote` is the output preferred by more annotators, or a tie. `human_ties` (default: rounding error
+    only) and `ties` (one number, or one per metric) are the largest differences that count as ties, in score units.
     `directions` has -1 for raters for which lower is better. If a metric has no rows of the `aspect`, its rows without
     an aspect are used. The default of `systems` is all systems that a selected rater rated. The counts of pairs without
     a common item are zero.
@@ -97,8 +97,8 @@ def count_pairs(
     people = resolve_names("human", human, raters, where=WHERE)
     if not people:
         raise OptionError("count_pairs: human is empty; name at least one annotator")
-    judges = resolve_metrics(metrics, raters, people, where=WHERE)
-    if not judges:
+    metric_names = resolve_metrics(metrics, raters, people, where=WHERE)
+    if not metric_names:
         raise OptionError(
             f"count_pairs: there is no metric, as all raters are human ({join_labels(people)}); name fewer raters in "
             "human=..., or add scores of a metric"
@@ -115,14 +115,16 @@ def count_pairs(
     resolve_names("ties", [*ties] if isinstance(ties, Mapping) else [], raters, where=WHERE)
     if systems is not None:
         systems = resolve_names("systems", systems, tuple(survey["system"].unique().sort()), where=WHERE, what="system")
-    survey, aspects = _select_rows_to_count(survey, people=people, judges=judges, aspect=aspect)
+    survey, aspects = _select_rows_to_count(survey, people=people, metric_names=metric_names, aspect=aspect)
     if systems is not None:
         survey = survey.filter(pl.col("system").is_in(list(systems)))
         rows = rows.filter(nw.col("system").is_in(list(systems)))
     if not np.isfinite(survey.select("low", "high").drop_nulls().to_numpy()).all():
         raise InputError("count_pairs: a score is infinite; a score must be finite (empty where not rated)")
     human_threshold = (human_ties or 0.0) + FLOAT_NOISE * _spread(survey, people)
-    threshold_of_metric = {name: float(ties.get(name, 0.0) if isinstance(ties, Mapping) else ties) for name in judges}
+    threshold_of_metric = {
+        name: float(ties.get(name, 0.0) if isinstance(ties, Mapping) else ties) for name in metric_names
+    }
     flipped_raters = {name for name, sign in sign_of_rater.items() if sign < 0}
     count_batch = partial(
         _count_outcomes,
@@ -148,8 +150,8 @@ def count_pairs(
         human_ties=human_ties,
         lower=sorted(flipped_raters),
     )
-    tables = sum_batches(batch_counts, systems=system_labels, metrics=judges)
-    return OutcomeCounts.from_tables(tables, systems=system_labels, metrics=judges, origin=origin)
+    tables = sum_batches(batch_counts, systems=system_labels, metrics=metric_names)
+    return OutcomeCounts.from_tables(tables, systems=system_labels, metrics=metric_names, origin=origin)
 
 
 def _count_outcomes(
@@ -160,12 +162,13 @@ def _count_outcomes(
     aspects: Mapping[str, str],
     flipped: Collection[str],
 ) -> pl.DataFrame:
-    """The result of `counted_jointly`, computed from a single join with one column per rater, which is faster than one
-    row per rater.
+    """The result of `count_joint_outcomes`, computed from a table with one column per rater. A single join of this
+    table with itself is faster than a join of a table with one row per rater.
 
-    `aspects` has the aspect of each rater, with the annotators first. In this order, the columns of the raters are
-    `score0`, `score1` and so on. `human` is the preference of the annotators from the differences in their columns.
-    `thresholds` are the tie thresholds of the metrics. The scores of `flipped` raters are negated.
+    `aspects` has the aspect of each rater, with the annotators first. The columns of the raters are named `score0`,
+    `score1` and so on, in the order of `aspects`. `human` is the expression that computes the preference of the
+    annotators from the score differences in these columns. `thresholds` are the tie thresholds of the metrics. The
+    scores of `flipped` raters are negated.
     """
     column_of_rater = {name: f"score{k}" for k, name in enumerate(aspects)}
     scores = [
@@ -200,13 +203,13 @@ def _sign_expression(column: str, threshold: float) -> nw.Expr:
 
 def _human_preference(columns: Sequence[str], *, threshold: float, aggregate: Aggregate) -> nw.Expr:
     """The preference of the combined annotators; null if no annotator rated both outputs."""
-    n = reduce(add, [indicator(~nw.col(column).is_null()) for column in columns])
+    n_annotators = reduce(add, [indicator(~nw.col(column).is_null()) for column in columns])
     if aggregate == "vote":
         sign = vote_preference(reduce(add, [_sign_expression(column, threshold).fill_null(0) for column in columns]))
     else:
-        total = reduce(add, [nw.col(column).fill_null(0.0) for column in columns])
-        sign = mean_preference(total, n, nw.lit(threshold))
-    return nw.when(n > 0).then(sign).alias(HUMAN)
+        difference_sum = reduce(add, [nw.col(column).fill_null(0.0) for column in columns])
+        sign = mean_preference(difference_sum, n_annotators, nw.lit(threshold))
+    return nw.when(n_annotators > 0).then(sign).alias(HUMAN)
 
 
 def _valid_rows(table: Any) -> nw.LazyFrame[Any]:
@@ -243,17 +246,17 @@ def _valid_rows(table: Any) -> nw.LazyFrame[Any]:
 
 def _survey(rows: nw.LazyFrame[Any]) -> pl.DataFrame:
     """The lowest and the highest score by rater, aspect and system, from one pass over the table."""
-    of_items = rows.select(
+    item_level_scores = rows.select(
         "rater", "aspect", "system", nw.when(nw.col("item_level")).then(nw.col("score")).alias("score")
     )
-    ranges = of_items.group_by("rater", "aspect", "system").agg(
+    ranges = item_level_scores.group_by("rater", "aspect", "system").agg(
         nw.col("score").min().alias("low"), nw.col("score").max().alias("high")
     )
     return collect_rows(ranges)
 
 
 def _select_rows_to_count(
-    survey: pl.DataFrame, *, people: tuple[str, ...], judges: tuple[str, ...], aspect: str
+    survey: pl.DataFrame, *, people: tuple[str, ...], metric_names: tuple[str, ...], aspect: str
 ) -> tuple[pl.DataFrame, dict[str, str]]:
     """The rows to count, and the aspect used for each rater."""
     is_human = pl.col("rater").is_in(list(people))
@@ -264,7 +267,9 @@ def _select_rows_to_count(
             f"{join_labels(map(repr, aspect_labels))}{suggestion(aspect, aspect_labels)}"
         )
     raters_with_aspect = set(survey.filter(pl.col("aspect") == aspect)["rater"])
-    aspects = {name: aspect if name in people or name in raters_with_aspect else "" for name in (*people, *judges)}
+    aspects = {
+        name: aspect if name in people or name in raters_with_aspect else "" for name in (*people, *metric_names)
+    }
     chosen_aspects = pl.DataFrame({"rater": list(aspects), "aspect": list(aspects.values())})
     return survey.join(chosen_aspects, on=["rater", "aspect"], how="semi"), aspects
 

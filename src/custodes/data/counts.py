@@ -35,7 +35,7 @@ RULES = ("aspect", "aggregate", "ties", "human_ties", "orders")
 """Options of counting that must be equal in all files."""
 
 SELECTIONS = ("human", "metrics", "systems", "lower")
-"""Options of counting that are lists. The sum has the names in the lists of all files."""
+"""Options of counting that are lists of names. For a sum of files, the lists of all files are merged."""
 
 
 @prepare_decoder
@@ -194,71 +194,76 @@ def _parse_counts(content: dict[str, Any], origin: Origin) -> OutcomeCounts:
     )
 
 
-def _sum_counts(parts: Sequence[OutcomeCounts]) -> OutcomeCounts:
+def _sum_counts(summands: Sequence[OutcomeCounts]) -> OutcomeCounts:
     """The sum of the counts of several tables without a common item. The result has the raters and systems of all
     tables.
 
     Raises `InputError` if the options of counting differ.
     """
-    first, *others = parts
-    if not others:
-        return first
-    for index, part in enumerate(parts[1:], start=1):
-        for earlier in parts[:index]:
-            _check_additive(earlier, part)
-    for part in parts:
-        pairs = list(zip(part.system_a, part.system_b, strict=True))
+    first_summand, *further_summands = summands
+    if not further_summands:
+        return first_summand
+    for index, summand in enumerate(summands[1:], start=1):
+        for earlier_summand in summands[:index]:
+            _check_additive(earlier_summand, summand)
+    for summand in summands:
+        pairs = list(zip(summand.system_a, summand.system_b, strict=True))
         if len({*pairs}) < len(pairs) or any(a >= b for a, b in pairs):
-            raise InputError(f"{part.origin.name}: give each pair of systems once, in alphabetical order")
-    systems = sorted({*chain.from_iterable((*part.system_a, *part.system_b) for part in parts)})
-    metrics = list(dict.fromkeys(chain.from_iterable(part.metrics for part in parts)))
+            raise InputError(f"{summand.origin.name}: give each pair of systems once, in alphabetical order")
+    systems = sorted({*chain.from_iterable((*summand.system_a, *summand.system_b) for summand in summands)})
+    metrics = list(dict.fromkeys(chain.from_iterable(summand.metrics for summand in summands)))
     tables = np.zeros((len(systems) * (len(systems) - 1) // 2, len(metrics), 4, 4), dtype=np.int64)
-    for part in parts:
-        rows = pair_positions(pl.DataFrame({"system_a": part.system_a, "system_b": part.system_b}), systems)
+    for summand in summands:
+        rows = pair_positions(pl.DataFrame({"system_a": summand.system_a, "system_b": summand.system_b}), systems)
         for index, metric in enumerate(metrics):
-            if metric in part.metrics:
-                m = part.metrics.index(metric)
-                tables[rows, index, :3, :3] += part.paired[:, m]
-                tables[rows, index, 3, :3] += part.metric_only[:, m]
-                tables[rows, index, :3, 3] += part.human_only[:, m]
+            if metric in summand.metrics:
+                metric_position = summand.metrics.index(metric)
+                tables[rows, index, :3, :3] += summand.paired[:, metric_position]
+                tables[rows, index, 3, :3] += summand.metric_only[:, metric_position]
+                tables[rows, index, :3, 3] += summand.human_only[:, metric_position]
             else:
-                tables[rows, index, :3, 3] += part.human
+                tables[rows, index, :3, 3] += summand.human
     return OutcomeCounts.from_tables(
         tables,
         systems=systems,
         metrics=metrics,
-        by_order=_sum_by_order(parts),
-        items=_sum_items(parts),
+        by_order=_sum_by_order(summands),
+        items=_sum_items(summands),
         notes=tuple(
-            replace(note, message=f"{part.origin.name}: {note.message}") for part in parts for note in part.notes
+            replace(note, message=f"{summand.origin.name}: {note.message}")
+            for summand in summands
+            for note in summand.notes
         ),
         origin=Origin(
-            how=_common_options(parts),
-            name=" + ".join(part.origin.name for part in parts),
-            digest=digest_of(*(part.origin.digest for part in parts)),
+            how=_common_options(summands),
+            name=" + ".join(summand.origin.name for summand in summands),
+            digest=digest_of(*(summand.origin.digest for summand in summands)),
         ),
     )
 
 
-def _check_additive(one: OutcomeCounts, other: OutcomeCounts) -> None:
-    """Raise `InputError` for identical counts, or counts with different kinds, rules, directions or roles of raters."""
-    options, other_options = one.origin.how, other.origin.how
+def _check_additive(first_counts: OutcomeCounts, second_counts: OutcomeCounts) -> None:
+    """Raise `InputError` for identical counts, and for counts that differ in kind (scores or verdicts), in the rules of
+    counting, or in the kind or direction of a rater."""
+    options, other_options = first_counts.origin.how, second_counts.origin.how
     human_raters, other_human_raters = set(options.get("human", ())), set(other_options.get("human", ()))
-    raters_of_both_kinds = sorted(human_raters & set(other.metrics) | other_human_raters & set(one.metrics))
-    common_raters = {*one.metrics, *human_raters} & {*other.metrics, *other_human_raters}
+    raters_of_both_kinds = sorted(
+        human_raters & set(second_counts.metrics) | other_human_raters & set(first_counts.metrics)
+    )
+    common_raters = {*first_counts.metrics, *human_raters} & {*second_counts.metrics, *other_human_raters}
     opposite_raters = sorted((set(options.get("lower", ())) ^ set(other_options.get("lower", ()))) & common_raters)
-    prefix = f"{one.origin.name} and {other.origin.name} cannot be added"
+    prefix = f"{first_counts.origin.name} and {second_counts.origin.name} cannot be added"
     reject(
         (
-            one.origin.digest and one.origin.digest == other.origin.digest,
+            first_counts.origin.digest and first_counts.origin.digest == second_counts.origin.digest,
             f"{prefix}: both files hold the same counts; give each file once",
         ),
         (
-            (one.by_order is None) != (other.by_order is None),
+            (first_counts.by_order is None) != (second_counts.by_order is None),
             f"{prefix}: one file counts scores and one counts verdicts; give counts of one kind",
         ),
         (
-            bool(one.metrics) != bool(other.metrics),
+            bool(first_counts.metrics) != bool(second_counts.metrics),
             f"{prefix}: only one file counts metrics; count both tables with the same raters",
         ),
         *(
@@ -284,28 +289,33 @@ def _check_additive(one: OutcomeCounts, other: OutcomeCounts) -> None:
     )
 
 
-def _sum_by_order(parts: Sequence[OutcomeCounts]) -> pl.DataFrame | None:
+def _sum_by_order(summands: Sequence[OutcomeCounts]) -> pl.DataFrame | None:
     keys = [name for name in BY_ORDER if name not in SIGNS]
-    frames = [part.by_order for part in parts if part.by_order is not None]
+    frames = [summand.by_order for summand in summands if summand.by_order is not None]
     return pl.concat(frames).group_by(keys).agg(pl.col(list(SIGNS)).sum()).sort(keys) if frames else None
 
 
-def _sum_items(parts: Sequence[OutcomeCounts]) -> dict[str, int]:
-    """The number of items of each rater. If the number is unknown in one part, the rater is omitted."""
-    raters = sorted({*chain.from_iterable(part.items for part in parts)})
-    unknown = {rater for part in parts for rater in part.raters if rater not in part.items}
-    return {rater: sum(part.items.get(rater, 0) for part in parts) for rater in raters if rater not in unknown}
+def _sum_items(summands: Sequence[OutcomeCounts]) -> dict[str, int]:
+    """The number of items of each rater. A rater is omitted if the number is unknown in a file with counts of this
+    rater."""
+    raters = sorted({*chain.from_iterable(summand.items for summand in summands)})
+    raters_without_number = {rater for summand in summands for rater in summand.raters if rater not in summand.items}
+    return {
+        rater: sum(summand.items.get(rater, 0) for summand in summands)
+        for rater in raters
+        if rater not in raters_without_number
+    }
 
 
-def _common_options(parts: Sequence[OutcomeCounts]) -> dict[str, Any]:
-    """The options of counting for the sum. An option that selects raters or systems is kept only if all parts have this
-    option."""
-    options_of_parts = [part.origin.how for part in parts]
-    rules = {name: value for name, value in options_of_parts[0].items() if name not in SELECTIONS}
+def _common_options(summands: Sequence[OutcomeCounts]) -> dict[str, Any]:
+    """The options of counting for the sum. An option that selects raters or systems is kept only if all files have this
+    option; `lower` is kept if any file has it."""
+    options_of_summands = [summand.origin.how for summand in summands]
+    rules = {name: value for name, value in options_of_summands[0].items() if name not in SELECTIONS}
     selections = {
-        name: list(dict.fromkeys(chain.from_iterable(options.get(name, ()) for options in options_of_parts)))
+        name: list(dict.fromkeys(chain.from_iterable(options.get(name, ()) for options in options_of_summands)))
         for name in SELECTIONS
-        if all(name in options for options in options_of_parts)
-        or (name == "lower" and any(name in options for options in options_of_parts))
+        if all(name in options for options in options_of_summands)
+        or (name == "lower" and any(name in options for options in options_of_summands))
     }
     return rules | selections

@@ -24,8 +24,9 @@ SCHEMA = {
 """Columns of the table of interim analyses, which has one row per pair and interim analysis.
 
 `look` is the number of the interim analysis (the first is 1). `wins` are wins of system_a. `decision` is 1 (system_a
-better), 0 (undecided) or -1 (system_b better). `is_open` is true if annotation of the pair continued. `theta` is the
-probability that system_a is better. `low` and `high` are the bounds of the interval for the margin."""
+better), 0 (undecided) or -1 (system_b better). `is_open` is true if annotation of the pair continued after this
+analysis. `theta` is the probability that system_a is better. `low` and `high` are the bounds of the interval for the
+margin."""
 
 
 SEQUENTIAL_RULE = "stopped-by-answers"
@@ -37,15 +38,19 @@ def empty_interim_analyses() -> pl.DataFrame:
     return pl.DataFrame(schema=SCHEMA)
 
 
-def sequential_notes(looks: pl.DataFrame) -> list[Note]:
+def sequential_notes(interim_analyses: pl.DataFrame) -> list[Note]:
     """A note on the results that remain valid in a sequentially annotated study. If every pair had a single analysis
     after a fixed number of annotations, there is no note. The page on statistics has the simulation behind the note.
 
     >>> sequential_notes(empty_interim_analyses())
     []
     """
-    n_pairs = looks.select("system_a", "system_b").n_unique() if looks.height else 0
-    has_several_analyses = looks["look"].n_unique() > 1 or looks["is_open"].any() or (looks["decision"] != 0).all()
+    n_pairs = interim_analyses.select("system_a", "system_b").n_unique() if interim_analyses.height else 0
+    has_several_analyses = (
+        interim_analyses["look"].n_unique() > 1
+        or interim_analyses["is_open"].any()
+        or (interim_analyses["decision"] != 0).all()
+    )
     if n_pairs == 0 or not has_several_analyses:
         return []
     message = (
@@ -56,28 +61,34 @@ def sequential_notes(looks: pl.DataFrame) -> list[Note]:
     return build_notes((SEQUENTIAL_RULE, n_pairs, message))
 
 
-def last_looks(looks: pl.DataFrame) -> pl.DataFrame:
+def last_looks(interim_analyses: pl.DataFrame) -> pl.DataFrame:
     """The last completed interim analysis of each pair, with the number of interim analyses of the pair (`looks`).
 
     >>> last_looks(empty_interim_analyses()).height
     0
     """
     pair = ["system_a", "system_b"]
-    ordered_looks = looks.sort(*pair, "look", nulls_last=True).with_columns(looks=pl.len().over(pair))
+    ordered_looks = interim_analyses.sort(*pair, "look", nulls_last=True).with_columns(looks=pl.len().over(pair))
     return ordered_looks.unique(pair, keep="last", maintain_order=True)
 
 
-def sort_pair_labels(looks: pl.DataFrame) -> pl.DataFrame:
+def sort_pair_labels(interim_analyses: pl.DataFrame) -> pl.DataFrame:
     """The table with system_a < system_b, as in verdicts."""
     is_reversed_pair = pl.col("system_a") > pl.col("system_b")
 
     def swap_column(name: str, other: pl.Expr) -> pl.Expr:
         return pl.when(is_reversed_pair).then(other).otherwise(pl.col(name)).alias(name)
 
-    pairs = (("system_a", "system_b"), ("wins", "losses"))
-    swaps = [swap_column(name, pl.col(other)) for pair in pairs for name, other in (pair, pair[::-1])]
-    signs = [
+    swapped_columns = (("system_a", "system_b"), ("wins", "losses"))
+    swapped_expressions = [
+        swap_column(name, pl.col(other))
+        for column_pair in swapped_columns
+        for name, other in (column_pair, column_pair[::-1])
+    ]
+    negated_expressions = [
         swap_column(name, -pl.col(other)) for name, other in (("margin", "margin"), ("low", "high"), ("high", "low"))
     ]
     decision = swap_column("decision", -pl.col("decision"))
-    return looks.with_columns(*swaps, *signs, decision, swap_column("theta", 1 - pl.col("theta")))
+    return interim_analyses.with_columns(
+        *swapped_expressions, *negated_expressions, decision, swap_column("theta", 1 - pl.col("theta"))
+    )

@@ -78,11 +78,14 @@ class Items:
             where=where,
             allowed="a positive whole number",
         )
-        per_cluster = rows.filter(pl.col("cluster") != "").group_by("cluster", maintain_order=True)
-        conflicting = per_cluster.agg(pl.col("n_outputs").fill_null(1.0).n_unique()).filter(pl.col("n_outputs") > 1)
-        if conflicting.height:
+        rows_by_cluster = rows.filter(pl.col("cluster") != "").group_by("cluster", maintain_order=True)
+        conflicting_clusters = rows_by_cluster.agg(pl.col("n_outputs").fill_null(1.0).n_unique()).filter(
+            pl.col("n_outputs") > 1
+        )
+        if conflicting_clusters.height:
             raise InputError(
-                f"{where}: items of cluster {conflicting['cluster'][0]!r} have different n_outputs; a row stands for "
+                f"{where}: items of cluster {conflicting_clusters['cluster'][0]!r} have different n_outputs; a row "
+                "stands for "
                 "n_outputs equal clusters, so give all items of the cluster the same number"
             )
         return cls(frame=rows), notes
@@ -113,14 +116,14 @@ def merge_item_rows(rows: pl.DataFrame, *, where: str = "") -> pl.DataFrame:
     """
     prefix, source_text = (f"{where}: ", "") if where else ("", " in two inputs")
     rows_by_item = rows.group_by("item", maintain_order=True)
-    names = [name for name in rows.columns if name != "item"]
-    values_by_item = rows_by_item.agg(pl.col(names).drop_nulls().unique(maintain_order=True))
-    for name in names:
-        conflicting = values_by_item.filter(pl.col(name).list.len() > 1)
-        if conflicting.height:
-            item, values_of_item = conflicting.select("item", name).row(0)
+    column_names = [name for name in rows.columns if name != "item"]
+    values_by_item = rows_by_item.agg(pl.col(column_names).drop_nulls().unique(maintain_order=True))
+    for name in column_names:
+        conflicting_items = values_by_item.filter(pl.col(name).list.len() > 1)
+        if conflicting_items.height:
+            item, values_of_item = conflicting_items.select("item", name).row(0)
             raise InputError(
                 f"{prefix}item {item!r} has several values of {name}{source_text} "
                 f"({join_labels(map(repr, values_of_item), limit=3)}); give each item one {name}"
             )
-    return rows_by_item.agg(pl.col(names).drop_nulls().first())
+    return rows_by_item.agg(pl.col(column_names).drop_nulls().first())

@@ -82,7 +82,8 @@ def _align_system_names(a: Study, b: Study) -> tuple[Study, Study]:
 
 
 def _replace_labels(study: Study, column: pl.Expr) -> Study:
-    """The study, with the item or the system of each rating replaced."""
+    """The study, with the item or the system replaced in its ratings, attributes and (only for the item) side table of
+    items."""
     attributes, items = study.attributes, study.items
     return replace(
         study,
@@ -133,29 +134,29 @@ def _merge_attributes(a: pl.DataFrame | None, b: pl.DataFrame | None) -> pl.Data
         ) from None
 
 
-def _merge_preferences(a: Preferences, b: Preferences, what: str) -> Preferences:
+def _merge_preferences(a: Preferences, b: Preferences, row_kind: str) -> Preferences:
     return Preferences(
-        frame=_merge_rows(a.frame, b.frame, list(VALUES), what), missing=pl.concat([a.missing, b.missing])
+        frame=_merge_rows(a.frame, b.frame, list(VALUES), row_kind), missing=pl.concat([a.missing, b.missing])
     )
 
 
-def _merge_rows(a: pl.DataFrame, b: pl.DataFrame, values: list[str], what: str) -> pl.DataFrame:
+def _merge_rows(a: pl.DataFrame, b: pl.DataFrame, value_columns: list[str], row_kind: str) -> pl.DataFrame:
     merged_rows = pl.concat([a, b])
-    key = [name for name in merged_rows.columns if name not in values]
+    key = [name for name in merged_rows.columns if name not in value_columns]
     duplicates = merged_rows.filter(pl.struct(key).is_duplicated())
     if duplicates.height:
-        row = duplicates.row(0, named=True)
-        description = ", ".join(f"{name} {row[name]!r}" for name in key if row[name])
-        raise InputError(f"two inputs hold the same {what} ({description}); remove one input, or rename the rater")
+        first_duplicate = duplicates.row(0, named=True)
+        description = ", ".join(f"{name} {first_duplicate[name]!r}" for name in key if first_duplicate[name])
+        raise InputError(f"two inputs hold the same {row_kind} ({description}); remove one input, or rename the rater")
     return merged_rows
 
 
 def _output_keys(study: Study) -> pl.DataFrame:
-    pairs = study.preferences.frame
+    verdicts = study.preferences.frame
     frames = [
         study.ratings.frame.filter(pl.col("item") != "").select(JOIN_KEY),
-        pairs.select("item", system="system_a"),
-        pairs.select("item", system="system_b"),
+        verdicts.select("item", system="system_a"),
+        verdicts.select("item", system="system_b"),
     ]
     if study.outputs is not None:
         frames.append(study.outputs.texts.select(JOIN_KEY))
@@ -180,14 +181,14 @@ def _overlap_notes(a: Study, b: Study) -> list[Note]:
             f"{a.name} and {b.name} have no item and system in common ({'; '.join(label_texts)}); use the "
             "same labels in both inputs"
         )
-    entries = []
+    note_entries = []
     for name, frame in ((a.name, outputs_a), (b.name, outputs_b)):
         n_unmatched = frame.height - n_common
-        entries.append(
+        note_entries.append(
             (
                 "partial-join",
                 n_unmatched,
                 f"{name}: {n_unmatched} of {frame.height} outputs have no match in the other input",
             )
         )
-    return build_notes(*entries)
+    return build_notes(*note_entries)

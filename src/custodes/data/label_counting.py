@@ -36,8 +36,8 @@ MOST_VALUES = 50
 would be grouped into quartiles."""
 
 FURTHER_ROWS = 1_000
-"""Number of rows to read in addition if a column is constant in the first rows. These rows have other values in the
-column."""
+"""Number of further rows to read for a column that is constant in the first rows. Only rows with other values in this
+column are read."""
 
 COLUMNS = ("item", "system", "rater", "kind", "aspect", "repeat", "label", "invalid", "cluster", "probability")
 """Columns of the counts, before `n_outputs` and those of `by`."""
@@ -76,9 +76,9 @@ def count_labels(
     Returns
     -------
     DataFrame
-        A row per output and label: `item, system, rater, kind, aspect, label, n_outputs` and others. Outputs with a
-        human label, and all outputs of the same clusters, have separate rows. Every other row stands for `n_outputs`
-        equal outputs, or for the outputs of `n_outputs` equal clusters.
+        A row per output and label: `item, system, rater, kind, aspect, label, n_outputs` and others. Each output with a
+        human label, and each output in the cluster of such an output, has its own rows. Every other row stands for
+        `n_outputs` equal outputs, or for one output in each of `n_outputs` equal clusters.
 
     Raises
     ------
@@ -133,7 +133,7 @@ def _infer_layout(rows: nw.LazyFrame[Any], columns: Columns) -> LabelLayout:
     reject(
         (
             layout.repeat and sample[layout.repeat].n_unique() > 1,
-            f"{WHERE}: column {layout.repeat!r} holds the numbers of repeats; count one repeat only",
+            f"{WHERE}: column {layout.repeat!r} numbers repeats; keep the rows of one repeat only",
         ),
         (
             layout.cluster and not layout.item,
@@ -142,8 +142,8 @@ def _infer_layout(rows: nw.LazyFrame[Any], columns: Columns) -> LabelLayout:
         ),
         (
             layout.n_outputs,
-            f"{WHERE}: column {layout.n_outputs!r} holds counts, so the outputs are counted already; give the table to "
-            "rates",
+            f"{WHERE}: column {layout.n_outputs!r} holds counts, so the outputs are counted already; pass the table "
+            "to the function rates",
         ),
         error=InputError,
     )
@@ -175,7 +175,7 @@ class _Plan:
     by : tuple of str
         Columns that are kept.
     unit : str
-        Column whose equal values make outputs dependent: `cluster`, or `item` if there are several systems, otherwise
+        Column that groups dependent outputs: `cluster` if there are clusters, `item` if there are several systems, else
         ''.
     name : str
         Name of the system if the table has no system names. The names of items that stand for several outputs begin
@@ -192,39 +192,40 @@ class _Plan:
     def outputs(self, rows: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
         """A row per output: item, system, cluster, probability, columns of `by`, a column for each rater, and `n`.
 
-        `n` is the largest number of labels that one rater gave to the output.
+        `n` is the number of times that the output occurs: the number of rows in a table with one column per rater, and
+        the largest number of labels by one rater in a table with one row per label.
         """
         layout = self.layout
         key = {"system": _system_expression(layout, self.name)}
         if layout.item:
             key["item"] = nw.col(layout.item).cast(nw.String)
-        facts = {name: nw.col(name) for name in self.by}
+        kept_columns = {name: nw.col(name) for name in self.by}
         if layout.cluster:
             cluster = nw.col(layout.cluster).cast(nw.String).fill_null("")
             own_cluster = nw.concat_str(nw.lit("item "), key["item"])
-            facts["cluster"] = nw.when(cluster == "").then(own_cluster).otherwise(cluster)
+            kept_columns["cluster"] = nw.when(cluster == "").then(own_cluster).otherwise(cluster)
         if layout.probability:
-            facts["probability"] = nw.col(layout.probability)
+            kept_columns["probability"] = nw.col(layout.probability)
         labels = {column: rater.label for column, rater in self.raters.items()}
-        table = rows.select(**key, **facts, **labels)
+        table = rows.select(**key, **kept_columns, **labels)
         if not layout.item:
             return table.with_columns(n=nw.lit(1))
         label_indicators = {f"n_{name}": indicator(~nw.col(name).is_null()) for name in labels}
-        grouped = (
+        grouped_outputs = (
             table.with_columns(**label_indicators, n_rows=nw.lit(1))
             .group_by(*key)
             .agg(
-                *(nw.col(name).max() for name in (*facts, *labels)),
-                *(nw.col(n).sum() for n in (*label_indicators, "n_rows")),
+                *(nw.col(name).max() for name in (*kept_columns, *labels)),
+                *(nw.col(n_occurrences).sum() for n_occurrences in (*label_indicators, "n_rows")),
             )
         )
         # In a table with a row per label, an output has several rows, but one label of each rater.
-        n = nw.max_horizontal(*label_indicators) if layout.label else nw.col("n_rows")
-        return grouped.with_columns(n=n).drop(*label_indicators, "n_rows")
+        n_occurrences = nw.max_horizontal(*label_indicators) if layout.label else nw.col("n_rows")
+        return grouped_outputs.with_columns(n=n_occurrences).drop(*label_indicators, "n_rows")
 
     @property
     def key(self) -> list[str]:
-        """The columns that are equal in equal outputs without a human label."""
+        """The columns that decide whether two outputs without a human label are equal."""
         return ["system", *self.by, *(name for name, rater in self.raters.items() if rater.kind != "human")]
 
     @property
@@ -232,9 +233,9 @@ class _Plan:
         """Whether an output has a human label."""
         is_labelled = nw.lit(False)
         for name, rater in self.raters.items():
-            values = rater.values.filter(label_words(rater.values).is_not_null()).to_list()
-            if rater.kind == "human" and values:
-                is_labelled = is_labelled | nw.col(name).is_in(values).fill_null(False)
+            label_values = rater.values.filter(label_words(rater.values).is_not_null()).to_list()
+            if rater.kind == "human" and label_values:
+                is_labelled = is_labelled | nw.col(name).is_in(label_values).fill_null(False)
         return is_labelled
 
     @cached_property
@@ -250,8 +251,9 @@ class _Plan:
         return kinds
 
     def count_outputs(self, rows: nw.LazyFrame[Any]) -> tuple[pl.DataFrame, pl.DataFrame]:
-        """Two tables: the outputs with human labels together with all outputs of the same clusters, and the number `n`
-        of equal outputs or equal clusters among the remaining outputs."""
+        """Two tables. The first has the outputs with a human label, and all other outputs of their clusters. The second
+        has one row, with the size `n`, for each set of equal outputs (or of equal clusters) among the remaining
+        outputs."""
         outputs = self.outputs(rows)
         if self.layout.item:
             for row in collect_rows(outputs.filter(nw.col("n") > 1).head(1)).iter_rows(named=True):
@@ -264,7 +266,7 @@ class _Plan:
             key_counts = outputs.filter(~self.has_label).group_by(self.key).agg(nw.len().alias("n"))
             return collect_rows(outputs.filter(self.has_label)), collect_rows(key_counts)
         labelled_units = outputs.filter(self.has_label).select(self.unit).unique()
-        unlabelled = outputs.join(labelled_units, on=self.unit, how="anti")
+        unlabelled_outputs = outputs.join(labelled_units, on=self.unit, how="anti")
         kind_indicators = {}
         for k, key_values in enumerate(self.kinds.iter_rows()):
             is_row_of_kind = nw.lit(True)
@@ -272,7 +274,7 @@ class _Plan:
                 is_row_of_kind = is_row_of_kind & (nw.col(name).is_null() if value is None else nw.col(name) == value)
             kind_indicators[f"kind{k}"] = indicator(is_row_of_kind)
         cluster_kinds = (
-            unlabelled.select(self.unit, **kind_indicators)
+            unlabelled_outputs.select(self.unit, **kind_indicators)
             .group_by(self.unit)
             .agg(*(nw.col(n).sum() for n in kind_indicators))
         )
@@ -280,10 +282,10 @@ class _Plan:
         return collect_rows(outputs.join(labelled_units, on=self.unit, how="semi")), collect_rows(cluster_counts)
 
     def representatives(self, kinds: pl.DataFrame) -> pl.DataFrame:
-        """One row for each set of equal outputs, or for each output of a set of equal clusters, with the size
-        `n_outputs` of the set."""
-        names = [name for name in kinds.columns if name != "n"]
-        kinds = kinds.group_by(names).agg(n_outputs=pl.col("n").sum()).sort(names, nulls_last=True)
+        """One row for each set of equal outputs. For a set of equal clusters, one row for each output of one of these
+        clusters. `n_outputs` is the size of the set."""
+        kind_columns = [name for name in kinds.columns if name != "n"]
+        kinds = kinds.group_by(kind_columns).agg(n_outputs=pl.col("n").sum()).sort(kind_columns, nulls_last=True)
         kinds = kinds.with_columns(unit=pl.format("{} {}", pl.lit(self.name), pl.int_range(1, pl.len() + 1)))
         if not self.unit:
             return kinds.rename({"unit": "item"})
@@ -293,7 +295,7 @@ class _Plan:
                 "(system, labels and columns of by); give fewer columns to by"
             )
         rows = (
-            kinds.unpivot(names, index=["unit", "n_outputs"], variable_name="place", value_name="times")
+            kinds.unpivot(kind_columns, index=["unit", "n_outputs"], variable_name="place", value_name="times")
             .filter(pl.col("times") > 0)
             .select(pl.exclude("times").repeat_by("times").explode())
             .join(self.kinds.with_columns(place=pl.format("kind{}", pl.int_range(pl.len()))), on="place")
@@ -304,12 +306,12 @@ class _Plan:
         item = pl.format("{}.{}", "unit", pl.int_range(1, pl.len() + 1).over("unit"))
         return rows.with_columns(item=item).rename({"unit": "cluster"})
 
-    def label_rows(self, single: pl.DataFrame, representatives: pl.DataFrame) -> pl.DataFrame:
+    def label_rows(self, single_outputs: pl.DataFrame, representatives: pl.DataFrame) -> pl.DataFrame:
         """A row per output and label."""
         if not self.layout.item:
             item = pl.format("{} with human label {}", pl.lit(self.name), pl.int_range(1, pl.len() + 1))
-            single = single.with_columns(item=item)
-        rows = pl.concat([single.with_columns(n_outputs=pl.lit(1)), representatives], how="diagonal_relaxed")
+            single_outputs = single_outputs.with_columns(item=item)
+        rows = pl.concat([single_outputs.with_columns(n_outputs=pl.lit(1)), representatives], how="diagonal_relaxed")
         rows = rows.sort("system", "item")  # engines return rows in any order
         label_tables = [
             rows.select(
@@ -335,15 +337,15 @@ def _build_plan(rows: nw.LazyFrame[Any], layout: LabelLayout, *, by: tuple[str, 
             (column not in columns, f"{WHERE}: by={column!r}: no such column{suggestion(column, columns)}"),
             (
                 column in {*COLUMNS, "n_outputs", layout.item, *layout.systems, *layout.assigned_columns},
-                f"{WHERE}: by={column!r}: this column holds labels; leave the column out of by",
+                f"{WHERE}: by={column!r}: this column has a reserved name or another role; leave the column out of by",
             ),
         )
-        values = collect_rows(rows.select(column).unique().head(MOST_VALUES + 1)).to_series().drop_nulls()
-        max_values = MOST_STEPS if values.dtype.is_numeric() else MOST_VALUES
-        if values.len() > max_values:
+        column_values = collect_rows(rows.select(column).unique().head(MOST_VALUES + 1)).to_series().drop_nulls()
+        max_values = MOST_STEPS if column_values.dtype.is_numeric() else MOST_VALUES
+        if column_values.len() > max_values:
             raise OptionError(
-                f"{WHERE}: by={column!r} has more than {max_values} different values; give a column with fewer, such "
-                "as groups of its values"
+                f"{WHERE}: by={column!r} has more than {max_values} different values; give a column with fewer "
+                "values, such as a column of groups"
             )
     n_systems = collect_rows(rows.select(system=_system_expression(layout, name)).unique().head(2)).height
     raters = _raters_of_rows(rows, layout) if layout.label else _raters_of_columns(rows, layout)
@@ -364,12 +366,13 @@ def _system_expression(layout: LabelLayout, name: str) -> nw.Expr:
     return nw.concat_str(*(nw.col(column).cast(nw.String) for column in layout.systems), separator=" ")
 
 
-def _check_few_values(values: pl.Series, *, most: int = MOST_WORDS) -> pl.Series:
-    """The distinct values of a column, if they may be labels."""
-    if values.len() > most:
+def _check_few_values(values: pl.Series, *, max_values: int = MOST_WORDS) -> pl.Series:
+    """The distinct values of a column. Too many values for a column of labels raise `InputError`."""
+    if values.len() > max_values:
         raise InputError(
-            f"{WHERE}: column {values.name!r} has more than {most} different values, but only labels can be counted, "
-            "not scores or texts; give a column of labels, or give rates a sample of the table"
+            f"{WHERE}: column {values.name!r} has more than {max_values} different values, but only labels can be "
+            "counted, "
+            "not scores or texts; give a column of labels, or pass a sample of the table to the function rates"
         )
     return values
 
@@ -387,7 +390,7 @@ def _raters_of_rows(rows: nw.LazyFrame[Any], layout: LabelLayout) -> Iterator[_R
     """The raters of a table with a row per label."""
     key_columns = [name for name in dict.fromkeys((layout.rater or layout.kind, layout.kind, layout.aspect)) if name]
     survey = collect_rows(rows.select(*key_columns, layout.label).unique().head(MOST_LABELS))
-    _check_few_values(survey[layout.label], most=MOST_LABELS - 1)
+    _check_few_values(survey[layout.label], max_values=MOST_LABELS - 1)
     for key_values, rater_rows in survey.sort(key_columns).group_by(key_columns, maintain_order=True):
         is_row_of_key = nw.lit(True)
         value_of_column = dict(zip(key_columns, key_values, strict=True))

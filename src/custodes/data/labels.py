@@ -176,16 +176,18 @@ def binary_words(words: Sequence[str]) -> tuple[str, str]:
     word_of_code = {POLARITY[word]: word for word in sorted(words, reverse=True)}
     for code in (0, 1):
         if code not in word_of_code:
-            word_of_code[code] = next(couple[code] for couple in BINARY if word_of_code[1 - code] in couple)
+            word_of_code[code] = next(known_pair[code] for known_pair in BINARY if word_of_code[1 - code] in known_pair)
     return word_of_code[0], word_of_code[1]
 
 
 def encode_labels(words: pl.Series, raters: pl.Series, scale: LabelScale) -> pl.Series:
     """The words of raters as numbers: scores for the raters in `scale.scores`, and codes for other raters. A word
     without a code becomes null."""
-    mapping = POLARITY if scale.binary and is_binary(scale.words) else {w: code for code, w in enumerate(scale.words)}
-    coded = words.replace_strict(mapping, default=None, return_dtype=pl.Float64)
-    return words.cast(pl.Float64, strict=False).zip_with(raters.is_in(list(scale.scores)), coded)
+    code_of_word = (
+        POLARITY if scale.binary and is_binary(scale.words) else {w: code for code, w in enumerate(scale.words)}
+    )
+    word_codes = words.replace_strict(code_of_word, default=None, return_dtype=pl.Float64)
+    return words.cast(pl.Float64, strict=False).zip_with(raters.is_in(list(scale.scores)), word_codes)
 
 
 def unify_scales(
@@ -196,8 +198,8 @@ def unify_scales(
 ) -> tuple[tuple[pl.DataFrame, pl.DataFrame], dict[str, LabelScale]]:
     """Ratings of two inputs, recoded to a common scale for each shared aspect, and the scales of all aspects.
 
-    If one input has labels and the other input has numbers (0 and 1, or scores of a judge), `infer_scale` reads the
-    numbers like a column in the table of the labels.
+    If one input has labels and the other input has numbers (0 and 1, or scores of a judge), the numbers are read as if
+    they were a further column in the table of labels (see `infer_scale`).
 
     Parameters
     ----------
@@ -211,20 +213,23 @@ def unify_scales(
     scale_of_aspect = {**scales[1], **scales[0]}
     for aspect in scale_of_aspect:
         is_aspect = pl.col("aspect") == aspect
-        both_scales = [scale.get(aspect) for scale in scales]
-        if both_scales[0] == both_scales[1] or not all(frame.select(is_aspect.any()).item() for frame in frames):
+        scales_of_inputs = [scale.get(aspect) for scale in scales]
+        if scales_of_inputs[0] == scales_of_inputs[1] or not all(
+            frame.select(is_aspect.any()).item() for frame in frames
+        ):
             continue
-        words = [
-            _decode_labels(frame.filter(is_aspect), scale) for frame, scale in zip(frames, both_scales, strict=True)
+        words_of_inputs = [
+            _decode_labels(frame.filter(is_aspect), scale)
+            for frame, scale in zip(frames, scales_of_inputs, strict=True)
         ]
-        by_rater = pl.concat(words).partition_by("rater", as_dict=True, maintain_order=True)
-        columns = {str(rater): rater_rows["word"].alias(str(rater)) for (rater,), rater_rows in by_rater.items()}
-        gold = [rater for rater in columns if kind.get(rater) == "human"]
-        scale = infer_scale(columns, gold=gold, where=aspect or "labels of two inputs")
+        words_by_rater = pl.concat(words_of_inputs).partition_by("rater", as_dict=True, maintain_order=True)
+        columns = {str(rater): rater_rows["word"].alias(str(rater)) for (rater,), rater_rows in words_by_rater.items()}
+        human_raters = [rater for rater in columns if kind.get(rater) == "human"]
+        scale = infer_scale(columns, gold=human_raters, where=aspect or "labels of two inputs")
         scale_of_aspect[aspect] = scale
         frames = (
-            _recode_labels(frames[0], is_aspect, words[0], scale),
-            _recode_labels(frames[1], is_aspect, words[1], scale),
+            _recode_labels(frames[0], is_aspect, words_of_inputs[0], scale),
+            _recode_labels(frames[1], is_aspect, words_of_inputs[1], scale),
         )
     return frames, scale_of_aspect
 
@@ -240,8 +245,8 @@ def _decode_labels(rows: pl.DataFrame, scale: LabelScale | None) -> pl.DataFrame
     return pl.DataFrame([rows["rater"], numbers.zip_with(has_score, words).alias("word")])
 
 
-def _recode_labels(frame: pl.DataFrame, chosen: pl.Expr, words: pl.DataFrame, scale: LabelScale) -> pl.DataFrame:
+def _recode_labels(frame: pl.DataFrame, is_recoded: pl.Expr, words: pl.DataFrame, scale: LabelScale) -> pl.DataFrame:
     """Ratings with the selected scores as codes of a scale; labels that are not in the scale are dropped."""
-    row_indices = frame.select(chosen).to_series().arg_true()
-    coded = encode_labels(words["word"], words["rater"], scale).cast(frame.schema["score"])
-    return frame.with_columns(frame["score"].clone().scatter(row_indices, coded)).drop_nulls("score")
+    row_indices = frame.select(is_recoded).to_series().arg_true()
+    label_codes = encode_labels(words["word"], words["rater"], scale).cast(frame.schema["score"])
+    return frame.with_columns(frame["score"].clone().scatter(row_indices, label_codes)).drop_nulls("score")

@@ -65,9 +65,13 @@ def counting_origin(
     >>> counting_origin(human="ann", metrics=None, systems=None, aspect="", ties=0.0).how
     {'human': ['ann'], 'ties': 0.0}
     """
-    names = {"human": human, "metrics": metrics, "systems": systems}
-    lists = {name: [pattern] if isinstance(pattern, str) else [*pattern] for name, pattern in names.items() if pattern}
-    return Origin(how=lists | {name: value for name, value in settings.items() if value not in (None, "", [])})
+    patterns_of_option = {"human": human, "metrics": metrics, "systems": systems}
+    list_of_option = {
+        name: [pattern] if isinstance(pattern, str) else [*pattern]
+        for name, pattern in patterns_of_option.items()
+        if pattern
+    }
+    return Origin(how=list_of_option | {name: value for name, value in settings.items() if value not in (None, "", [])})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -185,13 +189,13 @@ class OutcomeCounts:
 
         The last two axes are the human and the metric outcome, where the last index means absent.
         """
-        first, second = pairs_of(systems)
+        first_system, second_system = pairs_of(systems)
         return cls(
             paired=tables[:, :, :3, :3].copy(),
             metric_only=tables[:, :, 3, :3].copy(),
             human_only=tables[:, :, :3, 3].copy(),
-            system_a=tuple(systems[i] for i in first),
-            system_b=tuple(systems[i] for i in second),
+            system_a=tuple(systems[i] for i in first_system),
+            system_b=tuple(systems[i] for i in second_system),
             metrics=tuple(metrics),
             **more,
         )
@@ -278,7 +282,7 @@ def count_joint_outcomes(preferences: nw.LazyFrame[Any], metrics: Sequence[str])
     """
     rater_of_column = {HUMAN: HUMAN} | {f"metric{k}": name for k, name in enumerate(metrics)}
     # A rater has one preference per comparison, so the maximum is that preference, null without one.
-    wide = (
+    comparisons = (
         preferences.select(
             *OUTPUTS,
             **{
@@ -289,14 +293,16 @@ def count_joint_outcomes(preferences: nw.LazyFrame[Any], metrics: Sequence[str])
         .group_by(*OUTPUTS)
         .agg(*(nw.col(column).max() for column in rater_of_column))
     )
-    return count_cells(wide, [column for column in rater_of_column if column != HUMAN])
+    return count_cells(comparisons, [column for column in rater_of_column if column != HUMAN])
 
 
-def count_cells(wide: nw.LazyFrame[Any], metrics: Sequence[str]) -> pl.DataFrame:
+def count_cells(comparisons: nw.LazyFrame[Any], metrics: Sequence[str]) -> pl.DataFrame:
     """Counts from a table with one row per comparison: system_a, system_b, and the signs of `HUMAN` and of each metric
     (null: no preference)."""
     codes = {name: (1 - nw.col(name)).fill_null(ABSENT_CODE).cast(nw.Int64) for name in (HUMAN, *metrics)}
-    joint_codes = wide.select("system_a", "system_b", **{name: 4 * codes[HUMAN] + codes[name] for name in metrics})
+    joint_codes = comparisons.select(
+        "system_a", "system_b", **{name: 4 * codes[HUMAN] + codes[name] for name in metrics}
+    )
     # A sum of indicators for every cell: one group-by whose result does not grow with the items.
     indicators = {
         f"{metric}_{cell}": (nw.col(name) == cell).cast(nw.Int32)
@@ -307,12 +313,12 @@ def count_cells(wide: nw.LazyFrame[Any], metrics: Sequence[str]) -> pl.DataFrame
     return collect_rows(rows.agg(*(nw.col(name).sum() for name in indicators)))
 
 
-def sum_batches(counted: Iterable[pl.DataFrame], *, systems: Sequence[str], metrics: Sequence[str]) -> Ints:
+def sum_batches(batch_counts: Iterable[pl.DataFrame], *, systems: Sequence[str], metrics: Sequence[str]) -> Ints:
     """Tables (pairs, metrics, 4, 4) over all pairs of the sorted systems, from the rows of all batches of items."""
     n_pairs = len(systems) * (len(systems) - 1) // 2
     tables = np.zeros((n_pairs, len(metrics), CELLS + 1), dtype=np.int64)
-    for frame in counted:
-        values = frame.drop("system_a", "system_b").cast(pl.Int64).to_numpy()
+    for frame in batch_counts:
+        cell_counts = frame.drop("system_a", "system_b").cast(pl.Int64).to_numpy()
         # A pair occurs once per batch, so no row overwrites another.
-        tables[pair_positions(frame, systems), :, :CELLS] += values.reshape(len(frame), len(metrics), CELLS)
+        tables[pair_positions(frame, systems), :, :CELLS] += cell_counts.reshape(len(frame), len(metrics), CELLS)
     return tables.reshape(n_pairs, len(metrics), 4, 4)

@@ -51,11 +51,13 @@ class Outputs:
             for name, dtype in SOURCES.items()
         ]
         list_columns = [name for name, dtype in SOURCES.items() if dtype == pl.List(pl.String)]
-        empty = pl.lit([], dtype=pl.List(pl.String))
-        completed = sources.select(columns).with_columns(
-            pl.col(pl.String).fill_null(""), pl.col(list_columns).fill_null(empty)
+        empty_list = pl.lit([], dtype=pl.List(pl.String))
+        completed_sources = sources.select(columns).with_columns(
+            pl.col(pl.String).fill_null(""), pl.col(list_columns).fill_null(empty_list)
         )
-        return cls(texts=texts, sources=completed, images=pl.DataFrame(schema=IMAGES) if images is None else images)
+        return cls(
+            texts=texts, sources=completed_sources, images=pl.DataFrame(schema=IMAGES) if images is None else images
+        )
 
     def resolve_images(self, folder: Path) -> Outputs:
         """The outputs with paths of images resolved relative to the folder; addresses are unchanged."""
@@ -73,8 +75,8 @@ class Outputs:
         )
 
     def merge_with(self, other: Outputs) -> tuple[Outputs, list[Note]]:
-        """The outputs of both studies, and notes. An output has its first text, and an item has the first non-empty
-        value of each column."""
+        """The outputs of both studies, and notes. If texts of an output or values of an item differ, the first one is
+        used."""
         texts, sources = pl.concat([self.texts, other.texts]), pl.concat([self.sources, other.sources])
         texts, sources, notes = select_first_values(texts, sources, where="two inputs")
         further_images = other.images.join(self.images, on=["item", "system"], how="anti", maintain_order="left")
@@ -91,9 +93,9 @@ def select_first_values(
     with_nulls = sources.with_columns(
         pl.col(pl.String).replace("", None), *(pl.when(pl.col(name).list.len() > 0).then(name) for name in list_columns)
     )
-    by_item, output_key = with_nulls.group_by("item", maintain_order=True), ["item", "system"]
+    rows_by_item, output_key = with_nulls.group_by("item", maintain_order=True), ["item", "system"]
     n_several_texts = texts.group_by(output_key).agg(pl.col("text").n_unique()).filter(pl.col("text") > 1).height
-    has_several_values = by_item.agg(pl.col(names).drop_nulls().n_unique() > 1) if names else with_nulls.clear()
+    has_several_values = rows_by_item.agg(pl.col(names).drop_nulls().n_unique() > 1) if names else with_nulls.clear()
     differing_columns = [name for name in names if has_several_values[name].any()]
     n_differing = has_several_values.filter(pl.any_horizontal(differing_columns)).height if differing_columns else 0
     notes = build_notes(
@@ -110,7 +112,7 @@ def select_first_values(
         ),
     )
     first_texts = texts.unique(output_key, keep="first", maintain_order=True)
-    return first_texts, by_item.agg(pl.col(names).drop_nulls().first()), notes
+    return first_texts, rows_by_item.agg(pl.col(names).drop_nulls().first()), notes
 
 
 def parse_turns(cell: Any) -> list[tuple[str, str]] | None:

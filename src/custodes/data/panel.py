@@ -47,11 +47,12 @@ class Panel:
         aspect are used."""
         rows = select_aspect_rows(filter_rows(study.ratings.frame, pl.col("rater").is_in(list(raters))), aspect)
         directions = study.raters.direction
-        direction = np.array([directions[rater] for rater in raters])
+        rater_directions = np.array([directions[rater] for rater in raters])
         output_rows, system_rows = filter_rows(rows, pl.col("item") != ""), rows.filter(pl.col("item") == "")
         return cls(
-            values=_mean_scores(output_rows, rater=raters, item=items, system=systems) * direction[:, None, None],
-            system_scores=_mean_scores(system_rows, rater=raters, system=systems) * direction[:, None],
+            values=_mean_scores(output_rows, rater=raters, item=items, system=systems)
+            * rater_directions[:, None, None],
+            system_scores=_mean_scores(system_rows, rater=raters, system=systems) * rater_directions[:, None],
             raters=tuple(raters),
             items=tuple(items),
             systems=tuple(systems),
@@ -79,5 +80,5 @@ def _mean_scores(rows: pl.DataFrame, **axes: Sequence[str]) -> Floats:
     codes = np.array([label_codes(rows[name], categories) for name, categories in axes.items()])
     is_known_cell = (codes >= 0).all(axis=0)
     cell, size = np.ravel_multi_index(codes[:, is_known_cell], shape), math.prod(shape)
-    total = np.bincount(cell, weights=rows["score"].to_numpy()[is_known_cell], minlength=size)
-    return ratio(total, np.bincount(cell, minlength=size)).reshape(shape)
+    score_sums = np.bincount(cell, weights=rows["score"].to_numpy()[is_known_cell], minlength=size)
+    return ratio(score_sums, np.bincount(cell, minlength=size)).reshape(shape)

@@ -48,7 +48,8 @@ HALF_RULE = "half-judged"
 """The note on comparisons that were queried in both orders but have a verdict in only one."""
 COMPARISON = ("item", "system_a", "system_b", "rater", "aspect")
 ORDER_CODES = pl.col("order").replace_strict({"ab": 1.0, "ba": -1.0, "": 0.0}, return_dtype=pl.Float64)
-"""Codes of presentation orders: 1 if system_a was shown first, -1 if system_b was, 0 unknown."""
+"""Codes of presentation orders: 1 if system_a was shown first, -1 if system_b was shown first, 0 if the order is
+unknown."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,7 +115,7 @@ class Preferences:
             ]
         )
         _check_values(verdicts, where=where)
-        n_spare = verdicts.filter(pl.col("preference").is_null() & pl.col("p_a").is_not_null()).height
+        n_ignored_probabilities = verdicts.filter(pl.col("preference").is_null() & pl.col("p_a").is_not_null()).height
         is_reversed_pair = pl.col("system_a") > pl.col("system_b")
         verdicts = verdicts.with_columns(
             system_a=pl.min_horizontal("system_a", "system_b"),
@@ -142,20 +143,26 @@ class Preferences:
         check_unique(verdicts, KEY, where=where, what="verdict", hint=hint)
         is_unreadable = pl.lit(False) if unreadable is None else pl.lit(unreadable)
         reason = pl.when(pl.col("invalid") != "").then("invalid").when(is_unreadable).then(pl.lit(UNREADABLE))
-        unanswered = verdicts.with_columns(why=reason.otherwise(pl.lit(EMPTY))).filter(pl.col("preference").is_null())
-        invalid_rows = unanswered.filter(pl.col("invalid") != "")
+        missing_verdicts = verdicts.with_columns(why=reason.otherwise(pl.lit(EMPTY))).filter(
+            pl.col("preference").is_null()
+        )
+        invalid_rows = missing_verdicts.filter(pl.col("invalid") != "")
         n_invalid, n_missing, reasons_text = (
             invalid_rows.height,
-            unanswered.filter(invalid="", why=EMPTY).height,
+            missing_verdicts.filter(invalid="", why=EMPTY).height,
             format_counts(invalid_rows["invalid"]),
         )
         notes += build_notes(
             ("missing-verdict", n_missing, f"{where}: {n_missing} verdicts are empty and count as not rated"),
             (INVALID, n_invalid, f"{where}: {n_invalid} verdicts are invalid and count as not rated ({reasons_text})"),
-            ("spare-chances", n_spare, f"{where}: probabilities in {n_spare} rows without a verdict are ignored"),
+            (
+                "spare-chances",
+                n_ignored_probabilities,
+                f"{where}: probabilities in {n_ignored_probabilities} rows without a verdict are ignored",
+            ),
         )
         return cls(
-            frame=verdicts.drop_nulls("preference").select(list(SCHEMA)), missing=unanswered.select(list(MISSING))
+            frame=verdicts.drop_nulls("preference").select(list(SCHEMA)), missing=missing_verdicts.select(list(MISSING))
         ), notes
 
     def select_rows(self, keep: pl.Expr) -> Preferences:
@@ -163,15 +170,15 @@ class Preferences:
         return Preferences(frame=filter_rows(self.frame, keep), missing=filter_rows(self.missing, keep))
 
     def split_opinions(self, second: pl.Series, answered: pl.Series) -> tuple[Preferences, Preferences]:
-        """The first opinions and the second opinions.
+        """The first opinions, and the second opinions (further answers of an annotator to the same question).
 
         The masks `second` and `answered` (whether there is a preference) have one entry per row of the original table.
         """
         is_second_opinion, is_second_missing = second.filter(answered), second.filter(~answered)
-        first = Preferences(
+        first_opinions = Preferences(
             frame=self.frame.filter(~is_second_opinion), missing=self.missing.filter(~is_second_missing)
         )
-        return first, Preferences(
+        return first_opinions, Preferences(
             frame=self.frame.filter(is_second_opinion), missing=self.missing.filter(is_second_missing)
         )
 
@@ -207,14 +214,16 @@ class Preferences:
         if not may_be_half and not has_duplicate_key(self.frame, COMPARISON).any():
             return self.frame.select(*COMPARISON, "preference", ORDER_CODES), []
         merged_rows = self._merge_rows(orders)
-        half_rows, n_torn = merged_rows.filter(pl.col("half") == 1), int(merged_rows["contradictory"].sum())
+        half_rows, n_contradictory = merged_rows.filter(pl.col("half") == 1), int(merged_rows["contradictory"].sum())
         is_consistent = orders == "consistent"
         excluded_text = (
-            f"{n_torn} comparisons are excluded because verdicts of one rater differ between presentation orders or "
+            f"{n_contradictory} comparisons are excluded because verdicts of one rater differ between presentation "
+            "orders or "
             "repeats"
         )
         mean_text = (
-            f"{n_torn} comparisons have verdicts of one rater that differ between presentation orders or repeats; "
+            f"{n_contradictory} comparisons have verdicts of one rater that differ between presentation orders or "
+            "repeats; "
             "these verdicts are merged as the sign of the mean"
         )
         half_text = (
@@ -222,13 +231,13 @@ class Preferences:
             f"in only one order ({format_counts(half_rows['rater'])}). With one order, the position preference of the "
             "rater does not cancel. To keep these comparisons, set orders='first'"
         )
-        settled_rows = merged_rows.drop_nulls("sign").select(
+        kept_rows = merged_rows.drop_nulls("sign").select(
             *COMPARISON, pl.col("sign").cast(pl.Int8).alias("preference"), "order"
         )
-        return settled_rows, build_notes(
+        return kept_rows, build_notes(
             (HALF_RULE, half_rows.height, half_text),
-            ("torn-verdicts", is_consistent and n_torn, excluded_text),
-            ("torn-verdicts", not is_consistent and n_torn, mean_text),
+            ("torn-verdicts", is_consistent and n_contradictory, excluded_text),
+            ("torn-verdicts", not is_consistent and n_contradictory, mean_text),
         )
 
     def _merge_rows(self, orders: Orders) -> pl.DataFrame:
@@ -252,19 +261,21 @@ def _read_probabilities(frame: pl.DataFrame, *, where: str) -> list[pl.Series]:
     probabilities = pl.DataFrame([bounded_column(frame, name, 1, where=where, allowed=allowed) for name in CHANCES])
     if set(CHANCES).isdisjoint(frame.columns):
         return probabilities.get_columns()
-    is_present = probabilities.select(pl.any_horizontal(pl.all().is_not_null())).to_series()
-    has_both_sides = probabilities.select(pl.col("p_a").is_not_null() & pl.col("p_b").is_not_null()).to_series()
+    has_probability = probabilities.select(pl.any_horizontal(pl.all().is_not_null())).to_series()
+    has_win_probabilities = probabilities.select(pl.col("p_a").is_not_null() & pl.col("p_b").is_not_null()).to_series()
     refuse(
-        is_present & ~has_both_sides,
+        has_probability & ~has_win_probabilities,
         lambda rows, _: (
             f"{where}: p_a, p_tie, p_b are partly empty in row {rows}; give all three probabilities, or none"
         ),
     )
-    probabilities = probabilities.with_columns(p_tie=pl.when(is_present).then(pl.col("p_tie").fill_null(0.0)))
-    total = probabilities.select(pl.sum_horizontal(pl.all(), ignore_nulls=False)).to_series()
+    probabilities = probabilities.with_columns(p_tie=pl.when(has_probability).then(pl.col("p_tie").fill_null(0.0)))
+    probability_sums = probabilities.select(pl.sum_horizontal(pl.all(), ignore_nulls=False)).to_series()
     refuse(
-        (total - 1).abs() > SUM_TOLERANCE,
-        lambda rows, at: f"{where}: p_a, p_tie, p_b sum to {total[at]:g} in row {rows}; their sum must be 1",
+        (probability_sums - 1).abs() > SUM_TOLERANCE,
+        lambda rows, row_index: (
+            f"{where}: p_a, p_tie, p_b sum to {probability_sums[row_index]:g} in row {rows}; their sum must be 1"
+        ),
     )
     return probabilities.get_columns()
 
@@ -273,22 +284,23 @@ def _check_values(verdicts: pl.DataFrame, *, where: str) -> None:
     values, orders, systems = verdicts["preference"], verdicts["order"], verdicts["system_a"]
     refuse(
         ~values.is_in([1.0, 0.0, -1.0]),
-        lambda rows, first: (
-            f"{where}: preference {values[first]:g} in row {rows}; allowed: 1 (system_a better),"
+        lambda rows, row_index: (
+            f"{where}: preference {values[row_index]:g} in row {rows}; allowed: 1 (system_a better),"
             " 0 (tie), -1 (system_b better)"
         ),
     )
     refuse(
         values.is_not_null() & (verdicts["invalid"] != ""),
-        lambda rows, first: (
-            f"{where}: row {rows} has both a preference and a reason in 'invalid' ({verdicts['invalid'][first]!r}); "
+        lambda rows, row_index: (
+            f"{where}: row {rows} has both a preference and a reason in 'invalid' "
+            f"({verdicts['invalid'][row_index]!r}); "
             f"remove the preference or the reason"
         ),
     )
     refuse_values(orders, ~orders.is_in(["ab", "ba", ""]), where=where, allowed="ab, ba, unknown")
     refuse(
         systems == verdicts["system_b"],
-        lambda rows, first: (
-            f"{where}: row {rows} compares {systems[first]!r} with itself; a verdict needs two different systems"
+        lambda rows, row_index: (
+            f"{where}: row {rows} compares {systems[row_index]!r} with itself; a verdict needs two different systems"
         ),
     )

@@ -88,21 +88,21 @@ class Raters:
     def direction(self) -> dict[str, float]:
         """The direction of each rater: +1 (higher is better) or -1 (lower is better)."""
         return {
-            rater: 1.0 if up else -1.0
-            for rater, up in zip(self.frame["rater"], self.frame["higher_is_better"], strict=True)
+            rater: 1.0 if is_higher_better else -1.0
+            for rater, is_higher_better in zip(self.frame["rater"], self.frame["higher_is_better"], strict=True)
         }
 
     @property
     def bounds(self) -> dict[str, tuple[float, float]]:
         """The declared bounds (low, high) of each rater that has both bounds."""
-        declared = self.frame.drop_nulls(["low", "high"])
-        return {row["rater"]: (row["low"], row["high"]) for row in declared.iter_rows(named=True)}
+        rows_with_bounds = self.frame.drop_nulls(["low", "high"])
+        return {row["rater"]: (row["low"], row["high"]) for row in rows_with_bounds.iter_rows(named=True)}
 
     @property
     def own_systems(self) -> dict[str, str]:
         """The patterns of the systems that belong to each rater. Raters without patterns are omitted."""
-        with_own_system = self.frame.drop_nulls("own_system")
-        return dict(zip(with_own_system["rater"], with_own_system["own_system"], strict=True))
+        rows_with_own_system = self.frame.drop_nulls("own_system")
+        return dict(zip(rows_with_own_system["rater"], rows_with_own_system["own_system"], strict=True))
 
     def select_raters(self, raters: Sequence[str]) -> Raters:
         """The table of these raters only, in this order."""
@@ -111,8 +111,8 @@ class Raters:
 
     def with_kinds(self, kinds: Mapping[str, str]) -> Raters:
         """The raters, with the kinds of `kinds` set."""
-        replaced = [kinds.get(rater, kind) for rater, kind in self.kind.items()]
-        return replace(self, frame=self.frame.with_columns(pl.Series("kind", replaced, dtype=pl.String)))
+        new_kinds = [kinds.get(rater, kind) for rater, kind in self.kind.items()]
+        return replace(self, frame=self.frame.with_columns(pl.Series("kind", new_kinds, dtype=pl.String)))
 
     def merge_with(self, other: Raters) -> tuple[Raters, list[Note]]:
         """The raters of both tables, with the values that either table declares.
@@ -132,9 +132,12 @@ class Raters:
             pl.col("cost_unit").filter(pl.col("cost").is_not_null()).first(),
             pl.col("own_system", "signature", "truncated").drop_nulls().first(),
         ).select(list(SCHEMA))
-        signatures_of = rows_by_rater.agg(pl.col("signature").drop_nulls().unique(maintain_order=True))
-        conflicting = signatures_of.filter(pl.col("signature").list.len() > 1)
-        examples = [f"{rater} ({join_labels(signatures, limit=2)})" for rater, signatures in conflicting.iter_rows()]
+        signatures_by_rater = rows_by_rater.agg(pl.col("signature").drop_nulls().unique(maintain_order=True))
+        conflicting_signatures = signatures_by_rater.filter(pl.col("signature").list.len() > 1)
+        examples = [
+            f"{rater} ({join_labels(metric_signatures, limit=2)})"
+            for rater, metric_signatures in conflicting_signatures.iter_rows()
+        ]
         message = (
             "two inputs have raters with the same name and different signatures, which are treated as one rater: "
             f"{join_labels(examples, limit=2)}. If the raters differ, rename one of them"
@@ -156,18 +159,19 @@ class Raters:
         ignored_notes = check_columns(frame, where=where, required=("rater",), optional=columns)
         values_of_pattern = _checked_side_table(frame, where=where)
         names = list(self.frame["rater"])
-        unmatched = [
+        unmatched_patterns = [
             pattern
             for pattern in values_of_pattern
             if pattern not in names and not any(fnmatchcase(name, pattern) for name in names)
         ]
-        if values_of_pattern and len(unmatched) == len(values_of_pattern):
+        if values_of_pattern and len(unmatched_patterns) == len(values_of_pattern):
             raise InputError(
-                f"{where}: no rater of this table is in the data ({join_labels(unmatched)}); raters: "
-                f"{join_labels(names)}{suggestion(unmatched[0], names)}"
+                f"{where}: no rater of this table is in the data ({join_labels(unmatched_patterns)}); raters: "
+                f"{join_labels(names)}{suggestion(unmatched_patterns[0], names)}"
             )
         unmatched_notes = [
-            ("idle-rater-row", 1, f"{where}: {name!r} matches no rater{suggestion(name, names)}") for name in unmatched
+            ("idle-rater-row", 1, f"{where}: {name!r} matches no rater{suggestion(name, names)}")
+            for name in unmatched_patterns
         ]
         notes = [*build_notes(*unmatched_notes), *ignored_notes]
         rows, directed = [], set(self.directed)
@@ -180,7 +184,10 @@ class Raters:
                     declared_values = declared_values | values if pattern == name else values | declared_values
             if row["kind"] and declared_values.get("kind", row["kind"]) != row["kind"]:
                 kind = declared_values["kind"]
-                message = f"{where}: {name!r} is {kind} here and {row['kind']} in the data; this file takes precedence"
+                message = (
+                    f"{where}: {name!r} is {kind} in this table and {row['kind']} in the data; this table takes "
+                    "precedence"
+                )
                 notes += build_notes(("kind-overruled", 1, message))
             # A new cost without a unit does not inherit the unit of the replaced cost.
             rows.append(row | ({"cost_unit": None} if "cost" in declared_values else {}) | declared_values)
@@ -196,13 +203,14 @@ class Raters:
         error_metrics = [
             name for name, kind in self.kind.items() if kind != "human" and re.split("[:@]", name)[0] in ERRORS
         ]
-        undeclared = [name for name in error_metrics if self.direction[name] > 0 and name not in self.directed]
+        undeclared_metrics = [name for name in error_metrics if self.direction[name] > 0 and name not in self.directed]
         message = (
-            f"in `custodes score` lower is better for metrics with the names {join_labels(undeclared)}, but in these "
+            f"in `custodes score` lower is better for metrics with the names {join_labels(undeclared_metrics)}, but in "
+            "these "
             "data higher counts as better; if lower is better, declare this in a raters table (--raters, column "
             "higher_is_better)"
         )
-        return build_notes((DIRECTION_RULE, len(undeclared), message))
+        return build_notes((DIRECTION_RULE, len(undeclared_metrics), message))
 
 
 def _checked_side_table(frame: pl.DataFrame, *, where: str) -> dict[str, dict[str, Any]]:
@@ -235,7 +243,7 @@ def _side_column(frame: pl.DataFrame, name: str, *, where: str) -> pl.Series:
         return kind_column(frame, where=where).replace("", None)
     column = typed_column(frame, name, SCHEMA[name], where=where)
     if name == "date":
-        is_invalid = [word != "" and not _is_date(word) for word in column]
+        is_invalid = [cell_text != "" and not _is_date(cell_text) for cell_text in column]
         refuse_values(column, pl.Series(is_invalid, dtype=pl.Boolean), where=where, allowed="YYYY, YYYY-MM, YYYY-MM-DD")
     return column.replace("", None) if SCHEMA[name] == pl.String else column
 
@@ -259,8 +267,8 @@ def rater_kinds(frame: pl.DataFrame, *, where: str) -> dict[str, str]:
             f"{where}: rater {join_labels(map(repr, raters_of_two_kinds))} is both human and metric in column 'kind'; "
             "give each rater one kind"
         )
-    kind_of = dict(declared_kinds.iter_rows())
-    return {rater: kind_of.get(rater, "") for rater in kinds["rater"].unique(maintain_order=True)}
+    kind_of_rater = dict(declared_kinds.iter_rows())
+    return {rater: kind_of_rater.get(rater, "") for rater in kinds["rater"].unique(maintain_order=True)}
 
 
 def _is_date(text: str) -> bool:

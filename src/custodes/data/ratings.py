@@ -95,7 +95,7 @@ class Ratings:
         return cls(frame=ratings.drop_nulls("score")), notes
 
     def split_opinions(self, second: pl.Series, answered: pl.Series) -> tuple[Ratings, Ratings]:
-        """The first opinions and the second opinions.
+        """The first opinions, and the second opinions (further answers of an annotator to the same question).
 
         The masks `second` and `answered` (whether there is a score) have one entry per row of the original table.
         """

@@ -160,17 +160,18 @@ def read(
     if not schema_options.columns.patterns:
         studies = _with_human_labels(studies)
     study = replace(join(studies), selection=schema_options.selection)
-    for what, side in (("raters", raters), ("items", items)):
-        if side is not None:
-            table = _load_source(side, what)
+    for table_kind, table_source in (("raters", raters), ("items", items)):
+        if table_source is not None:
+            table = _load_source(table_source, table_kind)
             study = replace(study, notes=(*study.notes, *table.notes))
-            side_table: dict[str, Any] = {what: table.frame, f"{what}_name": table.name}
+            side_table: dict[str, Any] = {table_kind: table.frame, f"{table_kind}_name": table.name}
             study = study.describe(**side_table)
     return replace(study, notes=(*study.notes, *study.raters.undeclared_directions()))
 
 
 def _with_human_labels(studies: list[Study]) -> list[Study]:
-    """The studies. If `label` is the only column of labels in a table, the labels of the table become human labels.
+    """The studies, changed as follows: if `label` is the only column of labels in a table, these labels become human
+    labels.
 
     This requires that all further studies have only metrics, and that no metric is called `label`. Labels in a column
     such as `passed` do not become human labels, because a program may have given these labels.
@@ -210,8 +211,8 @@ def _open_source(source: Any, *, reader: str | None, invalid: Invalid) -> Study 
 
 
 def _without_sidecars(sources: Sequence[Any]) -> list[Any]:
-    """The sources without raters tables that belong to other sources, since `*.csv` in a shell also lists raters
-    tables."""
+    """The sources, without each raters table that belongs to another source. Such a table may be listed by accident,
+    since `*.csv` in a shell also matches raters tables."""
     files = without_sidecars([location[0] for location in map(_locate_source, sources) if location])
     return [source for source in sources if (location := _locate_source(source)) is None or location[0] in files]
 
@@ -464,8 +465,8 @@ def _table_reader(table: LoadedTable, reader: str | None) -> TableReader:
     fitting_reader = next((candidate for candidate in _table_readers() if candidate.fits(columns)), None)
     if fitting_reader:
         return fitting_reader
-    column_sets = [(candidate.name, needed) for candidate in _table_readers() for needed in candidate.columns]
-    incomplete_sets = [(name, needed) for name, needed in column_sets if not set(needed) <= set(columns)]
+    column_sets = [(candidate.name, column_set) for candidate in _table_readers() for column_set in candidate.columns]
+    incomplete_sets = [(name, column_set) for name, column_set in column_sets if not set(column_set) <= set(columns)]
     has_sides = bool(set(SIDE_COLUMNS) & set(columns) or (find_side_pairs(columns) and find_columns("winner", columns)))
     likely_columns = {
         *columns,
@@ -473,13 +474,13 @@ def _table_reader(table: LoadedTable, reader: str | None) -> TableReader:
         *(SIDE_COLUMNS if has_sides else ()),
     }
     ranked_sets = sorted(
-        incomplete_sets, key=lambda need: len(set(need[1]) & likely_columns) / len(need[1]), reverse=True
+        incomplete_sets, key=lambda entry: len(set(entry[1]) & likely_columns) / len(entry[1]), reverse=True
     )
-    nearest_reader, needed = ranked_sets[0]
-    other_columns = [name for name in columns if name not in needed]
+    nearest_reader, column_set = ranked_sets[0]
+    other_columns = [name for name in columns if name not in column_set]
     missing_text = " and ".join(
         repr(name) + suggestion(name, other_columns).replace("did you mean", "is it")
-        for name in needed
+        for name in column_set
         if name not in columns
     )
     nearest_names = list(dict.fromkeys(name for name, _ in ranked_sets))[:MAX_SUGGESTIONS]

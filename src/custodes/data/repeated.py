@@ -71,8 +71,8 @@ def repeated_items(study: Study, people: Sequence[str]) -> list[tuple[str, ...]]
 
 def merge_clusters(items: pl.DataFrame, groups: list[tuple[str, ...]]) -> pl.DataFrame:
     """The items table (see `Items`) in which each group of items and the clusters of these items form one cluster."""
-    labels = pl.Series("item", [item for group in groups for item in group], dtype=pl.String)
-    missing_items = labels.to_frame().join(items, on="item", how="anti")
+    grouped_items = pl.Series("item", [item for group in groups for item in group], dtype=pl.String)
+    missing_items = grouped_items.to_frame().join(items, on="item", how="anti")
     frame = pl.concat([items, missing_items], how="diagonal").with_columns(
         pl.col("cluster", "group", "dataset").fill_null("")
     )
@@ -80,8 +80,8 @@ def merge_clusters(items: pl.DataFrame, groups: list[tuple[str, ...]]) -> pl.Dat
         frame.select("item", pl.when(pl.col("cluster") != "").then("cluster").otherwise("item")).iter_rows()
     )
     merged_clusters = _merge_groups([tuple(dict.fromkeys(cluster_of_item[item] for item in group)) for group in groups])
-    new_cluster = {name: group[0] for group in merged_clusters for name in group}
-    changed_items = {item for item, name in cluster_of_item.items() if name in new_cluster}
+    new_cluster = {cluster_name: group[0] for group in merged_clusters for cluster_name in group}
+    changed_items = {item for item, cluster_name in cluster_of_item.items() if cluster_name in new_cluster}
     cluster = [
         new_cluster[cluster_of_item[item]] if item in changed_items else former_cluster
         for item, former_cluster in frame.select("item", "cluster").iter_rows()
@@ -151,18 +151,19 @@ def _uniform_groups(cells: pl.DataFrame) -> list[tuple[str, ...]]:
 
 
 def _groups_by_cells(cells: pl.DataFrame, summary: pl.DataFrame) -> list[tuple[str, ...]]:
-    """Groups of items with equal cells. If at least as many items are nearly equal, there are no groups.
+    """Groups of items with equal cells. The result is empty if nearly equal items are at least as frequent as equal
+    items.
 
     `summary`: the rows of `_summarise_items`.
     """
     if _may_match_by_chance(summary):
         return []
     groups = _equal_groups(summary.filter(pl.col("n") >= LEAST_CELLS, pl.col("values") > 1), "own", "n")
-    checked_groups = groups[:MOST_CHECKED]
-    n_copies = sum(len(group) - 1 for group in checked_groups)
+    first_groups = groups[:MOST_CHECKED]
+    n_copies = sum(len(group) - 1 for group in first_groups)
     return (
         groups
-        if n_copies and n_copies > _count_near_copies(cells, summary, [group[0] for group in checked_groups])
+        if n_copies and n_copies > _count_near_copies(cells, summary, [group[0] for group in first_groups])
         else []
     )
 
@@ -189,21 +190,23 @@ def _count_near_copies(cells: pl.DataFrame, summary: pl.DataFrame, items: list[s
 
 
 def _equal_groups(frame: pl.DataFrame, *keys: str) -> list[tuple[str, ...]]:
-    sets = frame.group_by(keys, maintain_order=True).agg("item").filter(pl.col("item").list.len() > 1)
-    return [tuple(items) for items in sets["item"].to_list()]
+    item_groups = frame.group_by(keys, maintain_order=True).agg("item").filter(pl.col("item").list.len() > 1)
+    return [tuple(items) for items in item_groups["item"].to_list()]
 
 
 def _merge_groups(groups: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
     """The groups, where groups with a common label are merged. Labels and groups are in the order of first
     occurrence."""
-    group_of: dict[str, list[str]] = {}
+    group_of_label: dict[str, list[str]] = {}
     for group in groups:
         for label in group:
-            small, large = sorted((group_of.setdefault(item, [item]) for item in (group[0], label)), key=len)
-            if small is not large:
-                large += small
-                group_of |= dict.fromkeys(small, large)
-    members: dict[int, list[str]] = {}
-    for label, merged_group in group_of.items():
-        members.setdefault(id(merged_group), []).append(label)
-    return [tuple(items) for items in members.values() if len(items) > 1]
+            smaller_group, larger_group = sorted(
+                (group_of_label.setdefault(item, [item]) for item in (group[0], label)), key=len
+            )
+            if smaller_group is not larger_group:
+                larger_group += smaller_group
+                group_of_label |= dict.fromkeys(smaller_group, larger_group)
+    labels_of_group: dict[int, list[str]] = {}
+    for label, merged_group in group_of_label.items():
+        labels_of_group.setdefault(id(merged_group), []).append(label)
+    return [tuple(group_labels) for group_labels in labels_of_group.values() if len(group_labels) > 1]

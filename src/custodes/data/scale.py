@@ -50,16 +50,16 @@ class Scale:
             return self.low == other.low and self.high == other.high
         if min(self.n, other.n) < FEW_RATINGS:
             return True
-        union = max(self.high, other.high) - min(self.low, other.low)
-        if union == 0:
+        union_width = max(self.high, other.high) - min(self.low, other.low)
+        if union_width == 0:
             return True
-        overlap = min(self.high, other.high) - max(self.low, other.low)
+        overlap_width = min(self.high, other.high) - max(self.low, other.low)
         smaller_width = min(self.high - self.low, other.high - other.low)
         if smaller_width == 0:
             # A constant rater uses only one point of the scale; within the other's range there is no evidence of a
             # difference.
-            return overlap >= 0
-        return overlap / union >= LEAST_OVERLAP
+            return overlap_width >= 0
+        return overlap_width / union_width >= LEAST_OVERLAP
 
 
 LEAST_TOP = 3

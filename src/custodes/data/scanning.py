@@ -93,10 +93,11 @@ def _check_alike(files: Sequence[Path], kind: str) -> None:
         return
     scan_files: Any = {"parquet": pl.scan_parquet, "csv": pl.scan_csv}[kind]
     columns = set(scan_files(files[0]).collect_schema())
-    for other in files[1:]:
-        if differing_columns := columns ^ set(scan_files(other).collect_schema()):
+    for further_file in files[1:]:
+        if differing_columns := columns ^ set(scan_files(further_file).collect_schema()):
             raise InputError(
-                f"{files[0].name} and {other.name} differ in columns {join_labels(sorted(differing_columns))}; count "
+                f"{files[0].name} and {further_file.name} differ in columns {join_labels(sorted(differing_columns))}; "
+                "count "
                 "these files separately"
             )
 

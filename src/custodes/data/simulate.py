@@ -199,8 +199,8 @@ def simulate(
     systems = tuple(sorted(quality))
     _check_size(items, len(systems), len(aspects), len(groups))
     _check_range("missing", missing, 0, 1)
-    for option_name, sd in (("difficulty", difficulty), ("spread", spread)):
-        _check_range(option_name, sd, 0)
+    for option_name, standard_deviation in (("difficulty", difficulty), ("spread", spread)):
+        _check_range(option_name, standard_deviation, 0)
     _check(systems, quality, aspects, annotators, metrics, groups)
     rng = np.random.default_rng(rng)
     item_labels, item_table = _build_items(items, documents, tuple(groups))
@@ -208,15 +208,19 @@ def simulate(
     latent = system_quality + _difficulties(item_table, len(aspects), sd=difficulty, rng=rng)[:, None, :]
     latent += spread * rng.normal(size=latent.shape)
     frames = []
-    for annotator, correlation in annotators.items():
-        scores = simulate_ratings(latent, reliability=correlation, sd=np.hypot(difficulty, spread), rng=rng)
+    for annotator, reliability in annotators.items():
+        scores = simulate_ratings(latent, reliability=reliability, sd=np.hypot(difficulty, spread), rng=rng)
         scores[rng.random(scores.shape) < missing] = np.nan
         frames.append(_rating_rows(scores, rater=annotator, items=item_labels, systems=systems, aspects=aspects))
     latent_scores: dict[str, Floats] = {}
     for metric in metrics:
         rated_quality = latent if metric.by_aspect else latent.mean(axis=-1, keepdims=True)
-        signal = latent_scores[metric.copies] if metric.copies else metric.signal * rated_quality
-        latent_score = signal + _favour_bonuses(metric, systems)[:, None] + metric.noise * rng.normal(size=signal.shape)
+        latent_signal = latent_scores[metric.copies] if metric.copies else metric.signal * rated_quality
+        latent_score = (
+            latent_signal
+            + _favour_bonuses(metric, systems)[:, None]
+            + metric.noise * rng.normal(size=latent_signal.shape)
+        )
         latent_scores[metric.name] = latent_score
         scores = _map_to_scores(metric, latent_score)
         scores[rng.permutation(items) < metric.missing * items] = np.nan
@@ -389,11 +393,11 @@ def _build_items(items: int, documents: int | None, groups: tuple[str, ...]) -> 
     return labels, pl.DataFrame(item_columns)
 
 
-def _difficulties(side: pl.DataFrame, n_aspects: int, *, sd: float, rng: np.random.Generator) -> Floats:
+def _difficulties(item_table: pl.DataFrame, n_aspects: int, *, sd: float, rng: np.random.Generator) -> Floats:
     """Difficulties (items, aspects). Half of the variance is between documents, and half is between the items of a
     document."""
-    item_effects = rng.normal(size=(side.height, n_aspects))
-    clusters = side["cluster"].rle_id().to_numpy() if side["cluster"][0] else np.arange(side.height)
+    item_effects = rng.normal(size=(item_table.height, n_aspects))
+    clusters = item_table["cluster"].rle_id().to_numpy() if item_table["cluster"][0] else np.arange(item_table.height)
     document_effects = rng.normal(size=(int(clusters.max()) + 1, n_aspects))[clusters]
     return np.asarray(sd * np.sqrt(0.5) * (item_effects + document_effects))
 
@@ -402,18 +406,18 @@ def _favour_bonuses(metric: SimulatedMetric, systems: tuple[str, ...]) -> Floats
     return np.array([metric.favours.get(system, 0.0) for system in systems])
 
 
-def _round_to_levels(view: Floats, levels: int) -> Floats:
-    return np.clip(np.rint(view + (levels + 1) / 2), 1, levels)
+def _round_to_levels(latent_scores: Floats, levels: int) -> Floats:
+    return np.clip(np.rint(latent_scores + (levels + 1) / 2), 1, levels)
 
 
-def _map_to_scores(metric: SimulatedMetric, view: Floats) -> Floats:
+def _map_to_scores(metric: SimulatedMetric, latent_scores: Floats) -> Floats:
     """The score for a latent value.
 
     Without levels the mapping is strictly monotone, so that true preferences are preserved.
     """
     if metric.levels:
-        return _round_to_levels(view if metric.higher_is_better else -view, metric.levels)
-    return 1 / (1 + np.exp(-view)) if metric.higher_is_better else np.exp(-view)
+        return _round_to_levels(latent_scores if metric.higher_is_better else -latent_scores, metric.levels)
+    return 1 / (1 + np.exp(-latent_scores)) if metric.higher_is_better else np.exp(-latent_scores)
 
 
 def _rating_rows(
@@ -458,20 +462,27 @@ def demo_texts(*, items: int = 60, rng: int | np.random.Generator = 0) -> pl.Dat
     """
     check_at_least("items", items, 1)
     generator = np.random.default_rng(rng)
-    width, rows = len(str(items)), list[dict[str, str]]()
-    for number in range(1, items + 1):
+    number_width, rows = len(str(items)), list[dict[str, str]]()
+    for message_number in range(1, items + 1):
         facts = {fact: _random_word(words, generator) for fact, words in FACTS.items()}
         context = _random_word(MESSAGES, generator).format(**facts)
         template_indices = generator.permutation(len(ANSWERS)).tolist()  # no two systems answer with the same words
         for template_index, (system, error_rate) in zip(template_indices, MISTAKES.items(), strict=True):
-            wrong_names = [fact for fact in FACTS if generator.random() < error_rate]
+            misstated_facts = [fact for fact in FACTS if generator.random() < error_rate]
             wrong_facts = facts | {
                 fact: _random_word([word for word in FACTS[fact] if word != facts[fact]], generator)
-                for fact in wrong_names
+                for fact in misstated_facts
             }
             text = ANSWERS[template_index].format(**wrong_facts)
             sentences = ". ".join(sentence[:1].upper() + sentence[1:] for sentence in text.split(". "))
-            rows.append({"item": f"message{number:0{width}}", "system": system, "text": sentences, "context": context})
+            rows.append(
+                {
+                    "item": f"message{message_number:0{number_width}}",
+                    "system": system,
+                    "text": sentences,
+                    "context": context,
+                }
+            )
     return pl.DataFrame(rows)
 
 

@@ -186,14 +186,14 @@ class Study:
         annotators. Exclusions are noted. Unknown names raise `OptionError` with a suggestion. If `one_side` is false, a
         study without annotators or without metrics also raises `OptionError`.
         """
-        chosen = {"human": human, "metrics": metrics, "systems": systems, "aspect": aspect, "group": group}
-        choices = (c if c is None or isinstance(c, str) else tuple(c) for c in chosen.values())
-        cache_key = ("selected", *choices)
-        result = self.once(cache_key, lambda: self._apply_selection(**chosen, one_side=one_side))
+        selection = {"human": human, "metrics": metrics, "systems": systems, "aspect": aspect, "group": group}
+        pattern_values = (c if c is None or isinstance(c, str) else tuple(c) for c in selection.values())
+        cache_key = ("selected", *pattern_values)
+        result = self.once(cache_key, lambda: self._apply_selection(**selection, one_side=one_side))
         if one_side or (result.humans and result.metrics):
             return result
         return self._apply_selection(
-            **chosen, one_side=False
+            **selection, one_side=False
         )  # raises an error, or differs from the selection with one_side
 
     def _apply_selection(
@@ -206,7 +206,7 @@ class Study:
         group: Patterns,
         one_side: bool,
     ) -> Study:
-        people, people_notes = self._chosen_people(human, needed=not one_side)
+        people, people_notes = self._chosen_people(human, is_required=not one_side)
         if people and self._rater_rows(people).is_empty():
             annotators_text = f"annotators have no score or verdict yet ({join_labels(people, limit=3)})"
             if not one_side:
@@ -220,41 +220,45 @@ class Study:
         candidates = tuple(r for r, kind in study.raters.kind.items() if kind != "human" and r not in people)
         aspect_labels = _unique_labels(study._rater_rows(people or candidates), "aspect")
         aspects = select_labels(aspect, aspect_labels, option="aspect", what="aspect")
-        judges = study._chosen_metrics(metrics, candidates) if candidates or metrics or not one_side else ()
+        chosen_metrics = study._chosen_metrics(metrics, candidates) if candidates or metrics or not one_side else ()
         chosen_systems = select_labels(systems, self.systems, option="systems", what="system")
         notes = [
             *self.notes,
             *people_notes,
-            *study._human_like_notes(judges, people),
+            *study._human_like_notes(chosen_metrics, people),
             *study._pooled_aspect_notes(people, aspects),
-            *study._aspect_notes(judges, aspects),
+            *study._aspect_notes(chosen_metrics, aspects),
         ]
         is_selected_row = pl.col("rater").is_in(list(people)) & pl.col("aspect").is_in(list(aspects)) | pl.col(
             "rater"
-        ).is_in(list(judges)) & pl.col("aspect").is_in([*aspects, ""])
+        ).is_in(list(chosen_metrics)) & pl.col("aspect").is_in([*aspects, ""])
         if group is not None:
             group_items = self._group_items(group)
             notes += self._system_score_notes(is_selected_row, group)
             is_selected_row &= pl.col("item").is_in(group_items.implode())
-        system_names = list(chosen_systems)
-        is_rated = is_selected_row & pl.col("system").is_in(system_names)
+        chosen_system_names = list(chosen_systems)
+        is_selected_rating = is_selected_row & pl.col("system").is_in(chosen_system_names)
         # Without a selection, a system is kept even if all its verdicts are missing.
-        has_both_systems = pl.col("system_a").is_in(system_names) & pl.col("system_b").is_in(system_names)
+        has_both_systems = pl.col("system_a").is_in(chosen_system_names) & pl.col("system_b").is_in(chosen_system_names)
         is_selected_pair = pl.lit(True) if systems is None else has_both_systems
         verdicts = self.preferences.select_rows(is_selected_row & is_selected_pair)
-        unselected = [name for name in self.systems if name not in chosen_systems]
-        sides_text = (
+        unselected_systems = [name for name in self.systems if name not in chosen_systems]
+        side_names_text = (
             f"the names of systems ({join_labels(self.systems, limit=4)}) are the sides of a pair, so favoritism, "
             "rankings and leaderboards have no meaning; use sample accuracy instead"
         )
-        looks = self.looks.filter(is_selected_pair)
-        notes += sequential_notes(looks) if people else []
+        interim_analyses = self.looks.filter(is_selected_pair)
+        notes += sequential_notes(interim_analyses) if people else []
         repeated_groups = self.once(("repeated", people), lambda: repeated_items(self, people))
         annotator_assignment = self.once(("assigned", people), lambda: assignment(self, people, repeated_groups))
         item_groups = [*repeated_groups, *annotator_assignment.groups]
         notes += build_notes(
-            ("systems-not-selected", len(unselected), f"systems not selected: {join_labels(unselected)}"),
-            ("sides", self.sides, sides_text),
+            (
+                "systems-not-selected",
+                len(unselected_systems),
+                f"systems not selected: {join_labels(unselected_systems)}",
+            ),
+            ("sides", self.sides, side_names_text),
             (REPEATED_RULE, sum(len(copies) - 1 for copies in repeated_groups), repeated_message(repeated_groups)),
             (
                 TASTES_RULE if annotator_assignment.p_value <= CLEAR else "one-annotator",
@@ -262,15 +266,17 @@ class Study:
                 annotator_assignment.message,
             ),
         )
-        raters = study.raters.with_kinds(dict.fromkeys(judges, "metric")).select_raters([*people, *judges])
+        raters = study.raters.with_kinds(dict.fromkeys(chosen_metrics, "metric")).select_raters(
+            [*people, *chosen_metrics]
+        )
         selected_study = replace(
             study,
-            ratings=Ratings(frame=filter_rows(self.ratings.frame, is_rated)),
+            ratings=Ratings(frame=filter_rows(self.ratings.frame, is_selected_rating)),
             preferences=verdicts,
             second=self.second.select_rows(is_selected_row & is_selected_pair),
-            second_ratings=Ratings(frame=self.second_ratings.frame.filter(is_rated)),
-            probes=self.probes.filter(is_rated, pl.col("against").is_in([*system_names, ""])),
-            looks=looks,
+            second_ratings=Ratings(frame=self.second_ratings.frame.filter(is_selected_rating)),
+            probes=self.probes.filter(is_selected_rating, pl.col("against").is_in([*chosen_system_names, ""])),
+            looks=interim_analyses,
             raters=raters,
             items=replace(self.items, frame=merge_clusters(self.items.frame, item_groups))
             if item_groups
@@ -279,11 +285,11 @@ class Study:
         )
         return selected_study if self.cache is None else selected_study.with_cache()
 
-    def _chosen_people(self, human: Patterns, *, needed: bool = True) -> tuple[tuple[str, ...], list[Note]]:
+    def _chosen_people(self, human: Patterns, *, is_required: bool = True) -> tuple[tuple[str, ...], list[Note]]:
         kinds = self.raters.kind
         if human is None:
             people = self.humans
-            if not people and needed:
+            if not people and is_required:
                 raise OptionError(self.advice_on_annotators())
             return people, []
         candidates = [rater for rater, kind in kinds.items() if kind != "metric"]
@@ -297,9 +303,13 @@ class Study:
                 f"human={human!r}: {metric_names[0]!r} is a metric; annotators: {join_labels(candidates)}"
             )
         people = select_labels(human, candidates, option="human", what="rater")
-        unselected = [rater for rater in self.humans if rater not in people]
+        unselected_annotators = [rater for rater in self.humans if rater not in people]
         return people, build_notes(
-            ("annotators-not-selected", len(unselected), f"annotators not selected: {join_labels(unselected)}")
+            (
+                "annotators-not-selected",
+                len(unselected_annotators),
+                f"annotators not selected: {join_labels(unselected_annotators)}",
+            )
         )
 
     def advice_on_annotators(self) -> str:
@@ -310,8 +320,8 @@ class Study:
                 f"no human ratings, as every rater is a metric ({join_labels(kinds)}); add a file of human ratings, or "
                 "collect human ratings with custodes annotate new (leaderboard and consistency need no annotators)"
             )
-        likely = [rater for rater, kind in kinds.items() if not kind and looks_human(rater)]
-        hint = f"; these look human: {join_labels(likely)}" if likely else ""
+        human_like_raters = [rater for rater, kind in kinds.items() if not kind and looks_human(rater)]
+        hint = f"; these look human: {join_labels(human_like_raters)}" if human_like_raters else ""
         return (
             "no rater is known to be human; name the annotators with human='PATTERN' (or give a "
             f"column or raters file with 'kind'). Raters: {join_labels(kinds)} (leaderboard and "
@@ -322,46 +332,47 @@ class Study:
         if not candidates:
             raise OptionError(NO_METRIC)
         pattern_words = None if metrics is None else value_list("metrics", metrics, labels=candidates)
-        tokens = [word for word in pattern_words or [] if word in ("@aspect", "@noaspect")]
-        if tokens:
+        aspect_tokens = [word for word in pattern_words or [] if word in ("@aspect", "@noaspect")]
+        if aspect_tokens:
             raters_with_aspect = set(self._rater_rows(candidates).filter(pl.col("aspect") != "")["rater"])
-            allowed_states = {"@aspect" in tokens, "@noaspect" not in tokens}
-            candidates = tuple(c for c in candidates if (c in raters_with_aspect) in allowed_states)
+            allowed_has_aspect = {"@aspect" in aspect_tokens, "@noaspect" not in aspect_tokens}
+            candidates = tuple(c for c in candidates if (c in raters_with_aspect) in allowed_has_aspect)
             if not candidates:
                 raise OptionError(
                     f"metrics={metrics!r} excludes every metric; @aspect selects metrics with an aspect, and @noaspect "
                     "metrics without an aspect"
                 )
-            pattern_words = [word for word in pattern_words or [] if word not in tokens] or None
+            pattern_words = [word for word in pattern_words or [] if word not in aspect_tokens] or None
         return select_labels(pattern_words, candidates, option="metrics", what="metric")
 
-    def _human_like_notes(self, judges: tuple[str, ...], people: tuple[str, ...]) -> list[Note]:
+    def _human_like_notes(self, metric_names: tuple[str, ...], people: tuple[str, ...]) -> list[Note]:
         """A note on metrics of undeclared kind that look human, or whose name differs from the name of an annotator
         only in the aspect."""
         kinds = self.raters.kind
-        undeclared = [name for name in judges if not kinds[name]]
-        similar_names = aspect_variants(undeclared, people)
-        likely = [name for name in undeclared if looks_human(name) or name in similar_names]
+        undeclared_metrics = [name for name in metric_names if not kinds[name]]
+        similar_names = aspect_variants(undeclared_metrics, people)
+        human_like_metrics = [name for name in undeclared_metrics if looks_human(name) or name in similar_names]
         message = (
-            f"raters that look human are read as metrics: {join_labels(likely)}; name them in human, or exclude them"
+            f"raters that look human are read as metrics: {join_labels(human_like_metrics)}; name them in human, or "
+            "exclude them"
         )
-        return build_notes(("annotators-as-metrics", len(likely), message))
+        return build_notes(("annotators-as-metrics", len(human_like_metrics), message))
 
     def _pooled_aspect_notes(self, people: tuple[str, ...], aspects: tuple[str, ...]) -> list[Note]:
         """A note on annotators whose names contain several aspects."""
-        pooled = pooled_aspects(people) if "" in aspects else []
+        pooled_aspect_names = pooled_aspects(people) if "" in aspects else []
         message = (
-            f"ratings of several aspects ({join_labels(pooled)}) are combined as if each aspect were an "
+            f"ratings of several aspects ({join_labels(pooled_aspect_names)}) are combined as if each aspect were an "
             f"annotator ({join_labels(people)}). Name the aspect in the columns, as in --columns "
             "'human_{aspect}_{rater}', or select one aspect with human"
         )
-        return build_notes((POOLED_RULE, len(pooled), message))
+        return build_notes((POOLED_RULE, len(pooled_aspect_names), message))
 
-    def _aspect_notes(self, judges: tuple[str, ...], aspects: tuple[str, ...]) -> list[Note]:
-        rows = self._rater_rows(judges).select("rater", "aspect").unique(maintain_order=True)
+    def _aspect_notes(self, metric_names: tuple[str, ...], aspects: tuple[str, ...]) -> list[Note]:
+        rows = self._rater_rows(metric_names).select("rater", "aspect").unique(maintain_order=True)
         usable_raters = set(rows.filter(pl.col("aspect").is_in([*aspects, ""]))["rater"])
         excluded_rows = rows.filter(~pl.col("rater").is_in(list(usable_raters)))
-        entries = [
+        note_entries = [
             (
                 "aspect-without-annotators",
                 raters_of_aspect.height,
@@ -370,18 +381,20 @@ class Study:
             )
             for (aspect,), raters_of_aspect in excluded_rows.group_by("aspect", maintain_order=True)
         ]
-        return build_notes(*entries)
+        return build_notes(*note_entries)
 
     def _group_items(self, group: Patterns) -> pl.Series:
         groups = _unique_labels(self.items.frame, "group")
         if not any(groups):
             raise OptionError(f"group={group!r}: the items have no groups; give an items file with a column 'group'")
-        chosen = select_labels(group, groups, option="group", what="group")
-        return self.items.frame.filter(pl.col("group").is_in(list(chosen)))["item"]
+        chosen_groups = select_labels(group, groups, option="group", what="group")
+        return self.items.frame.filter(pl.col("group").is_in(list(chosen_groups)))["item"]
 
-    def _system_score_notes(self, chosen: pl.Expr, group: Patterns) -> list[Note]:
+    def _system_score_notes(self, is_selected_row: pl.Expr, group: Patterns) -> list[Note]:
         """A note on system-level scores, which are excluded by selecting groups."""
-        raters = self.ratings.frame.filter(chosen & (pl.col("item") == ""))["rater"].unique(maintain_order=True)
+        raters = self.ratings.frame.filter(is_selected_row & (pl.col("item") == ""))["rater"].unique(
+            maintain_order=True
+        )
         message = (
             f"group={group!r} excludes the scores of whole systems by {join_labels(raters)}, as these scores belong "
             "to all items"

@@ -135,9 +135,9 @@ def check_columns(
 ) -> list[Note]:
     """Raise `InputError` if a required column is missing or an unknown column looks misspelled. Return notes on unused
     columns."""
-    allowed = [*required, *optional]
+    known_columns = [*required, *optional]
     missing_columns = [name for name in required if name not in frame.columns]
-    unknown_columns = [name for name in frame.columns if name not in allowed]
+    unknown_columns = [name for name in frame.columns if name not in known_columns]
     if missing_columns:
         suggestion_text = suggestion(missing_columns[0], unknown_columns)
         hint = suggestion_text.replace("did you mean", "is it") if suggestion_text else ""
@@ -146,7 +146,9 @@ def check_columns(
             f" needed: {', '.join(required)}"
         )
     for name in unknown_columns:
-        misspelling_text = suggestion(name, [label for label in allowed if label not in frame.columns], cutoff=SLIP)
+        misspelling_text = suggestion(
+            name, [label for label in known_columns if label not in frame.columns], cutoff=SLIP
+        )
         if misspelling_text:
             raise InputError(f"{where}: column {name!r} is unknown{misspelling_text}; rename it, or remove it")
     return build_notes(
@@ -161,11 +163,11 @@ def fitting_columns(frame: pl.DataFrame, alternatives: Sequence[tuple[str, ...]]
     >>> fitting_columns(pl.DataFrame({"id": [1], "text": ["x"]}), [("key", "text"), ("id", "text")], where="t.csv")
     ('id', 'text')
     """
-    present = set(frame.columns)
-    nearest = max(alternatives, key=lambda names: len(present.intersection(names)))
-    fitting = next((names for names in alternatives if present.issuperset(names)), nearest)
-    check_columns(frame, where=where, required=fitting, optional=frame.columns)
-    return fitting
+    table_columns = set(frame.columns)
+    most_complete_set = max(alternatives, key=lambda names: len(table_columns.intersection(names)))
+    fitting_set = next((names for names in alternatives if table_columns.issuperset(names)), most_complete_set)
+    check_columns(frame, where=where, required=fitting_set, optional=frame.columns)
+    return fitting_set
 
 
 def label_column(frame: pl.DataFrame, name: str, *, where: str, empty: bool = False) -> pl.Series:

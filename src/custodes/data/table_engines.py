@@ -26,7 +26,7 @@ ENGINE_ADVICE = {
 """Advice by engine, for a failure from lack of memory or disk space."""
 
 ENGINE_OF_PACKAGE = {"_duckdb": "duckdb", "py4j": "pyspark"}
-"""The name of the engine by package, for packages that raise errors of an engine with a different name."""
+"""The engine of a package that raises errors but does not have the name of the engine."""
 
 ALL = (*ENGINE_ADVICE, *ENGINE_OF_PACKAGE, "narwhals", "pyarrow", "distributed", "sqlglot")
 """Packages whose errors are reported as input errors."""
@@ -98,8 +98,8 @@ def lazy_rows(table: Any, *, where: str) -> nw.LazyFrame[Any]:
 def collect_rows(frame: nw.LazyFrame[Any]) -> pl.DataFrame:
     """The rows of a small result as a data frame."""
     if frame.implementation.is_polars():
-        native: pl.LazyFrame = frame.to_native()
-        return native.collect(engine="streaming")
+        native_frame: pl.LazyFrame = frame.to_native()
+        return native_frame.collect(engine="streaming")
     result: pl.DataFrame = frame.collect("polars").to_native()
     return result
 
@@ -138,14 +138,14 @@ def resolve_names(
 
     Raises `OptionError` for a name that the table does not contain.
     """
-    chosen = tuple(dict.fromkeys(value_list(option, names, labels=labels)))
-    for name in chosen:
+    chosen_names = tuple(dict.fromkeys(value_list(option, names, labels=labels)))
+    for name in chosen_names:
         if name not in labels:
             raise OptionError(
                 f"{where}: {option}={short_repr(name)}: no such {what}; {what}s: "
                 f"{join_labels(labels)}{suggestion(name, labels)}"
             )
-    return chosen
+    return chosen_names
 
 
 def resolve_metrics(

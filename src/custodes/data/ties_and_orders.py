@@ -61,8 +61,8 @@ def score_differences(scores: Table) -> Table:
     table
         Columns rater, item, system_a, system_b (system_a < system_b), difference, threshold, sign and order (0).
     """
-    pairs = scores.join(scores, on=["rater", "item"], how="inner", suffix="_b")
-    pairs = pairs.filter(nw.col("system") < nw.col("system_b")).select(
+    output_pairs = scores.join(scores, on=["rater", "item"], how="inner", suffix="_b")
+    output_pairs = output_pairs.filter(nw.col("system") < nw.col("system_b")).select(
         "rater",
         "item",
         nw.col("system").alias("system_a"),
@@ -71,7 +71,7 @@ def score_differences(scores: Table) -> Table:
         "threshold",
     )
     sign = tie_rule(nw.col("difference"), nw.col("threshold")).cast(nw.Int8)
-    return pairs.with_columns(sign.alias("sign"), nw.lit(0.0).alias("order"))
+    return output_pairs.with_columns(sign.alias("sign"), nw.lit(0.0).alias("order"))
 
 
 def rater_comparisons(scores: Table, verdicts: Table | None) -> Table:
@@ -90,18 +90,18 @@ def rater_comparisons(scores: Table, verdicts: Table | None) -> Table:
         Columns rater, item, system_a, system_b, sign, order, difference and threshold (null for verdicts).
     """
     columns = ("rater", *OUTPUTS, "sign", "order", "difference", "threshold")
-    scored = score_differences(scores).select(*columns)
+    score_comparisons = score_differences(scores).select(*columns)
     if verdicts is None:
-        return scored
-    unscored = verdicts.join(scored, on=["rater", *OUTPUTS], how="anti")
+        return score_comparisons
+    verdict_comparisons = verdicts.join(score_comparisons, on=["rater", *OUTPUTS], how="anti")
     null_number = nw.lit(None).cast(nw.Float64)
-    unscored = unscored.with_columns(
+    verdict_comparisons = verdict_comparisons.with_columns(
         nw.col("sign").cast(nw.Int8),
         nw.col("order").cast(nw.Float64),
         null_number.alias("difference"),
         null_number.alias("threshold"),
     )
-    return nw.concat([scored, unscored.select(*columns)])
+    return nw.concat([score_comparisons, verdict_comparisons.select(*columns)])
 
 
 def combine_annotators(comparisons: Table, aggregate: Aggregate) -> Table:

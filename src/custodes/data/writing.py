@@ -87,12 +87,14 @@ def _verdict_table(preferences: Preferences) -> pl.DataFrame:
     ).drop(empty_columns)
 
 
-def _with_role(first: pl.DataFrame, second: pl.DataFrame) -> pl.DataFrame:
+def _with_role(first_rows: pl.DataFrame, second_rows: pl.DataFrame) -> pl.DataFrame:
     """The first opinions, followed by the second opinions. If there are second opinions, the column `role` is added."""
-    if not second.height:
-        return first
+    if not second_rows.height:
+        return first_rows
     roles = [
-        table.with_columns(role=pl.lit(role)) for table, role in ((first, PRIMARY), (second, SECOND)) if table.height
+        table.with_columns(role=pl.lit(role))
+        for table, role in ((first_rows, PRIMARY), (second_rows, SECOND))
+        if table.height
     ]
     return pl.concat(roles, how="diagonal")
 

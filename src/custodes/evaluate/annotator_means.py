@@ -83,9 +83,9 @@ def check_same_scale(study: Study, people: Sequence[str], persons: Floats, label
         Scale(low=bounds[name][0], high=bounds[name][1], declared=True) if name in bounds else Scale.from_scores(scores)
         for name, scores in zip(people, persons, strict=True)
     ]
-    defined = [(name, scale) for name, scale in zip(people, scales, strict=True) if scale.n]
-    for name, scale in defined[1:]:
-        first, first_scale = defined[0]
+    defined_scales = [(name, scale) for name, scale in zip(people, scales, strict=True) if scale.n]
+    for name, scale in defined_scales[1:]:
+        first, first_scale = defined_scales[0]
         if not scale.comparable(first_scale):
             code_of_rater = {rater: MissingCode.from_scores(persons[people.index(rater)]) for rater in (first, name)}
             codes_text = "; ".join(f"{rater}: {code}" for rater, code in code_of_rater.items() if code)

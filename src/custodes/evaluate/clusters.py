@@ -22,7 +22,7 @@ from custodes.stats.correction.estimator import Counts, margin_of
 
 @dataclass(frozen=True, kw_only=True)
 class AspectCounts:
-    """Pair counts of one aspect, with the comparison that was counted (None if the user gave counts)."""
+    """Outcome counts of each pair of systems for one aspect, and their source (None if the user gave counts)."""
 
     aspect: str
     counts: OutcomeCounts
@@ -74,31 +74,31 @@ def check_default(setting: PreferenceOptions) -> None:
             )
 
 
-def has_clusters(part: AspectCounts) -> bool:
+def has_clusters(aspect_counts: AspectCounts) -> bool:
     """Whether the study declares clusters of several items; False if the user gave counts."""
-    return part.comparison is not None and part.comparison.design.has_clusters
+    return aspect_counts.comparison is not None and aspect_counts.comparison.design.has_clusters
 
 
-def margin_effects(part: AspectCounts, n_raters: int | None = None) -> Floats:
+def margin_effects(aspect_counts: AspectCounts, n_raters: int | None = None) -> Floats:
     """Return the design effects of the margins of the first `n_raters` raters, (raters, pairs); NaN without clusters.
 
     Annotators come first. By default, the design effects of all raters are returned.
     """
-    n_raters = 1 + len(part.counts.metrics) if n_raters is None else n_raters
-    if part.comparison is None or not has_clusters(part):
-        return np.full((n_raters, len(part.counts.system_a)), np.nan)
-    cells = part.comparison.cells
+    n_raters = 1 + len(aspect_counts.counts.metrics) if n_raters is None else n_raters
+    if aspect_counts.comparison is None or not has_clusters(aspect_counts):
+        return np.full((n_raters, len(aspect_counts.counts.system_a)), np.nan)
+    cells = aspect_counts.comparison.cells
     outcome_rows = (cells.rows(outcomes(signs), width=3) for signs in cells.signs[:n_raters])
     return np.stack([design_effect(margin_of, table).effect for table in outcome_rows])
 
 
-def table_effects(part: AspectCounts, *statistics: Callable[[Counts], Floats]) -> list[DesignEffect]:
-    """Return the design effects (pairs, metrics) of each of `statistics`. The part must have clusters.
+def table_effects(aspect_counts: AspectCounts, *statistics: Callable[[Counts], Floats]) -> list[DesignEffect]:
+    """Return the design effects (pairs, metrics) of each of `statistics`. The aspect must have clusters.
 
     A statistic is a function of the counts of human and metric outcomes.
     """
-    assert part.comparison is not None
-    cells = part.comparison.cells
+    assert aspect_counts.comparison is not None
+    cells = aspect_counts.comparison.cells
     joint_rows = [cells.rows(joint_outcomes(cells.signs[0], signs), width=15) for signs in cells.signs[1:]]
     effects_of_statistics = (
         [
@@ -108,17 +108,17 @@ def table_effects(part: AspectCounts, *statistics: Callable[[Counts], Floats]) -
         for statistic in statistics
     )
     return [
-        DesignEffect(*(np.stack(values, axis=1) for values in zip(*parts, strict=True)))
-        for parts in effects_of_statistics
+        DesignEffect(*(np.stack(values, axis=1) for values in zip(*effects, strict=True)))
+        for effects in effects_of_statistics
     ]
 
 
-def null_effects(part: AspectCounts, *, shared: bool = False, people: bool = False) -> Floats:
+def null_effects(aspect_counts: AspectCounts, *, shared: bool = False, people: bool = False) -> Floats:
     """Return the numbers by which sign tests divide counts to account for clusters; 1 without clusters.
 
     Parameters
     ----------
-    part : Counted
+    aspect_counts : AspectCounts
         Counts of one aspect.
     shared : bool
         Whether to use only the comparisons that annotators and metric both rated.
@@ -129,9 +129,9 @@ def null_effects(part: AspectCounts, *, shared: bool = False, people: bool = Fal
     -------
     array of shape (raters, pairs), or (metrics, pairs) if `shared`
     """
-    if part.comparison is None or not has_clusters(part):
+    if aspect_counts.comparison is None or not has_clusters(aspect_counts):
         return np.ones(())
-    cells = part.comparison.cells
+    cells = aspect_counts.comparison.cells
     signs = cells.signs
     if shared:
         is_shared = (signs[:1] != ABSENT) & (signs[1:] != ABSENT)
@@ -145,9 +145,12 @@ def null_effects(part: AspectCounts, *, shared: bool = False, people: bool = Fal
     return np.stack(effects)
 
 
-def cluster_notes(part: AspectCounts, people: Sequence[float] | Floats) -> list[Note]:
+def cluster_notes(aspect_counts: AspectCounts, people: Sequence[float] | Floats) -> list[Note]:
     """Return the notes on clusters; `people` (pairs,) are the design effects of human margins."""
-    design, label = part.comparison.design if part.comparison else None, label_of(part.aspect)
+    design, label = (
+        aspect_counts.comparison.design if aspect_counts.comparison else None,
+        label_of(aspect_counts.aspect),
+    )
     if design is None:
         message = (
             "counts do not record which items share a document, so items are treated as independent. "
@@ -169,5 +172,5 @@ def cluster_notes(part: AspectCounts, people: Sequence[float] | Floats) -> list[
     return build_notes(
         ("design-effect", True if defined_effects.size else 0, message),
         ("one-cluster", n_single, single_text),
-        aspect=part.aspect,
+        aspect=aspect_counts.aspect,
     )

@@ -11,22 +11,22 @@ class NotComparableError(InputError):
     """Error for a study in which nothing can be compared; `check` lists the reason among the problems."""
 
 
-def too_few(chosen: Study, needed_text: str) -> str:
+def too_few(selected_study: Study, needed_text: str) -> str:
     """Return the message for a study with fewer than two systems; `needed_text` says how many are needed."""
-    if chosen.labels and len(chosen.systems) == 1:
+    if selected_study.labels and len(selected_study.systems) == 1:
         return (
-            f"{chosen.name}: labels of 1 system ({join_labels(chosen.systems)}); use rates, which needs no second "
-            "system"
+            f"{selected_study.name}: only 1 system has labels ({join_labels(selected_study.systems)}); use rates, "
+            "which needs no second system"
         )
-    if chosen.systems:
-        return f"{chosen.name}: only 1 system ({join_labels(chosen.systems)}); {needed_text}"
-    if chosen.outputs is not None and not chosen.raters.frame.height:
+    if selected_study.systems:
+        return f"{selected_study.name}: only 1 system ({join_labels(selected_study.systems)}); {needed_text}"
+    if selected_study.outputs is not None and not selected_study.raters.frame.height:
         return (
-            f"{chosen.name}: the texts have no scores or verdicts; add scores or verdicts with custodes score, judge "
-            "or annotate"
+            f"{selected_study.name}: the texts have no scores or verdicts; add scores or verdicts with custodes "
+            "score, judge or annotate"
         )
     return (
-        f"{chosen.name}: no score or verdict is selected, so there is no system to compare. "
+        f"{selected_study.name}: no score or verdict is selected, so there is no system to compare. "
         "Select other raters or aspects; in a running annotation study, see custodes annotate "
         "status"
     )
@@ -40,11 +40,11 @@ def label_of(aspect: str) -> str:
 def check_ordered(study: Study, aspect: str) -> None:
     """Raise `NotComparableError` if the labels of an aspect have no order, so that no output is better."""
     if not is_ordered(study, aspect):
-        words = study.labels[aspect].words
+        label_names = study.labels[aspect].words
         other_text = ", or select other aspects with aspect=NAME" if len(study.aspects) > 1 else ""
         raise NotComparableError(
-            f"{study.name}: the labels{label_of(aspect)} ({join_labels(words, limit=3)}) have no order, so they do "
-            f"not say which output is better; use rates, which compares the rate of each label{other_text}"
+            f"{study.name}: the labels{label_of(aspect)} ({join_labels(label_names, limit=3)}) have no order, so "
+            f"they do not say which output is better; use rates, which compares the rate of each label{other_text}"
         )
 
 

@@ -44,10 +44,10 @@ BESIDE = (NAIVE.name, HUMAN.name)
 """Estimators that are always included for reference: the uncorrected metric, and human annotations alone."""
 
 FEW_ANNOTATIONS = 30
-"""If a pair has fewer human annotations, the coverage of its intervals may be below nominal."""
+"""With fewer human annotations of a pair than this number, the coverage of its intervals may be below nominal."""
 
 FEW_DRAWS = 1000
-"""If there are fewer effective draws, a Monte Carlo interval is not reliable."""
+"""With fewer effective draws than this number, a Monte Carlo interval is not reliable."""
 
 SIGNS = {"+": ">", "=": "=", "-": "<"}
 
@@ -61,7 +61,8 @@ def _margin_views(pairs: pl.DataFrame) -> Iterable[View]:
     views = []
     for (aspect, metric), rows in pairs.group_by("aspect", "metric", maintain_order=True):
         rows_of_estimator = {
-            estimator: of_estimator.rows(named=True) for estimator, of_estimator in split_by_aspect(rows, "estimator")
+            estimator: estimator_rows.rows(named=True)
+            for estimator, estimator_rows in split_by_aspect(rows, "estimator")
         }
         for estimator in [estimator for estimator in rows_of_estimator if estimator not in BESIDE] or [HUMAN.name]:
             estimates = rows_of_estimator[estimator]
@@ -81,7 +82,7 @@ def _margin_views(pairs: pl.DataFrame) -> Iterable[View]:
                     numeric=(False, *[True] * (len(cells) - 1)),
                 )
             )
-    return [*views[:-1], *(replace(last, more=CORRECTED) for last in views[-1:])]
+    return [*views[:-1], *(replace(last_view, more=CORRECTED) for last_view in views[-1:])]
 
 
 def _margins(rows: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -121,9 +122,9 @@ class Correction(Result):
         score(
             "design_effect",
             "design effect: variance of the estimate with clusters divided by its variance with "
-            "independent items, at least 1. Counts were divided by the design effect; if there are few "
-            "clusters, by a larger number, so that the interval is as wide as a t interval. Null without "
-            "clusters, and for estimators that handle clusters themselves",
+            "independent items, at least 1. The counts are divided by it (with few clusters by a larger number, so "
+            "that the interval is as wide as a t interval). Null without clusters, and for estimators that handle "
+            "clusters themselves",
             "Design effect",
             essential=False,
         ),
@@ -152,7 +153,7 @@ class Correction(Result):
 @question(
     "custodes correction partly_annotated.csv --metrics judge --format csv",
     estimator=f"Estimators: {', '.join(ESTIMATORS)}; comma list or repeated.",
-    equivalence="Mark pairs whose margin is significantly smaller in size than this value.",
+    equivalence="Mark pairs for which the whole interval of the margin lies within ± this value.",
 )
 def correction(
     study: Study | OutcomeCounts,
@@ -204,7 +205,7 @@ def correction(
 
 def _estimate(
     estimator: Estimator,
-    part: AspectCounts,
+    aspect_counts: AspectCounts,
     rng: np.random.Generator,
     design_effect: DesignEffect | None,
     *,
@@ -216,11 +217,11 @@ def _estimate(
     The shape is (pairs, metrics), or (pairs,) for an estimator that uses all pairs jointly.
     """
     options = {"confidence": confidence, "gamma": gamma, "rng": rng}
-    if estimator.needs_items and part.comparison is not None:
-        design = part.comparison.design
-        items = PairItems(human=part.comparison.human_signs, systems=design.pairs, units=design.units)
+    if estimator.needs_items and aspect_counts.comparison is not None:
+        design = aspect_counts.comparison.design
+        items = PairItems(human=aspect_counts.comparison.human_signs, systems=design.pairs, units=design.units)
         return estimator.estimate(items, **options)
-    counts = Counts(part.counts.paired, part.counts.metric_only, part.counts.human_only)
+    counts = Counts(aspect_counts.counts.paired, aspect_counts.counts.metric_only, aspect_counts.counts.human_only)
     if design_effect is not None:
         counts = counts.effective(design_effect.divisor(max(confidence, 1 - gamma)))
     return estimator.estimate(counts, **options)
@@ -239,7 +240,7 @@ def _check_counts(counts: OutcomeCounts, estimators: Iterable[Estimator]) -> Non
 
 
 def _answer(
-    part: AspectCounts,
+    aspect_counts: AspectCounts,
     rng: np.random.Generator,
     *,
     estimators: Sequence[Estimator],
@@ -247,15 +248,21 @@ def _answer(
     equivalence: float | None,
     confidence: float,
 ) -> tuple[dict[str, pl.DataFrame], Sequence[Note]]:
-    counts, names = part.counts, [method.name for method in estimators]
+    counts, names = aspect_counts.counts, [method.name for method in estimators]
     effect_of_estimator = {}
-    if has_clusters(part):
+    if has_clusters(aspect_counts):
         count_estimators = [method for method in estimators if not method.needs_items]
         effect_of_estimator = dict(
-            zip(count_estimators, table_effects(part, *(method.point for method in count_estimators)), strict=True)
+            zip(
+                count_estimators,
+                table_effects(aspect_counts, *(method.point for method in count_estimators)),
+                strict=True,
+            )
         )
     estimates = {
-        method: _estimate(method, part, rng, effect_of_estimator.get(method), gamma=gamma, confidence=confidence)
+        method: _estimate(
+            method, aspect_counts, rng, effect_of_estimator.get(method), gamma=gamma, confidence=confidence
+        )
         for method in estimators
     }
 
@@ -267,11 +274,11 @@ def _answer(
         return stack_estimates(getattr(estimate, name) for estimate in estimates.values())
 
     def stack_estimates(values: Iterable[NDArray[Any]]) -> NDArray[Any]:
-        of_metrics = (
+        values_of_metrics = (
             np.broadcast_to(array, (len(counts.metrics), *array.shape)) if method.needs_items else array.swapaxes(0, 1)
             for method, array in zip(estimates, values, strict=True)
         )
-        return np.stack(list(of_metrics), axis=2)
+        return np.stack(list(values_of_metrics), axis=2)
 
     undefined_effect = np.full(counts.paired.shape[:2], np.nan)
     design_effects = np.stack(
@@ -304,7 +311,7 @@ def _answer(
         edges += [(counts.metrics[m], names[e], *edge) for edge in rater_edges]
         cyclic_raters += [f"{counts.metrics[m]} ({names[e]})"] * is_cyclic
     tables = Correction.part(
-        part.aspect,
+        aspect_counts.aspect,
         pairs={
             "metric": np.take(counts.metrics, metric_index),
             "estimator": np.take(names, estimator_index),
@@ -334,14 +341,14 @@ def _answer(
         },
         edges=dict(zip(("metric", "estimator", "winner", "loser"), zip(*edges, strict=True), strict=False)),
     )
-    remarks = _estimate_remarks(estimates, label_of(part.aspect), gamma=gamma)
-    notes = [*cluster_notes(part, margin_effects(part)[0]), *_annotation_notes(part)]
-    notes += [Note(**vars(remark), aspect=part.aspect) for remark in remarks]
-    return tables, [*part.notes, *notes, *cycle_notes(part.aspect, cyclic_raters)]
+    remarks = _estimate_remarks(estimates, label_of(aspect_counts.aspect), gamma=gamma)
+    notes = [*cluster_notes(aspect_counts, margin_effects(aspect_counts)[0]), *_annotation_notes(aspect_counts)]
+    notes += [Note(**vars(remark), aspect=aspect_counts.aspect) for remark in remarks]
+    return tables, [*aspect_counts.notes, *notes, *cycle_notes(aspect_counts.aspect, cyclic_raters)]
 
 
-def _annotation_notes(part: AspectCounts) -> list[Note]:
-    counts, where = part.counts, label_of(part.aspect)
+def _annotation_notes(aspect_counts: AspectCounts) -> list[Note]:
+    counts, aspect_suffix = aspect_counts.counts, label_of(aspect_counts.aspect)
     n_annotated, n_shared = counts.human.sum(axis=1), counts.paired.sum(axis=(0, 2, 3))
     never_annotated = [
         f"{a} - {b}" for a, b, n in zip(counts.system_a, counts.system_b, n_annotated, strict=True) if not n
@@ -353,39 +360,40 @@ def _annotation_notes(part: AspectCounts) -> list[Note]:
             "never-annotated",
             len(never_annotated),
             (
-                f"annotators compared none of the pairs {join_labels(never_annotated)}{where}, so only the metric and "
-                "the prior estimate these pairs"
+                f"annotators compared none of the pairs {join_labels(never_annotated)}{aspect_suffix}, so only the "
+                "metric and the prior estimate these pairs"
             ),
         ),
         (
             "few-annotations",
             n_few,
             f"{n_few} of {len(n_annotated)} pairs have fewer than {FEW_ANNOTATIONS} human "
-            f"annotations{where}, so the coverage of their intervals may be below nominal (in simulations with 10 "
-            "annotations, 95 % intervals had a coverage of 87 % with ppi and of at least 90 % with other estimators)",
+            f"annotations{aspect_suffix}, so the coverage of their intervals may be below nominal (in simulations "
+            "with 10 annotations, 95 % intervals had a coverage of 87 % with ppi and of at least 90 % with other "
+            "estimators)",
         ),
         (
             "no-overlap",
-            0 if part.comparison else len(unmatched_metrics),
+            0 if aspect_counts.comparison else len(unmatched_metrics),
             f"annotators rated no item that {join_labels(unmatched_metrics)} rated, so correction is not possible",
         ),
-        aspect=part.aspect,
+        aspect=aspect_counts.aspect,
     )
 
 
-def _estimate_remarks(estimates: Mapping[Estimator, Estimate], where: str, *, gamma: float) -> Iterator[Remark]:
+def _estimate_remarks(estimates: Mapping[Estimator, Estimate], aspect_suffix: str, *, gamma: float) -> Iterator[Remark]:
     for estimator, estimate in estimates.items():
-        yield from estimator.remarks(estimate, where)
+        yield from estimator.remarks(estimate, aspect_suffix)
         if n_low := int((estimate.effective_draws < FEW_DRAWS).sum()):
             message = (
                 f"{estimator.name}: {n_low} of {estimate.theta.size} estimates have fewer than {FEW_DRAWS} "
-                f"effective draws{where}, so their intervals are inaccurate"
+                f"effective draws{aspect_suffix}, so their intervals are inaccurate"
             )
             yield Remark("few-draws", message, n_low)
-        if n_close := int(estimate.at_threshold(gamma=gamma).sum()):
+        if n_at_threshold := int(estimate.at_threshold(gamma=gamma).sum()):
             message = (
-                f"{estimator.name}: in {n_close} of {estimate.theta.size} estimates{where}, theta is within four Monte "
-                f"Carlo errors of {number(gamma / 2, digits=3)} or {number(1 - gamma / 2, digits=3)}; these decisions "
-                f"count as `=` and are marked `{AT_THRESHOLD}`"
+                f"{estimator.name}: in {n_at_threshold} of {estimate.theta.size} estimates{aspect_suffix}, theta is "
+                f"within four Monte Carlo errors of {number(gamma / 2, digits=3)} or "
+                f"{number(1 - gamma / 2, digits=3)}; these decisions count as `=` and are marked `{AT_THRESHOLD}`"
             )
-            yield Remark("at-the-threshold", message, n_close)
+            yield Remark("at-the-threshold", message, n_at_threshold)

@@ -64,7 +64,7 @@ def ranking_graph(
     component, wins = graphs.condensation(beats)
     is_member = component == np.arange(len(wins))[:, None]
     edge_list = [(int(a), int(b)) for a, b in np.argwhere(graphs.transitive_reduction(wins))]
-    return [" ~ ".join(compress(systems, node)) for node in is_member], is_member, wins, edge_list
+    return [" ~ ".join(compress(systems, is_in_node)) for is_in_node in is_member], is_member, wins, edge_list
 
 
 def ranking_edges(counts: OutcomeCounts, decisions: NDArray[Any]) -> tuple[list[tuple[str, str]], bool]:

@@ -95,7 +95,7 @@ def _matrix(frame: pl.DataFrame, name: str, title: str, more: str, cell: Callabl
                 numeric=(False, *[True] * len(systems)),
             )
         )
-    return [*matrix_views[:-1], *(replace(last, more=more) for last in matrix_views[-1:])]
+    return [*matrix_views[:-1], *(replace(last_view, more=more) for last_view in matrix_views[-1:])]
 
 
 def _favi_cell(row: Mapping[str, Any]) -> str:
@@ -234,7 +234,7 @@ class Favoritism(Result):
     slices: pl.DataFrame = table(
         "Favoritism on the items of each slice, if `by` is set: one row per slice, metric and system.",
         label("metric", "name of the metric"),
-        label("slice", "value (or range of values) of the column `by`"),
+        label("slice", "value (or range of values) of the column that `by` names"),
         label("system", "name of the system"),
         count("n", "number of items of the slice", "n"),
         score("favi", "mean Favi-Score over all other systems; positive: favoured", "Mean Favi-Score"),
@@ -322,7 +322,7 @@ def favoritism(
 
 
 def _answer(
-    part: AspectCounts,
+    outcomes: AspectCounts,
     rng: np.random.Generator,
     *,
     test: SignTest,
@@ -331,11 +331,11 @@ def _answer(
     resamples: int,
 ) -> tuple[dict[str, pl.DataFrame], list[Note]]:
     # (metrics, pairs, 3, 3), so that rows are grouped by metric
-    counts, paired = part.counts, np.moveaxis(part.counts.paired, 1, 0)
+    counts, paired = outcomes.counts, np.moveaxis(outcomes.counts.paired, 1, 0)
     n, errors, scores = paired.sum(axis=(2, 3)), favi_score.errors(paired), favi_score.favi_score(paired)
     # For counts, only the draws of one table are in memory at a time.
-    check_memory("resamples", resamples, count_resample_values(resamples) if part.comparison else 20 * resamples)
-    posterior, design_effects = _posterior(part, paired, confidence=confidence, draws=resamples, rng=rng)
+    check_memory("resamples", resamples, count_resample_values(resamples) if outcomes.comparison else 20 * resamples)
+    posterior, design_effects = _posterior(outcomes, paired, confidence=confidence, draws=resamples, rng=rng)
     # Division of the counts by the design effect may change the estimate by rounding.
     favi = {
         "favi": scores,
@@ -351,22 +351,22 @@ def _answer(
         "system_b": counts.system_b * len(counts.metrics),
     }
     abs_favi = np.abs(scores)
-    partial_to: dict[str, Any] = {}
-    in_slices: dict[str, Any] = {}
-    if part.comparison is not None:
-        partial_to = partiality_columns(part.comparison, alpha=test.alpha, confidence=confidence)
-        partial_to["near_copies"] = near_copies(part.comparison, partial_to["finding"])
+    partiality_values: dict[str, Any] = {}
+    slice_values: dict[str, Any] = {}
+    if outcomes.comparison is not None:
+        partiality_values = partiality_columns(outcomes.comparison, alpha=test.alpha, confidence=confidence)
+        partiality_values["near_copies"] = near_copies(outcomes.comparison, partiality_values["finding"])
         if slicer:
-            names, slice_of_item = slicer(part.comparison.items)
+            names, slice_of_item = slicer(outcomes.comparison.items)
             items_of_slice = {name: np.flatnonzero(slice_of_item == k) for k, name in enumerate(names)}
-            in_slices = _slice_columns(part.comparison, items_of_slice, alpha=test.alpha, confidence=confidence)
+            slice_values = _slice_columns(outcomes.comparison, items_of_slice, alpha=test.alpha, confidence=confidence)
     tables = Favoritism.part(
-        part.aspect,
+        outcomes.aspect,
         metrics={
-            **mean_columns(part, confidence=confidence, resamples=resamples, rng=rng),
+            **mean_columns(outcomes, confidence=confidence, resamples=resamples, rng=rng),
             "std_abs_favi": np.sqrt(mean_of_defined((abs_favi - mean_of_defined(abs_favi)[:, None]) ** 2)),
             "system_accuracy": mean_of_defined(sign_agrees),
-            "overall": [name in part.overall for name in counts.metrics],
+            "overall": [name in outcomes.overall for name in counts.metrics],
         },
         pairs={
             **keys,
@@ -376,10 +376,10 @@ def _answer(
             "sample_accuracy": favi_score.sample_accuracy(paired),
             "sign_agrees": sign_agrees,
             **{
-                f"decision_{who}": format_decisions(
-                    test.decisions(table / null_effects(part, shared=True, people=who == HUMAN)[..., None])
+                f"decision_{rater_kind}": format_decisions(
+                    test.decisions(table / null_effects(outcomes, shared=True, people=rater_kind == HUMAN)[..., None])
                 )
-                for who, table in ((HUMAN, human), ("metric", metric))
+                for rater_kind, table in ((HUMAN, human), ("metric", metric))
             },
             "flip_probability": posterior.flip_probability,
             "design_effect": design_effects,
@@ -391,42 +391,46 @@ def _answer(
         },
         correlations=correlation_columns(scores, sign_agrees, favi_score.sample_accuracy(paired)),
         systems=_systems(counts, scores),
-        partiality=partial_to,
-        slices=in_slices,
+        partiality=partiality_values,
+        slices=slice_values,
         confusion=keys | {cell: paired[..., i // 3, i % 3] for i, cell in enumerate(CELLS)},
     )
     notes = [
-        *cluster_notes(part, margin_effects(part, 1)[0]),
-        *partiality_notes(part.comparison, part.aspect, partial_to),
-        *overall_notes(part, partial_to),
-        *error_notes(part.aspect, n, errors),
-        *few_clusters_notes(part.n_clusters, resamples, fewest=FEWEST, aspect=part.aspect),
+        *cluster_notes(outcomes, margin_effects(outcomes, 1)[0]),
+        *partiality_notes(outcomes.comparison, outcomes.aspect, partiality_values),
+        *overall_notes(outcomes, partiality_values),
+        *error_notes(outcomes.aspect, n, errors),
+        *few_clusters_notes(outcomes.n_clusters, resamples, fewest=FEWEST, aspect=outcomes.aspect),
     ]
-    return tables, [*part.notes, *notes]
+    return tables, [*outcomes.notes, *notes]
 
 
-def mean_columns(part: AspectCounts, *, confidence: float, resamples: int, rng: np.random.Generator) -> dict[str, Any]:
+def mean_columns(
+    outcomes: AspectCounts, *, confidence: float, resamples: int, rng: np.random.Generator
+) -> dict[str, Any]:
     """Return the mean |favi| of every metric over pairs of systems with its interval, and the sample accuracy."""
-    paired = np.moveaxis(part.counts.paired, 1, 0)
-    means = _mean_sizes(part, np.abs(favi_score.favi_score(paired)), resamples, rng)
+    pair_tables = np.moveaxis(outcomes.counts.paired, 1, 0)
+    means = _mean_sizes(outcomes, np.abs(favi_score.favi_score(pair_tables)), resamples, rng)
     # A mean of absolute values decreases with the number of items, so the interval is for samples of the same size.
-    favi_columns = with_interval("mean_abs_favi", means, confidence, clusters=part.n_clusters, bounds=favi_score.SIZES)
-    accuracy = favi_score.sample_accuracy(paired.sum(axis=1))
-    return {"metric": part.counts.metrics, **favi_columns, "sample_accuracy": accuracy}
+    favi_columns = with_interval(
+        "mean_abs_favi", means, confidence, clusters=outcomes.n_clusters, bounds=favi_score.SIZES
+    )
+    accuracy = favi_score.sample_accuracy(pair_tables.sum(axis=1))
+    return {"metric": outcomes.counts.metrics, **favi_columns, "sample_accuracy": accuracy}
 
 
 def _posterior(
-    part: AspectCounts, paired: NDArray[Any], *, confidence: float, draws: int, rng: np.random.Generator
+    outcomes: AspectCounts, paired: NDArray[Any], *, confidence: float, draws: int, rng: np.random.Generator
 ) -> tuple[favi_score.FaviPosterior, Floats]:
     """Return the posterior of tables (metrics, pairs, 3, 3) and the design effects of the Favi-Score (metrics, pairs).
 
     With clusters, the posterior is computed from effective counts. Without clusters, the design effects are NaN.
     """
-    if not has_clusters(part):
+    if not has_clusters(outcomes):
         posterior = favi_score.favi_posterior(paired, confidence=confidence, draws=draws, rng=rng)
         return posterior, np.full(paired.shape[:2], np.nan)
     effect, human, metric = table_effects(
-        part,
+        outcomes,
         lambda table: favi_score.favi_score(table.paired),
         lambda table: margin_of(table.paired.sum(axis=-1)),
         lambda table: margin_of(table.paired.sum(axis=-2)),
@@ -476,20 +480,20 @@ def _slice_columns(
     }
 
 
-def _mean_sizes(part: AspectCounts, abs_favi: Floats, resamples: int, rng: np.random.Generator) -> Floats:
+def _mean_sizes(outcomes: AspectCounts, abs_favi: Floats, resamples: int, rng: np.random.Generator) -> Floats:
     """Return the mean |favi| over pairs for the data and for B samples of resampled clusters, (1 + B, metrics)."""
-    if part.comparison is None:
+    if outcomes.comparison is None:
         return mean_of_defined(abs_favi)[None]
-    cells = part.comparison.cells
+    cells = outcomes.comparison.cells
     human_signs, sum_functions = cells.signs[0].astype(np.int16), []
     for metric_signs in cells.signs[1:]:
         # By Lemma 1, margins and errors are sufficient.
         sign_difference = np.where((metric_signs != ABSENT) & (human_signs != ABSENT), metric_signs - human_signs, 0)
         is_error = sign_difference != 0
         sum_functions.append((cells.sums(sign_difference, is_error), cells.sums(is_error, is_error)))
-    means = np.empty((1 + (resamples if part.n_clusters > 1 else 0), len(sum_functions)))
-    for rows, weights in cells.iter_weights(resamples, rng, size=cells.n_pairs):
+    means = np.empty((1 + (resamples if outcomes.n_clusters > 1 else 0), len(sum_functions)))
+    for row_slice, weights in cells.iter_weights(resamples, rng, size=cells.n_pairs):
         for m, (sum_margins, sum_errors) in enumerate(sum_functions):
             abs_favi = ratio(np.abs(sum_margins(weights)).astype(np.float64), sum_errors(weights))
-            means[rows, m] = mean_of_defined(abs_favi, axis=0)
+            means[row_slice, m] = mean_of_defined(abs_favi, axis=0)
     return means

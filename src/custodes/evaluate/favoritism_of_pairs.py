@@ -17,37 +17,37 @@ from custodes.stats.arrays import Floats
 from custodes.stats.correlation import spearman
 
 FEW_ERRORS = 5
-"""If there are fewer errors, a Favi-Score can take only a few values (Favi-Score paper, section Robustness)."""
+"""With fewer errors than this number, a Favi-Score can take only a few values (Favi-Score paper, Robustness)."""
 
 
-def correlation_columns(favi: Floats, agrees: Floats, accuracy: Floats) -> dict[str, Any]:
+def correlation_columns(favi: Floats, sign_agrees: Floats, accuracy: Floats) -> dict[str, Any]:
     """Return the Spearman correlations of Favi-Scores with sign agreement of margins and with sample accuracy.
 
     All arguments have the shape (metrics, pairs). Each correlation is over all metrics and pairs.
     """
-    values = {"abs_favi": np.abs(favi), "favi": favi, "sign_agrees": agrees, "sample_accuracy": accuracy}
+    values = {"abs_favi": np.abs(favi), "favi": favi, "sign_agrees": sign_agrees, "sample_accuracy": accuracy}
     compared_columns = [("abs_favi", "sign_agrees"), ("abs_favi", "sample_accuracy"), ("favi", "sample_accuracy")]
-    value_pairs = [tuple(values[name].ravel() for name in row) for row in compared_columns]
+    value_pairs = [tuple(values[name].ravel() for name in column_names) for column_names in compared_columns]
     return {
         "score": [first for first, _ in compared_columns],
         "accuracy": [second for _, second in compared_columns],
-        "spearman": [float(spearman(*pair)) for pair in value_pairs],
-        "n": [int(np.isfinite(sum(pair)).sum()) for pair in value_pairs],
+        "spearman": [float(spearman(*value_pair)) for value_pair in value_pairs],
+        "n": [int(np.isfinite(sum(value_pair)).sum()) for value_pair in value_pairs],
     }
 
 
-def overall_notes(part: AspectCounts, partiality_table: Mapping[str, Any]) -> list[Note]:
+def overall_notes(aspect_counts: AspectCounts, partiality_table: Mapping[str, Any]) -> list[Note]:
     """Return the note on findings that may reflect quality on another aspect, as the metrics have no aspect score."""
-    if part.comparison is None:
+    if aspect_counts.comparison is None:
         return []
     findings = zip(partiality_table["metric"], partiality_table["finding"], strict=True)
     affected_metrics = {str(metric) for metric, finding in findings if finding in (FAVOURED, DISFAVOURED)}
-    metrics = [name for name in part.overall if name in affected_metrics]
+    metrics = [name for name in aspect_counts.overall if name in affected_metrics]
     message = (
-        f"{join_labels(metrics)}: no score{label_of(part.aspect)}, so the score without an aspect is "
+        f"{join_labels(metrics)}: no score{label_of(aspect_counts.aspect)}, so the score without an aspect is "
         "used; apparent partiality may reflect quality on another aspect"
     )
-    return build_notes(("overall-score", len(metrics), message), aspect=part.aspect)
+    return build_notes(("overall-score", len(metrics), message), aspect=aspect_counts.aspect)
 
 
 def error_notes(aspect: str, n: NDArray[np.int64], errors: NDArray[np.int64]) -> list[Note]:
@@ -62,11 +62,12 @@ def error_notes(aspect: str, n: NDArray[np.int64], errors: NDArray[np.int64]) ->
     )
     return [
         Note(
-            rule=rule,
-            message=f"{int(mask.sum())} of {mask.size} combinations of metric and system pair {text}{label_of(aspect)}",
-            count=int(mask.sum()),
+            rule=rule_name,
+            message=f"{int(is_affected.sum())} of {is_affected.size} combinations of metric and system pair "
+            f"{message_text}{label_of(aspect)}",
+            count=int(is_affected.sum()),
             aspect=aspect,
         )
-        for rule, mask, text in note_rules
-        if mask.any()
+        for rule_name, is_affected, message_text in note_rules
+        if is_affected.any()
     ]

@@ -74,11 +74,11 @@ def merge_parts(
     progress: Progress,
     desc: str,
 ) -> Kind:
-    """Return a result with the tables and notes that `answer` gives for each part (see `map_parts`), after `notes`."""
+    """Return a result: `notes`, and the tables and notes that `answer` gives for each part (see `map_parts`)."""
     tables_and_notes = map_parts(answer, parts, rng=np.random.default_rng(rng), progress=progress, desc=desc)
     return kind.from_parts(
-        [tables for tables, _ in tables_and_notes],
-        [*notes, *(note for _, of_part in tables_and_notes for note in of_part)],
+        [part_tables for part_tables, _ in tables_and_notes],
+        [*notes, *(note for _, part_notes in tables_and_notes for note in part_notes)],
     )
 
 

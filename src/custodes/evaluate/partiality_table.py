@@ -68,7 +68,7 @@ def partiality_columns(
         )
         for name, shifts in (("", tests.shift), ("_low", tests.low), ("_high", tests.high))
     }
-    defined = np.isfinite(tests.shift)
+    is_defined = np.isfinite(tests.shift)
     is_significant = tests.p_adjusted <= alpha
     finding = np.select(
         [tests.reason > 0, is_significant & (tests.shift > 0), is_significant],
@@ -82,14 +82,14 @@ def partiality_columns(
     return {
         "metric": np.repeat(comparison.metrics * len(comparisons), len(comparison.systems)),
         "system": comparison.systems * len(placements),
-        **{f"partiality{end}": np.where(defined, 100 * values[0], np.nan) for end, values in effects.items()},
+        **{f"partiality{suffix}": np.where(is_defined, 100 * values[0], np.nan) for suffix, values in effects.items()},
         "p_value": tests.p_value,
         "p_adjusted": tests.p_adjusted,
         "finding": finding.ravel().tolist(),
         "reason": [REASONS[Reason(code)] for code in tests.reason.ravel().tolist()],
         "rank_human": np.where(is_compared, human_ranks, np.nan),
         "rank": np.where(is_compared, rank, np.nan),
-        "rank_without": np.where(defined, rank_without, np.nan),
+        "rank_without": np.where(is_defined, rank_without, np.nan),
     }
 
 
@@ -110,9 +110,10 @@ def partiality_notes(comparison: RaterComparison | None, aspect: str, columns: M
 
 
 def placement_of(comparison: RaterComparison, m: int) -> Placement:
-    """Return the placement by scores if annotators and metric scored at least half of the items that they share.
+    """Return the positions of the systems by annotators and by one metric, as input of the test of partiality.
 
-    Otherwise, return the placement by verdicts.
+    Positions come from scores if annotators and metric scored at least half of the items that they share, and from
+    verdicts if not.
     """
     design, scores, joint_rows = comparison.design, comparison.scores, comparison.preferences.joint(0, 1 + m)
     is_shared = joint_rows.is_rated_by_all
@@ -142,8 +143,8 @@ def near_copies(comparison: RaterComparison, finding: Sequence[str]) -> list[lis
     first, second = np.triu_indices(n_metrics, 1)
     has_same_finding = np.concatenate(
         [
-            ((codes[first[chunk]] == codes[second[chunk]]) & (codes[first[chunk]] != 0)).any(axis=1)
-            for chunk in chunks(len(first), n_systems)
+            ((codes[first[pair_chunk]] == codes[second[pair_chunk]]) & (codes[first[pair_chunk]] != 0)).any(axis=1)
+            for pair_chunk in chunks(len(first), n_systems)
         ]
         or [np.zeros(0, dtype=bool)]
     )
@@ -164,11 +165,11 @@ def _complementarity(comparison: RaterComparison, first: Ints, second: Ints) -> 
     weights = None if design.item_weights is None else design.item_weights[scores.items]
     means = [
         weighted_item_mean(
-            rank_distances(scores.metrics, first[chunk], second[chunk], rule="tau-b"),
+            rank_distances(scores.metrics, first[pair_chunk], second[pair_chunk], rule="tau-b"),
             units=units,
             weights=np.ones((1, design.n_units)),
             item_weights=weights,
         )[0]
-        for chunk in chunks(len(first), len(units))
+        for pair_chunk in chunks(len(first), len(units))
     ]
     return np.concatenate(means) if means else np.zeros(0)

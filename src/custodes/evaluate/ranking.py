@@ -103,7 +103,7 @@ class Ranking(Result):
         share("insertion", "annotators find no difference, the metric finds one", interval=True, best="low"),
         score(
             "kld",
-            "Kullback–Leibler divergence of the metric outcome from the human outcome, in nats",
+            "Kullback–Leibler divergence of the metric's outcome rates from the human rates, in nats; mean over pairs",
             "KLD (nats)",
             interval=True,
             best="low",
@@ -120,8 +120,8 @@ class Ranking(Result):
         labels("metrics", "metrics that decide the opposite", "Reversed by"),
         p_value(
             "p_adjusted",
-            "largest adjusted p-value of these metrics (Holm over all pairs and metrics with opposite directions); the "
-            "p-value of a metric is the larger of the human and the metric p-value",
+            "largest adjusted p-value of these metrics (Holm over all pairs and metrics with margins opposite to the "
+            "human margins); the p-value of a metric is the larger of the human and the metric p-value",
             "p, all tested",
         ),
         rows=lambda ranking: ranking.reversals.filter(pl.int_range(pl.len()).over("aspect") < MOST_REVERSED),
@@ -148,7 +148,7 @@ class Ranking(Result):
     "custodes ranking demo --correction holm -o ranking.json",
     test="Sign test: asymptotic (normal) or exact (binomial).",
     correction="Multiplicity correction over the pairs of a rater.",
-    kld="Estimate of outcome rates for the divergence: posterior mean or mode.",
+    kld="Estimate of outcome rates in the Kullback-Leibler divergence: posterior mean or mode.",
 )
 def ranking(
     study: Study | OutcomeCounts,
@@ -194,20 +194,26 @@ def ranking(
 
 
 def _answer(
-    part: AspectCounts, rng: np.random.Generator, *, sign_test: SignTest, kld: Kld, confidence: float, resamples: int
+    aspect_counts: AspectCounts,
+    rng: np.random.Generator,
+    *,
+    sign_test: SignTest,
+    kld: Kld,
+    confidence: float,
+    resamples: int,
 ) -> tuple[dict[str, pl.DataFrame], list[Note]]:
-    counts, aspect, raters = part.counts, part.aspect, (HUMAN, *part.counts.metrics)
+    counts, aspect, raters = aspect_counts.counts, aspect_counts.aspect, (HUMAN, *aspect_counts.counts.metrics)
     # (raters, pairs, 3) of win, tie and loss, annotators first
     outcomes = np.concatenate([counts.human[None], np.moveaxis(counts.metric, 1, 0)])
-    divisors = np.broadcast_to(null_effects(part), outcomes.shape[:-1])
-    effective = outcomes / divisors[..., None]
-    decisions, design_effects = sign_test.decisions(effective), margin_effects(part)
+    divisors = np.broadcast_to(null_effects(aspect_counts), outcomes.shape[:-1])
+    effective_counts = outcomes / divisors[..., None]
+    decisions, design_effects = sign_test.decisions(effective_counts), margin_effects(aspect_counts)
     edges_and_cycles = [ranking_edges(counts, signs) for signs in decisions]
     edges = [
         (rater, *edge) for rater, (rater_edges, _) in zip(raters, edges_and_cycles, strict=True) for edge in rater_edges
     ]
     error_types, divergence, replication_rates = _errors(
-        part, outcomes, sign_test=sign_test, kld=kld, resamples=resamples, rng=rng
+        aspect_counts, outcomes, sign_test=sign_test, kld=kld, resamples=resamples, rng=rng
     )
     tables = Ranking.part(
         aspect,
@@ -216,7 +222,7 @@ def _answer(
             "system_a": counts.system_a * len(raters),
             "system_b": counts.system_b * len(raters),
             **{name: outcomes[..., i] for i, name in enumerate(("wins", "ties", "losses"))},
-            "p_value": np.where(np.isnan(decisions), np.nan, sign_test.p_values(effective)),
+            "p_value": np.where(np.isnan(decisions), np.nan, sign_test.p_values(effective_counts)),
             "decision": format_decisions(decisions),
             "design_effect": np.where(np.isfinite(design_effects), design_effects, np.nan),
         },
@@ -226,16 +232,18 @@ def _answer(
                 column: values
                 for i, name in enumerate(ERRORS)
                 for column, values in with_interval(
-                    name, error_types[..., i], confidence, clusters=part.n_clusters, bounds=intervals.SHARE
+                    name, error_types[..., i], confidence, clusters=aspect_counts.n_clusters, bounds=intervals.SHARE
                 ).items()
             },
-            **with_interval("kld", divergence, confidence, clusters=part.n_clusters, bounds=intervals.POSITIVE),
+            **with_interval(
+                "kld", divergence, confidence, clusters=aspect_counts.n_clusters, bounds=intervals.POSITIVE
+            ),
         },
-        reversals=_reversals(part, sign_test),
+        reversals=_reversals(aspect_counts, sign_test),
         edges=dict(zip(("rater", "winner", "loser"), zip(*edges, strict=True), strict=False)),
-        consensus=_consensus(part, raters, outcomes),
+        consensus=_consensus(aspect_counts, raters, outcomes),
     )
-    notes = cluster_notes(part, design_effects[0])
+    notes = cluster_notes(aspect_counts, design_effects[0])
     notes += cycle_notes(
         aspect, [rater for rater, (_, is_cyclic) in zip(raters, edges_and_cycles, strict=True) if is_cyclic]
     )
@@ -251,12 +259,12 @@ def _answer(
             "when items are resampled; treat this rate, not 100 %, as the ceiling of 'correct'"
         )
         notes += build_notes(("self-agreement", True, message), aspect=aspect)
-    notes += few_clusters_notes(part.n_clusters, resamples, fewest=FEWEST, aspect=aspect)
-    return tables, [*part.notes, *notes]
+    notes += few_clusters_notes(aspect_counts.n_clusters, resamples, fewest=FEWEST, aspect=aspect)
+    return tables, [*aspect_counts.notes, *notes]
 
 
 def _errors(
-    part: AspectCounts,
+    aspect_counts: AspectCounts,
     outcomes: NDArray[np.int64],
     *,
     sign_test: SignTest,
@@ -269,53 +277,59 @@ def _errors(
     Returns the proportions of `ERRORS` (1 + B, metrics, 4), the divergence (1 + B, metrics), and the proportion of
     pairs (B,) with the same human decision in the resample as in the data. With fewer than two clusters, B is 0.
     """
-    resamples = resamples if part.n_clusters > 1 else 0
+    resamples = resamples if aspect_counts.n_clusters > 1 else 0
     shape = (1 + resamples, len(outcomes) - 1)
     error_types, divergence, replication_rates = (
         np.empty((*shape, len(ERRORS))),
         np.empty(shape),
         np.empty(1 + resamples),
     )
-    for rows, resampled_raters in _resample_outcomes(part, outcomes, resamples, rng):
+    for row_slice, resampled_raters in _resample_outcomes(aspect_counts, outcomes, resamples, rng):
         # The decisions of annotators and metrics use the same resampled clusters.
-        human, effective = next(resampled_raters)
-        human_decisions = sign_test.decisions(effective)
-        if rows.start == 0:
+        human_counts, effective_counts = next(resampled_raters)
+        human_decisions = sign_test.decisions(effective_counts)
+        if row_slice.start == 0:
             data_decisions = human_decisions[0]
-        replication_rates[rows] = decision_errors.error_types(data_decisions, human_decisions)[:, 0]
-        for m, (counts, metric_effective) in enumerate(resampled_raters):
-            error_types[rows, m] = decision_errors.error_types(human_decisions, sign_test.decisions(metric_effective))
-            divergence[rows, m] = mean_of_defined(decision_errors.divergence(counts, human, estimate=kld))
+        replication_rates[row_slice] = decision_errors.error_types(data_decisions, human_decisions)[:, 0]
+        for m, (counts, effective_metric_counts) in enumerate(resampled_raters):
+            error_types[row_slice, m] = decision_errors.error_types(
+                human_decisions, sign_test.decisions(effective_metric_counts)
+            )
+            divergence[row_slice, m] = mean_of_defined(decision_errors.divergence(counts, human_counts, estimate=kld))
     return error_types, divergence, replication_rates[1:]
 
 
 def _resample_outcomes(
-    part: AspectCounts, outcomes: NDArray[np.int64], resamples: int, rng: np.random.Generator
+    aspect_counts: AspectCounts, outcomes: NDArray[np.int64], resamples: int, rng: np.random.Generator
 ) -> Iterator[tuple[slice, Iterator[tuple[NDArray[Any], NDArray[Any]]]]]:
     """Yield blocks of rows with outcome counts: the slice of rows, and an iterator over raters.
 
     Row 0 is the data, and the next B rows are samples of resampled clusters. For each rater, the iterator has the
     counts and the effective counts for sign tests, (rows, pairs, 3).
     """
-    if part.comparison is None:
+    if aspect_counts.comparison is None:
         yield slice(0, 1), ((counts, counts) for counts in outcomes[:, None])
         return
     check_memory("resamples", resamples, count_resample_values(resamples))
-    cells = part.comparison.cells
-    count_functions = [_outcome_counter(cells, sign, clustered=has_clusters(part)) for sign in cells.signs]
-    for rows, weights in cells.iter_weights(resamples, rng, size=3 * cells.n_pairs):
-        yield rows, (count_resample(weights) for count_resample in count_functions)
+    cells = aspect_counts.comparison.cells
+    count_functions = [
+        _outcome_counter(cells, rater_signs, clustered=has_clusters(aspect_counts)) for rater_signs in cells.signs
+    ]
+    for row_slice, weights in cells.iter_weights(resamples, rng, size=3 * cells.n_pairs):
+        yield row_slice, (count_resample(weights) for count_resample in count_functions)
 
 
 def _outcome_counter(
-    cells: ClusterCells, sign: Signs, *, clustered: bool
+    cells: ClusterCells, rater_signs: Signs, *, clustered: bool
 ) -> Callable[[Floats], tuple[NDArray[Any], NDArray[Any]]]:
     """Return a function that computes a rater's counts and effective counts, (b, pairs, 3), from bootstrap weights."""
-    is_compared = sign != ABSENT
-    sum_outcomes = cells.sums(is_compared, is_compared, cell=1 - sign, width=3)
-    rows = cells.rows(outcome_codes(sign), width=3)
-    net_wins = rows.counts[:, 0] - rows.counts[:, 2]
-    sums_by_pair = partial(sums_of, rows.table, rows.cluster, n_cells=cells.n_pairs, n_kinds=len(cells.number))
+    is_compared = rater_signs != ABSENT
+    sum_outcomes = cells.sums(is_compared, is_compared, cell=1 - rater_signs, width=3)
+    cluster_rows = cells.rows(outcome_codes(rater_signs), width=3)
+    net_wins = cluster_rows.counts[:, 0] - cluster_rows.counts[:, 2]
+    sums_by_pair = partial(
+        sums_of, cluster_rows.table, cluster_rows.cluster, n_cells=cells.n_pairs, n_kinds=len(cells.number)
+    )
     sum_functions = [sums_by_pair(net_wins**2), sums_by_pair(net_wins != 0)] if clustered else []
 
     def count_resample(weights: Floats) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -329,7 +343,7 @@ def _outcome_counter(
     return count_resample
 
 
-def _reversals(part: AspectCounts, sign_test: SignTest) -> dict[str, Any]:
+def _reversals(aspect_counts: AspectCounts, sign_test: SignTest) -> dict[str, Any]:
     """Return the pairs of systems that annotators and metrics decide in opposite directions on shared items.
 
     Pairs are sorted by the number of metrics, then by the first metric. A reversal requires a human decision and a
@@ -338,10 +352,18 @@ def _reversals(part: AspectCounts, sign_test: SignTest) -> dict[str, Any]:
     selection, the remaining pairs have two-sided p-values (discarding: Zhao, Small and Su 2019). This method
     assumes independent tests; simulations support the method for these tests.
     """
-    counts, paired = part.counts, np.moveaxis(part.counts.paired, 1, 0)  # (metrics, pairs, 3, 3)
+    counts, outcome_tables = (
+        aspect_counts.counts,
+        np.moveaxis(aspect_counts.counts.paired, 1, 0),
+    )  # (metrics, pairs, 3, 3)
     tables_and_p_values = [
-        (table, sign_test.unadjusted_test.p_values(table / null_effects(part, shared=True, people=is_human)[..., None]))
-        for table, is_human in ((paired.sum(axis=3), True), (paired.sum(axis=2), False))
+        (
+            table,
+            sign_test.unadjusted_test.p_values(
+                table / null_effects(aspect_counts, shared=True, people=is_human)[..., None]
+            ),
+        )
+        for table, is_human in ((outcome_tables.sum(axis=3), True), (outcome_tables.sum(axis=2), False))
     ]
     margins = [np.sign(table[..., 0] - table[..., 2]) for table, _ in tables_and_p_values]
     joint_p_values = np.where(
@@ -363,13 +385,13 @@ def _reversals(part: AspectCounts, sign_test: SignTest) -> dict[str, Any]:
     }
 
 
-def _consensus(part: AspectCounts, raters: tuple[str, ...], outcomes: NDArray[np.int64]) -> dict[str, Any]:
+def _consensus(aspect_counts: AspectCounts, raters: tuple[str, ...], outcomes: NDArray[np.int64]) -> dict[str, Any]:
     """Return Borda and Kemeny rankings from pair counts; the consensus of all metrics weights metrics equally."""
     rates = ratio(outcomes, outcomes.sum(axis=-1, keepdims=True))
     # Number of items over which ranks are summed; for counts, the number of the pair with the most items.
     n_items = outcomes.sum(axis=2).max(axis=1)
-    if part.comparison is not None:
-        joint_rows = map(part.comparison.preferences.joint, range(len(raters)))
+    if aspect_counts.comparison is not None:
+        joint_rows = map(aspect_counts.comparison.preferences.joint, range(len(raters)))
         n_items = np.array([len(np.unique(joint.item)) for joint in joint_rows])
     if len(raters) > 2:
         raters, n_items = (*raters, ALL_METRICS), np.append(n_items, n_items[1:].max())
@@ -377,7 +399,10 @@ def _consensus(part: AspectCounts, raters: tuple[str, ...], outcomes: NDArray[np
     half_ties = rates[..., 1] / 2
     # (raters, systems, systems): the proportion of comparisons that the first wins, ties count half
     systems, wins = pair_matrix(
-        part.counts.system_a, part.counts.system_b, rates[..., 0] + half_ties, rates[..., 2] + half_ties
+        aspect_counts.counts.system_a,
+        aspect_counts.counts.system_b,
+        rates[..., 0] + half_ties,
+        rates[..., 2] + half_ties,
     )
     # Scaled up if some opponents were never compared, so that ranks lie between 1 and the number of systems.
     mean_rank = 1 + mean_of_defined(wins, axis=1) * (len(systems) - 1)

@@ -175,7 +175,7 @@ class RaterComparison:
         `metrics` are positions, `scored` (items, systems) marks the scores to use (None: all), and `keys` are the keys
         of the preferences to use.
         """
-        shared = self.preferences.select_raters([0, *(1 + metrics).tolist()])
+        shared_preferences = self.preferences.select_raters([0, *(1 + metrics).tolist()])
         scores = replace(self.scores, metrics=self.scores.metrics[metrics])
         if scored is not None:
             scores = ItemScores.from_all_items(
@@ -188,7 +188,7 @@ class RaterComparison:
             metrics=tuple(self.metrics[m] for m in metrics.tolist()),
             scores=scores,
             metric_system=self.metric_system[metrics],
-            preferences=shared.select_rows(np.isin(shared.keys, keys)),
+            preferences=shared_preferences.select_rows(np.isin(shared_preferences.keys, keys)),
             epsilon=self.epsilon[metrics],
         )
 
@@ -202,11 +202,11 @@ def compare(study: Study, **setting: Unpack[PreferenceOptions]) -> tuple[RaterCo
     return compare_selection(study.select(**selection_arguments(setting)), setting)
 
 
-def compare_selection(chosen: Study, setting: PreferenceOptions) -> tuple[RaterComparison, ...]:
+def compare_selection(selected_study: Study, setting: PreferenceOptions) -> tuple[RaterComparison, ...]:
     """Return the comparisons of a study to which the selection was already applied."""
-    if len(chosen.systems) < 2:
-        raise NotComparableError(too_few(chosen, "a comparison needs two systems"))
-    return tuple(compare_aspect(chosen, aspect, setting) for aspect in chosen.aspects)
+    if len(selected_study.systems) < 2:
+        raise NotComparableError(too_few(selected_study, "a comparison needs two systems"))
+    return tuple(compare_aspect(selected_study, aspect, setting) for aspect in selected_study.aspects)
 
 
 def require_shared_outputs(comparisons: tuple[RaterComparison, ...]) -> tuple[RaterComparison, ...]:
@@ -223,66 +223,66 @@ def require_shared_outputs(comparisons: tuple[RaterComparison, ...]) -> tuple[Ra
     return comparisons
 
 
-def compare_aspect(chosen: Study, aspect: str, setting: PreferenceOptions) -> RaterComparison:
+def compare_aspect(selected_study: Study, aspect: str, setting: PreferenceOptions) -> RaterComparison:
     """Return the comparison of one aspect of a selected study with at least two systems; metrics are optional."""
     full_setting = settings(setting)
 
     def make_comparison() -> RaterComparison:
-        check_ordered(chosen, aspect)
-        raters = compare_all_raters(chosen, aspect, full_setting)
-        check_scales(chosen, raters)
+        check_ordered(selected_study, aspect)
+        raters = compare_all_raters(selected_study, aspect, full_setting)
+        check_scales(selected_study, raters)
         label = label_of(aspect)
-        if chosen.metrics and not raters.metrics:
-            reason = next((f"; {note.message}" for note in chosen.notes if note.rule == SYSTEM_SCORE_RULE), "")
+        if selected_study.metrics and not raters.metrics:
+            reason = next((f"; {note.message}" for note in selected_study.notes if note.rule == SYSTEM_SCORE_RULE), "")
             raise NotComparableError(
-                f"{chosen.name}: the selected metrics have no ratings{label}; metrics: "
-                f"{join_labels(chosen.metrics)}{reason}"
+                f"{selected_study.name}: the selected metrics have no ratings{label}; metrics: "
+                f"{join_labels(selected_study.metrics)}{reason}"
             )
-        notes = (*chosen.notes, *raters.notes, *_design_notes(raters, label))
+        notes = (*selected_study.notes, *raters.notes, *_design_notes(raters, label))
         return replace(raters, notes=notes)
 
-    return chosen.once(("compared", aspect, *_rules(full_setting)), make_comparison)
+    return selected_study.once(("compared", aspect, *_rules(full_setting)), make_comparison)
 
 
 def compare_any_raters(
-    chosen: Study, setting: PreferenceOptions, aspects: Sequence[str] | None = None
+    selected_study: Study, setting: PreferenceOptions, aspects: Sequence[str] | None = None
 ) -> tuple[RaterComparison, ...]:
     """Return one comparison per aspect of a selected study, with annotators, metrics or both.
 
     By default, all aspects are compared. In this case, `InputError` is raised if there are fewer than two systems or if
     no rater compares two outputs.
     """
-    if aspects is None and len(chosen.systems) < 2:
-        raise NotComparableError(too_few(chosen, "a leaderboard needs two or more systems"))
+    if aspects is None and len(selected_study.systems) < 2:
+        raise NotComparableError(too_few(selected_study, "a leaderboard needs two or more systems"))
     comparisons = []
-    for aspect in chosen.aspects if aspects is None else aspects:
-        check_ordered(chosen, aspect)
-        comparison, label = compare_all_raters(chosen, aspect, setting), label_of(aspect)
-        check_scales(chosen, comparison)
+    for aspect in selected_study.aspects if aspects is None else aspects:
+        check_ordered(selected_study, aspect)
+        comparison, label = compare_all_raters(selected_study, aspect, setting), label_of(aspect)
+        check_scales(selected_study, comparison)
         if setting["ties"] == "calibrated" and not np.isfinite(comparison.scores.human).any():
             raise OptionError(
-                f"ties='calibrated': {chosen.name} has no human scores to which tie thresholds could be fitted; give a "
-                "number, or 'exact'"
+                f"ties='calibrated': {selected_study.name} has no human scores to which tie thresholds could be "
+                "fitted; give a number, or 'exact'"
             )
         raters = (*(HUMAN,) * bool(comparison.people), *comparison.metrics)
-        silent = [name for name in raters if name not in comparison.preference_raters]
-        message = f"{join_labels(silent)} compared no two outputs of one item{label}: no leaderboard by these ratings"
+        silent_raters = [name for name in raters if name not in comparison.preference_raters]
+        message = f"no leaderboard by {join_labels(silent_raters)}, which compared no two outputs of one item{label}"
         notes = build_notes(
             unpaired_note(comparison.n_unpaired, label) if comparison.people else ("unpaired", 0, ""),
-            ("no-battle", len(silent), message),
+            ("no-battle", len(silent_raters), message),
             aspect=aspect,
         )
         comparisons.append(replace(comparison, notes=(*comparison.notes, *notes)))
     if aspects is None and not any(len(comparison.preferences) for comparison in comparisons):
-        raise NotComparableError(f"{chosen.name}: {NO_COMPARISON}")
+        raise NotComparableError(f"{selected_study.name}: {NO_COMPARISON}")
     return tuple(comparisons)
 
 
-def compare_all_raters(chosen: Study, aspect: str, setting: PreferenceOptions) -> RaterComparison:
+def compare_all_raters(selected_study: Study, aspect: str, setting: PreferenceOptions) -> RaterComparison:
     """Return the comparison of all raters with notes; the raters may be annotators alone or metrics alone."""
     full_setting = settings(setting)
-    return chosen.once(
-        ("raters", aspect, *_rules(full_setting)), lambda: _compare_all_raters(chosen, aspect, full_setting)
+    return selected_study.once(
+        ("raters", aspect, *_rules(full_setting)), lambda: _compare_all_raters(selected_study, aspect, full_setting)
     )
 
 
@@ -291,12 +291,12 @@ def check_scales(study: Study, comparison: RaterComparison) -> None:
     check_same_scale(study, comparison.people, comparison.scores.persons, label_of(comparison.aspect))
 
 
-def _rules(full: PreferenceOptions) -> tuple[Any, ...]:
+def _rules(full_setting: PreferenceOptions) -> tuple[Any, ...]:
     """Return the cache key: all settings that affect the comparisons of a selected study and aspect."""
-    return (full["aggregate"], full["human_ties"], full["ties"], full["orders"])
+    return (full_setting["aggregate"], full_setting["human_ties"], full_setting["ties"], full_setting["orders"])
 
 
-def _compare_all_raters(study: Study, aspect: str, full: PreferenceOptions) -> RaterComparison:
+def _compare_all_raters(study: Study, aspect: str, full_setting: PreferenceOptions) -> RaterComparison:
     rating_rows = filter_rows(study._rater_rows([*study.humans, *study.metrics]), pl.col("aspect").is_in([aspect, ""]))
     human_rows = rating_rows.filter((pl.col("aspect") == aspect) & pl.col("rater").is_in(list(study.humans)))
     present_raters = set(human_rows["rater"].unique()) | (set(rating_rows["rater"].unique()) & set(study.metrics))
@@ -307,7 +307,7 @@ def _compare_all_raters(study: Study, aspect: str, full: PreferenceOptions) -> R
     item_labels = rating_rows["item"].unique().sort()
     items = tuple(item_labels.filter(item_labels != "").to_list())
     design = Design.from_study(study, items=items, systems=systems)
-    verdicts, notes = study.preferences.merge_verdicts(full["orders"])
+    verdicts, notes = study.preferences.merge_verdicts(full_setting["orders"])
     verdicts = select_aspect_rows(verdicts, aspect)
     scored_positions = _scored_items(study, raters, aspect, items)
     scored_items = items if len(scored_positions) == len(items) else tuple(items[i] for i in scored_positions)
@@ -317,18 +317,18 @@ def _compare_all_raters(study: Study, aspect: str, full: PreferenceOptions) -> R
     n_rated = np.isfinite(panel.values).sum(axis=2)
     _check_size(study, shape, ROW_BYTES * int((n_rated * (n_rated - 1) // 2).sum()))
     persons, scores = panel.values[: len(people)], panel.values[len(people) :]
-    is_voted = full["aggregate"] == "mean" and len(people) > 1 and verdicts["rater"].is_in(list(people)).any()
+    is_voted = full_setting["aggregate"] == "mean" and len(people) > 1 and verdicts["rater"].is_in(list(people)).any()
     vote_text = "several annotators gave verdicts, which have no mean, so the majority vote is used (aggregate='vote')"
     notes += build_notes(("verdicts-vote", is_voted, vote_text))
-    human, human_tie = mean_of_defined(persons, axis=0), human_threshold(persons, full["human_ties"])
+    human, human_tie = mean_of_defined(persons, axis=0), human_threshold(persons, full_setting["human_ties"])
     epsilon, per_item = tie_thresholds(
-        full["ties"], human=human, human_tie=human_tie, scores=scores, units=design.units[scored_positions]
+        full_setting["ties"], human=human, human_tie=human_tie, scores=scores, units=design.units[scored_positions]
     )
     annotator_rows, combined_rows = compare_in_memory(
         _score_rows(panel.values, scored_positions, np.concatenate([np.full(persons.shape[:2], human_tie), per_item])),
         _verdict_rows(verdicts, raters, items, systems),
         annotators=len(people),
-        aggregate=full["aggregate"],
+        aggregate=full_setting["aggregate"],
     )
     is_metric = pl.col("rater") >= len(people)
     metric_rows = annotator_rows.filter(is_metric).with_columns(pl.col("rater") - len(people) + 1)
@@ -346,7 +346,7 @@ def _compare_all_raters(study: Study, aspect: str, full: PreferenceOptions) -> R
         preferences=Comparisons.from_rows(pl.concat([combined_rows, metric_rows]), raters=(HUMAN, *metrics), **names),
         annotators=Comparisons.from_rows(annotator_rows.filter(~is_metric), raters=people, **names),
         # Scores of one annotator are compared exactly in acc_eq, as in its paper; means contain rounding errors.
-        human_tie=0.0 if len(people) == 1 and full["human_ties"] is None else human_tie,
+        human_tie=0.0 if len(people) == 1 and full_setting["human_ties"] is None else human_tie,
         epsilon=np.where(np.isfinite(scores).any(axis=(1, 2)), epsilon, np.nan),
         notes=tuple(notes),
         overall=tuple(name for name in metrics if name not in scored_metrics),
@@ -397,7 +397,7 @@ def _check_size(study: Study, shape: tuple[int, ...], n_bytes: int) -> None:
         )
 
 
-def _design_notes(comparison: RaterComparison, label: str) -> list[Note]:
+def _design_notes(comparison: RaterComparison, suffix: str) -> list[Note]:
     """Return the notes on the design of this comparison.
 
     Raises `NotComparableError` if annotators and metrics share no pair of outputs and no scores of systems.
@@ -405,24 +405,24 @@ def _design_notes(comparison: RaterComparison, label: str) -> list[Note]:
     human_rows = comparison.preferences.select_rater(0)
     if not len(human_rows):
         raise NotComparableError(
-            f"no item has human ratings of two systems{label}, so no preference can be derived; give "
+            f"no item has human ratings of two systems{suffix}, so no preference can be derived; give "
             "ratings of two systems per item"
         )
     is_system_metric = comparison.has_system_scores_only
-    whole_only = list(compress(comparison.metrics, is_system_metric))
-    unmatched = list(compress(comparison.metrics, ~comparison.has_shared_comparison & ~is_system_metric))
-    if comparison.metrics and len(unmatched) == len(comparison.metrics):
+    system_level_metrics = list(compress(comparison.metrics, is_system_metric))
+    unmatched_metrics = list(compress(comparison.metrics, ~comparison.has_shared_comparison & ~is_system_metric))
+    if comparison.metrics and len(unmatched_metrics) == len(comparison.metrics):
         raise NotComparableError(
-            f"annotators and metrics have no pair of outputs and no scores of systems in common{label} (annotators "
-            f"{join_labels(comparison.people, limit=3)}; metrics {join_labels(unmatched, limit=3)}); use the same "
-            "item and system labels in both files"
+            f"annotators and metrics have no pair of outputs and no scores of systems in common{suffix} "
+            f"(annotators {join_labels(comparison.people, limit=3)}; metrics "
+            f"{join_labels(unmatched_metrics, limit=3)}); use the same item and system labels in both files"
         )
-    constant = [
+    constant_metrics = [
         name
         for name, scores in zip(comparison.metrics, comparison.scores.metrics, strict=True)
         if np.isfinite(scores).any() and np.nanmin(scores) == np.nanmax(scores)
     ]
-    scoreless = [
+    verdict_metrics = [
         name
         for m, (name, scores) in enumerate(zip(comparison.metrics, comparison.scores.metrics, strict=True))
         if np.isnan(scores).all() and len(comparison.preferences.select_rater(1 + m))
@@ -434,49 +434,48 @@ def _design_notes(comparison: RaterComparison, label: str) -> list[Note]:
     return build_notes(
         (
             "no-overlap",
-            len(unmatched),
-            f"annotators rated no pair of outputs of {join_labels(unmatched)}{label}, so statistics are undefined",
+            len(unmatched_metrics),
+            f"annotators share no pair of outputs with {join_labels(unmatched_metrics)}{suffix}, so "
+            "statistics are undefined",
         ),
         (
             "whole-systems",
-            len(whole_only),
-            f"{join_labels(whole_only)} gave only scores of whole systems{label}, so the comparison with annotators "
-            "is only at the system level",
+            len(system_level_metrics),
+            f"{join_labels(system_level_metrics)} gave only scores of whole systems{suffix}, so the "
+            "comparison with annotators is only at the system level",
         ),
         (
             "constant-metric",
-            len(constant),
-            f"{join_labels(constant)} gave constant scores{label}, so correlations are undefined and every pair is a "
-            "tie",
+            len(constant_metrics),
+            f"{join_labels(constant_metrics)} gave constant scores{suffix}, so correlations are undefined and "
+            "every pair is a tie",
         ),
         (
             "all-ties",
             0 if human_rows.sign.any() else len(human_rows),
-            f"human ratings tie on every pair{label}, so correlations and decisions are undefined",
+            f"human ratings tie on every pair{suffix}, so correlations and decisions are undefined",
         ),
         (
             "one-item",
             1 if comparison.design.n_units < 2 else 0,
-            f"there is only one item or cluster{label}, so it cannot be resampled and there are no intervals",
+            f"there is only one item or cluster{suffix}, so it cannot be resampled and there are no intervals",
         ),
         (
             "verdicts-only",
             has_no_human_scores,
-            f"human ratings are verdicts, not scores{label}, so correlations, pairwise accuracy, acc_eq "
-            "and spa are undefined",
+            f"human ratings are verdicts, not scores{suffix}, so correlations, pairwise accuracy, acc_eq and spa are "
+            "undefined",
         ),
         (
             "verdicts-only",
-            0 if has_no_human_scores else len(scoreless),
-            f"{join_labels(scoreless)} gave verdicts, not scores{label}, so correlations, acc_eq and spa are undefined",
+            0 if has_no_human_scores else len(verdict_metrics),
+            f"{join_labels(verdict_metrics)} gave only verdicts{suffix}, so correlations, acc_eq and spa are undefined",
         ),
         (
             "systems-without-annotators",
             len(uncompared_systems),
-            (
-                f"annotators compared no output of {join_labels(uncompared_systems)}{label}, so nothing can be "
-                "estimated for these systems"
-            ),
+            f"annotators compared no output of {join_labels(uncompared_systems)}{suffix}, so nothing can be "
+            "estimated for these systems",
         ),
         (
             "item-weights",
@@ -487,14 +486,14 @@ def _design_notes(comparison: RaterComparison, label: str) -> list[Note]:
         (
             "unequal-selection",
             comparison.design.selected_unequally and comparison.human_item_comparison.design.selected_unequally,
-            f"items were selected for human ratings with different probabilities{label}; only leaderboard and rates "
-            "adjust for that, so this answer describes the items with human ratings and not all items",
+            f"items were selected for human ratings with different probabilities{suffix}; only leaderboard "
+            "and rates adjust for that, so this answer describes the items with human ratings and not all items",
         ),
         (
             "items-without-annotators",
             n_unrated,
-            f"{n_unrated} of {len(comparison.items)} items have no human comparison of two outputs{label}",
+            f"{n_unrated} of {len(comparison.items)} items have no human comparison of two outputs{suffix}",
         ),
-        unpaired_note(comparison.n_unpaired, label),
+        unpaired_note(comparison.n_unpaired, suffix),
         aspect=comparison.aspect,
     )

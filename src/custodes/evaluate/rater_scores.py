@@ -111,25 +111,25 @@ def rater_scores(
     aspect. A metric that rated several aspects is a separate rater for each aspect. Raises `OptionError` for unknown
     names. Raises `InputError` if there are no scores, or fewer than two raters, systems or items.
     """
-    who = select_rater_scores(study, study.select(**selection, one_side=one_side), human_raters)
-    return who if variants is None else _average_variants(who, variants)
+    raters = select_rater_scores(study, study.select(**selection, one_side=one_side), human_raters)
+    return raters if variants is None else _average_variants(raters, variants)
 
 
-def _average_variants(who: RaterScores, variants: str | Sequence[str]) -> RaterScores:
+def _average_variants(raters: RaterScores, variants: str | Sequence[str]) -> RaterScores:
     """Return the raters, with all metrics that match a pattern replaced by one metric.
 
     The scores of the new metric are the mean of the standardised scores of the matching metrics, by aspect.
     """
-    metrics = [i for i, kind in enumerate(who.kinds) if kind == METRIC]
-    metric_names = list(dict.fromkeys(who.raters[i] for i in metrics))
+    metrics = [i for i, kind in enumerate(raters.kinds) if kind == METRIC]
+    metric_names = list(dict.fromkeys(raters.raters[i] for i in metrics))
     family_of_rater: dict[int, str] = {}
     for pattern in value_list("variants", variants, labels=metric_names):
         matches = select_labels(pattern, metric_names, option="variants", what="metric")
-        positions = [i for i in metrics if who.raters[i] in matches]
+        positions = [i for i in metrics if raters.raters[i] in matches]
         family_name = pattern.replace("*", "").strip("-_.: ")
         if (
             not family_name
-            or family_name in {*who.raters} - {*matches}
+            or family_name in {*raters.raters} - {*matches}
             or family_of_rater.keys() & {*positions}
             or family_name in family_of_rater.values()
         ):
@@ -139,28 +139,28 @@ def _average_variants(who: RaterScores, variants: str | Sequence[str]) -> RaterS
             )
         family_of_rater |= dict.fromkeys(positions, family_name)
     positions_of_name: dict[str, list[int]] = {}
-    for i, name in enumerate(who.names):
+    for i, name in enumerate(raters.names):
         positions_of_name.setdefault(
-            name_of(family_of_rater[i], who.rater_aspects[i]) if i in family_of_rater else name, []
+            name_of(family_of_rater[i], raters.rater_aspects[i]) if i in family_of_rater else name, []
         ).append(i)
     first_positions = [positions[0] for positions in positions_of_name.values()]
     scores = np.stack(
         [
-            _mean_of_standardised(who.scores[positions])
+            _mean_of_standardised(raters.scores[positions])
             if positions[0] in family_of_rater
-            else who.scores[positions[0]]
+            else raters.scores[positions[0]]
             for positions in positions_of_name.values()
         ]
     )
     dates_of_name = [
-        [date for i in positions if (date := who.dates[i]) is not None] for positions in positions_of_name.values()
+        [date for i in positions if (date := raters.dates[i]) is not None] for positions in positions_of_name.values()
     ]
     return replace(
-        who,
+        raters,
         names=tuple(positions_of_name),
-        raters=tuple(family_of_rater.get(i, who.raters[i]) for i in first_positions),
-        kinds=tuple(who.kinds[i] for i in first_positions),
-        rater_aspects=tuple(who.rater_aspects[i] for i in first_positions),
+        raters=tuple(family_of_rater.get(i, raters.raters[i]) for i in first_positions),
+        kinds=tuple(raters.kinds[i] for i in first_positions),
+        rater_aspects=tuple(raters.rater_aspects[i] for i in first_positions),
         scores=scores,
         dates=tuple(min(known_dates, default=None) for known_dates in dates_of_name),
         constant=tuple(
@@ -182,49 +182,54 @@ def _mean_of_standardised(scores: Floats) -> Floats:
     return np.where(is_varying, values, np.nan).reshape(scores.shape[1:])
 
 
-def select_rater_scores(study: Study, chosen: Study, human_raters: HumanRaters) -> RaterScores:
-    """Return the scores of the raters in `chosen`, which is the selected part of `study`."""
-    score_rows = chosen.ratings.frame.filter(pl.col("item") != "")
-    _check_enough(chosen, score_rows)
+def select_rater_scores(study: Study, selected_study: Study, human_raters: HumanRaters) -> RaterScores:
+    """Return the scores of the raters in `selected_study`, which is the selected part of `study`."""
+    score_rows = selected_study.ratings.frame.filter(pl.col("item") != "")
+    _check_enough(selected_study, score_rows)
     items = tuple(sorted(score_rows["item"].unique()))  # folds and resamples do not depend on the order of rows
     systems = tuple(sorted(score_rows["system"].unique()))
     raters_and_aspects = score_rows.select("rater", "aspect").unique(maintain_order=True)
-    human_aspects = set(raters_and_aspects.filter(pl.col("rater").is_in(list(chosen.humans)))["aspect"])
-    aspects = tuple(aspect for aspect in chosen.aspects if aspect in human_aspects)
+    human_aspects = set(raters_and_aspects.filter(pl.col("rater").is_in(list(selected_study.humans)))["aspect"])
+    aspects = tuple(aspect for aspect in selected_study.aspects if aspect in human_aspects)
     rater_parts: list[tuple[str, str, str, Floats]] = []
-    annotators = np.full((len(aspects), len(chosen.humans), len(items), len(systems)), np.nan)
+    annotators = np.full((len(aspects), len(selected_study.humans), len(items), len(systems)), np.nan)
     for aspect in aspects:
         check_ordered(study, aspect)
     for k, aspect in enumerate(aspects):
         # Ratings without an aspect are not used here, because all aspects would then have the same ratings.
         raters_of_aspect = set(raters_and_aspects.filter(pl.col("aspect") == aspect)["rater"])
-        positions = [i for i, name in enumerate(chosen.humans) if name in raters_of_aspect]
-        names = [chosen.humans[i] for i in positions]
-        panel = Panel.from_study(chosen, raters=names, aspect=aspect, items=items, systems=systems)
+        positions = [i for i, name in enumerate(selected_study.humans) if name in raters_of_aspect]
+        names = [selected_study.humans[i] for i in positions]
+        panel = Panel.from_study(selected_study, raters=names, aspect=aspect, items=items, systems=systems)
         annotators[k, positions] = panel.values
         if human_raters == "aspects":
-            check_same_scale(chosen, names, panel.values, label_of(aspect))
+            check_same_scale(selected_study, names, panel.values, label_of(aspect))
             rater_parts.append((HUMAN, "human", aspect, without_float_noise(mean_of_defined(panel.values, axis=0))))
         else:
             rater_parts += [(name, "human", aspect, values) for name, values in zip(names, panel.values, strict=True)]
-    metric_aspects = aspects if chosen.humans else chosen.aspects
+    metric_aspects = aspects if selected_study.humans else selected_study.aspects
     for aspect in ("", *(a for a in metric_aspects if a)):
         raters_of_aspect = set(raters_and_aspects.filter(pl.col("aspect") == aspect)["rater"])
-        names = [name for name in chosen.metrics if name in raters_of_aspect]
-        panel = Panel.from_study(chosen, raters=names, aspect=aspect, items=items, systems=systems)
+        names = [name for name in selected_study.metrics if name in raters_of_aspect]
+        panel = Panel.from_study(selected_study, raters=names, aspect=aspect, items=items, systems=systems)
         rater_parts += [(name, METRIC, aspect, values) for name, values in zip(names, panel.values, strict=True)]
     return _assemble_scores(
-        study, chosen, rater_parts, aspects, annotators, Design.from_study(chosen, items=items, systems=systems)
+        study,
+        selected_study,
+        rater_parts,
+        aspects,
+        annotators,
+        Design.from_study(selected_study, items=items, systems=systems),
     )
 
 
-def _check_enough(study: Study, scored: pl.DataFrame) -> None:
-    if scored.is_empty():
+def _check_enough(study: Study, scored_rows: pl.DataFrame) -> None:
+    if scored_rows.is_empty():
         raise InputError(
             f"{study.name}: there are only verdicts, and this question ranks scores; add scores of single outputs"
         )
     for kind in ("system", "item"):
-        labels = scored[kind].unique(maintain_order=True)
+        labels = scored_rows[kind].unique(maintain_order=True)
         if labels.len() < 2:
             raise InputError(
                 f"{study.name}: only {labels.len()} {kind} with scores ({join_labels(labels)}); give at least two"
@@ -233,30 +238,31 @@ def _check_enough(study: Study, scored: pl.DataFrame) -> None:
 
 def _assemble_scores(
     study: Study,
-    chosen: Study,
-    parts: list[tuple[str, str, str, Floats]],
+    selected_study: Study,
+    rater_parts: list[tuple[str, str, str, Floats]],
     aspects: tuple[str, ...],
     annotators: Floats,
     design: Design,
 ) -> RaterScores:
-    names = tuple(name_of(rater, aspect) for rater, _, aspect, _ in parts)
+    names = tuple(name_of(rater, aspect) for rater, _, aspect, _ in rater_parts)
     if len(names) < 2:
         raise InputError(
-            f"{chosen.name}: only {len(names)} rater gave scores of outputs ({join_labels(names)}); give at least two"
+            f"{selected_study.name}: only {len(names)} rater gave scores of outputs ({join_labels(names)}); give at "
+            "least two"
         )
     repeated_names = sorted({name for name in names if names.count(name) > 1})
     if repeated_names:
         raise InputError(
-            f"{chosen.name}: two raters are named {join_labels(map(repr, repeated_names))}; rename the metric"
+            f"{selected_study.name}: two raters are named {join_labels(map(repr, repeated_names))}; rename the metric"
         )
-    scores = np.stack([values for *_, values in parts])
+    scores = np.stack([values for *_, values in rater_parts])
     with np.errstate(invalid="ignore"):
         flat_scores = scores.reshape(len(scores), -1)
         is_constant_rater = np.nanmin(flat_scores, axis=1) == np.nanmax(flat_scores, axis=1)
     scores[is_constant_rater] = np.nan
     constant_names = tuple(name for name, is_constant in zip(names, is_constant_rater, strict=True) if is_constant)
     left_out = [
-        *_unused_raters(study, chosen, aspects),
+        *_unused_raters(study, selected_study, aspects),
         *((name, "its scores are constant, so it ranks nothing") for name in constant_names),
     ]
     is_rated = np.isfinite(scores)
@@ -273,43 +279,39 @@ def _assemble_scores(
             f"{n_missing} of {is_rated[~is_constant_rater].size} scores of raters are missing",
         ),
     )
-    dates = dict(zip(chosen.raters.frame["rater"], chosen.raters.frame["date"], strict=True))
+    dates = dict(zip(selected_study.raters.frame["rater"], selected_study.raters.frame["date"], strict=True))
     return RaterScores(
         design=design,
         names=names,
-        raters=tuple(rater for rater, *_ in parts),
-        kinds=tuple(kind for _, kind, _, _ in parts),
-        rater_aspects=tuple(aspect for _, _, aspect, _ in parts),
+        raters=tuple(rater for rater, *_ in rater_parts),
+        kinds=tuple(kind for _, kind, _, _ in rater_parts),
+        rater_aspects=tuple(aspect for _, _, aspect, _ in rater_parts),
         scores=scores,
         aspects=aspects,
         annotators=annotators,
-        people=chosen.humans,
-        dates=tuple(dates.get(rater) for rater, *_ in parts),
+        people=selected_study.humans,
+        dates=tuple(dates.get(rater) for rater, *_ in rater_parts),
         constant=constant_names,
         left_out=tuple(left_out),
-        notes=(*chosen.notes, *data_notes),
+        notes=(*selected_study.notes, *data_notes),
     )
 
 
-def _unused_raters(study: Study, chosen: Study, aspects: tuple[str, ...]) -> list[tuple[str, str]]:
+def _unused_raters(study: Study, selected_study: Study, aspects: tuple[str, ...]) -> list[tuple[str, str]]:
     """Return the selected raters without usable scores, and the reasons."""
-    score_rows = chosen.ratings.frame
+    score_rows = selected_study.ratings.frame
     whole_system_raters = set(score_rows.filter(pl.col("item") == "")["rater"])
-    verdict_raters = set(chosen.preferences.frame["rater"])
+    verdict_raters = set(selected_study.preferences.frame["rater"])
     used_raters = set(score_rows.filter(pl.col("item") != "")["rater"])
-    raters_and_aspects = study._rater_rows(chosen.metrics).select("rater", "aspect").unique(maintain_order=True)
+    raters_and_aspects = study._rater_rows(selected_study.metrics).select("rater", "aspect").unique(maintain_order=True)
     is_used_aspect = pl.col("aspect").is_in([*aspects, ""])
     raters_with_aspect = set(raters_and_aspects.filter(is_used_aspect)["rater"])
     rows = [
         (
             name,
-            WHOLE
-            if name in whole_system_raters
-            else VERDICTS
-            if name in verdict_raters
-            else "no scores of the selected systems and items",
+            WHOLE if name in whole_system_raters else VERDICTS if name in verdict_raters else UNSCORED,
         )
-        for name in (*chosen.humans, *chosen.metrics)
+        for name in (*selected_study.humans, *selected_study.metrics)
         if name not in used_raters
         and (name in whole_system_raters or name in verdict_raters or name in raters_with_aspect)
     ]

@@ -1,5 +1,7 @@
-"""Scores for an aspect, stored only for items that have scores and expanded to all items on demand, and tie thresholds
-of scores."""
+"""Scores for one aspect, and tie thresholds of scores.
+
+Only items with scores are stored; the arrays are expanded to all items on demand.
+"""
 
 from __future__ import annotations
 
@@ -56,9 +58,9 @@ class ItemScores:
                 "scores. Select fewer, or use leaderboard, favoritism, ranking or correction, which "
                 "read only comparisons"
             )
-        spread_values = np.full(shape, np.nan)
-        spread_values[..., self.items, :] = values
-        return make_read_only(spread_values)
+        expanded_values = np.full(shape, np.nan)
+        expanded_values[..., self.items, :] = values
+        return make_read_only(expanded_values)
 
     def on(self, items: NDArray[np.intp]) -> ItemScores:
         """Return the scores of the items at these positions, which are in ascending order."""

@@ -51,11 +51,11 @@ def slices_of(study: Study, outputs: pl.DataFrame, column: str) -> tuple[tuple[s
 
 
 def values_of(
-    study: Study, outputs: pl.DataFrame, column: str, more: tuple[str, ...] = (), *, option: str = "by"
+    study: Study, outputs: pl.DataFrame, column: str, further_columns: tuple[str, ...] = (), *, option: str = "by"
 ) -> pl.Series:
     """Return the values of a column of items, or of an attribute of outputs.
 
-    Messages list the columns of `more` as allowed columns, too.
+    Error messages list `further_columns` among the allowed columns.
     """
     attributes = [] if study.attributes is None else _attribute_names(study.attributes)
     if study.attributes is not None and column in attributes:
@@ -66,11 +66,13 @@ def values_of(
     ]
     if column in item_columns:
         return study.items.item_rows(outputs["item"])[column].replace("", None)
-    allowed = [*more, *attributes, *item_columns]
-    known_text = f"columns: {join_labels(allowed)}" if allowed else "the study has no columns for slices"
-    hint_text = f"; read another column of the file with --column group={column}, and set {option}='group'"
+    allowed_columns = [*further_columns, *attributes, *item_columns]
+    known_text = (
+        f"columns: {join_labels(allowed_columns)}" if allowed_columns else "the study has no columns for slices"
+    )
+    hint_text = f"; to use a column of the file, read it with --column group={column} and set {option}='group'"
     raise OptionError(
-        f"{option}={column!r}: no such column{suggestion(column, allowed)}; {known_text}"
+        f"{option}={column!r}: no such column{suggestion(column, allowed_columns)}; {known_text}"
         + ("" if study.labels else hint_text)
     )
 
@@ -95,8 +97,8 @@ def slices_of_items(study: Study, items: Sequence[str], column: str) -> tuple[tu
     mixed_items = values_of_item.filter(pl.col(column).list.len() > 1)["item"].sort()
     if len(mixed_items):
         raise OptionError(
-            f"by={column!r}: values differ between outputs of {len(mixed_items)} items "
-            f"({join_labels(mixed_items, limit=2)}), but a slice must contain comparisons of systems; give a "
+            f"by={column!r}: the outputs of {len(mixed_items)} items ({join_labels(mixed_items, limit=2)}) differ in "
+            "this column, but all outputs of an item must be in one slice, so that systems can be compared; give a "
             "column of items"
         )
     value_of_item = values_of_item.with_columns(pl.col(column).list.first())
@@ -171,13 +173,13 @@ def slice_table(rater: str, doc: str, statistics: str) -> Any:
     return table(
         doc,
         label(rater, "name of the rater"),
-        label("slice", "value (or range of values) of the column `by`"),
+        label("slice", "value (or range of values) of the column that `by` names"),
         label("statistic", statistics),
         count("n", "items (or clusters) of the slice with data", "n"),
         share("value", "the statistic in the slice", "Slice"),
         share("other", "the statistic in all other slices", "Others"),
         difference("difference", "`value` minus `other`", interval=True),
-        p_value("p_value", "unadjusted p-value of a permutation test for equal ratios", "p", essential=False),
+        p_value("p_value", "unadjusted p-value of a permutation test that `difference` is 0", "p", essential=False),
         p_value("p_adjusted", "p-value adjusted for all rows of the aspect", "p, all tested"),
         label("finding", "`higher` or `lower` if `p_adjusted` is at most alpha; otherwise empty"),
         label("reason", "reason for a missing test", essential=False),
@@ -221,7 +223,7 @@ def slice_columns(
         for values in (ratios.numerator, ratios.denominator)
     )
     tests = slice_tests(numerator, denominator, units_in_slices // n_units, confidence=confidence)
-    significant = tests.p_adjusted.ravel() <= alpha
+    is_significant = tests.p_adjusted.ravel() <= alpha
     differences = tests.difference.ravel()
     raters, statistics = zip(*ratios.labels, strict=True)
     few_text = f"fewer than {FEWEST_PARTS} items or clusters in the slice or in the other slices"
@@ -237,6 +239,6 @@ def slice_columns(
         "difference_high": np.minimum(tests.high.ravel(), 1.0),
         "p_value": tests.p_value.ravel(),
         "p_adjusted": tests.p_adjusted.ravel(),
-        "finding": np.select([significant & (differences > 0), significant], ["higher", "lower"], "").tolist(),
+        "finding": np.select([is_significant & (differences > 0), is_significant], ["higher", "lower"], "").tolist(),
         "reason": np.where(np.isnan(tests.p_value.ravel()), few_text, "").tolist(),
     }

@@ -1,5 +1,5 @@
-"""Requests and replies as files, in the batch JSON Lines of OpenAI, which other providers and `vllm run-batch` also
-accept."""
+"""Requests and replies as files in OpenAI's JSON Lines format for batches. Other providers and `vllm run-batch` also
+accept this format."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def read_replies(path: str | Path, requests: Sequence[Request], cache: Cache) ->
     """
     file_path = Path(path)
     check_exists(file_path)
-    by_key = {request.key: request for request in requests}
+    request_of_key = {request.key: request for request in requests}
     replies, failures, n_unknown, n_duplicates, n_rows, is_incomplete = (
         dict[str, Reply](),
         dict[str, Failure](),
@@ -63,13 +63,13 @@ def read_replies(path: str | Path, requests: Sequence[Request], cache: Cache) ->
         0,
         False,
     )
-    for row, line in enumerate(_lines(read_file_bytes(file_path)), start=1):
+    for line_number, line in enumerate(_lines(read_file_bytes(file_path)), start=1):
         if line is None:
             is_incomplete = True
             continue
         n_rows += 1
-        key, response, error = _parts(line, f"{file_path.name}: row {row}")
-        if key not in by_key:
+        key, response, error = _parts(line, f"{file_path.name}: row {line_number}")
+        if key not in request_of_key:
             n_unknown += 1
             continue
         n_duplicates += key in replies or key in failures
@@ -91,7 +91,7 @@ def read_replies(path: str | Path, requests: Sequence[Request], cache: Cache) ->
         error=InputError,
     )
     for key, reply in replies.items():
-        store_reply(cache, by_key[key], reply)
+        store_reply(cache, request_of_key[key], reply)
     return failures, build_notes(
         (
             "unknown-replies",
@@ -164,6 +164,6 @@ def _outcome(response: Any, error: Any) -> Mapping[str, Any] | Failure:
 
 def _reply_time(body: Mapping[str, Any]) -> str:
     """The time that a reply states; the current time if the reply states no time."""
-    created = body.get("created")
-    has_time = isinstance(created, int) and 0 < created < 2**33
-    return (datetime.fromtimestamp(created, UTC) if has_time else datetime.now(UTC)).isoformat()  # type: ignore[arg-type]
+    created_at = body.get("created")
+    has_time = isinstance(created_at, int) and 0 < created_at < 2**33
+    return (datetime.fromtimestamp(created_at, UTC) if has_time else datetime.now(UTC)).isoformat()  # type: ignore[arg-type]

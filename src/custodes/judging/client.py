@@ -124,10 +124,10 @@ def http_client(base_url: str, *, key: str | None = None, timeout: float = 600.0
 
 
 class Server:
-    """A `Client` of a server. Connections belong to the event loop of the call."""
+    """A `Client` of a server. Each event loop has separate connections."""
 
-    def __init__(self, place: str, *, key: str | None, login: tuple[str, str] | None, timeout: float) -> None:
-        self.address, self.timeout = place, timeout
+    def __init__(self, server_address: str, *, key: str | None, login: tuple[str, str] | None, timeout: float) -> None:
+        self.address, self.timeout = server_address, timeout
         self._key, self._login = key, login
         self._secrets = _secrets(key, login)
         self._heard = self._answered = False
@@ -283,8 +283,8 @@ def _parse_address(base_url: str) -> SplitResult:
         ),
         (
             parts.query or parts.fragment,
-            f"base_url={re.split('[?#]', displayed_url)[0]}...': an address must not contain ? or #; if this part is a "
-            "key, give it with the option for the key",
+            f"base_url={re.split('[?#]', displayed_url)[0]}...': an address must not contain ? or #; if the text after "
+            "it is an API key, give the key with its own option",
         ),
     )
     return parts

@@ -40,12 +40,12 @@ def client_from_spec(spec: str) -> Client:
     The `address` of the client is part of the cache keys. For a model of pydantic-ai, the address is `spec`. For a
     function, it is the identity that `client_identity` describes.
     """
-    name, colon, rest = spec.partition(":")
-    if not colon or not name or not rest:
+    name, colon, target = spec.partition(":")
+    if not colon or not name or not target:
         raise OptionError(f"client={short_repr(spec)}: {WAYS}")
     if name == VENDORS:
-        return _NamedClient(pydantic_ai(rest), spec, place=spec)
-    return _function(spec, name, rest)
+        return _NamedClient(pydantic_ai(target), spec, address=spec)
+    return _function(spec, name, target)
 
 
 def asynchronous(function: Any) -> Client:
@@ -95,8 +95,8 @@ class _NamedClient:
     raise the same error.
     """
 
-    def __init__(self, client: Client, name: str, *, place: str) -> None:
-        self.name, self.address = name, place
+    def __init__(self, client: Client, name: str, *, address: str) -> None:
+        self.name, self.address = name, address
         self._client = client
         self._answered = False
 
@@ -138,7 +138,7 @@ def _function(spec: str, module: str, name: str) -> Client:
         raise OptionError(
             f"client={short_repr(spec)}: the module has no source code that could identify the function; {BY_NAME}"
         )
-    return _NamedClient(asynchronous(function), spec, place=address)
+    return _NamedClient(asynchronous(function), spec, address=address)
 
 
 def pydantic_ai(model: str) -> Client:
@@ -174,8 +174,8 @@ class PydanticAI:
                 model_request_parameters=_schema_parameters(body.get("response_format")),
             )
         except exceptions.ModelHTTPError as error:
-            wait = retry_after(error.headers or {}, datetime.now(UTC))
-            raise status_exception(error.status_code, error.body or str(error), retry_after=wait) from None
+            pause_seconds = retry_after(error.headers or {}, datetime.now(UTC))
+            raise status_exception(error.status_code, error.body or str(error), retry_after=pause_seconds) from None
         except exceptions.ModelAPIError as error:
             raise Unavailable(describe_error(error)) from None
         except exceptions.UserError as error:

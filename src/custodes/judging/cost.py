@@ -60,7 +60,7 @@ class Budget:
                 listed_price = known_price(judge.model, base_url=judge.base_url) if judge.base_url else None
             except MissingExtraError:
                 listed_price = None
-        elif len(price) == 2 and all(0 <= part < float("inf") for part in price):
+        elif len(price) == 2 and all(0 <= rate < float("inf") for rate in price):
             listed_price = Price(input=float(price[0]), output=float(price[1]))
         else:
             raise OptionError(
@@ -103,13 +103,13 @@ def estimate(requests: Sequence[Request], *, answer: float) -> CostEstimate:
     """Estimated tokens of the distinct requests before any request is sent. `answer` is the expected number of tokens
     of an answer."""
     bodies = list({request.key: request.body for request in requests}.values())
-    tokens = [estimate_tokens(body) for body in bodies]
+    token_counts = [estimate_tokens(body) for body in bodies]
     return CostEstimate(
         requests=len(bodies),
         characters=sum(sum(map(len, _texts(body))) for body in bodies),
-        tokens_in=sum(first for first, _ in tokens),
-        tokens_out=sum(second for _, second in tokens),
-        expected_out=round(sum(min(answer, most) for _, most in tokens)),
+        tokens_in=sum(n_in for n_in, _ in token_counts),
+        tokens_out=sum(n_out for _, n_out in token_counts),
+        expected_out=round(sum(min(answer, limit) for _, limit in token_counts)),
     )
 
 

@@ -31,11 +31,12 @@ from custodes.plugins import describe_error
 MINUTE = 60.0
 
 REJECTED = 5
-"""Number of consecutive rejected requests after which a run ends, because the server rejects all such requests."""
+"""Number of consecutive rejected requests after which a run ends. The server probably rejects all requests of the
+run."""
 
 GIVEN_UP = 5
-"""Number of consecutive failed requests (at least twice the number of concurrent ones) after which a run ends, because
-the server is unavailable."""
+"""Minimum number of consecutive unanswered requests after which a run ends, because the server is probably unavailable.
+If twice the maximum number of concurrent requests is larger, the run ends after that number."""
 
 LEFT = "not sent: "
 
@@ -77,8 +78,8 @@ class Window:
         self.size = min(float(self.most), self.size + 1)
 
     def decrease(self, sent: float, now: float) -> None:
-        """Halve the maximum, but only once for all requests that were in progress. `sent` is the time at which this
-        request was sent."""
+        """Halve the maximum, unless it was halved after this request was sent. So the failures of concurrent requests
+        halve it only once. `sent` is the time at which this request was sent."""
         if sent > self.cut:
             self.size, self.cut = max(1.0, self.size / 2), now
 
@@ -95,10 +96,10 @@ class Rate:
         if self.per_minute is not None:
             self.free = max(self.free, now) + MINUTE * amount / self.per_minute
 
-    def settle(self, more: float) -> None:
+    def settle(self, difference: float) -> None:
         """Add the difference between the actual and the estimated amount."""
         if self.per_minute is not None:
-            self.free += MINUTE * more / self.per_minute
+            self.free += MINUTE * difference / self.per_minute
 
 
 @dataclass(kw_only=True)
@@ -173,11 +174,11 @@ class Dispatch:
                     f"the request could exceed the cost limit of ${limit:g}, of which ${spent_dollars:.4f} are spent",
                 )
 
-    async def _wait_for_change(self, within: float | None) -> None:
-        """Wait until another request has an outcome, at most `within` seconds."""
+    async def _wait_for_change(self, max_seconds: float | None) -> None:
+        """Wait until another request has an outcome, at most `max_seconds` seconds."""
         self._changed.clear()
         with suppress(TimeoutError):
-            async with asyncio.timeout(within):
+            async with asyncio.timeout(max_seconds):
                 await self._changed.wait()
 
     @property

@@ -91,8 +91,8 @@ def _study_and_count(examples: Any) -> tuple[Study, int]:
         n_examples = int(text) if text.isascii() and text.isdigit() and len(text) < 4 else 0
         study = read(Path(path)) if path and 1 <= n_examples <= MOST else None
     else:
-        pair = examples if isinstance(examples, tuple) and len(examples) == 2 else (None, 0)
-        study, n_examples = pair[0] if isinstance(pair[0], Study) else None, pair[1]
+        study_and_count = examples if isinstance(examples, tuple) and len(examples) == 2 else (None, 0)
+        study, n_examples = study_and_count[0] if isinstance(study_and_count[0], Study) else None, study_and_count[1]
     if study is None or isinstance(n_examples, bool) or not isinstance(n_examples, int) or not 1 <= n_examples <= MOST:
         raise OptionError(error_message)
     if not study.humans:
@@ -117,13 +117,13 @@ def _cases(study: Study, judge: Judge, aspect: str, texts: JudgedTexts) -> dict[
             labels_of_orders = (
                 [((a, b), TIE)] if not sign else [((a, b), A if sign > 0 else B), ((b, a), B if sign > 0 else A)]
             )
-            cases_of_item.setdefault(item, []).extend(HumanLabel(*way) for way in labels_of_orders)
+            cases_of_item.setdefault(item, []).extend(HumanLabel(*case_of_order) for case_of_order in labels_of_orders)
     else:
         low, high = float(judge.answers[0]), float(judge.answers[-1])
         for item, system, score in _means(_aspect_rows(human_ratings, aspect), study).iter_rows():
             if not low <= score <= high:
                 raise InputError(
-                    f"examples: the human score {score:g} of {system!r} lies outside scale={judge.scale!r}"
+                    f"examples: the human score {score:g} of system {system!r} lies outside scale={judge.scale!r}"
                 )
             label = min(judge.answers, key=lambda name: abs(float(name) - score))
             cases_of_item.setdefault(item, []).append(HumanLabel((system,), label))
@@ -137,9 +137,15 @@ def _cases(study: Study, judge: Judge, aspect: str, texts: JudgedTexts) -> dict[
 def _aspect_rows(rows: pl.DataFrame, aspect: str) -> pl.DataFrame:
     """The rows of an aspect. If there are no rows of the aspect, the rows without an aspect are used. For overall
     quality (no aspect), the rows of all aspects are used if there are no rows without an aspect."""
-    of_aspect = rows.filter(pl.col("aspect") == aspect)
+    rows_of_aspect = rows.filter(pl.col("aspect") == aspect)
     rows_without_aspect = rows.filter(pl.col("aspect") == "")
-    return of_aspect if of_aspect.height else rows_without_aspect if rows_without_aspect.height or aspect else rows
+    return (
+        rows_of_aspect
+        if rows_of_aspect.height
+        else rows_without_aspect
+        if rows_without_aspect.height or aspect
+        else rows
+    )
 
 
 def _means(rows: pl.DataFrame, study: Study) -> pl.DataFrame:
@@ -157,16 +163,20 @@ def _means(rows: pl.DataFrame, study: Study) -> pl.DataFrame:
 def _next(
     order: Sequence[str],
     cases: Mapping[str, list[HumanLabel]],
-    used: Counter[str],
+    label_counts: Counter[str],
     used_items: Sequence[str],
     seed: int,
 ) -> tuple[str, HumanLabel]:
-    """The first item in random order that has the least used label."""
+    """An item and one of its human labels: the label that was used least, in the first item of `order` that has it."""
     candidates = [
         (rank, item, case) for rank, item in enumerate(order) if item not in used_items for case in cases[item]
     ]
     _, item, case = min(
         candidates,
-        key=lambda candidate: (used[candidate[2].label], candidate[0], lot(seed, candidate[1], *candidate[2].systems)),
+        key=lambda candidate: (
+            label_counts[candidate[2].label],
+            candidate[0],
+            lot(seed, candidate[1], *candidate[2].systems),
+        ),
     )
     return item, case

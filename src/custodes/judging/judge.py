@@ -108,9 +108,11 @@ class Judge:
     own_system: str = ""
 
     def __post_init__(self) -> None:
-        kinds = argument_types(Judge)
+        type_of_option = argument_types(Judge)
         for option in fields(self):
-            object.__setattr__(self, option.name, argument(option.name, getattr(self, option.name), kinds[option.name]))
+            object.__setattr__(
+                self, option.name, argument(option.name, getattr(self, option.name), type_of_option[option.name])
+            )
         object.__setattr__(self, "name", self.name.strip() or self.model.strip())
         object.__setattr__(self, "aspects", tuple(value_list("aspects", self.aspects, described=True)))
         object.__setattr__(self, "labels", tuple(value_list("labels", self.labels)))
@@ -187,8 +189,8 @@ class Judge:
     def meanings(self) -> dict[str, str]:
         """The description of each aspect ('' if there is no description). If the judge has no aspects, there is one
         unnamed aspect."""
-        parts = [text.partition(":") for text in self.aspects]
-        return {name.strip(): meaning.strip() for name, _, meaning in parts} or {"": ""}
+        split_aspects = [text.partition(":") for text in self.aspects]
+        return {name.strip(): meaning.strip() for name, _, meaning in split_aspects} or {"": ""}
 
     @cached_property
     def answers(self) -> tuple[str, ...]:
@@ -197,8 +199,8 @@ class Judge:
             return VERDICTS
         if self.labels:
             return tuple(self.labels)
-        matched = SCALE.fullmatch(self.scale.strip())
-        low, high, step = (float(text or 1) for text in matched.groups()) if matched else (0.0, 0.0, 1.0)
+        scale_match = SCALE.fullmatch(self.scale.strip())
+        low, high, step = (float(text or 1) for text in scale_match.groups()) if scale_match else (0.0, 0.0, 1.0)
         n_steps = round((high - low) / step) if step else 0
         if not 1 <= n_steps < MOST_POINTS or abs(low + n_steps * step - high) > 1e-9:
             raise OptionError(
@@ -216,15 +218,15 @@ class Judge:
     def form(self) -> str:
         """Instructions on the answer format."""
         has_reason = self.reason == "first"
-        prefix = '{"reason":"...",' if has_reason else "{"
+        answer_prefix = '{"reason":"...",' if has_reason else "{"
         reason_text = f", first your reason in a few sentences, then the {self.key}" if has_reason else ""
         if self.key == "score":
             allowed_text = (
                 ", ".join(self.answers) if len(self.answers) <= LISTED else f"a number of the scale {self.scale}"
             )
-            form_text = f'{prefix}"{self.key}":N}}, where N is one of {allowed_text}'
+            form_text = f'{answer_prefix}"{self.key}":N}}, where N is one of {allowed_text}'
         else:
-            answer_forms = [prefix + self.answer(label).removeprefix("{") for label in self.answers]
+            answer_forms = [answer_prefix + self.answer(label).removeprefix("{") for label in self.answers]
             form_text = f"{', '.join(answer_forms[:-1])} or {answer_forms[-1]}"
         return f"Answer with one JSON object and nothing else{reason_text}: {form_text}."
 
@@ -234,15 +236,15 @@ class Judge:
 
     def body(self, messages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         """The body of a chat completion, with only the options that were set."""
-        fields_set: dict[str, Any] = {"model": self.model, "messages": list(messages), **self.sampling}
+        body_fields: dict[str, Any] = {"model": self.model, "messages": list(messages), **self.sampling}
         if self.logprobs:
-            fields_set |= {"logprobs": True, "top_logprobs": ALTERNATIVES}
+            body_fields |= {"logprobs": True, "top_logprobs": ALTERNATIVES}
         if self.structured:
-            fields_set["response_format"] = {
+            body_fields["response_format"] = {
                 "type": "json_schema",
                 "json_schema": {"name": self.key, "strict": True, "schema": self._schema()},
             }
-        return fields_set
+        return body_fields
 
     def _schema(self) -> dict[str, Any]:
         json_type = "number" if self.key == "score" else "string"
@@ -277,34 +279,38 @@ def _normalize_sampling(sampling: Mapping[str, Any]) -> dict[str, Any]:
 
 def check_labels(labels: Sequence[str]) -> None:
     """Raise OptionError for labels that tables cannot represent or that readers cannot distinguish."""
-    words, where = _words(labels), f"labels={short_repr(','.join(labels))}"
-    defined_words = [word for word in words if word is not None]
-    unknown_labels = [label for label, word in zip(labels, words, strict=True) if word is None]
-    binary = is_binary(defined_words)
+    normalized_labels, option_text = _words(labels), f"labels={short_repr(','.join(labels))}"
+    nonempty_labels = [normalized_label for normalized_label in normalized_labels if normalized_label is not None]
+    unknown_labels = [
+        label for label, normalized_label in zip(labels, normalized_labels, strict=True) if normalized_label is None
+    ]
+    is_known_pair = is_binary(nonempty_labels)
     reject(
         (
             not 2 <= len(labels) <= MOST_LABELS,
-            f"{where}: {len(labels)} labels are given; give 2 to {MOST_LABELS} words, such as pass,fail",
+            f"{option_text}: {len(labels)} labels are given; give 2 to {MOST_LABELS} words, such as pass,fail",
         ),
         (
             any("\0" in label or "\n" in label for label in labels),
-            f"{where}: labels must be single lines without NUL",
+            f"{option_text}: labels must be single lines without NUL",
         ),
         (
             unknown_labels,
-            f"{where}: {join_labels(map(repr, unknown_labels))} means an empty cell in tables; give another word",
+            f"{option_text}: {join_labels(map(repr, unknown_labels))} means an empty cell in tables; give another word",
         ),
         (
-            len(set(defined_words)) < len(defined_words),
-            f"{where}: labels must differ by more than case, spaces and hyphens",
+            len(set(nonempty_labels)) < len(nonempty_labels),
+            f"{option_text}: labels must differ by more than case, spaces and hyphens",
         ),
         (
-            binary and sorted(POLARITY[word] for word in defined_words) != [0, 1],
-            f"{where}: both labels are positive words or both are negative words; give one of each, such as pass,fail",
+            is_known_pair and sorted(POLARITY[normalized_label] for normalized_label in nonempty_labels) != [0, 1],
+            f"{option_text}: both labels are positive words or both are negative words; give one of each, such as "
+            "pass,fail",
         ),
         (
-            not binary and all(word.replace(".", "", 1).lstrip("-").isdigit() for word in defined_words),
-            f"{where}: labels must not be numbers; for scores give scale=LOW-HIGH",
+            not is_known_pair
+            and all(normalized_label.replace(".", "", 1).lstrip("-").isdigit() for normalized_label in nonempty_labels),
+            f"{option_text}: labels must not be numbers; for scores give scale=LOW-HIGH",
         ),
     )
 
@@ -315,7 +321,7 @@ def has_known_polarity(labels: Sequence[str]) -> bool:
     >>> has_known_polarity(["Fail", "Pass"]), has_known_polarity(["kept", "lost"])
     (True, False)
     """
-    return is_binary(word or "" for word in _words(labels))
+    return is_binary(normalized_label or "" for normalized_label in _words(labels))
 
 
 def positive_label(labels: Sequence[str]) -> str:
@@ -327,7 +333,11 @@ def positive_label(labels: Sequence[str]) -> str:
     """
     if not has_known_polarity(labels):
         return labels[0]
-    return next(label for label, word in zip(labels, _words(labels), strict=True) if POLARITY.get(word or "") == 1)
+    return next(
+        label
+        for label, normalized_label in zip(labels, _words(labels), strict=True)
+        if POLARITY.get(normalized_label or "") == 1
+    )
 
 
 def positive_note(labels: Sequence[str]) -> list[Note]:

@@ -162,51 +162,51 @@ def plan_questions(
 ) -> tuple[list[JudgeQuestion], list[JudgeQuestion], list[Note]]:
     """All questions to send, the questions on identical outputs, and notes. `before` has the examples of each aspect as
     messages."""
-    judge = prompt.judge
+    judge_settings = prompt.judge
     questions, identical_questions, n_unchanged = list[JudgeQuestion](), list[JudgeQuestion](), Counter[str]()
 
     def with_request(question: JudgeQuestion, systems: Sequence[str] = ("", "")) -> JudgeQuestion:
         material = texts.material(question.item)
         content = messages(prompt, question.aspect, material, question.texts, systems)
-        body = judge.body([*before.get(question.aspect, ()), *content])
+        body = judge_settings.body([*before.get(question.aspect, ()), *content])
         return replace(question, request=Request.make(address, body, question.repeat))
 
-    if judge.mode == "pointwise":
-        rows: list[tuple[str, tuple[str, ...]]] = [
+    if judge_settings.mode == "pointwise":
+        item_systems: list[tuple[str, tuple[str, ...]]] = [
             (item, (system,)) for item, outputs in texts.outputs.items() for system in outputs
         ]
         notes: list[Note] = []
     else:
-        chosen_pairs, notes = pairs_of(texts.outputs, pairs, seed)
-        rows = [(item, (a, b)) for item, a, b in chosen_pairs]
-    for item, systems in rows:
+        selected_pairs, notes = pairs_of(texts.outputs, pairs, seed)
+        item_systems = [(item, (a, b)) for item, a, b in selected_pairs]
+    for item, systems in item_systems:
         outputs = tuple(texts.outputs[item][system] for system in systems)
         if len(outputs) > 1 and outputs[0] == outputs[1]:
             identical_questions += [
-                JudgeQuestion(item=item, systems=systems, aspect=aspect) for aspect in judge.meanings
+                JudgeQuestion(item=item, systems=systems, aspect=aspect) for aspect in judge_settings.meanings
             ]
             continue
-        for aspect in judge.meanings:
+        for aspect in judge_settings.meanings:
             for repeat in range(repeats):
                 for order in ORDERS[orders] if len(outputs) > 1 else ("",):
-                    presented = order
+                    presented_order = order
                     if outputs[1:] and not order:
-                        presented = _draw_order(seed, texts.material(item).source, outputs, aspect, repeat)
+                        presented_order = _draw_order(seed, texts.material(item).source, outputs, aspect, repeat)
                     plain_question = with_request(
                         JudgeQuestion(
                             item=item,
                             systems=systems,
                             aspect=aspect,
                             repeat=str(repeat),
-                            order=presented,
-                            texts=outputs[::-1] if presented == "ba" else outputs,
+                            order=presented_order,
+                            texts=outputs[::-1] if presented_order == "ba" else outputs,
                         )
                     )
                     questions.append(plain_question)
                     for probe in probes.forms if repeat == 0 else ():
                         random_hex = lot(seed, texts.material(item).source, *sorted(outputs), aspect, probe)
                         question = with_request(
-                            *_apply_probe(plain_question, probes, probe, second=int(random_hex[0], 16) < 8)
+                            *_apply_probe(plain_question, probes, probe, is_second=int(random_hex[0], 16) < 8)
                         )
                         if question.request.key == plain_question.request.key:
                             n_unchanged[probe] += 1
@@ -214,7 +214,7 @@ def plan_questions(
                             questions.append(question)
     n_same = len({(question.item, question.systems) for question in identical_questions})
     message = f"{n_same} comparisons have identical outputs; these comparisons count as ties and are not queried"
-    counts_text = ", ".join(f"{probe} {number}" for probe, number in n_unchanged.items())
+    counts_text = ", ".join(f"{probe} {n_of_probe}" for probe, n_of_probe in n_unchanged.items())
     unchanged_text = (
         f"{n_unchanged.total()} probes are not queried, because they would not change the request: {counts_text}"
     )
@@ -225,18 +225,20 @@ def plan_questions(
 
 
 def _apply_probe(
-    plain_question: JudgeQuestion, probes: Probes, probe: str, *, second: bool
+    plain_question: JudgeQuestion, probes: Probes, probe: str, *, is_second: bool
 ) -> tuple[JudgeQuestion, tuple[str, ...]]:
     """`plain_question` with one output in the form of a probe, and the names to display. The output is the one
-    displayed first, or the one displayed second if `second` is true."""
-    displayed = plain_question.systems[::-1] if plain_question.order == "ba" else plain_question.systems
-    changed_index = int(second and len(displayed) > 1)
-    probe_form = probes.form(probe, plain_question.item, displayed[changed_index], plain_question.texts[changed_index])
+    displayed first, or the one displayed second if `is_second` is true."""
+    displayed_systems = plain_question.systems[::-1] if plain_question.order == "ba" else plain_question.systems
+    changed_index = int(is_second and len(displayed_systems) > 1)
+    probe_form = probes.form(
+        probe, plain_question.item, displayed_systems[changed_index], plain_question.texts[changed_index]
+    )
     texts = tuple(probe_form.text if k == changed_index else text for k, text in enumerate(plain_question.texts))
     question = replace(
-        plain_question, texts=texts, probe=probe, changed=displayed[changed_index], reverse=probe_form.reverse
+        plain_question, texts=texts, probe=probe, changed=displayed_systems[changed_index], reverse=probe_form.reverse
     )
-    return question, tuple(probe_form.system if k == changed_index else "" for k in range(len(displayed)))
+    return question, tuple(probe_form.system if k == changed_index else "" for k in range(len(displayed_systems)))
 
 
 def messages(
@@ -252,8 +254,8 @@ def messages(
 
 def _draw_order(seed: int, source: str, outputs: tuple[str, ...], aspect: str, repeat: int) -> str:
     """Random presentation order of two outputs. It depends on the texts, and not on names or on the rows of a file."""
-    first = int(lot(seed, source, *sorted(outputs), aspect, repeat)[0], 16) < 8
-    return "ab" if (outputs == tuple(sorted(outputs))) == first else "ba"
+    is_sorted_order = int(lot(seed, source, *sorted(outputs), aspect, repeat)[0], 16) < 8
+    return "ab" if (outputs == tuple(sorted(outputs))) == is_sorted_order else "ba"
 
 
 def pairs_of(systems: Mapping[str, Iterable[str]], pairs: Any, seed: int) -> tuple[list[Pair], list[Note]]:
@@ -300,32 +302,33 @@ def lot(*parts: object) -> str:
     return hashlib.sha256("\0".join(map(str, parts)).encode()).hexdigest()
 
 
-def _sample(all_pairs: list[Pair], pairs: str, seed: int) -> tuple[list[Pair], list[Note]]:
-    number_text = pairs.removeprefix(SAMPLE)
+def _sample(all_pairs: list[Pair], pairs_option: str, seed: int) -> tuple[list[Pair], list[Note]]:
+    number_text = pairs_option.removeprefix(SAMPLE)
     if not (number_text.isascii() and number_text.isdigit() and 0 < int(number_text[:10]) < 10**9):
         raise OptionError(
-            f"pairs={pairs!r} is not allowed; give sample:N, where N is the number of items for each pair of systems"
+            f"pairs={pairs_option!r} is not allowed; give sample:N, where N is the number of items for each pair of "
+            "systems"
         )
     n_wanted = int(number_text)
-    rows_of_pair: dict[tuple[str, str], list[Pair]] = {}
-    for group in all_pairs:
-        rows_of_pair.setdefault(group[1:], []).append(group)
-    sampled = {
-        sampled_row
-        for group in rows_of_pair.values()
-        for sampled_row in sorted(group, key=lambda it: lot(seed, *it))[:n_wanted]
+    comparisons_of_pair: dict[tuple[str, str], list[Pair]] = {}
+    for comparison in all_pairs:
+        comparisons_of_pair.setdefault(comparison[1:], []).append(comparison)
+    sampled_comparisons = {
+        comparison
+        for comparisons in comparisons_of_pair.values()
+        for comparison in sorted(comparisons, key=lambda it: lot(seed, *it))[:n_wanted]
     }
-    n_short = sum(len(group) < n_wanted for group in rows_of_pair.values())
-    n_most = max((len(group) for group in rows_of_pair.values()), default=0)
+    n_short = sum(len(comparisons) < n_wanted for comparisons in comparisons_of_pair.values())
+    max_items = max((len(comparisons) for comparisons in comparisons_of_pair.values()), default=0)
     sample_text = (
-        f"{n_wanted} of {n_most}"
-        if all(len(group) == n_most for group in rows_of_pair.values())
-        else f"{n_wanted} of up to {n_most}"
+        f"{n_wanted} of {max_items}"
+        if all(len(comparisons) == max_items for comparisons in comparisons_of_pair.values())
+        else f"{n_wanted} of up to {max_items}"
     )
-    return [group for group in all_pairs if group in sampled], build_notes(
+    return [comparison for comparison in all_pairs if comparison in sampled_comparisons], build_notes(
         (
             "sampled-pairs",
-            len(sampled) < len(all_pairs) and len(sampled),
+            len(sampled_comparisons) < len(all_pairs) and len(sampled_comparisons),
             f"{sample_text} items are judged for each pair of systems",
         ),
         (
@@ -340,9 +343,9 @@ def _sample(all_pairs: list[Pair], pairs: str, seed: int) -> tuple[list[Pair], l
 def _read_pairs(systems: Mapping[str, Iterable[str]], pairs: Any) -> list[Pair]:
     """The comparisons of a table."""
     if isinstance(pairs, str) and "/" not in pairs and "." not in pairs:
-        allowed_words = ("all", "vs:SYSTEM", "sample:N")
+        allowed_values = ("all", "vs:SYSTEM", "sample:N")
         raise OptionError(
-            f"pairs={pairs!r} is unknown{suggestion(pairs, (ALL,))}; give {', '.join(allowed_words)} or a file"
+            f"pairs={pairs!r} is unknown{suggestion(pairs, (ALL,))}; give {', '.join(allowed_values)} or a file"
         )
     is_path = isinstance(pairs, str) or hasattr(pairs, "__fspath__")
     table = load_table(pairs) if is_path else None
@@ -353,10 +356,12 @@ def _read_pairs(systems: Mapping[str, Iterable[str]], pairs: Any) -> list[Pair]:
     labels = pl.DataFrame([label_column(frame, name, where=table_name) for name in required_columns])
     if not labels.height:
         raise InputError(f"{table_name}: the table has no rows; give at least one comparison")
-    systems_of = {item: set(named_systems) for item, named_systems in systems.items()}
+    systems_of_item = {item: set(named_systems) for item, named_systems in systems.items()}
     for name in ("system_a", "system_b"):
         items, named_systems = labels["item"], labels[name]
-        is_unknown = [system not in systems_of.get(item, ()) for item, system in zip(items, named_systems, strict=True)]
+        is_unknown = [
+            system not in systems_of_item.get(item, ()) for item, system in zip(items, named_systems, strict=True)
+        ]
         _refuse_unknown(pl.Series(is_unknown, dtype=pl.Boolean), items, named_systems, where=table_name)
     refuse(
         labels["system_a"] == labels["system_b"],

@@ -64,9 +64,9 @@ class Probes:
             name = Path(entry).name.partition(".")[0] if is_file else entry
             if name in names or is_file == (name in PROBES):
                 raise OptionError(
-                    f"probe={entry!r} is unknown, or two probes have this name{suggestion(entry, PROBES)}; give "
-                    f"{', '.join(PROBES)}, or a file of rewritten outputs (columns item, system, text) that has "
-                    f"another name than these probes"
+                    f"probe={entry!r} is unknown or used twice{suggestion(entry, PROBES)}; give {', '.join(PROBES)}, "
+                    f"or the path of a file of rewritten outputs (columns item, system, text); the file must not have "
+                    f"the name of a probe"
                 )
             names.append(name)
             if is_file:
@@ -104,10 +104,10 @@ def lengthen_text(text: str) -> str:
     >>> lengthen_text("Lima lies on the coast. It is the capital of Peru.")
     'Lima lies on the coast. It is the capital of Peru. It is the capital of Peru.'
     """
-    parts = _sentences(text)
-    if not parts or "```" in text:
+    sentences = _sentences(text)
+    if not sentences or "```" in text:
         return text
-    return f"{text.rstrip()}{chr(10) if chr(10) in text.strip() else ' '}{parts[-1]}"
+    return f"{text.rstrip()}{chr(10) if chr(10) in text.strip() else ' '}{sentences[-1]}"
 
 
 def toggle_markdown(text: str) -> Form:
@@ -123,14 +123,16 @@ def toggle_markdown(text: str) -> Form:
     """
     sentences, has_markup = _sentences(text), MARKUP.search(text) is not None
     if has_markup:
-        plain_text = MARKUP.sub("", text)
+        changed_text = MARKUP.sub("", text)
     else:
-        plain_text = (
+        changed_text = (
             "\n".join(f"- {sentence}" for sentence in sentences) if len(sentences) > 1 else f"**{text.strip()}**"
         )
-    has_same_words = BETWEEN.sub(" ", plain_text).split() == BETWEEN.sub(" ", text).split()
+    has_same_words = BETWEEN.sub(" ", changed_text).split() == BETWEEN.sub(" ", text).split()
     return (
-        Form(plain_text, reverse=has_markup) if sentences and has_same_words and not FIXED.search(text) else Form(text)
+        Form(changed_text, reverse=has_markup)
+        if sentences and has_same_words and not FIXED.search(text)
+        else Form(text)
     )
 
 
@@ -148,16 +150,16 @@ def _sentences(text: str) -> list[str]:
 
 
 def _rewrites(path: str, outputs: Mapping[str, Mapping[str, str]]) -> Rewrites:
-    texts = read(path).outputs
-    if texts is None:
+    rewritten_outputs = read(path).outputs
+    if rewritten_outputs is None:
         raise InputError(
             f"{path}: the file has no rewritten outputs; give a table with the columns item, system and text"
         )
-    rewrites = {(item, system): text for item, system, text in texts.texts.iter_rows()}
+    rewrites = {(item, system): text for item, system, text in rewritten_outputs.texts.iter_rows()}
     if not any(system in outputs.get(item, ()) for item, system in rewrites):
         raise InputError(
-            f"{path}: no row has the item and the system of an output to judge; use the labels that items and systems "
-            f"have in the texts"
+            f"{path}: no row matches an output to judge by item and system; use the names of items and systems from "
+            f"the file of texts"
         )
     return rewrites
 
@@ -175,8 +177,8 @@ def probe_outcomes(
         if not question.probe or why == "budget":
             continue
         plain_answer, plain_why = plain_answers[question.item, question.systems, question.aspect, question.order]
-        outcome_pair = [_outcome(judge, question, reply) for reply in (plain_answer, answer)]
-        before, after = outcome_pair[::-1] if question.reverse else outcome_pair
+        outcomes = [_outcome(judge, question, reply) for reply in (plain_answer, answer)]
+        plain_outcome, changed_outcome = outcomes[::-1] if question.reverse else outcomes
         yield {
             "item": question.item,
             "system": question.changed,
@@ -185,8 +187,8 @@ def probe_outcomes(
             "aspect": question.aspect,
             "probe": question.probe,
             "order": question.order,
-            "plain": before,
-            "changed": after,
+            "plain": plain_outcome,
+            "changed": changed_outcome,
             "invalid": why or plain_why,
         }
 
@@ -196,8 +198,8 @@ def _outcome(judge: Judge, question: JudgeQuestion, answer: ReadReply | None) ->
     if answer is None or not answer.label:
         return None
     if judge.key == "verdict":
-        displayed_first = (question.changed == question.systems[0]) == (question.order != "ba")
-        return OUTCOMES[answer.label] if displayed_first else 1 - OUTCOMES[answer.label]
+        is_displayed_first = (question.changed == question.systems[0]) == (question.order != "ba")
+        return OUTCOMES[answer.label] if is_displayed_first else 1 - OUTCOMES[answer.label]
     if judge.key == "label":
         return float(answer.label == positive_label(judge.labels))
     low, high = float(judge.answers[0]), float(judge.answers[-1])

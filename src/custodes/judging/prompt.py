@@ -58,22 +58,22 @@ class FencedText(str):
     text: str
 
     @classmethod
-    def make(cls, role: str, text: str, *beside: str, system: str = "") -> FencedText:
-        """Enclose a text in tags, after the name of its system if there is a name. The tag also depends on the texts
-        `beside`.
+    def make(cls, role: str, text: str, *other_texts: str, system: str = "") -> FencedText:
+        """Enclose a text in tags, after the name of its system if there is a name. The tag also depends on
+        `other_texts`.
 
         >>> print(FencedText.make("source", "Hello"))
         <source-185f8db32271>
         Hello
         </source-185f8db32271>
         """
-        tag = f"{role}-{_hash(text, *beside)}"
-        while tag in text or any(tag in other for other in beside):  # practically impossible
+        tag = f"{role}-{_hash(text, *other_texts)}"
+        while tag in text or any(tag in other_text for other_text in other_texts):  # practically impossible
             tag = f"{role}-{_hash(tag)}"
         system_line = f"System: {' '.join(system.split())}\n" if system else ""
-        fenced = cls(f"{system_line}<{tag}>\n{text}\n</{tag}>")
-        fenced.tag, fenced.text = tag, text
-        return fenced
+        fenced_text = cls(f"{system_line}<{tag}>\n{text}\n</{tag}>")
+        fenced_text.tag, fenced_text.text = tag, text
+        return fenced_text
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,11 +136,11 @@ class Prompt:
         judge = self.judge
         other_texts = (*sorted(outputs), material.source)
         roles = ("output-A", "output-B") if judge.mode == "pairwise" else ("output",)
-        fenced = [
+        fenced_texts = [
             FencedText.make(role, text, *other_texts, system=system)
             for role, text, system in zip(roles, outputs, systems[: len(roles)], strict=True)
         ]
-        texts = dict(zip(OUTPUTS[judge.mode], fenced, strict=True))
+        texts = dict(zip(OUTPUTS[judge.mode], fenced_texts, strict=True))
         task_variables = {
             "mode": judge.mode,
             "aspect": aspect,
@@ -185,8 +185,8 @@ class Prompt:
 
     @property
     def _variable_names(self) -> str:
-        of_scores = () if self.judge.key == "score" else ("low", "high")
-        return ", ".join(name for name in VARIABLES[self.judge.mode] if name not in of_scores)
+        score_variables = () if self.judge.key == "score" else ("low", "high")
+        return ", ".join(name for name in VARIABLES[self.judge.mode] if name not in score_variables)
 
 
 def _hash(*texts: str) -> str:
@@ -253,13 +253,13 @@ def _image_data_url(path: str) -> str:
             f"{short_repr(path)}: the suffix is not that of an image; give a .png, .jpg, .webp or .gif file, or an "
             "address"
         )
-    status = Path(path).stat()
-    if status.st_size > LARGEST:
+    file_status = Path(path).stat()
+    if file_status.st_size > LARGEST:
         raise InputError(f"{short_repr(path)}: the image is larger than {LARGEST >> 20} MiB; reduce the size")
-    return f"data:{mime_type};base64,{_content(path, status.st_mtime_ns, status.st_size)}"
+    return f"data:{mime_type};base64,{_content(path, file_status.st_mtime_ns, file_status.st_size)}"
 
 
 @lru_cache(maxsize=256)
-def _content(path: str, changed: int, size: int) -> str:
+def _content(path: str, modified_at: int, size: int) -> str:
     """The content of a file as base64 text; a changed file is read again."""
     return base64.b64encode(Path(path).read_bytes()).decode()

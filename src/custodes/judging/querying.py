@@ -70,7 +70,7 @@ def query(
     replies, missing_requests = find_replies(requests, cache)
     if not missing_requests:
         return QueryReplies(replies=replies, failures={})
-    finished = SimpleQueue[bool]()
+    finished_requests = SimpleQueue[bool]()
     dispatch = Dispatch(
         requests=missing_requests,
         client=client,
@@ -80,10 +80,10 @@ def query(
         budget=budget,
         patience=patience or PATIENCE,
         keep=partial(store_reply, cache),
-        settled=lambda: finished.put(True),
+        settled=lambda: finished_requests.put(True),
     )
-    with closing(_run_in_thread(dispatch, finished)) as running:
-        for _ in progress(running, total=len(missing_requests), desc="asking"):
+    with closing(_run_in_thread(dispatch, finished_requests)) as progress_events:
+        for _ in progress(progress_events, total=len(missing_requests), desc="asking"):
             pass
     replies |= dispatch.replies
     if dispatch.refused is not None and not replies:
@@ -93,7 +93,7 @@ def query(
     return QueryReplies(replies=replies, failures=failures, asked=dispatch.asked, sent=dispatch.sent)
 
 
-def _run_in_thread(dispatch: Dispatch, finished: SimpleQueue[bool]) -> Generator[None, None, None]:
+def _run_in_thread(dispatch: Dispatch, finished_requests: SimpleQueue[bool]) -> Generator[None, None, None]:
     """Run a dispatch in a thread, and yield once for each finished request. If the caller stops, the run ends."""
     runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
     loop, tasks = runner.get_loop(), list[asyncio.Task[None]]()
@@ -112,11 +112,11 @@ def _run_in_thread(dispatch: Dispatch, finished: SimpleQueue[bool]) -> Generator
 
     with ThreadPoolExecutor(1, thread_name_prefix="custodes-ask") as pool:
         future = pool.submit(run_loop)
-        future.add_done_callback(lambda _: finished.put(False))
+        future.add_done_callback(lambda _: finished_requests.put(False))
         try:
             while True:
                 with suppress(Empty):
-                    if not finished.get(timeout=0.5):  # with a timeout, so that Ctrl-C works on every system
+                    if not finished_requests.get(timeout=0.5):  # with a timeout, so that Ctrl-C works on every system
                         break
                     yield
         finally:
@@ -135,10 +135,11 @@ def read_stored(requests: Sequence[Request], *, cache: Cache, failures: Mapping[
 
 @dataclass(frozen=True, kw_only=True)
 class QueriedPlan:
-    """The outcome of a plan. The keys of all mappings are the keys of the first requests. `requests` has the request
-    that counts, `replies` the reply, `answers` the parsed answer, `failures` the failure if there is no reply, and
-    `again` the second request. `used` has all requests with a reply, each with the reply. `asked` is the number of
-    requests that were sent. `sent` is the number of times that requests were sent, retries included.
+    """The outcome of a plan. The mappings have the key of the first request of each question. `requests` has the
+    request that counts, which is the second one if it has a reply. `replies` has the reply to this request, `answers`
+    the parsed answer, `failures` the failure if there is no reply, and `again` the second request. `used` has all
+    requests with a reply, each with the reply. `asked` is the number of requests that were sent. `sent` is the number
+    of times that requests were sent, retries included.
     """
 
     requests: Mapping[str, Request]
@@ -156,21 +157,23 @@ def query_plan(plan: JudgingPlan, send: SendRequests) -> QueriedPlan:
     requests = {request.key: request for request in plan.requests}
     first_received = send(list(requests.values()))
     answers = read_answers(plan, first_received.replies)
-    repeats = second_requests(plan, answers)
-    second_received = send(list(repeats.values())) if repeats else QueryReplies(replies={}, failures={})
+    repeated_requests = second_requests(plan, answers)
+    second_received = (
+        send(list(repeated_requests.values())) if repeated_requests else QueryReplies(replies={}, failures={})
+    )
     later_replies = {
         key: second_received.replies[request.key]
-        for key, request in repeats.items()
+        for key, request in repeated_requests.items()
         if request.key in second_received.replies
     }
     later_failures = {
         key: second_received.failures[request.key]
-        for key, request in repeats.items()
+        for key, request in repeated_requests.items()
         if request.key in second_received.failures
     }
     used_requests = [(requests[key], reply) for key, reply in first_received.replies.items()]
     return QueriedPlan(
-        requests=requests | {key: repeats[key] for key in later_replies},
+        requests=requests | {key: repeated_requests[key] for key in later_replies},
         replies={**first_received.replies, **later_replies},
         answers=answers | read_answers(plan, later_replies),
         # If the second request was rejected, the first reply counts; other failures may succeed in a later run.
@@ -178,8 +181,8 @@ def query_plan(plan: JudgingPlan, send: SendRequests) -> QueriedPlan:
             **first_received.failures,
             **{key: failure for key, failure in later_failures.items() if failure.reason != "rejected"},
         },
-        again=repeats,
-        used=[*used_requests, *((repeats[key], reply) for key, reply in later_replies.items())],
+        again=repeated_requests,
+        used=[*used_requests, *((repeated_requests[key], reply) for key, reply in later_replies.items())],
         asked=first_received.asked + second_received.asked,
         sent=first_received.sent + second_received.sent,
     )
@@ -194,10 +197,11 @@ def read_answers(plan: JudgingPlan, replies: Mapping[str, Reply]) -> dict[str, R
 def second_requests(plan: JudgingPlan, answers: Mapping[str, ReadReply]) -> dict[str, Request]:
     """The second requests after first replies without an answer, by the key of the first request. A second request has
     the same body as the first request, except after a truncated reply. The second request then has twice the token
-    limit, or twice the tokens of the reply if there is no limit. If both are unknown, there is no second request.
+    limit, or twice the tokens of the reply if there is no limit. If the server did not report the tokens of the reply
+    either, there is no second request.
     """
     first_questions = {question.request.key: question for question in plan.asked}
-    repeats: dict[str, Request] = {}
+    repeated_requests: dict[str, Request] = {}
     for key, answer in answers.items():
         if answer.why not in AGAIN:
             continue
@@ -208,5 +212,5 @@ def second_requests(plan: JudgingPlan, answers: Mapping[str, ReadReply]) -> dict
             if not n_tokens:
                 continue
             body[limit_name] = 2 * n_tokens
-        repeats[key] = Request.make(plan.address, body, f"{first_questions[key].repeat} again")
-    return repeats
+        repeated_requests[key] = Request.make(plan.address, body, f"{first_questions[key].repeat} again")
+    return repeated_requests

@@ -16,8 +16,8 @@ from custodes.judging.requests import token_count, without_surrogates
 from custodes.strict_json import reject_duplicate_keys
 
 Why = Literal["refusal", "filtered", "truncated", "empty", "no-verdict", "label"]
-"""Reasons for a missing answer: the model refused; a filter removed it; it was truncated; it is empty; it has no
-verdict; or its verdict is not among the allowed ones."""
+"""Reasons for a missing answer: the model refused; a filter removed the reply; the reply was truncated; the reply is
+empty; the reply has no verdict; or the verdict is not among the allowed ones."""
 
 AGAIN: tuple[Why, ...] = ("truncated", "empty", "no-verdict", "label")
 """Reasons for which a request is repeated once."""
@@ -54,8 +54,12 @@ CLOSED = re.compile(r"[\s`*]*")
 
 @dataclass(frozen=True, kw_only=True)
 class ReadReply:
-    """A parsed reply: the label ('' for a missing answer) and the reason for a missing answer, the probabilities of all
-    labels if they are known, the reason that the judge gave, the model that answered, and the tokens of the reply.
+    """A parsed reply.
+
+    `label` is '' if the answer is missing, and `why` is then the reason. `chances` has the probabilities of all labels,
+    if they are known. `reason` is the reason that the judge gave, or the text of a reply without a valid answer.
+    `model` is the model that answered. `tokens_in` and `tokens_out` are the numbers of tokens, if the server reported
+    them.
     """
 
     label: str = ""
@@ -80,12 +84,12 @@ def read_answer(body: Any, judge: Judge, prompt_texts: Sequence[str]) -> ReadRep
         "tokens_out": token_count(usage.get("completion_tokens")),
     }
     content = _content(message.get("content"))
-    finish = choice.get("finish_reason")
+    finish_reason = choice.get("finish_reason")
     if _text(message.get("refusal")).strip():
         return ReadReply(why="refusal", reason=_text(message["refusal"]), **common_fields)
-    if finish == "content_filter":
+    if finish_reason == "content_filter":
         return ReadReply(why="filtered", **common_fields)
-    if finish == "length":  # even if it can be parsed: a truncated reason may lead to another verdict
+    if finish_reason == "length":  # even if it can be parsed: a truncated reason may lead to another verdict
         return ReadReply(why="truncated", **common_fields)
     if not content.strip():
         return ReadReply(why="empty", **common_fields)
@@ -117,17 +121,17 @@ class _UnclearError(Exception):
 
 
 def _last_verdict(text: str, judge: Judge, prompt_texts: Sequence[str]) -> _Verdict | None:
-    """The answer in the last JSON object with the key of the answer, if this answer is unambiguous, or a label that is
-    the whole text."""
+    """The answer in the last JSON object that has the key of the answer; None if this answer is ambiguous. If no object
+    has this key, the answer is the whole text, provided that this text is a label."""
     thought_index = text.rfind(THOUGHT)
     try:
         answers = [verdict for verdict in _answers(text, judge) if verdict.end > thought_index]
     except _UnclearError:
         return None
     if not answers:
-        begin = thought_index + len(THOUGHT) if thought_index >= 0 else 0
-        label, label_index = _label(text[begin:], judge.answers)
-        return _Verdict(begin, len(text), label, begin + label_index) if label else None
+        answer_start = thought_index + len(THOUGHT) if thought_index >= 0 else 0
+        label, label_index = _label(text[answer_start:], judge.answers)
+        return _Verdict(answer_start, len(text), label, answer_start + label_index) if label else None
     last_answer = answers[-1]
     is_unfinished = thought_index < 0 and text.lstrip().startswith(THINKING)
     if is_unfinished or _is_quotation(text, last_answer, prompt_texts) or _is_ambiguous(text, answers, judge.answers):
@@ -164,12 +168,12 @@ def _is_ambiguous(text: str, answers: Sequence[_Verdict], labels: Sequence[str])
             or not _is_last_line(text, last_answer)
             or JOINING.issuperset(words_between)
         )
-    words = re.findall(r"\w+(?:\.\d+)?", rest_of_line)
-    if not words:
+    following_words = re.findall(r"\w+(?:\.\d+)?", rest_of_line)
+    if not following_words:
         return False
-    named_labels = {other for other in labels if {other, other.capitalize()} & {*words}}
+    named_labels = {other for other in labels if {other, other.capitalize()} & {*following_words}}
     next_character = rest_of_line.lstrip(AROUND)[:1]
-    is_continued = next_character == "," or (next_character.islower() and words[0] not in SINCE)
+    is_continued = next_character == "," or (next_character.islower() and following_words[0] not in SINCE)
     return is_continued or (bool(named_labels) and last_answer.label not in named_labels)
 
 
@@ -222,20 +226,20 @@ def _label(value: Any, labels: Sequence[str]) -> tuple[str, int]:
         value = json.dumps(value)
     if not isinstance(value, str):
         return _find_number_label(_number(value), labels), 0
-    trimmed = value.rstrip(ENDING).lstrip(AROUND)
-    for candidate in (value.strip(), trimmed):  # a label may hold spaces, a bracket or a word such as 'answer'
+    trimmed_text = value.rstrip(ENDING).lstrip(AROUND)
+    for candidate in (value.strip(), trimmed_text):  # a label may hold spaces, a bracket or a word such as 'answer'
         label = next((name for name in labels if name.casefold() == candidate.casefold()), "")
         if label:
             return label, value.index(candidate)
-    label_match = SAID.fullmatch(trimmed) if len(trimmed) <= SHORT else None
+    label_match = SAID.fullmatch(trimmed_text) if len(trimmed_text) <= SHORT else None
     if label_match is None or (
         label_match["high"] and _find_number_label(float(label_match["high"]), labels) != labels[-1]
     ):
         return "", 0
-    trimmed, label_index = label_match["word"], value.index(trimmed) + label_match.start("word")
-    label = next((name for name in labels if name.casefold() == trimmed.casefold()), "")
-    if not label and re.fullmatch(r"-?(?:\d{1,9}(\.\d{0,9})?|\.\d{1,9})", trimmed):
-        label = _find_number_label(float(trimmed), labels)
+    trimmed_text, label_index = label_match["word"], value.index(trimmed_text) + label_match.start("word")
+    label = next((name for name in labels if name.casefold() == trimmed_text.casefold()), "")
+    if not label and re.fullmatch(r"-?(?:\d{1,9}(\.\d{0,9})?|\.\d{1,9})", trimmed_text):
+        label = _find_number_label(float(trimmed_text), labels)
     return label, label_index
 
 
@@ -255,7 +259,7 @@ def _number(value: Any) -> float:
 
 
 def _chances(
-    tokens: Sequence[Mapping[str, Any]], content: str, at: int, labels: Sequence[str]
+    tokens: Sequence[Mapping[str, Any]], content: str, label_position: int, labels: Sequence[str]
 ) -> dict[str, float] | None:
     """The normalised probabilities of the labels at the first token of the answer. If the server did not return the
     probability of every label, the result is None, because a missing probability is unknown and not 0.
@@ -263,21 +267,24 @@ def _chances(
     If a schema is requested, some servers return the probabilities of the unconstrained model, in which words other
     than labels may be more likely.
     """
-    texts = [_text(entry.get("token")) for entry in tokens]
-    joined_tokens = "".join(texts)
+    token_texts = [_text(token_entry.get("token")) for token_entry in tokens]
+    joined_tokens = "".join(token_texts)
     content_start = joined_tokens.rfind(content)
     if content_start < 0:
         return None
-    target_offset, token_index = content_start + at, 0
-    while token_index < len(texts) and target_offset >= len(texts[token_index]):
-        target_offset -= len(texts[token_index])
+    target_offset, token_index = content_start + label_position, 0
+    while token_index < len(token_texts) and target_offset >= len(token_texts[token_index]):
+        target_offset -= len(token_texts[token_index])
         token_index += 1
-    if token_index == len(texts):
+    if token_index == len(token_texts):
         return None
     label_weights: dict[str, float] = {}
     alternatives = _objects_of(tokens[token_index].get("top_logprobs"))
-    for entry in {_text(other.get("token")): other for other in (tokens[token_index], *alternatives)}.values():
-        label, log_probability = _find_token_label(_text(entry.get("token")), labels), _number(entry.get("logprob"))
+    for token_entry in {_text(other.get("token")): other for other in (tokens[token_index], *alternatives)}.values():
+        label, log_probability = (
+            _find_token_label(_text(token_entry.get("token")), labels),
+            _number(token_entry.get("logprob")),
+        )
         if label and log_probability <= 1e-6:
             label_weights[label] = label_weights.get(label, 0.0) + math.exp(log_probability)
     total = sum(label_weights.values())
@@ -288,11 +295,11 @@ def _chances(
 
 def _find_token_label(token: str, labels: Sequence[str]) -> str:
     """The label that equals a token, or the only label that begins with the token."""
-    word = token.strip().strip('"').strip().casefold()
-    if not word:
+    token_text = token.strip().strip('"').strip().casefold()
+    if not token_text:
         return ""
-    exact_labels = [label for label in labels if label.casefold() == word]
-    matching_labels = [label for label in labels if label.casefold().startswith(word)]
+    exact_labels = [label for label in labels if label.casefold() == token_text]
+    matching_labels = [label for label in labels if label.casefold().startswith(token_text)]
     return exact_labels[0] if exact_labels else matching_labels[0] if len(matching_labels) == 1 else ""
 
 

@@ -22,7 +22,7 @@ Client = Callable[[Mapping[str, Any]], Awaitable[Mapping[str, Any]]]
 raises one of the errors below. Any other exception counts as `Unavailable`."""
 
 MOST_WORDS = 300
-"""Maximum length of a server's message in an error."""
+"""Maximum number of characters of a server's message in an error."""
 
 MOST_TOKENS = 2**40
 """An upper bound on the tokens of any request or answer."""
@@ -197,10 +197,14 @@ def check_completion(body: Any) -> None:
     if not isinstance(body, Mapping):
         raise Unavailable("the reply is not a chat completion", paid=True)
     choices = body.get("choices")
-    first = choices[0] if isinstance(choices, list) and choices else None
-    if isinstance(first, Mapping) and isinstance(first.get("message"), Mapping) and not first.get("error"):
+    first_choice = choices[0] if isinstance(choices, list) and choices else None
+    if (
+        isinstance(first_choice, Mapping)
+        and isinstance(first_choice.get("message"), Mapping)
+        and not first_choice.get("error")
+    ):
         return
-    error = body.get("error") or (first.get("error") if isinstance(first, Mapping) else None)
+    error = body.get("error") or (first_choice.get("error") if isinstance(first_choice, Mapping) else None)
     if error:  # OpenRouter reports errors during an answer with status 200
         code = error.get("code") if isinstance(error, Mapping) else None
         raise status_exception(code if isinstance(code, int) and 400 <= code < 600 else 502, error)

@@ -62,7 +62,8 @@ def judge(
     judge : Judge
         Model, prompt, aspects and answer format.
     pairs : str or table
-        Pairs of outputs: all, vs:SYSTEM, sample:N items per pair, or a table item, system_a, system_b.
+        Pairs of outputs: all, vs:SYSTEM, sample:N (N items per pair of systems), or a table with the columns item,
+        system_a and system_b.
     orders : {'both', 'random', 'ab'}
         Presentation orders: both, random, or ab (alphabetical).
     repeats : int
@@ -151,7 +152,7 @@ def prepare(
     replies are stored in a file, which may also hold replies of other clients.
     """
     check_at_least("repeats", repeats, 1)
-    place = _place(judge, client, lasting=lasting)
+    server_address = _place(judge, client, lasting=lasting)
     rng_or_seed, recorded_seed = resolve_seed(rng)
     seed = rng_or_seed if isinstance(rng_or_seed, int) else int(rng_or_seed.integers(2**32))
     study = texts if isinstance(texts, Study) else read(*(texts if isinstance(texts, list | tuple) else [texts]))
@@ -183,7 +184,7 @@ def prepare(
     questions, identical_questions, notes = plan_questions(
         remaining_texts,
         prompt,
-        place,
+        server_address,
         pairs=pairs,
         orders=orders,
         repeats=max(repeats, 2) if REPEAT in probes.names else repeats,
@@ -199,7 +200,7 @@ def prepare(
     return JudgingPlan(
         study=study,
         prompt=prompt,
-        address=place,
+        address=server_address,
         asked=questions,
         same=identical_questions,
         examples=f"{len(examples.items)}:{lot(examples.before)[:12]}" if examples.items else "",
@@ -222,7 +223,8 @@ def client_of(judge: Judge, client: Any, *, key: str | None, timeout: float | No
     for name, value in (("key", key), ("timeout", timeout)):
         if value is not None:
             raise OptionError(
-                f"{name} applies only to the server at base_url; if you pass your own client, set it in that client"
+                f"{name} applies only to the server at base_url; if you pass your own client, set the {name} in this "
+                "client"
             )
     return asynchronous(client)
 
@@ -233,7 +235,7 @@ def _place(judge: Judge, client: Any, *, lasting: bool) -> str:
         return address(judge.base_url)
     if client is None:
         raise OptionError("base_url='': give the address of the server, such as http://127.0.0.1:8000/v1, or a client")
-    place = client_identity(client)
-    if place is None and lasting and callable(client):
+    identity = client_identity(client)
+    if identity is None and lasting and callable(client):
         raise OptionError(f"client: the cache cannot tell from which client a reply comes; {BY_NAME}, or use no cache")
-    return place or "client"
+    return identity or "client"

@@ -63,7 +63,7 @@ class Judgements(Result):
 
     verdicts: pl.DataFrame = table(
         "One row per queried comparison, order and repeat, and one row per comparison of identical outputs. The "
-        "format is that of the reader `battles`.",
+        "table has the format `battles`.",
         *WHERE[:3],
         label("rater", "the judge"),
         label("kind", "`metric`"),
@@ -234,26 +234,26 @@ def judgements_of(plan: JudgingPlan, outcome: QueriedPlan, price: cost.Price | N
     rows = [row for row in all_rows if not row[0].probe]
     # A comparison with only one order within the budget is incomplete, and marked as such.
     begun_comparisons = {_comparison(question) for question, _, why in rows if why != "budget"}
-    reported = [row for row in rows if row[2] != "budget" or _comparison(row[0]) in begun_comparisons]
+    reported_rows = [row for row in rows if row[2] != "budget" or _comparison(row[0]) in begun_comparisons]
     token_counts = [cost.count_tokens(request.body, reply.body) for request, reply in outcome.used]
     tokens_in, tokens_out, n_estimated = (sum(count[column] for count in token_counts) for column in range(3))
     dollars = price.token_cost(tokens_in, tokens_out) if price else None
     n_answered = sum(answer is not None and not why for _, answer, why in all_rows)
     rows_with_chances = (
-        [row for row in reported if row[1] is not None and row[1].chances] if judge.mode == "pointwise" else []
+        [row for row in reported_rows if row[1] is not None and row[1].chances] if judge.mode == "pointwise" else []
     )
     low, high = (float(judge.answers[0]), float(judge.answers[-1])) if judge.key == "score" else (None, None)
-    names = [judge.name, *([judge.name + EXPECTED_SUFFIX] if rows_with_chances else [])]
+    rater_names = [judge.name, *([judge.name + EXPECTED_SUFFIX] if rows_with_chances else [])]
     signature = _signature(plan, all_rows)
     tables: dict[str, TableData] = {
-        "verdicts": _verdicts(judge.name, reported, plan.same) if judge.key == "verdict" else (),
-        "ratings": _ratings(judge, reported, rows_with_chances) if judge.key == "score" else (),
-        "labels": [*_ratings(judge, reported, rows_with_chances), *_combine_labels(judge, rows)]
+        "verdicts": _verdicts(judge.name, reported_rows, plan.same) if judge.key == "verdict" else (),
+        "ratings": _ratings(judge, reported_rows, rows_with_chances) if judge.key == "score" else (),
+        "labels": [*_ratings(judge, reported_rows, rows_with_chances), *_combine_labels(judge, rows)]
         if judge.key == "label"
         else (),
         "probes": probe_outcomes(judge, all_rows),
         "raters": {
-            "rater": names,
+            "rater": rater_names,
             "kind": "metric",
             "higher_is_better": True,
             "low": low,
@@ -261,7 +261,7 @@ def judgements_of(plan: JudgingPlan, outcome: QueriedPlan, price: cost.Price | N
             "cost": dollars / n_answered if dollars is not None and n_answered else None,
             "cost_unit": COST_UNIT if dollars is not None and n_answered else None,
             "own_system": judge.own_system or None,
-            "signature": [signature, *[f"{signature}|expected"] * (len(names) - 1)],
+            "signature": [signature, *[f"{signature}|expected"] * (len(rater_names) - 1)],
         },
         "failures": _failures(all_rows),
         "usage": {
@@ -315,35 +315,35 @@ def _question_columns(question: JudgeQuestion) -> dict[str, Any]:
     }
 
 
-def _verdicts(name: str, rows: Sequence[Row], same: Sequence[JudgeQuestion]) -> Iterator[dict[str, Any]]:
-    rater = {"rater": name, "kind": "metric"}
-    for question, answer, why in rows:
-        sign = -1 if question.order == "ba" else 1
+def _verdicts(name: str, rows: Sequence[Row], identical_questions: Sequence[JudgeQuestion]) -> Iterator[dict[str, Any]]:
+    rater_cells = {"rater": name, "kind": "metric"}
+    for question, answer, missing_reason in rows:
+        order_sign = -1 if question.order == "ba" else 1
         label = answer.label if answer else ""
         chances = (answer and answer.chances) or {}
-        first, second = (B, A) if question.order == "ba" else (A, B)
+        answer_for_a, answer_for_b = (B, A) if question.order == "ba" else (A, B)
         yield {
             **_question_columns(question),
-            **rater,
-            "preference": SIGNS[label] * sign if label else None,
-            "invalid": why,
-            "p_a": chances.get(first),
+            **rater_cells,
+            "preference": SIGNS[label] * order_sign if label else None,
+            "invalid": missing_reason,
+            "p_a": chances.get(answer_for_a),
             "p_tie": chances.get(TIE),
-            "p_b": chances.get(second),
+            "p_b": chances.get(answer_for_b),
         }
-    for question_of_tie in same:
+    for question_of_tie in identical_questions:
         tie = {"preference": SIGNS[TIE], "invalid": "", **dict.fromkeys(CHANCES)}
-        yield _question_columns(question_of_tie) | rater | tie
+        yield _question_columns(question_of_tie) | rater_cells | tie
 
 
-def _ratings(judge: Judge, rows: Sequence[Row], expected: Sequence[Row]) -> Iterator[dict[str, Any]]:
-    """The rows of scores or labels. `expected` has the answers with probabilities, which give the scores of the rater
-    `NAME@expected`."""
+def _ratings(judge: Judge, rows: Sequence[Row], rows_with_chances: Sequence[Row]) -> Iterator[dict[str, Any]]:
+    """The rows of scores or labels. `rows_with_chances` has the answers with probabilities, from which the scores of
+    the rater `NAME@expected` are computed."""
     has_scores = judge.key == "score"
     for question, answer, why in rows:
         label = answer.label if answer and answer.label else None
         yield _rating_row(judge, question, float(label) if has_scores and label else label, why)
-    for question, answer, _ in expected:
+    for question, answer, _ in rows_with_chances:
         assert answer is not None
         chances = answer.chances or {}
         if has_scores:
@@ -375,21 +375,21 @@ def _combine_labels(judge: Judge, rows: Sequence[Row]) -> Iterator[dict[str, Any
     """
     if judge.combine is None:
         return
-    positive = positive_label(judge.labels)
-    negative = next(label for label in judge.labels if label != positive)
+    positive_name = positive_label(judge.labels)
+    negative_name = next(label for label in judge.labels if label != positive_name)
     rows_of_output: dict[tuple[str, str, str], list[Row]] = {}
     for row in rows:
         rows_of_output.setdefault((row[0].item, row[0].systems[0], row[0].repeat), []).append(row)
-    for group in rows_of_output.values():
-        reasons = [why for _, _, why in group if why]
-        if all(why == "budget" for _, _, why in group):
+    for output_rows in rows_of_output.values():
+        reasons = [why for _, _, why in output_rows if why]
+        if all(why == "budget" for _, _, why in output_rows):
             continue
-        counts = Counter(answer.label for _, answer, why in group if answer and not why)
+        counts = Counter(answer.label for _, answer, why in output_rows if answer and not why)
         is_positive_output = is_positive(
-            judge.combine, positives=counts[positive], negatives=counts[negative], aspects=len(judge.meanings)
+            judge.combine, positives=counts[positive_name], negatives=counts[negative_name], aspects=len(judge.meanings)
         )
-        label = None if is_positive_output is None else positive if is_positive_output else negative
-        yield _rating_row(judge, replace(group[0][0], aspect=""), label, reasons[0] if label is None else "")
+        label = None if is_positive_output is None else positive_name if is_positive_output else negative_name
+        yield _rating_row(judge, replace(output_rows[0][0], aspect=""), label, reasons[0] if label is None else "")
 
 
 def _failures(rows: Sequence[Row]) -> Iterator[dict[str, Any]]:

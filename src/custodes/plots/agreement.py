@@ -18,8 +18,8 @@ from custodes.plots.choice import select_aspect, title_with_aspect
 def add_chance_levels(metrics: pl.DataFrame, standing: pl.DataFrame) -> pl.DataFrame:
     """The table `metrics` with the chance levels of all statistics and the significance letters of one statistic.
 
-    The chance level of statistic `x` is in `x_chance` (null if it is undefined). The letters of the ranking statistic
-    `x` are in `x_group`.
+    The chance level of statistic `x` is in `x_chance` (null if it is undefined). The column
+    `x_group` has the significance letters of the metrics that are ranked by `x`.
     """
     chance_columns = {
         f"{statistic.name}_chance": pl.lit(
@@ -27,11 +27,11 @@ def add_chance_levels(metrics: pl.DataFrame, standing: pl.DataFrame) -> pl.DataF
         )
         for statistic in STATISTICS.values()
     }
-    group_words = metrics["group"].drop_nulls().unique()
-    readable = pl.col("group").replace({word: letter_ranges(word) for word in group_words})
+    distinct_letters = metrics["group"].drop_nulls().unique()
+    letter_text = pl.col("group").replace({letters: letter_ranges(letters) for letters in distinct_letters})
     groups_of_statistic = standing.select("aspect", "metric", ranked_by="statistic")
     group_columns = {
-        f"{name}_group": pl.when(pl.col("ranked_by") == name).then(readable).otherwise(pl.lit(None, pl.String))
+        f"{name}_group": pl.when(pl.col("ranked_by") == name).then(letter_text).otherwise(pl.lit(None, pl.String))
         for name in STATISTICS
     }
     return (
@@ -82,9 +82,11 @@ def agreement_intervals(
     >>> agreement_intervals(result, aspect="fluency").to_dict()["title"]
     'Kendall τ-b within items (fluency)'
     """
-    who = "agreement_intervals"
-    label = STATISTICS[check_one_of(f"{who}: statistic", statistic, STATISTICS)].label
-    rows, aspect = select_aspect(add_chance_levels(result.metrics, result.standing), aspect, who=who)
+    function_name = "agreement_intervals"
+    label = STATISTICS[check_one_of(f"{function_name}: statistic", statistic, STATISTICS)].label
+    rows, aspect = select_aspect(
+        add_chance_levels(result.metrics, result.standing), aspect, function_name=function_name
+    )
     suffix_of_column = {"value": "", "low": "_low", "high": "_high", "chance": "_chance", "group": "_group"}
     data = rows.select("metric", **{name: f"{statistic}{suffix}" for name, suffix in suffix_of_column.items()})
     chart = intervals(theme.embed_rows(data), label=label).properties(width=width)

@@ -12,7 +12,7 @@ from custodes.errors import OptionError
 from custodes.evaluate.annotators.annotators import Annotators
 from custodes.plots.choice import select_aspect, select_rows, title_with_aspect
 
-READINGS = {"named": theme.VERMILION, "not named": theme.BLUE}
+READINGS = {"significant finding": theme.VERMILION, "no significant finding": theme.BLUE}
 
 
 def annotator_competence(
@@ -65,11 +65,11 @@ def annotator_competence(
             "annotator_competence: no annotator has an interval of competence; see the notes and the column reason"
         )
     answer_type = answer_type or str(rows["answer_type"][0])
-    rows = select_rows(rows, "answer_type", answer_type, who="annotator_competence")
-    rows, aspect = select_aspect(rows, aspect, who="annotator_competence")
-    all_annotators = result.annotators.filter(pl.col("answer_type") == answer_type, pl.col("aspect") == aspect).height
+    rows = select_rows(rows, "answer_type", answer_type, function_name="annotator_competence")
+    rows, aspect = select_aspect(rows, aspect, function_name="annotator_competence")
+    n_annotators = result.annotators.filter(pl.col("answer_type") == answer_type, pl.col("aspect") == aspect).height
     return theme.apply_theme(
-        competence(theme.embed_rows(rows), left_out=all_annotators - rows.height).properties(width=width),
+        competence(theme.embed_rows(rows), left_out=n_annotators - rows.height).properties(width=width),
         dark=dark,
         title=title_with_aspect("Competence of annotators", aspect),
     )
@@ -77,8 +77,8 @@ def annotator_competence(
 
 def with_interval(rows: pl.DataFrame) -> pl.DataFrame:
     """The rows of `Annotators.annotators` that have an interval, with the findings in words in the column `said`."""
-    intervals = rows.filter(pl.col("competence_low").is_not_null())
-    return intervals.with_columns(said=pl.col("flags").list.join(", ")).drop("flags")
+    rows_with_interval = rows.filter(pl.col("competence_low").is_not_null())
+    return rows_with_interval.with_columns(said=pl.col("flags").list.join(", ")).drop("flags")
 
 
 def competence(data: Any, *, left_out: int = 0) -> Any:
@@ -95,7 +95,7 @@ def competence(data: Any, *, left_out: int = 0) -> Any:
         alt.Tooltip("competence:Q", format=".2f"),
         alt.Tooltip("competence_low:Q", format=".2f", title="low"),
         alt.Tooltip("competence_high:Q", format=".2f", title="high"),
-        alt.Tooltip("n_multiply_rated:Q", title="tasks that other annotators answered, too"),
+        alt.Tooltip("n_multiply_rated:Q", title="tasks that other annotators also answered"),
         alt.Tooltip("said:N", title="flags"),
     ]
     missing_text = f" ({left_out} without an interval are not shown)" if left_out else ""

@@ -83,13 +83,13 @@ def bars(data: Any, result: Ceiling) -> Any:
         .transform_filter("isValid(datum.kendall)")
         .transform_calculate(what=f"{json.dumps(FEATURES)}[datum.features]")
     )
-    tables = result.table_declarations()
+    declarations = result.table_declarations()
     annotator_bars = base.transform_filter(f"datum.features === '{features[0]}'").transform_lookup(
         lookup="target",
         from_=alt.LookupData(
             data=theme.embed_rows(result.annotators),
             key="target",
-            fields=[end for name in bounds for end in tables["annotators"].column(name).names],
+            fields=[column_name for name in bounds for column_name in declarations["annotators"].column(name).names],
         ),
     )
     return alt.layer(
@@ -101,7 +101,7 @@ def bars(data: Any, result: Ceiling) -> Any:
             tooltip=[
                 alt.Tooltip("target:N"),
                 alt.Tooltip("what:N", title="Predicted from"),
-                *theme.column_tooltips(tables["prediction"], "kendall", "columns"),
+                *theme.column_tooltips(declarations["prediction"], "kendall", "columns"),
             ],
         ),
         base.transform_filter("isValid(datum.kendall_low)")
@@ -118,7 +118,7 @@ def bars(data: Any, result: Ceiling) -> Any:
                 tooltip=[
                     alt.Tooltip("target:N"),
                     alt.Tooltip("what:N", title="Bound"),
-                    *theme.column_tooltips(tables["annotators"], name),
+                    *theme.column_tooltips(declarations["annotators"], name),
                 ],
             )
             for name in bounds
@@ -191,7 +191,7 @@ def ratio_curve(data: Any) -> Any:
 
 
 def release_history(result: Ceiling, *, width: int = theme.PAGE_WIDTH, dark: bool = False) -> alt.TopLevelMixin:
-    """Held-out tau-b of predictions from all metrics released by each date.
+    """Held-out tau-b of predictions from the metrics that were released until each date.
 
     Each aspect has a line with whiskers.
 
@@ -220,10 +220,10 @@ def release_history(result: Ceiling, *, width: int = theme.PAGE_WIDTH, dark: boo
     >>> result = cu.ceiling(cu.read("demo"), model="ridge", resamples=0, steps=1)
     >>> release_history(result)
     Traceback (most recent call last):
-    custodes.errors.InputError: release_history: fewer than two release dates; give them in the raters file (date)
+    custodes.errors.InputError: release_history: fewer than two release dates; add the column date to the raters table
     """
     if result.history.is_empty():
-        raise InputError("release_history: fewer than two release dates; give them in the raters file (date)")
+        raise InputError("release_history: fewer than two release dates; add the column date to the raters table")
     chart = release_lines(theme.embed_rows(result.history.with_columns(pl.col("newest").list.join(", "))), result)
     return theme.apply_theme(
         chart.properties(width=width), dark=dark, title="Prediction by release date of the metrics"
@@ -232,8 +232,12 @@ def release_history(result: Ceiling, *, width: int = theme.PAGE_WIDTH, dark: boo
 
 def release_lines(data: Any, result: Ceiling) -> Any:
     """Draw the rows of `Ceiling.history`, with `newest` as text."""
-    dates = result.history["date"].str.contains(r"^\d{4}(-\d\d){0,2}$").all()
-    x = alt.X("date:T", title=None, scale=alt.Scale(type="utc", padding=12)) if dates else alt.X("date:O", title=None)
+    has_dates = result.history["date"].str.contains(r"^\d{4}(-\d\d){0,2}$").all()
+    x = (
+        alt.X("date:T", title=None, scale=alt.Scale(type="utc", padding=12))
+        if has_dates
+        else alt.X("date:O", title=None)
+    )
     y = partial(alt.Y, scale=alt.Scale(zero=False), axis=alt.Axis(title="Kendall τ-b, held out", titleAngle=-90))
     colour = alt.Color("target:N", title=None, legend=alt.Legend(symbolOpacity=1))
     base = alt.Chart(data).transform_filter("isValid(datum.kendall)")

@@ -20,13 +20,16 @@ from custodes.errors import InputError
 from custodes.plots.choice import select_aspect, title_with_aspect
 from custodes.plots.favoritism import MEAN, accuracy_encoding
 
-LABELS = {own.name: own.label for own in METHODS.values()}
+LABELS = {method.name: method.label for method in METHODS.values()}
 """Displayed names of the methods of combining, by method."""
 
 COLOURS = (theme.ORANGE, theme.SKY, theme.BLUE, theme.GREEN, theme.VERMILION, theme.PURPLE)
 SHAPES = ("circle", "diamond")
 SINGLE = f"datum.method === '{BEST.name}'"
-WEIGHTS = {"weight": "Weight of the normalised metric", "importance": "Importance: share of the gain of all splits"}
+WEIGHTS = {
+    "weight": "Weight of the normalised metric",
+    "importance": "Importance: proportion of the gain of all splits",
+}
 MOST = 25
 """Maximum number of weights in the figure.
 
@@ -77,7 +80,7 @@ def method_comparison(
     >>> method_comparison(made).to_dict()["title"]
     'Ways of combining metrics (fluency)'
     """
-    rows, target = select_aspect(result.comparison, target, who="method_comparison", by="target")
+    rows, target = select_aspect(result.comparison, target, function_name="method_comparison", column="target")
     chart = methods(theme.embed_rows(rows), objective=objective_of(result)).properties(width=width)
     return theme.apply_theme(chart, dark=dark, title=title_with_aspect("Ways of combining metrics", target))
 
@@ -158,14 +161,14 @@ def combination_weights(
     >>> combination_weights(made).to_dict()["title"]
     'Weights of the combined metric (fluency)'
     """
-    who = "combination_weights"
-    check_one_of(f"{who}: statistic", statistic, WEIGHTS)
-    of_target, target = select_aspect(result.weights, target, who=who, by="target")
-    if of_target[statistic].null_count() == of_target.height:
-        raise InputError(f"{who}: this model has no boosted trees, so its metrics have no {statistic}")
+    function_name = "combination_weights"
+    check_one_of(f"{function_name}: statistic", statistic, WEIGHTS)
+    target_rows, target = select_aspect(result.weights, target, function_name=function_name, column="target")
+    if target_rows[statistic].null_count() == target_rows.height:
+        raise InputError(f"{function_name}: this model has no boosted trees, so its metrics have no {statistic}")
     # Models of trees alone have no weights, and the table has their importance in both columns.
-    shown_statistic = "importance" if of_target["weight"].equals(of_target["importance"]) else statistic
-    rows = weight_rows(of_target, statistic)
+    shown_statistic = "importance" if target_rows["weight"].equals(target_rows["importance"]) else statistic
+    rows = weight_rows(target_rows, statistic)
     weight_chart = weights(theme.embed_rows(rows), intervals=rows["low"].count() > 0, label=WEIGHTS[shown_statistic])
     return theme.apply_theme(
         weight_chart.properties(width=width),
@@ -207,22 +210,26 @@ def weight_rows(table: pl.DataFrame, statistic: str = "weight") -> pl.DataFrame:
         bound: f"weight_{bound}" if statistic == "weight" else pl.lit(None, pl.Float64) for bound in ("low", "high")
     }
     rows = table.select("target", "metric", value=statistic, **bound_columns, rest=pl.lit(None, pl.String))
-    parts = [rows.head(0)]
-    for (target,), of_target in rows.group_by("target", maintain_order=True):
-        ordered_rows = of_target.sort(pl.col("value").abs(), descending=True, maintain_order=True)
-        largest = ordered_rows.filter(pl.col("value") != 0).head(MOST)
-        n_others = of_target.height - largest.height
-        parts.append(largest)
+    tables = [rows.head(0)]
+    for (target,), target_rows in rows.group_by("target", maintain_order=True):
+        ordered_rows = target_rows.sort(pl.col("value").abs(), descending=True, maintain_order=True)
+        shown_rows = ordered_rows.filter(pl.col("value") != 0).head(MOST)
+        n_others = target_rows.height - shown_rows.height
+        tables.append(shown_rows)
         if n_others:
-            largest_omitted, omits_several = abs(ordered_rows["value"][largest.height]), n_others > 1
-            note = (
+            largest_omitted, omits_several = abs(ordered_rows["value"][shown_rows.height]), n_others > 1
+            size_text = (
                 f"{'at most ' if omits_several else ''}{largest_omitted:.2g} in size"
                 if largest_omitted
                 else "no weight"
             )
-            row = {"target": [target], "metric": [f"{n_others} other{'s' if omits_several else ''}"], "rest": [note]}
-            parts.append(pl.DataFrame(row))
-    return pl.concat(parts, how="diagonal").with_columns(place=pl.int_range(pl.len(), dtype=pl.Int64).over("target"))
+            row = {
+                "target": [target],
+                "metric": [f"{n_others} other{'s' if omits_several else ''}"],
+                "rest": [size_text],
+            }
+            tables.append(pl.DataFrame(row))
+    return pl.concat(tables, how="diagonal").with_columns(place=pl.int_range(pl.len(), dtype=pl.Int64).over("target"))
 
 
 def cost_curve(
@@ -256,7 +263,7 @@ def cost_curve(
     >>> cost_curve(made).to_dict()["title"]
     'Agreement by cost (fluency)'
     """
-    path, target = select_aspect(result.path, target, who="cost_curve", by="target")
+    path, target = select_aspect(result.path, target, function_name="cost_curve", column="target")
     chart = costs(
         theme.embed_rows(cost_rows(path)), log=has_wide_cost_range(path), objective=objective_of(result)
     ).properties(width=width)
@@ -280,19 +287,19 @@ def costs(data: Any, *, log: bool, objective: str) -> Any:
         alt.Tooltip("cost:Q", format=".3~g"),
         alt.Tooltip("total_cost:Q", format=".3~g", title="total cost"),
         *_numbers(".3f", "score", "score_low", "score_high"),
-        alt.Tooltip("chosen:Q", format=".0%", title="folds that select it within this cost"),
+        alt.Tooltip("chosen:Q", format=".0%", title="folds that select the metric within this cost"),
     ]
-    scored = base.transform_filter("isValid(datum.score_low)")
-    upright = alt.expr(f"width < {labels.NARROW} ? 270 : 315")
+    rows_with_interval = base.transform_filter("isValid(datum.score_low)")
+    label_angle = alt.expr(f"width < {labels.NARROW} ? 270 : 315")
     return alt.layer(
-        scored.mark_area(opacity=0.15, interpolate="step-after", color=theme.BLUE).encode(x=x, **bounds),
-        scored.mark_rule(opacity=1, color=theme.BLUE).encode(x=x, **bounds),
+        rows_with_interval.mark_area(opacity=0.15, interpolate="step-after", color=theme.BLUE).encode(x=x, **bounds),
+        rows_with_interval.mark_rule(opacity=1, color=theme.BLUE).encode(x=x, **bounds),
         base.mark_rule(color=theme.GREY, opacity=0.5).encode(
             x=x, x2=alt.X2("name_x:Q"), y=y("top:Q"), y2=alt.Y2("name_y:Q")
         ),
         base.mark_line(opacity=0.8, interpolate="step-after", color=theme.BLUE).encode(x=x, y=y("score:Q")),
         base.mark_point(opacity=1, size=35, color=theme.BLUE).encode(x=x, y=y("score:Q"), tooltip=tooltip),
-        base.mark_text(align="left", angle=upright, dx=3, dy=-2, limit=150).encode(
+        base.mark_text(align="left", angle=label_angle, dx=3, dy=-2, limit=150).encode(
             x=alt.X("name_x:Q", scale=scale), y=y("name_y:Q"), text=alt.Text("metric:N")
         ),
     ).properties(height=HEIGHT)
@@ -300,27 +307,27 @@ def costs(data: Any, *, log: bool, objective: str) -> Any:
 
 def has_wide_cost_range(path: pl.DataFrame) -> bool:
     """Whether the range of total costs needs a logarithmic axis."""
-    total = path["total_cost"].to_numpy()
-    return bool(total.size and total.max() > LOG_AXIS_RATIO * total.min())
+    total_costs = path["total_cost"].to_numpy()
+    return bool(total_costs.size and total_costs.max() > LOG_AXIS_RATIO * total_costs.min())
 
 
 def cost_rows(path: pl.DataFrame) -> pl.DataFrame:
     """The rows of the path, with positions of labels (name_x and name_y) above the curve and without overlap."""
-    log = has_wide_cost_range(path)
-    parts = [path.head(0).with_columns(name_x=pl.lit(0.0), name_y=pl.lit(0.0))]
-    for _, of_target in path.group_by("target", maintain_order=True):
-        costs_so_far = of_target["total_cost"].to_numpy()
-        x_values = np.log10(costs_so_far) if log else costs_so_far
-        span = x_values.max() - (x_values.min() if log else 0.0)
+    is_log_scale = has_wide_cost_range(path)
+    tables = [path.head(0).with_columns(name_x=pl.lit(0.0), name_y=pl.lit(0.0))]
+    for _, target_rows in path.group_by("target", maintain_order=True):
+        costs_so_far = target_rows["total_cost"].to_numpy()
+        x_values = np.log10(costs_so_far) if is_log_scale else costs_so_far
+        span = x_values.max() - (x_values.min() if is_log_scale else 0.0)
         name_positions = labels.separate_positions(
             x_values, gap=span * min(labels.LINE / NARROWEST, 1 / max(1, len(x_values) - 1))
         )
-        heights = of_target.select("score", "score_low", "score_high").to_numpy()
+        heights = target_rows.select("score", "score_low", "score_high").to_numpy()
         defined_heights = heights[np.isfinite(heights)]
         name_height = float(defined_heights.max() + 0.08 * np.ptp(defined_heights)) if defined_heights.size else None
-        name_x = pl.Series(10.0**name_positions if log else name_positions)
-        parts.append(of_target.with_columns(name_x=name_x, name_y=pl.lit(name_height, dtype=pl.Float64)))
-    return pl.concat(parts)
+        name_x = pl.Series(10.0**name_positions if is_log_scale else name_positions)
+        tables.append(target_rows.with_columns(name_x=name_x, name_y=pl.lit(name_height, dtype=pl.Float64)))
+    return pl.concat(tables)
 
 
 def pruning_curve(
@@ -361,7 +368,7 @@ def pruning_curve(
     """
     if result.pruning.is_empty():
         raise InputError("pruning_curve: no metric was pruned; call combine with method='xgboost-pruned'")
-    rows, target = select_aspect(result.pruning, target, who="pruning_curve", by="target")
+    rows, target = select_aspect(result.pruning, target, function_name="pruning_curve", column="target")
     chart = pruning_line(theme.embed_rows(rows), objective=objective_of(result)).properties(width=width)
     return theme.apply_theme(chart, dark=dark, title=title_with_aspect("Backward elimination of metrics", target))
 
@@ -430,7 +437,7 @@ def accuracy_and_favoritism(
     """
     if result.favoritism.is_empty():
         raise InputError("accuracy_and_favoritism: the result has no favoritism of the methods; see its notes")
-    rows, target = select_aspect(result.favoritism, target, who="accuracy_and_favoritism", by="target")
+    rows, target = select_aspect(result.favoritism, target, function_name="accuracy_and_favoritism", column="target")
     chart = favoritism_points(theme.embed_rows(rows), result).properties(width=width)
     return theme.apply_theme(chart, dark=dark, title=title_with_aspect("Favoritism and accuracy", target))
 

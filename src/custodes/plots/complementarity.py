@@ -50,8 +50,8 @@ def complementarity_map(
 
     Blue cells have equal rankings, blank cells unrelated rankings, and vermilion cells opposite rankings. Human raters
     come first, separated from metrics. Human raters and metrics are each ordered by similarity. Raters without a
-    ranking are omitted. Cells are smaller if there are more raters: the minimum is 13 pixels, or 5 pixels with more
-    than 100 raters. In this case, only every second or third row is labelled.
+    ranking are omitted. Cells are smaller if there are more raters, but have at least 13 pixels. With more than 100
+    raters, cells have at least 5 pixels, and only some rows are labelled.
 
     Parameters
     ----------
@@ -84,17 +84,17 @@ def heat_map(data: Any, result: Complementarity, *, width: float) -> Any:
     position_lookup = alt.LookupData(
         data=theme.embed_rows(ordered_raters.select("rater", "position")), key="rater", fields=["position"]
     )
-    people, metrics = (ordered_raters.filter(kind=kind)["rater"].to_list() for kind in KINDS)
-    names = drawable([*people, *([GAP] if people and metrics else []), *metrics])
+    human_raters, metric_raters = (ordered_raters.filter(kind=kind)["rater"].to_list() for kind in KINDS)
+    names = drawable([*human_raters, *([GAP] if human_raters and metric_raters else []), *metric_raters])
     is_labelled = len(ordered_raters) <= LABELLED
-    cell = min(CELL_MAX, max(CELL_NAMED if is_labelled else CELL_MIN, width / max(1, len(names) - 1)))
+    cell_width = min(CELL_MAX, max(CELL_NAMED if is_labelled else CELL_MIN, width / max(1, len(names) - 1)))
     axis: dict[str, Any] = {
         "title": None,
         "ticks": False,
         "domain": False,
         "labelOverlap": False if is_labelled else "greedy",
     }
-    first = "datum.place_a < datum.place_b"
+    is_a_first = "datum.place_a < datum.place_b"
     return (
         alt.Chart(data)
         .transform_filter("isValid(datum.complementarity)")
@@ -102,7 +102,7 @@ def heat_map(data: Any, result: Complementarity, *, width: float) -> Any:
         .transform_lookup(lookup="rater_b", from_=position_lookup, as_=["place_b"])
         .transform_filter("isValid(datum.place_a) && isValid(datum.place_b)")
         .transform_calculate(
-            row=f"{first} ? datum.rater_b : datum.rater_a", column=f"{first} ? datum.rater_a : datum.rater_b"
+            row=f"{is_a_first} ? datum.rater_b : datum.rater_a", column=f"{is_a_first} ? datum.rater_a : datum.rater_b"
         )
         .mark_rect(aria=is_labelled)  # no labels for screen readers of thousands of cells
         .encode(
@@ -123,7 +123,7 @@ def heat_map(data: Any, result: Complementarity, *, width: float) -> Any:
                 alt.Tooltip("n:Q", title="rankings"),
             ],
         )
-        .properties(width=alt.Step(cell), height=alt.Step(cell))
+        .properties(width=alt.Step(cell_width), height=alt.Step(cell_width))
     )
 
 
@@ -261,7 +261,7 @@ def judges_map(
     )
     names = [named] if isinstance(named, str) else list(named)
     for name in names:
-        select_rows(result.coordinates, "rater", name, who="judges_map")
+        select_rows(result.coordinates, "rater", name, function_name="judges_map")
     chart = places(theme.embed_rows(result.coordinates), result, width=width, named=names)
     return theme.apply_theme(chart, dark=dark, title="Map of the raters")
 
@@ -312,13 +312,16 @@ def places(data: Any, result: Complementarity, *, width: float, named: Sequence[
         ],
     )
     has_few_raters = frame.height <= NAMED
-    metrics, people = (base.transform_filter(f"datum.kind === '{kind}'") for kind in ("metric", "human"))
-    spot = {"x": alt.X("x:Q", scale=scales[0], axis=axes[0]), "y": alt.Y("y:Q", scale=scales[1], axis=axes[1])}
+    metric_points, human_points = (base.transform_filter(f"datum.kind === '{kind}'") for kind in ("metric", "human"))
+    position_encoding = {
+        "x": alt.X("x:Q", scale=scales[0], axis=axes[0]),
+        "y": alt.Y("y:Q", scale=scales[1], axis=axes[1]),
+    }
     is_labelled = f"datum.named || {labels.is_chosen('rater')}"
     chart = alt.layer(
-        metrics.mark_point(opacity=0.85 if has_few_raters else 0.6, size=70 if has_few_raters else 40),
-        people.mark_point(opacity=1, size=130),
-        *labels.layers(tooltip_data, "rater", is_labelled, **spot),
+        metric_points.mark_point(opacity=0.85 if has_few_raters else 0.6, size=70 if has_few_raters else 40),
+        human_points.mark_point(opacity=1, size=130),
+        *labels.layers(tooltip_data, "rater", is_labelled, **position_encoding),
     )
     return labels.add_metric_parameter(chart.properties(width=width, height=height), metric)
 
@@ -330,15 +333,17 @@ def _layout_points(
     frame = result.coordinates
     points = frame.select("x", "y").to_numpy()
     low, high = points.min(axis=0), points.max(axis=0)
-    unit = (high - low).max() / (width - 2 * MARGIN) or 1.0  # of a pixel
-    size = np.array([width, max(width / 3, (high - low)[1] / unit + 2 * MARGIN)])
-    axis_units = unit * np.array([1, -1])  # pixels are counted from the upper left corner
+    units_per_pixel = (high - low).max() / (width - 2 * MARGIN) or 1.0  # of a pixel
+    size = np.array([width, max(width / 3, (high - low)[1] / units_per_pixel + 2 * MARGIN)])
+    axis_units = units_per_pixel * np.array([1, -1])  # pixels are counted from the upper left corner
     corner = (low + high - size * axis_units) / 2
     texts = frame["rater"].to_list()
     named_rows = list(range(len(texts))) if len(texts) <= NAMED else _rows_to_label(result, names)
-    spots = labels.columns((points - corner) / axis_units / size, texts, named_rows, height=size[1], width=width)
+    label_columns = labels.columns(
+        (points - corner) / axis_units / size, texts, named_rows, height=size[1], width=width
+    )
     domains = np.sort([corner, corner + size * axis_units], axis=0).T.tolist()
-    return pl.DataFrame({"rater": texts, **spots}), domains, float(size[1])
+    return pl.DataFrame({"rater": texts, **label_columns}), domains, float(size[1])
 
 
 def _rows_to_label(result: Complementarity, names: Sequence[str]) -> list[int]:
@@ -347,8 +352,10 @@ def _rows_to_label(result: Complementarity, names: Sequence[str]) -> list[int]:
     frame = result.coordinates
     row_of_rater = {name: i for i, name in enumerate(frame["rater"])}
     is_metric = frame["kind"].to_numpy() == "metric"
-    nearest = result.raters.filter(kind="metric").drop_nulls("with_humans").sort("with_humans", maintain_order=True)
-    neighbours = [name for name in nearest["rater"] if name in row_of_rater][:NEAREST]
+    metrics_by_similarity = (
+        result.raters.filter(kind="metric").drop_nulls("with_humans").sort("with_humans", maintain_order=True)
+    )
+    neighbours = [name for name in metrics_by_similarity["rater"] if name in row_of_rater][:NEAREST]
     named_rows = [row_of_rater[name] for name in [*names, *neighbours] if name in row_of_rater]
     extreme_rows = [i for axis in "xy" for i in labels.extremes(np.where(is_metric, frame[axis].to_numpy(), np.nan), 1)]
     return list(dict.fromkeys([*np.flatnonzero(~is_metric).tolist(), *named_rows, *extreme_rows]))
@@ -414,12 +421,14 @@ def averages(data: Any) -> Any:
     ).properties(height=alt.Step(theme.ROW))
 
 
-def _interval_tooltips(field: str, form: str, title: str | None = None) -> list[alt.Tooltip]:
+def _interval_tooltips(field: str, number_format: str, title: str | None = None) -> list[alt.Tooltip]:
     """The tooltips of an estimate and its interval."""
     titles = {field: title or field, f"{field}_low": "low", f"{field}_high": "high"}
-    return [alt.Tooltip(f"{name}:Q", format=form, title=words) for name, words in titles.items()]
+    return [
+        alt.Tooltip(f"{name}:Q", format=number_format, title=tooltip_title) for name, tooltip_title in titles.items()
+    ]
 
 
-def _refuse_empty(frame: pl.DataFrame, otherwise: str) -> None:
+def _refuse_empty(frame: pl.DataFrame, message: str) -> None:
     if frame.is_empty():
-        raise InputError(f"{otherwise}; see `left_out`")
+        raise InputError(f"{message}; see the table left_out of the result")

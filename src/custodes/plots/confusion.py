@@ -14,7 +14,7 @@ from custodes.evaluate.decision_graph import CELLS, OUTCOMES
 from custodes.evaluate.favoritism import Favoritism
 from custodes.plots.choice import select_aspect, select_rows, title_with_aspect
 
-_TURNED = {cell: "_".join(OUTCOMES[-1 - OUTCOMES.index(word)] for word in cell.split("_")) for cell in CELLS} | {
+_TURNED = {cell: "_".join(OUTCOMES[-1 - OUTCOMES.index(outcome)] for outcome in cell.split("_")) for cell in CELLS} | {
     "system_a": "system_b",
     "system_b": "system_a",
 }
@@ -61,35 +61,37 @@ def confusion_matrix(
     >>> result = cu.favoritism(cu.read("demo"), resamples=50)
     >>> chart = confusion_matrix(result, "judge", "Aster", "Fir", aspect="fluency")
     """
-    who = "confusion_matrix"
-    rows, aspect = select_aspect(result.confusion, aspect, who=who)
-    rows = select_rows(rows, "metric", metric, who=who)
+    function_name = "confusion_matrix"
+    rows, aspect = select_aspect(result.confusion, aspect, function_name=function_name)
+    rows = select_rows(rows, "metric", metric, function_name=function_name)
     systems = pl.concat([rows["system_a"], rows["system_b"]]).unique(maintain_order=True).to_list()
     for name in (system_a, system_b):
-        check_one_of(f"{who}: system", name, systems)
-    both = pl.concat([rows, rows.rename(_TURNED).select(rows.columns)])
-    of_pair = both.filter(system_a=system_a, system_b=system_b)
-    if not of_pair.height:
+        check_one_of(f"{function_name}: system", name, systems)
+    both_directions = pl.concat([rows, rows.rename(_TURNED).select(rows.columns)])
+    pair_rows = both_directions.filter(system_a=system_a, system_b=system_b)
+    if not pair_rows.height:
         raise OptionError(
-            f"{who}: {system_a!r} and {system_b!r} are not a pair of systems in the result; give "
+            f"{function_name}: {system_a!r} and {system_b!r} are not a pair of systems in the result; give "
             f"two systems of the result"
         )
     title = f"Human ratings and {metric}: {system_a} against {system_b}"
-    return theme.apply_theme(matrix(theme.embed_rows(of_pair)), dark=dark, title=title_with_aspect(title, aspect))
+    return theme.apply_theme(matrix(theme.embed_rows(pair_rows)), dark=dark, title=title_with_aspect(title, aspect))
 
 
 def matrix(data: Any) -> Any:
     """Draw one row of `Favoritism.confusion`."""
-    names = {"win": "datum.system_a + ' better'", "tie": "'tie'", "loss": "datum.system_b + ' better'"}
-    label = "split(datum.cell, '_')[{}] === 'win' ? {win} : split(datum.cell, '_')[{}] === 'tie' ? {tie} : {loss}"
+    name_expressions = {"win": "datum.system_a + ' better'", "tie": "'tie'", "loss": "datum.system_b + ' better'"}
+    label_expression = (
+        "split(datum.cell, '_')[{}] === 'win' ? {win} : split(datum.cell, '_')[{}] === 'tie' ? {tie} : {loss}"
+    )
     outcome_index = f"indexof({list(OUTCOMES)}, split(datum.cell, '_')[{{}}])"
     base = (
         alt.Chart(data)
         .transform_fold(list(CELLS), as_=["cell", "count"])
         .transform_joinaggregate(total="sum(count)")
         .transform_calculate(
-            people=label.format(0, 0, **names),
-            metric_says=label.format(1, 1, **names),
+            people=label_expression.format(0, 0, **name_expressions),
+            metric_says=label_expression.format(1, 1, **name_expressions),
             row=outcome_index.format(0),
             column=outcome_index.format(1),
             share="datum.total > 0 ? datum.count / datum.total : 0",

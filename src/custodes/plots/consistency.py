@@ -8,7 +8,7 @@ import polars as pl
 
 import custodes.plots.alt as alt
 import custodes.plots.theme as theme
-from custodes.errors import OptionError, join_labels
+from custodes.errors import OptionError
 from custodes.evaluate.consistency.consistency import Consistency
 from custodes.evaluate.consistency.findings import CONFIDENCE, FAILURES, LENGTH, OWN, POSITION, PROBE
 from custodes.evaluate.decision_graph import CELLS, OUTCOMES
@@ -23,7 +23,7 @@ AXES = {
 }
 """Axis titles by kind of finding; failures have none."""
 
-READINGS = {"claimed": theme.VERMILION, "not significant": theme.GREY}
+READINGS = {"significant": theme.VERMILION, "not significant": theme.GREY}
 
 
 def judge_faults(
@@ -74,12 +74,11 @@ def judge_faults(
     """
     rows = result.findings.filter(pl.col("estimate").is_not_null())
     if rows.is_empty():
-        raise OptionError(
-            f"judge_faults: no test has an estimate; see the table findings for the reasons, and "
-            f"choose another kind: {join_labels(AXES)}"
-        )
+        raise OptionError("judge_faults: no test has an estimate; see the column reason of the table findings")
     kind = kind or str(rows["kind"][0])
-    rows, aspect = select_aspect(select_rows(rows, "kind", kind, who="judge_faults"), aspect, who="judge_faults")
+    rows, aspect = select_aspect(
+        select_rows(rows, "kind", kind, function_name="judge_faults"), aspect, function_name="judge_faults"
+    )
     chart = faults(theme.embed_rows(rows), title=AXES.get(kind, FAILURES)).properties(width=width)
     return theme.apply_theme(chart, dark=dark, title=title_with_aspect(AXES.get(kind, FAILURES), aspect))
 
@@ -148,7 +147,7 @@ def order_flips(
     >>> order_flips(made).to_dict()["title"]
     'Flip rate: the winner changes with the order'
     """
-    rows, aspect = select_aspect(result.orders, aspect, who="order_flips")
+    rows, aspect = select_aspect(result.orders, aspect, function_name="order_flips")
     chart = flips(theme.embed_rows(rows)).properties(width=width)
     return theme.apply_theme(
         chart, dark=dark, title=title_with_aspect("Flip rate: the winner changes with the order", aspect)
@@ -218,8 +217,8 @@ def judge_calibration(
             "judge_calibration: no judge gave outcome probabilities (p_a, p_tie, p_b) for comparisons "
             "that also have human verdicts"
         )
-    rows, aspect = select_aspect(result.reliability, aspect, who="judge_calibration")
-    rows = select_rows(rows, "rater", rater, who="judge_calibration")
+    rows, aspect = select_aspect(result.reliability, aspect, function_name="judge_calibration")
+    rows = select_rows(rows, "rater", rater, function_name="judge_calibration")
     title = title_with_aspect(f"Calibration of {rater}", aspect)
     return theme.apply_theme(calibration(theme.embed_rows(rows)), dark=dark, title=title)
 
@@ -285,8 +284,8 @@ def order_confusion(
     >>> order_confusion(made, "judge").to_dict()["title"]
     'Verdicts of judge in both orders'
     """
-    rows, aspect = select_aspect(result.confusion, aspect, who="order_confusion")
-    rows = select_rows(rows, "rater", rater, who="order_confusion")
+    rows, aspect = select_aspect(result.confusion, aspect, function_name="order_confusion")
+    rows = select_rows(rows, "rater", rater, function_name="order_confusion")
     return theme.apply_theme(
         symmetry(theme.embed_rows(rows)),
         dark=dark,

@@ -81,9 +81,11 @@ def correction_margins(
     >>> len(correction_margins(result, "learned").to_dict()["layer"])
     7
     """
-    who = "correction_margins"
-    rows, aspect = select_aspect(margin_rows(result, estimator=estimator, who=who), aspect, who=who)
-    rows, metric = select_aspect(rows, metric, who=who, by="metric")
+    function_name = "correction_margins"
+    rows, aspect = select_aspect(
+        margin_rows(result, estimator=estimator, function_name=function_name), aspect, function_name=function_name
+    )
+    rows, metric = select_aspect(rows, metric, function_name=function_name, column="metric")
     if changed:
         rows = rows.filter(pl.col("changed") == CHANGED)
     chart = margins(theme.embed_rows(rows)).properties(width=width)
@@ -92,7 +94,9 @@ def correction_margins(
     )
 
 
-def margin_rows(result: Correction, *, estimator: str | None = None, who: str = "margin_rows") -> pl.DataFrame:
+def margin_rows(
+    result: Correction, *, estimator: str | None = None, function_name: str = "margin_rows"
+) -> pl.DataFrame:
     """One row per aspect, metric and pair of systems, with the columns of `Correction.pairs` for one estimator.
 
     Further columns are the margins and decisions of the estimators naive and human, and `changed`, which marks a
@@ -100,7 +104,7 @@ def margin_rows(result: Correction, *, estimator: str | None = None, who: str = 
     """
     estimators = result.pairs["estimator"].unique(maintain_order=True).to_list()
     estimator = estimator or next((name for name in estimators if name not in BESIDE), BESIDE[-1])
-    rows = select_rows(result.pairs, "estimator", estimator, who=who)
+    rows = select_rows(result.pairs, "estimator", estimator, function_name=function_name)
     for name in BESIDE:
         columns = pl.col("margin", "margin_low", "margin_high", "decision").name.suffix(f"_{name}")
         references = result.pairs.filter(estimator=name).select(*KEYS, columns)
@@ -193,48 +197,55 @@ def pair_outcome(
     >>> pair_outcome(result, "learned", "Fir", "Elm").to_dict()["title"]
     'Fir against Elm by human ratings and learned (fluency)'
     """
-    who = "pair_outcome"
-    rows, aspect = select_aspect(result.pairs, aspect, who=who)
-    rows = select_rows(rows, "metric", metric, who=who)
-    data = _select_pair_outcomes(rows, system_a, system_b, who=who).filter(pl.col("share").is_not_null())
+    function_name = "pair_outcome"
+    rows, aspect = select_aspect(result.pairs, aspect, function_name=function_name)
+    rows = select_rows(rows, "metric", metric, function_name=function_name)
+    data = _select_pair_outcomes(rows, system_a, system_b, function_name=function_name).filter(
+        pl.col("share").is_not_null()
+    )
     chart = outcomes(theme.embed_rows(data), system_a, system_b).properties(width=width)
     title = title_with_aspect(f"{system_a} against {system_b} by human ratings and {metric}", aspect)
     return theme.apply_theme(chart, dark=dark, title=title)
 
 
-def _select_pair_outcomes(rows: pl.DataFrame, system_a: str, system_b: str, *, who: str) -> pl.DataFrame:
+def _select_pair_outcomes(rows: pl.DataFrame, system_a: str, system_b: str, *, function_name: str) -> pl.DataFrame:
     """Rows of one pair with the columns estimator, outcome, share, low and high; outcomes are those of `system_a`."""
     systems = pl.DataFrame({"system": list(dict.fromkeys([*rows["system_a"], *rows["system_b"]]))})
     for name in (system_a, system_b):
-        select_rows(systems, "system", name, who=who)
-    for first, second, outcome_names in ((system_a, system_b, OUTCOMES), (system_b, system_a, OUTCOMES[::-1])):
-        of_pair = rows.filter(system_a=first, system_b=second)
-        if of_pair.height:
+        select_rows(systems, "system", name, function_name=function_name)
+    for first_system, second_system, outcome_names in (
+        (system_a, system_b, OUTCOMES),
+        (system_b, system_a, OUTCOMES[::-1]),
+    ):
+        pair_rows = rows.filter(system_a=first_system, system_b=second_system)
+        if pair_rows.height:
             return pl.concat(
-                of_pair.select("estimator", outcome=pl.lit(outcome), share=name, low=f"{name}_low", high=f"{name}_high")
+                pair_rows.select(
+                    "estimator", outcome=pl.lit(outcome), share=name, low=f"{name}_low", high=f"{name}_high"
+                )
                 for outcome, name in zip(OUTCOMES, outcome_names, strict=True)
             )
-    raise OptionError(f"{who}: {system_a!r} and {system_b!r} are not a pair of systems in the result")
+    raise OptionError(f"{function_name}: {system_a!r} and {system_b!r} are not a pair of systems in the result")
 
 
 def outcomes(data: Any, system_a: str, system_b: str) -> Any:
     """Draw rows with the columns estimator, outcome, share, low and high."""
     labels = dict(zip(OUTCOMES, (f"{system_a} better", "tie", f"{system_b} better"), strict=True))
     order = list(labels.values())
-    label = (
+    label_expression = (
         "".join(f"datum.outcome == '{name}' ? {_vega_string_literal(text)} : " for name, text in labels.items()) + "''"
     )
     colour_scale = alt.Scale(domain=order, range=[theme.BLUE, theme.GREY, theme.ORANGE])
     colour = alt.Color("label:N", title=None, sort=order, scale=colour_scale)
-    base = alt.Chart(data).transform_calculate(label=label)
-    row, lane_offset = alt.Y("estimator:N", sort=None), alt.YOffset("label:N", sort=order)
+    base = alt.Chart(data).transform_calculate(label=label_expression)
+    estimator_axis, lane_offset = alt.Y("estimator:N", sort=None), alt.YOffset("label:N", sort=order)
     whisker = base.transform_filter("isValid(datum.low)").mark_rule(**theme.WHISKER)
     x = alt.X("share:Q", title="Proportion of items", scale=alt.Scale(domain=[0, 1]), axis=alt.Axis(format="%"))
     return alt.layer(
-        whisker.encode(x=alt.X("low:Q"), x2=alt.X2("high:Q"), y=row, yOffset=lane_offset, color=colour),
+        whisker.encode(x=alt.X("low:Q"), x2=alt.X2("high:Q"), y=estimator_axis, yOffset=lane_offset, color=colour),
         base.mark_point(opacity=1).encode(
             x=x,
-            y=row,
+            y=estimator_axis,
             yOffset=lane_offset,
             color=colour,
             tooltip=[

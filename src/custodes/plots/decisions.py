@@ -43,7 +43,7 @@ def error_types(
     >>> chart.to_dict()["mark"]["type"]
     'bar'
     """
-    rows, aspect = select_aspect(result.errors, aspect, who="error_types")
+    rows, aspect = select_aspect(result.errors, aspect, function_name="error_types")
     chart = stacked_errors(theme.embed_rows(rows)).properties(width=width)
     return theme.apply_theme(
         chart, dark=dark, title=title_with_aspect("Decisions compared with human decisions", aspect)

@@ -20,7 +20,7 @@ _MARKED = "\\1\u200b"
 _ENDING = re.compile(r"<(?=/?script|!--)", re.IGNORECASE)
 
 
-def drawable(part: Any) -> Any:
+def drawable(content: Any) -> Any:
     r"""A label, a row or a whole specification with texts that are safe to draw.
 
     Control characters are escaped. A zero-width space is inserted into names of Object.prototype and into script tags.
@@ -29,9 +29,9 @@ def drawable(part: Any) -> Any:
     >>> drawable([{"metric": "bell\x07", "value": 1}])
     [{'metric': 'bell\\x07', 'value': 1}]
     """
-    if isinstance(part, str):
-        lines = "\n".join(map(escape_controls, part.split("\n")))  # a line break is displayed as a space
+    if isinstance(content, str):
+        lines = "\n".join(map(escape_controls, content.split("\n")))  # a line break is displayed as a space
         return _ENDING.sub("<\u200b", _TAKEN.sub(_MARKED, lines))
-    if isinstance(part, Mapping):
-        return {name: drawable(value) for name, value in part.items()}
-    return [drawable(value) for value in part] if isinstance(part, list | tuple) else part
+    if isinstance(content, Mapping):
+        return {name: drawable(value) for name, value in content.items()}
+    return [drawable(value) for value in content] if isinstance(content, list | tuple) else content

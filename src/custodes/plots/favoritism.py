@@ -68,8 +68,10 @@ def favoritism_by_system(
     >>> favoritism_by_system(result, "selfeval", aspect="fluency").to_dict()["title"]
     'Favi-Scores by selfeval (fluency)'
     """
-    rows, aspect = select_aspect(result.pairs, aspect, who="favoritism_by_system")
-    chart = favoritism_box_plot(theme.embed_rows(select_rows(rows, "metric", metric, who="favoritism_by_system")))
+    rows, aspect = select_aspect(result.pairs, aspect, function_name="favoritism_by_system")
+    chart = favoritism_box_plot(
+        theme.embed_rows(select_rows(rows, "metric", metric, function_name="favoritism_by_system"))
+    )
     return theme.apply_theme(
         chart.properties(width=width), dark=dark, title=title_with_aspect(f"Favi-Scores by {metric}", aspect)
     )
@@ -78,7 +80,7 @@ def favoritism_by_system(
 def favoritism_box_plot(data: Any) -> Any:
     """Draw the rows of `Favoritism.pairs` of one metric. Each pair is drawn for both of its systems."""
     side_sign = "datum.side === 'system_a' ? 1 : -1"
-    sides = (
+    rows_by_side = (
         alt.Chart(data)
         .transform_filter("isValid(datum.favi)")
         .transform_fold(["system_a", "system_b"], as_=["side", "system"])
@@ -97,12 +99,12 @@ def favoritism_box_plot(data: Any) -> Any:
             groupby=["system"],
         )
     )
-    one_row_per_system = sides.transform_window(row="row_number()", groupby=["system"]).transform_filter(
+    one_row_per_system = rows_by_side.transform_window(row="row_number()", groupby=["system"]).transform_filter(
         "datum.row === 1"
     )
     system = alt.Y("system:N", sort=alt.EncodingSortField(field="centre", op="max", order="descending"))
     scale = alt.Scale(domain=[-2, 2])
-    points = sides.mark_point(size=34, strokeWidth=1.4, opacity=0.95).encode(
+    points = rows_by_side.mark_point(size=34, strokeWidth=1.4, opacity=0.95).encode(
         x=alt.X("favi_turned:Q", scale=scale, axis=alt.Axis(title=AXIS, values=[-2, -1, 0, 1, 2])),
         y=system,
         stroke=alt.value(theme.BLUE),
@@ -116,7 +118,7 @@ def favoritism_box_plot(data: Any) -> Any:
             alt.Tooltip("system:N"),
             alt.Tooltip("opponent:N", title="against"),
             alt.Tooltip("favi_turned:Q", format=".2f", title="Favi-Score"),
-            alt.Tooltip("clear:N", title="reading"),
+            alt.Tooltip("clear:N", title="significance"),
             alt.Tooltip("errors:Q"),
             alt.Tooltip("note:N"),
         ],
@@ -163,7 +165,7 @@ def favoritism_map(result: Favoritism, *, aspect: str | None = None, dark: bool 
     >>> len(favoritism_map(result, aspect="fluency").to_dict()["layer"])
     2
     """
-    rows, aspect = select_aspect(result.systems, aspect, who="favoritism_map")
+    rows, aspect = select_aspect(result.systems, aspect, function_name="favoritism_map")
     return theme.apply_theme(
         heat_map(theme.embed_rows(rows)), dark=dark, title=title_with_aspect("Mean Favi-Score", aspect)
     )
@@ -197,7 +199,7 @@ def partiality_map(result: Favoritism, *, aspect: str | None = None, dark: bool 
     >>> len(partiality_map(result, aspect="fluency").to_dict()["layer"])
     3
     """
-    rows, aspect = select_aspect(result.partiality, aspect, who="partiality_map")
+    rows, aspect = select_aspect(result.partiality, aspect, function_name="partiality_map")
     return theme.apply_theme(
         partial_map(theme.embed_rows(rows)), dark=dark, title=title_with_aspect("Partiality", aspect)
     )
@@ -238,7 +240,7 @@ def partial_map(data: Any) -> Any:
         alt.Tooltip("reason:N"),
         alt.Tooltip("rank_human:Q", title="rank by human ratings"),
         alt.Tooltip("rank:Q", title="rank by the metric"),
-        alt.Tooltip("rank_without:Q", title="rank without it"),
+        alt.Tooltip("rank_without:Q", title="rank without partiality"),
     ]
     return alt.layer(
         base.transform_filter("isValid(datum.partiality)")
@@ -253,9 +255,9 @@ def partial_map(data: Any) -> Any:
     ).properties(width=alt.Step(40), height=alt.Step(theme.ROW))
 
 
-def _diverging_scale(field: str, full: float) -> Any:
-    """A colour scale that is orange above 0 and blue below 0, and is saturated at `full` and -`full`."""
-    domain = [end * full for end in theme.DIVERGING_DOMAIN]
+def _diverging_scale(field: str, saturation: float) -> Any:
+    """A colour scale that is orange above 0 and blue below 0, and is saturated at `saturation` and its negative."""
+    domain = [bound * saturation for bound in theme.DIVERGING_DOMAIN]
     scale = alt.Scale(domain=domain, range=list(theme.DIVERGING_RANGE), clamp=True, interpolate="rgb")
     return alt.Color(f"{field}:Q", scale=scale, legend=None)
 
@@ -320,11 +322,11 @@ def favoritism_and_accuracy(
     >>> result = cu.favoritism(cu.read("demo"), resamples=50)
     >>> chart = favoritism_and_accuracy(result, aspect="fluency")
     """
-    who = "favoritism_and_accuracy"
-    rows, aspect = select_aspect(result.metrics, aspect, who=who)
+    function_name = "favoritism_and_accuracy"
+    rows, aspect = select_aspect(result.metrics, aspect, function_name=function_name)
     names = [named] if isinstance(named, str) else list(named)
     for name in names:
-        select_rows(rows, "metric", name, who=who)
+        select_rows(rows, "metric", name, function_name=function_name)
     chart = accuracy_scatter(theme.embed_rows(point_rows(rows, {aspect: names}, width=width)))
     return theme.apply_theme(
         chart.properties(width=width), dark=dark, title=title_with_aspect("Favoritism and accuracy", aspect)
@@ -339,52 +341,54 @@ def point_rows(
     If there are few metrics, all are labelled. Otherwise the extremes of both axes and the metrics in `named` (by
     aspect) are labelled. `width` is the argument of `labels.columns`.
     """
-    defined = metrics.drop_nulls(["sample_accuracy", "mean_abs_favi"])
-    parts = [defined.head(0).with_columns(pl.lit(None).alias(name) for name in labels.COLUMNS)]
-    for (aspect,), frame in defined.group_by("aspect", maintain_order=True):
-        accuracy, favi = (frame[name].to_numpy() for name in ("sample_accuracy", "mean_abs_favi"))
-        accuracies = np.append(accuracy, frame["system_accuracy"].drop_nulls().to_numpy())
+    defined_metrics = metrics.drop_nulls(["sample_accuracy", "mean_abs_favi"])
+    aspect_tables = [defined_metrics.head(0).with_columns(pl.lit(None).alias(name) for name in labels.COLUMNS)]
+    for (aspect,), aspect_metrics in defined_metrics.group_by("aspect", maintain_order=True):
+        accuracy, favi = (aspect_metrics[name].to_numpy() for name in ("sample_accuracy", "mean_abs_favi"))
+        accuracies = np.append(accuracy, aspect_metrics["system_accuracy"].drop_nulls().to_numpy())
         span, largest_favi = (
             float(np.ptp(accuracies)) or 1.0,
-            max(favi.max(), frame["mean_abs_favi_high"].max() or 0.0) or 1.0,
+            max(favi.max(), aspect_metrics["mean_abs_favi_high"].max() or 0.0) or 1.0,
         )
         x_positions = (accuracy - accuracies.min()) / span if np.ptp(accuracies) else np.full(len(favi), 0.5)
-        places = np.stack([x_positions, 1 - favi / largest_favi], axis=1)
-        texts = frame["metric"].to_list()
+        point_positions = np.stack([x_positions, 1 - favi / largest_favi], axis=1)
+        texts = aspect_metrics["metric"].to_list()
         named_rows = [texts.index(name) for name in named.get(str(aspect), ()) if name in texts]
         extreme_rows = [*labels.extremes(accuracy, ENDS), *labels.extremes(favi, ENDS)]
         labelled_rows = list(
             dict.fromkeys([*named_rows, *(range(len(texts)) if len(texts) <= ALL_NAMED else extreme_rows)])
         )
-        parts.append(
-            frame.with_columns(**labels.columns(places, texts, labelled_rows, height=HEIGHT, width=width, pad=PAD))
+        aspect_tables.append(
+            aspect_metrics.with_columns(
+                **labels.columns(point_positions, texts, labelled_rows, height=HEIGHT, width=width, pad=PAD)
+            )
         )
-    return pl.concat(parts, how="vertical_relaxed")
+    return pl.concat(aspect_tables, how="vertical_relaxed")
 
 
 def accuracy_scatter(data: Any, metric: str = "") -> Any:
     """Draw the rows of `point_rows`; `metric` is always labelled, in bold."""
-    base, accuracy, tooltip = accuracy_encoding(data, "metric")
-    accuracy.title = ACCURACIES
+    base, accuracy_axis, tooltip = accuracy_encoding(data, "metric")
+    accuracy_axis.title = ACCURACIES
     tooltip.insert(2, alt.Tooltip("system_accuracy:Q", format=".1%"))
-    system_accuracy = alt.X("system_accuracy:Q", scale=alt.Scale(zero=False, nice=False, padding=PAD))
-    size = alt.Y("mean_abs_favi:Q", title=MEAN, scale=alt.Scale(zero=True, nice=False))
+    system_accuracy_axis = alt.X("system_accuracy:Q", scale=alt.Scale(zero=False, nice=False, padding=PAD))
+    favi_axis = alt.Y("mean_abs_favi:Q", title=MEAN, scale=alt.Scale(zero=True, nice=False))
     is_labelled = f"datum.named || {labels.is_chosen('metric')}"
     chart = alt.layer(
         base.transform_filter("isValid(datum.mean_abs_favi_low)")
         .mark_rule(color=theme.VERMILION, strokeWidth=1, opacity=1)
-        .encode(x=accuracy, y=alt.Y("mean_abs_favi_low:Q"), y2=alt.Y2("mean_abs_favi_high:Q")),
+        .encode(x=accuracy_axis, y=alt.Y("mean_abs_favi_low:Q"), y2=alt.Y2("mean_abs_favi_high:Q")),
         base.transform_filter("isValid(datum.system_accuracy)")
         .mark_point(color=theme.BLUE, shape="square", opacity=0.6)
-        .encode(x=system_accuracy, y=size, tooltip=tooltip),
-        base.mark_point(color=theme.VERMILION, opacity=1).encode(x=accuracy, y=size, tooltip=tooltip),
-        *labels.layers(base, "metric", is_labelled, x=accuracy, y=size),
+        .encode(x=system_accuracy_axis, y=favi_axis, tooltip=tooltip),
+        base.mark_point(color=theme.VERMILION, opacity=1).encode(x=accuracy_axis, y=favi_axis, tooltip=tooltip),
+        *labels.layers(base, "metric", is_labelled, x=accuracy_axis, y=favi_axis),
     )
     return labels.add_metric_parameter(chart.properties(height=HEIGHT), metric)
 
 
-def accuracy_encoding(data: Any, who: str) -> tuple[Any, Any, list[alt.Tooltip]]:
-    """The rows with both values, the axis of accuracy, and the tooltips, whose first line is the column `who`."""
+def accuracy_encoding(data: Any, label_column: str) -> tuple[Any, Any, list[alt.Tooltip]]:
+    """The rows with both values, the axis of accuracy, and the tooltips, whose first line is `label_column`."""
     axis = alt.X(
         "sample_accuracy:Q",
         title="Sample accuracy: proportion of comparisons with the human decision",
@@ -392,7 +396,7 @@ def accuracy_encoding(data: Any, who: str) -> tuple[Any, Any, list[alt.Tooltip]]
         axis=alt.Axis(format="%", labelFlush=PAD),
     )
     tooltip = [
-        alt.Tooltip(f"{who}:N"),
+        alt.Tooltip(f"{label_column}:N"),
         alt.Tooltip("sample_accuracy:Q", format=".1%"),
         alt.Tooltip("mean_abs_favi:Q", format=".2f", title="mean |Favi-Score|"),
         alt.Tooltip("mean_abs_favi_low:Q", format=".2f", title="low"),

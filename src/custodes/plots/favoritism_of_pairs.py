@@ -51,7 +51,7 @@ def favoritism_of_pairs(
     >>> len(favoritism_of_pairs(result, aspect="fluency").to_dict()["vconcat"])
     2
     """
-    rows, aspect = select_aspect(result.pairs, aspect, who="favoritism_of_pairs")
+    rows, aspect = select_aspect(result.pairs, aspect, function_name="favoritism_of_pairs")
     correlation_text = {
         (row["score"], row["accuracy"]): "undefined" if row["spearman"] is None else f"{row['spearman']:+.2f}"
         for row in result.correlations.filter(aspect=aspect).iter_rows(named=True)
@@ -73,10 +73,10 @@ def favoritism_of_pairs(
     lane = alt.Y("signs:N", title="Signs of margins", sort=list(SIGNS))
     colours = alt.Scale(domain=list(SIGNS), range=list(SIGNS.values()))
     colour = alt.Color("signs:N", scale=colours, legend=None)
-    size = alt.X("size:Q", title="|Favi-Score|")
+    favi_axis = alt.X("size:Q", title="|Favi-Score|")
     boxes = alt.layer(
-        base.mark_tick(thickness=1, opacity=0.4).encode(x=size, y=lane, color=colour, tooltip=tooltip),
-        base.mark_boxplot(size=14, opacity=0.6, outliers=False, color=theme.GREY).encode(x=size, y=lane),
+        base.mark_tick(thickness=1, opacity=0.4).encode(x=favi_axis, y=lane, color=colour, tooltip=tooltip),
+        base.mark_boxplot(size=14, opacity=0.6, outliers=False, color=theme.GREY).encode(x=favi_axis, y=lane),
     )
     points = base.mark_point(opacity=0.7).encode(
         x=alt.X("sample_accuracy:Q", title="Sample accuracy", scale=alt.Scale(zero=False), axis=alt.Axis(format="%")),

@@ -56,7 +56,7 @@ def gate_rules(
     """
     if not result.ledger.is_empty():
         raise OptionError("gate_rules: a result with a ledger has no estimates to draw")
-    rows = result.rules if aspect is None else select_rows(result.rules, "aspect", aspect, who="gate_rules")
+    rows = result.rules if aspect is None else select_rows(result.rules, "aspect", aspect, function_name="gate_rules")
     data = rows.with_columns(
         row=pl.Series(
             [
@@ -68,7 +68,7 @@ def gate_rules(
         low=pl.col("value_low") - pl.col("threshold"),
         high=pl.col("value_high") - pl.col("threshold"),
     )
-    row = alt.Y("row:N", sort=None)
+    rule_axis = alt.Y("row:N", sort=None)
     colour = alt.Color("outcome:N", title=None, scale=alt.Scale(domain=[*COLOURS], range=[*COLOURS.values()]))
     base = alt.Chart(theme.embed_rows(data))
     x = alt.X("distance:Q", title=DISTANCE, scale=alt.Scale(zero=True, nice=True))
@@ -76,9 +76,9 @@ def gate_rules(
         base.mark_rule(color=theme.GREY, strokeWidth=1).encode(x=alt.datum(0)),
         base.transform_filter("isValid(datum.low)")
         .mark_rule(**theme.WHISKER)
-        .encode(x=alt.X("low:Q"), x2=alt.X2("high:Q"), y=row, color=colour),
+        .encode(x=alt.X("low:Q"), x2=alt.X2("high:Q"), y=rule_axis, color=colour),
         base.mark_point(opacity=1).encode(
-            x=x, y=row, color=colour, tooltip=theme.column_tooltips(Gate.table_declarations()["rules"], *TOLD)
+            x=x, y=rule_axis, color=colour, tooltip=theme.column_tooltips(Gate.table_declarations()["rules"], *TOLD)
         ),
     ).properties(height=alt.Step(theme.ROW), width=width)
     return theme.apply_theme(chart, dark=dark, title=summary_of(rows))

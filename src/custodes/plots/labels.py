@@ -36,9 +36,9 @@ _SIDES = np.array([(1, 0), (-1, 0), (0, -1), (0, 1), (1, -1), (1, 1), (-1, -1), 
 
 
 def place_labels(
-    places: NDArray[np.float64],
+    point_positions: NDArray[np.float64],
     texts: Sequence[str],
-    named: Sequence[int],
+    labelled_indices: Sequence[int],
     *,
     widths: Sequence[float],
     height: float,
@@ -46,27 +46,30 @@ def place_labels(
 ) -> NDArray[np.float64]:
     """Offsets (n, 2) in pixels from each point to the centre of its label, which suit plots of all `widths`.
 
-    `places` (n, 2) are the positions of the points: fractions of the width from the left (without `pad` on both sides),
-    and fractions of `height` from the top. Labels of the points `named` are placed in this order, each at the nearest
+    `point_positions` (n, 2) are fractions of the width from the left (without `pad` on both sides), and fractions of
+    `height` from the top. Labels of the points `labelled_indices` are placed in this order, each at the nearest
     free position, or at the position with the least overlap. Every other point gets an offset for the case that its
-    label is the only label besides the labels of `named`. The result is deterministic.
+    label is the only label besides the labels of `labelled_indices`. The result is deterministic.
 
     >>> points = np.array([[0.25, 0.5], [0.35, 0.5]])
     >>> place_labels(points, ["abcd", ""], [0], widths=[200], height=100)[0].tolist()  # left
     [-19.4, 0.0]
     """
-    offsets = np.zeros((len(places), 2))
-    points = [places * (width - 2 * pad, height) + (pad, 0) for width in widths]
-    all_mark_boxes = [np.concatenate([at - 4, at + 4], axis=1) for at in points]
+    offsets = np.zeros((len(point_positions), 2))
+    points = [point_positions * (width - 2 * pad, height) + (pad, 0) for width in widths]
+    all_mark_boxes = [np.concatenate([plot_positions - 4, plot_positions + 4], axis=1) for plot_positions in points]
     occupied_boxes: list[list[NDArray[np.float64]]] = [[] for _ in widths]
-    order = [*named, *sorted(set(range(len(places))) - set(named))]
+    order = [*labelled_indices, *sorted(set(range(len(point_positions))) - set(labelled_indices))]
     for i in order:
         half_size = np.array([LETTER * len(texts[i]), LINE]) / 2
         candidate_offsets = np.concatenate([_SIDES * (half_size + distance) for distance in DISTANCES])
         cost = np.repeat(DISTANCES, len(_SIDES))
         boxes = [
-            np.concatenate([at[i] + candidate_offsets - half_size, at[i] + candidate_offsets + half_size], axis=1)
-            for at in points
+            np.concatenate(
+                [plot_positions[i] + candidate_offsets - half_size, plot_positions[i] + candidate_offsets + half_size],
+                axis=1,
+            )
+            for plot_positions in points
         ]
         for box, mark_boxes, placed_boxes, width in zip(boxes, all_mark_boxes, occupied_boxes, widths, strict=True):
             outside = np.maximum(0, -box[:, :2]).sum(axis=1) + np.maximum(0, box[:, 2:] - (width, height)).sum(axis=1)
@@ -74,16 +77,16 @@ def place_labels(
             cost = cost + UNREADABLE * _overlap(box, np.array(placed_boxes).reshape(-1, 4))
         best_candidate = int(np.argmin(cost))
         offsets[i] = candidate_offsets[best_candidate]
-        if i in named:
+        if i in labelled_indices:
             for box, placed_boxes in zip(boxes, occupied_boxes, strict=True):
                 placed_boxes.append(box[best_candidate])
     return offsets
 
 
 def columns(
-    places: NDArray[np.float64],
+    point_positions: NDArray[np.float64],
     texts: Sequence[str],
-    named: Sequence[int],
+    labelled_indices: Sequence[int],
     *,
     height: float,
     width: float | None,
@@ -91,16 +94,16 @@ def columns(
 ) -> dict[str, pl.Series]:
     """Columns with the positions of labels, to be added to the rows of a figure.
 
-    `named` states whether a row is labelled. The offsets are those of `place_labels` for narrow and for wide plots, or
-    for one `width`.
+    The column `named` states whether a row is labelled. The offsets are those of `place_labels` for narrow and for wide
+    plots, or for one `width`.
     """
     columns_of_labels = {
-        "named": np.isin(np.arange(len(texts)), named),
+        "named": np.isin(np.arange(len(texts)), labelled_indices),
         "half": LETTER / 2 * np.array([len(text) for text in texts]),
     }
     for kind, widths in WIDTHS.items():
         label_widths = widths if width is None else (width,)
-        offsets = place_labels(places, texts, named, widths=label_widths, height=height, pad=pad)
+        offsets = place_labels(point_positions, texts, labelled_indices, widths=label_widths, height=height, pad=pad)
         columns_of_labels |= {f"dx_{kind}": offsets[:, 0].round(1), f"dy_{kind}": offsets[:, 1].round(1)}
     return {name: pl.Series(values) for name, values in columns_of_labels.items()}
 
@@ -142,24 +145,24 @@ def add_metric_parameter(chart: Any, metric: str = "") -> Any:
     return chart.add_params(alt.param(name=CHOSEN, value=metric))
 
 
-def extremes(values: NDArray[np.float64], many: int) -> list[int]:
-    """Positions of the `many` highest and the `many` lowest values, the most extreme first, without missing values.
+def extremes(values: NDArray[np.float64], n_extremes: int) -> list[int]:
+    """Positions of the `n_extremes` highest and lowest values, the most extreme first, without missing values.
 
     >>> extremes(np.array([0.2, np.nan, 0.9, 0.5]), 1)
     [2, 0]
     """
     order = [int(i) for i in np.argsort(values, kind="stable") if np.isfinite(values[i])]
-    return [i for pair in zip(order[::-1][:many], order[:many], strict=True) for i in pair]
+    return [i for index_pair in zip(order[::-1][:n_extremes], order[:n_extremes], strict=True) for i in index_pair]
 
 
 def _bold(text: str) -> str:
     return f"{is_chosen(text)} ? 'bold' : 'normal'"
 
 
-def _overlap(boxes: NDArray[np.float64], others: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Total area of overlap of each box (left, top, right, bottom) with the boxes `others`."""
-    low = np.maximum(boxes[:, None, :2], others[None, :, :2])
-    high = np.minimum(boxes[:, None, 2:], others[None, :, 2:])
+def _overlap(boxes: NDArray[np.float64], other_boxes: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Total area of overlap of each box (left, top, right, bottom) with `other_boxes`."""
+    low = np.maximum(boxes[:, None, :2], other_boxes[None, :, :2])
+    high = np.minimum(boxes[:, None, 2:], other_boxes[None, :, 2:])
     return np.asarray(np.clip(high - low, 0, None).prod(axis=2).sum(axis=1))
 
 
@@ -170,19 +173,19 @@ def separate_positions(values: NDArray[np.float64], *, gap: float) -> NDArray[np
     [5.0, 0.0, 2.0]
     """
     order = np.argsort(values, kind="stable")
-    shift = gap * np.arange(len(values))
+    offsets = gap * np.arange(len(values))
     blocks: list[tuple[float, int]] = []  # mean position and length of adjacent groups of labels
-    for value in values[order] - shift:
+    for value in values[order] - offsets:
         block_mean, n_in_block = float(value), 1
         while blocks and blocks[-1][0] > block_mean:
-            before, n_before = blocks.pop()
+            previous_mean, previous_length = blocks.pop()
             block_mean, n_in_block = (
-                (before * n_before + block_mean * n_in_block) / (n_before + n_in_block),
-                n_before + n_in_block,
+                (previous_mean * previous_length + block_mean * n_in_block) / (previous_length + n_in_block),
+                previous_length + n_in_block,
             )
         blocks.append((block_mean, n_in_block))
     positions = np.empty(len(values))
     positions[order] = (
-        np.concatenate([np.full(n_in_block, block_mean) for block_mean, n_in_block in blocks] or [shift]) + shift
+        np.concatenate([np.full(n_in_block, block_mean) for block_mean, n_in_block in blocks] or [offsets]) + offsets
     )
     return positions

@@ -39,22 +39,23 @@ def layered_layout(adjacency: NDArray[np.bool_], edges: Sequence[tuple[int, int]
         bend_nodes = range(len(layer_of_node), len(layer_of_node) + int(layer[loser] - layer[winner]) - 1)
         layer_of_node += range(int(layer[winner]) + 1, int(layer[loser]))
         chains.append([winner, *bend_nodes, loser])
-    rows = [
-        [node for node, at in enumerate(layer_of_node) if at == k] for k in range(max(layer_of_node, default=-1) + 1)
+    nodes_of_layer = [
+        [node for node, node_layer in enumerate(layer_of_node) if node_layer == k]
+        for k in range(max(layer_of_node, default=-1) + 1)
     ]
-    above: dict[int, list[int]] = {node: [] for node in range(len(layer_of_node))}
-    below: dict[int, list[int]] = {node: [] for node in range(len(layer_of_node))}
+    upper_neighbours: dict[int, list[int]] = {node: [] for node in range(len(layer_of_node))}
+    lower_neighbours: dict[int, list[int]] = {node: [] for node in range(len(layer_of_node))}
     for chain in chains:
         for upper, lower in pairwise(chain):
-            below[upper].append(lower)
-            above[lower].append(upper)
-    x = _spread(rows, n)
+            lower_neighbours[upper].append(lower)
+            upper_neighbours[lower].append(upper)
+    x = _spread(nodes_of_layer, n)
     for sweep in range(SWEEPS):
         is_downward = sweep % 2 == 0
-        neighbours = above if is_downward else below
-        for k in range(len(rows)) if is_downward else reversed(range(len(rows))):
-            rows[k].sort(key=lambda node: _centre(x, neighbours[node], x[node]))
-            x |= _spread(rows[k : k + 1], n)
+        neighbours = upper_neighbours if is_downward else lower_neighbours
+        for k in range(len(nodes_of_layer)) if is_downward else reversed(range(len(nodes_of_layer))):
+            nodes_of_layer[k].sort(key=lambda node: _centre(x, neighbours[node], x[node]))
+            x |= _spread(nodes_of_layer[k : k + 1], n)
     return Layout(
         x=np.array([x[node] for node in range(n)], dtype=np.float64),
         layer=layer,
@@ -73,11 +74,11 @@ def _centre(x: dict[int, float], neighbours: Sequence[int], position: float) -> 
     return float(np.mean([x[node] for node in neighbours])) if neighbours else position
 
 
-def _spread(rows: Sequence[Sequence[int]], n: int) -> dict[int, float]:
+def _spread(layers: Sequence[Sequence[int]], n: int) -> dict[int, float]:
     """The horizontal positions of the nodes in each row, which are centred on 0."""
     x: dict[int, float] = {}
-    for row in rows:
-        widths = np.array([1.0 if node < n else BEND_WIDTH for node in row])
+    for layer_nodes in layers:
+        widths = np.array([1.0 if node < n else BEND_WIDTH for node in layer_nodes])
         middles = np.cumsum(widths) - widths / 2 - widths.sum() / 2
-        x |= {node: float(at) for node, at in zip(row, middles, strict=True)}
+        x |= {node: float(middle) for node, middle in zip(layer_nodes, middles, strict=True)}
     return x

@@ -17,7 +17,7 @@ from custodes.plots.drawable import drawable
 TITLES = {"win_rate": "Win rate: mean over opponents, a tie counts half", "strength": "Strength: log odds, mean 0"}
 """Axis titles of a figure of systems."""
 Value = Literal["win_rate", "strength"]
-PART = "systems that were compared: part"
+PART = "systems connected by comparisons: group"
 NUMBERED = 25
 """Maximum number of systems for which the cells of the map contain numbers."""
 WIDE, SMALL = 38, 14
@@ -43,8 +43,8 @@ def leaderboard_strengths(
     result : Leaderboard
         Result of `leaderboard`.
     rater : str or sequence of str, optional
-        Raters to draw; default: human ratings, and human ratings corrected by the metric with the largest saving, or
-        all raters if there are few.
+        Raters to draw. By default, these are human ratings, and human ratings corrected by the metric that saves most
+        annotations. If there are few raters, all are drawn.
     aspect : str, optional
         Aspect to draw; required if the result has several aspects.
     value : {'strength', 'win_rate'}, default 'strength'
@@ -71,13 +71,13 @@ def leaderboard_strengths(
     >>> leaderboard_strengths(result, aspect="fluency").to_dict()["title"]
     'Strengths (fluency)'
     """
-    who = "leaderboard_strengths"
+    function_name = "leaderboard_strengths"
     rows, aspect = select_aspect(
-        main_rows(result, result.systems) if rater is None else result.systems, aspect, who=who
+        main_rows(result, result.systems) if rater is None else result.systems, aspect, function_name=function_name
     )
     if rater is not None:
         shown_rater = [rater] if isinstance(rater, str) else rater
-        rows = pl.concat([select_rows(rows, "rater", name, who=who) for name in shown_rater])
+        rows = pl.concat([select_rows(rows, "rater", name, function_name=function_name) for name in shown_rater])
     raters, component_numbers = rows["rater"].unique(maintain_order=True).to_list(), panels(rows)
     frames = (
         [rows.filter(pl.col("part") == component_number) for component_number in component_numbers]
@@ -127,32 +127,32 @@ def strengths(data: Any, *, raters: Sequence[str] = (), value: Value = "strength
             color=alt.Color("rater:N", title=None, scale=scale, legend=alt.Legend(symbolOpacity=1, labelLimit=300)),
             yOffset=alt.YOffset("rater:N", scale=scale),
         )
-    declared = Leaderboard.table_declarations()["systems"]
-    tooltip = theme.column_tooltips(declared, "rater", "system", "strength", "rank", "win_rate", "battles", "group")
+    declaration = Leaderboard.table_declarations()["systems"]
+    tooltip = theme.column_tooltips(declaration, "rater", "system", "strength", "rank", "win_rate", "battles", "group")
     axis = alt.Axis(format="%") if value == "win_rate" else alt.Axis()
     x = alt.X(f"{value}:Q", title=TITLES[value], scale=alt.Scale(zero=False, nice=True), axis=axis)
-    ends = base.transform_calculate(
+    interval_rows = base.transform_calculate(
         low=f"isValid(datum.{value}_low) ? datum.{value}_low : datum.{value}",
         high=f"isValid(datum.{value}_high) ? datum.{value}_high : datum.{value}",
     )
     # Every row has texts, possibly empty ones, because a layer without rows has no extent.
     has_interval = f"isValid(datum.{value}_low)"
-    labelled = base.transform_calculate(
+    labelled_rows = base.transform_calculate(
         arrow=f"{has_interval} === isValid(datum.{value}_high) ? '' : {has_interval} ? '→' : '←'",
         dx=f"{has_interval} ? 10 : -10",
         letters="datum.group || ''",
     )
-    middle = 0.5 if value == "win_rate" else 0
-    row = theme.ROW * (1 + 0.7 * max(0, len(raters) - 1))
+    reference_value = 0.5 if value == "win_rate" else 0
+    row_height = theme.ROW * (1 + 0.7 * max(0, len(raters) - 1))
     return alt.layer(
-        alt.Chart(data).mark_rule(color=theme.GREY, strokeDash=[3, 3]).encode(x=alt.datum(middle)),
-        ends.mark_rule(**theme.WHISKER, **colour).encode(x=alt.X("low:Q"), x2=alt.X2("high:Q")),
-        labelled.mark_text(fontSize=13, xOffset=alt.expr("datum.dx")).encode(
+        alt.Chart(data).mark_rule(color=theme.GREY, strokeDash=[3, 3]).encode(x=alt.datum(reference_value)),
+        interval_rows.mark_rule(**theme.WHISKER, **colour).encode(x=alt.X("low:Q"), x2=alt.X2("high:Q")),
+        labelled_rows.mark_text(fontSize=13, xOffset=alt.expr("datum.dx")).encode(
             x=alt.X(f"{value}:Q"), text=alt.Text("arrow:N")
         ),
         base.mark_point(opacity=1, **colour).encode(x=x, tooltip=tooltip),
-        labelled.mark_text(align="left", dx=6).encode(x=alt.value("width"), text=alt.Text("letters:N")),
-    ).properties(height=alt.Step(row, **{"for": "position"}))
+        labelled_rows.mark_text(align="left", dx=6).encode(x=alt.value("width"), text=alt.Text("letters:N")),
+    ).properties(height=alt.Step(row_height, **{"for": "position"}))
 
 
 def win_rate_map(
@@ -190,9 +190,9 @@ def win_rate_map(
     >>> len(win_rate_map(result, aspect="fluency").to_dict()["layer"])
     2
     """
-    rows, aspect = select_aspect(result.pairs, aspect, who="win_rate_map")
+    rows, aspect = select_aspect(result.pairs, aspect, function_name="win_rate_map")
     rater = str(rows["rater"][0]) if rater is None else rater
-    rows = select_rows(rows, "rater", rater, who="win_rate_map")
+    rows = select_rows(rows, "rater", rater, function_name="win_rate_map")
     n_systems = pl.concat([rows["system_a"], rows["system_b"]]).n_unique()
     chart = heat_map(theme.embed_rows(rows), n_systems=n_systems)
     return theme.apply_theme(chart, dark=dark, title=title_with_aspect(f"Win rates of pairs, by {rater}", aspect))
@@ -228,7 +228,7 @@ def heat_map(data: Any, *, n_systems: int) -> Any:
             y=alt.Y("system:N", sort=order),
         )
     )
-    domain = [end / 2 for end in theme.DIVERGING_DOMAIN]
+    domain = [bound / 2 for bound in theme.DIVERGING_DOMAIN]
     scale = alt.Scale(domain=domain, range=list(theme.DIVERGING_RANGE), clamp=True, interpolate="rgb")
     tooltip = [
         alt.Tooltip("system:N"),

@@ -61,9 +61,9 @@ def lasso_paths(
     'Lasso weights of the raters (fluency)'
     """
     return theme.apply_theme(
-        paths(theme.embed_rows(select_rows(result.lasso, "target", target, who="lasso_paths")), result).properties(
-            width=width
-        ),
+        paths(
+            theme.embed_rows(select_rows(result.lasso, "target", target, function_name="lasso_paths")), result
+        ).properties(width=width),
         dark=dark,
         title=title_with_aspect("Lasso weights of the raters", target),
     )
@@ -71,13 +71,18 @@ def lasso_paths(
 
 def paths(data: Any, result: Ceiling) -> Any:
     """Draw the rows of `Ceiling.lasso` of one target, with positions of labels that are computed from the result."""
-    least, most = (float(result.lasso["alpha"].min()), float(result.lasso["alpha"].max()))  # type: ignore[arg-type]
-    x = alt.X("alpha:Q", title=PENALTY, scale=alt.Scale(type="log", domain=[most, least], nice=False), axis=powers())
+    smallest_alpha, largest_alpha = (float(result.lasso["alpha"].min()), float(result.lasso["alpha"].max()))  # type: ignore[arg-type]
+    x = alt.X(
+        "alpha:Q",
+        title=PENALTY,
+        scale=alt.Scale(type="log", domain=[largest_alpha, smallest_alpha], nice=False),
+        axis=powers(),
+    )
     weight = alt.Y("weight:Q", title="Standardised weight", axis=alt.Axis(titleAngle=-90))
     colour = alt.Color("rater:N", legend=None)
     tooltip = theme.column_tooltips(result.table_declarations()["lasso"], "rater", "alpha", "weight")
     base = alt.Chart(data)
-    metrics, people = (f"datum.kind === '{kind}'" for kind in ("metric", "human"))
+    is_metric, is_human = (f"datum.kind === '{kind}'" for kind in ("metric", "human"))
     named_lines = (
         base.transform_calculate(key="datum.target + '\\n' + datum.rater")
         .transform_joinaggregate(least="min(alpha)")
@@ -88,19 +93,19 @@ def paths(data: Any, result: Ceiling) -> Any:
         )
         .transform_filter("isValid(datum.name_y)")
     )
-    spot = {"x": alt.value("width"), "y": alt.Y("name_y:Q"), "text": alt.Text("rater:N")}
+    label_encoding = {"x": alt.value("width"), "y": alt.Y("name_y:Q"), "text": alt.Text("rater:N")}
     return alt.layer(
-        base.transform_filter(metrics)
+        base.transform_filter(is_metric)
         .mark_line(color=theme.GREY, opacity=0.6, strokeWidth=1)
         .encode(x=x, y=weight, detail=alt.Detail("rater:N"), tooltip=tooltip),
-        base.transform_filter(people).mark_line(strokeWidth=2.5).encode(x=x, y=weight, color=colour, tooltip=tooltip),
+        base.transform_filter(is_human).mark_line(strokeWidth=2.5).encode(x=x, y=weight, color=colour, tooltip=tooltip),
         named_lines.mark_rule(color=theme.GREY, x2Offset=BESIDE).encode(
             x=x, x2="alpha", y=weight, y2=alt.Y2("name_y:Q")
         ),
-        named_lines.transform_filter(metrics).mark_text(align="left", dx=BESIDE + 2).encode(**spot),
-        named_lines.transform_filter(people)
+        named_lines.transform_filter(is_metric).mark_text(align="left", dx=BESIDE + 2).encode(**label_encoding),
+        named_lines.transform_filter(is_human)
         .mark_text(align="left", dx=BESIDE + 2, fontWeight="bold")
-        .encode(**spot, color=colour),
+        .encode(**label_encoding, color=colour),
     ).properties(height=HEIGHT)
 
 
@@ -109,7 +114,7 @@ def path_names(result: Ceiling) -> pl.DataFrame:
 
     The columns are key (target, line break, rater) and name_y.
     """
-    ends = (
+    path_ends = (
         result.lasso.drop_nulls("weight")
         .with_columns(
             size=pl.col("weight").abs().max().over("target", "rater"),
@@ -118,11 +123,11 @@ def path_names(result: Ceiling) -> pl.DataFrame:
         )
         .filter(pl.col("alpha") == pl.col("alpha").min())
     )
-    rank = pl.col("size").rank("ordinal", descending=True).over("target", "kind")
-    named_ends = ends.filter((pl.col("size") > 0) & ((pl.col("kind") == "human") | (rank <= NAMED)))
+    size_rank = pl.col("size").rank("ordinal", descending=True).over("target", "kind")
+    named_ends = path_ends.filter((pl.col("size") > 0) & ((pl.col("kind") == "human") | (size_rank <= NAMED)))
     name_positions = [
-        labels.separate_positions(of_target["weight"].to_numpy(), gap=float(of_target["gap"][0]))
-        for _, of_target in named_ends.group_by("target", maintain_order=True)
+        labels.separate_positions(target_ends["weight"].to_numpy(), gap=float(target_ends["gap"][0]))
+        for _, target_ends in named_ends.group_by("target", maintain_order=True)
     ]
     return named_ends.select(
         key=pl.format("{}\n{}", "target", "rater"), name_y=pl.Series(np.concatenate([*name_positions, np.empty(0)]))
@@ -165,7 +170,7 @@ def forward_path(
     'Forward selection of metrics (fluency)'
     """
     return theme.apply_theme(
-        steps(theme.embed_rows(select_rows(result.forward, "target", target, who="forward_path"))).properties(
+        steps(theme.embed_rows(select_rows(result.forward, "target", target, function_name="forward_path"))).properties(
             width=width
         ),
         dark=dark,

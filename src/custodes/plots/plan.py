@@ -48,7 +48,7 @@ def power_curve(
     >>> len(chart.to_dict()["layer"])
     2
     """
-    rows, aspect = select_aspect(result.power, aspect, who="power_curve")
+    rows, aspect = select_aspect(result.power, aspect, function_name="power_curve")
     chart = curve(theme.embed_rows(rows)).properties(width=width)
     return theme.apply_theme(chart, dark=dark, title=title_with_aspect("Power by margin", aspect))
 

@@ -14,7 +14,10 @@ from custodes.evaluate.protocol.protocol import Protocol
 from custodes.plots.choice import select_aspect, title_with_aspect
 from custodes.plots.drawable import drawable
 
-MEASURES = {"correct": "Proportion of pairs decided as on all annotations", "kld": "KLD from all annotations (nats)"}
+MEASURES = {
+    "correct": "Proportion of pairs with the decision on all annotations",
+    "kld": "KLD from all annotations (nats)",
+}
 ALONE = "human ratings alone"
 HEIGHT = 200
 
@@ -56,7 +59,7 @@ def budget_curve(
     >>> len(budget_curve(result).to_dict()["vconcat"])
     2
     """
-    rows, aspect = select_aspect(result.curve, aspect, who="budget_curve")
+    rows, aspect = select_aspect(result.curve, aspect, function_name="budget_curve")
     data, lines = theme.embed_rows(rows), line_names(rows)
     chart = alt.vconcat(*(curve(data, measure, lines=lines).properties(width=width) for measure in MEASURES))
     return theme.apply_theme(chart, dark=dark, title=title_with_aspect("Decisions by number of annotations", aspect))
@@ -99,13 +102,13 @@ def annotations_and_kld(
     >>> annotations_and_kld(result).to_dict()["title"]
     'Annotations and divergence (fluency)'
     """
-    rows, aspect = select_aspect(result.protocol, aspect, who="annotations_and_kld")
+    rows, aspect = select_aspect(result.protocol, aspect, function_name="annotations_and_kld")
     naive = result.naive.filter(aspect=aspect).select("metric", "kld_mode", share=pl.lit(0.0), stopping=pl.lit("naive"))
     points = pl.concat(
         [naive, rows.select("metric", "kld_mode", "share", stopping=pl.format("{}, {}", "estimator", "stopping"))],
         how="diagonal_relaxed",
     ).filter(pl.col("kld_mode").is_finite() & (pl.col("kld_mode") > 0))
-    who = pl.col("metric").replace(NONE, ALONE)
+    metric_names = pl.col("metric").replace(NONE, ALONE)
     scale = alt.Scale(type="log", reverse=True)
     encoding = {
         "x": alt.X("share:Q", title="Proportion of annotations used", axis=alt.Axis(format="%")),
@@ -118,16 +121,16 @@ def annotations_and_kld(
         alt.Tooltip("share:Q", format=".1%"),
         alt.Tooltip("kld_mode:Q", format=".3f"),
     ]
-    chart = alt.Chart(theme.embed_rows(points.with_columns(metric=who))).mark_point(opacity=1, size=60)
+    chart = alt.Chart(theme.embed_rows(points.with_columns(metric=metric_names))).mark_point(opacity=1, size=60)
     chart = chart.encode(**encoding, tooltip=tooltip).properties(width=width, height=HEIGHT)
     return theme.apply_theme(chart, dark=dark, title=title_with_aspect("Annotations and divergence", aspect))
 
 
 def line_names(rows: pl.DataFrame) -> list[str]:
     """Labels of the lines of `Protocol.curve`, which consist of metric, estimator and stopping rule."""
-    who = pl.col("metric").replace(NONE, ALONE)
+    metric_names = pl.col("metric").replace(NONE, ALONE)
     return (
-        rows.select(pl.format("{} · {} · {}", who, "estimator", "stopping").unique(maintain_order=True))
+        rows.select(pl.format("{} · {} · {}", metric_names, "estimator", "stopping").unique(maintain_order=True))
         .to_series()
         .to_list()
     )
@@ -137,9 +140,11 @@ def curve(data: Any, measure: str, *, lines: Sequence[str]) -> Any:
     """Draw the rows of `Protocol.curve`.
 
     `measure`: one of `MEASURES`. `lines`: the labels of the lines (`line_names`). A single line has no legend."""
-    name = f"(datum.metric == '{NONE}' ? '{ALONE}' : datum.metric) + ' · ' + datum.estimator + ' · ' + datum.stopping"
+    line_expression = (
+        f"(datum.metric == '{NONE}' ? '{ALONE}' : datum.metric) + ' · ' + datum.estimator + ' · ' + datum.stopping"
+    )
     lines = drawable(lines)
-    base = alt.Chart(data).transform_filter(f"isValid(datum.{measure})").transform_calculate(line=name)
+    base = alt.Chart(data).transform_filter(f"isValid(datum.{measure})").transform_calculate(line=line_expression)
     legend = alt.Legend(columns=1, labelLimit=400) if len(lines) > 1 else None
     style: dict[str, Any] = {"title": None, "legend": legend, "scale": alt.Scale(domain=list(lines))}
     encoding = {
@@ -160,5 +165,7 @@ def curve(data: Any, measure: str, *, lines: Sequence[str]) -> Any:
         alt.Tooltip("share:Q", format=".1%", title="proportion of all annotations"),
         alt.Tooltip(f"{measure}:Q", format=".3f"),
     ]
-    line = base.mark_line(opacity=0.6).encode(**{key: encoding[key] for key in ("x", "y", "color")})
-    return alt.layer(line, base.mark_point(opacity=1).encode(**encoding, tooltip=tooltip)).properties(height=HEIGHT)
+    line_layer = base.mark_line(opacity=0.6).encode(**{key: encoding[key] for key in ("x", "y", "color")})
+    return alt.layer(line_layer, base.mark_point(opacity=1).encode(**encoding, tooltip=tooltip)).properties(
+        height=HEIGHT
+    )

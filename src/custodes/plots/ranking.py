@@ -91,15 +91,15 @@ def ranking_graphs(
     >>> len(chart.to_dict()["hconcat"])
     2
     """
-    rows, aspect = select_aspect(result.decisions, aspect, who="ranking_graphs")
-    select_rows(rows, "rater", metric, who="ranking_graphs", what="metric")
+    rows, aspect = select_aspect(result.decisions, aspect, function_name="ranking_graphs")
+    select_rows(rows, "rater", metric, function_name="ranking_graphs", display_name="metric")
     is_crowded = has_too_many_systems(rows)
     shown_rows = table_rows(rows) if is_crowded else graph_rows(rows)
     panels = []
     for rater, title in ((HUMAN, "human ratings"), (metric, drawable(metric))):
-        of_rater = theme.embed_rows(shown_rows.filter(pl.col("rater") == rater))
+        rater_rows = theme.embed_rows(shown_rows.filter(pl.col("rater") == rater))
         panels.append(
-            (table(of_rater) if is_crowded else picture(of_rater).properties(width=(width - 30) // 2)).properties(
+            (table(rater_rows) if is_crowded else picture(rater_rows).properties(width=(width - 30) // 2)).properties(
                 title=title
             )
         )
@@ -118,9 +118,9 @@ def table_rows(decisions: pl.DataFrame) -> pl.DataFrame:
 
     Systems are ordered by wins minus losses by human ratings, then by name.
     """
-    parts = [pl.DataFrame(schema=TABLE_SCHEMA)]
-    for (aspect,), frame in decisions.group_by("aspect", maintain_order=True):
-        human_rows = frame.filter(rater=HUMAN)
+    aspect_tables = [pl.DataFrame(schema=TABLE_SCHEMA)]
+    for (aspect,), aspect_decisions in decisions.group_by("aspect", maintain_order=True):
+        human_rows = aspect_decisions.filter(rater=HUMAN)
         sign = pl.col("decision").replace_strict({"+": 1, "=": 0, "-": -1}, default=0, return_dtype=pl.Int64)
         points = pl.concat(
             human_rows.select(system=name, points=sign_of_side * sign)
@@ -129,14 +129,14 @@ def table_rows(decisions: pl.DataFrame) -> pl.DataFrame:
         order = points.group_by("system").sum().sort(pl.col("points") * -1, "system")["system"].to_list()
         rank_of_system = {name: k for k, name in enumerate(order)}
         human_decisions = human_rows.select("system_a", "system_b", by_people="decision")
-        rows = frame.join(human_decisions, on=["system_a", "system_b"], how="left", maintain_order="left")
+        rows = aspect_decisions.join(human_decisions, on=["system_a", "system_b"], how="left", maintain_order="left")
         is_same_decision, is_human_tie, is_undecided = (
             pl.col("decision").eq_missing(pl.col("by_people")),
             pl.col("by_people") == DECISION[0],
             pl.col("decision") == DECISION[0],
         )
         reading = pl.when(is_same_decision).then(pl.lit("agree")).when(is_human_tie).then(pl.lit("insert"))
-        parts.append(
+        aspect_tables.append(
             rows.filter(pl.col("decision").is_not_null()).select(
                 pl.lit(aspect).alias("aspect"),
                 "rater",
@@ -145,20 +145,20 @@ def table_rows(decisions: pl.DataFrame) -> pl.DataFrame:
                 "decision",
                 reading=reading.when(is_undecided).then(pl.lit("omit")).otherwise(pl.lit("invert")),
                 **{
-                    f"place_{side}": pl.col(f"system_{side}").replace_strict(
+                    f"place_{letter}": pl.col(f"system_{letter}").replace_strict(
                         rank_of_system, default=len(rank_of_system), return_dtype=pl.Int64
                     )
-                    for side in "ab"
+                    for letter in "ab"
                 },
             )
         )
-    return pl.concat(parts)
+    return pl.concat(aspect_tables)
 
 
 def table(data: Any) -> Any:
     """Draw the rows of `table_rows` of one rater. Each pair is drawn in both directions."""
     is_turned_side = "datum.side === 'system_b'"
-    plus = f"'{DECISION[1]}'"
+    plus_literal = f"'{DECISION[1]}'"
     base = (
         alt.Chart(data)
         .transform_fold(["system_a", "system_b"], as_=["side", "system"])
@@ -166,7 +166,8 @@ def table(data: Any) -> Any:
             opponent=f"{is_turned_side} ? datum.system_a : datum.system_b",
             place=f"{is_turned_side} ? datum.place_b : datum.place_a",
             against=f"{is_turned_side} ? datum.place_a : datum.place_b",
-            sign=f"datum.decision === '=' ? '' : {is_turned_side} === (datum.decision === {plus}) ? '−' : {plus}",
+            sign=f"datum.decision === '=' ? '' : {is_turned_side} === (datum.decision === {plus_literal}) ? '−' : "
+            f"{plus_literal}",
             says=f"{json.dumps(SAYS)}[datum.reading]",
         )
         .encode(
@@ -201,8 +202,8 @@ def graph_rows(decisions: pl.DataFrame) -> pl.DataFrame:
     rows: list[tuple[Any, ...]] = []
     for (aspect,), aspect_rows in decisions.group_by("aspect", maintain_order=True):
         _, human_beats = _win_matrix(aspect_rows.filter(rater=HUMAN))
-        for (rater,), of_rater in aspect_rows.group_by("rater", maintain_order=True):
-            rows += [(aspect, rater, *row) for row in _graph(*_win_matrix(of_rater), human_beats)]
+        for (rater,), rater_rows in aspect_rows.group_by("rater", maintain_order=True):
+            rows += [(aspect, rater, *row) for row in _graph(*_win_matrix(rater_rows), human_beats)]
     return pl.DataFrame(rows, schema=GRAPH_SCHEMA, orient="row")
 
 
@@ -213,7 +214,7 @@ def _win_matrix(decisions: pl.DataFrame) -> tuple[list[str], NDArray[np.bool_]]:
     return systems, beats == 1
 
 
-def _graph(systems: list[str], beats: NDArray[np.bool_], people: NDArray[np.bool_]) -> Iterable[tuple[Any, ...]]:
+def _graph(systems: list[str], beats: NDArray[np.bool_], human_beats: NDArray[np.bool_]) -> Iterable[tuple[Any, ...]]:
     """Yield rows of the graph: the values of the columns of `GRAPH_SCHEMA` except the first two columns."""
     names, members, edges_between_groups, edges = ranking_graph(systems, beats)
     layout = layered_layout(edges_between_groups, edges)
@@ -223,13 +224,13 @@ def _graph(systems: list[str], beats: NDArray[np.bool_], people: NDArray[np.bool
     height = 2.0 * layout.layer + np.where(is_same_layer.sum(axis=1) > STAGGER_OVER, rank_in_layer % 2, 0)
     for name, x, y in zip(names, layout.x / half_width, height, strict=True):
         yield ("node", name, "", "", float(x), float(y), 0.0)
-    for (winner, loser), line in zip(edges, layout.lines, strict=True):
+    for (winner, loser), line_points in zip(edges, layout.lines, strict=True):
         is_human_edge, is_reversed_edge = (
-            people[np.ix_(members[a], members[b])].any() for a, b in ((winner, loser), (loser, winner))
+            human_beats[np.ix_(members[a], members[b])].any() for a, b in ((winner, loser), (loser, winner))
         )
         reading = "agree" if is_human_edge else "invert" if is_reversed_edge else "insert"
-        heights = [height[winner], *(2.0 * layer for _, layer in line[1:-1]), height[loser]]
-        for step, ((x, _), y) in enumerate(zip(line, heights, strict=True)):
+        heights = [height[winner], *(2.0 * layer for _, layer in line_points[1:-1]), height[loser]]
+        for step, ((x, _), y) in enumerate(zip(line_points, heights, strict=True)):
             yield ("edge", "", f"{names[winner]} > {names[loser]}", reading, x / half_width, float(y), float(step))
 
 
@@ -237,11 +238,15 @@ def picture(data: Any) -> Any:
     """Draw the rows of `graph_rows` of one rater."""
     x = alt.X("x:Q", axis=None, scale=alt.Scale(domain=[-1, 1]))
     y = alt.Y("y:O", axis=None, sort="ascending")
-    kinds = list(READINGS)
+    reading_names = list(READINGS)
     colour = alt.Color(
-        "reading:N", scale=alt.Scale(domain=kinds, range=[theme.GREY, theme.ORANGE, theme.VERMILION]), legend=None
+        "reading:N",
+        scale=alt.Scale(domain=reading_names, range=[theme.GREY, theme.ORANGE, theme.VERMILION]),
+        legend=None,
     )
-    dash = alt.StrokeDash("reading:N", scale=alt.Scale(domain=kinds, range=[[1, 0], [2, 3], [7, 3]]), legend=None)
+    dash = alt.StrokeDash(
+        "reading:N", scale=alt.Scale(domain=reading_names, range=[[1, 0], [2, 3], [7, 3]]), legend=None
+    )
     lines = (
         alt.Chart(data)
         .transform_filter("datum.part === 'edge'")
@@ -257,10 +262,10 @@ def picture(data: Any) -> Any:
         )
     )
     nodes = alt.Chart(data).transform_filter("datum.part === 'node'")
-    label = nodes.encode(x=x, y=y, text=alt.Text("label:N"), tooltip="label:N")
+    node_labels = nodes.encode(x=x, y=y, text=alt.Text("label:N"), tooltip="label:N")
     return alt.layer(
         lines,
-        label.mark_text(dy=-11, limit=150, style="halo"),
+        node_labels.mark_text(dy=-11, limit=150, style="halo"),
         nodes.mark_point(color=theme.BLUE, size=50, opacity=1).encode(x=x, y=y, tooltip="label:N"),
-        label.mark_text(dy=-11, limit=150),
+        node_labels.mark_text(dy=-11, limit=150),
     ).properties(height=alt.Step(32))

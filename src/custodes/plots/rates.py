@@ -51,7 +51,7 @@ def rates(
     >>> rates(result).to_dict()["title"]
     'Rate of >=4 (fluency)'
     """
-    rows, aspect = select_aspect(result.rates, aspect, who="rates")
+    rows, aspect = select_aspect(result.rates, aspect, function_name="rates")
     labels = rows["label"].unique(maintain_order=True).to_list()
     title = f"Rate of {labels[0]}" if len(labels) == 1 else "Rate of each label"
     chart = rate_dots(theme.embed_rows(rates_by_source(rows))).properties(width=width)
@@ -62,7 +62,7 @@ def rates_by_source(rows: pl.DataFrame) -> pl.DataFrame:
     """The rows of `Rates.rates`, repeated for each source of the rate. `row` names the metric, system or label."""
     varying_columns = [name for name in ("metric", "system", "label") if rows[name].n_unique() > 1] or ["system"]
     name = pl.concat_str(varying_columns, separator=", ").alias("row")
-    parts = [
+    source_tables = [
         rows.select(
             "aspect",
             "metric",
@@ -75,7 +75,7 @@ def rates_by_source(rows: pl.DataFrame) -> pl.DataFrame:
         for source, source_name in SOURCES.items()
     ]
     is_by_metrics = ~((pl.col("source") == SOURCES["corrected_rate"]) & (pl.col("metric") == HUMAN))
-    return pl.concat(parts).filter(is_by_metrics).drop_nulls("rate").drop("metric")
+    return pl.concat(source_tables).filter(is_by_metrics).drop_nulls("rate").drop("metric")
 
 
 def rate_dots(data: Any) -> Any:
@@ -110,7 +110,7 @@ def error_rates_by_slice(
     Parameters
     ----------
     result : Rates
-        Computed with `by`.
+        Result of `rates`, computed with the argument `by`.
     metric : str
         Judge to draw.
     aspect : str, optional
@@ -137,30 +137,30 @@ def error_rates_by_slice(
     >>> error_rates_by_slice(result, "judge").to_dict()["title"]
     'Error rates of judge by slice (fluency)'
     """
-    who = "error_rates_by_slice"
+    function_name = "error_rates_by_slice"
     if result.slices.is_empty():
-        raise OptionError(f"{who}: the result has no slices; compute it with by=COLUMN")
-    rows, aspect = select_aspect(result.slices, aspect, who=who)
-    rows = select_rows(rows, "metric", metric, who=who)
+        raise OptionError(f"{function_name}: the result has no slices; compute it with by=COLUMN")
+    rows, aspect = select_aspect(result.slices, aspect, function_name=function_name)
+    rows = select_rows(rows, "metric", metric, function_name=function_name)
     chart = slice_dots(theme.embed_rows(error_rates(rows))).properties(width=width)
     return theme.apply_theme(chart, dark=dark, title=title_with_aspect(f"Error rates of {metric} by slice", aspect))
 
 
 def error_rates(rows: pl.DataFrame) -> pl.DataFrame:
     """The rows of `Rates.slices`, repeated for each error rate."""
-    parts = [
+    measure_tables = [
         rows.select(
             "aspect",
             "metric",
             "slice",
-            pl.lit(words).alias("measure"),
+            pl.lit(display_name).alias("measure"),
             value=name,
             low=f"{name}_low",
             high=f"{name}_high",
         )
-        for name, words in ERROR_RATES.items()
+        for name, display_name in ERROR_RATES.items()
     ]
-    return pl.concat(parts).drop_nulls("value")
+    return pl.concat(measure_tables).drop_nulls("value")
 
 
 def slice_dots(data: Any) -> Any:
@@ -187,7 +187,7 @@ def slice_dots(data: Any) -> Any:
 def roc_curve(
     result: Rates, metric: str, *, aspect: str | None = None, width: int = 260, dark: bool = False
 ) -> alt.TopLevelMixin:
-    """ROC curve of a judge that gives scores, with a mark at the threshold that is used.
+    """ROC curve of a judge that gives scores, with a mark at the threshold that turns scores into labels.
 
     Parameters
     ----------
@@ -219,7 +219,9 @@ def roc_curve(
     >>> roc_curve(result, "learned").to_dict()["title"]
     'ROC curve of learned (fluency)'
     """
-    rows, aspect = select_aspect(select_rows(result.roc, "metric", metric, who="roc_curve"), aspect, who="roc_curve")
+    rows, aspect = select_aspect(
+        select_rows(result.roc, "metric", metric, function_name="roc_curve"), aspect, function_name="roc_curve"
+    )
     chart = roc_lines(theme.embed_rows(rows)).properties(width=width, height=width)
     return theme.apply_theme(chart, dark=dark, title=title_with_aspect(f"ROC curve of {metric}", aspect))
 
@@ -278,8 +280,12 @@ def reliability_curve(
     >>> reliability_curve(result, "learned").to_dict()["title"]
     'Human labels by the score of learned (fluency)'
     """
-    who = "reliability_curve"
-    rows, aspect = select_aspect(select_rows(result.calibration, "metric", metric, who=who), aspect, who=who)
+    function_name = "reliability_curve"
+    rows, aspect = select_aspect(
+        select_rows(result.calibration, "metric", metric, function_name=function_name),
+        aspect,
+        function_name=function_name,
+    )
     chart = reliability_dots(theme.embed_rows(rows)).properties(width=width, height=width)
     return theme.apply_theme(
         chart, dark=dark, title=title_with_aspect(f"Human labels by the score of {metric}", aspect)
@@ -335,7 +341,9 @@ def label_matrix(result: Rates, metric: str, *, aspect: str | None = None, dark:
     'Labels of judge and annotators (fluency)'
     """
     rows, aspect = select_aspect(
-        select_rows(result.confusion, "metric", metric, who="label_matrix"), aspect, who="label_matrix"
+        select_rows(result.confusion, "metric", metric, function_name="label_matrix"),
+        aspect,
+        function_name="label_matrix",
     )
     title = title_with_aspect(f"Labels of {metric} and annotators", aspect)
     return theme.apply_theme(label_cells(theme.embed_rows(rows)), dark=dark, title=title)

@@ -43,9 +43,6 @@ vegaEmbed("#picture", specification, {{ ast: false, renderer: "svg" }});
 def save(chart: alt.TopLevelMixin | Mapping[str, Any], path: str | Path) -> Path:
     """Write a chart, or its Vega-Lite specification, atomically as .svg, .pdf, .png, .html (self-contained) or .json.
 
-
-    `OptionError` is raised if the suffix is not one of these formats, or if the path cannot be written.
-
     Parameters
     ----------
     chart : altair.TopLevelMixin or mapping

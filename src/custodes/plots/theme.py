@@ -108,8 +108,8 @@ def embed_rows(frame: pl.DataFrame) -> alt.Data:
 def p_value_expression(field: str) -> str:
     """A Vega expression that formats a p-value like `wording.p_value`."""
     value = f"datum.{field}"
-    formatted = f"replace(format({value}, '.3f'), /^0/, '')"
-    return f"!isValid({value}) ? '{UNDEFINED}' : {value} <= {SMALLEST_P} ? '≤ .001' : {formatted}"
+    formatted_text = f"replace(format({value}, '.3f'), /^0/, '')"
+    return f"!isValid({value}) ? '{UNDEFINED}' : {value} <= {SMALLEST_P} ? '≤ .001' : {formatted_text}"
 
 
 def column_tooltips(table: Table, *names: str) -> list[alt.Tooltip]:

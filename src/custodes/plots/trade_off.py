@@ -58,7 +58,7 @@ def trade_off_curve(
     """
     if result.trade_off.is_empty():
         raise InputError("trade_off_curve: the result has no trade-off; call combine with the method even-handed")
-    rows, target = select_aspect(result.trade_off, target, who="trade_off_curve", by="target")
+    rows, target = select_aspect(result.trade_off, target, function_name="trade_off_curve", column="target")
     chart = trade_off(theme.embed_rows(trade_off_rows(rows)), objective=objective_of(result)).properties(width=width)
     return theme.apply_theme(chart, dark=dark, title=title_with_aspect("Agreement by largest partiality", target))
 
@@ -68,15 +68,15 @@ def trade_off_rows(table: pl.DataFrame) -> pl.DataFrame:
 
     The columns are target, penalty, chosen, score with bounds, seen, partiality with bounds, and system."""
     key_columns = ["target", "penalty", "chosen", "score", "score_low", "score_high"]
-    parts = []
-    for seen, prefix in ((SEEN, ""), (UNSEEN, "unseen_")):
+    tables = []
+    for systems_label, prefix in ((SEEN, ""), (UNSEEN, "unseen_")):
         renamed_columns = {
             f"partiality{suffix}": f"{prefix}largest_partiality{suffix}" for suffix in ("", "_low", "_high")
         }
-        parts.append(
-            table.select(*key_columns, pl.lit(seen).alias("seen"), **renamed_columns, system=f"{prefix}system")
+        tables.append(
+            table.select(*key_columns, pl.lit(systems_label).alias("seen"), **renamed_columns, system=f"{prefix}system")
         )
-    return pl.concat(parts).drop_nulls("partiality")
+    return pl.concat(tables).drop_nulls("partiality")
 
 
 def trade_off(data: Any, *, objective: str) -> Any:
@@ -84,10 +84,10 @@ def trade_off(data: Any, *, objective: str) -> Any:
     x = alt.X("partiality:Q", title="Largest partiality (points of win rate)", scale=alt.Scale(zero=True))
     y = partial(alt.Y, scale=alt.Scale(zero=False), axis=alt.Axis(title=axis_of(objective), titleAngle=-90))
     colour = alt.Color("seen:N", title=None, scale=alt.Scale(domain=[SEEN, UNSEEN], range=[theme.BLUE, theme.ORANGE]))
-    numbers = ("score", "score_low", "score_high", "partiality", "partiality_low", "partiality_high")
+    number_columns = ("score", "score_low", "score_high", "partiality", "partiality_low", "partiality_high")
     tooltip = [
         alt.Tooltip("penalty:Q", format="~g"),
-        *(alt.Tooltip(f"{name}:Q", format=".3f" if "score" in name else ".1f") for name in numbers),
+        *(alt.Tooltip(f"{name}:Q", format=".3f" if "score" in name else ".1f") for name in number_columns),
         alt.Tooltip("system:N"),
     ]
     base = alt.Chart(data)

@@ -30,7 +30,7 @@ Mode = Literal["all", "first", "alone"]
 """Which references a metric gets: all references, the first reference, or each reference alone."""
 
 FORMAT = b"custodes 1\n"
-"""Version of the cache keys; it is increased if the inputs of a value change."""
+"""Version of the cache keys; it is increased if a key contains other inputs than before."""
 
 ADDRESSES = ("http://", "https://", "data:")
 """Prefixes of image addresses; an address can be given in place of an image file."""
@@ -86,13 +86,13 @@ class Corpus:
 
     def lacks_input(self, need: Need) -> Bools:
         """Return whether each item (items,) lacks this input."""
-        material: dict[Need, Sequence[Sequence[str]]] = {
+        inputs_of_need: dict[Need, Sequence[Sequence[str]]] = {
             "source": self.texts.sources,
             "references": self.texts.references,
             "image": self.texts.images,
             "context": self.texts.contexts,
         }
-        return np.array([not held for held in material[need]], dtype=np.bool_)
+        return np.array([not item_inputs for item_inputs in inputs_of_need[need]], dtype=np.bool_)
 
     @cached_property
     def absent(self) -> list[tuple[int, int]]:
@@ -126,14 +126,14 @@ def _codes(labels: pl.Series, order: pl.Series) -> np.ndarray[tuple[int], np.dty
     return np.array([codes[label] for label in labels], dtype=np.int64)
 
 
-def _texts(facts: pl.DataFrame, name: str) -> list[str]:
-    return facts[name].fill_null("").to_list() if name in facts.columns else [""] * facts.height
+def _texts(item_facts: pl.DataFrame, name: str) -> list[str]:
+    return item_facts[name].fill_null("").to_list() if name in item_facts.columns else [""] * item_facts.height
 
 
-def _lists(facts: pl.DataFrame, name: str) -> list[list[str]]:
-    if name not in facts.columns:
-        return [[] for _ in range(facts.height)]
-    return [[text for text in held or () if text is not None] for held in facts[name].to_list()]
+def _lists(item_facts: pl.DataFrame, name: str) -> list[list[str]]:
+    if name not in item_facts.columns:
+        return [[] for _ in range(item_facts.height)]
+    return [[text for text in item_texts or () if text is not None] for item_texts in item_facts[name].to_list()]
 
 
 class ShownItem(NamedTuple):
@@ -168,13 +168,13 @@ class Digests:
     def item(self, item: int, references: Sequence[str], needs: Sequence[Need]) -> bytes:
         """Return the digest of those inputs of an item that a metric with these needs uses."""
         texts = self._texts
-        parts = (
+        used_inputs = (
             list(references) if "references" in needs else [],
             texts.sources[item] if "source" in needs else "",
             texts.contexts[item] if "context" in needs else "",
             [self._image(path).hex() for path in texts.images[item]] if "image" in needs else [],
         )
-        return hashlib.sha256(msgspec.json.encode(parts)).digest()
+        return hashlib.sha256(msgspec.json.encode(used_inputs)).digest()
 
 
 def _image_digest(path: str) -> bytes:
@@ -231,11 +231,13 @@ class Computation:
     def keys(self) -> list[str]:
         """Cache key of each unit: a hash of exactly those inputs that can change the unit's values."""
         traits = self.scorer.traits
-        parts = [[item.digest + self.digests.outputs[output] for output, item in unit] for unit in self.units]
-        sorted_digests = sorted(chain(*parts)) if traits.whole else []
+        digests_of_units = [
+            [item.digest + self.digests.outputs[output] for output, item in unit] for unit in self.units
+        ]
+        sorted_digests = sorted(chain(*digests_of_units)) if traits.whole else []
         prefix = hashlib.sha256(b"".join([FORMAT, self.scorer.signature.encode(), b"\n", *sorted_digests])).digest()
         prefix += b"system" if traits.systems else b""
-        return [hashlib.sha256(prefix + b"".join(part)).hexdigest() for part in parts]
+        return [hashlib.sha256(prefix + b"".join(unit_digests)).hexdigest() for unit_digests in digests_of_units]
 
     @property
     def _per_reference(self) -> bool:
@@ -243,12 +245,13 @@ class Computation:
         traits = self.scorer.traits
         return bool(traits.rules) and "all" not in traits.rules and not traits.systems
 
-    def find(self, stored: Cache) -> dict[str, KeptScore]:
+    def find(self, score_cache: Cache) -> dict[str, KeptScore]:
         """Return the stored values by key.
 
-        If only the first reference is used, and only values for all references are stored, the first of these is used.
+        If only the first reference is used, but values for all references are stored, the first of these values is
+        taken.
         """
-        stored_values = stored.scores(list(dict.fromkeys(self.keys)))
+        stored_values = score_cache.scores(list(dict.fromkeys(self.keys)))
         if self.mode == "first" and self._per_reference and len(stored_values) < len(set(self.keys)):
             all_references_keys = replace(self, mode="all").keys
             first_reference_key_of = {
@@ -256,7 +259,7 @@ class Computation:
                 for all_references_key, key in zip(all_references_keys, self.keys, strict=True)
                 if key not in stored_values
             }
-            for all_references_key, row in stored.scores(list(first_reference_key_of)).items():
+            for all_references_key, row in score_cache.scores(list(first_reference_key_of)).items():
                 seconds = row.seconds / max(1, len(row.values) // 8)
                 stored_values[first_reference_key_of[all_references_key]] = row._replace(
                     key=first_reference_key_of[all_references_key], values=row.values[:8], seconds=seconds
@@ -271,28 +274,31 @@ class Computation:
         first_unit = {key: unit for unit, key in reversed([*enumerate(self.keys)])}
         return sorted((unit for key, unit in first_unit.items() if key not in stored_values), key=self._order)
 
-    def _order(self, place: int) -> tuple[bytes, str]:
-        return self.units[place][0][1].digest, self.keys[place]
+    def _order(self, unit_index: int) -> tuple[bytes, str]:
+        return self.units[unit_index][0][1].digest, self.keys[unit_index]
 
-    def calls(self, missing: Sequence[int], place: Place) -> list[list[int]]:
+    def calls(self, missing_unit_indices: Sequence[int], place: Place) -> list[list[int]]:
         """Return the missing units, grouped into calls of the metric.
 
         If a value depends on all texts, one call contains all units, including units with stored values.
         """
         if self.scorer.traits.whole:
-            return [sorted(range(len(self.units)), key=self._order)] if missing else []
+            return [sorted(range(len(self.units)), key=self._order)] if missing_unit_indices else []
         n_per_call = 1 if self.scorer.traits.systems else CALL * place.batch
-        return [list(missing[start : start + n_per_call]) for start in range(0, len(missing), n_per_call)]
+        return [
+            list(missing_unit_indices[start : start + n_per_call])
+            for start in range(0, len(missing_unit_indices), n_per_call)
+        ]
 
     def texts(self, call: Sequence[int]) -> MetricInputs:
         """Return the inputs of the metric in a call. Only the fields that the metric needs are filled."""
         texts, traits = self.corpus.texts, self.scorer.traits
-        pairs = [pair for place in call for pair in self.units[place]]
+        pairs = [pair for unit_index in call for pair in self.units[unit_index]]
         has_numbered_items = (
             traits.whole or traits.systems
         )  # for these metrics, two items with equal inputs count as two
         items = {(item.digest, item.number if has_numbered_items else 0): item for _, item in pairs}
-        index_of_item = {item: place for place, item in enumerate(items)}
+        index_of_item = {item: index for index, item in enumerate(items)}
         return MetricInputs(
             outputs=[texts.outputs[output] for output, _ in pairs],
             item=np.array(
@@ -312,13 +318,13 @@ class Computation:
         Raises InputError if the metric fails or returns invalid values.
         """
         result, seconds = time_metric(self.scorer.score, self.texts(call))
-        units, is_systems = [self.units[place] for place in call], self.scorer.traits.systems
+        units, is_systems = [self.units[unit_index] for unit_index in call], self.scorer.traits.systems
         widths = [len(unit[0][1].references) if self._per_reference else 1 for unit in units]
         values = _system_values(result) if is_systems else _output_values(result, widths)
         if np.isinf(values).any():
             raise InputError("the metric returned an infinite score; a score must be finite, or NaN with a reason")
         rows = []
-        for row, (place, width) in enumerate(zip(call, widths, strict=True)):
+        for row, (unit_index, width) in enumerate(zip(call, widths, strict=True)):
             reason = "" if is_systems else result.why.get(row, "")
             is_truncated = result.truncated is not None and bool(
                 np.any(result.truncated if is_systems else result.truncated[row])
@@ -327,7 +333,7 @@ class Computation:
             seconds_per_output = seconds / sum(map(len, units))
             rows.append(
                 KeptScore(
-                    self.keys[place],
+                    self.keys[unit_index],
                     self.scorer.signature,
                     kept_values.astype("<f8").tobytes(),
                     is_truncated,
@@ -355,14 +361,22 @@ class Computation:
         values = np.frombuffer(b"".join(row.values for row in rows), dtype="<f8").astype(np.float64)
         widths = np.array([len(row.values) // 8 for row in rows])
         seconds = np.repeat(np.array([row.seconds for row in rows]) / widths, widths)
-        starts = (np.cumsum(widths) - widths)[first_units]
+        first_value_indices = (np.cumsum(widths) - widths)[first_units]
         if rule == "first":
-            scores, seconds, reasons = values[starts], seconds[starts], [group[0].why for group in groups]
+            scores, seconds, reasons = (
+                values[first_value_indices],
+                seconds[first_value_indices],
+                [group[0].why for group in groups],
+            )
         else:
-            sizes = np.diff(np.append(starts, len(values)))
+            n_values_per_output = np.diff(np.append(first_value_indices, len(values)))
             best_of = np.maximum if self.scorer.traits.higher_is_better else np.minimum
-            scores = best_of.reduceat(values, starts) if rule == "best" else np.add.reduceat(values, starts) / sizes
-            seconds = np.add.reduceat(seconds, starts)
+            scores = (
+                best_of.reduceat(values, first_value_indices)
+                if rule == "best"
+                else np.add.reduceat(values, first_value_indices) / n_values_per_output
+            )
+            seconds = np.add.reduceat(seconds, first_value_indices)
             reasons = [next((row.why for row in group if row.why), "") for group in groups]
         reasons_of_outputs = [
             reason or (NO_NUMBER if is_undefined else "")
@@ -386,7 +400,7 @@ def time_metric(score: Callable[[MetricInputs], MetricResult], texts: MetricInpu
     try:
         result: Any = score(texts)
         if not isinstance(result, MetricResult):
-            raise TypeError(f"the metric returned {type(result).__name__}, expected Scored")
+            raise TypeError(f"the metric returned {type(result).__name__}, expected MetricResult")
     except Exception as error:  # one failing metric must not stop the remaining metrics
         raise InputError(describe_error(error)) from error
     return result, max(SHORTEST, time.process_time() - start + result.seconds)

@@ -61,14 +61,14 @@ def list_all_metrics() -> MetricListing:
         "source": [metric.source for metric in metrics],
     }
     scoring_workers = list(workers().values())
-    scripts = {name: [getattr(worker, name) for worker in scoring_workers] for name in ("gives", "source")}
+    worker_columns = {name: [getattr(worker, name) for worker in scoring_workers] for name in ("gives", "source")}
     provenance = Provenance(
         question="score --list", study="this installation", digest="", options={}, seed=None, versions=versions()
     )
     return MetricListing.from_parts(
         [
             MetricListing.part(
-                metrics=columns, workers={"worker": [worker.name for worker in scoring_workers], **scripts}
+                metrics=columns, workers={"worker": [worker.name for worker in scoring_workers], **worker_columns}
             )
         ],
         (),
@@ -109,7 +109,7 @@ def _loader_with_version(metric: Metric, package: str) -> Callable[..., Scorer]:
     return load
 
 
-def load_metric(metric: Metric, place: Place, parameters: dict[str, Any], who: str) -> Scorer:
+def load_metric(metric: Metric, place: Place, parameters: dict[str, Any], error_prefix: str) -> Scorer:
     """Return the loaded metric.
 
     Errors name the metric, and any error in the code of the metric becomes an `InputError`.
@@ -117,10 +117,10 @@ def load_metric(metric: Metric, place: Place, parameters: dict[str, Any], who: s
     try:
         return _call_loader(metric, place, parameters, "the metric cannot be loaded")
     except CustodesError as problem:
-        raise type(problem)(f"{who}: {problem}") from None
+        raise type(problem)(f"{error_prefix}: {problem}") from None
 
 
-def _call_loader(metric: Metric, place: Place, parameters: dict[str, Any], fault: str) -> Scorer:
+def _call_loader(metric: Metric, place: Place, parameters: dict[str, Any], problem_text: str) -> Scorer:
     """Return the loaded metric; any error in the code of the metric becomes an `InputError`."""
     try:
         scorer: Any = metric.load(place, **parameters)
@@ -129,5 +129,5 @@ def _call_loader(metric: Metric, place: Place, parameters: dict[str, Any], fault
     except CustodesError:
         raise
     except Exception as error:
-        raise InputError(f"{fault}: {describe_error(error)}") from error
+        raise InputError(f"{problem_text}: {describe_error(error)}") from error
     return scorer

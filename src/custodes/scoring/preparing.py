@@ -31,14 +31,14 @@ def ngrams(tokens: Sequence[str], n: int) -> Counter[tuple[str, ...]]:
     >>> ngrams(["a", "b", "a", "b"], 2)[("a", "b")]
     2
     """
-    return Counter(zip(*(tokens[place:] for place in range(n)), strict=False))
+    return Counter(zip(*(tokens[start:] for start in range(n)), strict=False))
 
 
 def by_item(texts: MetricInputs) -> Iterator[tuple[int, Ints]]:
     """Yield each item with the positions of its outputs, so that the references of an item are prepared only once."""
     order = np.argsort(texts.item, kind="stable")
-    items, starts = np.unique(texts.item[order], return_index=True)
-    yield from zip(items.tolist(), np.split(order, starts[1:]), strict=True)
+    items, first_positions = np.unique(texts.item[order], return_index=True)
+    yield from zip(items.tolist(), np.split(order, first_positions[1:]), strict=True)
 
 
 def compare_texts(
@@ -66,36 +66,38 @@ def compare_texts(
 
     Returns
     -------
-    Scored
+    MetricResult
         Scores (outputs, texts of an item), with one column for each text of an item.
     """
-    widest = max((len(others[item]) for item in np.unique(texts.item).tolist()), default=0)
-    values = np.full((len(texts.outputs), max(1, widest)), np.nan)
+    n_columns = max((len(others[item]) for item in np.unique(texts.item).tolist()), default=0)
+    values = np.full((len(texts.outputs), max(1, n_columns)), np.nan)
     why: dict[int, str] = {}
     for item, rows in by_item(texts):
-        prepared = [prepare(text) for text in others[item]]
+        prepared_texts = [prepare(text) for text in others[item]]
         for row in rows.tolist():
             output = prepare(texts.outputs[row])
-            values[row, : len(prepared)] = [compare(output, other) for other in prepared]
-            if np.isnan(values[row, : len(prepared)]).any():
+            values[row, : len(prepared_texts)] = [compare(output, prepared_text) for prepared_text in prepared_texts]
+            if np.isnan(values[row, : len(prepared_texts)]).any():
                 values[row], why[row] = np.nan, undefined
     return MetricResult(values=values, why=why)
 
 
 def by_system(texts: MetricInputs, score: Callable[[list[int]], float]) -> MetricResult:
     """Return the score of each system; `score` computes it from the positions of the system's outputs."""
-    systems = [score(np.flatnonzero(texts.system == system).tolist()) for system in np.unique(texts.system).tolist()]
-    return MetricResult(values=np.zeros((len(texts.outputs), 0)), systems=np.array(systems))
+    system_scores = [
+        score(np.flatnonzero(texts.system == system).tolist()) for system in np.unique(texts.system).tolist()
+    ]
+    return MetricResult(values=np.zeros((len(texts.outputs), 0)), systems=np.array(system_scores))
 
 
-def metric_signature(package: str, what: str, parameters: Mapping[str, Any]) -> str:
+def metric_signature(package: str, metric: str, parameters: Mapping[str, Any]) -> str:
     """Return a signature with everything that can change a score: package and version, metric, and parameters.
 
     >>> metric_signature("numpy", "mean", {"trimmed": True}).split()[::2]
     ['numpy', 'mean']
     """
     settings = " ".join(f"{name}={_format_value(value)}" for name, value in parameters.items())
-    return f"{package} {version(package)} {what} {settings}".rstrip()
+    return f"{package} {version(package)} {metric} {settings}".rstrip()
 
 
 def _format_value(value: Any) -> str:

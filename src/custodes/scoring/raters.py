@@ -40,7 +40,7 @@ class Rater(NamedTuple):
 
 
 def load_raters(
-    texts: Study, corpus: Corpus, metrics: Sequence[str], place: Place, missing: Missing, opened: ExitStack
+    texts: Study, corpus: Corpus, metrics: Sequence[str], place: Place, missing: Missing, exit_stack: ExitStack
 ) -> list[Rater]:
     """Load every metric, check that the texts have its inputs, and plan the computations."""
     specs = parse(metrics, metrics_by_name())
@@ -48,7 +48,7 @@ def load_raters(
     for spec in specs:
         if spec.computation not in scorers:
             scorer = load_metric(spec.metric, place, dict(spec.parameters), f"metric {spec.name}")
-            opened.callback(scorer.close)
+            exit_stack.callback(scorer.close)
             scorers[spec.computation] = scorer
     rules = [_rule(spec, scorers[spec.computation]) for spec in specs]
     if missing == "error":
@@ -56,11 +56,15 @@ def load_raters(
     digests, raters, computations = Digests(corpus.texts), [], dict[tuple[str, Mode], Computation]()
     for spec, rule in zip(specs, rules, strict=True):
         name, scorer = spec.computation, scorers[spec.computation]
-        used_rules = {other for other, other_spec in zip(rules, specs, strict=True) if other_spec.computation == name}
+        used_rules = {
+            other_rule for other_rule, other_spec in zip(rules, specs, strict=True) if other_spec.computation == name
+        }
         key = name, _reference_mode(rule, used_rules, scorer)
         if key not in computations:
-            usable = _usable_outputs(corpus, scorer)
-            computations[key] = Computation(scorer=scorer, mode=key[1], corpus=corpus, digests=digests, used=usable)
+            usable_outputs = _usable_outputs(corpus, scorer)
+            computations[key] = Computation(
+                scorer=scorer, mode=key[1], corpus=corpus, digests=digests, used=usable_outputs
+            )
             _ = computations[key].keys  # raises for an unreadable image
         raters.append(Rater(spec, rule, computations[key]))
     return raters
@@ -99,14 +103,14 @@ def _check(texts: Study, corpus: Corpus, specs: Sequence[RaterSpec], scorers: di
     """Raise `InputError` if texts lack an input of a metric, or if outputs are missing."""
     for spec in specs:
         for need in scorers[spec.computation].traits.needs:
-            items_without = np.flatnonzero(corpus.lacks_input(need))
-            if len(items_without):
+            items_without_input = np.flatnonzero(corpus.lacks_input(need))
+            if len(items_without_input):
                 raise InputError(
                     f"{texts.name}: metric {spec.name} needs {LACKS[need].removeprefix('no ')}, and "
-                    f"{len(items_without)} of {len(corpus.items)} items have "
+                    f"{len(items_without_input)} of {len(corpus.items)} items have "
                     f"{'none' if need == 'references' else 'no ' + need} "
-                    f"({join_labels([corpus.items[i] for i in items_without], limit=3)}); add them, or skip these "
-                    "items with --missing drop (in Python missing='drop')"
+                    f"({join_labels([corpus.items[i] for i in items_without_input], limit=3)}); add them, or skip "
+                    "these items with --missing drop (in Python missing='drop')"
                 )
     if corpus.absent:
         absent_text = join_labels([f"{corpus.systems[s]} of {corpus.items[i]}" for i, s in corpus.absent], limit=3)
@@ -120,8 +124,8 @@ def _check(texts: Study, corpus: Corpus, specs: Sequence[RaterSpec], scorers: di
 def check_ready(raters: Sequence[Rater], stored_values: Mapping[str, KeptScore]) -> None:
     """Let each metric check its inputs before scoring; inputs of cached values, `stored_values`, are not checked."""
     for rater in {id(rater.computation): rater for rater in raters}.values():
-        if missing_values := rater.computation.missing_units(stored_values):
+        if missing_unit_indices := rater.computation.missing_units(stored_values):
             try:
-                rater.computation.scorer.ready(rater.computation.texts(missing_values))
+                rater.computation.scorer.ready(rater.computation.texts(missing_unit_indices))
             except CustodesError as problem:
                 raise type(problem)(f"metric {rater.asked.name}: {problem}") from None

@@ -26,8 +26,8 @@ NOTHING = "no output has all inputs of the metric"
 
 @document_arguments(
     "custodes score texts.jsonl --metric rouge1 --metric bleu@first,mean -o scores.csv",
-    metrics="Metric: [NAME=]METRIC[:key=value,...][@rule,...]. Repeat the option for several metrics, or give a comma "
-    "list of metrics that have no colon. See --list.",
+    metrics="Metric: [NAME=]METRIC[:key=value,...][@rule,...]. Repeat the option for several metrics; metrics "
+    "without a colon can also be given as a comma list. See --list.",
     cache="File of cached scores.",
     jobs="Number of processes of a worker.",
     device="Device of the models: cpu, cuda, cuda:1, mps.",
@@ -69,7 +69,7 @@ def score(
         open_cache = exit_stack.enter_context(Cache(cache))
         stored_values = _stored_scores(raters, open_cache)
         check_ready(raters, stored_values)
-        failures, parts, notes = dict[int, str](), [], list[Note]()
+        failures, rater_tables, notes = dict[int, str](), [], list[Note]()
         for rater in raters:
             key = id(rater.computation)
             if key not in failures:
@@ -78,9 +78,9 @@ def score(
                 notes.append(Note(rule=FAILED, message=f"{rater.asked.name}: the metric failed: {failures[key]}"))
             else:
                 column = rater.computation.column(stored_values, rater.rule)
-                parts.append(rater_rows(rater, column, corpus))
+                rater_tables.append(rater_rows(rater, column, corpus))
                 notes += rater_notes(rater, column)
-    if not parts:
+    if not rater_tables:
         raise InputError(f"nothing is scored: {'; '.join(note.message for note in notes)}")
     notes += omission_notes(raters, corpus)
     options = {
@@ -98,7 +98,7 @@ def score(
         versions=versions(),
         dropped=tuple(note for note in notes if note.count),
     )
-    return Scores.from_parts(parts, notes, provenance=provenance, scored=texts)
+    return Scores.from_parts(rater_tables, notes, provenance=provenance, scored=texts)
 
 
 def plan_scoring(
@@ -114,7 +114,7 @@ def plan_scoring(
         rows: list[dict[str, Any]] = []
         for rater in raters:
             computation = rater.computation
-            n_left, mean_seconds = (
+            n_missing, mean_seconds = (
                 len(computation.missing_units(stored_values)),
                 open_cache.seconds_of(computation.scorer.signature),
             )
@@ -124,8 +124,8 @@ def plan_scoring(
                     "outputs": len(corpus.systems) if rater.traits.systems else len(computation.used),
                     "distinct": len(set(computation.keys)),
                     "kept": len(stored_values.keys() & set(computation.keys)),
-                    "to_score": n_left,
-                    "seconds": 0.0 if not n_left else None if mean_seconds is None else mean_seconds * n_left,
+                    "to_score": n_missing,
+                    "seconds": 0.0 if not n_missing else None if mean_seconds is None else mean_seconds * n_missing,
                 }
             )
         notes = omission_notes(raters, corpus)
@@ -141,11 +141,11 @@ def _digest(texts: Study) -> str:
     return texts.digest or digest_of(texts.outputs.texts.write_csv(), texts.outputs.sources.write_ndjson())
 
 
-def _stored_scores(raters: Sequence[Rater], stored: Cache) -> dict[str, KeptScore]:
+def _stored_scores(raters: Sequence[Rater], score_cache: Cache) -> dict[str, KeptScore]:
     """Return the stored values of all raters, by key."""
     stored_values: dict[str, KeptScore] = {}
     for computation in {id(rater.computation): rater.computation for rater in raters}.values():
-        stored_values |= computation.find(stored)
+        stored_values |= computation.find(score_cache)
     return stored_values
 
 
@@ -153,7 +153,9 @@ def _place(jobs: int, device: str, batch: int) -> Place:
     return Place(device=device, batch=check_at_least("batch", batch, 1), jobs=check_at_least("jobs", jobs, 1))
 
 
-def _run(rater: Rater, stored_values: dict[str, KeptScore], stored: Cache, place: Place, progress: Progress) -> str:
+def _run(
+    rater: Rater, stored_values: dict[str, KeptScore], score_cache: Cache, place: Place, progress: Progress
+) -> str:
     """Compute and store the missing values of a rater. Return the error if the metric failed, otherwise ''."""
     computation = rater.computation
     if not computation.used:
@@ -164,7 +166,7 @@ def _run(rater: Rater, stored_values: dict[str, KeptScore], stored: Cache, place
             rows = computation.run(call)
         except InputError as problem:
             return str(problem)
-        stored.keep_scores(rows)
+        score_cache.keep_scores(rows)
         for row in rows:
             stored_values.setdefault(row.key, row)
     return ""

@@ -67,11 +67,13 @@ class Scores(Result):
 
     def study(self) -> Study:
         """Return the scored study with these scores, which every question accepts as input."""
-        rows = self.ratings.with_columns(aspect=pl.lit(""), repeat=pl.lit("0"))
+        ratings = self.ratings.with_columns(aspect=pl.lit(""), repeat=pl.lit("0"))
         raters = Raters.infer(dict.fromkeys(self.raters["rater"], "metric"))
-        described, _ = raters.merge_side_table(self.raters, where="raters")
+        described_raters, _ = raters.merge_side_table(self.raters, where="raters")
         scores = Study(
-            ratings=Ratings(frame=rows.select(list(Ratings.empty().frame.columns))), raters=described, name="scores"
+            ratings=Ratings(frame=ratings.select(list(Ratings.empty().frame.columns))),
+            raters=described_raters,
+            name="scores",
         )
         texts = replace(self.scored, notes=(*self.scored.notes, *self.notes))
         return join([texts, scores])
@@ -93,7 +95,7 @@ class ScoringPlan(Result):
         label("rater", "name of the rater: METRIC with parameters and rule as given, or NAME if NAME=METRIC was given"),
         count("outputs", "number of outputs (or systems) to score"),
         count("distinct", "number of distinct combinations of output and references", essential=False),
-        count("kept", "number of these combinations whose score is cached"),
+        count("kept", "number of distinct combinations whose score is cached"),
         count("to_score", "number of scores to compute (raters that differ only in the rule share scores)"),
         score(
             "seconds",
@@ -104,17 +106,17 @@ class ScoringPlan(Result):
 
 def rater_rows(rater: Rater, column: RuleScores, corpus: Corpus) -> dict[str, pl.DataFrame]:
     """Return the table rows of one rater."""
-    traits, name, (scores, why, seconds, truncated) = rater.traits, rater.asked.name, column
+    traits, name, (scores, reasons, seconds, truncated) = rater.traits, rater.asked.name, column
     if traits.systems:
         items, systems = [""] * len(corpus.systems), list(corpus.systems)
     else:
         texts = corpus.texts
         items = [corpus.items[texts.item[output]] for output in rater.computation.used]
         systems = [corpus.systems[texts.system[output]] for output in rater.computation.used]
-    skipped_outputs = [(items[i], systems[i], why[i]) for i in range(len(why)) if why[i]] + _skipped_outputs(
-        rater, corpus
-    )
-    defined_rows = [i for i in range(len(why)) if not why[i]]
+    skipped_outputs = [
+        (items[i], systems[i], reasons[i]) for i in range(len(reasons)) if reasons[i]
+    ] + _skipped_outputs(rater, corpus)
+    defined_rows = [i for i in range(len(reasons)) if not reasons[i]]
     return Scores.part(
         raters={
             "rater": [name],
@@ -146,11 +148,11 @@ def _skipped_outputs(rater: Rater, corpus: Corpus) -> list[tuple[str, str, str]]
     """Return the item, the system and the reason of each output that is not given to a metric."""
     if rater.traits.systems:
         return []
-    texts, scored = corpus.texts, set(rater.computation.used)
+    texts, scored_outputs = corpus.texts, set(rater.computation.used)
     lacking_items = {need: corpus.lacks_input(need) for need in rater.traits.needs}
     skipped_outputs = []
-    for output in range(len(texts.outputs)) if len(scored) < len(texts.outputs) else ():
-        if output not in scored:
+    for output in range(len(texts.outputs)) if len(scored_outputs) < len(texts.outputs) else ():
+        if output not in scored_outputs:
             item = int(texts.item[output])
             why = next(LACKS[need] for need, lacks_need in lacking_items.items() if lacks_need[item])
             skipped_outputs.append((corpus.items[item], corpus.systems[texts.system[output]], why))
@@ -180,17 +182,17 @@ def omission_notes(raters: Sequence[Rater], corpus: Corpus) -> list[Note]:
             if n := int(corpus.lacks_input(need).sum()):
                 message = f"{n} of {len(corpus.items)} items have {LACKS[need]}, so they are not scored by"
                 names_of_message.setdefault(message, []).append(rater.asked.name)
-    comparing_names = [rater.asked.name for rater in raters if "references" in rater.traits.needs]
-    identical_outputs = corpus.reference_systems if comparing_names else []
+    reference_metric_names = [rater.asked.name for rater in raters if "references" in rater.traits.needs]
+    copying_systems = corpus.reference_systems if reference_metric_names else []
     n_absent, n_complete = len(corpus.absent), int(corpus.complete.sum())
     system_metric_names = [rater.asked.name for rater in raters if rater.traits.systems]
     return build_notes(
         *(("not-asked", 1, f"{message} {join_labels(names)}") for message, names in names_of_message.items()),
         (
             "own-reference",
-            len(identical_outputs),
-            f"every output of {join_labels(identical_outputs)} is a reference of its item, so the scores by "
-            f"{join_labels(comparing_names)} carry no information; exclude these systems",
+            len(copying_systems),
+            f"every output of {join_labels(copying_systems)} is a reference of its item, so the scores by "
+            f"{join_labels(reference_metric_names)} carry no information; exclude these systems",
         ),
         ("no-output", n_absent, f"{n_absent} of {len(corpus.items) * len(corpus.systems)} outputs are missing"),
         (

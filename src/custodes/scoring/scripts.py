@@ -56,20 +56,22 @@ OURS = (
 @cache
 def workers() -> dict[str, WorkerCommand]:
     """Return the built-in workers and the workers of installed packages, by name."""
-    ours = {worker.name: worker for worker in OURS}
-    plugins = load_plugins("custodes.workers", WorkerCommand, ours, name=lambda worker: str(worker.name), check=_check)
-    return ours | {name: plugin.value for name, plugin in plugins.items()}
+    built_in_workers = {worker.name: worker for worker in OURS}
+    plugins = load_plugins(
+        "custodes.workers", WorkerCommand, built_in_workers, name=lambda worker: str(worker.name), check=_check
+    )
+    return built_in_workers | {name: plugin.value for name, plugin in plugins.items()}
 
 
 def _check(worker: WorkerCommand) -> None:
-    words: Sequence[object] = worker.command if isinstance(worker.command, tuple) else ()
-    first = str(words[0]) if words else ""
+    command_words: Sequence[object] = worker.command if isinstance(worker.command, tuple) else ()
+    first_word = str(command_words[0]) if command_words else ""
     reject(
         (
-            not words or not all(isinstance(word, str) for word in words),
+            not command_words or not all(isinstance(word, str) for word in command_words),
             f"the command is {worker.command!r}, expected a tuple of words",
         ),
-        (first.endswith(".py") and not Path(first).is_file(), f"the script {first} does not exist"),
+        (first_word.endswith(".py") and not Path(first_word).is_file(), f"the script {first_word} does not exist"),
         error=InputError,
     )
 
@@ -84,10 +86,10 @@ def split_command(text: str) -> list[str]:
         raise OptionError(f"worker: {short_repr(text)} is not a command line: {problem}") from None
 
 
-def resolve_worker(words: Sequence[str]) -> list[str]:
+def resolve_worker(command_words: Sequence[str]) -> list[str]:
     """Return the words of a command; if the first word is the name of a worker, it is replaced by its command."""
-    worker = workers().get(words[0])
-    return [*(worker.command if worker else words[:1]), *words[1:]]
+    worker = workers().get(command_words[0])
+    return [*(worker.command if worker else command_words[:1]), *command_words[1:]]
 
 
 def script_text(path: Path) -> str:
@@ -110,15 +112,15 @@ def worker_script(name: str) -> str:
     if name not in commands:
         hint = suggestion(name, commands) or f"; workers: {', '.join(commands)}"
         raise OptionError(f"unknown worker {short_repr(name)}{hint}")
-    first = commands[name].command[0]
-    if not first.endswith(".py"):
+    first_word = commands[name].command[0]
+    if not first_word.endswith(".py"):
         raise OptionError(f"worker {name!r} is the command {' '.join(commands[name].command)!r}, not a script")
-    return script_text(Path(first))
+    return script_text(Path(first_word))
 
 
-def requirements(words: Sequence[str]) -> str:
+def requirements(command_words: Sequence[str]) -> str:
     """Return the dependencies that the built-in script in a command declares; '' if there is no such script."""
-    for word in words:
+    for word in command_words:
         if Path(word).parent == FOLDER:
             dependency_match = re.search(
                 r"^# dependencies = (.*)$", Path(word).read_text(encoding="utf-8"), re.MULTILINE

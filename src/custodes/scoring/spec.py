@@ -67,42 +67,44 @@ def parse(specs: str | Iterable[str], metrics: Mapping[str, Metric]) -> list[Rat
 
     Raises `OptionError` for an unknown metric, parameter or rule, a value of the wrong type, or a repeated name.
     """
-    specs_of_raters = [rater for spec in spec_list(specs, metrics) for rater in _raters(spec, metrics)]
-    if not specs_of_raters:
+    rater_specs = [rater for spec in spec_list(specs, metrics) for rater in _raters(spec, metrics)]
+    if not rater_specs:
         raise OptionError(f"no metric is given; give one or more of {join_labels(metrics, limit=99)}")
-    repeated_names = [name for name, count in Counter(spec.name for spec in specs_of_raters).items() if count > 1]
+    repeated_names = [name for name, count in Counter(spec.name for spec in rater_specs).items() if count > 1]
     if repeated_names:
         raise OptionError(
             f"metric {short_repr(repeated_names[0])} is requested twice; give one of them another name, as in "
             "NAME=METRIC"
         )
-    return specs_of_raters
+    return rater_specs
 
 
 def _raters(spec: str, metrics: Mapping[str, Metric]) -> Iterator[RaterSpec]:
-    text_of_spec = spec.strip()
-    name_match = NAMED.fullmatch(text_of_spec)
-    name, text = (name_match[1].strip(), name_match[2].strip()) if name_match else ("", text_of_spec)
+    stripped_spec = spec.strip()
+    name_match = NAMED.fullmatch(stripped_spec)
+    name, text = (name_match[1].strip(), name_match[2].strip()) if name_match else ("", stripped_spec)
     rule_match = RULED.fullmatch(text)
     text, rules = (rule_match[1], rule_match[2].split(",")) if rule_match else (text, [])
-    word, colon, rest = text.partition(":")
-    word = word.strip()
-    if word not in metrics:
-        hint = suggestion(word, metrics) or f"; metrics: {join_labels(metrics, limit=99)}"
-        raise OptionError(f"metric {short_repr(spec)}: unknown metric {short_repr(word)}{hint}")
-    metric = metrics[word]
+    metric_name, colon, parameter_text = text.partition(":")
+    metric_name = metric_name.strip()
+    if metric_name not in metrics:
+        hint = suggestion(metric_name, metrics) or f"; metrics: {join_labels(metrics, limit=99)}"
+        raise OptionError(f"metric {short_repr(spec)}: unknown metric {short_repr(metric_name)}{hint}")
+    metric = metrics[metric_name]
     if WHOLE in metric.parameters and not set(rules) <= set(RULES):  # an @ within the command
-        rest, rules = (name_match[2] if name_match else text_of_spec).strip().partition(":")[2], []
+        parameter_text, rules = (name_match[2] if name_match else stripped_spec).strip().partition(":")[2], []
     for rule in rules:
         if rule not in RULES:
             raise OptionError(
                 f"metric {short_repr(spec)}: unknown rule {short_repr(rule)}{suggestion(rule, RULES)}; rules of "
-                f"{word}: {join_labels(metric.traits.rules or RULES)}; if a value contains @, add @ and a rule after "
-                "the value"
+                f"{metric_name}: {join_labels(metric.traits.rules or RULES)}; if a value contains @, add @ and a rule "
+                "after the value"
             )
-    parameters = {**metric.parameters, **_parameters(rest if colon else "", metric, spec)}
-    rest_parts = split_command(rest) if WHOLE in metric.parameters and not name else [rest]
-    rater_name = name or word + colon + " ".join(FOLDERS.sub("", text_of_spec) for text_of_spec in rest_parts)
+    parameters = {**metric.parameters, **_parameters(parameter_text if colon else "", metric, spec)}
+    parameter_parts = split_command(parameter_text) if WHOLE in metric.parameters and not name else [parameter_text]
+    rater_name = name or metric_name + colon + " ".join(
+        FOLDERS.sub("", stripped_spec) for stripped_spec in parameter_parts
+    )
     if len(set(rules)) < len(rules):
         raise OptionError(f"metric {short_repr(spec)}: a rule occurs twice; give each rule once")
     for rule in rules or [""]:

@@ -79,8 +79,8 @@ class Hello(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     def allows(self, score: float) -> bool:
         """Return whether a score is within the bounds, up to rounding error."""
         excesses = [(score - bound) * (1 if name == "high" else -1) for name, bound in self.bounds.items()]
-        slack = [ROUNDING * max(1.0, abs(bound)) for bound in self.bounds.values()]
-        return all(excess <= allowed_excess for excess, allowed_excess in zip(excesses, slack, strict=True))
+        tolerances = [ROUNDING * max(1.0, abs(bound)) for bound in self.bounds.values()]
+        return all(excess <= allowed_excess for excess, allowed_excess in zip(excesses, tolerances, strict=True))
 
 
 @prepare_decoder
@@ -101,25 +101,25 @@ class WorkerAnswer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 class Process:
     """A running worker. `name` identifies it in messages. `timeout` is the maximum time of an answer in seconds."""
 
-    def __init__(self, words: Sequence[str], *, name: str, timeout: float, settings: Mapping[str, str]) -> None:
+    def __init__(self, command_words: Sequence[str], *, name: str, timeout: float, settings: Mapping[str, str]) -> None:
         self.name, self.timeout = f"worker {short_repr(name)}", timeout
         self._asked = self._answered = 0
         self._failed: str | None = None
-        group: dict[str, Any] = {"process_group": 0} if os.name == "posix" else {}
+        group_options: dict[str, Any] = {"process_group": 0} if os.name == "posix" else {}
         try:
             self._process = subprocess.Popen(
-                list(words),
+                list(command_words),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 env={**os.environ, **settings},
-                **group,
+                **group_options,
             )
-            guard = _start_guard(self._process.pid) if group else None
+            guard = _start_guard(self._process.pid) if group_options else None
         except (OSError, ValueError) as problem:
-            why = problem.strerror if isinstance(problem, OSError) and problem.strerror else str(problem)
-            raise InputError(f"{self.name}: {short_repr(words[0])} cannot be started: {why}") from None
-        if group:
+            reason = problem.strerror if isinstance(problem, OSError) and problem.strerror else str(problem)
+            raise InputError(f"{self.name}: {short_repr(command_words[0])} cannot be started: {reason}") from None
+        if group_options:
             CHILDREN.add(self._process.pid)
         self._to_write: queue.SimpleQueue[bytes] = queue.SimpleQueue()
         self._heard: queue.SimpleQueue[bytes] = queue.SimpleQueue()
@@ -136,7 +136,7 @@ class Process:
 
     def hello(self) -> Hello:
         """Return the worker's first line; there is no timeout while the worker writes to standard error."""
-        self._hello = self._parse_line(self._line("its hello", while_it_speaks=True), Hello, "its hello")
+        self._hello = self._parse_line(self._line("its first line", waits_for_activity=True), Hello, "its first line")
         return self._hello
 
     def ask(self, rows: Sequence[Mapping[str, Any]]) -> WorkerAnswer:
@@ -163,23 +163,23 @@ class Process:
                 raise self._stop_with_error(f"the worker returned {len(values)} values of {name!r} for {rows} rows")
         for value in answer.scores:
             if value is not None and math.isfinite(value) and not self._hello.allows(value):
-                declared = " and ".join(f"{name}={bound:g}" for name, bound in self._hello.bounds.items())
+                bounds_text = " and ".join(f"{name}={bound:g}" for name, bound in self._hello.bounds.items())
                 raise self._stop_with_error(
-                    f"the worker returned {value:g} for metric {self._hello.metric!r}, which declares {declared}"
+                    f"the worker returned {value:g} for metric {self._hello.metric!r}, which declares {bounds_text}"
                 )
 
-    def _line(self, what: str, *, while_it_speaks: bool = False) -> bytes:
+    def _line(self, line_name: str, *, waits_for_activity: bool = False) -> bytes:
         while True:
-            heard = self._errors.heard
+            n_heard_before = self._errors.heard
             try:
                 line = self._heard.get(timeout=self.timeout)
                 break
             except queue.Empty:
-                if while_it_speaks and self._errors.heard > heard:
+                if waits_for_activity and self._errors.heard > n_heard_before:
                     continue
                 timeout_advice = "allow longer with timeout=SECONDS"
                 raise self._stop_with_error(
-                    f"the worker hangs: {what} did not arrive within {self.timeout:g} seconds; {timeout_advice}"
+                    f"the worker hangs: {line_name} did not arrive within {self.timeout:g} seconds; {timeout_advice}"
                 ) from None
         if not line:
             raise self._stop_with_error(self._exit_description())
@@ -202,25 +202,27 @@ class Process:
         memory_advice = " (memory may have run out: try a smaller --batch)" if name == "SIGKILL" else ""
         return f"the worker was terminated by {name}{memory_advice}"
 
-    def _parse_line(self, line: bytes, kind: type[Line], what: str) -> Line:
+    def _parse_line(self, line: bytes, kind: type[Line], line_name: str) -> Line:
         try:
             value = json.loads(line)  # accepts NaN, as written by Python
         except (ValueError, RecursionError):
             answer = short_repr(line.decode(errors="replace").strip())
             advice = "libraries must print to standard error"
-            raise self._stop_with_error(f"the worker printed {answer}, expected {what} as JSON; {advice}") from None
+            raise self._stop_with_error(
+                f"the worker printed {answer}, expected {line_name} as JSON; {advice}"
+            ) from None
         try:
             return msgspec.convert(value, kind)
         except msgspec.ValidationError as problem:
-            raise self._stop_with_error(f"{what} is invalid: {problem}") from None
+            raise self._stop_with_error(f"{line_name} is invalid: {problem}") from None
 
-    def _stop_with_error(self, what: str) -> InputError:
+    def _stop_with_error(self, problem_text: str) -> InputError:
         """Stop the worker and return the error."""
         self.end()
         self._threads[2].join(GOODBYE)  # with a limit, because a child of the worker may keep standard error open
         last_message = self._errors.last()
         progress_text = f" (after {self._answered} rows)" if self._answered else ""
-        self._failed = f"{self.name}: {what}{progress_text}" + (
+        self._failed = f"{self.name}: {problem_text}{progress_text}" + (
             f"; the last line of its output: {last_message}" if last_message else ""
         )
         return InputError(self._failed)
@@ -246,18 +248,18 @@ class Tail:
         return next((repr(line.strip()[:400]) for line in reversed(lines) if line.strip()), "")
 
 
-def _write(stream: IO[bytes], lines: queue.SimpleQueue[bytes]) -> None:
+def _write(stream: IO[bytes], line_queue: queue.SimpleQueue[bytes]) -> None:
     with contextlib.suppress(OSError, ValueError), stream:  # if the worker has ended, its missing answer is the error
-        while line := lines.get():
+        while line := line_queue.get():
             stream.write(line)
             stream.flush()
 
 
-def _queue_lines(stream: IO[bytes], heard: queue.SimpleQueue[bytes]) -> None:
+def _queue_lines(stream: IO[bytes], line_queue: queue.SimpleQueue[bytes]) -> None:
     with stream:
         while line := stream.readline(LONGEST):
-            heard.put(line)
-    heard.put(b"")
+            line_queue.put(line)
+    line_queue.put(b"")
 
 
 GUARD = """

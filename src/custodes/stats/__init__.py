@@ -3,4 +3,4 @@
 from __future__ import annotations
 
 ABSENT = -128
-"""The int8 code of a missing preference (the others are 1, 0 and -1)."""
+"""The int8 code of a missing preference (the codes of preferences are 1, 0 and -1)."""

@@ -26,8 +26,8 @@ def pairwise_accuracy(means_human: Floats, means_metrics: Floats, *, pairs: Bool
     """Proportion of system pairs that human and metric means put in the same order, (B, metrics).
 
     The means are arrays (B, metrics, systems). `pairs` (metrics, systems, systems) marks the pairs of systems that can
-    be compared. A pair with an exact tie on one side is correct only if the other side ties exactly, too. Pairs with a
-    NaN are left out. The result is NaN if no pair remains.
+    be compared. A pair on which the human means or the metric means tie exactly is correct only if both tie exactly.
+    Pairs with a NaN are left out. The result is NaN if no pair remains.
 
     >>> pairs = np.ones((1, 3, 3), dtype=bool)
     >>> pairwise_accuracy(np.array([[[1.0, 2, 3]]]), np.array([[[1.0, 3, 2]]]), pairs=pairs).round(3).tolist()
@@ -36,8 +36,8 @@ def pairwise_accuracy(means_human: Floats, means_metrics: Floats, *, pairs: Bool
     Source: Kocmi et al. 2021 ("To Ship or Not to Ship"), Accuracy.
     """
     counts = system_counts(means_human, means_metrics, pairs=pairs)
-    tied = counts.pairs - counts.untied_x - counts.untied_y + counts.untied
-    return ratio((counts.concordance + counts.untied) / 2 + tied, counts.pairs)
+    n_tied = counts.pairs - counts.untied_x - counts.untied_y + counts.untied
+    return ratio((counts.concordance + counts.untied) / 2 + n_tied, counts.pairs)
 
 
 def spa(
@@ -53,12 +53,12 @@ def spa(
 
     p is a one-sided p-value: it tests equality against the alternative that the first system of the pair (in the given
     order) is better. Row 0 of `weights` is the data. In this row, p is from the paired permutation test: the proportion
-    of sign flips (K, units) with a difference of at least the observed one. A flip swaps both systems in whole units,
-    and the flips are the same for the annotators and all metrics. In the other rows, p is the normal p-value of the
-    mean difference divided by its standard error. The variance is clustered by unit and multiplied by G / (G - 1) for G
-    units. This p-value estimates the same quantity as the permutation test, but needs no permutations within resamples.
-    A pair without common items is left out, and so is a pair with a single unit in a resample. The result is NaN if no
-    pair remains.
+    of sign flips (K, units) with a difference of at least the observed one. A flip swaps the two systems of a pair in
+    some units, in all items of such a unit. The flips are the same for the annotators and all metrics. In the other
+    rows, p is the normal p-value of the mean difference divided by its standard error. The variance is clustered by
+    unit and multiplied by G / (G - 1) for G units. This p-value estimates the same quantity as the permutation test,
+    but needs no permutations within resamples. A pair without common items is left out, and so is a pair with a single
+    unit in a resample. The result is NaN if no pair remains.
 
     >>> human, metric = np.array([[2.0, 1], [3, 1]]), np.array([[[0.2, 0.1], [0.1, 0.2]]])
     >>> flips = np.array([[1, 1], [1, -1], [-1, 1], [-1, -1]], dtype=np.int8)
@@ -70,11 +70,11 @@ def spa(
     pairs = np.stack(np.triu_indices(human.shape[1], k=1))
     distance_sums, n_pairs = np.zeros((2, len(weights), len(metrics)))
     item_weights_or_one = 1.0 if item_weights is None else item_weights
-    longest = max(len(weights), len(flips), len(human))
+    longest_axis = max(len(weights), len(flips), len(human))
     for metric_indices, rated_outputs in group_by_outputs(human, metrics):
         is_rated_by_both = np.zeros(human.shape, dtype=bool)
         is_rated_by_both.flat[rated_outputs] = True
-        for a, b in (pairs[:, pair_chunk] for pair_chunk in chunks(pairs.shape[1], longest)):
+        for a, b in (pairs[:, pair_chunk] for pair_chunk in chunks(pairs.shape[1], longest_axis)):
             pair_weights = (is_rated_by_both[:, a] & is_rated_by_both[:, b]).T * item_weights_or_one
 
             def compute_p_values(
@@ -89,7 +89,7 @@ def spa(
 
             p_human = compute_p_values(human)[:, np.newaxis]
             for metric_rows in (
-                metric_indices[chunk] for chunk in chunks(len(metric_indices), _CACHE * len(a) * longest)
+                metric_indices[chunk] for chunk in chunks(len(metric_indices), _CACHE * len(a) * longest_axis)
             ):
                 p_distance = np.abs(compute_p_values(metrics[metric_rows]) - p_human)
                 distance_sums[:, metric_rows] += np.nansum(p_distance, axis=-1)
@@ -116,39 +116,41 @@ def _p_values(
     n_units = weights.shape[1]
     unit_differences = unit_sums(differences, units=units, n_units=n_units)
     unit_weights = unit_sums(pair_weights, units=units, n_units=n_units)
-    expand = (slice(None), *(np.newaxis,) * (unit_differences.ndim - 2))  # aligns (B, pairs) with (B, ..., pairs)
-    difference_sums, spread = (
+    pair_axes = (slice(None), *(np.newaxis,) * (unit_differences.ndim - 2))  # aligns (B, pairs) with (B, ..., pairs)
+    difference_sums, variance = (
         weighted_sums(weights, unit_differences),
         weighted_sums(weights, unit_differences * unit_differences),
     )
     if (
         unit_weights.size and (unit_weights == unit_weights.flat[0]).all() and unit_weights.flat[0] > 0
     ):  # all units have the same weight for all pairs
-        n_clusters = weights.sum(axis=1)[expand][..., np.newaxis]
+        n_clusters = weights.sum(axis=1)[pair_axes][..., np.newaxis]
         with np.errstate(invalid="ignore", divide="ignore"):
-            spread -= difference_sums * difference_sums * (1 / n_clusters)
+            variance -= difference_sums * difference_sums * (1 / n_clusters)
     else:
-        n_clusters = weighted_sums(weights, unit_weights > 0)[expand]
+        n_clusters = weighted_sums(weights, unit_weights > 0)[pair_axes]
         with np.errstate(invalid="ignore", divide="ignore"):
-            mean = difference_sums / weighted_sums(weights, unit_weights)[expand]
-            spread -= (
+            mean = difference_sums / weighted_sums(weights, unit_weights)[pair_axes]
+            variance -= (
                 2 * mean * weighted_sums(weights, unit_weights * unit_differences)
-                - mean**2 * weighted_sums(weights, unit_weights * unit_weights)[expand]
+                - mean**2 * weighted_sums(weights, unit_weights * unit_weights)[pair_axes]
             )
     # Values that vary by no more than rounding error count as constant; this is checked only for few candidates.
     absolute_differences = unit_sums(np.abs(differences), units=units, n_units=n_units)
-    is_near_rounding = spread <= _SAME * weights.max() * (absolute_differences * absolute_differences).sum(axis=-1)
+    is_near_rounding = variance <= _SAME * weights.max() * (absolute_differences * absolute_differences).sum(axis=-1)
     is_doubtful = is_near_rounding.any(axis=0)
-    doubtful_size = absolute_differences[is_doubtful]
-    is_constant = spread[:, is_doubtful] <= _SAME * weighted_sums(weights, doubtful_size * doubtful_size)
+    doubtful_differences = absolute_differences[is_doubtful]
+    is_constant = variance[:, is_doubtful] <= _SAME * weighted_sums(
+        weights, doubtful_differences * doubtful_differences
+    )
     with np.errstate(invalid="ignore", divide="ignore"):
-        spread *= n_clusters / (n_clusters - 1)
-        p = np.divide(difference_sums, np.sqrt(spread, out=spread), out=spread)
+        variance *= n_clusters / (n_clusters - 1)
+        p = np.divide(difference_sums, np.sqrt(variance, out=variance), out=variance)
         ndtr(np.negative(p, out=p), out=p)
     if is_constant.any():  # without variation, no flip reaches a positive difference, and all flips reach any other
         p[:, is_doubtful] = np.where(
             is_constant,
-            difference_sums[:, is_doubtful] <= _SAME * weighted_sums(weights, doubtful_size),
+            difference_sums[:, is_doubtful] <= _SAME * weighted_sums(weights, doubtful_differences),
             p[:, is_doubtful],
         )
     np.copyto(p, np.nan, where=n_clusters <= 1)

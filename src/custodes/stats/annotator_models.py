@@ -102,7 +102,7 @@ class AnnotatorLabels:
         label of a task is correct."""
         posterior_of_rating = (posterior * self.weight[:, np.newaxis])[self.task]
         return np.stack(
-            [self.sum_by(self.worker, correct, self.n_workers) for correct in posterior_of_rating.T], axis=1
+            [self.sum_by(self.worker, p_correct, self.n_workers) for p_correct in posterior_of_rating.T], axis=1
         )
 
 
@@ -178,11 +178,13 @@ def dawid_skene(labels: AnnotatorLabels, *, iterations: int, start: Floats | Non
     fit = DawidSkene(start, *_confusion_and_prior(labels, start))
     for _ in range(iterations):
         log_confusion = np.log(fit.confusion)[labels.worker, :, labels.label]
-        scores = [np.bincount(labels.task, weights=column, minlength=labels.n_tasks) for column in log_confusion.T]
-        posterior = _softmax(np.stack(scores, axis=1).astype(np.float64) + np.log(fit.prior))[0]
-        change = float(np.abs(posterior - fit.posterior).max(initial=0.0))
+        log_likelihoods = [
+            np.bincount(labels.task, weights=column, minlength=labels.n_tasks) for column in log_confusion.T
+        ]
+        posterior = _softmax(np.stack(log_likelihoods, axis=1).astype(np.float64) + np.log(fit.prior))[0]
+        largest_change = float(np.abs(posterior - fit.posterior).max(initial=0.0))
         fit = DawidSkene(posterior, *_confusion_and_prior(labels, posterior))
-        if change < _CONVERGED:
+        if largest_change < _CONVERGED:
             break
     return fit
 
@@ -195,10 +197,10 @@ def _confusion_and_prior(labels: AnnotatorLabels, posterior: Floats) -> tuple[Fl
 
 def _softmax(scores: Floats) -> tuple[Floats, Floats]:
     """Probabilities from log weights (tasks, labels), and the log of the sum of weights (tasks,)."""
-    highest = scores.max(axis=-1, keepdims=True)
-    weights = np.exp(scores - highest)
-    total = row_sums(weights)
-    return weights / total, (highest + np.log(total))[..., 0]
+    highest_score = scores.max(axis=-1, keepdims=True)
+    weights = np.exp(scores - highest_score)
+    weight_sum = row_sums(weights)
+    return weights / weight_sum, (highest_score + np.log(weight_sum))[..., 0]
 
 
 class Mace(NamedTuple):
@@ -259,28 +261,30 @@ def _fit_mace(labels: AnnotatorLabels, iterations: int, rng: np.random.Generator
     weight, worker, label = labels.weight[labels.task], labels.worker, labels.label
     label_counts = labels.sum_by(worker, weight, labels.n_workers)
 
-    def posterior(p_guess: Floats, p_know: Floats) -> tuple[Floats, Floats]:
-        """Probabilities that each label is correct (tasks, labels), and a log likelihood ratio for each task: that of
-        the model against pure guessing."""
+    def compute_posterior(p_guess: Floats, p_know: Floats) -> tuple[Floats, Floats]:
+        """Probabilities (tasks, labels) that each label is correct, and for each task the log likelihood ratio of the
+        model to pure guessing."""
         log_odds = np.log1p(p_know[:, np.newaxis] / np.maximum(p_guess, 1e-300))
         return _softmax(labels.sum_by(labels.task, log_odds[worker, label], labels.n_tasks))
 
     # The noise of the start is equal for all labels, so that no label is preferred.
-    start = 1 + _START_NOISE * rng.random((labels.n_workers, 2))
-    guessing, p_know = (start / start.sum(axis=1, keepdims=True)).T
+    initial_weights = 1 + _START_NOISE * rng.random((labels.n_workers, 2))
+    guessing, p_know = (initial_weights / initial_weights.sum(axis=1, keepdims=True)).T
     strategy = np.full((labels.n_workers, labels.n_labels), 1 / labels.n_labels)
     for _ in range(iterations):
         p_guess = guessing[:, np.newaxis] * strategy
         p_informed = p_know[:, np.newaxis] / (p_guess + p_know[:, np.newaxis])
-        probability = posterior(p_guess, p_know)[0][labels.task, label] * p_informed[worker, label]
-        guess_counts = labels.sum_by(worker, (1 - probability) * weight, labels.n_workers)
-        n_guesses, n = row_sums(guess_counts)[:, 0], row_sums(label_counts)[:, 0]
+        p_knew_label = compute_posterior(p_guess, p_know)[0][labels.task, label] * p_informed[worker, label]
+        guess_counts = labels.sum_by(worker, (1 - p_knew_label) * weight, labels.n_workers)
+        n_guesses, n_labels_of_worker = row_sums(guess_counts)[:, 0], row_sums(label_counts)[:, 0]
         # Exponentials of expected logarithms; their sums are below 1.
-        guess_and_know_counts = np.stack([n_guesses, np.maximum(n - n_guesses, 0.0)]) + _COMPETENCE_PRIOR
+        guess_and_know_counts = (
+            np.stack([n_guesses, np.maximum(n_labels_of_worker - n_guesses, 0.0)]) + _COMPETENCE_PRIOR
+        )
         guessing, p_know = np.exp(digamma(guess_and_know_counts) - digamma(guess_and_know_counts.sum(axis=0)))
         strategy = np.exp(digamma(guess_counts + _STRATEGY_PRIOR) - digamma(row_sums(guess_counts + _STRATEGY_PRIOR)))
     p_guess = guessing[:, np.newaxis] * strategy
-    probabilities, log_weight = posterior(p_guess, p_know)
+    probabilities, log_weight = compute_posterior(p_guess, p_know)
     log_likelihood = (log_weight * labels.weight).sum() + (label_counts * np.log(np.maximum(p_guess, 1e-300))).sum()
     return Mace(
         probabilities,

@@ -16,7 +16,7 @@ _SAME = 1e-9  # smaller differences of a statistic are rounding errors
 
 
 class PeerAgreement(NamedTuple):
-    """Agreement of each answer (n,) with at least two other answers to the task.
+    """Agreement of each answer (n,) with other answers to the same task.
 
     The peers of an answer are the other trusted annotators of the task. `agreement` is the agreement of the annotator
     with the peers, and `others` is the agreement of the peers among themselves. Each is proportional to a rank
@@ -46,7 +46,7 @@ def peer_agreement(task: Ints, worker: Ints, value: Floats, *, n_tasks: int, tru
 
     References
     ----------
-    Ours; Spearman 1904 for rank correlation; Kruskal 1958 for its loss by ties.
+    Ours; Spearman 1904 for rank correlation; Kruskal 1958 for the effect of ties on it.
 
     Examples
     --------
@@ -59,42 +59,46 @@ def peer_agreement(task: Ints, worker: Ints, value: Floats, *, n_tasks: int, tru
     n_workers = len(trusted)
     n_annotators = np.bincount(task, minlength=n_tasks)
     is_shared_task = (n_annotators > 1)[task]
-    score, spread = _scores(worker, np.where(is_shared_task, value, np.nan), n_workers)
+    score, score_variance = _scores(worker, np.where(is_shared_task, value, np.nan), n_workers)
     agreement, agreement_of_others = np.full((2, len(value)), np.nan)
-    starts = np.append(0, np.cumsum(n_annotators))
+    task_pointers = np.append(0, np.cumsum(n_annotators))
     answer_order = np.argsort(np.where(is_shared_task, worker, n_workers), kind="stable")
-    worker_start = np.searchsorted(worker[answer_order[: int(is_shared_task.sum())]], np.arange(n_workers + 1))
-    for w in np.flatnonzero(np.isfinite(spread)):
-        rows = answer_order[worker_start[w] : worker_start[w + 1]]
-        tasks = task[rows]
+    worker_pointers = np.searchsorted(worker[answer_order[: int(is_shared_task.sum())]], np.arange(n_workers + 1))
+    for w in np.flatnonzero(np.isfinite(score_variance)):
+        answers_of_worker = answer_order[worker_pointers[w] : worker_pointers[w + 1]]
+        tasks = task[answers_of_worker]
         n_answers_of_task = n_annotators[tasks]
-        row_index = np.repeat(np.arange(len(rows)), n_answers_of_task)
-        answers = (
+        answer_index = np.repeat(np.arange(len(answers_of_worker)), n_answers_of_task)
+        task_answers = (
             np.arange(n_answers_of_task.sum())
             - np.repeat(np.cumsum(n_answers_of_task) - n_answers_of_task, n_answers_of_task)
-            + np.repeat(starts[tasks], n_answers_of_task)
+            + np.repeat(task_pointers[tasks], n_answers_of_task)
         )
-        annotator_of_answer = worker[answers]
+        annotator_of_answer = worker[task_answers]
         is_counted_peer = (
-            (annotator_of_answer != w) & trusted[annotator_of_answer] & np.isfinite(spread[annotator_of_answer])
+            (annotator_of_answer != w) & trusted[annotator_of_answer] & np.isfinite(score_variance[annotator_of_answer])
         )
-        row_index, answers, annotator_of_answer = (
-            row_index[is_counted_peer],
-            answers[is_counted_peer],
+        answer_index, task_answers, annotator_of_answer = (
+            answer_index[is_counted_peer],
+            task_answers[is_counted_peer],
             annotator_of_answer[is_counted_peer],
         )
-        n_peers = np.bincount(row_index, minlength=len(rows))
+        n_peers = np.bincount(answer_index, minlength=len(answers_of_worker))
         if not (n_peers > 1).any():
             continue
-        centred = score[answers] - score[answers].mean()
-        relative_scale = np.sqrt((centred**2).sum() / spread[annotator_of_answer].sum())
-        score_sums, square_sums = (np.bincount(row_index, values, len(rows)) for values in (centred, centred**2))
+        centred_scores = score[task_answers] - score[task_answers].mean()
+        relative_scale = np.sqrt((centred_scores**2).sum() / score_variance[annotator_of_answer].sum())
+        score_sums, square_sums = (
+            np.bincount(answer_index, values, len(answers_of_worker)) for values in (centred_scores, centred_scores**2)
+        )
         has_several_peers = n_peers > 1
-        agreement[rows] = np.where(has_several_peers, score[rows] * ratio(score_sums, n_peers) * relative_scale, np.nan)
-        agreement_of_others[rows] = np.where(
+        agreement[answers_of_worker] = np.where(
+            has_several_peers, score[answers_of_worker] * ratio(score_sums, n_peers) * relative_scale, np.nan
+        )
+        agreement_of_others[answers_of_worker] = np.where(
             has_several_peers, ratio(score_sums**2 - square_sums, n_peers * (n_peers - 1.0)), np.nan
         )
-    return PeerAgreement(agreement, agreement_of_others, spread)
+    return PeerAgreement(agreement, agreement_of_others, score_variance)
 
 
 def _scores(worker: Ints, value: Floats, n_workers: int) -> tuple[Floats, Floats]:
@@ -109,11 +113,11 @@ def _scores(worker: Ints, value: Floats, n_workers: int) -> tuple[Floats, Floats
     centred_rank = (ranks_within(value[rated_indices], annotator_of_answer) - 0.5) / n_answers[
         annotator_of_answer
     ] - 0.5
-    variance = ratio(np.bincount(annotator_of_answer, centred_rank**2, n_workers), n_answers)
-    spread = ratio(np.ones(n_workers), np.where(variance > 1e-12, variance, 0.0))
+    rank_variance = ratio(np.bincount(annotator_of_answer, centred_rank**2, n_workers), n_answers)
+    score_variance = ratio(np.ones(n_workers), np.where(rank_variance > 1e-12, rank_variance, 0.0))
     score = np.zeros(len(value))
-    score[rated_indices] = np.nan_to_num(centred_rank * spread[annotator_of_answer])
-    return score, spread
+    score[rated_indices] = np.nan_to_num(centred_rank * score_variance[annotator_of_answer])
+    return score, score_variance
 
 
 MOST_EXACT = 1000
@@ -138,9 +142,9 @@ def position_tests(worker: Ints, pair: Ints, sign: Signs, order: NDArray[np.int8
     """Exact test of position bias for each annotator.
 
     Suppose that an annotator has no position bias and that the order within a pair of systems is random. Then the
-    chosen system was shown first with a probability equal to the proportion of the pair's orders that put this system
-    first. So the number of choices of the first position has a Poisson binomial distribution. The two-sided p-value is
-    the total probability of all numbers that are at most as probable as the observed number.
+    probability that the chosen system was shown first is the proportion of the pair's answers for which this system was
+    shown first. So the number of choices of the first position has a Poisson binomial distribution. The two-sided
+    p-value is the total probability of all numbers that are at most as probable as the observed number.
 
     Parameters
     ----------
@@ -177,25 +181,25 @@ def position_tests(worker: Ints, pair: Ints, sign: Signs, order: NDArray[np.int8
     n_decided = np.bincount(worker, minlength=n_workers)
     first_share = ratio(np.bincount(worker, weights=is_first_chosen, minlength=n_workers), n_decided)
     p_value = np.full(n_workers, np.nan)
-    rows = np.flatnonzero((probability > 0) & (probability < 1))
-    rows = rows[np.argsort(worker[rows], kind="stable")]
-    tested_annotators, start = np.unique(worker[rows], return_index=True)
-    for w, answers in zip(tested_annotators, np.split(rows, start)[1:], strict=True):
+    tested_answers = np.flatnonzero((probability > 0) & (probability < 1))
+    tested_answers = tested_answers[np.argsort(worker[tested_answers], kind="stable")]
+    tested_annotators, first_answers = np.unique(worker[tested_answers], return_index=True)
+    for w, answers in zip(tested_annotators, np.split(tested_answers, first_answers)[1:], strict=True):
         p_value[w] = _poisson_binomial_p(np.sort(probability[answers]), int(is_first_chosen[answers].sum()))
     return PositionTests(n_decided, first_share, p_value)
 
 
-def _poisson_binomial_p(probability: Floats, observed: int) -> float:
+def _poisson_binomial_p(probability: Floats, n_observed: int) -> float:
     """Two-sided p-value of the observed number of successes in independent trials with success probabilities (n,)."""
     if len(probability) > MOST_EXACT:
         from scipy.special import ndtr
 
-        distance = max(0.0, abs(observed - probability.sum()) - 0.5)
+        distance = max(0.0, abs(n_observed - probability.sum()) - 0.5)
         return float(2 * ndtr(-distance / np.sqrt((probability * (1 - probability)).sum())))
     probability_mass = np.ones(1)
     for p in probability:
         probability_mass = np.append(probability_mass * (1 - p), 0.0) + np.append(0.0, probability_mass * p)
-    return float(min(1.0, probability_mass[probability_mass <= probability_mass[observed] * (1 + 1e-9)].sum()))
+    return float(min(1.0, probability_mass[probability_mass <= probability_mass[n_observed] * (1 + 1e-9)].sum()))
 
 
 def taste_p(preferences: Any, annotator: Ints, rng: np.random.Generator) -> float:

@@ -16,8 +16,8 @@ from numpy.typing import DTypeLike, NDArray
 
 from custodes.stats.arrays import CHUNK, Floats, chunks, equal_positions
 
-# With at least this many units, a resample counts drawn positions: ten times as fast as drawing multinomial numbers,
-# which have the same distribution.
+# With at least this many units, positions are drawn and counted. This is ten times as fast as drawing multinomial
+# numbers and gives the same distribution.
 _MANY = 4096
 _BLOCK = 8 * CHUNK  # number of eight-byte weights in memory at once
 
@@ -98,8 +98,8 @@ def unit_sums(values: NDArray[Any], *, units: NDArray[np.integer[Any]], n_units:
     sums = np.zeros((*values.shape[:-1], n_units))
     if values.shape[-1]:
         order = np.argsort(units, kind="stable")
-        present_units, start = np.unique(units[order], return_index=True)
-        sums[..., present_units] = np.add.reduceat(values[..., order], start, axis=-1, dtype=np.float64)
+        present_units, first_positions = np.unique(units[order], return_index=True)
+        sums[..., present_units] = np.add.reduceat(values[..., order], first_positions, axis=-1, dtype=np.float64)
     return sums
 
 

@@ -69,17 +69,17 @@ def events(
     The same events can be used with several sets of resamples.
 
     >>> human, metric = np.array([[1.0, 1.0, 3.0]]), np.array([[[0.2, 0.3, 0.9]]])
-    >>> found = events(human, metric, human_tie=0, units=np.zeros(1, dtype=int), n_units=1, item_weights=None)
-    >>> found[0].delta.round(3).tolist(), found[0].gain.tolist()  # a human tie, and two human preferences
+    >>> all_events = events(human, metric, human_tie=0, units=np.zeros(1, dtype=int), n_units=1, item_weights=None)
+    >>> all_events[0].delta.round(3).tolist(), all_events[0].gain.tolist()  # a human tie, and two human preferences
     ([0.1, 0.6, 0.7], [True, False, False])
     """
     item_weights = np.ones(len(human)) if item_weights is None else item_weights
-    first, second = np.triu_indices(human.shape[1], k=1)
-    difference = human[:, first] - human[:, second]
+    first_system, second_system = np.triu_indices(human.shape[1], k=1)
+    difference = human[:, first_system] - human[:, second_system]
     return [
         Events(
             np.where(np.abs(difference) <= human_tie, 0.0, np.sign(difference)),  # NaN stays NaN
-            metric[:, first] - metric[:, second],
+            metric[:, first_system] - metric[:, second_system],
             slack=_SAME * float(np.fmax.reduce(np.abs(metric), axis=None, initial=0.0)),
             units=units,
             n_units=n_units,
@@ -93,8 +93,8 @@ def accuracy_and_epsilon(metrics: Sequence[Events], weights: NDArray[Any]) -> tu
     """Accuracy and epsilon of `acc_eq` from the events of metrics, (B, metrics) each.
 
     >>> human, metric = np.array([[1.0, 1.0, 3.0]]), np.array([[[0.2, 0.3, 0.9]]])
-    >>> found = events(human, metric, human_tie=0, units=np.zeros(1, dtype=int), n_units=1, item_weights=None)
-    >>> accuracy_and_epsilon(found, np.ones((1, 1)))[0].tolist()
+    >>> all_events = events(human, metric, human_tie=0, units=np.zeros(1, dtype=int), n_units=1, item_weights=None)
+    >>> accuracy_and_epsilon(all_events, np.ones((1, 1)))[0].tolist()
     [[1.0]]
     """
     weights_by_unit = np.ascontiguousarray(weights.T)
@@ -110,8 +110,8 @@ class Events:
     """Changes in the number of correct pairs of one metric as epsilon grows.
 
     When epsilon reaches the difference of a pair, a human tie becomes correct and a concordant pair becomes wrong. So
-    only some values of epsilon can maximise accuracy. One is 0. The difference of a human tie is another if the next
-    larger difference belongs to a concordant pair, or if there is no larger difference. Within a segment between two
+    only some values of epsilon can maximise accuracy. These are 0 and the differences of those human ties that are
+    followed by a concordant pair with a larger difference, or by no larger difference. Within a segment between two
     such values, the number of correct pairs first falls and then rises.
     """
 
@@ -130,12 +130,12 @@ class Events:
         is_concordant = (order * differences > 0) & (absolute_difference > 0)
         item, pair = np.nonzero(is_rated & (is_human_tie | is_concordant) & (item_weight_if_rated > 0)[:, np.newaxis])
         pair_weight, unit = (item_weight_if_rated / np.maximum(n_pairs, 1))[item], units[item]
-        values, is_gain = absolute_difference[item, pair], is_human_tie[item, pair]
-        is_won_at_zero = (values == 0) | ~is_gain  # correct at epsilon 0: common ties, and concordant pairs
+        event_differences, is_gain = absolute_difference[item, pair], is_human_tie[item, pair]
+        is_won_at_zero = (event_differences == 0) | ~is_gain  # correct at epsilon 0: common ties, and concordant pairs
         self.at_zero = np.bincount(unit[is_won_at_zero], pair_weight[is_won_at_zero], minlength=n_units)
-        size_order = np.argsort(values)
-        size_order = size_order[np.count_nonzero(values == 0) :]
-        self.delta = _merge_near_equal(values[size_order], slack)
+        size_order = np.argsort(event_differences)
+        size_order = size_order[np.count_nonzero(event_differences == 0) :]
+        self.delta = _merge_near_equal(event_differences[size_order], slack)
         self.share, self.unit, self.gain = pair_weight[size_order], unit[size_order], is_gain[size_order]
         self.segment = self._segments()
         make_read_only(self)
@@ -152,39 +152,45 @@ class Events:
             bool(np.all(self.share == first_share)) and float(weights_by_unit.max(initial=0)) * len(self.share) < _EXACT
         )
         float_type: Any = np.float32 if has_equal_shares else np.float64
-        n_units, n_draws = weights_by_unit.shape
-        steps = np.where(self.gain, 1.0, -1.0) * (1.0 if has_equal_shares else self.share)
-        slack = np.zeros(n_draws) if has_equal_shares else _SAME * weighted_total
-        best_gain, gain_so_far = np.zeros((2, n_draws))
-        best_segment = np.zeros(n_draws, dtype=np.intp)
-        for segment_slice in chunks(self.segment.max(initial=0), max(n_draws, CHUNK // _SEGMENTS)):
-            n = segment_slice.stop - segment_slice.start
-            low, high = np.searchsorted(self.segment, [segment_slice.start + 1, segment_slice.stop + 1])
-            present_units, unit_index = _unit_positions(self.unit[low:high], n_units)
+        n_units, n_resamples = weights_by_unit.shape
+        event_gains = np.where(self.gain, 1.0, -1.0) * (1.0 if has_equal_shares else self.share)
+        tolerance = np.zeros(n_resamples) if has_equal_shares else _SAME * weighted_total
+        best_gain, gain_so_far = np.zeros((2, n_resamples))
+        best_segment = np.zeros(n_resamples, dtype=np.intp)
+        for segment_slice in chunks(self.segment.max(initial=0), max(n_resamples, CHUNK // _SEGMENTS)):
+            n_segments = segment_slice.stop - segment_slice.start
+            first_event, end_event = np.searchsorted(self.segment, [segment_slice.start + 1, segment_slice.stop + 1])
+            present_units, unit_index = _unit_positions(self.unit[first_event:end_event], n_units)
             resample_weights = weights_by_unit[present_units].astype(float_type)
-            net_steps = np.bincount(unit_index, steps[low:high], minlength=len(present_units))
-            positive_steps = np.bincount(unit_index, np.maximum(steps[low:high], 0.0), minlength=len(present_units))
+            net_steps = np.bincount(unit_index, event_gains[first_event:end_event], minlength=len(present_units))
+            positive_steps = np.bincount(
+                unit_index, np.maximum(event_gains[first_event:end_event], 0.0), minlength=len(present_units)
+            )
             gain_at_end, upper_bound = (
                 np.stack([net_steps, positive_steps]).astype(float_type) @ resample_weights + gain_so_far
             )
-            if (upper_bound > best_gain + slack).any():  # else no threshold of this block is the best in any resample
-                cell = (self.segment[low:high] - segment_slice.start - 1) * len(present_units) + unit_index
-                change_by_cell = np.bincount(cell, steps[low:high], minlength=n * len(present_units))
-                curve = np.cumsum(change_by_cell.reshape(n, -1), axis=0).astype(float_type)
-                correct = curve @ resample_weights
-                correct += gain_so_far.astype(float_type)
-                part_maximum = correct.max(axis=0)
+            if (
+                upper_bound > best_gain + tolerance
+            ).any():  # else no threshold of this block is the best in any resample
+                cell = (self.segment[first_event:end_event] - segment_slice.start - 1) * len(present_units) + unit_index
+                change_by_cell = np.bincount(
+                    cell, event_gains[first_event:end_event], minlength=n_segments * len(present_units)
+                )
+                cumulative_changes = np.cumsum(change_by_cell.reshape(n_segments, -1), axis=0).astype(float_type)
+                n_correct = cumulative_changes @ resample_weights
+                n_correct += gain_so_far.astype(float_type)
+                chunk_maximum = n_correct.max(axis=0)
                 first_maximum = np.argmax(
-                    correct >= part_maximum - slack.astype(float_type), axis=0
+                    n_correct >= chunk_maximum - tolerance.astype(float_type), axis=0
                 )  # the smallest epsilon
-                is_new_best = part_maximum > best_gain + slack
+                is_new_best = chunk_maximum > best_gain + tolerance
                 best_segment, best_gain = (
                     np.where(is_new_best, segment_slice.start + 1 + first_maximum, best_segment),
-                    np.where(is_new_best, part_maximum, best_gain),
+                    np.where(is_new_best, chunk_maximum, best_gain),
                 )
             gain_so_far = gain_at_end.astype(np.float64)
-        correct = at_zero + best_gain * (first_share if has_equal_shares else 1.0)
-        accuracy = np.minimum(ratio(correct, weighted_total), 1.0)  # rounding error
+        n_correct = at_zero + best_gain * (first_share if has_equal_shares else 1.0)
+        accuracy = np.minimum(ratio(n_correct, weighted_total), 1.0)  # rounding error
         return accuracy, np.where(np.isnan(accuracy), np.nan, self._epsilon(best_segment, weights_by_unit))
 
     def _segments(self) -> NDArray[np.intp]:
@@ -218,10 +224,12 @@ def _unit_positions(unit: Ints, n_units: int) -> tuple[Ints, Ints]:
     return present_units, unit_index
 
 
-def _merge_near_equal(ordered: Floats, slack: float) -> Floats:
+def _merge_near_equal(ordered_values: Floats, slack: float) -> Floats:
     """Ascending values with near-equal values merged: values that differ from a neighbour by at most `slack` form a
     group, and each is replaced by the largest value of its group."""
     last_of_run = (
-        np.flatnonzero(np.append(np.diff(ordered) > slack, True)) if len(ordered) else np.zeros(0, dtype=np.intp)
+        np.flatnonzero(np.append(np.diff(ordered_values) > slack, True))
+        if len(ordered_values)
+        else np.zeros(0, dtype=np.intp)
     )
-    return np.repeat(ordered[last_of_run], np.diff(np.append(-1, last_of_run)))
+    return np.repeat(ordered_values[last_of_run], np.diff(np.append(-1, last_of_run)))

@@ -46,8 +46,8 @@ class DesignEffect(NamedTuple):
     clusters: Floats
 
     def divisor(self, confidence: float) -> Floats:
-        """Divisor of counts (...): the design effect, increased if there are few clusters, because it is then
-        uncertain.
+        """Divisor of counts (...): the design effect, increased if there are few clusters, because the design effect is
+        then uncertain.
 
         The factor of this increase is the squared ratio of two quantiles: of t with clusters - 1 degrees of freedom,
         and of the normal distribution. So an interval from effective counts is as wide as an interval from t. The
@@ -80,8 +80,8 @@ class ClusterRows(NamedTuple):
     """Counts of items, with one row for each table and cluster that has items.
 
     `counts` (n, cells) is the number of items of the row in each cell. `table` and `cluster` (n,) identify each row;
-    rows are sorted by table, then by cluster. `number` (n,) is the number of equal clusters that a row represents.
-    `n_tables` is the number of tables.
+    rows are sorted by table, then by cluster. `number` (n,) is the number of identical clusters that are merged in a
+    row. `n_tables` is the number of tables.
     """
 
     counts: NDArray[np.int64]
@@ -107,7 +107,7 @@ def cluster_rows(
     width, n_tables : int
         Number of cells, and number of tables.
     number : int array of shape (clusters,), optional
-        Number of equal clusters that each cluster represents, 1 by default.
+        Number of identical clusters that are merged in each cluster, 1 by default.
 
     Examples
     --------
@@ -136,19 +136,19 @@ def influence(statistic: Callable[[Floats], Floats], counts: NDArray[Any]) -> Fl
 
     The influences are central differences. One pseudo-item, spread evenly over all cells, is first added to the counts.
 
-    >>> influence(lambda own: own[..., 0] / own.sum(axis=-1), np.array([60, 39])).round(4).tolist()
+    >>> influence(lambda counts: counts[..., 0] / counts.sum(axis=-1), np.array([60, 39])).round(4).tolist()
     [0.004, -0.0061]
 
     Source: Hampel 1974; the sum of squared influences is the variance by linearisation (Binder 1983).
     """
     smoothed_counts = counts + _SPREAD / counts.shape[-1]
-    sizes = np.moveaxis(_STEP * smoothed_counts, -1, 0)
-    influences = np.zeros(sizes.shape)
-    for cell_slice in chunks(len(sizes), smoothed_counts.size):
-        step = np.zeros((len(sizes[cell_slice]), *smoothed_counts.shape))
-        step[np.arange(len(step)), ..., np.arange(len(sizes))[cell_slice]] = sizes[cell_slice]
-        influences[cell_slice] = (statistic(smoothed_counts + step) - statistic(smoothed_counts - step)) / (
-            2 * sizes[cell_slice]
+    step_sizes = np.moveaxis(_STEP * smoothed_counts, -1, 0)
+    influences = np.zeros(step_sizes.shape)
+    for cell_slice in chunks(len(step_sizes), smoothed_counts.size):
+        steps = np.zeros((len(step_sizes[cell_slice]), *smoothed_counts.shape))
+        steps[np.arange(len(steps)), ..., np.arange(len(step_sizes))[cell_slice]] = step_sizes[cell_slice]
+        influences[cell_slice] = (statistic(smoothed_counts + steps) - statistic(smoothed_counts - steps)) / (
+            2 * step_sizes[cell_slice]
         )
     return np.nan_to_num(np.moveaxis(influences, 0, -1))
 
@@ -173,8 +173,8 @@ def design_effect(statistic: Callable[[Floats], Floats], rows: ClusterRows) -> D
     """
     counts, table_of_row, sum_by_table = rows.counts, rows.table, rows.total
 
-    def sum_by_cluster(of_cell: Floats) -> Floats:
-        return np.asarray(np.einsum("nk,nk->n", counts, np.nan_to_num(of_cell)[table_of_row]))
+    def sum_by_cluster(cell_values: Floats) -> Floats:
+        return np.asarray(np.einsum("nk,nk->n", counts, np.nan_to_num(cell_values)[table_of_row]))
 
     cell_totals = np.stack([sum_by_table(column) for column in counts.T], axis=-1)
     influences = influence(statistic, cell_totals)
@@ -185,43 +185,48 @@ def design_effect(statistic: Callable[[Floats], Floats], rows: ClusterRows) -> D
                 ratio((influences**2 * cell_totals)[..., cell_range].sum(-1), cell_totals[..., cell_range].sum(-1))[
                     ..., None
                 ],
-                size,
+                cell_shape,
             )
             for cell_range in (slice(9), slice(9, 12), slice(12, 15))
-            if (size := influences[..., cell_range].shape)[-1]
+            if (cell_shape := influences[..., cell_range].shape)[-1]
         ],
         axis=-1,
     )
     # Mean of the expected and the observed variance. With the observed one alone, a few losses would reduce the
     # effective number of clusters to one (wide intervals); with the expected one alone, intervals of one-sided pairs
     # are too narrow (measured in tests/simulation).
-    expected, n_relevant = (
+    expected_variance, n_relevant_items = (
         sum_by_cluster((mean_squares + influences**2) / 2),
         sum_by_cluster(np.where(mean_squares > 0, 1.0, 0.0)),
     )
-    expected_total, largest_cluster = sum_by_table(expected), np.zeros(rows.n_tables)
-    np.maximum.at(largest_cluster, table_of_row, n_relevant)
-    observed_ratio = ratio(sum_by_table(sum_by_cluster(influences) ** 2), expected_total)
+    total_expected_variance, largest_cluster = sum_by_table(expected_variance), np.zeros(rows.n_tables)
+    np.maximum.at(largest_cluster, table_of_row, n_relevant_items)
+    observed_ratio = ratio(sum_by_table(sum_by_cluster(influences) ** 2), total_expected_variance)
     # With similar items, the variance of a large cluster grows with the square of its size.
     correlation = np.clip(
-        ratio(observed_ratio - 1, ratio(sum_by_table(expected * n_relevant), expected_total) - 1), 0, 1
+        ratio(
+            observed_ratio - 1, ratio(sum_by_table(expected_variance * n_relevant_items), total_expected_variance) - 1
+        ),
+        0,
+        1,
     )
-    variance = expected * (1 + (n_relevant - 1) * np.nan_to_num(correlation)[table_of_row])
-    clusters = ratio(sum_by_table(variance) ** 2, sum_by_table(variance**2))
-    has_several_clusters, is_one_item_per_cluster = clusters > 1 + 1e-9, largest_cluster <= 1
-    observed_ratio = observed_ratio * ratio(clusters, clusters - 1)
+    variance = expected_variance * (1 + (n_relevant_items - 1) * np.nan_to_num(correlation)[table_of_row])
+    n_effective_clusters = ratio(sum_by_table(variance) ** 2, sum_by_table(variance**2))
+    has_several_clusters, is_one_item_per_cluster = n_effective_clusters > 1 + 1e-9, largest_cluster <= 1
+    observed_ratio = observed_ratio * ratio(n_effective_clusters, n_effective_clusters - 1)
     effect = np.select(
-        [expected_total == 0, is_one_item_per_cluster, ~has_several_clusters],
+        [total_expected_variance == 0, is_one_item_per_cluster, ~has_several_clusters],
         [np.nan, 1.0, np.inf],
         np.fmax(observed_ratio, 1.0),
     )
     return DesignEffect(
-        np.round(effect, _DIGITS), np.where(is_one_item_per_cluster & (expected_total > 0), np.inf, clusters)
+        np.round(effect, _DIGITS),
+        np.where(is_one_item_per_cluster & (total_expected_variance > 0), np.inf, n_effective_clusters),
     )
 
 
 def number_by_unit(number: Floats, *, units: Ints, n_units: int) -> Floats:
-    """Number of equal clusters that each cluster represents: the values of outputs (n,) -> the values of clusters
+    """Number of identical clusters that are merged in each cluster: values by output (n,) -> values by cluster
     (n_units,)."""
     number_of_unit = np.zeros(n_units)
     number_of_unit[units] = number
@@ -237,8 +242,8 @@ def influence_design_effect(
     The design effect is the variance by clusters, times C / (C - 1), divided by the variance by outputs; it is at least
     1. C is the effective number of clusters. Clusters are weighted by the mean of expected and observed variance, as in
     `design_effect`. `kind` (n,) marks two kinds of outputs with different expected influences, such as outputs with and
-    without a human label. `number` (n,) is the number of equal clusters that the cluster of an output represents, 1 by
-    default.
+    without a human label. `number` (n,) is the number of identical clusters that are merged in the cluster of an
+    output, 1 by default.
 
     >>> effect, clusters = influence_design_effect(np.repeat([1.0, -1.0, 1.0, -1.0], 5), np.repeat(np.arange(4), 5))
     >>> round(float(effect), 2), float(clusters)
@@ -249,24 +254,28 @@ def influence_design_effect(
     n_units = int(units.max(initial=-1)) + 1
     number = np.ones(len(influence)) if number is None else number
     number_of_unit = number_by_unit(number, units=units, n_units=n_units)
-    squares = influence**2
-    total = (squares * number).sum()
-    if not total:
+    squared_influences = influence**2
+    squares_total = (squared_influences * number).sum()
+    if not squares_total:
         return DesignEffect(np.array(np.nan), np.array(np.inf))
     expected_square = np.zeros(len(influence))
     for is_of_kind in (np.ones(len(influence), dtype=bool),) if kind is None else (kind, ~kind):
-        n = number[is_of_kind].sum()
-        expected_square[is_of_kind] = (squares * number)[is_of_kind].sum() / n if n else 0.0
+        n_of_kind = number[is_of_kind].sum()
+        expected_square[is_of_kind] = (squared_influences * number)[is_of_kind].sum() / n_of_kind if n_of_kind else 0.0
     if np.bincount(units[expected_square > 0], minlength=n_units).max(initial=0) <= 1:
         return DesignEffect(np.array(1.0), np.array(np.inf))
-    variance_by_cluster = unit_sums((expected_square + squares) / 2, units=units, n_units=n_units)
-    clusters = ratio(
+    variance_by_cluster = unit_sums((expected_square + squared_influences) / 2, units=units, n_units=n_units)
+    n_effective_clusters = ratio(
         np.array((variance_by_cluster * number_of_unit).sum() ** 2),
         np.array((variance_by_cluster**2 * number_of_unit).sum()),
     )
-    sums = unit_sums(influence, units=units, n_units=n_units)
-    effect = (sums**2 * number_of_unit).sum() / total * ratio(clusters, clusters - 1)
-    return DesignEffect(np.where(clusters > 1, np.fmax(effect, 1.0), np.inf), clusters)
+    cluster_influences = unit_sums(influence, units=units, n_units=n_units)
+    effect = (
+        (cluster_influences**2 * number_of_unit).sum()
+        / squares_total
+        * ratio(n_effective_clusters, n_effective_clusters - 1)
+    )
+    return DesignEffect(np.where(n_effective_clusters > 1, np.fmax(effect, 1.0), np.inf), n_effective_clusters)
 
 
 def null_effect(wins_and_losses: NDArray[Any], squares: NDArray[Any], clusters: NDArray[Any]) -> Floats:
@@ -276,7 +285,8 @@ def null_effect(wins_and_losses: NDArray[Any], squares: NDArray[Any], clusters: 
     hypothesis. If every item is a cluster, this variance is the number of wins and losses. Because the variance holds
     under the null hypothesis, no t quantiles are needed, and the test is also valid at small levels: with C `clusters`,
     |z| is at most sqrt(C). With fewer than twelve clusters, this limit would allow smaller p-values than 2^(1 - C), the
-    smallest p-value of sign flips of whole clusters. In this case the divisor is increased accordingly.
+    smallest p-value of sign flips of whole clusters. The divisor is then increased so that no p-value is smaller than
+    2^(1 - C).
 
     >>> null_effect(np.array([20, 20]), np.array([20, 100]), np.array([20, 20])).tolist()
     [1.0, 5.0]
@@ -324,27 +334,29 @@ def pooled_design_effect(signs: Signs, *, units: NDArray[np.integer[Any]]) -> Fl
     mean_cluster_size = (n_by_cluster**2).sum(axis=-1) / np.maximum(n, 1)
     if (mean_cluster_size <= 1).all():
         return np.ones(n.shape)
-    values = np.where(is_rated, signs, 0)
-    mean = values.sum(axis=-1) / np.maximum(n, 1)
-    total = unit_sums(values, units=units, n_units=n_units)
-    square_sums = unit_sums(values**2, units=units, n_units=n_units)
+    rated_signs = np.where(is_rated, signs, 0)
+    mean = rated_signs.sum(axis=-1) / np.maximum(n, 1)
+    cluster_sums = unit_sums(rated_signs, units=units, n_units=n_units)
+    square_sums = unit_sums(rated_signs**2, units=units, n_units=n_units)
     cluster_mean = mean[..., np.newaxis]
     squared_deviations = (
-        square_sums - 2 * cluster_mean * total + n_by_cluster * cluster_mean**2
+        square_sums - 2 * cluster_mean * cluster_sums + n_by_cluster * cluster_mean**2
     )  # squared residuals; below: their squared sum
-    squared_sums = (total - n_by_cluster * cluster_mean) ** 2
-    clusters = (n_by_cluster > 0).sum(axis=-1)
+    squared_sums = (cluster_sums - n_by_cluster * cluster_mean) ** 2
+    n_clusters = (n_by_cluster > 0).sum(axis=-1)
     # The mean of a pair is fitted to the same clusters, which makes both sums too small by this factor.
-    within = np.where(mean_cluster_size > 1, n / np.maximum(n - 1, 1), 0.0)[..., np.newaxis] * squared_deviations
-    between = (
-        np.where(mean_cluster_size > 1, clusters / np.maximum(clusters - 1, 1), 0.0)[..., np.newaxis] * squared_sums
+    within_variation = (
+        np.where(mean_cluster_size > 1, n / np.maximum(n - 1, 1), 0.0)[..., np.newaxis] * squared_deviations
     )
-    excess = (between - within).sum(axis=-2)  # (..., units)
-    largest_excess = ((mean_cluster_size - 1)[..., np.newaxis] * within).sum(axis=-2)
+    between_variation = (
+        np.where(mean_cluster_size > 1, n_clusters / np.maximum(n_clusters - 1, 1), 0.0)[..., np.newaxis] * squared_sums
+    )
+    excess = (between_variation - within_variation).sum(axis=-2)  # (..., units)
+    largest_excess = ((mean_cluster_size - 1)[..., np.newaxis] * within_variation).sum(axis=-2)
     total_largest_excess = largest_excess.sum(axis=-1, keepdims=True)
     with np.errstate(divide="ignore", invalid="ignore"):
         rho = excess.sum(axis=-1, keepdims=True) / total_largest_excess
-        error = np.sqrt(((excess - rho * largest_excess) ** 2).sum(axis=-1, keepdims=True)) / total_largest_excess
+        rho_error = np.sqrt(((excess - rho * largest_excess) ** 2).sum(axis=-1, keepdims=True)) / total_largest_excess
     # Without variation, rho cannot be estimated: annotations may agree because they share a document.
-    upper_correlation = np.clip(np.where(total_largest_excess > 0, rho + error, 1.0), 0.0, 1.0)
+    upper_correlation = np.clip(np.where(total_largest_excess > 0, rho + rho_error, 1.0), 0.0, 1.0)
     return np.asarray(1 + np.maximum(mean_cluster_size - 1, 0.0) * upper_correlation)

@@ -59,8 +59,8 @@ def modularity(similarity: NDArray[Any], labels: NDArray[np.integer[Any]]) -> fl
     Source: Newman and Girvan 2004, with weights (Newman 2004).
     """
     weights = _weights(similarity)
-    total, degree = weights.sum() or np.nan, weights.sum(axis=0)
-    return float((weights - np.outer(degree, degree) / total)[_is_same_community(labels)].sum() / total)
+    total_weight, degree = weights.sum() or np.nan, weights.sum(axis=0)
+    return float((weights - np.outer(degree, degree) / total_weight)[_is_same_community(labels)].sum() / total_weight)
 
 
 def stability(similarities: NDArray[Any], labels: NDArray[np.integer[Any]], *, seed: int) -> tuple[Floats, Floats]:
@@ -73,24 +73,24 @@ def stability(similarities: NDArray[Any], labels: NDArray[np.integer[Any]], *, s
     resamples. The seed of each resample is derived from `seed` and the index of the resample.
 
     >>> blocks = np.kron(np.eye(2), np.ones((2, 2))) + 0.1
-    >>> kept, rand = stability(blocks[np.newaxis], np.array([0, 0, 1, 1]), seed=0)
-    >>> kept.tolist(), rand.tolist()
+    >>> node_stability, rand = stability(blocks[np.newaxis], np.array([0, 0, 1, 1]), seed=0)
+    >>> node_stability.tolist(), rand.tolist()
     ([1.0, 1.0, 1.0, 1.0], [1.0])
 
     Source: Hennig 2007 for the stability of clusters; Hubert and Arabie 1985 for the index.
     """
-    n_resamples, n = len(similarities), len(labels)
+    n_resamples, n_nodes = len(similarities), len(labels)
     is_same_reference = _is_same_community(labels)
     n_companions = is_same_reference.sum(axis=1) - 1  # without the node itself
-    co_membership, rand = np.zeros(n), np.empty(n_resamples)
-    for b, own_seed in enumerate(np.random.SeedSequence(seed).generate_state(n_resamples)):
-        is_same_community = _is_same_community(communities(similarities[b], seed=int(own_seed)))
-        n_remaining = (is_same_community & is_same_reference).sum(axis=1) - 1
-        co_membership += np.where(
-            n_companions > 0, n_remaining / np.maximum(n_companions, 1), is_same_community.sum(axis=1) == 1
+    stability_sums, rand_index = np.zeros(n_nodes), np.empty(n_resamples)
+    for b, resample_seed in enumerate(np.random.SeedSequence(seed).generate_state(n_resamples)):
+        is_same_community = _is_same_community(communities(similarities[b], seed=int(resample_seed)))
+        n_shared_companions = (is_same_community & is_same_reference).sum(axis=1) - 1
+        stability_sums += np.where(
+            n_companions > 0, n_shared_companions / np.maximum(n_companions, 1), is_same_community.sum(axis=1) == 1
         )
-        rand[b] = _adjusted_rand(is_same_reference, is_same_community)
-    return (co_membership / n_resamples if n_resamples else np.full(n, np.nan)), rand
+        rand_index[b] = _adjusted_rand(is_same_reference, is_same_community)
+    return (stability_sums / n_resamples if n_resamples else np.full(n_nodes, np.nan)), rand_index
 
 
 def _weights(similarity: NDArray[Any]) -> Floats:
@@ -105,25 +105,25 @@ def _affinity(weights: Floats) -> Floats:
 
     The matrix is exactly symmetric, with 0 on the diagonal.
     """
-    share = weights / weights.sum()
-    degree = share.sum(axis=0)
-    affinity = np.rint(((share + share.T) / 2 - np.outer(degree, degree)) * _UNIT)
+    weight_share = weights / weights.sum()
+    degree = weight_share.sum(axis=0)
+    affinity = np.rint(((weight_share + weight_share.T) / 2 - np.outer(degree, degree)) * _UNIT)
     return np.where(np.eye(len(weights), dtype=bool), 0.0, affinity)
 
 
 def _search(affinity: Floats, rng: np.random.Generator) -> Labels:
     """Best labels of several runs of Louvain's method. The first run starts from single nodes, each further run from
     the best labels so far with a random part reassigned."""
-    n = len(affinity)
-    best = _louvain(affinity, np.arange(n), rng)
-    best_value = (affinity * _is_same_community(best)).sum()
+    n_nodes = len(affinity)
+    best_labels = _louvain(affinity, np.arange(n_nodes), rng)
+    best_value = (affinity * _is_same_community(best_labels)).sum()
     for _ in range(_RETRIES):
-        is_reassigned = rng.random(n) < rng.random()
-        start = np.where(is_reassigned, rng.integers(best.max() + 2, size=n), best)
-        labels = _louvain(affinity, start, rng)
+        is_reassigned = rng.random(n_nodes) < rng.random()
+        start_labels = np.where(is_reassigned, rng.integers(best_labels.max() + 2, size=n_nodes), best_labels)
+        labels = _louvain(affinity, start_labels, rng)
         if (value := (affinity * _is_same_community(labels)).sum()) > best_value + _TOLERANCE:
-            best, best_value = labels, value
-    return best
+            best_labels, best_value = labels, value
+    return best_labels
 
 
 def _louvain(affinity: Floats, labels: Labels, rng: np.random.Generator) -> Labels:
@@ -140,22 +140,24 @@ def _move_nodes(affinity: Floats, labels: Labels, rng: np.random.Generator) -> L
     """Labels 0..k-1 after moving single nodes, in random order, to the community with the largest gain until no move
     has a gain."""
     labels, nodes = np.unique(labels, return_inverse=True)[1], np.arange(len(labels))
-    to_community = _sum_rows(affinity, labels)  # (k, n): affinity of each node to each community
+    affinity_to_community = _sum_rows(affinity, labels)  # (k, n): affinity of each node to each community
     no_affinity = np.zeros((1, len(labels)))  # an empty community, to which a node can be moved alone
     while True:
-        to_community = np.concatenate([to_community, no_affinity])
-        can_gain = np.flatnonzero(to_community.max(axis=0) - to_community[labels, nodes] > _TOLERANCE)
-        if not can_gain.size:
+        affinity_to_community = np.concatenate([affinity_to_community, no_affinity])
+        nodes_with_gain = np.flatnonzero(
+            affinity_to_community.max(axis=0) - affinity_to_community[labels, nodes] > _TOLERANCE
+        )
+        if not nodes_with_gain.size:
             return labels
-        for node in rng.permutation(can_gain).tolist():
-            current_community, affinity_of_node = labels[node], to_community[:, node]
+        for node in rng.permutation(nodes_with_gain).tolist():
+            current_community, affinity_of_node = labels[node], affinity_to_community[:, node]
             best_community = affinity_of_node.argmax()
             if affinity_of_node[best_community] - affinity_of_node[current_community] > _TOLERANCE:
-                to_community[current_community] -= affinity[node]
-                to_community[best_community] += affinity[node]
+                affinity_to_community[current_community] -= affinity[node]
+                affinity_to_community[best_community] += affinity[node]
                 labels[node] = best_community
-        is_present = np.bincount(labels, minlength=len(to_community)) > 0
-        to_community, labels = to_community[is_present], (np.cumsum(is_present) - 1)[labels]
+        is_present = np.bincount(labels, minlength=len(affinity_to_community)) > 0
+        affinity_to_community, labels = affinity_to_community[is_present], (np.cumsum(is_present) - 1)[labels]
 
 
 def _sum_rows(values: Floats, labels: Labels) -> Floats:
@@ -171,16 +173,22 @@ def _is_same_community(labels: NDArray[np.integer[Any]]) -> NDArray[np.bool_]:
     return np.asarray(labels[:, np.newaxis] == labels)
 
 
-def _adjusted_rand(first: NDArray[np.bool_], second: NDArray[np.bool_]) -> float:
+def _adjusted_rand(is_same_first: NDArray[np.bool_], is_same_second: NDArray[np.bool_]) -> float:
     """Adjusted Rand index of two partitions; 1 for equal partitions.
 
     A partition is a matrix (n, n) that marks the pairs of nodes in the same community.
     """
-    if (first == second).all():
+    if (is_same_first == is_same_second).all():
         return 1.0
     # counts of ordered pairs; a node does not pair with itself
-    n_both, n_neither = int((first & second).sum()) - len(first), int((~first & ~second).sum())
-    n_only_first, n_only_second = int((first & ~second).sum()), int((second & ~first).sum())
+    n_both, n_neither = (
+        int((is_same_first & is_same_second).sum()) - len(is_same_first),
+        int((~is_same_first & ~is_same_second).sum()),
+    )
+    n_only_first, n_only_second = (
+        int((is_same_first & ~is_same_second).sum()),
+        int((is_same_second & ~is_same_first).sum()),
+    )
     excess = 2 * (n_both * n_neither - n_only_first * n_only_second)
     excess_scale = (n_both + n_only_first) * (n_only_first + n_neither) + (n_both + n_only_second) * (
         n_only_second + n_neither

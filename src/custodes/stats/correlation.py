@@ -24,7 +24,7 @@ _INT8 = 127  # maximum number of signs whose sum fits int8
 
 
 class ConcordanceCounts(NamedTuple):
-    """Counts of pairs of outputs, each pair once.
+    """Counts of pairs of outputs; each pair is counted once.
 
     Attributes
     ----------
@@ -55,7 +55,7 @@ def pearson(x: NDArray[Any], y: NDArray[Any]) -> Floats:
     Returns
     -------
     :
-        r (...); NaN if either side is constant, or with fewer than two pairs.
+        r (...); NaN if x or y is constant, or with fewer than two pairs.
 
     References
     ----------
@@ -82,7 +82,7 @@ def spearman(x: NDArray[Any], y: NDArray[Any]) -> Floats:
     Returns
     -------
     :
-        rho (...); NaN if either side is constant, or with fewer than two pairs.
+        rho (...); NaN if x or y is constant, or with fewer than two pairs.
 
     References
     ----------
@@ -107,7 +107,7 @@ def kendall(x: NDArray[Any], y: NDArray[Any]) -> Floats:
     Returns
     -------
     :
-        tau-b (...); NaN if either side is constant, or with fewer than two pairs.
+        tau-b (...); NaN if x or y is constant, or with fewer than two pairs.
 
     References
     ----------
@@ -130,19 +130,19 @@ def kendall(x: NDArray[Any], y: NDArray[Any]) -> Floats:
     presorted = [_SortedRows.from_values(values) if len(values) == 1 else None for values in (x, y)]
     tau = np.empty(math.prod(shape))
     for rows in chunks(len(tau), _CACHED * n):
-        sides = zip(presorted, (x, y), strict=True)
-        sorted_rows = [side or _SortedRows.from_values(values[rows]) for side, values in sides]
+        rankings = zip(presorted, (x, y), strict=True)
+        sorted_rows = [ranking or _SortedRows.from_values(values[rows]) for ranking, values in rankings]
         n_absent = n_missing if len(n_missing) == 1 else n_missing[rows]
-        n_lost = 2 * (n_absent * (n - n_absent))[:, 0]
-        if (net_from_table := _contingency_concordance(*sorted_rows)) is not None:
-            net = net_from_table
+        n_missing_pairs = 2 * (n_absent * (n - n_absent))[:, 0]
+        if (net_of_table := _contingency_concordance(*sorted_rows)) is not None:
+            net = net_of_table
         else:
             first, second = sorted_rows if sorted_rows[0].tied or not sorted_rows[1].tied else sorted_rows[::-1]
             totals = [4 * count_earlier_lower(sequence).sum(axis=1) for _, sequence in _sequences(first, second)]
             net = sum(totals) / len(totals) - 2 * n * (n - 1) + n * n - (first.end - first.first).sum(axis=1)
         tau[rows] = tau_b(
-            net - n_lost,
-            *(n * n - (side.end - side.first).sum(axis=1) - n_lost for side in sorted_rows),
+            net - n_missing_pairs,
+            *(n * n - (ranking.end - ranking.first).sum(axis=1) - n_missing_pairs for ranking in sorted_rows),
         )
     return tau.reshape(shape)
 
@@ -164,7 +164,7 @@ def pair_counts(x: NDArray[Any], y: NDArray[Any], *, pairs: Bools | None = None)
     Returns
     -------
     :
-        Counts (...) of the pairs that are rated on both sides.
+        Counts (...) of the pairs of outputs that are rated in x and in y.
 
     References
     ----------
@@ -176,8 +176,8 @@ def pair_counts(x: NDArray[Any], y: NDArray[Any], *, pairs: Bools | None = None)
     [2, 3, 2, 2, 3]
     """
     x, y = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
-    axes = max(x.ndim, y.ndim)
-    x, y = (values.reshape((1,) * (axes - values.ndim) + values.shape) for values in (x, y))
+    n_axes = max(x.ndim, y.ndim)
+    x, y = (values.reshape((1,) * (n_axes - values.ndim) + values.shape) for values in (x, y))
     x, y = (np.ascontiguousarray(np.moveaxis(values, -1, 0)) for values in (x, y))
     n, shape = len(x), np.broadcast_shapes(x.shape[1:], y.shape[1:])
     is_rated = ~(np.isnan(x) | np.isnan(y))
@@ -185,31 +185,31 @@ def pair_counts(x: NDArray[Any], y: NDArray[Any], *, pairs: Bools | None = None)
     if pairs is not None:
         is_counted = np.moveaxis(pairs, (-2, -1), (0, 1))
         is_counted = is_counted.reshape(n, n, *(1,) * (len(shape) + 2 - is_counted.ndim), *is_counted.shape[2:])
-    concordance, untied_x, untied_y, untied, total = np.zeros((5, *shape), dtype=np.int32)
+    concordance, untied_x, untied_y, untied, n_pairs = np.zeros((5, *shape), dtype=np.int32)
 
     def sum_as_int8(values: NDArray[Any]) -> NDArray[np.int8]:
         return np.asarray(np.add.reduce(values, axis=0, dtype=np.int8))
 
     for i in range(n - 1):
         for chunk in chunks(n - 1 - i, max(_CACHE * math.prod(shape), CHUNK // _INT8)):
-            later = slice(i + 1 + chunk.start, i + 1 + chunk.stop)
-            sx, sy = (difference_signs(values[i], values[later]) for values in (x, y))
+            later_outputs = slice(i + 1 + chunk.start, i + 1 + chunk.stop)
+            signs_x, signs_y = (difference_signs(values[i], values[later_outputs]) for values in (x, y))
             if is_complete:
-                total += len(sx)
+                n_pairs += len(signs_x)
             else:
                 is_rated_pair = (
-                    is_rated[i] & is_rated[later]
+                    is_rated[i] & is_rated[later_outputs]
                     if pairs is None
-                    else is_rated[i] & is_rated[later] & is_counted[i, later]
+                    else is_rated[i] & is_rated[later_outputs] & is_counted[i, later_outputs]
                 )
-                sx, sy = sx * is_rated_pair, sy * is_rated_pair
-                total += sum_as_int8(is_rated_pair.view(np.int8))
-            product = sx * sy
+                signs_x, signs_y = signs_x * is_rated_pair, signs_y * is_rated_pair
+                n_pairs += sum_as_int8(is_rated_pair.view(np.int8))
+            product = signs_x * signs_y
             concordance += sum_as_int8(product)
-            untied_x += sum_as_int8(np.abs(sx))
-            untied_y += sum_as_int8(np.abs(sy))
+            untied_x += sum_as_int8(np.abs(signs_x))
+            untied_y += sum_as_int8(np.abs(signs_y))
             untied += sum_as_int8(np.abs(product))
-    counts = (concordance, untied_x, untied_y, untied, total)
+    counts = (concordance, untied_x, untied_y, untied, n_pairs)
     return ConcordanceCounts(*(np.asarray(count, dtype=np.int64) for count in counts))
 
 
@@ -272,22 +272,22 @@ def concordance(x: NDArray[Any], y: NDArray[Any], *, weights: Floats | None = No
     >>> concordance(np.array([[0, 1, 2]]), np.array([[0, 2, 1]])).tolist()
     [[2.0, 0.0, 0.0]]
     """
-    n, total = x.shape[1], x.shape[1] if weights is None else weights.sum()
-    first, second = _SortedRows.from_values(x), _SortedRows.from_values(y)
-    if second.tied and not first.tied:
+    n, total_weight = x.shape[1], x.shape[1] if weights is None else weights.sum()
+    sorted_x, sorted_y = _SortedRows.from_values(x), _SortedRows.from_values(y)
+    if sorted_y.tied and not sorted_x.tied:
         return concordance(y, x, weights=weights)
-    nets = []
-    for outputs_by_y, sequence in _sequences(first, second):
+    net_counts = []
+    for outputs_by_y, sequence in _sequences(sorted_x, sorted_y):
         outputs = _take_from_rows(outputs_by_y, sequence)
         weight_x, weight_y = (
             np.ones((1, n)) if weights is None else weights[index] for index in (outputs, outputs_by_y)
         )
-        lower = _take_from_rows(np.cumsum(weight_y, axis=1) - weight_y, sequence)
-        lower += np.cumsum(weight_x, axis=1) - weight_x
-        lower_on_both = count_earlier_lower(sequence, None if weights is None else weight_x)
-        nets.append(np.empty(sequence.shape))
-        np.put_along_axis(nets[-1], outputs, 4 * lower_on_both - 2 * lower, axis=1)
-    return np.asarray(sum(nets) / len(nets) + total - tie_counts(x, weights=weights))
+        n_lower = _take_from_rows(np.cumsum(weight_y, axis=1) - weight_y, sequence)
+        n_lower += np.cumsum(weight_x, axis=1) - weight_x
+        n_lower_on_both = count_earlier_lower(sequence, None if weights is None else weight_x)
+        net_counts.append(np.empty(sequence.shape))
+        np.put_along_axis(net_counts[-1], outputs, 4 * n_lower_on_both - 2 * n_lower, axis=1)
+    return np.asarray(sum(net_counts) / len(net_counts) + total_weight - tie_counts(x, weights=weights))
 
 
 def tie_counts(values: NDArray[Any], *, weights: Floats | None = None) -> NDArray[Any]:
@@ -310,13 +310,13 @@ def tie_counts(values: NDArray[Any], *, weights: Floats | None = None) -> NDArra
     >>> tie_counts(np.array([[3, 5, 3]])).tolist()
     [[2, 1, 2]]
     """
-    side = _SortedRows.from_values(values)
-    run_size: NDArray[Any] = side.end - side.first
+    runs = _SortedRows.from_values(values)
+    run_size: NDArray[Any] = runs.end - runs.first
     if weights is not None:
-        cumulative_weights = np.pad(np.cumsum(weights[side.order], axis=1), ((0, 0), (1, 0)))
-        run_size = _take_from_rows(cumulative_weights, side.end) - _take_from_rows(cumulative_weights, side.first)
+        cumulative_weights = np.pad(np.cumsum(weights[runs.order], axis=1), ((0, 0), (1, 0)))
+        run_size = _take_from_rows(cumulative_weights, runs.end) - _take_from_rows(cumulative_weights, runs.first)
     tie_sizes = np.empty(values.shape, dtype=run_size.dtype)
-    np.put_along_axis(tie_sizes, side.order, run_size, axis=1)
+    np.put_along_axis(tie_sizes, runs.order, run_size, axis=1)
     return tie_sizes
 
 
@@ -339,7 +339,7 @@ def system_correlations(kind: Kind, human: Floats, metrics: Floats, *, pairs: Bo
     Returns
     -------
     :
-        Correlations (B, metrics); NaN where either side is constant.
+        Correlations (B, metrics); NaN where the human or the metric scores are constant.
 
     References
     ----------
@@ -358,12 +358,12 @@ def system_correlations(kind: Kind, human: Floats, metrics: Floats, *, pairs: Bo
     if _has_all_pairs(pairs):
         return ROWS[kind](human, metrics)
     block = blocks_of(pairs)
-    sides = [np.zeros(np.broadcast_shapes(human.shape, metrics.shape)) for _ in range(2)]
+    centred_scores = [np.zeros(np.broadcast_shapes(human.shape, metrics.shape)) for _ in range(2)]
     for block_index in np.unique(block):
         block_scores = _mask_missing(*(np.where(block == block_index, values, np.nan) for values in (human, metrics)))
-        for side, values in zip(sides, block_scores, strict=True):
-            side += deviations(mid_ranks(values) if kind == "spearman" else values)
-    return pearson(*sides)
+        for scores_of_rater, values in zip(centred_scores, block_scores, strict=True):
+            scores_of_rater += deviations(mid_ranks(values) if kind == "spearman" else values)
+    return pearson(*centred_scores)
 
 
 def within_item(human: Floats, metrics: Floats, *, kind: Kind) -> Floats:
@@ -379,7 +379,7 @@ def within_item(human: Floats, metrics: Floats, *, kind: Kind) -> Floats:
     Returns
     -------
     :
-        Correlations (metrics, items); NaN if either side is constant, or with fewer than two outputs.
+        Correlations (metrics, items); NaN if the scores by one rater are constant, or with fewer than two outputs.
 
     Examples
     --------
@@ -432,9 +432,9 @@ class _SortedRows(NamedTuple):
     @classmethod
     def from_values(cls, values: NDArray[Any]) -> _SortedRows:
         order = np.argsort(values, axis=1)
-        ordered = _take_from_rows(values, order)
-        if (ordered[:, 1:] == ordered[:, :-1]).any():
-            return cls(order, *tie_runs(ordered), True)
+        sorted_values = _take_from_rows(values, order)
+        if (sorted_values[:, 1:] == sorted_values[:, :-1]).any():
+            return cls(order, *tie_runs(sorted_values), True)
         positions = np.arange(values.shape[1])[np.newaxis]
         return cls(order, positions, positions + 1, False)
 
@@ -444,21 +444,21 @@ def _contingency_concordance(x: _SortedRows, y: _SortedRows) -> NDArray[Any] | N
 
     None if there are too many levels for a table to be faster.
     """
-    n, rows = x.order.shape[1], max(len(x.order), len(y.order))
-    is_level_start = [np.broadcast_to(side.first == np.arange(n), side.order.shape) for side in (x, y)]
-    shape = tuple(int(np.count_nonzero(is_start_of_side, axis=1).max()) for is_start_of_side in is_level_start)
+    n, n_rows = x.order.shape[1], max(len(x.order), len(y.order))
+    is_level_start = [np.broadcast_to(ranking.first == np.arange(n), ranking.order.shape) for ranking in (x, y)]
+    shape = tuple(int(np.count_nonzero(is_start, axis=1).max()) for is_start in is_level_start)
     if math.prod(shape) > _TABLE * n:
         return None
-    codes = []
-    for side, is_start_of_side in zip((x, y), is_level_start, strict=True):
-        codes.append(np.empty(side.order.shape, dtype=np.intp))
-        np.put_along_axis(codes[-1], side.order, np.cumsum(is_start_of_side, axis=1) - 1, axis=1)
-    cell = (np.arange(rows)[:, np.newaxis] * shape[0] + codes[0]) * shape[1] + codes[1]
-    table = np.bincount(cell.ravel(), minlength=rows * math.prod(shape)).reshape(rows, *shape)
+    level_codes = []
+    for ranking, is_start in zip((x, y), is_level_start, strict=True):
+        level_codes.append(np.empty(ranking.order.shape, dtype=np.intp))
+        np.put_along_axis(level_codes[-1], ranking.order, np.cumsum(is_start, axis=1) - 1, axis=1)
+    cell = (np.arange(n_rows)[:, np.newaxis] * shape[0] + level_codes[0]) * shape[1] + level_codes[1]
+    table = np.bincount(cell.ravel(), minlength=n_rows * math.prod(shape)).reshape(n_rows, *shape)
     lower_y = np.cumsum(table, axis=2)
     # For each level of x: the number of lower values of y minus the number of higher values.
-    signed = 2 * lower_y - table - lower_y[..., -1:]
-    return np.asarray(2 * (table[:, 1:] * np.cumsum(signed, axis=1)[:, :-1]).sum(axis=(1, 2)))
+    lower_minus_higher = 2 * lower_y - table - lower_y[..., -1:]
+    return np.asarray(2 * (table[:, 1:] * np.cumsum(lower_minus_higher, axis=1)[:, :-1]).sum(axis=(1, 2)))
 
 
 def _sequences(x: _SortedRows, y: _SortedRows) -> Iterator[tuple[Ints, Ints]]:
@@ -469,14 +469,14 @@ def _sequences(x: _SortedRows, y: _SortedRows) -> Iterator[tuple[Ints, Ints]]:
     """
     n = x.order.shape[1]
     positions = np.arange(n)
-    arrangements = [y.order, _take_from_rows(y.order, y.first + y.end - 1 - positions)] if y.tied else [y.order]
+    output_orders = [y.order, _take_from_rows(y.order, y.first + y.end - 1 - positions)] if y.tied else [y.order]
     int_type: Any = np.int32 if n * n <= np.iinfo(np.int32).max else np.int64
     offset = n * x.first.astype(int_type)
-    for arranged in arrangements:
-        position_of_output = np.empty(arranged.shape, dtype=int_type)
-        np.put_along_axis(position_of_output, arranged, positions[np.newaxis], axis=1)
+    for output_order in output_orders:
+        position_of_output = np.empty(output_order.shape, dtype=int_type)
+        np.put_along_axis(position_of_output, output_order, positions[np.newaxis], axis=1)
         sequence = _take_from_rows(position_of_output, x.order)
-        yield arranged, np.sort(offset + sequence, axis=1) - offset if x.tied else sequence
+        yield output_order, np.sort(offset + sequence, axis=1) - offset if x.tied else sequence
 
 
 def _take_from_rows(values: NDArray[Any], indices: Ints) -> NDArray[Any]:
@@ -494,7 +494,7 @@ def _rows(values: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
 
 
 def _mask_missing(x: NDArray[Any], y: NDArray[Any]) -> tuple[Floats, Floats]:
-    """The values of both sides, with NaN wherever either side is NaN. Sides without any NaN are returned unchanged."""
+    """x and y, with NaN wherever one of them is NaN. If there is no NaN, both are returned unchanged."""
     x, y = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
     is_missing = np.isnan(x) | np.isnan(y)
     return (np.where(is_missing, np.nan, x), np.where(is_missing, np.nan, y)) if is_missing.any() else (x, y)

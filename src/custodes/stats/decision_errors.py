@@ -23,7 +23,7 @@ def error_types(human_decision: NDArray[Any], other_decision: NDArray[Any]) -> N
     Decisions are 1, 0 (no difference) or -1. NaN marks a pair without a decision, which is left out. In an inversion,
     annotators and the other rater decide for opposite winners. In an omission, annotators find a difference but the
     other rater finds none. In an insertion, the other rater finds a difference but annotators find none. The
-    proportions sum to 1. They are NaN if no pair has a decision of both sides.
+    proportions sum to 1. They are NaN if no pair has a decision of the annotators and a decision of the other rater.
 
     >>> error_types(np.array([1, 1, 1, 0]), np.array([1, -1, 0, 1])).tolist()
     [0.25, 0.25, 0.25, 0.25]
@@ -44,7 +44,8 @@ def divergence(counts: NDArray[Any], human: NDArray[Any], *, estimate: Kld) -> N
 
     `counts` are those of the other rater. With `mean`, the probability of an outcome is the posterior mean (n + 1) / (N
     + 3) under a uniform prior. With `mode`, it is n / N as in the paper; the divergence is then infinite if the other
-    rater has an outcome that annotators never gave. The divergence is NaN if either side has no comparisons.
+    rater has an outcome that annotators never gave. The divergence is NaN if the other rater or the annotators have no
+    comparisons.
 
     >>> counts, human = np.array([1, 0, 0]), np.array([0, 1, 0])
     >>> float(divergence(counts, human, estimate="mode"))
@@ -57,11 +58,11 @@ def divergence(counts: NDArray[Any], human: NDArray[Any], *, estimate: Kld) -> N
     pseudo_count = np.float64(1.0 if estimate == "mean" else 0.0)  # counts may be in single precision
     # Written out: operations on an axis of three are several times slower.
     other_counts, human_counts = (
-        [np.asarray(side[..., k], dtype=np.float64) for k in range(3)] for side in (counts, human)
+        [np.asarray(counts_of_rater[..., k], dtype=np.float64) for k in range(3)] for counts_of_rater in (counts, human)
     )
-    n_other, n_people = sum(other_counts), sum(human_counts)
+    n_other, n_human = sum(other_counts), sum(human_counts)
     with np.errstate(divide="ignore", invalid="ignore"):
-        scale = (n_people + 3 * pseudo_count) / (n_other + 3 * pseudo_count)
+        scale = (n_human + 3 * pseudo_count) / (n_other + 3 * pseudo_count)
         divergence_sum = np.zeros_like(scale)  # with the memory order of the counts
         for other_count, human_count in zip(other_counts, human_counts, strict=True):
             smoothed_count = other_count + pseudo_count
@@ -69,4 +70,4 @@ def divergence(counts: NDArray[Any], human: NDArray[Any], *, estimate: Kld) -> N
             # The term of an outcome without counts is 0.
             divergence_sum += term if pseudo_count else np.where(smoothed_count > 0, term, 0.0)
         divergence_sum /= n_other + 3 * pseudo_count
-    return np.where((n_other > 0) & (n_people > 0), divergence_sum, np.nan)
+    return np.where((n_other > 0) & (n_human > 0), divergence_sum, np.nan)

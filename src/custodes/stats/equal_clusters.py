@@ -1,7 +1,7 @@
 """Resampling of clusters in groups of equal clusters, which are exchangeable.
 
-A resample draws G of the G clusters with equal probabilities. So the numbers of clusters drawn from the groups are
-multinomial, and the probability of a group is its proportion of the clusters. Drawing these numbers gives the same
+A resample draws G times from the G clusters with equal probabilities. So the numbers of clusters drawn from the groups
+are multinomial, and the probability of a group is its proportion of the clusters. Drawing these numbers gives the same
 distribution with fewer random numbers. Millions of battles form only thousands of groups. Documents with comparisons of
 all pairs mostly form groups of one cluster.
 """
@@ -38,38 +38,40 @@ def group_clusters(codes: Ints, units: Ints, *, n_units: int, number: Ints | Non
     """Group the clusters whose rows have the same codes in the same order, given the code and cluster (unit) of each
     row.
 
-    `number` (units,) is the number of equal clusters that each unit represents, 1 by default.
+    `number` (units,) is the number of identical clusters that are merged in each unit, 1 by default.
 
     >>> kinds = group_clusters(np.array([7, 8, 7, 7, 8]), np.array([0, 0, 1, 2, 2]), n_units=4)
     >>> kinds.number.tolist(), kinds.rows.tolist(), kinds.kind.tolist()
     ([2, 1, 1], [0, 1, 2], [0, 0, 1])
     """
     order = np.argsort(units, kind="stable")
-    size = np.bincount(units, minlength=n_units)
-    start = np.append(0, np.cumsum(size))[:-1]
+    cluster_size = np.bincount(units, minlength=n_units)
+    row_pointers = np.append(0, np.cumsum(cluster_size))[:-1]
     _, codes = np.unique(codes[order], return_inverse=True)
-    width = int(codes.max(initial=0)) + 1
-    _, first, index_of_distinct = np.unique(size, return_index=True, return_inverse=True)
-    representative = first[index_of_distinct]  # the first cluster that is equal so far
-    is_shared = np.bincount(representative, minlength=n_units)[representative] > 1
-    for row in range(_MOST_ROWS):
-        open_units = np.flatnonzero(is_shared & (size > row))
-        if not open_units.size:
+    n_codes = int(codes.max(initial=0)) + 1
+    _, first_index, index_of_distinct = np.unique(cluster_size, return_index=True, return_inverse=True)
+    representative_units = first_index[index_of_distinct]  # the first cluster that is equal so far
+    is_shared = np.bincount(representative_units, minlength=n_units)[representative_units] > 1
+    for row_position in range(_MOST_ROWS):
+        undecided_units = np.flatnonzero(is_shared & (cluster_size > row_position))
+        if not undecided_units.size:
             break
-        prefix_code = representative[open_units] * width + codes[start[open_units] + row]
-        _, first, index_of_distinct, n_equal = np.unique(
+        prefix_code = (
+            representative_units[undecided_units] * n_codes + codes[row_pointers[undecided_units] + row_position]
+        )
+        _, first_index, index_of_distinct, n_equal = np.unique(
             prefix_code, return_index=True, return_inverse=True, return_counts=True
         )
-        representative[open_units], is_shared[open_units] = (
-            open_units[first][index_of_distinct],
+        representative_units[undecided_units], is_shared[undecided_units] = (
+            undecided_units[first_index][index_of_distinct],
             n_equal[index_of_distinct] > 1,
         )
-    long_units = np.flatnonzero(is_shared & (size > _MOST_ROWS))
-    representative[long_units] = long_units
-    representatives, kind = np.unique(representative, return_inverse=True)
-    representative_rows = np.flatnonzero(representative[units] == units)
-    size = np.bincount(kind, weights=number, minlength=len(representatives)).astype(np.int64)
-    return ClusterGroups(size, representative_rows, kind[units[representative_rows]])
+    long_units = np.flatnonzero(is_shared & (cluster_size > _MOST_ROWS))
+    representative_units[long_units] = long_units
+    distinct_representatives, kind = np.unique(representative_units, return_inverse=True)
+    representative_rows = np.flatnonzero(representative_units[units] == units)
+    cluster_size = np.bincount(kind, weights=number, minlength=len(distinct_representatives)).astype(np.int64)
+    return ClusterGroups(cluster_size, representative_rows, kind[units[representative_rows]])
 
 
 def codes_of(pair: Ints, signs: Signs) -> Ints:
@@ -77,12 +79,15 @@ def codes_of(pair: Ints, signs: Signs) -> Ints:
 
     `signs` (k, n) are signs, or differences of two signs.
     """
-    codes, width = pair.astype(np.int64), int(pair.max(initial=0)) + 1
-    for row in signs:
-        if 8 * width > 2**62:
+    codes, n_codes = pair.astype(np.int64), int(pair.max(initial=0)) + 1
+    for signs_of_rater in signs:
+        if 8 * n_codes > 2**62:
             distinct_codes, codes = np.unique(codes, return_inverse=True)
-            width = len(distinct_codes)
-        codes, width = codes * 8 + np.where(row == ABSENT, 3, row & 7), 8 * width  # -2 is 6, and 2 is 2
+            n_codes = len(distinct_codes)
+        codes, n_codes = (
+            codes * 8 + np.where(signs_of_rater == ABSENT, 3, signs_of_rater & 7),
+            8 * n_codes,
+        )  # -2 is 6, and 2 is 2
     return codes
 
 
@@ -119,15 +124,15 @@ def sums_of(
     matrix = csr_array((values.astype(np.float64), (cell, kind)), shape=(n_cells, n_kinds))
     if _DENSE * matrix.nnz < n_cells * n_kinds:
         return lambda times: np.asarray(matrix @ times)
-    dense = matrix.toarray()
+    dense_matrix = matrix.toarray()
     is_integer = bool((values == np.rint(values)).all())
-    largest_sum = float(np.abs(dense).sum(axis=1).max(initial=0)) if is_integer else np.inf
+    largest_sum = float(np.abs(dense_matrix).sum(axis=1).max(initial=0)) if is_integer else np.inf
     if largest_sum < _EXACT:
-        dense = dense.astype(np.float32)
+        dense_matrix = dense_matrix.astype(np.float32)
 
     def sum_dense(times: Floats) -> NDArray[Any]:
         # Single precision takes half the time, where it is exact.
         float_type = np.float32 if largest_sum * float(times.max(initial=0)) < _EXACT else np.float64
-        return np.asarray(dense.astype(float_type, copy=False) @ times.astype(float_type, copy=False))
+        return np.asarray(dense_matrix.astype(float_type, copy=False) @ times.astype(float_type, copy=False))
 
     return sum_dense

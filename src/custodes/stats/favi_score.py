@@ -87,18 +87,20 @@ def favi_posterior(counts: NDArray[Any], *, confidence: float, draws: int, rng: 
         return FaviPosterior(undefined, undefined, undefined)
     tables = counts.reshape(-1, 9)
     is_swapped = _needs_swap(tables)
-    distinct, distinct_index = np.unique(
+    distinct_tables, distinct_index = np.unique(
         np.where(is_swapped[:, np.newaxis], tables[:, ::-1], tables), axis=0, return_inverse=True
     )
     distinct_index = distinct_index.reshape(-1)  # NumPy 2.0 keeps a second axis
 
     # 16 MB per array of draws in single precision, about eight such arrays
-    table_chunks = chunks(len(distinct), draws // 4)
-    posteriors = [_posterior(distinct[chunk], confidence=confidence, draws=draws, rng=rng) for chunk in table_chunks]
-    low, high, flip = np.concatenate([np.empty((3, 0)), *posteriors], axis=1)
+    table_chunks = chunks(len(distinct_tables), draws // 4)
+    posteriors = [
+        _posterior(distinct_tables[chunk], confidence=confidence, draws=draws, rng=rng) for chunk in table_chunks
+    ]
+    low, high, flip_probability = np.concatenate([np.empty((3, 0)), *posteriors], axis=1)
 
     # For a table that is its own mirror image, both tails estimate the same number.
-    is_symmetric = (distinct == distinct[:, ::-1]).all(axis=1)
+    is_symmetric = (distinct_tables == distinct_tables[:, ::-1]).all(axis=1)
     half_width = (high - low) / 2
     low, high = np.where(is_symmetric, -half_width, low), np.where(is_symmetric, half_width, high)
 
@@ -111,7 +113,7 @@ def favi_posterior(counts: NDArray[Any], *, confidence: float, draws: int, rng: 
     return FaviPosterior(
         np.minimum(low, point).reshape(shape),
         np.maximum(high, point).reshape(shape),
-        np.where(tables.sum(axis=1) > 0, flip[distinct_index], np.nan).reshape(shape),
+        np.where(tables.sum(axis=1) > 0, flip_probability[distinct_index], np.nan).reshape(shape),
     )
 
 
@@ -142,22 +144,24 @@ def _posterior(
         cell: rng.standard_gamma((count + _PRIOR)[:, np.newaxis], size=(len(count), draws), dtype=np.float32)
         for cell, (count, _) in distinct_counts.items()
     }
-    summary = np.empty((3, len(tables)))
+    bounds_and_flips = np.empty((3, len(tables)))
     tail = (1 - confidence) / 2
     for block in chunks(len(tables), 4 * draws):  # of a size that fits the cache
 
-        def gammas(cell: tuple[int, int], block: slice = block) -> NDArray[np.float32]:
+        def draws_of_cell(cell: tuple[int, int], block: slice = block) -> NDArray[np.float32]:
             return np.asarray(gamma_draws[cell][distinct_counts[cell][1].reshape(-1)[block]])
 
-        human_margin, metric_margin, total = np.zeros((3, block.stop - block.start, draws), dtype=np.float32)
+        human_margin, metric_margin, gamma_total = np.zeros((3, block.stop - block.start, draws), dtype=np.float32)
         for h, m in cells:
-            gamma = gammas((h, m))
-            total += gamma
+            gamma = draws_of_cell((h, m))
+            gamma_total += gamma
             human_margin += int(_SIGN[h]) * gamma
             metric_margin += int(_SIGN[m]) * gamma
         # From the error cells only (Lemma 1; the diagonal cancels), since large diagonals would cause rounding errors.
-        favi = (metric_margin - human_margin) / total
-        summary[:2, block] = np.quantile(favi, [tail, 1 - tail], axis=1, overwrite_input=True)
-        agreed_margin = gammas((0, 0)) - gammas((2, 2))
-        summary[2, block] = ((human_margin + agreed_margin > 0) != (metric_margin + agreed_margin > 0)).mean(axis=1)
-    return summary[0], summary[1], summary[2]
+        favi = (metric_margin - human_margin) / gamma_total
+        bounds_and_flips[:2, block] = np.quantile(favi, [tail, 1 - tail], axis=1, overwrite_input=True)
+        agreed_margin = draws_of_cell((0, 0)) - draws_of_cell((2, 2))
+        bounds_and_flips[2, block] = ((human_margin + agreed_margin > 0) != (metric_margin + agreed_margin > 0)).mean(
+            axis=1
+        )
+    return bounds_and_flips[0], bounds_and_flips[1], bounds_and_flips[2]

@@ -101,11 +101,11 @@ def clearest_cycles(edge: Floats) -> list[list[int]]:
                 else (low_index, middle_index - 1)
             )
         is_strong_edge = inner_edges >= thresholds[low_index]
-        for start, end in np.argwhere(inner_edges == thresholds[low_index]):
-            order, predecessors = breadth_first_order(is_strong_edge, end, directed=True, return_predecessors=True)
-            if start in order:
-                cycle = [int(start)]
-                while cycle[-1] != end:
+        for source, target in np.argwhere(inner_edges == thresholds[low_index]):
+            order, predecessors = breadth_first_order(is_strong_edge, target, directed=True, return_predecessors=True)
+            if source in order:
+                cycle = [int(source)]
+                while cycle[-1] != target:
                     cycle.append(int(predecessors[cycle[-1]]))
                 cycle = [int(members[node]) for node in reversed(cycle)]
                 first_index = cycle.index(min(cycle))
@@ -130,27 +130,27 @@ def letters(different: Bools, order: Sequence[int]) -> list[str]:
     node, which gets the first letters. The letters after z are a1, b1 and so on. Every letter is given to as many nodes
     as possible. The number of letters is small, but not always minimal.
 
-    >>> apart = np.array([[0, 0, 1], [0, 0, 0], [1, 0, 0]], dtype=bool)
-    >>> letters(apart, [0, 1, 2])
+    >>> different = np.array([[0, 0, 1], [0, 0, 0], [1, 0, 0]], dtype=bool)
+    >>> letters(different, [0, 1, 2])
     ['a', 'ab', 'b']
 
     Source: Piepho 2004 for the display; Gramm et al. 2007, who cover the pairs without significant difference by
     cliques.
     """
-    ranked = np.asarray(order, dtype=np.intp)
-    is_not_different = ~np.asarray(different, dtype=bool)[np.ix_(ranked, ranked)]
+    ranked_nodes = np.asarray(order, dtype=np.intp)
+    is_not_different = ~np.asarray(different, dtype=bool)[np.ix_(ranked_nodes, ranked_nodes)]
     np.fill_diagonal(is_not_different, True)
     is_uncovered = is_not_different.copy()
     groups: list[list[int]] = []
-    for a in range(len(ranked)):
-        while (uncovered := np.flatnonzero(is_uncovered[a, a:]) + a).size:
+    for a in range(len(ranked_nodes)):
+        while (uncovered_nodes := np.flatnonzero(is_uncovered[a, a:]) + a).size:
             # The group has a single node only if this node shares no letter.
             groups.append(
                 _clique(
                     is_not_different,
                     is_uncovered,
                     a,
-                    uncovered[1] if uncovered[0] == a and len(uncovered) > 1 else uncovered[0],
+                    uncovered_nodes[1] if uncovered_nodes[0] == a and len(uncovered_nodes) > 1 else uncovered_nodes[0],
                 )
             )
             is_uncovered[np.ix_(groups[-1], groups[-1])] = False
@@ -159,7 +159,7 @@ def letters(different: Bools, order: Sequence[int]) -> list[str]:
     for i, group in enumerate(groups):
         letter_code = _ALPHABET[i % 26] + (str(i // 26) if i >= 26 else "")
         for rank in group:
-            letters_of_node[ranked[rank]] += letter_code
+            letters_of_node[ranked_nodes[rank]] += letter_code
     return letters_of_node
 
 

@@ -45,15 +45,15 @@ def information_gain(z: Floats, seen: Floats, *, critical: float) -> Floats:
     prior_variances = information[:, np.newaxis] * _SPREADS**2
     component_probability = _component_probabilities(absolute_z[:, np.newaxis], prior_variances)
     # The gain is computed only for undecided pairs, once for each distinct outcome.
-    undecided = np.flatnonzero(absolute_z < critical)
+    undecided_pairs = np.flatnonzero(absolute_z < critical)
     _, first_of_distinct, distinct_index = np.unique(
-        np.stack([absolute_z, information])[:, undecided], axis=1, return_index=True, return_inverse=True
+        np.stack([absolute_z, information])[:, undecided_pairs], axis=1, return_index=True, return_inverse=True
     )
     gain = np.zeros(len(absolute_z))
-    gain[undecided] = _half_power_gain(
-        absolute_z[undecided[first_of_distinct]],
-        prior_variances[undecided[first_of_distinct]],
-        component_probability[undecided[first_of_distinct]],
+    gain[undecided_pairs] = _half_power_gain(
+        absolute_z[undecided_pairs[first_of_distinct]],
+        prior_variances[undecided_pairs[first_of_distinct]],
+        component_probability[undecided_pairs[first_of_distinct]],
         critical,
     )[distinct_index.reshape(-1)]
     gains[is_defined] = gain
@@ -61,7 +61,7 @@ def information_gain(z: Floats, seen: Floats, *, critical: float) -> Floats:
 
 
 def _half_power_gain(
-    z: Floats, prior_variances: Floats, probability: Floats, critical: float, *, steps: int = _STEPS
+    z: Floats, prior_variances: Floats, probability: Floats, critical_z: float, *, steps: int = _STEPS
 ) -> Floats:
     """The gain of information (pairs,) at which the power reaches 50 %, found on a grid and by bisection; inf if it is
     never reached."""
@@ -75,14 +75,14 @@ def _half_power_gain(
     gains = np.append(0.0, np.geomspace(1e-3, MOST, steps))
     for pair_slice in chunks(len(z), steps * shrinkage.shape[1]):
         is_power_reached = (
-            _power(gains[1:, np.newaxis], z[pair_slice], shrinkage[pair_slice], probability[pair_slice], critical)
+            _power(gains[1:, np.newaxis], z[pair_slice], shrinkage[pair_slice], probability[pair_slice], critical_z)
             >= 0.5
         )
         reached_pairs = pair_slice.start + np.flatnonzero(is_power_reached.any(axis=0))
         grid_step = is_power_reached.argmax(axis=0)[reached_pairs - pair_slice.start]
         first_gain[reached_pairs] = bisect_condition(
             lambda gain: (
-                _power(gain, z[reached_pairs], shrinkage[reached_pairs], probability[reached_pairs], critical) < 0.5  # noqa: B023
+                _power(gain, z[reached_pairs], shrinkage[reached_pairs], probability[reached_pairs], critical_z) < 0.5  # noqa: B023
             ),
             gains[grid_step],
             gains[grid_step + 1],
@@ -91,14 +91,14 @@ def _half_power_gain(
     return first_gain
 
 
-def _power(gain: Floats, z: Floats, shrinkage: Floats, component_probability: Floats, critical: float) -> Floats:
+def _power(gain: Floats, z: Floats, shrinkage: Floats, component_probability: Floats, critical_z: float) -> Floats:
     """Probability (..., pairs) that a pair is decided after a `gain` (..., pairs) of information."""
     from scipy.special import ndtr
 
     gain = gain[..., np.newaxis]
     growth, root_growth = 1 + gain * shrinkage, np.sqrt(1 + gain)
-    mean, deviation = z[:, np.newaxis] * growth / root_growth, np.sqrt(gain * growth) / root_growth
-    p_decided = ndtr((mean - critical) / deviation) + ndtr((-mean - critical) / deviation)
+    z_mean, z_deviation = z[:, np.newaxis] * growth / root_growth, np.sqrt(gain * growth) / root_growth
+    p_decided = ndtr((z_mean - critical_z) / z_deviation) + ndtr((-z_mean - critical_z) / z_deviation)
     return np.asarray((component_probability * p_decided).sum(axis=-1))
 
 

@@ -110,25 +110,28 @@ def student_interval(
     is_defined = np.isfinite(draws[1:])
     n = is_defined.sum(axis=0)
     has_enough_draws = np.isfinite(draws[0]) & (n > 1) & (n >= _ENOUGH * (len(draws) - 1)) & (n_units > 1)
-    scaled = draws if bounds == SHARE else _stabilise_variance(draws, bounds)
-    mean = np.where(is_defined, scaled[1:], 0.0).sum(axis=0) / np.maximum(n, 1)
-    squared_deviations = np.where(is_defined, scaled[1:] - mean, 0.0) ** 2
+    scaled_draws = draws if bounds == SHARE else _stabilise_variance(draws, bounds)
+    mean = np.where(is_defined, scaled_draws[1:], 0.0).sum(axis=0) / np.maximum(n, 1)
+    squared_deviations = np.where(is_defined, scaled_draws[1:] - mean, 0.0) ** 2
     error = np.sqrt(squared_deviations.sum(axis=0) / np.maximum(n - 1, 1) * (n_units / max(n_units - 1, 1)))
     adjusted_n_units = (
         1 + 1 / (1 / (n_units - 1) + 1 / (len(draws) - 2)) if few_draws and n_units > 1 < len(draws) - 1 else n_units
     )
     quantile = np.where(has_enough_draws, student_quantile(confidence, adjusted_n_units), np.nan)
     if bounds == SHARE:
-        share = draws[0].clip(0.0, 1.0)  # rounding error
+        proportion = draws[0].clip(0.0, 1.0)  # rounding error
         # If p is 0 or 1, the number of observations is computed from the mean of the resamples instead of p.
-        center = np.where((share * (1 - share)) > _NONE, share, mean.clip(0.0, 1.0))
+        center = np.where((proportion * (1 - proportion)) > _NONE, proportion, mean.clip(0.0, 1.0))
         variance = center * (1 - center)
         is_estimable = (variance > _NONE) & (error**2 > _NONE)
         effective_n = np.where(is_estimable, variance / np.where(is_estimable, error**2, 1.0), float(n_units))
-        return wilson_interval(share, effective_n, quantile=quantile)
+        return wilson_interval(proportion, effective_n, quantile=quantile)
     half_width = quantile * error
     with np.errstate(invalid="ignore"):  # an infinite estimate has no interval
-        low, high = _back_transform(scaled[0] - half_width, bounds), _back_transform(scaled[0] + half_width, bounds)
+        low, high = (
+            _back_transform(scaled_draws[0] - half_width, bounds),
+            _back_transform(scaled_draws[0] + half_width, bounds),
+        )
         # The transformation and its inverse have rounding errors.
         return np.minimum(low, draws[0]).clip(lowest_value, highest_value), np.maximum(high, draws[0]).clip(
             lowest_value, highest_value
@@ -138,12 +141,12 @@ def student_interval(
 def expanded_interval(
     estimate: NDArray[Any], draws: NDArray[Any], *, confidence: float, n_units: int, bounds: Bounds
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Expanded percentile interval: percentiles of draws (B, ...) at the levels of t, extended to contain the estimate.
+    """Expanded percentile interval: percentiles of draws (B, ...) at wider levels, extended to contain the estimate.
 
     The draws are from G = `n_units` clusters and need not be centred at the estimate. The level is the normal
     probability between minus and plus the t quantile with G - 1 degrees of freedom. The interval is NaN if the estimate
-    is undefined, and in the cases of `percentile_interval`. If the draws of a `SHARE` are all 0 or all 1, the interval
-    is the Wilson interval of G observations.
+    is undefined, if fewer than half of the draws are defined, or if there are no draws. If the draws of a `SHARE` are
+    all 0 or all 1, the interval is the Wilson interval of G observations.
 
     >>> draws = np.linspace(0, 1, 1001)
     >>> low, high = expanded_interval(np.array(0.5), draws, confidence=0.95, n_units=12, bounds=SHARE)
@@ -270,8 +273,8 @@ def cluster_intervals(
 class SimultaneousIntervals:
     """Estimates (k,) with simultaneous intervals and adjusted p-values, NaN if undefined.
 
-    Each p-value is for the hypothesis that the estimated quantity equals a given value. `level` is the level of each
-    interval alone.
+    Each p-value is for the hypothesis that the estimated quantity equals a given value. `level` is the confidence level
+    that each interval has by itself.
     """
 
     estimate: Floats
@@ -295,7 +298,7 @@ def simultaneous_intervals(
     >>> from custodes.stats.intervals import ANY
     >>> rng = np.random.default_rng(0)
     >>> draws = np.concatenate([np.zeros((1, 2)), rng.normal(size=(999, 2))])
-    >>> pair = [ResampledEstimate(draws=own, population=None, n_units=500, bounds=ANY, width=1.0) for own in draws.T]
+    >>> pair = [ResampledEstimate(draws=d, population=None, n_units=500, bounds=ANY, width=1.0) for d in draws.T]
     >>> round(simultaneous_intervals(pair[:1], [0.0], confidence=0.95).level, 3)
     0.95
     >>> round(simultaneous_intervals(pair, [0.0, 0.0], confidence=0.95).level, 2)  # 0.95 ** 0.5 = 0.975
@@ -336,13 +339,13 @@ def simultaneous_intervals(
     return SimultaneousIntervals(estimate=estimate, low=low, high=high, p_value=p_value, level=level)
 
 
-def _correlation(resampled: Sequence[Floats]) -> Floats:
+def _correlation(resampled_values: Sequence[Floats]) -> Floats:
     """Correlations of estimates over resamples (k, k). An estimate without variation has correlation 0 with all others.
     Undefined resamples are ignored."""
-    draws = np.stack(resampled, axis=1)
-    is_present = np.isfinite(draws)
-    mean = np.where(is_present, draws, 0.0).sum(axis=0) / np.maximum(is_present.sum(axis=0), 1)
-    deviations = np.where(is_present, draws - mean, 0.0)
+    draws = np.stack(resampled_values, axis=1)
+    is_defined = np.isfinite(draws)
+    mean = np.where(is_defined, draws, 0.0).sum(axis=0) / np.maximum(is_defined.sum(axis=0), 1)
+    deviations = np.where(is_defined, draws - mean, 0.0)
     norms = np.sqrt((deviations**2).sum(axis=0))
     unit_vectors = np.where(norms > _SAME, deviations / np.where(norms > _SAME, norms, 1.0), 0.0)
     correlation = np.asarray(unit_vectors.T @ unit_vectors)

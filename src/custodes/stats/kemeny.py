@@ -90,10 +90,12 @@ def _subsets(votes: NDArray[np.float64]) -> _MayFollow:
             votes_against[subsets_of_size] + best_cost[subsets_of_size[:, np.newaxis] | bit],
         ).min(axis=1)
 
-    def may_follow(done: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        subsets_of_size = int(done @ bit)
-        through = votes_against[subsets_of_size] + best_cost[subsets_of_size | bit]
-        return np.asarray(~done & (through <= best_cost[subsets_of_size] + 1e-9 * (1 + best_cost[subsets_of_size])))
+    def may_follow(is_system_placed: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        placed_subset = int(is_system_placed @ bit)
+        cost_if_next = votes_against[placed_subset] + best_cost[placed_subset | bit]
+        return np.asarray(
+            ~is_system_placed & (cost_if_next <= best_cost[placed_subset] + 1e-9 * (1 + best_cost[placed_subset]))
+        )
 
     return may_follow
 
@@ -104,20 +106,20 @@ def _local_search(votes: NDArray[np.float64]) -> _MayFollow:
     order = np.argsort(votes.sum(axis=0) - votes.sum(axis=1), kind="stable")
     n = len(order)
     while True:
-        gain = (votes - votes.T)[np.ix_(order, order)]  # [i, j]: additional cost if i and j are swapped
-        cumulative_gain = np.concatenate([np.zeros((n, 1)), np.cumsum(gain, axis=1)], axis=1)
+        swap_cost = (votes - votes.T)[np.ix_(order, order)]  # [i, j]: additional cost if i and j are swapped
+        cumulative_cost = np.concatenate([np.zeros((n, 1)), np.cumsum(swap_cost, axis=1)], axis=1)
         # [i, j]: additional cost if the system at i is moved to position j, past i + 1 .. j or j .. i - 1
         position = np.arange(n)
-        change = (
-            np.where(position > position[:, np.newaxis], cumulative_gain[:, 1:], cumulative_gain[:, :-1])
-            - cumulative_gain[position, position][:, np.newaxis]
+        move_cost = (
+            np.where(position > position[:, np.newaxis], cumulative_cost[:, 1:], cumulative_cost[:, :-1])
+            - cumulative_cost[position, position][:, np.newaxis]
         )
-        old_position, new_position = np.unravel_index(change.argmin(), change.shape)
-        if change[old_position, new_position] >= -1e-9 * (1 + np.abs(votes).sum()):
+        old_position, new_position = np.unravel_index(move_cost.argmin(), move_cost.shape)
+        if move_cost[old_position, new_position] >= -1e-9 * (1 + np.abs(votes).sum()):
             break
         order = np.insert(np.delete(order, old_position), new_position, order[old_position])
 
-    def may_follow(done: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        return np.isin(np.arange(n), order[done.sum() : done.sum() + 1])
+    def may_follow(is_system_placed: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        return np.isin(np.arange(n), order[is_system_placed.sum() : is_system_placed.sum() + 1])
 
     return may_follow

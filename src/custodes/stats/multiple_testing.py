@@ -34,8 +34,8 @@ _SAME = 1e-9  # smaller differences of statistics (of order 1) are rounding erro
 _CACHE = 2  # divisor of the size of temporary arrays, so that they fit the cache
 
 Statistics = Callable[[Ints], Floats]
-"""Function from some hypotheses (k',) to a new array (k', n): |statistic| of each in n draws; all hypotheses are true
-in these draws."""
+"""Function that returns |statistic| of some hypotheses (k',) in n draws, as a new array (k', n). In the draws, all
+hypotheses are true."""
 
 Batch = tuple[int, Statistics]
 """A number n of draws, and the function that returns their statistics."""
@@ -94,7 +94,7 @@ def step_down(
     Parameters
     ----------
     order : array of int of shape (k,)
-        Hypotheses from the least extreme.
+        Positions of the hypotheses; the least extreme hypothesis is first.
     stages
         The batches of draws of each stage.
     tail_sums
@@ -115,7 +115,7 @@ def step_down(
 
     Returns
     -------
-    Adjusted
+    AdjustedPValues
         Results for the hypotheses in the given order.
 
     References
@@ -123,41 +123,42 @@ def step_down(
     Romano and Wolf 2005.
     """
     k = len(order)
-    tail, error = np.ones((2, k))
+    p_values, p_errors = np.ones((2, k))
     at_threshold, positions = np.zeros(k, dtype=np.bool_), np.arange(k)
     for batches in stages:
         if not len(positions):
             break
         tail_totals, square_totals, n_draws = np.zeros((3, k))
         for n, statistics in batches:
-            running = np.zeros(n)
+            running_maximum = np.zeros(n)
             for chunk in chunks(int(positions[-1]) + 1, _CACHE * n):
                 draws = statistics(order[chunk])
-                here = positions[(positions >= chunk.start) & (positions < chunk.stop)]
+                tested_rows = positions[(positions >= chunk.start) & (positions < chunk.stop)]
                 # Maxima over each hypothesis to test and the hypotheses before it. A loop over rows takes a fourth of
                 # the time of maximum.accumulate.
-                largest, row_stops = np.empty((len(here), n)), (here - chunk.start + 1).tolist()
+                largest, row_stops = np.empty((len(tested_rows), n)), (tested_rows - chunk.start + 1).tolist()
                 for index, (start, stop) in enumerate(pairwise([0, *row_stops, len(draws)])):
                     for row in draws[start:stop]:
-                        np.maximum(running, row, out=running)
-                    largest[index : index + 1] = running
-                tail_and_square_sums = tail_sums(largest, order[here])
-                tail_totals[here] += tail_and_square_sums[0]
-                square_totals[here] += tail_and_square_sums[1]
-                n_draws[here] += n
+                        np.maximum(running_maximum, row, out=running_maximum)
+                    largest[index : index + 1] = running_maximum
+                tail_and_square_sums = tail_sums(largest, order[tested_rows])
+                tail_totals[tested_rows] += tail_and_square_sums[0]
+                square_totals[tested_rows] += tail_and_square_sums[1]
+                n_draws[tested_rows] += n
                 if record is not None:
-                    record(order[here], draws if len(here) == len(draws) else draws[here - chunk.start])
+                    tested_draws = draws if len(tested_rows) == len(draws) else draws[tested_rows - chunk.start]
+                    record(order[tested_rows], tested_draws)
         mean = (tail_totals + data)[positions] / (n_draws + data)[positions]
         variance = np.maximum((square_totals + data)[positions] / (n_draws + data)[positions] - mean**2, 0.0)
         lowest, highest = (np.broadcast_to(limit, k)[positions] for limit in limits)
-        tail[positions] = mean.clip(lowest, highest)
-        error[positions] = np.where(exact | (lowest >= highest), 0.0, np.sqrt(variance / n_draws[positions]))
-        low, high = tail - SIGMAS * error, tail + SIGMAS * error
+        p_values[positions] = mean.clip(lowest, highest)
+        p_errors[positions] = np.where(exact | (lowest >= highest), 0.0, np.sqrt(variance / n_draws[positions]))
+        low, high = p_values - SIGMAS * p_errors, p_values + SIGMAS * p_errors
         # From the most extreme: p-values increase towards less extreme hypotheses.
         lowest_p, highest_p = (np.maximum.accumulate(bounds_of_p[::-1])[::-1] for bounds_of_p in (low, high))
         at_threshold = np.asarray((lowest_p <= alpha) & (alpha < highest_p))
         positions = np.flatnonzero(at_threshold & (low <= alpha) & (alpha < high))
-    return AdjustedPValues(np.maximum.accumulate(tail[::-1])[::-1], at_threshold)
+    return AdjustedPValues(np.maximum.accumulate(p_values[::-1])[::-1], at_threshold)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -215,8 +216,8 @@ def flip_tests(
     each flip uses the variance of this flip, so that few blocks, and blocks of unequal size, are allowed. If estimates
     have different numbers of blocks, their t statistics are transformed to normal quantiles. The tests are exact for
     contributions that are symmetric around 0; otherwise they are asymptotic in the number of blocks. The interval is
-    the estimate +- the critical t times the jackknife standard error. With too few blocks for any test at 1 -
-    `confidence`, an estimate has neither a p-value nor an interval, and it is not in the family.
+    the estimate +- the critical t times the jackknife standard error. An estimate with so few blocks that it cannot be
+    significant at 1 - `confidence` has neither a p-value nor an interval, and it is not in the family.
 
     Parameters
     ----------
@@ -258,15 +259,15 @@ def flip_tests(
     >>> result.p_value.round(3).tolist()  # (2 + 1) / (64 + 1): all signs equal, one way or the other
     [0.046]
     """
-    pseudo_of_each = pseudo_values(estimate, left, present) if pairs is not None else None
+    pseudo_by_estimate = pseudo_values(estimate, left, present) if pairs is not None else None
     if pairs is not None:
         first, second = pairs
         estimate, present = estimate[first] - estimate[second], np.broadcast_to(present, (len(left), len(first)))
     n = present.sum(axis=0)
     n_blocks = np.maximum(n, 2)
     is_defined = np.isfinite(estimate) & (n > 1)
-    pseudo_sums, square_sums, sizes, scale = np.zeros((4, len(n)))
-    scaled = np.zeros((len(n) if pairs is None else 0, len(left)))
+    pseudo_sums, square_sums, relative_t, scale = np.zeros((4, len(n)))
+    scaled_pseudo = np.zeros((len(n) if pairs is None else 0, len(left)))
     for chunk in chunks(len(n), len(left)):
         values = left[:, chunk] if pairs is None else left[:, first[chunk]] - left[:, second[chunk]]
         is_defined[chunk] &= (np.isfinite(values) | ~present[:, chunk]).all(axis=0)
@@ -277,50 +278,52 @@ def flip_tests(
         # squares.
         scale[chunk] = np.nan_to_num(ratio(np.ones(len(pseudo)), np.sqrt(n_blocks[chunk] * square_sums[chunk])))
         pseudo *= scale[chunk, np.newaxis]
-        sizes[chunk] = np.abs(pseudo.sum(axis=1))
+        relative_t[chunk] = np.abs(pseudo.sum(axis=1))
         if pairs is None:
-            scaled[chunk] = pseudo
+            scaled_pseudo[chunk] = pseudo
     freedom = n_blocks - 1.0
     has_equal_block_counts = len(np.unique(n_blocks[is_defined])) < 2
     normal_factor = (8 * freedom + 1) / (8 * freedom + 3)
 
-    def to_common_scale(sizes: Floats, at: Ints | slice) -> Floats:
+    def to_common_scale(relative_t: Floats, at: Ints | slice) -> Floats:
         """Statistics (k', n) on a common scale. They are unchanged if all estimates have equally many blocks, else
         normal quantiles."""
         if has_equal_block_counts:
-            return sizes
+            return relative_t
         with np.errstate(divide="ignore"):
-            log_term = -freedom[at, np.newaxis] * np.log1p(-(np.minimum(sizes, 1.0) ** 2))
+            log_term = -freedom[at, np.newaxis] * np.log1p(-(np.minimum(relative_t, 1.0) ** 2))
             return np.asarray(normal_factor[at, np.newaxis] * np.sqrt(log_term))
 
     def to_critical_t(values: Floats) -> Floats:
         """|t| that corresponds to values (k,) on the common scale."""
-        sizes = values if has_equal_block_counts else np.sqrt(-np.expm1(-((values / normal_factor) ** 2) / freedom))
-        sizes = np.minimum(sizes, 1.0)  # rounding error
+        relative_t = (
+            values if has_equal_block_counts else np.sqrt(-np.expm1(-((values / normal_factor) ** 2) / freedom))
+        )
+        relative_t = np.minimum(relative_t, 1.0)  # rounding error
         with np.errstate(divide="ignore"):
-            return np.asarray(np.sqrt(freedom) * sizes / np.sqrt((1 - sizes) * (1 + sizes)))
+            return np.asarray(np.sqrt(freedom) * relative_t / np.sqrt((1 - relative_t) * (1 + relative_t)))
 
     def make_batch(signs: NDArray[np.int8]) -> Batch:
         sign_columns = np.ascontiguousarray(signs.T, dtype=np.float64)
-        if pseudo_of_each is None:
-            return len(signs), lambda rows: to_common_scale(np.abs(scaled[rows] @ sign_columns), rows)
-        sums = pseudo_of_each @ sign_columns
+        if pseudo_by_estimate is None:
+            return len(signs), lambda rows: to_common_scale(np.abs(scaled_pseudo[rows] @ sign_columns), rows)
+        signed_sums = pseudo_by_estimate @ sign_columns
 
         def statistics(rows: Ints) -> Floats:
-            differences = sums[first[rows]]
-            differences -= sums[second[rows]]
+            differences = signed_sums[first[rows]]
+            differences -= signed_sums[second[rows]]
             differences *= scale[rows, np.newaxis]
             return to_common_scale(np.abs(differences, out=differences), rows)
 
         return len(signs), statistics
 
     smallest_p = np.exp2(1.0 - n)  # the smallest p-value with all flips; with random flips a p-value may be smaller
-    sizes = np.where(is_defined & (smallest_p <= 1 - confidence), np.minimum(sizes, 1.0), np.nan)
+    relative_t = np.where(is_defined & (smallest_p <= 1 - confidence), np.minimum(relative_t, 1.0), np.nan)
     error = np.sqrt(np.maximum(square_sums - pseudo_sums**2 / n_blocks, 0.0) / (n_blocks * freedom))
     return _family(
         np.where(is_defined, estimate, np.nan),
         error,
-        to_common_scale(np.maximum(sizes[:, np.newaxis] * (1 - _SAME) - _SAME, 0.0), slice(None))[:, 0],
+        to_common_scale(np.maximum(relative_t[:, np.newaxis] * (1 - _SAME) - _SAME, 0.0), slice(None))[:, 0],
         ([make_batch(signs)] for signs in flips.stages(len(n)) if len(signs)),
         confidence=confidence,
         alpha=alpha,
@@ -364,7 +367,8 @@ def bootstrap_tests(
     shape : tuple of int
         Number k of estimates, and the number 1 + B.
     n_units : float
-        Number of resampled units. With too few units for any test, there are no p-values and no intervals.
+        Number of resampled units. If they are too few for any significant result, there are no p-values and no
+        intervals.
     confidence : float
         Level of the intervals.
     alpha : float
@@ -390,28 +394,29 @@ def bootstrap_tests(
     from scipy.special import ndtr, ndtri, stdtr, stdtrit
 
     k, n_draws = shape[0], shape[1] - 1
-    estimate, center, error = np.full((3, k), np.nan)
+    estimate, mean_draw, error = np.full((3, k), np.nan)
     is_defined, freedom = np.zeros(k, dtype=bool), max(1.0, n_units - 1)
 
     def deviations(rows: Ints) -> Floats:
         """Resamples minus their mean; NaN if undefined."""
         values = np.array(draws(rows)[:, 1:], order="C")
-        values -= center[rows, np.newaxis]
+        values -= mean_draw[rows, np.newaxis]
         return values
 
     for chunk in chunks(k, _CACHE * (1 + n_draws)):
         values = draws(np.arange(chunk.start, chunk.stop))
         estimate[chunk], is_finite = values[:, 0], np.isfinite(values[:, 1:])
-        n = is_finite.sum(axis=1)
-        is_defined[chunk] = np.isfinite(estimate[chunk]) & (n > 0) & (2 * n >= n_draws) & (n_units > 1)
+        n_defined = is_finite.sum(axis=1)
+        is_defined[chunk] = np.isfinite(estimate[chunk]) & (n_defined > 0) & (2 * n_defined >= n_draws) & (n_units > 1)
         values_or_zero = np.where(is_finite, values[:, 1:], 0.0)
-        center[chunk] = values_or_zero.sum(axis=1) / np.maximum(n, 1)
-        deviations_or_zero = np.where(is_finite, values_or_zero - center[chunk, np.newaxis], 0.0)
+        mean_draw[chunk] = values_or_zero.sum(axis=1) / np.maximum(n_defined, 1)
+        deviations_or_zero = np.where(is_finite, values_or_zero - mean_draw[chunk, np.newaxis], 0.0)
         square_sums = np.where(is_defined[chunk], np.einsum("kn,kn->k", deviations_or_zero, deviations_or_zero), 0.0)
-        error[chunk] = np.sqrt(square_sums / np.maximum(n, 1) * (n_units / max(1, n_units - 1)))
-    varies = error > _SAME
-    is_testable = is_defined & (varies | (np.abs(estimate) <= _SAME)) & bool(np.exp2(1.0 - n_units) <= 1 - confidence)
-    error_or_one = np.where(varies, error, 1.0)
+        error[chunk] = np.sqrt(square_sums / np.maximum(n_defined, 1) * (n_units / max(1, n_units - 1)))
+    is_varying = error > _SAME
+    can_be_significant = bool(np.exp2(1.0 - n_units) <= 1 - confidence)
+    is_testable = is_defined & (is_varying | (np.abs(estimate) <= _SAME)) & can_be_significant
+    error_or_one = np.where(is_varying, error, 1.0)
 
     def statistics(rows: Ints) -> Floats:
         return np.nan_to_num(np.abs(deviations(rows)) / error_or_one[rows, np.newaxis], posinf=0.0)
@@ -445,7 +450,7 @@ def _family(
     `threshold` is the observed |statistic| minus rounding error; NaN means that the estimate is not tested.
     `to_critical_t` transforms |statistic| to |t|. `smallest_p` is the smallest possible p-value.
     """
-    p_value, p_adjusted, bound, largest_excluding_p = np.full((4, len(estimate)), np.nan)
+    p_value, p_adjusted, critical_value, largest_excluding_p = np.full((4, len(estimate)), np.nan)
     at_threshold = np.zeros(len(estimate), dtype=np.bool_)
 
     def count_reached(draws: Floats, hypotheses: Ints) -> Ints:
@@ -460,14 +465,14 @@ def _family(
         largest_excluding_p[hypotheses] = (rank + _SAME) / (n + 1)
         if rank:
             draws.partition(n - rank, axis=1)
-            bound[hypotheses] = draws[:, n - rank]
+            critical_value[hypotheses] = draws[:, n - rank]
 
     def count_largest_reached(largest: Floats, hypotheses: Ints) -> tuple[Ints, Ints]:
-        number = count_reached(largest, hypotheses)
-        return number, number
+        n_reached = count_reached(largest, hypotheses)
+        return n_reached, n_reached
 
     order = np.argsort(threshold, kind="stable")[: (~np.isnan(threshold)).sum()]  # NaN comes last
-    adjusted = step_down(
+    adjusted_results = step_down(
         order,
         stages,
         count_largest_reached,
@@ -477,11 +482,11 @@ def _family(
         record=record,
     )
     p_value = np.maximum(p_value, smallest_p)
-    p_adjusted[order], at_threshold[order] = adjusted
+    p_adjusted[order], at_threshold[order] = adjusted_results
     p_adjusted = np.maximum(p_adjusted, p_value)  # NaN without draws
     p_adjusted[order[::-1]] = np.maximum.accumulate(p_adjusted[order[::-1]])
     with np.errstate(invalid="ignore"):
-        half_width = np.where(error > 0, to_critical_t(bound) * error, 0.0 * bound)
+        half_width = np.where(error > 0, to_critical_t(critical_value) * error, 0.0 * critical_value)
     half_width = np.where(np.isfinite(half_width), half_width, np.nan)
     # Despite rounding errors, an interval must contain 0 if the test is not significant.
     is_zero_inside = p_value > largest_excluding_p

@@ -41,15 +41,15 @@ def pair_tests(
     first, second : array of int of shape (k,)
         The two estimates of each pair.
     n_units : float
-        Number of units from which the covariance was estimated. If there are too few for any test at `alpha`, no pair
-        is tested.
+        Number of units from which the covariance was estimated. If they are too few for any significant result at
+        `alpha`, no pair is tested.
     alpha : float
         Level of the family of tests. Directions are added, up to a maximum, until each p-value is clearly above or
         below this level.
 
     Returns
     -------
-    Adjusted
+    AdjustedPValues
         P-values of the pairs.
 
     References
@@ -84,7 +84,7 @@ def pair_tests(
             tail = chdtrc(n_estimates, (z[pair_indices, np.newaxis] / np.maximum(largest, _TINY)) ** 2)
         return tail.sum(axis=1), (tail**2).sum(axis=1)
 
-    adjusted = step_down(
+    adjusted_results = step_down(
         order,
         map(directions.batches, n_directions_of_stage),
         tail_sums,
@@ -93,21 +93,21 @@ def pair_tests(
         limits=(unadjusted_p, np.minimum(np.arange(1, len(order) + 1) * unadjusted_p, 1.0)),
     )
     p_adjusted, at_threshold = np.full(len(z), np.nan), np.zeros(len(z), dtype=np.bool_)
-    p_adjusted[order], at_threshold[order] = adjusted
+    p_adjusted[order], at_threshold[order] = adjusted_results
     return AdjustedPValues(p_adjusted, at_threshold)
 
 
 class _Directions:
     """Random directions of jointly normal estimates, with statistics of pairs (k,).
 
-    The statistic of a pair is |difference| divided by the standard error of the pair, `spread`.
+    The statistic of a pair is |difference| divided by the `standard_error` of the pair.
     """
 
-    def __init__(self, covariance: Floats, first: Ints, second: Ints, spread: Floats) -> None:
-        values, vectors = np.linalg.eigh(covariance)
+    def __init__(self, covariance: Floats, first: Ints, second: Ints, standard_error: Floats) -> None:
+        eigenvalues, eigenvectors = np.linalg.eigh(covariance)
         # The symmetric root does not depend on signs and rotations of eigenvectors.
-        self._root = np.asarray((vectors * np.sqrt(values.clip(0.0))) @ vectors.T)
-        self._first, self._second, self._spread = first, second, spread
+        self._root = np.asarray((eigenvectors * np.sqrt(eigenvalues.clip(0.0))) @ eigenvectors.T)
+        self._first, self._second, self._spread = first, second, standard_error
         self._numbers: tuple[int, ...] = ()
 
     def batches(self, n: int) -> Iterator[Batch]:
@@ -129,8 +129,8 @@ class _Directions:
 def _unit_vectors(size: int, numbers: tuple[int, ...]) -> tuple[Floats, Mapping[str, Any]]:
     """Random unit vectors (n, size), and the state of the generator after them.
 
-    Sets with these `numbers` of vectors are drawn one after another, and the vectors are the last set. They are the
-    same for all covariances of a size, so they are cached.
+    `numbers` are the sizes of sets of vectors that are drawn one after another; the last set is returned. The vectors
+    do not depend on the covariance, so they are cached.
     """
     rng = np.random.default_rng(STREAM)
     if len(numbers) > 1:
@@ -166,11 +166,14 @@ class NormalMaximum:
 
     def __init__(self, covariance: Floats, first: Ints, second: Ints, *, n: int = _MAXIMUM_DIRECTIONS) -> None:
         self._k, self._size = len(first), len(covariance)
-        spread = np.sqrt(variance_of_differences(covariance, first, second)[0])
+        standard_error = np.sqrt(variance_of_differences(covariance, first, second)[0])
         self._largest = np.concatenate(
             [
-                np.max([statistics(np.arange(self._k)[chunk]).max(axis=0) for chunk in chunks(self._k, size)], axis=0)
-                for size, statistics in _Directions(covariance, first, second, spread).batches(n)
+                np.max(
+                    [statistics(np.arange(self._k)[chunk]).max(axis=0) for chunk in chunks(self._k, n_directions)],
+                    axis=0,
+                )
+                for n_directions, statistics in _Directions(covariance, first, second, standard_error).batches(n)
             ]
         )
 

@@ -29,13 +29,15 @@ def explained_variance(points: NDArray[Any], *, column_weights: NDArray[Any] | N
 
     Source: Jolliffe and Cadima 2016; the glass ceiling paper, appendix B.1, figure 4.
     """
-    _, n_raters, n = points.shape
-    weights = np.ones((1, n)) if column_weights is None else column_weights
-    shares = np.empty((*np.broadcast_shapes(points.shape[:1], weights.shape[:1]), min(n_raters - 1, n)))
-    for resample_slice in chunks(len(shares), n_raters * n):
-        some_points, some_weights = (array if len(array) == 1 else array[resample_slice] for array in (points, weights))
-        shares[resample_slice] = _shares(some_points, some_weights)
-    return shares
+    _, n_raters, n_features = points.shape
+    weights = np.ones((1, n_features)) if column_weights is None else column_weights
+    proportions = np.empty((*np.broadcast_shapes(points.shape[:1], weights.shape[:1]), min(n_raters - 1, n_features)))
+    for resample_slice in chunks(len(proportions), n_raters * n_features):
+        chunk_points, chunk_weights = (
+            array if len(array) == 1 else array[resample_slice] for array in (points, weights)
+        )
+        proportions[resample_slice] = _shares(chunk_points, chunk_weights)
+    return proportions
 
 
 def coordinates(points: NDArray[Any], *, k: int = 2) -> Floats:
@@ -82,11 +84,11 @@ def null_explained(points: NDArray[Any], *, n_draws: int, rng: np.random.Generat
 
     Source: parallel analysis, Horn 1965; by permutation, Buja and Eyuboglu 1992.
     """
-    shares = np.empty((n_draws, min(len(points) - 1, points.shape[1])))
+    proportions = np.empty((n_draws, min(len(points) - 1, points.shape[1])))
     for chunk in chunks(n_draws, points.size):
         permuted_points = rng.permuted(np.broadcast_to(points, (chunk.stop - chunk.start, *points.shape)), axis=-1)
-        shares[chunk] = explained_variance(permuted_points)
-    return shares
+        proportions[chunk] = explained_variance(permuted_points)
+    return proportions
 
 
 def leaf_order(distance: NDArray[Any]) -> NDArray[np.intp]:
@@ -114,15 +116,19 @@ def leaf_order(distance: NDArray[Any]) -> NDArray[np.intp]:
 def _shares(points: Floats, weights: Floats) -> Floats:
     """Variance proportions of one chunk. They are computed from the smaller of two matrices with the same nonzero
     eigenvalues."""
-    _, n_raters, n = points.shape
-    centred = points - points.mean(axis=1, keepdims=True)
-    if n < n_raters:
-        root = np.sqrt(weights)
-        gram = centred.swapaxes(1, 2) @ centred * (root[:, :, np.newaxis] * root[:, np.newaxis, :])
+    _, n_raters, n_features = points.shape
+    centred_points = points - points.mean(axis=1, keepdims=True)
+    if n_features < n_raters:
+        root_weights = np.sqrt(weights)
+        gram = (
+            centred_points.swapaxes(1, 2)
+            @ centred_points
+            * (root_weights[:, :, np.newaxis] * root_weights[:, np.newaxis, :])
+        )
     else:
-        gram = centred * weights[:, np.newaxis, :] @ centred.swapaxes(1, 2)
+        gram = centred_points * weights[:, np.newaxis, :] @ centred_points.swapaxes(1, 2)
     # between raters there is one more eigenvalue, the 0 due to centring
-    eigenvalues = np.maximum(np.linalg.eigvalsh(gram)[:, ::-1][:, : min(n_raters - 1, n)], 0.0)
+    eigenvalues = np.maximum(np.linalg.eigvalsh(gram)[:, ::-1][:, : min(n_raters - 1, n_features)], 0.0)
     eigenvalue_sum = eigenvalues.sum(axis=1, keepdims=True)
     uncentred_size = np.einsum("bn,bn->b", np.einsum("brn,brn->bn", points, points), weights)[:, np.newaxis]
     return ratio(eigenvalues, np.where(eigenvalue_sum > _CONSTANT**2 * uncentred_size, eigenvalue_sum, 0.0))

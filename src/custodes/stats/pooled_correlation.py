@@ -45,10 +45,11 @@ def pooled_correlation(
 ) -> Floats:
     """Correlation over all outputs of all items in every resample.
 
-    Ranks and ties are those of the resample, in which copies of an output tie. So each value equals the correlation of
-    the repeated rows, with one exception. If outputs x units exceeds `EXACT`, Kendall's concordance is computed from
-    rankings that are cut into 64 bins, with a first-order correction for pairs within a bin. This concordance is exact
-    for the data themselves. It is also exact if neither side has more than 64 distinct values.
+    Ranks and ties are those of the resample, in which copies of an output tie. So each value equals the correlation
+    computed from the resampled outputs, with one exception. If outputs x units exceeds `EXACT`, Kendall's concordance
+    is computed from rankings that are cut into 64 bins, with a first-order correction for pairs within a bin. This
+    concordance is exact for the data themselves. It is also exact if neither the human nor the metric scores have more
+    than 64 distinct values.
 
     Parameters
     ----------
@@ -62,8 +63,8 @@ def pooled_correlation(
     Returns
     -------
     :
-        Correlations (B, metrics). They are NaN if either side is constant in the resample, or if no output has both
-        ratings.
+        Correlations (B, metrics). They are NaN if the human or the metric scores are constant in the resample, or if no
+        output has both ratings.
 
     References
     ----------
@@ -114,13 +115,13 @@ def _pooled_pearson(
         )
 
     n, product_sums = sum_groups(np.ones((1, len(group_of_output)))), sum_groups(x * y)
-    (sx, sxx), (sy, syy) = (
+    (sum_x, sum_xx), (sum_y, sum_yy) = (
         (sum_groups(centred_scores), sum_groups(centred_scores * centred_scores)) for centred_scores in (x, y)
     )
     with np.errstate(invalid="ignore", divide="ignore"):
-        vx, vy = sxx - sx * sx / n, syy - sy * sy / n
-        vx[vx <= _CONSTANT * sxx], vy[vy <= _CONSTANT * syy] = np.nan, np.nan
-        return np.asarray(((product_sums - sx * (sy / n)) / np.sqrt(vx * vy)).clip(-1.0, 1.0))
+        variance_x, variance_y = sum_xx - sum_x * sum_x / n, sum_yy - sum_y * sum_y / n
+        variance_x[variance_x <= _CONSTANT * sum_xx], variance_y[variance_y <= _CONSTANT * sum_yy] = np.nan, np.nan
+        return np.asarray(((product_sums - sum_x * (sum_y / n)) / np.sqrt(variance_x * variance_y)).clip(-1.0, 1.0))
 
 
 class _Levels:
@@ -191,12 +192,12 @@ class _Levels:
         return squared_sums
 
 
-def _squares(sides: list[_Levels], resample_weights: NDArray[Any]) -> Floats:
+def _squares(rankings: list[_Levels], resample_weights: NDArray[Any]) -> Floats:
     """Sums of squared sizes of the levels of each ranking in resamples: (rankings, B)."""
     if resample_weights.shape[1] > _FEW_GROUPS:
-        return np.stack([side.squares(resample_weights) for side in sides])
+        return np.stack([levels.squares(resample_weights) for levels in rankings])
     weights = resample_weights.astype(np.float64)
-    tables = [table_sums(side.level, side.group, shape=side.shape).astype(np.float64) for side in sides]
+    tables = [table_sums(levels.level, levels.group, shape=levels.shape).astype(np.float64) for levels in rankings]
     products = np.stack([table.T @ table for table in tables])
     return np.asarray(np.einsum("bg,bsg->sb", weights, weighted_sums(weights, products)))
 
@@ -262,31 +263,35 @@ def _paired_groups(
     """
     order = np.argsort(group_of_output, kind="stable")
     index_in_group = np.arange(len(order)) - np.searchsorted(group_of_output[order], group_of_output[order])
-    start = np.flatnonzero(index_in_group % _INT8 == 0)
-    stop = np.append(start[1:], len(order))
+    part_starts = np.flatnonzero(index_in_group % _INT8 == 0)
+    part_stops = np.append(part_starts[1:], len(order))
     int_type = np.int16 if len(order) <= np.iinfo(np.int16).max else np.int32
-    codes = x.level[order].astype(int_type)
-    scores = np.stack([side.level[order] for side in y]).astype(int_type)
-    block_weights = resample_weights[:, group_of_output[order][start]]
+    human_codes = x.level[order].astype(int_type)
+    metric_codes = np.stack([metric_levels.level[order] for metric_levels in y]).astype(int_type)
+    block_weights = resample_weights[:, group_of_output[order][part_starts]]
     concordance_sums = np.zeros((len(resample_weights), len(y)))
     for block_slice in chunks(
-        len(start), max(_CACHE * len(order) * int((stop - start).max()), len(y) * len(resample_weights))
+        len(part_starts),
+        max(_CACHE * len(order) * int((part_stops - part_starts).max()), len(y) * len(resample_weights)),
     ):
-        first_column, rows = start[block_slice.start], slice(start[block_slice.start], stop[block_slice.stop - 1])
-        signs = difference_signs(codes[rows, np.newaxis], codes[np.newaxis, first_column:])
-        upper_sums = np.empty((len(y), block_slice.stop - block_slice.start, len(start) - block_slice.start))
+        first_column, rows = (
+            part_starts[block_slice.start],
+            slice(part_starts[block_slice.start], part_stops[block_slice.stop - 1]),
+        )
+        signs = difference_signs(human_codes[rows, np.newaxis], human_codes[np.newaxis, first_column:])
+        upper_sums = np.empty((len(y), block_slice.stop - block_slice.start, len(part_starts) - block_slice.start))
         for metric_slice in chunks(len(y), signs.size):
             sign_products = difference_signs(
-                scores[metric_slice, rows, np.newaxis], scores[metric_slice, np.newaxis, first_column:]
+                metric_codes[metric_slice, rows, np.newaxis], metric_codes[metric_slice, np.newaxis, first_column:]
             )
             sign_products *= signs
             sums_by_block = np.empty((len(sign_products), upper_sums.shape[1], sign_products.shape[2]), dtype=np.int8)
-            for k, (first, last) in enumerate(
-                zip(start[block_slice] - first_column, stop[block_slice] - first_column, strict=True)
+            for k, (first_row, end_row) in enumerate(
+                zip(part_starts[block_slice] - first_column, part_stops[block_slice] - first_column, strict=True)
             ):
-                np.add.reduce(sign_products[:, first:last], axis=1, dtype=np.int8, out=sums_by_block[:, k])
+                np.add.reduce(sign_products[:, first_row:end_row], axis=1, dtype=np.int8, out=sums_by_block[:, k])
             upper_sums[metric_slice] = np.add.reduceat(
-                sums_by_block, start[block_slice.start :] - first_column, axis=2, dtype=np.int64
+                sums_by_block, part_starts[block_slice.start :] - first_column, axis=2, dtype=np.int64
             )
         upper_sums[:, :, block_slice.stop - block_slice.start :] *= 2
         concordance_sums += np.einsum(
@@ -307,8 +312,8 @@ def _binned_concordance(
     concordances = np.empty((len(resample_weights), len(y)))
     output_weights = None if (group_share == 1).all() else group_share[group_of_output]
     bin_of_x = _bin_levels(x.level)
-    for m, side in enumerate(y):
-        bin_of_y = _bin_levels(side.level)
+    for m, metric_levels in enumerate(y):
+        bin_of_y = _bin_levels(metric_levels.level)
         shape = int(bin_of_x.max()) + 1, int(bin_of_y.max()) + 1
         cell_of_output = bin_of_x * shape[1] + bin_of_y
         cells = csc_array(
@@ -316,7 +321,7 @@ def _binned_concordance(
             shape=(math.prod(shape), len(group_share)),
         )
         signs = [np.sign(np.arange(n)[:, np.newaxis] - np.arange(n)).astype(np.float64) for n in shape]
-        exact_concordance = concordance(x.level[np.newaxis], side.level[np.newaxis], weights=output_weights)[0]
+        exact_concordance = concordance(x.level[np.newaxis], metric_levels.level[np.newaxis], weights=output_weights)[0]
         binned_concordance = signs[0] @ np.asarray(cells @ group_share).reshape(shape) @ signs[1].T
         correction = np.bincount(
             group_of_output, exact_concordance - binned_concordance.ravel()[cell_of_output], resample_weights.shape[1]

@@ -36,7 +36,7 @@ def population_values(human: Floats, metrics: Floats, *, n_units: int) -> tuple[
 
     >>> rng = np.random.default_rng(0)
     >>> people, metric = (np.arange(5.0) + rng.normal(size=(200, 1, 5)) for _ in range(2))
-    >>> [own.shape for own in population_values(people, metric, n_units=50)]
+    >>> [draws.shape for draws in population_values(people, metric, n_units=50)]
     [(199, 1, 5), (199, 1, 5)]
 
     Source: Lindley and Smith 1972; Everson and Morris 2000 for the posterior of T + V truncated at V.
@@ -49,10 +49,10 @@ def population_values(human: Floats, metrics: Floats, *, n_units: int) -> tuple[
         for chunk in chunks(len(metric_indices), 4 * len(metrics) * max(1, int(is_rated.sum()))):
             cells = np.ix_(np.arange(len(metrics)), metric_indices[chunk], is_rated)
             draws_of_chunk = _draws_of_pattern(human[cells], metrics[cells], n_units)
-            for side in range(2):
-                population_draws[side][np.ix_(np.arange(shape[0]), metric_indices[chunk], is_rated)] = draws_of_chunk[
-                    side
-                ]
+            for rater_index in range(2):
+                population_draws[rater_index][np.ix_(np.arange(shape[0]), metric_indices[chunk], is_rated)] = (
+                    draws_of_chunk[rater_index]
+                )
     return population_draws[0], population_draws[1]
 
 
@@ -66,23 +66,23 @@ def _draws_of_pattern(human: Floats, metrics: Floats, n_units: int) -> tuple[Flo
     n_defined = np.maximum(is_defined.sum(axis=2, keepdims=True), 1)
     scale_units, scaled_scores = [], []
     for scores in (human, metrics):
-        total = np.where(is_defined, scores, 0.0).sum(axis=2, keepdims=True)
-        scores = np.where(is_defined, scores - total / n_defined, 0.0)
+        score_sums = np.where(is_defined, scores, 0.0).sum(axis=2, keepdims=True)
+        scores = np.where(is_defined, scores - score_sums / n_defined, 0.0)
         # avoids overflow of squares
         scale_units.append(np.array([unit_of(scores[:, m]) for m in range(scores.shape[1])])[:, np.newaxis])
         scaled_scores.append(scores / scale_units[-1])
     n_present = is_defined[1:].sum(axis=0)
     if n_systems < FEWEST_SYSTEMS or len(is_undefined) < 2 or n_units < 2:
         resampled_scores = [
-            np.where(is_undefined, np.nan, side[1:] * unit)
-            for side, unit in zip(scaled_scores, scale_units, strict=True)
+            np.where(is_undefined, np.nan, scores[1:] * scale_unit)
+            for scores, scale_unit in zip(scaled_scores, scale_units, strict=True)
         ]
         return resampled_scores[0], resampled_scores[1]
-    points = np.stack([side[0] for side in scaled_scores])  # (2, metrics, systems)
+    points = np.stack([scores[0] for scores in scaled_scores])  # (2, metrics, systems)
     error_inflation = np.sqrt(n_units / (n_units - 1))
     errors = [
-        np.where(is_undefined, 0.0, side[1:] - side[1:].sum(axis=0) / np.maximum(n_present, 1)) * error_inflation
-        for side in scaled_scores
+        np.where(is_undefined, 0.0, scores[1:] - scores[1:].sum(axis=0) / np.maximum(n_present, 1)) * error_inflation
+        for scores in scaled_scores
     ]
     # Centring removes a part of the noise: the factor is (k - 1) / k for k systems.
     error_weight = 1 / np.maximum(n_present - 1, 1)
@@ -99,11 +99,11 @@ def _draws_of_pattern(human: Floats, metrics: Floats, n_units: int) -> tuple[Flo
     factors = _shrinkage(np.einsum("mij,jms->ims", whitening, points), n_systems - 1, len(is_undefined))
     point_factors, error_factors = (_back_transform_entries(whitening, entries, root) for entries in factors)
     draws = []
-    for side in range(2):
-        terms = [(errors[i], error_factors[i][side]) for i in range(2)] + [
-            (points[i], point_factors[i][side]) for i in range(2)
+    for rater in range(2):
+        weighted_arrays = [(errors[i], error_factors[i][rater]) for i in range(2)] + [
+            (points[i], point_factors[i][rater]) for i in range(2)
         ]
-        values = sum(term * (factor * scale_units[side][:, 0])[..., np.newaxis] for term, factor in terms)
+        values = sum(array * (factor * scale_units[rater][:, 0])[..., np.newaxis] for array, factor in weighted_arrays)
         draws.append(np.where(is_undefined, np.nan, values))
     return draws[0], draws[1]
 
@@ -111,7 +111,7 @@ def _draws_of_pattern(human: Floats, metrics: Floats, n_units: int) -> tuple[Flo
 def _back_transform_entries(whitening: Floats, entries: Sequence[Floats], root: Floats) -> list[list[Floats]]:
     """Entries, by row and column, of whitening' K root' for symmetric matrices K: (n, metrics) each.
 
-    `entries` are the entries 11, 12 and 22 of K, (n, metrics) each. `white` and `root` (metrics, 2, 2) are lower
+    `entries` are the entries 11, 12 and 22 of K, (n, metrics) each. `whitening` and `root` (metrics, 2, 2) are lower
     triangles. The product is written out by entry, which is much faster for such small matrices.
     """
     return [
@@ -131,8 +131,8 @@ def _shrinkage(points: Floats, degrees: int, n: int) -> tuple[list[Floats], list
     Each shrinkage is a symmetric matrix, given by its entries 11, 12 and 22, (n, metrics) each. `points` (2, metrics,
     systems) are observed values in units of the noise. Their scatter matrix has `degrees` degrees of freedom. In a
     direction with true variance s and noise variance 1, values are multiplied by s / (s + 1), and errors by the square
-    root of this factor. If one side is a linear function of the other side, values in the direction without variance
-    become 0.
+    root of this factor. If the scores by one of the two raters are a linear function of the scores by the other rater,
+    values in the direction without variance become 0.
     """
     rng = np.random.default_rng(_SEED)
     first_diagonal, second_diagonal = (np.sqrt(rng.chisquare(degrees - i, (n, 1))) for i in range(2))
@@ -149,10 +149,10 @@ def _shrinkage(points: Floats, degrees: int, n: int) -> tuple[list[Floats], list
     root_y = np.sqrt(np.einsum("ms,ms->m", residual, residual) + ridge + slope * xy * (ridge / (xx + ridge)))
     # The factor of the inverse: an upper times a lower triangle.
     inverse_corner = -xy / (xx + ridge) / root_y
-    across, along = first_diagonal / root_x + inverse_corner * below_diagonal, inverse_corner * second_diagonal
-    down, end = below_diagonal / root_y, second_diagonal / root_y
+    entry_11, entry_12 = first_diagonal / root_x + inverse_corner * below_diagonal, inverse_corner * second_diagonal
+    entry_21, entry_22 = below_diagonal / root_y, second_diagonal / root_y
     # Eigenvalues and axes of a symmetric 2 x 2 matrix; the smaller one from the determinant, which is more precise.
-    a, b, c = across**2 + along**2, across * down + along * end, down**2 + end**2
+    a, b, c = entry_11**2 + entry_12**2, entry_11 * entry_21 + entry_12 * entry_22, entry_21**2 + entry_22**2
     larger_eigenvalue = (a + c) / 2 + np.hypot((a - c) / 2, b)
     determinant = first_diagonal * second_diagonal / (root_x * root_y)
     smaller_eigenvalue = (determinant / np.sqrt(np.maximum(larger_eigenvalue, tiny))) ** 2

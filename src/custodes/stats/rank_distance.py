@@ -94,11 +94,11 @@ def _chunks(values: Floats, first: Ints, second: Ints, *, is_ordinal: bool) -> I
     minus discordant pairs, pairs not tied by the first rater, pairs not tied by the second rater, pairs tied by neither
     rater, and all pairs.
     """
-    n_units, n = values.shape[1:]
+    n_units_total, n = values.shape[1:]
     ranks = ordinal_ranks(values) if is_ordinal else mid_ranks(values)
     count_pairs = _count_by_comparison if n <= _COMPARED and len(first) >= _MANY_PAIRS else _count_by_sorting
     for pairs in chunks(len(first), n):
-        for units in chunks(n_units, n * (pairs.stop - pairs.start)):
+        for units in chunks(n_units_total, n * (pairs.stop - pairs.start)):
             yield pairs, units, count_pairs(ranks[:, units], first[pairs], second[pairs])
 
 
@@ -155,8 +155,8 @@ def _count_by_comparison(ranks: Floats, first: Ints, second: Ints) -> PairTable:
         counts[_CONCORDANCE, :, thing_slice] = _sign_products(signs, first_index, second_index)
         np.abs(signs, out=signs)
         counts[_UNTIED, :, thing_slice] = _sign_products(signs, first_index, second_index)
-        mask_of_part = rated_masks[:, :, thing_slice].swapaxes(1, 2)[:, :, np.newaxis]
-        n_untied = (signs @ rated_masks[:, np.newaxis].swapaxes(-1, -2)) * mask_of_part
+        is_rated_thing = rated_masks[:, :, thing_slice].swapaxes(1, 2)[:, :, np.newaxis]
+        n_untied = (signs @ rated_masks[:, np.newaxis].swapaxes(-1, -2)) * is_rated_thing
         counts[_UNTIED_X, :, thing_slice] = n_untied[:, :, first_index, mask_of_rater.ravel()[second_index]]
         counts[_UNTIED_Y, :, thing_slice] = n_untied[:, :, second_index, mask_of_rater.ravel()[first_index]]
     return counts
@@ -191,11 +191,11 @@ def _count_by_sorting(ranks: Floats, first: Ints, second: Ints) -> PairTable:
     n_missing = is_missing.sum(axis=1, keepdims=True)
     # Things missing for either rater rank highest on both sides: concordant with everything else.
     x, y = (np.where(is_missing, n + 1, values) for values in (x, y))
-    tied_x, tied_y, tied = (tie_counts(values) for values in (x, y, (n + 2) * 2 * x + y))
-    n_joint = n - n_missing
+    ties_x, ties_y, ties_of_both = (tie_counts(values) for values in (x, y, (n + 2) * 2 * x + y))
+    n_rated_by_both = n - n_missing
     counts = np.empty((5, *x.shape), dtype=np.int32)
     counts[_CONCORDANCE] = concordance(x, y) - n_missing
-    counts[_UNTIED_X], counts[_UNTIED_Y] = n_joint - tied_x, n_joint - tied_y
-    counts[_UNTIED], counts[_ALL] = n_joint - tied_x - tied_y + tied, n_joint - 1
+    counts[_UNTIED_X], counts[_UNTIED_Y] = n_rated_by_both - ties_x, n_rated_by_both - ties_y
+    counts[_UNTIED], counts[_ALL] = n_rated_by_both - ties_x - ties_y + ties_of_both, n_rated_by_both - 1
     counts *= is_present
     return np.moveaxis(counts.reshape(5, len(first), n_units, n), (1, 2, 3), (3, 1, 2))

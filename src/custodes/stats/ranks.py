@@ -87,12 +87,12 @@ def ordinal_ranks(values: NDArray[Any]) -> Floats:
     return _restore_order(values, order, np.broadcast_to(np.arange(1.0, values.shape[-1] + 1), values.shape))
 
 
-def tie_runs(ordered: NDArray[Any]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+def tie_runs(sorted_values: NDArray[Any]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """Start and end of the run of equal values at each position of sorted rows.
 
     Parameters
     ----------
-    ordered
+    sorted_values
         Values (..., n), sorted along the last axis.
 
     Returns
@@ -105,10 +105,10 @@ def tie_runs(ordered: NDArray[Any]) -> tuple[NDArray[np.int32], NDArray[np.int32
     >>> [places.tolist() for places in tie_runs(np.array([3, 5, 5, 8]))]
     [[0, 1, 1, 3], [1, 3, 3, 4]]
     """
-    n = ordered.shape[-1]
+    n = sorted_values.shape[-1]
     positions = np.arange(n, dtype=np.int32)
-    is_start, is_stop = np.ones((2, *ordered.shape), dtype=bool)
-    is_start[..., 1:] = ordered[..., 1:] != ordered[..., :-1]
+    is_start, is_stop = np.ones((2, *sorted_values.shape), dtype=bool)
+    is_start[..., 1:] = sorted_values[..., 1:] != sorted_values[..., :-1]
     is_stop[..., :-1] = is_start[..., 1:]
     first = np.maximum.accumulate(np.where(is_start, positions, np.int32(0)), axis=-1)
     end = np.where(is_stop, positions + np.int32(1), np.int32(n))
@@ -167,16 +167,16 @@ def count_earlier_lower(codes: Ints, weights: Floats | None = None) -> NDArray[A
     padded_length = n_blocks * block_width
     int_type: Any = np.int16 if padded_length <= np.iinfo(np.int16).max else np.int32
     positions, row_numbers = np.arange(padded_length), np.arange(n_rows)[:, np.newaxis]
-    padded = np.broadcast_to(positions, (n_rows, padded_length)).astype(int_type)
-    padded[:, :n] = codes
-    index_by_code = padded + padded_length * row_numbers
+    padded_codes = np.broadcast_to(positions, (n_rows, padded_length)).astype(int_type)
+    padded_codes[:, :n] = codes
+    index_by_code = padded_codes + padded_length * row_numbers
     block_of_code, weight_of_code = np.empty(n_rows * padded_length, dtype=int_type), None
     block_of_code[index_by_code] = positions // block_width
     padded_weights = None if weights is None else np.pad(weights, ((0, 0), (0, padded_length - n)))
     if padded_weights is not None:
         weight_of_code = np.empty(n_rows * padded_length)
         weight_of_code[index_by_code] = padded_weights
-    cell = (n_blocks * row_numbers + positions // block_width) * n_blocks + padded // block_width
+    cell = (n_blocks * row_numbers + positions // block_width) * n_blocks + padded_codes // block_width
     counts = np.bincount(cell.ravel(), None if padded_weights is None else padded_weights.ravel(), n_rows * n_blocks**2)
     table = np.asarray(counts, dtype=np.int64 if padded_weights is None else np.float64).reshape(
         n_rows, n_blocks, n_blocks
@@ -184,7 +184,7 @@ def count_earlier_lower(codes: Ints, weights: Floats | None = None) -> NDArray[A
     lower_table = np.zeros_like(table)
     np.cumsum(np.cumsum(table[:, :-1, :-1], axis=1), axis=2, out=lower_table[:, 1:, 1:])
     lower_sums = lower_table.reshape(-1)[cell]
-    lower_sums += _count_lower_in_block(padded, padded_weights, block_width).reshape(n_rows, padded_length)
+    lower_sums += _count_lower_in_block(padded_codes, padded_weights, block_width).reshape(n_rows, padded_length)
     lower_sums += _count_lower_in_block(block_of_code, weight_of_code, block_width).reshape(-1)[index_by_code]
     return np.asarray(lower_sums[:, :n])
 

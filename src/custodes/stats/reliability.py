@@ -33,8 +33,8 @@ def coincidences(labels: AnnotatorLabels, *, units: Ints, n_units: int) -> Float
     Each of the m labels of a task is paired with the m - 1 other labels of the task. These pairs have a total weight of
     1. Tasks with one label are ignored.
     """
-    votes, n = labels.votes, labels.n_votes
-    pair_weight = np.where(n > 1, 1 / np.maximum(n - 1, 1), 0.0)
+    votes, n_votes = labels.votes, labels.n_votes
+    pair_weight = np.where(n_votes > 1, 1 / np.maximum(n_votes - 1, 1), 0.0)
     result = np.zeros((n_units, labels.n_labels, labels.n_labels))
     for first_label in range(labels.n_labels):
         for second_label in range(first_label + 1):
@@ -66,10 +66,10 @@ def alpha(coincidences: NDArray[Any], *, scale: Scale) -> Floats:
     else:  # number of labels between two labels, plus half of the number of each
         middle_ranks = np.cumsum(label_totals, axis=-1) - label_totals / 2
         squared_differences = (middle_ranks[..., :, np.newaxis] - middle_ranks[..., np.newaxis, :]) ** 2
-    observed = (counts * squared_differences).sum(axis=(-1, -2))
+    observed_disagreement = (counts * squared_differences).sum(axis=(-1, -2))
     products = label_totals[..., :, np.newaxis] * label_totals[..., np.newaxis, :]
-    expected = ratio((products * squared_differences).sum(axis=(-1, -2)), label_totals.sum(axis=-1) - 1)
-    return np.asarray(1 - ratio(observed, expected))
+    expected_disagreement = ratio((products * squared_differences).sum(axis=(-1, -2)), label_totals.sum(axis=-1) - 1)
+    return np.asarray(1 - ratio(observed_disagreement, expected_disagreement))
 
 
 def moments(task: Ints, value: Floats, *, units: Ints, n_units: int) -> Floats:
@@ -99,8 +99,10 @@ def interval_alpha(moments: NDArray[Any]) -> Floats:
     Krippendorff 2019, chapter 12 (interval data).
     """
     within_differences, n_ratings, value_sum, square_sum = np.moveaxis(np.asarray(moments, dtype=np.float64), -1, 0)
-    expected = ratio(2 * (n_ratings * square_sum - value_sum**2), n_ratings - 1)
-    return np.asarray(1 - ratio(within_differences, np.where(expected > 1e-9 * n_ratings, expected, 0.0)))
+    expected_differences = ratio(2 * (n_ratings * square_sum - value_sum**2), n_ratings - 1)
+    return np.asarray(
+        1 - ratio(within_differences, np.where(expected_differences > 1e-9 * n_ratings, expected_differences, 0.0))
+    )
 
 
 def gini(counts: Ints) -> float:
@@ -116,8 +118,8 @@ def gini(counts: Ints) -> float:
     Gini 1912, by the mean absolute difference.
     """
     sorted_counts = np.sort(np.asarray(counts, dtype=np.float64))
-    n, total = len(sorted_counts), sorted_counts.sum()
-    return float((2 * np.arange(1, n + 1) - n - 1) @ sorted_counts / (n * total)) if total else float("nan")
+    n, n_answers = len(sorted_counts), sorted_counts.sum()
+    return float((2 * np.arange(1, n + 1) - n - 1) @ sorted_counts / (n * n_answers)) if n_answers else float("nan")
 
 
 def effective_number(counts: Ints) -> float:
@@ -193,39 +195,47 @@ def _icc(group: Ints, item: Ints, worker: Ints, value: Floats, is_used: Bools) -
 
     n = sum_by_group(np.ones(len(value)))
     # Centred on the group: otherwise products would depend on the level if items are shared unevenly.
-    centred = value - (sum_by_group(value) / np.maximum(n, 1))[group_index]
-    value = np.where(np.abs(centred) <= _SAME * np.abs(value), 0.0, centred)  # rounding error of equal answers
+    deviation = value - (sum_by_group(value) / np.maximum(n, 1))[group_index]
+    value = np.where(np.abs(deviation) <= _SAME * np.abs(value), 0.0, deviation)  # rounding error of equal answers
     value = value / unit_of(value)
 
     def sum_cells(within_index: Ints) -> tuple[Ints, Ints, Floats, Floats]:
         """The group of each cell of answers, the cell of each answer, and two sums over the cells of each group: of
         squared totals, and of squared sizes."""
-        width = int(within_index.max(initial=0)) + 1
-        cell_keys, cell_index = np.unique(group_index * width + within_index, return_inverse=True)
-        of_group, total, n_of_cell = (
-            cell_keys // width,
+        n_codes = int(within_index.max(initial=0)) + 1
+        cell_keys, cell_index = np.unique(group_index * n_codes + within_index, return_inverse=True)
+        group_of_cell, cell_sums, n_of_cell = (
+            cell_keys // n_codes,
             np.bincount(cell_index, weights=value),
             np.bincount(cell_index, minlength=len(cell_keys)),
         )
         squares = (
-            np.bincount(of_group, weights=sums_or_counts**2.0, minlength=n_groups)
-            for sums_or_counts in (total, n_of_cell)
+            np.bincount(group_of_cell, weights=sums_or_counts**2.0, minlength=n_groups)
+            for sums_or_counts in (cell_sums, n_of_cell)
         )
-        return of_group, cell_index, *squares
+        return group_of_cell, cell_index, *squares
 
-    total, value_squares = sum_by_group(value), sum_by_group(value**2)
+    group_sums, value_squares = sum_by_group(value), sum_by_group(value**2)
     group_of_cell, cell_index, squares_within_worker, n_within_worker = sum_cells(worker)
     _, _, squares_within_item, n_within_item = sum_cells(item)
     n_of_others = n**2 - n_within_worker - n_within_item + n
-    mean_product_of_others = ratio(total**2 - squares_within_worker - squares_within_item + value_squares, n_of_others)
+    mean_product_of_others = ratio(
+        group_sums**2 - squares_within_worker - squares_within_item + value_squares, n_of_others
+    )
     # Weights: number of answers minus one, so that the most active annotators do not dominate.
     n_of_cell = np.bincount(cell_index, minlength=len(group_of_cell))
     product = ratio(np.bincount(cell_index, weights=value) ** 2 - np.bincount(cell_index, weights=value**2), n_of_cell)
     is_used_cell = (n_of_cell > 1) & (n_of_others[group_of_cell] > 0)
     weight, expected_product = (n_of_cell - 1)[is_used_cell], mean_product_of_others[group_of_cell][is_used_cell]
     excess_product = product[is_used_cell].sum() - (weight * expected_product).sum()
-    spread = (weight * ((value_squares / np.maximum(n, 1))[group_of_cell][is_used_cell] - expected_product)).sum()
-    return float(np.clip(excess_product / spread, -1.0, 1.0)) if spread > _SAME * weight.sum() else float("nan")
+    largest_excess = (
+        weight * ((value_squares / np.maximum(n, 1))[group_of_cell][is_used_cell] - expected_product)
+    ).sum()
+    return (
+        float(np.clip(excess_product / largest_excess, -1.0, 1.0))
+        if largest_excess > _SAME * weight.sum()
+        else float("nan")
+    )
 
 
 class ClusteredMargins(NamedTuple):
@@ -282,14 +292,14 @@ def clustered_margins(pair: Ints, worker: Ints, value: Floats, *, pairs: int, co
     cells, cell_index = np.unique(np.stack([pair, worker]), axis=1, return_inverse=True)
     cell_index = cell_index.reshape(-1)
     n_of_cell = np.bincount(cell_index, minlength=cells.shape[1]).astype(np.float64)
-    total = np.bincount(cell_index, weights=value, minlength=cells.shape[1])
+    value_sums = np.bincount(cell_index, weights=value, minlength=cells.shape[1])
 
     def sum_by_pair(values: NDArray[Any]) -> Floats:
         return np.bincount(cells[0], weights=values, minlength=pairs).astype(np.float64)
 
     n, n_annotators = sum_by_pair(n_of_cell), np.bincount(cells[0], minlength=pairs)
-    margin, effective_n = ratio(sum_by_pair(total), n), ratio(n**2, sum_by_pair(n_of_cell**2))
-    squares = sum_by_pair((total - n_of_cell * margin[cells[0]]) ** 2)
+    margin, effective_n = ratio(sum_by_pair(value_sums), n), ratio(n**2, sum_by_pair(n_of_cell**2))
+    squares = sum_by_pair((value_sums - n_of_cell * margin[cells[0]]) ** 2)
     error = np.sqrt(ratio(squares * n_annotators, n_annotators - 1.0)) / np.maximum(n, 1)
     has_enough_annotators = (n_annotators >= FEWEST_ANNOTATORS) & (effective_n > 1)
     degrees_of_freedom = np.where(has_enough_annotators, effective_n - 1, 1.0)

@@ -46,8 +46,8 @@ def slice_tests(numerator: Floats, denominator: Floats, slices: Ints, *, confide
     the test conservative if parts are exchangeable, and keep its level if the variance of a small slice is much larger
     than the variance outside it. First, the variance of a slice is shrunk upwards towards the overall variance, which
     counts as one part. Second, the observed statistic is treated as Student's t, and its degrees of freedom are the
-    number of parts of the smaller side minus 1. P-values are adjusted by the largest statistic of all tests, on the
-    scale of normal quantiles. Permutations do not depend on the seed of an analysis.
+    number of parts in the slice or outside it, whichever is smaller, minus 1. P-values are adjusted by the largest
+    statistic of all tests, on the scale of normal quantiles. Permutations do not depend on the seed of an analysis.
 
     Parameters
     ----------
@@ -78,87 +78,97 @@ def slice_tests(numerator: Floats, denominator: Floats, slices: Ints, *, confide
     order = np.argsort(slices, kind="stable")
     has_denominator = denominator > 0
     a, b = np.where(has_denominator, numerator, 0.0), np.where(has_denominator, denominator, 0.0)
-    sums = np.stack([has_denominator.astype(np.float64), a, b, a * a, a * b, b * b])[..., order]  # (6, ratios, parts)
+    part_moments = np.stack([has_denominator.astype(np.float64), a, b, a * a, a * b, b * b])[
+        ..., order
+    ]  # (6, ratios, parts)
     slice_starts = np.searchsorted(slices[order], np.arange(n_slices))
-    variance_of_whole = _spread(sums.sum(axis=-1)[..., None])[1]
+    overall_variance = _spread(part_moments.sum(axis=-1)[..., None])[1]
     n, value, value_outside, difference, error = _differences(
-        np.add.reduceat(sums, slice_starts, axis=-1), variance_of_whole
+        np.add.reduceat(part_moments, slice_starts, axis=-1), overall_variance
     )
     n_other = n.sum(axis=1, keepdims=True) - n
     is_tested = (np.minimum(n, n_other) >= FEWEST_PARTS) & np.isfinite(difference)
     degrees_of_freedom = np.maximum(np.minimum(n, n_other) - 1, 1)
     observed_statistic = _t_to_normal(_statistic(difference, error), degrees_of_freedom)
-    permuted_statistics = _permutation_statistics(sums, slice_starts, variance_of_whole, is_tested)
+    permuted_statistics = _permutation_statistics(part_moments, slice_starts, overall_variance, is_tested)
     p_value, p_adjusted, half_width = np.full((3, *n.shape), np.nan)
     if is_tested.any():
-        threshold_of_statistic = np.where(is_tested, observed_statistic * (1 - _SAME) - _SAME, np.inf)
+        observed_minus_tolerance = np.where(is_tested, observed_statistic * (1 - _SAME) - _SAME, np.inf)
         p_value = np.where(
             is_tested,
-            (1 + (permuted_statistics >= threshold_of_statistic).sum(axis=0)) / (1 + len(permuted_statistics)),
+            (1 + (permuted_statistics >= observed_minus_tolerance).sum(axis=0)) / (1 + len(permuted_statistics)),
             np.nan,
         )
         largest_statistics = np.where(is_tested, _t_to_normal(permuted_statistics, degrees_of_freedom), 0.0).max(
             axis=(1, 2)
         )
-        threshold = _t_to_normal(np.maximum(threshold_of_statistic, 0.0), degrees_of_freedom)
-        p_adjusted = (1 + (largest_statistics[:, None, None] >= threshold).sum(axis=0)) / (1 + len(permuted_statistics))
+        observed_as_quantile = _t_to_normal(np.maximum(observed_minus_tolerance, 0.0), degrees_of_freedom)
+        p_adjusted = (1 + (largest_statistics[:, None, None] >= observed_as_quantile).sum(axis=0)) / (
+            1 + len(permuted_statistics)
+        )
         p_adjusted = np.where(is_tested, np.maximum(p_adjusted, p_value), np.nan)
         rank = int((1 - confidence) * (len(permuted_statistics) + 1) + _SAME)
-        critical = (
+        critical_t = (
             _normal_to_t(np.sort(permuted_statistics, axis=0)[len(permuted_statistics) - rank], degrees_of_freedom)
             if rank
             else np.full(n.shape, np.inf)
         )
-        half_width = np.where(is_tested & np.isfinite(critical), critical * np.where(error > 0, error, 0.0), np.nan)
-    is_zero_inside = ~(p_value <= 1 - confidence)
+        half_width = np.where(is_tested & np.isfinite(critical_t), critical_t * np.where(error > 0, error, 0.0), np.nan)
+    interval_has_zero = ~(p_value <= 1 - confidence)
     return SliceTests(
         n=n.astype(np.int64),
         value=value,
         other=value_outside,
         difference=difference,
-        low=np.where(is_zero_inside, np.minimum(difference - half_width, 0.0), difference - half_width),
-        high=np.where(is_zero_inside, np.maximum(difference + half_width, 0.0), difference + half_width),
+        low=np.where(interval_has_zero, np.minimum(difference - half_width, 0.0), difference - half_width),
+        high=np.where(interval_has_zero, np.maximum(difference + half_width, 0.0), difference + half_width),
         p_value=p_value,
         p_adjusted=p_adjusted,
     )
 
 
-def _permutation_statistics(sums: Floats, slice_starts: Ints, variance_of_whole: Floats, is_tested: Bools) -> Floats:
+def _permutation_statistics(
+    part_moments: Floats, slice_starts: Ints, overall_variance: Floats, is_tested: Bools
+) -> Floats:
     """|difference| / standard error of every permutation: (permutations, ratios, slices)."""
-    n_parts = sums.shape[-1]
-    n = int(np.clip(_WORK // max(1, sums.size), _FEWEST_PERMUTATIONS, PERMUTATIONS)) if is_tested.any() else 0
+    n_parts = part_moments.shape[-1]
+    n = int(np.clip(_WORK // max(1, part_moments.size), _FEWEST_PERMUTATIONS, PERMUTATIONS)) if is_tested.any() else 0
     rng = np.random.default_rng(STREAM)
     statistics = np.empty((n, *is_tested.shape))
-    rows = np.ascontiguousarray(np.moveaxis(sums, -1, 0))  # (parts, 6, ratios): a part is moved as a whole
-    for permutation_slice in chunks(n, sums.size // 4):
+    moments_by_part = np.ascontiguousarray(
+        np.moveaxis(part_moments, -1, 0)
+    )  # (parts, 6, ratios): a part is moved as a whole
+    for permutation_slice in chunks(n, part_moments.size // 4):
         permuted_indices = rng.permuted(
             np.tile(np.arange(n_parts), (permutation_slice.stop - permutation_slice.start, 1)), axis=1
         )
-        permuted_sums = np.add.reduceat(rows[permuted_indices], slice_starts, axis=1)  # (block, slices, 6, ratios)
+        permuted_sums = np.add.reduceat(
+            moments_by_part[permuted_indices], slice_starts, axis=1
+        )  # (block, slices, 6, ratios)
         _, _, _, difference, error = _differences(
-            np.moveaxis(permuted_sums, (0, 1, 2, 3), (1, 3, 0, 2)), variance_of_whole
+            np.moveaxis(permuted_sums, (0, 1, 2, 3), (1, 3, 0, 2)), overall_variance
         )
         statistics[permutation_slice] = _statistic(difference, error)
     return statistics
 
 
-def _differences(sums: Floats, variance_of_whole: Floats) -> tuple[Floats, Floats, Floats, Floats, Floats]:
+def _differences(slice_moments: Floats, overall_variance: Floats) -> tuple[Floats, Floats, Floats, Floats, Floats]:
     """Number of parts, ratio in the slice, ratio outside it, difference, and standard error, from sums (6, ..., ratios,
     slices)."""
-    sums_outside = sums.sum(axis=-1, keepdims=True) - sums
-    (value, variance_inside), (value_outside, variance_outside) = _spread(sums), _spread(sums_outside)
-    n, n_other = sums[0], sums_outside[0]
+    moments_outside = slice_moments.sum(axis=-1, keepdims=True) - slice_moments
+    (value, variance_inside), (value_outside, variance_outside) = _spread(slice_moments), _spread(moments_outside)
+    n, n_other = slice_moments[0], moments_outside[0]
     variance_inside, variance_outside = (
-        np.maximum(variance_of_side, ratio((n_of_side - 1) * variance_of_side + variance_of_whole, n_of_side))
-        for variance_of_side, n_of_side in ((variance_inside, n), (variance_outside, n_other))
+        np.maximum(variance_of_group, ratio((n_of_group - 1) * variance_of_group + overall_variance, n_of_group))
+        for variance_of_group, n_of_group in ((variance_inside, n), (variance_outside, n_other))
     )
     variance = ratio(variance_inside, n) + ratio(variance_outside, n_other)
     return n, value, value_outside, value - value_outside, np.sqrt(variance)
 
 
-def _spread(sums: Floats) -> tuple[Floats, Floats]:
+def _spread(moments: Floats) -> tuple[Floats, Floats]:
     """The ratio, and the variance of the influence of one part of mean size. The variance is 0 for a single part."""
-    n, a, b, aa, ab, bb = sums
+    n, a, b, aa, ab, bb = moments
     value = ratio(a, b)
     value_or_zero = np.nan_to_num(value)
     squares = np.maximum(aa - 2 * value_or_zero * ab + value_or_zero**2 * bb, 0.0)
@@ -174,13 +184,13 @@ def _statistic(difference: Floats, error: Floats) -> Floats:
     )
 
 
-def _t_to_normal(size: Floats, freedom: Floats) -> Floats:
+def _t_to_normal(absolute_t: Floats, freedom: Floats) -> Floats:
     """Student's |t| with `freedom` degrees of freedom, transformed to a normal quantile (Wallace 1959)."""
     factor = (8 * freedom + 1) / (8 * freedom + 3)
-    return np.asarray(factor * np.sqrt(freedom * np.log1p(size**2 / freedom)))
+    return np.asarray(factor * np.sqrt(freedom * np.log1p(absolute_t**2 / freedom)))
 
 
-def _normal_to_t(size: Floats, freedom: Floats) -> Floats:
+def _normal_to_t(quantile: Floats, freedom: Floats) -> Floats:
     """Student's |t| from a normal quantile: the inverse of `_t_to_normal`."""
     factor = (8 * freedom + 1) / (8 * freedom + 3)
-    return np.asarray(np.sqrt(freedom * np.expm1((size / factor) ** 2 / freedom)))
+    return np.asarray(np.sqrt(freedom * np.expm1((quantile / factor) ** 2 / freedom)))

@@ -82,21 +82,21 @@ def _simulate_tau(marks: Floats, ways: Sequence[tuple[Half, Half]], rng: np.rand
     truth = ndtri((rng.permutation(n_truths) + 0.5) / n_truths)
     # Errors are made exactly uncorrelated with the true scores and each other, which reduces noise.
     basis, triangle = np.linalg.qr(np.column_stack([truth, rng.normal(size=is_rated.T.shape)]))
-    error = (basis * np.sign(np.diag(triangle)) * np.sqrt(n_truths)).T[1:]
+    errors = (basis * np.sign(np.diag(triangle)) * np.sqrt(n_truths)).T[1:]
     sorted_marks, n = np.sort(marks, axis=1), np.sum(~np.isnan(marks), axis=1, keepdims=True)
     group_masks = np.zeros((2 * len(ways) + 1, len(marks)))  # alternating halves, then all
-    for row, half in zip(group_masks[:-1], chain(*ways), strict=True):
-        row[half] = 1.0
+    for group_mask, half in zip(group_masks[:-1], chain(*ways), strict=True):
+        group_mask[half] = 1.0
     group_masks[-1] = 1.0
     n_rated = group_masks @ is_rated
     split_tau, tau_with_truth = np.zeros((2, len(_GRID)))
     for k, reliability in enumerate(_GRID):
-        rank_share = ndtr(np.sqrt(reliability) * truth + np.sqrt(1 - reliability) * error)
+        rank_share = ndtr(np.sqrt(reliability) * truth + np.sqrt(1 - reliability) * errors)
         mark_index = np.clip((rank_share * n).astype(np.intp), 0, np.maximum(n - 1, 0))
         ratings = np.where(is_rated, np.take_along_axis(sorted_marks, mark_index, axis=1), 0.0)
-        mean = group_masks @ ratings / np.where(n_rated > 0, n_rated, np.nan)
-        split_tau[k] = mean_of_defined(kendall(mean[:-1:2], mean[1::2]))
-        tau_with_truth[k] = kendall(truth, mean[-1]).item()
+        group_means = group_masks @ ratings / np.where(n_rated > 0, n_rated, np.nan)
+        split_tau[k] = mean_of_defined(kendall(group_means[:-1:2], group_means[1::2]))
+        tau_with_truth[k] = kendall(truth, group_means[-1]).item()
     # At reliability 0 both are 0 except for noise, which is nearly the same at the next value.
     split_tau, tau_with_truth = (curve - (1 - _GRID) * curve[0] for curve in (split_tau, tau_with_truth))
     return np.maximum.accumulate(split_tau), tau_with_truth

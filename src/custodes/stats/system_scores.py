@@ -44,15 +44,16 @@ def common_items(rated: Bools) -> Bools:
     return np.asarray(has_common_item)
 
 
-def blocks_of(joined: Bools) -> NDArray[np.int64]:
-    """Number of the block of each system: (..., systems).
+def blocks_of(is_connected: Bools) -> NDArray[np.int64]:
+    """Block of each system, as a number: (..., systems).
 
-    Systems that are `joined`, directly or through a chain of further systems, are in one block.
+    `is_connected` (..., systems, systems) marks pairs of systems. Systems that a chain of such pairs connects are in
+    one block.
 
     >>> blocks_of(np.array([[False, True, False], [True, False, False], [False, False, False]])).tolist()
     [0, 0, 2]
     """
-    return np.asarray(closure(joined | np.eye(joined.shape[-1], dtype=bool)).argmax(axis=-1))
+    return np.asarray(closure(is_connected | np.eye(is_connected.shape[-1], dtype=bool)).argmax(axis=-1))
 
 
 def weighted_item_mean(
@@ -86,8 +87,8 @@ def system_means(scores: Floats, *, units: Ints, weights: NDArray[Any], item_wei
     [[[2.0, 2.0]]]
     """
     means = weighted_item_mean(scores.swapaxes(-1, -2), units=units, weights=weights, item_weights=item_weights)
-    largest = np.abs(np.where(np.isnan(scores), 0.0, scores)).max(axis=(1, 2), initial=0.0)
-    grid = np.exp2(np.frexp(largest)[1] - _GRID)[:, np.newaxis]  # a power of two, so that rounding is exact
+    largest_score = np.abs(np.where(np.isnan(scores), 0.0, scores)).max(axis=(1, 2), initial=0.0)
+    grid = np.exp2(np.frexp(largest_score)[1] - _GRID)[:, np.newaxis]  # a power of two, so that rounding is exact
     return np.asarray(np.rint(means / grid) * grid)
 
 
@@ -109,21 +110,21 @@ def system_fit(
 
     Source: Yates 1933, two-way tables with missing cells.
     """
-    masked = np.where(rated, scores, np.nan)
+    rated_scores = np.where(rated, scores, np.nan)
     if is_complete(rated):
-        return system_means(masked, units=units, weights=weights, item_weights=item_weights)
+        return system_means(rated_scores, units=units, weights=weights, item_weights=item_weights)
     n_units = weights.shape[1]
     item_weight = np.ones(len(rated)) if item_weights is None else item_weights
     cell_weights = rated * item_weight[:, np.newaxis]
     n_systems_of_item = np.maximum(rated.sum(axis=1), 1)
     largest = np.abs(np.where(rated, scores, 0.0)).max(axis=(1, 2), initial=0.0)[:, np.newaxis, np.newaxis]
-    values = np.where(rated, scores, 0.0) / np.where(largest > 0, largest, 1.0)
-    item_mean = values.sum(axis=2) / n_systems_of_item
+    scaled_scores = np.where(rated, scores, 0.0) / np.where(largest > 0, largest, 1.0)
+    item_mean = scaled_scores.sum(axis=2) / n_systems_of_item
     # Normal equations after eliminating the items' effects: a Laplacian of the graph of common items.
     laplacian = -np.einsum("ia,ib->iab", cell_weights / n_systems_of_item[:, np.newaxis], rated.astype(np.float64))
     diagonal = np.arange(rated.shape[1])
     laplacian[:, diagonal, diagonal] += cell_weights
-    weighted_deviations = cell_weights * (values - item_mean[..., np.newaxis])
+    weighted_deviations = cell_weights * (scaled_scores - item_mean[..., np.newaxis])
     laplacian_of_unit = unit_sums(np.moveaxis(laplacian, 0, -1), units=units, n_units=n_units)
     deviations_of_unit = unit_sums(weighted_deviations.swapaxes(1, 2), units=units, n_units=n_units)
     used_item_weights = rated.any(axis=1) * item_weight
@@ -134,23 +135,28 @@ def system_fit(
     for resample_slice in chunks(len(weights), rated.shape[1] ** 2 + rated.shape[1] * len(scores)):
         weights_of_chunk = weights[resample_slice]
         equations = weighted_sums(weights_of_chunk, laplacian_of_unit)
-        effect = np.einsum("bst,brt->brs", _inverse(equations), weighted_sums(weights_of_chunk, deviations_of_unit))
-        item_weight_sum = weighted_sums(weights_of_chunk, weight_of_unit)
-        level = weighted_sums(weights_of_chunk, level_of_unit) - np.einsum(
-            "bs,brs->br", weighted_sums(weights_of_chunk, system_share_of_unit), effect
+        system_effects = np.einsum(
+            "bst,brt->brs", _inverse(equations), weighted_sums(weights_of_chunk, deviations_of_unit)
         )
-        score = effect + ratio(level, np.broadcast_to(item_weight_sum[:, np.newaxis], level.shape))[..., np.newaxis]
+        item_weight_sum = weighted_sums(weights_of_chunk, weight_of_unit)
+        mean_level = weighted_sums(weights_of_chunk, level_of_unit) - np.einsum(
+            "bs,brs->br", weighted_sums(weights_of_chunk, system_share_of_unit), system_effects
+        )
+        score = (
+            system_effects
+            + ratio(mean_level, np.broadcast_to(item_weight_sum[:, np.newaxis], mean_level.shape))[..., np.newaxis]
+        )
         is_present = weighted_sums(weights_of_chunk, unit_sums(cell_weights.T, units=units, n_units=n_units)) > 0
         result[resample_slice] = np.where(is_present[:, np.newaxis], score, np.nan)
     grid = np.exp2(-_GRID)
     return np.asarray(np.rint(result / grid) * grid * np.where(largest > 0, largest, 1.0)[..., 0])
 
 
-def _inverse(equations: Floats) -> Floats:
+def _inverse(laplacians: Floats) -> Floats:
     """Inverses (B, systems, systems) of Laplacians. In each block of connected systems, the effects sum to 0."""
-    scale = np.maximum(np.abs(equations).max(axis=(1, 2), keepdims=True), 1e-300)
-    equations = equations / scale
-    block_of_system = blocks_of(equations < -_SAME)
+    largest_entry = np.maximum(np.abs(laplacians).max(axis=(1, 2), keepdims=True), 1e-300)
+    laplacians = laplacians / largest_entry
+    block_of_system = blocks_of(laplacians < -_SAME)
     is_same_block = block_of_system[:, :, np.newaxis] == block_of_system[:, np.newaxis]
     projection = is_same_block / is_same_block.sum(axis=2, keepdims=True)
-    return np.asarray((np.linalg.inv(equations + projection) - projection) / scale)
+    return np.asarray((np.linalg.inv(laplacians + projection) - projection) / largest_entry)

@@ -185,7 +185,7 @@ def test_facts_of_items_beside_texts() -> None:
     [
         ({"item": "id", "text": "{system}_{aspect}"}, "a pattern of texts needs {system} and must not have other"),
         ({"item": "id", "text": "reply_{system}"}, "text='reply_{system}' matches no column"),
-        ({"item": "id", "output_a": "out_A"}, "output_a needs output_b; map both outputs of a pair"),
+        ({"item": "id", "output_a": "out_A"}, "output_a is mapped without output_b; map both"),
         ({"item": "same", "text": "out_A"}, "the same output occurs twice"),
         ({"item": "id", "text": "out_{system}", "score": "metric:{rater:chrf}"}, "pattern 'metric:{rater:chrf}' match"),
     ],

@@ -151,5 +151,5 @@ def test_a_folder_names_the_file_that_is_wrong(tmp_path: Path) -> None:
     assert reading_error(folder).startswith(
         "Birch/claude/annotations.json: 1 of 2 verdicts cannot be read ('7' in row 2)"
     )
-    with pytest.raises(InputError, match=r"results: no annotator 'claud' \(did you mean 'claude'\?\); claude, gpt4"):
+    with pytest.raises(InputError, match=r"no annotator 'claud' \(did you mean 'claude'\?\); annotators: claude, gpt4"):
         read(f"{folder}::claud")

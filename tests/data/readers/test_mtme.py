@@ -140,12 +140,12 @@ LINES = "lines, expected 2 (one per line of the source)"
         (
             DA,
             "S1\t1\nS1\t2\nS2\t3\n",
-            "system 'S2' has 1 lines, expected 2 (the source has 2 lines, this file 3 lines for 2 systems,",
+            "system 'S2' has 1 lines, expected 2 (the source has 2 lines; this file has 3 lines for 2 systems and",
         ),
         (
             "metric-scores/en-de/only.sys-refA.sys.score",
             "S1\t1\nS1\t2\n",
-            "system 'S1' has 2 lines, expected 1 (the source has 2 lines, this file 2 lines for 1 systems, expected 1)",
+            "system 'S1' has 2 lines, expected 1 (the source has 2 lines; this file has 2 lines for 1 systems and ",
         ),
         (BLEU, "S1\t1\nS1\n", "line 2 is not SYSTEM<TAB>SCORE"),
         (BLEU, "S1\t1\nS1\tgood\n", "score 'good' in row 2 is not a number; if nothing was rated, leave the cell"),

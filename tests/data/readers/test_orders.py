@@ -161,7 +161,7 @@ def rows_of(*cells: tuple[str, str, str, str]) -> pl.DataFrame:
         ),
         (
             rows_of(("A1", "B1", "A", "ab"), ("B1", "A1", "A", "ba")),
-            ("table: the names in rows 1, 2 are swapped, but with order 'ab' the same system was shown first in "),
+            ("table: rows 1, 2 name the same two systems in opposite orders, but according to order 'ab' the same "),
         ),
     ],
 )

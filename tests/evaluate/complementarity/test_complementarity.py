@@ -91,7 +91,7 @@ def test_direction_is_data_and_a_metric_that_runs_against_people_is_named() -> N
     assert len(notes) == 1
     assert notes[0].startswith(
         "distance gave rankings opposite to those of the annotators. If lower scores are better, declare it in the "
-        "raters file (higher_is_better = false); otherwise the distances"
+        "raters file (higher_is_better = false); without the declaration, the distances"
     )
     reversed_study = study.describe(raters=pl.DataFrame({"rater": ["dist*"], "higher_is_better": ["false"]}))
     answer = complementarity(reversed_study, resamples=50)

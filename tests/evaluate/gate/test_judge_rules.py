@@ -72,11 +72,11 @@ def test_a_rule_on_what_the_judge_lacks_is_inconclusive() -> None:
     one_order, repeats = rows(once, require=["consistency>=0.8", "agreement_within_order>=0.8"])
     assert (one_order["outcome"], one_order["reason"]) == (
         "inconclusive",
-        "there are no verdicts in both orders of this judge",
+        "this judge has no verdicts in both orders",
     )
     assert (repeats["outcome"], repeats["reason"]) == (
         "inconclusive",
-        "there are no repeated verdicts of this judge",
+        "this judge has no repeated verdicts",
     )
 
 

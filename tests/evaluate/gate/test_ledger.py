@@ -128,9 +128,9 @@ def test_changed_and_missing_labels_are_refused(ledger: Path) -> None:
     second = {"pass": "fail", "fail": "pass"}
     changed = pl.when(pl.col("id") == 17).then(pl.col("expert").replace(second)).otherwise("expert")
     before = ledger.read_bytes()
-    with pytest.raises(InputError, match=r"human labels changed since earlier answers: 17"):
+    with pytest.raises(InputError, match=r"human labels changed since earlier runs: 17"):
         ask(data.with_columns(expert=changed), ledger)
-    with pytest.raises(InputError, match="5 human labels of earlier answers are missing"):
+    with pytest.raises(InputError, match="5 human labels of earlier runs are missing"):
         ask(data[5:], ledger)
     with pytest.raises(
         OptionError, match=r"confidence=0\.9 differs from the confidence of earlier .*; use confidence=0\.95"
@@ -191,7 +191,7 @@ def test_status_says_what_is_left_and_writes_nothing(ledger: Path) -> None:
     assert left.startswith(
         "A true value .09 above the threshold is found with a probability above 0.5 until candidate "
     )
-    assert "With 60 new labels, this holds until candidate " in left
+    assert "With 60 new labels, the probability is above 0.5 until candidate " in left
     assert left.endswith("200 new labels start a new generation.")
     ask(candidate(0.75, 0), ledger)
     before = ledger.read_bytes()

@@ -305,7 +305,8 @@ def test_a_label_of_the_judge_without_human_labels_is_named() -> None:
     data = table(400, labelled=0.5).with_columns(expert=pl.when(pl.col("judge") == "pass").then(pl.col("expert")))
     result = cu.rates(data, sampling="by-judge")
     assert "labels-of-a-judge-unchecked" in {note.rule for note in result.notes}
-    assert row(result.rates)["reason"] == "no human labels for one of the labels of the metric"
+    reason = "some outputs have a label (or score) of the metric for which there are no human labels"
+    assert row(result.rates)["reason"] == reason
 
 
 def test_a_copy_of_the_gold_label_and_a_rare_label_are_noted() -> None:

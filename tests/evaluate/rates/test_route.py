@@ -172,9 +172,9 @@ def test_confidence_from_scores_columns_repeats_and_judges() -> None:
 def test_nothing_is_accepted_without_enough_labels_or_agreement() -> None:
     few = only(route(traces(labelled=40)).threshold)
     assert (few["threshold"], few["accepted"]) == (None, 0.0)
-    assert few["reason"] == "the test of a threshold needs 76 human labels above it; there are only 40 in all"
+    assert few["reason"] == "the test of a threshold needs 76 human labels above the threshold; there are only 40"
     strict = only(route(traces(), disagreement=0.015).threshold)
-    assert strict["reason"].startswith("the test of a threshold needs 515 human labels above it")
+    assert strict["reason"].startswith("the test of a threshold needs 515 human labels above the threshold")
     poor = only(route(traces(auc=0.5), disagreement=0.12).threshold)
     assert "labelled judgements with the highest confidence differ from the human label" in poor["reason"]
 

@@ -51,7 +51,7 @@ SAID = {
     "tokenizer": "the folder has no tokenizer.json and no vocabulary of a tokenizer; add",
     "layer": "layer=4 is not allowed; the model has 3 layers",
     "half": "half=true needs a GPU",
-    "device": "device=cuda:1: PyTorch finds none of this kind",
+    "device": "device=cuda:1: PyTorch finds 0 devices of this kind",
 }
 
 

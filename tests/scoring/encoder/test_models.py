@@ -51,7 +51,7 @@ def test_a_device_is_given_to_the_session(encoder: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: EVERY)
     monkeypatch.setattr(onnxruntime, "InferenceSession", made)
     with pytest.raises(
-        OptionError, match="onnxruntime cannot use this device here and chose CPUE.*; install onnxruntime-"
+        OptionError, match="onnxruntime cannot use this device and selected CPUE.*; install onnxruntime-"
     ):
         scorer(BERTSCORE, encoder, Place(device="cuda:2"))
     assert requests == [[("CUDAExecutionProvider", {"device_id": 2}), ("CPUExecutionProvider", {})]]
@@ -75,8 +75,8 @@ def test_a_device_of_pytorch() -> None:
         ("cuda", 0),
         ("cuda", 1),
     ]
-    for name, available in (("cuda:2", "2"), ("mps", "none")):
-        with pytest.raises(OptionError, match=rf"device={name}: PyTorch finds {available} of this kind"):
+    for name, available in (("cuda:2", "2"), ("mps", "0")):
+        with pytest.raises(OptionError, match=rf"device={name}: PyTorch finds {available} devices? of this kind"):
             _device(torch, Device.from_name(name))
 
 

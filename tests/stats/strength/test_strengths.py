@@ -219,7 +219,7 @@ def test_nothing_but_ties_is_no_certainty() -> None:
 @pytest.mark.parametrize("column", [np.ones(60), np.zeros(60)])
 def test_covariates_that_tell_nothing(column: np.ndarray) -> None:
     data = battles([0] * 60, [1] * 60, [1, -1, 1] * 20, covariates=column[:, np.newaxis])
-    with pytest.raises(InputError, match="cannot be separated from the strengths; leave out one that does not vary"):
+    with pytest.raises(InputError, match="cannot be separated from the strengths; leave out covariates that are"):
         fit_strengths(data, 2)
 
 

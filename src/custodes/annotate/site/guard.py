@@ -136,9 +136,9 @@ def is_own(request: Request, public_url: str) -> bool:
 
     Source: OWASP, "Cross-Site Request Forgery Prevention" (Fetch Metadata, with the origin as fallback).
     """
-    site = request.headers.get("sec-fetch-site")
-    if site is not None:
-        return site == "same-origin"
+    fetch_site = request.headers.get("sec-fetch-site")
+    if fetch_site is not None:
+        return fetch_site == "same-origin"
     origin = urlsplit(request.headers.get("origin", ""))
     own_url = urlsplit(public_url or str(request.base_url))
     return bool(origin.netloc) and (origin.scheme, origin.netloc) == (own_url.scheme, own_url.netloc)

@@ -90,14 +90,14 @@ async def rows_of(path: Path, statement: str, *values: object, most: int = MOST)
     return await run_in_threadpool(read)
 
 
-def act_of(what: str, service: Service, fields: Mapping[str, str]) -> Future[None] | None:
-    """Start the action that a form of the owner requests, and return its future. `what` is the last part of the form's
-    address. Return None if `what` is not an action."""
+def act_of(action: str, service: Service, fields: Mapping[str, str]) -> Future[None] | None:
+    """Start the action that a form of the owner requests, and return its future. `action` is the last part of the
+    form's address. Return None if it names no action."""
     worker = fields.get("worker", "")
-    match what:
+    match action:
         case "pause" | "resume" | "stop" | "reopen":
-            assert what in CONTROLS
-            return service.control(what, fields.get("why", ""))
+            assert action in CONTROLS
+            return service.control(action, fields.get("why", ""))
         case "exclude":
             return service.exclude(worker, fields.get("reason", "") or "no reason given")
         case "restore":
@@ -112,8 +112,8 @@ def act_of(what: str, service: Service, fields: Mapping[str, str]) -> Future[Non
 def _parse_plan_form(plan: StudyPlan, fields: Mapping[str, str]) -> StudyPlan:
     """Return the plan with the values of a form. These values may change during annotation: price, maximum number of
     annotators, cap and budget."""
-    price = _parse_number("price", fields.get("price", ""), such_as=0.15)
-    cap = _parse_number("cap", fields.get("cap", str(plan.annotators.cap)), such_as=0.25)
+    price = _parse_number("price", fields.get("price", ""), example=0.15)
+    cap = _parse_number("cap", fields.get("cap", str(plan.annotators.cap)), example=0.25)
     if not 0 <= price < 1e6:
         raise OptionError(f"price {price:g} is not allowed; give a number from 0 to below 1000000")
     max_annotators, budget = parse_positive_integer("most", fields.get("most", "")), fields.get("budget", "").strip()
@@ -127,11 +127,11 @@ def _parse_plan_form(plan: StudyPlan, fields: Mapping[str, str]) -> StudyPlan:
     )
 
 
-def _parse_number(name: str, text: str, *, such_as: float) -> float:
+def _parse_number(name: str, text: str, *, example: float) -> float:
     try:
         return float(text)
     except ValueError:
-        raise OptionError(f"{name} {text!r} is not allowed; give a number, such as {such_as:g}") from None
+        raise OptionError(f"{name} {text!r} is not allowed; give a number, such as {example:g}") from None
 
 
 def parse_positive_integer(name: str, text: str, *, most: int = 10**9) -> int:
@@ -285,13 +285,13 @@ class Owner:
     async def do(self, request: Request) -> Response:
         """Perform an action that changes a study. Each action is recorded in the study file."""
         name, service = self._find(request)
-        what, fields = request.path_params["what"], await guard.form(request)
-        if what == "invite":
+        action, fields = request.path_params["what"], await guard.form(request)
+        if action == "invite":
             n_annotators = parse_positive_integer("annotators", fields.get("annotators", ""), most=INVITED)
             labels_and_tokens = await asyncio.wrap_future(service.invite(n_annotators))
             links = [(label, f"{self._base(request)}/s/{token}") for label, token in labels_and_tokens]
             return owner_formats.page("owner/invited.html", name=name, links=links)
-        if what == "peek":
+        if action == "peek":
             if service.plan.question.mode == "rate":
                 raise OptionError(
                     "there are no running results, because annotators rate outputs and do not compare pairs"
@@ -302,11 +302,11 @@ class Owner:
                 (row["system_a"], row["system_b"]): (row["wins"], row["ties"], row["losses"]) for row in running_rows
             }
             return await self._study(request, peeked=outcomes)
-        action_result = act_of(what, service, fields)
+        action_result = act_of(action, service, fields)
         if action_result is None:
             raise HTTPException(404)
         await asyncio.wrap_future(action_result)
-        return RedirectResponse(f"/admin/{name}?said={what}", 303)
+        return RedirectResponse(f"/admin/{name}?said={action}", 303)
 
     async def export(self, request: Request) -> Response:
         """Send the study as a folder of tables that every verb can read."""

@@ -73,13 +73,13 @@ def between(range_: Range, digits: int = 0) -> str:
     return low if low == high else f"{low}–{high}"
 
 
-def share(part: int, whole: int) -> str:
+def share(count: int, total: int) -> str:
     """Format a proportion in per cent.
 
     >>> share(3, 4), share(0, 0)
     ('75 %', '–')
     """
-    return f"{100 * part / whole:.0f} %" if whole else UNDEFINED
+    return f"{100 * count / total:.0f} %" if total else UNDEFINED
 
 
 def seconds(value: float | None) -> str:
@@ -91,22 +91,22 @@ def seconds(value: float | None) -> str:
     return UNDEFINED if value is None else f"{value:.0f} s" if value >= 10 else f"{value:.1f} s"
 
 
-def when(at: float | None) -> str:
+def when(timestamp: float | None) -> str:
     """Format a point in time, in UTC.
 
     >>> when(0.0)
     '1970-01-01 00:00 UTC'
     """
-    return UNDEFINED if at is None else f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M} UTC"
+    return UNDEFINED if timestamp is None else f"{datetime.fromtimestamp(timestamp, UTC):%Y-%m-%d %H:%M} UTC"
 
 
-def unwritten(why: str) -> str:
+def unwritten(reason: str) -> str:
     """Return the warning that answers cannot be stored.
 
     >>> unwritten("No space left")
     'Answers cannot be written: No space left. The annotation pages keep the answers and send them again.'
     """
-    return f"Answers cannot be written: {why}. The annotation pages keep the answers and send them again."
+    return f"Answers cannot be written: {reason}. The annotation pages keep the answers and send them again."
 
 
 def ruling(pair: PairNow) -> str:
@@ -134,11 +134,11 @@ def flags(person: PersonNow) -> str:
     return "; ".join(FLAGS.get(flag, flag) for flag in person.flags)
 
 
-def hours(ahead: Forecast) -> str:
+def hours(study_forecast: Forecast) -> str:
     """Format the remaining time, or return the reason why it cannot be estimated."""
-    if ahead.hours is None:
-        return STUCK.get(ahead.stuck, "")
-    return f"{between(ahead.hours, 1)} h at the current rate"
+    if study_forecast.hours is None:
+        return STUCK.get(study_forecast.stuck, "")
+    return f"{between(study_forecast.hours, 1)} h at the current rate"
 
 
 _SHOW = {

@@ -47,10 +47,14 @@ def mark_differences(first: Side, second: Side) -> tuple[Side, Side] | None:
         [tokens[position] for position in positions]
         for tokens, positions in zip(tokens_of_side, word_positions, strict=True)
     )
-    blocks = SequenceMatcher(None, first_words, second_words).get_matching_blocks()
-    for side, block_starts in enumerate([[block.a for block in blocks], [block.b for block in blocks]]):
+    matching_blocks = SequenceMatcher(None, first_words, second_words).get_matching_blocks()
+    for side, block_starts in enumerate(
+        [[block.a for block in matching_blocks], [block.b for block in matching_blocks]]
+    ):
         common_words = {
-            position + k for position, block in zip(block_starts, blocks, strict=True) for k in range(block.size)
+            position + k
+            for position, block in zip(block_starts, matching_blocks, strict=True)
+            for k in range(block.size)
         }
         for k, position in enumerate(word_positions[side]):
             if k not in common_words:

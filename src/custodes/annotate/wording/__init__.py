@@ -34,8 +34,10 @@ def noun_of(question: str) -> str:
 @cache
 def template(name: str, language: str = "en") -> str:
     """Return the text of a template in a language (a BCP 47 tag), or in English if that language is not available."""
-    code = words(language)["code"]
-    return (files(__package__) / (f"{name}.md" if code == "en" else f"{name}.{code}.md")).read_text(encoding="utf-8")
+    language_code = words(language)["code"]
+    return (files(__package__) / (f"{name}.md" if language_code == "en" else f"{name}.{language_code}.md")).read_text(
+        encoding="utf-8"
+    )
 
 
 def fill_plan_texts(plan: StudyPlan) -> StudyPlan:

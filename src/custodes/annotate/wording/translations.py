@@ -144,7 +144,7 @@ ENGLISH = {
     "no_pay": "There is no payment for this study.",
     "no_contact": "Please write to the person who sent you the link.",
     "checks": "Some questions are control questions with a known answer. Control questions show whether participants "
-    "read the texts. If you answer too many of them incorrectly, your participation ends.",
+    "read the texts. If you answer too many control questions incorrectly, your participation ends.",
     "qualification": "The first {number} questions have known answers. You can continue if you answer at least "
     "{passed} of them correctly.",
     "check_other": "This text is not a response. It checks whether participants read both texts. Please answer that "
@@ -300,7 +300,7 @@ GERMAN = {
     "no_pay": "Diese Studie wird nicht bezahlt.",
     "no_contact": "Bitte schreiben Sie an die Person, die Ihnen den Link geschickt hat.",
     "checks": "Einige Fragen sind Kontrollfragen, deren Antwort bekannt ist. Kontrollfragen zeigen, ob die "
-    "Teilnehmenden die Texte lesen. Wenn Sie zu viele davon falsch beantworten, endet Ihre Teilnahme.",
+    "Teilnehmenden die Texte lesen. Wenn Sie zu viele Kontrollfragen falsch beantworten, endet Ihre Teilnahme.",
     "qualification": "Bei den ersten {number} Fragen ist die Antwort bekannt. Sie können weitermachen, wenn Sie "
     "mindestens {passed} davon richtig beantworten.",
     "check_other": "Dieser Text ist keine Antwort. Er prüft, ob die Teilnehmenden beide Texte lesen. Bitte antworten "

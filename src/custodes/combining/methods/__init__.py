@@ -14,12 +14,12 @@ from custodes.combining.methods.even_handed import EVEN_HANDED
 _LEARNERS = members(globals(), Method)
 _AUTO = automatic(_LEARNERS)
 
-METHODS = {own.name: own for own in (*_LEARNERS, _AUTO)}
+METHODS = {method.name: method for method in (*_LEARNERS, _AUTO)}
 """Methods by name."""
 
 # The model of the first method is saved.
-DEFAULT = tuple(own.name for own in (_AUTO, *_LEARNERS) if own.by_default)
+DEFAULT = tuple(method.name for method in (_AUTO, *_LEARNERS) if method.by_default)
 FAST = tuple(method.name for method in sorted(_LEARNERS, key=lambda method: method is not RIDGE) if method.fast)
-"""Names of the methods in the report, whose fits take milliseconds."""
+"""Names of the methods that the report fits. Each fit takes milliseconds."""
 
 __all__ = ["BEST", "DEFAULT", "EVEN_HANDED", "FAST", "METHODS", "Formula", "Method", "TrainingData", "with_means"]

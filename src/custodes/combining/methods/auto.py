@@ -26,7 +26,7 @@ with the blend.
 
 
 def automatic(methods: Sequence[Method]) -> Method:
-    """Return the method that chooses a method.
+    """Return the method `auto`, which chooses one of `methods`.
 
     It chooses the better of two blends. If another method is better than this blend by more than `CLEARLY` standard
     errors of the paired difference, this method is chosen instead.
@@ -39,13 +39,13 @@ def automatic(methods: Sequence[Method]) -> Method:
         scores = np.stack([np.nan_to_num(inner_scores[method.name], nan=-1.0) for method in candidates])
         base_index = max(blends, key=lambda blend_index: scores[blend_index].mean())
         score_differences = scores - scores[base_index]
-        mean, error = (
+        mean_difference, standard_error = (
             score_differences.mean(axis=1),
             score_differences.std(axis=1, ddof=1) / np.sqrt(score_differences.shape[1]),
         )
-        is_clearly_better = mean > CLEARLY * error
+        is_clearly_better = mean_difference > CLEARLY * standard_error
         chosen_method = (
-            candidates[int(np.argmax(np.where(is_clearly_better, mean, 0.0)))]
+            candidates[int(np.argmax(np.where(is_clearly_better, mean_difference, 0.0)))]
             if is_clearly_better.any()
             else candidates[base_index]
         )
@@ -55,8 +55,8 @@ def automatic(methods: Sequence[Method]) -> Method:
         name="auto",
         label="automatic choice",
         doc=(
-            "the better of `blend` and `half-blend` in inner folds, unless one of the first six methods is "
-            "better by four standard errors of the paired difference (*ours*)"
+            "the better of `blend` and `half-blend` in inner folds, unless another method that is fitted "
+            "by default is better by more than four standard errors of the paired difference (*ours*)"
         ),
         family=BLEND.family,
         fit=fit,
@@ -65,13 +65,13 @@ def automatic(methods: Sequence[Method]) -> Method:
     )
 
 
-def score_methods(training: TrainingData, among: Sequence[Method]) -> dict[str, Floats]:
+def score_methods(training: TrainingData, methods: Sequence[Method]) -> dict[str, Floats]:
     """Return the scores (folds,) of methods on held-out folds of a training part, by name of the method."""
     fold = training.inner_folds()
-    predicted = {method.name: np.full(len(training.y), np.nan) for method in among if not method.mean_of}
+    predictions = {method.name: np.full(len(training.y), np.nan) for method in methods if not method.mean_of}
     for is_train, is_held in splits(fold):
         training_part = training.part(is_train)
-        for method in among:
+        for method in methods:
             if not method.mean_of:
-                predicted[method.name][is_held] = training_part.learn(method)[1].predict(training.x[is_held])
-    return {name: training.fold_scores(method, fold) for name, method in with_means(among, predicted).items()}
+                predictions[method.name][is_held] = training_part.learn(method)[1].predict(training.x[is_held])
+    return {name: training.fold_scores(method, fold) for name, method in with_means(methods, predictions).items()}

@@ -37,29 +37,31 @@ def even_handed(training: TrainingData) -> Formula:
     partiality among all strengths whose objective decreases by at most `TOLERATED`.
     """
     fold = training.inner_folds()
-    predicted = np.full((len(STRENGTHS), len(training.y)), np.nan)
+    predictions = np.full((len(STRENGTHS), len(training.y)), np.nan)
     for is_train, is_held in splits(fold):
         training_part = training.part(is_train)
         for step in range(len(STRENGTHS)):
-            predicted[step, is_held] = penalised_formula(step, training_part).predict(training.x[is_held])
-    partiality = np.nan_to_num(_largest_partiality(training, predicted), nan=np.inf)
+            predictions[step, is_held] = penalised_formula(step, training_part).predict(training.x[is_held])
+    partiality = np.nan_to_num(_largest_partiality(training, predictions), nan=np.inf)
     if training.max_partiality is None:
-        score = np.array([mean_of_defined(training.fold_scores(values, fold)) for values in predicted])
-        partiality[score < score[0] - TOLERATED] = np.inf
+        mean_scores = np.array([mean_of_defined(training.fold_scores(values, fold)) for values in predictions])
+        partiality[mean_scores < mean_scores[0] - TOLERATED] = np.inf
     elif (partiality <= training.max_partiality).any():
         partiality = np.where(partiality <= training.max_partiality, 0.0, np.inf)
     return penalised_formula(int(np.argmin(partiality)), training)
 
 
-def _largest_partiality(training: TrainingData, predicted: Floats) -> Floats:
+def _largest_partiality(training: TrainingData, predictions: Floats) -> Floats:
     """Return the largest partiality (k,) of predictions (k, rows), in points of win rate; NaN if it is undefined."""
-    item, system = (np.unique(labels, return_inverse=True)[1] for labels in (training.items, training.systems))
-    grids = np.full((1 + len(predicted), item.max() + 1, system.max() + 1), np.nan)
-    grids[:, item, system] = np.concatenate([training.y[np.newaxis], predicted])
-    units = np.zeros(len(grids[0]), dtype=np.intp)
-    units[item] = np.unique(training.groups, return_inverse=True)[1]
-    people = ScoredPeople(grids[:1], units=units)
-    placements = [people.placement(values) for values in grids[1:]]
+    item_codes, system_codes = (
+        np.unique(labels, return_inverse=True)[1] for labels in (training.items, training.systems)
+    )
+    rating_grids = np.full((1 + len(predictions), item_codes.max() + 1, system_codes.max() + 1), np.nan)
+    rating_grids[:, item_codes, system_codes] = np.concatenate([training.y[np.newaxis], predictions])
+    units = np.zeros(len(rating_grids[0]), dtype=np.intp)
+    units[item_codes] = np.unique(training.groups, return_inverse=True)[1]
+    human_ratings = ScoredPeople(rating_grids[:1], units=units)
+    placements = [human_ratings.placement(values) for values in rating_grids[1:]]
     return 100 * largest(rate_partiality(placements, confidence=_CONFIDENCE)).size
 
 
@@ -80,8 +82,8 @@ EVEN_HANDED = Method(
     name="even-handed",
     label="ridge with a penalty on partiality",
     doc="`ridge` with a second penalty · Σ (mean prediction of a system − value of a line through the human means)²; "
-    "the second penalty is the smallest with a partiality of at most `max_partiality` in inner folds; by default, it "
-    "has the least partiality among penalties that lower the objective by at most .01 (*ours*)",
+    "the second penalty is the smallest with which the partiality in inner folds is at most `max_partiality`; by "
+    "default, it is the penalty with the least partiality among those that lower the objective by at most .01 (*ours*)",
     family="weights",
     fit=even_handed,
 )

@@ -8,23 +8,23 @@ from custodes.combining.methods.method import Formula, Method, TrainingData
 from custodes.stats.learning.bayesopt import maximise
 
 INITIAL, ITERATIONS = 5, 100
-"""Number of evaluations of the Gaussian process, as in the paper (appendix C.2)."""
+"""Number of random points, and number of selected points, where the objective is evaluated (paper, appendix C.2)."""
 
 
 def gaussian_process(training: TrainingData) -> Formula:
-    """Return the weighted sum whose weights have the highest objective that was found."""
+    """Return the weighted sum with the highest objective among all evaluated weights."""
     x, _ = training.mean_imputation
-    selected = np.flatnonzero(np.isfinite(training.x).any(axis=0))
-    columns = np.ascontiguousarray(x[:, selected].T)
+    scored_metrics = np.flatnonzero(np.isfinite(training.x).any(axis=0))
+    metric_scores = np.ascontiguousarray(x[:, scored_metrics].T)
     optimum = maximise(
-        lambda weights: training.score(weights @ columns),
-        n_dims=len(selected),
+        lambda weights: training.score(weights @ metric_scores),
+        n_dims=len(scored_metrics),
         n_initial=INITIAL,
         n_iterations=ITERATIONS,
         rng=training.rng,
     )
     weights = np.zeros(x.shape[1])
-    weights[selected] = np.nan_to_num(optimum.point, nan=0.0)  # if the objective is never defined
+    weights[scored_metrics] = np.nan_to_num(optimum.point, nan=0.0)  # if the objective is never defined
     return training.formula_from_weights(weights)
 
 

@@ -95,7 +95,7 @@ PAIRWISE = Method(
     label="logistic on preferences",
     doc=(
         "a + b·Σ w·x, where P(i preferred to j) = 1 / (1 + exp(−Σ w·(x_i − x_j))) is fitted to pairs of outputs of an "
-        "item that annotators do not tie; a penalty as in `ridge`"
+        "item that annotators do not tie; the penalty is as in `ridge`"
     ),
     family="weights",
     fit=pairwise,

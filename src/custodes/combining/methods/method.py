@@ -58,16 +58,16 @@ class Formula:
 
         The prediction of a row is bitwise independent of other rows.
         """
-        clipped = clip_and_scale(x, self.low, self.high)
+        scaled_scores = clip_and_scale(x, self.low, self.high)
         used_columns = np.flatnonzero(self.weights)
         weighted_scores = (
-            np.where(np.isfinite(clipped), clipped, self.fill)[:, used_columns] * self.weights[used_columns]
+            np.where(np.isfinite(scaled_scores), scaled_scores, self.fill)[:, used_columns] * self.weights[used_columns]
         )
         # The order of summation depends on the memory layout, which is therefore fixed.
         linear_prediction = np.asarray(np.ascontiguousarray(weighted_scores).sum(axis=1) + self.intercept)
         if self.trees is None:
             return linear_prediction
-        return np.asarray(linear_prediction + self.share * self.trees.predict(clipped))
+        return np.asarray(linear_prediction + self.share * self.trees.predict(scaled_scores))
 
 
 def add_kind_shifts(predicted: Floats, shifts: Floats | float, kinds: Ints | None) -> Floats:
@@ -128,11 +128,13 @@ class TrainingData:
 
     def resample_clusters(self, rng: np.random.Generator) -> TrainingData:
         """Return a bootstrap sample of clusters; copies of a cluster stay in the same inner fold."""
-        group, size = np.unique(self.groups, return_inverse=True, return_counts=True)[1:]
-        rows_by_group, group_start = np.argsort(group, kind="stable"), np.cumsum(size) - size
-        sampled_groups = rng.choice(len(size), size=len(size))
-        copy_of_row = np.repeat(np.arange(len(sampled_groups)), size[sampled_groups])
-        rows_before = np.cumsum(size[sampled_groups]) - size[sampled_groups]  # number of rows of the preceding copies
+        group_of_row, group_sizes = np.unique(self.groups, return_inverse=True, return_counts=True)[1:]
+        rows_by_group, group_start = np.argsort(group_of_row, kind="stable"), np.cumsum(group_sizes) - group_sizes
+        sampled_groups = rng.choice(len(group_sizes), size=len(group_sizes))
+        copy_of_row = np.repeat(np.arange(len(sampled_groups)), group_sizes[sampled_groups])
+        rows_before = (
+            np.cumsum(group_sizes[sampled_groups]) - group_sizes[sampled_groups]
+        )  # number of rows of the preceding copies
         sample = self.part(
             rows_by_group[(group_start[sampled_groups] - rows_before)[copy_of_row] + np.arange(len(copy_of_row))]
         )
@@ -151,10 +153,12 @@ class TrainingData:
 
         The mean of a column without values is 0.5.
         """
-        is_present = np.isfinite(self.x)
-        n = is_present.sum(axis=0)
-        fill = np.where(n > 0, np.where(is_present, self.x, 0.0).sum(axis=0) / np.maximum(n, 1), 0.5)
-        return np.where(is_present, self.x, fill), fill
+        has_score = np.isfinite(self.x)
+        n_scores = has_score.sum(axis=0)
+        column_means = np.where(
+            n_scores > 0, np.where(has_score, self.x, 0.0).sum(axis=0) / np.maximum(n_scores, 1), 0.5
+        )
+        return np.where(has_score, self.x, column_means), column_means
 
     def with_top(self, n: int) -> TrainingData:
         """Return training data in which only the n metrics with the highest objective have scores."""
@@ -177,8 +181,8 @@ class TrainingData:
 
         XGBoost needs the scaled target because it computes in single precision.
         """
-        mean, spread = float(self.target.mean()), float(self.target.std()) or 1.0
-        return (self.target - mean) / spread, mean, spread
+        mean, standard_deviation = float(self.target.mean()), float(self.target.std()) or 1.0
+        return (self.target - mean) / standard_deviation, mean, standard_deviation
 
     @cached_property
     def even_handed(self) -> list[Linear]:
@@ -201,11 +205,11 @@ class TrainingData:
         """
         self.rng.bit_generator.state = self._start
         if method.name not in self._fits_by_method:
-            start = time.perf_counter()
+            start_time = time.perf_counter()
             formula = method.fit(self)
             if self.kinds is not None:
                 formula = replace(formula, shifts=self.shifts(formula))
-            self._fits_by_method[method.name] = time.perf_counter() - start, formula
+            self._fits_by_method[method.name] = time.perf_counter() - start_time, formula
         return self._fits_by_method[method.name]
 
     def shifts(self, formula: Formula) -> Floats:
@@ -223,7 +227,9 @@ class TrainingData:
 
     def fold_scores(self, predicted: Floats, fold: NDArray[Any]) -> Floats:
         """Return the objective (folds,) of out-of-fold predictions (rows,) on each fold."""
-        return np.array([self.part(held).score(predicted[held][np.newaxis])[0] for _, held in folds.splits(fold)])
+        return np.array(
+            [self.part(is_held).score(predicted[is_held][np.newaxis])[0] for _, is_held in folds.splits(fold)]
+        )
 
     def formula_from_weights(self, weights: Floats) -> Formula:
         """Return the weighted sum of metrics, fitted to the scale of the ratings."""
@@ -234,16 +240,20 @@ class TrainingData:
 
         The line never reverses the order of predictions.
         """
-        score, mean = formula.predict(self.x), self.y.mean()
-        spread = float(score.var()) if np.ptp(score) > 0 else 0.0
-        slope = float(((score - score.mean()) * (self.y - mean)).mean()) / spread if spread > 0 else 0.0
+        predictions, mean_rating = formula.predict(self.x), self.y.mean()
+        variance = float(predictions.var()) if np.ptp(predictions) > 0 else 0.0
+        slope = (
+            float(((predictions - predictions.mean()) * (self.y - mean_rating)).mean()) / variance
+            if variance > 0
+            else 0.0
+        )
         # If predictions correlate negatively with the ratings, the slope stays positive but is almost 0.
         slope = slope if slope > 0 else 1e-6
         return replace(
             formula,
             weights=slope * formula.weights,
             share=slope * formula.share,
-            intercept=float(mean + slope * (formula.intercept - score.mean())),
+            intercept=float(mean_rating + slope * (formula.intercept - predictions.mean())),
         )
 
     def rescale_target_formula(self, formula: Formula) -> Formula:
@@ -266,8 +276,10 @@ class Method:
       it is None, the weights have no intervals.
     - `mean_of`: methods whose predictions the method averages.
     - `among`: methods between which the method chooses.
-    - `fast`: whether a fit takes milliseconds. The report and the tests on unseen systems then include the method.
-    - `by_default`: whether the method is fitted if no methods are named; `auto` also tries such methods.
+    - `fast`: whether a fit takes milliseconds. The report and, by default, the tests on unseen systems include only
+      fast methods.
+    - `by_default`: whether the method is fitted if the user names no method; `auto` chooses among such methods and
+      `half-blend`.
     """
 
     name: str

@@ -27,7 +27,7 @@ def trees_on(
     """
     values = np.full_like(training.x, np.nan)
     values[:, columns] = clip_and_scale(training.x, low, high)[:, columns]
-    target, mean, spread = training.target_standardisation
+    target, mean, standard_deviation = training.target_standardisation
     trees, importance = boost.fit_trees(values, target, seed=SEED, **boost.SETTINGS)
     has_splits = bool(importance.any())
     formula = Formula(
@@ -38,7 +38,7 @@ def trees_on(
         importance=importance,
         intercept=mean,
         trees=trees if has_splits else None,
-        share=spread if has_splits else 0.0,
+        share=standard_deviation if has_splits else 0.0,
     )
     return training.rescale_target_formula(formula)
 
@@ -59,8 +59,8 @@ def xgboost_pruned(training: TrainingData) -> Formula:
         values = training.fold_scores(predicted, fold)
         return float(np.nanmean(values)) if np.isfinite(values).any() else float("nan")
 
-    y, folds = training.target_standardisation[0], training.inner_folds()
-    pruning = boost.prune_columns(training.x, y, folds, score=score, settings=boost.SETTINGS, seed=SEED)
+    scaled_target, folds = training.target_standardisation[0], training.inner_folds()
+    pruning = boost.prune_columns(training.x, scaled_target, folds, score=score, settings=boost.SETTINGS, seed=SEED)
     return replace(trees_on(training, pruning.best), pruned=pruning.steps)
 
 

@@ -43,14 +43,18 @@ def from_parquet(data: bytes, name: str) -> pl.DataFrame:
         import pyarrow
         import pyarrow.parquet
     except ImportError:
-        trial = subprocess.run([sys.executable, "-c", TRIAL_PROGRAM], input=data, capture_output=True, check=False)
-        if trial.returncode:
+        trial_process = subprocess.run(
+            [sys.executable, "-c", TRIAL_PROGRAM], input=data, capture_output=True, check=False
+        )
+        if trial_process.returncode:
             raise damaged_error from None
         return with_column_names(pl.read_parquet(io.BytesIO(data)), where=name)
     with _convert_errors(damaged_error, name):
         file = pyarrow.parquet.ParquetFile(pyarrow.BufferReader(data))
-        groups = map(file.metadata.row_group, range(file.metadata.num_row_groups))
-        check_decompressed_size(sum(group.total_byte_size for group in groups), len(data), name, SIZE_ADVICE)
+        row_groups = map(file.metadata.row_group, range(file.metadata.num_row_groups))
+        check_decompressed_size(
+            sum(row_group.total_byte_size for row_group in row_groups), len(data), name, SIZE_ADVICE
+        )
         if file.metadata.num_rows * file.metadata.num_columns * CELL > LARGEST:
             raise InputError(
                 f"{name}: {file.metadata.num_rows} rows do not fit into memory; count the outcomes of pairs first, "

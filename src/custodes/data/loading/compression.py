@@ -115,13 +115,13 @@ def read_up_to(stream: IO[bytes], limit: int) -> bytes:
 
 def limit_total_size(batches: Iterable[T], limit: int, size_of: Callable[[T], int], too_large: InputError) -> list[T]:
     """The batches. Raises the error `too_large` as soon as the sum of their sizes exceeds the limit."""
-    accepted, total_size = [], 0
+    accepted_batches, total_size = [], 0
     for batch in batches:
-        accepted.append(batch)
+        accepted_batches.append(batch)
         total_size += size_of(batch)
         if total_size > limit:
             raise too_large
-    return accepted
+    return accepted_batches
 
 
 def zip_archive(data: bytes, name: str) -> Any:

@@ -164,7 +164,7 @@ def from_duckdb(path: Path, part: str | None, name: str) -> pl.DataFrame:
 
 
 def _query(tables: Sequence[str], part: str | None, name: str) -> str:
-    """The query that is written as `FILE::PART`, or the query for the whole table."""
+    """The query to run: `part` if it is a query, else a query for all rows of the table that `part` names."""
     if part and QUERY.match(part):
         return part
     if not tables:

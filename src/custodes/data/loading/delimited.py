@@ -74,9 +74,12 @@ def _iter_cell_rows(text: str, separator: str) -> Iterator[list[str]]:
 def _detect_separator(text: str, usual_separator: str) -> str:
     """The separator that gives the most cells, among separators for which all rows have as many cells as the header. In
     a tie, the usual separator is returned."""
-    n_columns_of: dict[str, int] = {}
+    n_columns_by_separator: dict[str, int] = {}
     n_columns_if_consistent: dict[str, int] = {}
-    for separator in (usual_separator, *(other for other in SEPARATORS if other != usual_separator)):
+    for separator in (
+        usual_separator,
+        *(further_separator for further_separator in SEPARATORS if further_separator != usual_separator),
+    ):
         try:
             n_cells = [
                 len(row) for row in itertools.islice(_iter_cell_rows(text[:SAMPLE_CHARACTERS], separator), SAMPLE_ROWS)
@@ -86,10 +89,12 @@ def _detect_separator(text: str, usual_separator: str) -> str:
         if len(text) > SAMPLE_CHARACTERS and len(n_cells) > 1:
             n_cells.pop()  # the sample may end inside a row
         if n_cells and n_cells[0] > 1:
-            n_columns_of[separator] = n_cells[0]
+            n_columns_by_separator[separator] = n_cells[0]
             if set(n_cells) == {n_cells[0]}:
                 n_columns_if_consistent[separator] = n_cells[0]
-    candidates = n_columns_if_consistent or ({usual_separator: 1} if usual_separator in n_columns_of else n_columns_of)
+    candidates = n_columns_if_consistent or (
+        {usual_separator: 1} if usual_separator in n_columns_by_separator else n_columns_by_separator
+    )
     return max(
         candidates, key=lambda separator: candidates[separator], default=usual_separator
     )  # the first among equals is the usual one
@@ -101,7 +106,7 @@ def _parse_table(text: str, separator: str, name: str) -> pl.DataFrame:
         frame = frame.rename(str.strip)
     except (Exception, pl.exceptions.PanicException):
         fault_text = (
-            _ragged_row(text, separator, longer=True)
+            _ragged_row(text, separator, finds_longer_rows=True)
             or "the table cannot be read: a quote is not closed, or occurs inside a cell"
         )
         raise InputError(
@@ -110,21 +115,21 @@ def _parse_table(text: str, separator: str, name: str) -> pl.DataFrame:
         ) from None
     is_complete = '"' not in text and text.count(separator) == (frame.height + 1) * (frame.width - 1)
     if frame.width and frame[:, -1].null_count() and not is_complete:
-        fault_text = _ragged_row(text, separator, longer=False)
+        fault_text = _ragged_row(text, separator, finds_longer_rows=False)
         if fault_text:
             raise InputError(f"{name}: {fault_text}; the file may be truncated")
     return frame.filter(~pl.all_horizontal(pl.all().is_null()))
 
 
-def _ragged_row(text: str, separator: str, *, longer: bool) -> str:
-    """A message on the first row with more cells (if `longer`) or with fewer cells than the header; '' if there is no
-    such row."""
+def _ragged_row(text: str, separator: str, *, finds_longer_rows: bool) -> str:
+    """A message on the first row with more cells than the header (if `finds_longer_rows`) or with fewer cells; '' if
+    there is no such row."""
     try:
         rows = _iter_cell_rows(text, separator)
         n_columns = len(next(rows, []))
-        for number, row in enumerate(rows, start=1):
-            if len(row) > n_columns if longer else len(row) < n_columns:
-                return f"row {number} has {len(row)} cells, but the header has {n_columns}"
+        for row_number, row in enumerate(rows, start=1):
+            if len(row) > n_columns if finds_longer_rows else len(row) < n_columns:
+                return f"row {row_number} has {len(row)} cells, but the header has {n_columns}"
     except csv.Error:
         pass
     return ""

@@ -58,9 +58,9 @@ def read_one_state(path: Path, ask: Callable[[sqlite3.Connection], T]) -> T:
             with _open_study(path) as (connection, is_lasting_connection):
                 connection.execute("BEGIN")
                 check_sound(connection)
-                answer = ask(connection)
+                result = ask(connection)
             if is_lasting_connection or _file_state(path) == state_before:
-                return answer
+                return result
     except CustodesError:
         raise
     except Exception as error:  # rows changed by another program can be inconsistent in any way
@@ -78,15 +78,15 @@ def check_sound(connection: sqlite3.Connection) -> None:
     ((fault,),) = connection.execute("PRAGMA integrity_check(1)")
     if fault != "ok":
         raise sqlite3.DatabaseError(fault.splitlines()[-1])
-    reference = connection.execute("PRAGMA foreign_key_check").fetchone()
-    if reference is not None:
-        table, _, parent, _ = reference
+    broken_reference = connection.execute("PRAGMA foreign_key_check").fetchone()
+    if broken_reference is not None:
+        table, _, parent, _ = broken_reference
         raise sqlite3.DatabaseError(f"rows of {table} refer to rows of {parent} that do not exist")
-    texts = connection.execute(
+    text_columns = connection.execute(
         "SELECT m.name, group_concat('\"' || c.name || '\"') FROM sqlite_master m, pragma_table_info(m.name) c"
         " WHERE m.type = 'table' AND c.type = 'TEXT' GROUP BY m.name"
     ).fetchall()
-    for table, columns in texts:
+    for table, columns in text_columns:
         for _ in connection.execute(f'SELECT {columns} FROM "{table}"'):
             pass  # fetching decodes the text
 

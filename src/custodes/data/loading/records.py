@@ -53,11 +53,11 @@ def from_json(text: str, name: str, part: str | None = None) -> tuple[pl.DataFra
             len(paths_by_length) == 1 or len(tables[paths_by_length[0]]) > len(tables[paths_by_length[1]])
         ):
             part, *other_paths = paths_by_length
-            others_text = (
+            other_lists_text = (
                 f"; other lists: {join_labels(f'{name}::{path}' for path in other_paths)}" if other_paths else ""
             )
             notes = build_notes(
-                ("list-in-object", True, f"{name}: the rows are read from the list {part!r}{others_text}")
+                ("list-in-object", True, f"{name}: the rows are read from the list {part!r}{other_lists_text}")
             )
         records = tables[select_part(part, tables, name=name, what="list")]
     elif part is not None:

@@ -17,8 +17,7 @@ FORMS = (".csv", ".tsv", ".jsonl", ".parquet", ".csv.gz", ".tsv.gz", ".jsonl.gz"
 
 
 def sidecar_raters(file: Path, part: str | None = None) -> list[Path]:
-    """The tables in the folder of a file whose names mark them as the raters table of the file. There should be at most
-    one such table.
+    """The raters tables of a file, found by their names in the folder of the file. There should be at most one.
 
     >>> sidecar_raters(Path("nowhere/scores.csv"))
     []
@@ -51,24 +50,28 @@ def files_of_sidecar(table: Path) -> list[Path]:
     >>> files_of_sidecar(Path("nowhere/scores.raters.csv"))
     []
     """
-    parts = [(mark, table.name.rpartition(f"{mark}.")) for mark in (RATERS, PROBES)]
-    neighbours = [
-        (mark, file) for mark, (stem, dot, _) in parts if dot for file in table.parent.glob(escape(stem) + ".*")
+    name_parts = [(mark, table.name.rpartition(f"{mark}.")) for mark in (RATERS, PROBES)]
+    candidate_files = [
+        (mark, file)
+        for mark, (stem, mark_text, _) in name_parts
+        if mark_text
+        for file in table.parent.glob(escape(stem) + ".*")
     ]
     return sorted(
         file
-        for mark, file in neighbours
+        for mark, file in candidate_files
         if table.name in _sidecar_names(file.name, mark) and path_exists(file) and file.is_file()
     )
 
 
 def _sidecar_names(file: str, mark: str) -> list[str]:
-    """Possible names of the table that has the name of a file followed by `mark`."""
+    """The possible file names of a table that belongs to a file: the name of the file without its suffix, `mark`, and
+    the suffix of a table."""
     packed_suffix = next(
         (packing.suffix for packing in COMPRESSION_FORMATS if file.lower().endswith(packing.suffix)), ""
     )
     stem = Path(file[: len(file) - len(packed_suffix)]).stem
-    return [stem + mark + form for form in FORMS] if stem else []
+    return [stem + mark + table_suffix for table_suffix in FORMS] if stem else []
 
 
 def _archive_sidecars(archive: Path, mark: str, part: str) -> list[Path]:
@@ -86,7 +89,7 @@ def _archive_sidecars(archive: Path, mark: str, part: str) -> list[Path]:
 
 
 def without_sidecars(files: Sequence[Path]) -> list[Path]:
-    """The files without tables of raters or probes that belong to other files in the list."""
+    """The list of files, with each table of raters or probes removed that belongs to another file of the list."""
     marks = (RATERS, PROBES)
     sidecars = {sidecar.resolve() for file in files for mark in marks for sidecar in sidecar_tables(file, mark)}
     return [file for file in files if file.resolve() not in sidecars]

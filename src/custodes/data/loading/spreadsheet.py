@@ -25,7 +25,7 @@ CELL = 32
 """Size in bytes of a cell during reading. Empty cells between filled cells count, too."""
 
 PLACE = re.compile(rb"""\sr\s*=\s*["']([A-Za-z]*)([0-9]+)["']""")
-"""XML of the position of a cell or row."""
+"""The attribute with the position of a cell or row, in the XML of a sheet."""
 
 
 def is_workbook(data: bytes, name: str) -> bool:
@@ -46,10 +46,10 @@ def from_workbook(data: bytes, part: str | None, name: str) -> tuple[pl.DataFram
         raise InputError(f"{name}: not a spreadsheet, or a damaged one; save it again, or as CSV")
     try:
         _check_reach(data, name)
-        book = fastexcel.read_excel(data)
-        sheet_names = list(book.sheet_names)
+        workbook = fastexcel.read_excel(data)
+        sheet_names = list(workbook.sheet_names)
         sheets_to_read = sheet_names if part is None else [select_part(part, sheet_names, name=name, what="sheet")]
-        sheets = {sheet: _read_cells(book, sheet) for sheet in sheets_to_read}
+        sheets = {sheet: _read_cells(workbook, sheet) for sheet in sheets_to_read}
     except InputError:
         raise
     except (Exception, pl.exceptions.PanicException):
@@ -58,7 +58,9 @@ def from_workbook(data: bytes, part: str | None, name: str) -> tuple[pl.DataFram
     if not filled_sheets:
         raise InputError(f"{name}: no cell is filled; give a table with a header and at least one row")
     cells, cell_errors = filled_sheets[select_part(part, filled_sheets, name=name, what="sheet")]
-    examples = join_labels((f"{what} in row {row} of {column!r}" for row, column, what in cell_errors), limit=3)
+    examples = join_labels(
+        (f"{error_text} in row {row} of {column!r}" for row, column, error_text in cell_errors), limit=3
+    )
     return _table(cells, name), build_notes(
         (
             "cell-error",
@@ -91,12 +93,12 @@ def _used_range(sheet: bytes) -> tuple[int, int]:
 
 def _column_number(letters: bytes) -> int:
     """The number of a column: A is 1, and AA is 27."""
-    return sum((letter - ord("A") + 1) * 26**power for power, letter in enumerate(reversed(letters.upper())))
+    return sum((letter - ord("A") + 1) * 26**exponent for exponent, letter in enumerate(reversed(letters.upper())))
 
 
-def _read_cells(book: Any, sheet: str) -> tuple[pl.DataFrame, list[tuple[int, str, str]]]:
+def _read_cells(workbook: Any, sheet: str) -> tuple[pl.DataFrame, list[tuple[int, str, str]]]:
     """The cells of a sheet as text with the header as its first row, and cells with errors."""
-    loaded_sheet = book.load_sheet(sheet, header_row=None, dtypes="string")
+    loaded_sheet = workbook.load_sheet(sheet, header_row=None, dtypes="string")
     if not loaded_sheet.width or not loaded_sheet.height:
         return pl.DataFrame(), []
     batch, errors = loaded_sheet.to_arrow_with_errors()
@@ -106,7 +108,7 @@ def _read_cells(book: Any, sheet: str) -> tuple[pl.DataFrame, list[tuple[int, st
     fault_positions = [
         (fault.position[0], header[fault.position[1]], fault.detail.rpartition("got ")[2]) for fault in cell_faults
     ]
-    return frame, [(row, str(column or ""), what.strip("'")) for row, column, what in fault_positions]
+    return frame, [(row, str(column or ""), error_text.strip("'")) for row, column, error_text in fault_positions]
 
 
 def _table(cells: pl.DataFrame, name: str) -> pl.DataFrame:

@@ -32,7 +32,7 @@ from custodes.errors import join_labels
 
 MACHINE_SCORES = frozenset(word_list("metric metrics automatic auto predict predicted model eval grading"))
 RATINGS = frozenset(word_list("scores ratings score rating annotation annotations labels judgments"))
-"""Words in the names of objects that hold human scores."""
+"""Words in the names of JSON objects that hold human scores."""
 
 
 def people_pattern(people: Sequence[str], columns: Sequence[str]) -> str:
@@ -43,16 +43,15 @@ def people_pattern(people: Sequence[str], columns: Sequence[str]) -> str:
     >>> people_pattern(["human_style_ann1", "human_depth_ann1"], ["human_style_ann1", "human_depth_ann1", "bleu"])
     'human_{aspect}_{rater}'
     """
-    for prefix, fields, separator, suffix in _iter_common_forms(people):
-        kind = "" if "human" in split_name(f"{prefix} {suffix}") else "human:"
+    for prefix, labels_of_field, separator, suffix in _iter_common_forms(people):
+        kind_prefix = "" if "human" in split_name(f"{prefix} {suffix}") else "human:"
         for listed_fields in ((), ("rater",), ("aspect",), ("aspect", "rater")):
             placeholders = [
                 f"{{{name}:{','.join(dict.fromkeys(labels))}}}" if name in listed_fields else f"{{{name}}}"
-                for name, labels in fields.items()
+                for name, labels in labels_of_field.items()
             ]
-            pattern = (
-                f"{kind}{escape_braces(prefix)}{escape_braces(separator).join(placeholders)}{escape_braces(suffix)}"
-            )
+            field_text = escape_braces(separator).join(placeholders)
+            pattern = f"{kind_prefix}{escape_braces(prefix)}{field_text}{escape_braces(suffix)}"
             if match_columns(pattern, columns).keys() == set(people):
                 return pattern
     return f"human:{{rater:{','.join(people)}}}"
@@ -61,27 +60,31 @@ def people_pattern(people: Sequence[str], columns: Sequence[str]) -> str:
 def _iter_common_forms(people: Sequence[str]) -> Iterator[tuple[str, dict[str, list[str]], str, str]]:
     """Possible common forms of the names: the fixed start, the labels of one or two fields, the text between the
     fields, and the fixed end."""
-    names = [re.split(r"([\W_]+)", name) for name in people]  # words at even places
+    split_names = [re.split(r"([\W_]+)", name) for name in people]  # words at even places
     prefix, suffix = list[str](), list[str]()
-    while all(name[:2] == names[0][:2] and len(name) > 2 for name in names) and not _is_label(names[0][0]):
-        prefix += names[0][:2]
-        names = [name[2:] for name in names]
-    last_words = names[0][-2:]
+    while all(name[:2] == split_names[0][:2] and len(name) > 2 for name in split_names) and not _is_label(
+        split_names[0][0]
+    ):
+        prefix += split_names[0][:2]
+        split_names = [name[2:] for name in split_names]
+    last_words = split_names[0][-2:]
     has_fixed_end = not last_words[-1] or (looks_human(last_words[-1]) and not _is_label(last_words[-1]))
-    if has_fixed_end and all(name[-2:] == last_words and len(name) > 2 for name in names):
-        suffix, names = last_words, [name[:-2] for name in names]
-    if all(_is_aspect(word) for name in names for word in name[::2]):
-        yield "".join(prefix), {"aspect": ["".join(name) for name in names]}, "", "".join(suffix)
+    if has_fixed_end and all(name[-2:] == last_words and len(name) > 2 for name in split_names):
+        suffix, split_names = last_words, [name[:-2] for name in split_names]
+    if all(_is_aspect(word) for name in split_names for word in name[::2]):
+        yield "".join(prefix), {"aspect": ["".join(name) for name in split_names]}, "", "".join(suffix)
     for rater_last in (True, False):
-        parts_of_names = [split for name in names if (split := _split_words(name, rater_last=rater_last))]
-        aspects, separators, raters = ([split[index] for split in parts_of_names] for index in range(3))
-        if len(parts_of_names) == len(names) and len(set(separators)) == 1 and _is_plausible(raters, aspects):
-            fields = {"aspect": aspects, "rater": raters} if rater_last else {"rater": raters, "aspect": aspects}
-            yield "".join(prefix), fields, separators[0], "".join(suffix)
+        split_labels = [split for name in split_names if (split := _split_words(name, rater_last=rater_last))]
+        aspects, separators, raters = ([split[index] for split in split_labels] for index in range(3))
+        if len(split_labels) == len(split_names) and len(set(separators)) == 1 and _is_plausible(raters, aspects):
+            labels_of_field = (
+                {"aspect": aspects, "rater": raters} if rater_last else {"rater": raters, "aspect": aspects}
+            )
+            yield "".join(prefix), labels_of_field, separators[0], "".join(suffix)
 
 
 def _split_words(words: list[str], *, rater_last: bool) -> tuple[str, ...] | None:
-    """Aspect, separator and rater in the words of a name.
+    """The aspect, the separator and the rater in a name that is given as a list of words.
 
     The rater begins with a word that looks like a rater, or is the part after a known aspect.
     """
@@ -176,31 +179,31 @@ def nested_patterns(frame: pl.DataFrame, paths: Sequence[str]) -> tuple[list[str
     Lists of numbers are read as human ratings. Integers in an object that is named like ratings are read as human
     ratings, too.
     """
-    patterns, remaining, rater_parents = list[str](), list[str](), list[str]()
+    patterns, remaining_paths, rater_parents = list[str](), list[str](), list[str]()
     paths_of_parent: dict[str, list[str]] = {}
     for path in paths:
         if frame[path].n_unique() > 1:
-            start, star, _ = path.rpartition(".*.")
-            paths_of_parent.setdefault(f"{start}.*" if star else path.split(".")[0], []).append(path)
+            parent_path, separator, _ = path.rpartition(".*.")
+            paths_of_parent.setdefault(f"{parent_path}.*" if separator else path.split(".")[0], []).append(path)
     for parent, child_paths in paths_of_parent.items():
         keys = [name[len(parent) + 1 :].split(".") for name in child_paths]
         first_aspects, last_aspects = (
             {stem(word) for key in keys for word in split_name(key[index])} & ASPECTS for index in (0, -1)
         )
-        words = {stem(word) for word in split_name(parent)}
-        is_machine = looks_like_machine(parent) or not words.isdisjoint(MACHINE_SCORES)
+        parent_stems = {stem(word) for word in split_name(parent)}
+        is_machine = looks_like_machine(parent) or not parent_stems.isdisjoint(MACHINE_SCORES)
         has_lists = any(key[-1].isdigit() for key in keys)
         is_human = (
             not is_machine
             and all(map(has_half_steps, frame[child_paths]))
-            and (has_lists or bool(words & (HUMAN | RATINGS)))
+            and (has_lists or bool(parent_stems & (HUMAN | RATINGS)))
         )
-        depth = max(map(len, keys))
-        if is_human and depth == 2 and last_aspects and not first_aspects:  # an object of ratings by each annotator
+        max_depth = max(map(len, keys))
+        if is_human and max_depth == 2 and last_aspects and not first_aspects:  # an object of ratings by each annotator
             rater_parents.append(parent)
-        elif depth > 2 or not (is_human or is_machine or len(child_paths) > 1):
-            remaining += child_paths
-        elif is_human and depth == 1 and not first_aspects:
+        elif max_depth > 2 or not (is_human or is_machine or len(child_paths) > 1):
+            remaining_paths += child_paths
+        elif is_human and max_depth == 1 and not first_aspects:
             patterns.append(f"human:{escape_braces(parent)}.{{rater}}")
         elif not parent.endswith(".*"):
             patterns.append(f"{'human' if is_human else 'metric'}:{parent}.*")
@@ -217,7 +220,7 @@ def nested_patterns(frame: pl.DataFrame, paths: Sequence[str]) -> tuple[list[str
             else f"{escape_braces(rater_parents[0])}.{{rater}}"
         )
         patterns.append(f"human:{rater_field}.{{aspect}}")
-    return patterns, remaining
+    return patterns, remaining_paths
 
 
 def aspect_variants(judges: Sequence[str], people: Sequence[str]) -> set[str]:
@@ -241,8 +244,8 @@ def aspect_variants(judges: Sequence[str], people: Sequence[str]) -> set[str]:
 
 
 MOST_NAMED = 12
-"""Maximum number of metrics without an aspect that a proposed command lists by name. If there are more, the command
-gives no metric an aspect."""
+"""Maximum number of metrics without an aspect if a proposed pattern reads the aspects of other metrics. Metrics without
+an aspect must then be listed by name; if there are more, the pattern reads no aspects."""
 
 
 def metric_column_patterns(
@@ -254,28 +257,32 @@ def metric_column_patterns(
     The patterns do not match the numeric columns `spare`. `aspects` are the aspects of the human ratings; metrics may
     also rate these aspects.
     """
-    remaining = [name for name in scores if name not in people]
-    metrics = [name for name in remaining if name not in find_averages(scores) and not looks_human(name)]
+    remaining_columns = [name for name in scores if name not in people]
+    metrics = [name for name in remaining_columns if name not in find_averages(scores) and not looks_human(name)]
     if not metrics:
         return ()
     aspect_names = ",".join(map(escape_braces, aspects))
     separators = {sign for name in metrics for sign in re.findall(r"[\W_]+", name)} if len(aspects) > 1 else set[str]()
     for separator in map(escape_braces, sorted(separators)):
-        for shape in (
+        for pattern_text in (
             f"{{aspect:{aspect_names}}}{separator}{{rater}}",
             f"{{rater}}{separator}{{aspect:{aspect_names}}}",
         ):
-            labels_of_column = match_columns(f"metric:{shape}", [*metrics, *spare])
+            labels_of_column = match_columns(f"metric:{pattern_text}", [*metrics, *spare])
             has_few_unmatched = len(metrics) - len(labels_of_column) <= MOST_NAMED
             if (
                 has_few_unmatched
                 and set(labels_of_column) <= set(metrics)
                 and len({row["aspect"] for row in labels_of_column.values()}) > 1
             ):
-                return f"metric:{shape}", *metric_column_patterns(
+                return f"metric:{pattern_text}", *metric_column_patterns(
                     scores, [*people, *labels_of_column], [*spare, *labels_of_column]
                 )
-    return ("metric:{rater}",) if metrics == remaining and not spare else (f"metric:{{rater:{','.join(metrics)}}}",)
+    return (
+        ("metric:{rater}",)
+        if metrics == remaining_columns and not spare
+        else (f"metric:{{rater:{','.join(metrics)}}}",)
+    )
 
 
 def parse_numbers(column: pl.Series) -> pl.Series:
@@ -295,25 +302,25 @@ def has_half_steps(column: pl.Series) -> bool:
 
 
 def with_kinds(mapped: pl.DataFrame, roles: Mapping[str, str], *, where: str) -> tuple[pl.DataFrame, list[Note]]:
-    """A mapped table. It has a column of kinds if the words of such a column, or the name of the column of raters,
-    determine the kinds.
+    """The mapped table, with the kinds of raters if these follow from the words in a column of kinds or from the name
+    of the column of raters.
 
     Words such as `llm` mean metrics. Without a column of kinds, labels in a column such as `annotator` are human
     (except names of models), and labels in a column such as `metric` are metrics (except names such as `human`).
     """
-    if "kind" in roles and "kind" in mapped.columns and (words := kind_words(mapped["kind"])) is not None:
-        return mapped.with_columns(words), []
+    if "kind" in roles and "kind" in mapped.columns and (stated_kinds := kind_words(mapped["kind"])) is not None:
+        return mapped.with_columns(stated_kinds), []
     rater_column = roles.get("rater", "")
-    role_words = set(split_name(rater_column)) & (PEOPLE_ROLES | METRIC_ROLES)
-    if "kind" in mapped.columns or "rater" not in mapped.columns or not role_words:
+    roles_in_name = set(split_name(rater_column)) & (PEOPLE_ROLES | METRIC_ROLES)
+    if "kind" in mapped.columns or "rater" not in mapped.columns or not roles_in_name:
         return mapped, []
-    labels = label_column(mapped, "rater", where=where, empty=True)
-    unique_labels = labels.unique(maintain_order=True)
-    is_metric_column = bool(role_words & METRIC_ROLES)
+    rater_labels = label_column(mapped, "rater", where=where, empty=True)
+    unique_labels = rater_labels.unique(maintain_order=True)
+    is_metric_column = bool(roles_in_name & METRIC_ROLES)
     metrics = [
         label for label in unique_labels if (not looks_human(label) if is_metric_column else is_model_name(label))
     ]
-    kinds = labels.is_in(metrics).replace_strict({True: "metric", False: "human"}, return_dtype=pl.String)
+    kinds = rater_labels.is_in(metrics).replace_strict({True: "metric", False: "human"}, return_dtype=pl.String)
     exception_text = f", except {join_labels(metrics)}" if metrics else ""
     message = (
         f"{where}: raters of column {rater_column!r} are read as human{exception_text}; give --human if this is wrong"

@@ -41,13 +41,13 @@ CATEGORIES = frozenset(
         " reasoning justification"
     )
 )
-"""Words in names of columns that describe items or rate outputs."""
+"""Words in the names of columns with descriptions of items or with ratings of outputs."""
 WINNERS = CORE["winner"] | {"outcome"}
 """Names of columns that name the better of two outputs."""
 SIZES = frozenset(
     word_list("length len size count counts num n words chars characters sentences difficulty level turn turns")
 )
-"""Words in names of numbers that describe a text."""
+"""Words in the names of numeric columns that describe a text, such as its length."""
 TRUTHS = len(TRUTH) + 1
 
 
@@ -108,7 +108,7 @@ def is_time(column: pl.Series) -> bool:
 
 
 def is_prose(column: pl.Series) -> bool:
-    """Whether most cells have several words."""
+    """Whether the cells of a column are texts with several words on average."""
     return is_text(column) and _mean_blanks(column) >= BLANKS
 
 
@@ -149,7 +149,8 @@ def has_text_role(name: str) -> bool:
 
 
 def is_category(column: pl.Series) -> bool:
-    """Whether a column describes items or rates outputs, such as a category, an address or a rating."""
+    """Whether a column holds descriptions of items or ratings of outputs, such as a category, an address or a
+    rating."""
     if not CATEGORIES.isdisjoint(split_name(column.name)) or is_fact(column.name):
         return True
     has_few_values = column.n_unique() <= max(2, CATEGORY * column.len()) and not is_prose(column)

@@ -156,7 +156,7 @@ SIDES = (
     ("baseline", "candidate"),
     *OUTCOME_PAIRS,
 )
-"""Common suffixes that distinguish the two systems of a verdict."""
+"""Common parts of column names that distinguish the two systems of a verdict."""
 
 HUMAN = (
     frozenset(
@@ -169,7 +169,7 @@ HUMAN = (
     | HUMAN_WORDS
 )
 MACHINE = frozenset(word_list("llm lm ai auto automatic gpt claude gemini llama"))
-"""Words in names of raters that are not human, whatever the rest of the name ('llm-rater')."""
+"""Words that mark a rater as not human, even if another word of the name looks human ('llm-rater')."""
 
 SCORERS = frozenset(
     word_list(
@@ -182,7 +182,8 @@ MODELS = re.compile(r"gpt|llama|claude|gemini|qwen|mistral|mixtral|deepseek|roug
 """Prefixes of the names of models and metrics."""
 
 HUMAN_FIRST = frozenset(word_list("gold mqm da esa sqm"))
-"""Protocols of human ratings, which occur in names of metrics if they are not the first word ('comet-da')."""
+"""Protocols of human ratings. A name that begins with such a word looks human ('mqm'); a metric may have the word in a
+later position ('comet-da')."""
 
 PEOPLE_ROLES = (
     frozenset(
@@ -240,9 +241,9 @@ GENERIC = frozenset(
 
 def normalise_name(name: str) -> str:
     """A name in lower case without accents, with underscores between words: `DocID` and `doc-id` become `doc_id`."""
-    unaccented = "".join(sign for sign in normalize("NFKD", name) if not combining(sign))
-    separated = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", unaccented)
-    return re.sub(r"[\W_]+", "_", separated.lower()).strip("_")
+    name_without_accents = "".join(character for character in normalize("NFKD", name) if not combining(character))
+    underscored_name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name_without_accents)
+    return re.sub(r"[\W_]+", "_", underscored_name.lower()).strip("_")
 
 
 def split_name(name: str) -> list[str]:
@@ -265,7 +266,7 @@ def kind_words(column: pl.Series) -> pl.Series | None:
 
 
 def looks_human(name: str, *, declared: bool = False) -> bool:
-    """Whether the name of a rater looks human. For a `declared` metric, only unambiguous words count.
+    """Whether the name of a rater looks human. For a `declared` metric, the words in `HUMAN_FIRST` do not count.
 
     >>> looks_human("expert_2"), looks_human("human_coherence_ann1"), looks_human("comet-da"), looks_human("mqm")
     (True, True, False, True)
@@ -300,20 +301,26 @@ def find_averages(columns: Sequence[str]) -> list[str]:
     >>> find_averages(["human_1", "human_2", "human_avg", "mean_length"])
     ['human_avg']
     """
-    stems = {name: {stem(word) for word in split_name(name)} for name in columns}
+    stems_of_column = {name: {stem(word) for word in split_name(name)} for name in columns}
     average_columns = []
-    for name, stems_of_name in stems.items():
-        own_stems = stems_of_name - AVERAGES - {"n"}
-        words_of_similar = {other: words for other, words in stems.items() if other != name and own_stems <= words}
+    for name, stems_of_name in stems_of_column.items():
+        content_stems = stems_of_name - AVERAGES - {"n"}
+        stems_of_similar = {
+            other_column: other_stems
+            for other_column, other_stems in stems_of_column.items()
+            if other_column != name and content_stems <= other_stems
+        }
         rating_columns = [
-            other
-            for other, words in words_of_similar.items()
-            if not words & AVERAGES and (own_stems or looks_human(other))
+            other_column
+            for other_column, other_stems in stems_of_similar.items()
+            if not other_stems & AVERAGES and (content_stems or looks_human(other_column))
         ]
         has_spread = stems_of_name & (SPREADS - {"n"}) or (
-            "n" in stems_of_name and len(rating_columns) < len(words_of_similar)
+            "n" in stems_of_name and len(rating_columns) < len(stems_of_similar)
         )  # MOS_n is an aspect, not the rating by annotator n
-        has_rating = any(looks_human(other) or own_stems & (ASPECTS | SHORT_ASPECTS) for other in rating_columns)
+        has_rating = any(
+            looks_human(other_column) or content_stems & (ASPECTS | SHORT_ASPECTS) for other_column in rating_columns
+        )
         if rating_columns and (
             has_spread or (stems_of_name & AVERAGES and has_rating and not looks_like_machine(name))
         ):
@@ -361,7 +368,8 @@ def is_measure(name: str) -> bool:
 
 
 def lookup_names(name: str) -> list[str]:
-    """The names to look up for a column: the full name, and for a path also the last part, or the part before `id`.
+    """The names to look up for a column: the full name, and for a path also the last part, or the part before a last
+    part such as `id`.
 
     >>> lookup_names("doc_id"), lookup_names("vars.question"), lookup_names("provider.id")
     (['doc_id'], ['vars_question', 'question'], ['provider_id', 'provider'])
@@ -394,7 +402,8 @@ CORE = {
 
 
 def _has_role_word(role: str, name: str) -> bool:
-    """Whether a part of a name suggests the role. For outputs, only the last part counts."""
+    """Whether a part of a name suggests the role. For outputs, this must be the last part, and no part may suggest a
+    source, a reference or a winner."""
     words = split_name(name)
     if role == "text":
         other_words = CORE["source"] | CORE["references"] | CORE["winner"]
@@ -403,7 +412,8 @@ def _has_role_word(role: str, name: str) -> bool:
 
 
 def find_columns(role: str, columns: Sequence[str]) -> list[str]:
-    """The columns whose names suggest a role, the most reliable names first and misspelled names last."""
+    """The columns whose names suggest a role: common names (the most reliable first), then misspelled names of the
+    role, then names with a part that suggests the role."""
     names = list(NAMES[role])
     if role in ("rater", "system", "aspect"):
         names += [f"{name}{suffix}" for suffix in ("_name", "_model") for name in NAMES[role]]
@@ -414,24 +424,28 @@ def find_columns(role: str, columns: Sequence[str]) -> list[str]:
         )
         for name in columns
     }
-    misspelled = [
+    misspelled_columns = [
         name
         for name in columns
         if not word_of_column[name] and get_close_matches(normalise_name(name), [role], cutoff=SLIP)
     ]
-    by_name = sorted(filter(word_of_column.get, columns), key=lambda name: rank_of_word[word_of_column[name]])
-    by_part = [name for name in columns if not word_of_column[name] and _has_role_word(role, name)]
-    return list(dict.fromkeys([*by_name, *misspelled, *by_part]))
+    columns_by_name = sorted(filter(word_of_column.get, columns), key=lambda name: rank_of_word[word_of_column[name]])
+    columns_by_part = [name for name in columns if not word_of_column[name] and _has_role_word(role, name)]
+    return list(dict.fromkeys([*columns_by_name, *misspelled_columns, *columns_by_part]))
 
 
 def find_side_pairs(columns: Sequence[str]) -> list[tuple[str, str]]:
-    """Pairs of columns whose names differ only in the part for the side: `model_a` and `model_b`."""
-    name_of_parts = {tuple(re.findall(r"[a-z]+|\d+", normalise_name(name))): name for name in columns}
-    other_parts = [
+    """Pairs of columns whose names differ only in the part that distinguishes two outputs: `model_a` and `model_b`."""
+    column_of_words = {tuple(re.findall(r"[a-z]+|\d+", normalise_name(name))): name for name in columns}
+    words_of_other_side = [
         (name, (*words[:index], b, *words[index + 1 :]))
-        for words, name in name_of_parts.items()
+        for words, name in column_of_words.items()
         for index, word in enumerate(words)
         for a, b in SIDES
         if word == a
     ]
-    return [(name, name_of_parts[other]) for name, other in other_parts if other in name_of_parts]
+    return [
+        (name, column_of_words[other_words])
+        for name, other_words in words_of_other_side
+        if other_words in column_of_words
+    ]

@@ -124,28 +124,28 @@ class Columns:
         pattern = self.roles.get("winner", "")
         if "{rater" not in pattern:
             return {}
-        free = [name for name in columns if name not in self.roles.values() and name not in TABLE_ROLES]
-        return split_columns(ColumnPattern.readings(pattern)[0], free)
+        free_columns = [name for name in columns if name not in self.roles.values() and name not in TABLE_ROLES]
+        return split_columns(ColumnPattern.readings(pattern)[0], free_columns)
 
     def verdict_rows(self, frame: pl.DataFrame, *, where: str) -> pl.DataFrame:
         """The table with one row per verdict if `winner` is a pattern; otherwise the unchanged table."""
-        split = self.verdict_columns(frame.columns)
-        if not split:
+        labels_of_column = self.verdict_columns(frame.columns)
+        if not labels_of_column:
             return frame
         if "rater" in (*self.roles, *frame.columns):
             raise OptionError(
                 f"{where}: the raters are named twice, by the pattern for `winner` and by the column for `rater`; "
                 f"remove one of them"
             )
-        rows = {
+        labels_with_kind = {
             name: {**labels, "kind": labels.get("kind", "human" if looks_human(labels["rater"]) else "metric")}
-            for name, labels in split.items()
+            for name, labels in labels_of_column.items()
         }
         return pl.concat(
-            frame.drop(split).with_columns(
+            frame.drop(labels_of_column).with_columns(
                 *(pl.lit(label).alias(role) for role, label in labels.items()), winner=frame[name].cast(pl.String)
             )
-            for name, labels in rows.items()
+            for name, labels in labels_with_kind.items()
         )
 
     def __bool__(self) -> bool:
@@ -158,8 +158,12 @@ class Columns:
 
     def merge_defaults(self, other: Columns) -> Columns:
         """This mapping, completed by the mapping `other`. Roles and patterns of this mapping take precedence."""
-        merged = {**other.roles, **self.roles}
-        roles = {role: merged[role] for role in ROLES if role in merged and not (role == "score" and self.patterns)}
+        merged_roles = {**other.roles, **self.roles}
+        roles = {
+            role: merged_roles[role]
+            for role in ROLES
+            if role in merged_roles and not (role == "score" and self.patterns)
+        }
         patterns = self.patterns or (() if "score" in self.roles else other.patterns)
         return Columns(roles=roles, patterns=patterns)
 
@@ -170,28 +174,26 @@ class Columns:
         paths = [*names, *self.patterns]
         if not any("." in name or "*" in name for name in paths):
             return frame
-        matched = self.match_patterns(frame.columns)
-        unmatched = [name for name in names if not expand_name(name, frame.columns)]
-        unmatched += [pattern for pattern in self.patterns if pattern not in matched]
-        return flatten_nested(frame, unmatched) if unmatched and nested_columns(frame) else frame
+        matched_patterns = self.match_patterns(frame.columns)
+        unmatched_names = [name for name in names if not expand_name(name, frame.columns)]
+        unmatched_names += [pattern for pattern in self.patterns if pattern not in matched_patterns]
+        return flatten_nested(frame, unmatched_names) if unmatched_names and nested_columns(frame) else frame
 
     def check(self, tables: Sequence[Sequence[str]]) -> None:
         """Raise `OptionError` for a column that exists in no table, and for a pattern that matches no column.
 
         `tables` has the columns of each table.
         """
-        lone_side = next((name for name in PAIR if name in self.roles and not set(PAIR) <= set(self.roles)), None)
-        if lone_side is not None:
-            raise OptionError(
-                f"columns: {lone_side} needs {PAIR[1 - PAIR.index(lone_side)]}; map both outputs of a pair"
-            )
+        lone_role = next((name for name in PAIR if name in self.roles and not set(PAIR) <= set(self.roles)), None)
+        if lone_role is not None:
+            raise OptionError(f"columns: {lone_role} is mapped without {PAIR[1 - PAIR.index(lone_role)]}; map both")
         if not tables:
             raise OptionError("columns: a mapping applies only to tables, and no input is a table; leave columns out")
-        names = list(dict.fromkeys(name for columns in tables for name in columns))
+        column_names = list(dict.fromkeys(name for columns in tables for name in columns))
         for role, name in self.roles.items():
             if role == "phrase":
                 check_phrases(name)
-                if "winner" not in self.roles and "winner" not in names:
+                if "winner" not in self.roles and "winner" not in column_names:
                     raise OptionError(
                         "columns: phrase needs a column of winners; map winner to the column with the phrases"
                     )
@@ -199,20 +201,23 @@ class Columns:
                 if not any(self.texts(columns).systems for columns in tables):
                     raise OptionError(
                         f"columns: text={name!r} matches no column that is still without a role; columns: "
-                        f"{join_labels(names, limit=MAX_LISTED)}"
+                        f"{join_labels(column_names, limit=MAX_LISTED)}"
                     )
-            elif not expand_name(name, names) and not (role == "winner" and any(map(self.verdict_columns, tables))):
+            elif not expand_name(name, column_names) and not (
+                role == "winner" and any(map(self.verdict_columns, tables))
+            ):
                 raise OptionError(
-                    f"columns: {role}={name!r}: no such column{suggestion(name, names)}; columns: "
-                    f"{join_labels(names, limit=MAX_LISTED)}"
+                    f"columns: {role}={name!r}: no such column{suggestion(name, column_names)}; columns: "
+                    f"{join_labels(column_names, limit=MAX_LISTED)}"
                 )
-        free = {name: None for columns in tables for name in _unmapped_columns(self._old_names(columns))}
-        matched = {pattern for columns in tables for pattern in self.match_patterns(columns)}
+        free_columns = {name: None for columns in tables for name in _unmapped_columns(self._old_names(columns))}
+        matched_patterns = {pattern for columns in tables for pattern in self.match_patterns(columns)}
         for pattern in self.patterns:
-            if pattern not in matched:
+            if pattern not in matched_patterns:
                 raise OptionError(
                     f"columns: pattern {pattern!r} matches no column that is still without a "
-                    f"role{suggestion(pattern, free, cutoff=0.5)}; columns: {join_labels(free, limit=MAX_LISTED)}"
+                    f"role{suggestion(pattern, free_columns, cutoff=0.5)}; columns: "
+                    f"{join_labels(free_columns, limit=MAX_LISTED)}"
                 )
 
     def match_patterns(self, columns: Sequence[str]) -> set[str]:
@@ -229,31 +234,39 @@ class Columns:
         is_rated = self._has_ratings(frame.columns)
         item_texts, text_notes = texts.table(frame, where=where, rated=is_rated) if texts else (None, [])
         if texts and not is_rated:
-            used = {
+            used_columns = {
                 *texts.assigned_columns(frame.columns),
                 *self._present_roles(frame.columns).values(),
                 "item",
                 "system",
             }
-            unused = [name for name in frame.columns if name not in used]
-            scores = [name for name in unused if not is_fact(name) and count_filled_cells(frame[name])[1]]
+            unused_columns = [name for name in frame.columns if name not in used_columns]
+            scores = [name for name in unused_columns if not is_fact(name) and count_filled_cells(frame[name])[1]]
             if self.patterns and scores:
                 raise UnfitError(
                     f"{where}: no pattern matches the columns that hold numbers ({join_labels(scores)}); add a pattern"
                 )
             text_notes += build_notes(
-                ("unused-columns", len(unused), f"{where}: columns not used: {join_labels(unused)}")
+                ("unused-columns", len(unused_columns), f"{where}: columns not used: {join_labels(unused_columns)}")
             )
             mapped = frame.select(pl.col(name).alias(role) for role, name in texts.roles.items() if role == "item")
             items = self._extract_facts(frame, mapped, where=where)
             return MappingResult(frame=None, items=items, texts=item_texts, notes=tuple(text_notes), wide=False)
         old_names = self._old_names(frame.columns)
-        mapped = frame.select(pl.col(name).alias(new) for new, name in old_names.items())
+        mapped = frame.select(pl.col(name).alias(new_name) for new_name, name in old_names.items())
         mapped, notes = with_kinds(mapped, self.roles, where=where)
-        replaced_by = _overridden_columns(self._present_roles(frame.columns), frame.columns)
-        ignored = [f"{name!r} ({role}={self.roles[role]!r} is used)" for name, role in replaced_by.items()]
+        role_of_overridden = _overridden_columns(self._present_roles(frame.columns), frame.columns)
+        overridden_texts = [
+            f"{name!r} ({role}={self.roles[role]!r} is used)" for name, role in role_of_overridden.items()
+        ]
         notes = [
-            *build_notes(("column-gave-way", len(ignored), f"{where}: columns not used: {join_labels(ignored)}")),
+            *build_notes(
+                (
+                    "column-gave-way",
+                    len(overridden_texts),
+                    f"{where}: columns not used: {join_labels(overridden_texts)}",
+                )
+            ),
             *notes,
         ]
         if "phrase" in self.roles and "winner" in mapped.columns:
@@ -277,25 +290,26 @@ class Columns:
             notes += build_notes(("system-of-file", True, message))
         if not score_columns:
             return MappingResult(frame=mapped, items=items, texts=item_texts, notes=(*notes, *text_notes), wide=False)
-        long, more_notes = melt_patterns(mapped, score_columns, where=where)
+        long_table, more_notes = melt_patterns(mapped, score_columns, where=where)
         return MappingResult(
-            frame=long, items=items, texts=item_texts, notes=(*notes, *text_notes, *more_notes), wide=True
+            frame=long_table, items=items, texts=item_texts, notes=(*notes, *text_notes, *more_notes), wide=True
         )
 
     def texts(self, columns: Sequence[str]) -> TextColumns:
         """The text columns of a table with these columns."""
-        present = {
+        text_roles = {
             role: name
             for role, name in self.roles.items()
             if name in columns or (role in TEXTS and expand_name(name, columns))
         }
-        systems = {}
+        system_of_column = {}
         if self.text_pattern:
-            free = [name for name in columns if name not in present.values() and name not in TABLE_ROLES]
-            systems = {
-                name: labels["system"].strip() for name, labels in split_columns(self.text_pattern, free).items()
+            free_columns = [name for name in columns if name not in text_roles.values() and name not in TABLE_ROLES]
+            system_of_column = {
+                name: labels["system"].strip()
+                for name, labels in split_columns(self.text_pattern, free_columns).items()
             }
-        return TextColumns(roles=present, systems=systems)
+        return TextColumns(roles=text_roles, systems=system_of_column)
 
     def _has_ratings(self, columns: Sequence[str]) -> bool:
         """Whether a table with these columns holds scores or verdicts."""
@@ -313,29 +327,35 @@ class Columns:
         return {role: name for role, name in self.roles.items() if name in columns}
 
     def _old_names(self, columns: Sequence[str]) -> dict[str, str]:
-        """The old name of each column, by new name. Columns that describe items or are replaced are left out."""
+        """The old name of each column, by new name. Three kinds of columns are left out: those that describe items,
+        those with texts, and those that are named like a role although a different column is mapped to this role."""
         role_columns, texts = self._present_roles(columns), self.texts(columns)
-        dropped = {
+        dropped_columns = {
             *role_columns.values(),
             *_overridden_columns(role_columns, columns),
             *(texts.assigned_columns(columns) if texts else ()),
         }
-        mapped = {
+        column_of_new_name = {
             role: name for role, name in role_columns.items() if role not in FACTS and not (texts and role in TEXTS)
         }
-        return {**mapped, **{name: name for name in columns if name not in dropped}}
+        return {**column_of_new_name, **{name: name for name in columns if name not in dropped_columns}}
 
     def split(self, columns: Sequence[str]) -> dict[str, tuple[ColumnPattern, dict[str, str]]]:
         """The score columns, each with the first pattern that matches and the labels in the name of the column."""
-        free, labels_of = _unmapped_columns(self._old_names(columns)), dict[str, tuple[ColumnPattern, dict[str, str]]]()
+        free_columns, match_of_column = (
+            _unmapped_columns(self._old_names(columns)),
+            dict[str, tuple[ColumnPattern, dict[str, str]]](),
+        )
         for pattern in self.patterns:
             for reading in ColumnPattern.readings(pattern):
-                matching = split_columns(reading, [name for name in free if name not in labels_of])
-                labels_of |= {name: (reading, labels) for name, labels in matching.items()}
-                if matching and not is_path(pattern):
+                labels_of_matches = split_columns(
+                    reading, [name for name in free_columns if name not in match_of_column]
+                )
+                match_of_column |= {name: (reading, labels) for name, labels in labels_of_matches.items()}
+                if labels_of_matches and not is_path(pattern):
                     break
-            free = [name for name in free if name not in labels_of]
-        return {name: labels_of[name] for name in columns if name in labels_of}
+            free_columns = [name for name in free_columns if name not in match_of_column]
+        return {name: match_of_column[name] for name in columns if name in match_of_column}
 
 
 def _with_words(mapped: pl.DataFrame, phrases: str, *, where: str) -> tuple[pl.DataFrame, list[Note]]:
@@ -347,15 +367,17 @@ def _with_words(mapped: pl.DataFrame, phrases: str, *, where: str) -> tuple[pl.D
     return mapped.with_columns(words.alias("winner"), reason.alias("invalid")), notes
 
 
-def _overridden_columns(present: Mapping[str, str], columns: Sequence[str]) -> dict[str, str]:
-    """The columns that have the name of a role to which a different column is mapped, each with this role."""
-    role_of = {name: role for role in present for name in (role, *ROLE_SYNONYMS.get(role, ()))}
-    mapped_names = set(present.values())
-    return {name: role_of[name] for name in columns if name in role_of and name not in mapped_names}
+def _overridden_columns(column_of_role: Mapping[str, str], columns: Sequence[str]) -> dict[str, str]:
+    """The columns that are named like a role although a different column is mapped to this role. The values are the
+    roles."""
+    role_of_name = {name: role for role in column_of_role for name in (role, *ROLE_SYNONYMS.get(role, ()))}
+    mapped_names = set(column_of_role.values())
+    return {name: role_of_name[name] for name in columns if name in role_of_name and name not in mapped_names}
 
 
 def _unmapped_columns(columns: Iterable[str]) -> list[str]:
-    """The columns without a role, which patterns may match. A table of verdicts or a long table has none."""
+    """The columns without a role, which patterns may match. The result is empty for a table of verdicts and for a long
+    table."""
     names = list(columns)
     if {"winner", "preference"} & set(names) or {"rater", "score"} <= set(names):
         return []

@@ -143,7 +143,7 @@ def suggest_mapping(
 def _has_one_system(frame: pl.DataFrame, guess: Columns) -> bool:
     """Whether a mapping names no column of systems, or a column with only one system."""
     if {"output_a", "system_a"} & guess.roles.keys() or any(
-        "{system" in name for name in (guess.roles.get("text", ""), *guess.patterns)
+        "{system" in column_or_pattern for column_or_pattern in (guess.roles.get("text", ""), *guess.patterns)
     ):
         return False
     system = guess.roles.get("system", "system")
@@ -197,8 +197,8 @@ def guesses(frame: pl.DataFrame, declared: Columns, nested: Collection[str] = ()
     }
     numbers = [name for name in free if is_number(frame[name]) and not is_fact(name) and not is_index(frame[name])]
     if "rater" not in declared.roles:
-        raters = [*candidates["rater"], *(name for name in free if name.endswith(".*.name"))]
-        candidates["rater"] = [name for name in raters if may_be_labels(frame[name])]
+        rater_columns = [*candidates["rater"], *(name for name in free if name.endswith(".*.name"))]
+        candidates["rater"] = [name for name in rater_columns if may_be_labels(frame[name])]
     if "kind" not in declared.roles:
         candidates["kind"] = [name for name in candidates["kind"] if kind_words(frame[name]) is not None]
     has_pairs = any(set(NAMES["system"]) & set(split_name(name)) for name, _ in find_side_pairs(free))
@@ -207,18 +207,18 @@ def guesses(frame: pl.DataFrame, declared: Columns, nested: Collection[str] = ()
     if candidates["winner"] and has_pairs:
         return  # no other layout is possible
     texts = {} if "text" in declared.roles else score_text_roles(frame.head(SAMPLE_ROWS), [*declared_names])
-    pairs = [(item, system) for item, system in product(items, systems) if item != system][: CHOICES * CHOICES]
+    key_pairs = [(item, system) for item, system in product(items, systems) if item != system][: CHOICES * CHOICES]
     # If every row is a different item, no two systems can be compared.
-    pairs.sort(key=lambda pair: frame[pair[0]].n_unique() == frame.height)
-    bases = [{"item": item, "system": system} for item, system in pairs]
-    bases_of_one: list[dict[str, str]] = []
+    key_pairs.sort(key=lambda pair: frame[pair[0]].n_unique() == frame.height)
+    bases = [{"item": item, "system": system} for item, system in key_pairs]
+    single_system_bases: list[dict[str, str]] = []
     if "system" not in (*declared.roles, *frame.columns):
         yield from _complete_guesses(declared, system_column_layouts(frame, free), frame.columns)
         if not has_pairs and not declared.patterns and any(may_be_scores(column) for column in frame):
-            bases_of_one = _single_system_keys(frame, free, numbers, texts)
+            single_system_bases = _single_system_keys(frame, free, numbers, texts)
     for make_layouts, base in (
         *product((_long_layouts, _half_long_layouts, _wide_layouts), bases),
-        *product((_long_layouts, _wide_layouts), bases_of_one),
+        *product((_long_layouts, _wide_layouts), single_system_bases),
     ):
         item = base["item"]
         scores = [name for name in numbers if name not in base.values() and is_informative(frame, name, item)]
@@ -232,14 +232,14 @@ def guesses(frame: pl.DataFrame, declared: Columns, nested: Collection[str] = ()
 
 
 def _single_system_keys(
-    frame: pl.DataFrame, free: Sequence[str], numbers: Sequence[str], texts: Mapping[str, str]
+    frame: pl.DataFrame, free: Sequence[str], numbers: Sequence[str], text_roles: Mapping[str, str]
 ) -> list[dict[str, str]]:
     """Candidate mappings of the item in a table of one system. A constant column may hold the name of the system."""
     systems = [name for name in find_columns("system", free) if frame[name].n_unique() == 1 and is_text(frame[name])]
     item_columns = [
         *(name for name in find_columns("item", free) if not is_time(frame[name]) and name not in numbers),
         *(name for name in free if split_name(name)[-1] in IDS or (is_index(frame[name]) and not is_measure(name))),
-        *([texts["source"]] if "source" in texts else []),
+        *([text_roles["source"]] if "source" in text_roles else []),
     ]
     system_role = {"system": systems[0]} if systems else {}
     return [{"item": item, **system_role} for item in dict.fromkeys(item_columns)]
@@ -264,19 +264,19 @@ def _complete_guesses(declared: Columns, layouts: Guess, names: Sequence[str]) -
     without a match, are left out."""
     for roles, patterns in layouts:
         allowed_equal = (("source", "item"), ("winner", "system_a"))
-        duplicates = {role for role, other_role in allowed_equal if roles.get(role) == roles.get(other_role)}
-        if len(set(roles.values())) == len({*roles} - duplicates):
+        shared_roles = {role for role, other_role in allowed_equal if roles.get(role) == roles.get(other_role)}
+        if len(set(roles.values())) == len({*roles} - shared_roles):
             mapped = {
                 role: name
                 for role, name in roles.items()
-                if (role != name or role in TEXTS or role in duplicates) and role not in declared.roles
+                if (role != name or role in TEXTS or role in shared_roles) and role not in declared.roles
             }
             all_patterns = tuple(dict.fromkeys((*declared.patterns, *patterns)))
             matched_patterns = Columns(roles={**mapped, **declared.roles}, patterns=all_patterns).match_patterns(names)
-            matching = [
+            matching_patterns = [
                 pattern for pattern in all_patterns if pattern in matched_patterns and "score" not in declared.roles
             ]
-            merged_patterns = tuple(dict.fromkeys((*declared.patterns, *matching)))
+            merged_patterns = tuple(dict.fromkeys((*declared.patterns, *matching_patterns)))
             yield Columns(roles=declared.roles, patterns=merged_patterns).merge_defaults(Columns(roles=mapped))
 
 
@@ -286,30 +286,30 @@ def _key_candidates(
     """Candidate columns for the item and for the system. Candidates by name come first, followed by candidates by the
     number of distinct labels."""
     n_values = {name: frame[name].n_unique() for name in free if not frame[name].dtype.is_nested()}
-    labels = [name for name in n_values if not frame[name].dtype.is_float() and not looks_human(name)]
+    label_columns = [name for name in n_values if not frame[name].dtype.is_float() and not looks_human(name)]
     possible_items = [
         name
-        for name in labels
+        for name in label_columns
         if n_values[name] > 1
         and may_be_labels(frame[name])
         and not (is_time(frame[name]) or holds_judgements(frame[name]))
     ]
     likely_items = sorted(possible_items, key=n_values.__getitem__, reverse=True)
     items = list(dict.fromkeys([*candidates["item"], *(name for name in likely_items if not is_measure(name))]))
-    system_words = [
-        name for name in labels if may_be_systems(frame[name]) and not has_another_role(name, "system", "item")
+    possible_systems = [
+        name for name in label_columns if may_be_systems(frame[name]) and not has_another_role(name, "system", "item")
     ]
     likely_systems = sorted(
         (
             name
-            for name in system_words
+            for name in possible_systems
             if not (name.endswith(".*.name") or is_fact(name))
             and (not items or any(varies_within_items(frame, name, item) for item in items[:CHOICES]))
         ),
         key=n_values.__getitem__,
     )
-    by_name = [name for name in candidates["system"] if n_values.get(name, 2) > 1 and not is_time(frame[name])]
-    return items[:CHOICES], list(dict.fromkeys([*by_name, *likely_systems]))[:CHOICES]
+    columns_by_name = [name for name in candidates["system"] if n_values.get(name, 2) > 1 and not is_time(frame[name])]
+    return items[:CHOICES], list(dict.fromkeys([*columns_by_name, *likely_systems]))[:CHOICES]
 
 
 def _verdict_layouts(
@@ -320,17 +320,17 @@ def _verdict_layouts(
     A column is tried as `preference` only if the column has this name or negative numbers. In a column `preference`, 0
     is a tie.
     """
-    pairs = [pair for pair in find_side_pairs(free) if not all(is_prose(frame[name]) for name in pair)][:CHOICES]
+    column_pairs = [pair for pair in find_side_pairs(free) if not all(is_prose(frame[name]) for name in pair)][:CHOICES]
     head = frame.head(SAMPLE_ROWS)
-    phrase_columns = [name for name in free if pairs and may_be_phrases(head[name]) and not is_time(head[name])]
+    phrase_columns = [name for name in free if column_pairs and may_be_phrases(head[name]) and not is_time(head[name])]
     phrases = {name: phrase for name in phrase_columns if (phrase := propose_phrases(head[name]))}
     unique_names = [name for name in free if frame[name].n_unique() == frame.height and not is_time(frame[name])]
     id_columns = [name for name in unique_names if not (name in items or name in phrases or is_prose(frame[name]))]
-    winners = [name for name in candidates["winner"] if not is_prose(head[name])]
+    winner_columns = [name for name in candidates["winner"] if not is_prose(head[name])]
     output_roles = pair_text_roles(head, [])  # used if no columns name the systems
-    bases = [{"system_a": a, "system_b": b} for a, b in pairs] or ([output_roles] if output_roles else [])
+    bases = [{"system_a": a, "system_b": b} for a, b in column_pairs] or ([output_roles] if output_roles else [])
     for base, item in product(bases, [*items, *id_columns[:1]]):
-        verdict_columns = [name for name in winners if name not in (item, *base.values())]
+        verdict_columns = [name for name in winner_columns if name not in (item, *base.values())]
         phrase_columns = [name for name in phrases if name not in (item, *base.values())]
         for verdict_roles, further_roles in (
             *_name_layouts(frame, base, verdict_columns, free),
@@ -345,13 +345,13 @@ def _name_layouts(
     frame: pl.DataFrame, base: Mapping[str, str], columns: Sequence[str], free: Sequence[str]
 ) -> Verdicts:
     """Layouts with the winner and the loser, or with the names of the systems and one column of verdicts per rater."""
-    first = base.get("system_a", "")
-    if not first or any(is_number(frame[name]) for name in base.values()):
+    first_column = base.get("system_a", "")
+    if not first_column or any(is_number(frame[name]) for name in base.values()):
         return
-    if WINNER_WORDS.isdisjoint(split_name(first)):
+    if WINNER_WORDS.isdisjoint(split_name(first_column)):
         yield from (({"winner": pattern}, ("repeat", "order")) for pattern in _rater_patterns(columns, free))
     else:
-        yield {"winner": first}, RATERS
+        yield {"winner": first_column}, RATERS
 
 
 def _word_layouts(frame: pl.DataFrame, columns: Sequence[str]) -> Verdicts:
@@ -364,7 +364,7 @@ def _word_layouts(frame: pl.DataFrame, columns: Sequence[str]) -> Verdicts:
 
 
 def _phrase_layouts(columns: Sequence[str], phrases: Mapping[str, str], *, has_order: bool) -> Verdicts:
-    """Layouts with a column of phrases. Phrases mostly name the outputs in the order in which the judge saw them."""
+    """Layouts with a column of phrases, which mostly name an output by its position in the prompt of the judge."""
     for winner in columns:
         by_position = phrases[winner].replace("{winner}", "{position}")
         for phrase in (by_position, phrases[winner]) if has_order else (phrases[winner], by_position):
@@ -372,7 +372,7 @@ def _phrase_layouts(columns: Sequence[str], phrases: Mapping[str, str], *, has_o
 
 
 def _add_output_roles(head: pl.DataFrame, roles: Mapping[str, str]) -> Guess:
-    """Roles that include the two outputs, if the table has columns of outputs; then roles without outputs."""
+    """Guesses of roles: first `roles` and the columns of the two outputs, if there are any; then `roles` only."""
     outputs = pair_text_roles(head, [name for role, name in roles.items() if role != "item"])
     if outputs:
         yield {**roles, **outputs}, ()
@@ -385,8 +385,8 @@ def _rater_patterns(columns: Sequence[str], free: Sequence[str]) -> Iterator[str
         return
     patterns = []
     for separator in re.finditer(r"[\W_]+", columns[0]):
-        left, right = columns[0][: separator.end()], columns[0][separator.start() :]
-        patterns += [f"{escape_braces(left)}{{rater}}", f"{{rater}}{escape_braces(right)}"]
+        prefix, suffix = columns[0][: separator.end()], columns[0][separator.start() :]
+        patterns += [f"{escape_braces(prefix)}{{rater}}", f"{{rater}}{escape_braces(suffix)}"]
     yield from (name for name in patterns if set(match_columns(name, free)) == set(columns))
     yield f"{{rater:{','.join(map(escape_braces, columns))}}}"
 
@@ -394,7 +394,7 @@ def _rater_patterns(columns: Sequence[str], free: Sequence[str]) -> Iterator[str
 def _other_roles(
     base: Mapping[str, str], candidates: Mapping[str, Sequence[str]], roles: Sequence[str]
 ) -> dict[str, str]:
-    """Further roles, for columns that have the name of one of these roles."""
+    """For each of the roles, the first candidate column that is not used yet."""
     other_roles: dict[str, str] = {}
     for role in roles:
         free = [name for name in candidates[role] if name not in base.values() and name not in other_roles.values()]

@@ -61,7 +61,7 @@ SCORE = frozenset(word_list("score scores prob probability logit confidence rati
 """Words in names of columns that hold scores of a judge, in addition to its labels."""
 
 VERSIONS = ("prompt_version", "version", "release", "variant", "branch", "revision", "experiment", "run_name")
-"""Names of columns with versions of one application."""
+"""Names of columns that distinguish versions of one application."""
 
 CLUSTERS = ("conversation", "session", "thread", "dialogue", "dialog", "user", "customer")
 """First words in the names of columns of clusters. Rows with the same value form a cluster."""
@@ -155,8 +155,8 @@ class LabelLayout:
     def _criterion_pattern(self, name: str) -> str:
         """The name of a column with its criterion as a placeholder."""
         aspects = ",".join(dict.fromkeys(aspect for _, aspect in self.criteria.values()))
-        before, _, after = name.rpartition(self.criteria[name][1])
-        return f"{escape_braces(before)}{{aspect:{aspects}}}{escape_braces(after)}"
+        text_before, _, text_after = name.rpartition(self.criteria[name][1])
+        return f"{escape_braces(text_before)}{{aspect:{aspects}}}{escape_braces(text_after)}"
 
     def __str__(self) -> str:
         return format_options(self.columns)
@@ -329,7 +329,8 @@ def _is_human_name(name: str) -> bool:
 
 
 def _have_common_words(columns: Sequence[pl.Series]) -> bool:
-    """Whether at least two columns have most words in common."""
+    """Whether there are several columns of words, and more than half of the words of each column occur in all
+    columns."""
     vocabularies = [set(column.drop_nulls()) for column in columns]
     common_words = set.intersection(*vocabularies) if len(vocabularies) > 1 and _has_only_words(columns) else set()
     return bool(common_words) and all(2 * len(common_words) > len(vocabulary) for vocabulary in vocabularies)
@@ -405,14 +406,15 @@ def _long_layout(frame: pl.DataFrame, words: dict[str, pl.Series], declared: Col
 
 
 def _is_in_both_kinds(column: pl.Series, kind: pl.Series) -> bool:
-    """Whether at least one value of a column occurs with both kinds."""
+    """Whether at least one value of a column occurs both in rows of human raters and in rows of metrics."""
     return bool(pl.DataFrame({"value": column, "kind": kind}).drop_nulls().unique()["value"].is_duplicated().any())
 
 
-def _find_item_column(frame: pl.DataFrame, kind: pl.Series, taken: Iterable[str]) -> str:
-    """The column of the item: the column with the most values that occur with both kinds."""
+def _find_item_column(frame: pl.DataFrame, kind: pl.Series, taken_columns: Iterable[str]) -> str:
+    """The column of the item: the column with the most values that occur both in rows of human raters and in rows of
+    metrics."""
     best_column, most_common = "", 0
-    candidates = [name for name in frame.columns if name not in set(taken)]
+    candidates = [name for name in frame.columns if name not in set(taken_columns)]
     likely_columns = [*find_columns("item", candidates), *(name for name in candidates if "id" in split_name(name))]
     for name in dict.fromkeys([*likely_columns, *candidates]):
         if frame[name].dtype.is_nested() or frame[name].dtype.is_float():
@@ -429,27 +431,32 @@ def _add_key_columns(frame: pl.DataFrame, layout: LabelLayout, declared: Columns
     roles, used_columns = declared.roles, layout.assigned_columns
     free_columns = [name for name in frame.columns if name not in used_columns and not frame[name].dtype.is_nested()]
     other_columns = [name for name in free_columns if name not in roles.values()]
-    systems = (roles["system"],) if "system" in roles else _system_columns(frame, other_columns)
-    other_columns = [name for name in other_columns if name not in systems]
-    row_columns = [layout.rater or layout.kind, layout.aspect] if layout.label else []
+    system_columns = (roles["system"],) if "system" in roles else _system_columns(frame, other_columns)
+    other_columns = [name for name in other_columns if name not in system_columns]
+    rater_aspect_columns = [layout.rater or layout.kind, layout.aspect] if layout.label else []
     repeat = roles.get("repeat", "")
-    known_key = [name for name in (*systems, *row_columns, repeat) if name]
+    known_key = [name for name in (*system_columns, *rater_aspect_columns, repeat) if name]
     repeat_columns = [""] if repeat else ["", *find_columns("repeat", other_columns)[:1]]
-    item = roles.get("item") or layout.item
+    item_column = roles.get("item") or layout.item
     id_columns = (
         name for name in other_columns if split_name(name)[-1] == "id" and not set(split_name(name)) & set(CLUSTERS)
     )
-    likely_items = [item] if item else [*find_columns("item", other_columns), *id_columns]
-    possible_keys = [] if item else [name for name in other_columns if _may_be_key(frame[name])]
-    candidate_keys = [*product(repeat_columns, dict.fromkeys(likely_items)), *product([""], possible_keys)]
-    repeat_column, item = next(
-        (pair for pair in candidate_keys if _is_unique_key(frame, list(filter(None, [*pair, *known_key])))), ("", item)
+    likely_items = [item_column] if item_column else [*find_columns("item", other_columns), *id_columns]
+    fallback_item_columns = [] if item_column else [name for name in other_columns if _may_be_key(frame[name])]
+    candidate_keys = [*product(repeat_columns, dict.fromkeys(likely_items)), *product([""], fallback_item_columns)]
+    repeat_column, item_column = next(
+        (
+            repeat_and_item
+            for repeat_and_item in candidate_keys
+            if _is_unique_key(frame, list(filter(None, [*repeat_and_item, *known_key])))
+        ),
+        ("", item_column),
     )
-    cluster = roles.get("cluster") or next(
+    cluster_column = roles.get("cluster") or next(
         (
             name
             for name in free_columns
-            if name not in (item, *systems)
+            if name not in (item_column, *system_columns)
             and split_name(name)[0] in CLUSTERS
             and ("id" in split_name(name) or len(split_name(name)) == 1)
             and 1 < frame[name].n_unique() < frame.height
@@ -458,9 +465,9 @@ def _add_key_columns(frame: pl.DataFrame, layout: LabelLayout, declared: Columns
     )
     return replace(
         layout,
-        item=item,
-        systems=systems,
-        cluster=cluster,
+        item=item_column,
+        systems=system_columns,
+        cluster=cluster_column,
         probability=roles.get("probability", ""),
         n_outputs=roles.get("n_outputs", ""),
         repeat=repeat or repeat_column,
@@ -478,11 +485,11 @@ def _is_unique_key(frame: pl.DataFrame, key: Sequence[str]) -> bool:
     return rows.null_count().row(0)[0] == 0 and not bool(rows.is_duplicated().any())
 
 
-def _system_columns(frame: pl.DataFrame, free: Sequence[str]) -> tuple[str, ...]:
+def _system_columns(frame: pl.DataFrame, free_columns: Sequence[str]) -> tuple[str, ...]:
     """The columns of model and version that have several values. If both columns are constant, the result is the column
     of the model."""
-    versions = [name for version in VERSIONS for name in free if normalise_name(name) == version]
-    models = [name for name in find_columns("system", free) if name not in versions]
+    versions = [name for version in VERSIONS for name in free_columns if normalise_name(name) == version]
+    models = [name for name in find_columns("system", free_columns) if name not in versions]
     varying_columns = [
         [name for name in names if 1 < frame[name].n_unique() <= MOST_SYSTEMS][:1] for names in (models, versions)
     ]

@@ -41,15 +41,17 @@ def flatten_nested(frame: pl.DataFrame, paths: Iterable[str] = ()) -> pl.DataFra
         if starred_paths and any(isinstance(value, list) and value and isinstance(value[0], dict) for value in values):
             n_rows_of_cell = [len(value) if isinstance(value, list) else 1 for value in values]
             entries = [entry for value in values for entry in (value if isinstance(value, list) else [value])]
-            frame = frame.select(pl.all().gather([row for row, n in enumerate(n_rows_of_cell) for _ in range(n)]))
+            frame = frame.select(
+                pl.all().gather([row_index for row_index, n in enumerate(n_rows_of_cell) for _ in range(n)])
+            )
             frame = frame.with_columns(_cell_column(name, [{"*": entry} for entry in entries]))
     column_of_path: dict[str, pl.Series] = {}
     for column in frame.iter_columns():
         is_nested = _is_nested(column)
         cells_of_path: dict[str, list[Any]] = {}
-        for row, value in enumerate(_cell_values(column) if is_nested else ()):
+        for row_index, value in enumerate(_cell_values(column) if is_nested else ()):
             for path, leaf in _iter_leaves(value, column.name, named_paths, DEPTH):
-                cells_of_path.setdefault(path, [None] * frame.height)[row] = leaf
+                cells_of_path.setdefault(path, [None] * frame.height)[row_index] = leaf
         if not is_nested or len(column_of_path) + len(cells_of_path) > MAX_COLUMNS:
             column_of_path[column.name] = column
         else:

@@ -88,8 +88,8 @@ class ColumnPattern:
             template_fields = list(Formatter().parse(text))
         except ValueError as error:
             raise OptionError(f"columns: pattern {written!r} cannot be read: {error}; an example: {EXAMPLE}") from None
-        for literal, field, spec, conversion in template_fields:
-            texts[-1] += literal
+        for fixed_text, field, glob_list, conversion in template_fields:
+            texts[-1] += fixed_text
             if field is None:
                 continue
             placeholder = f"{field}!{conversion}" if conversion else field
@@ -100,25 +100,28 @@ class ColumnPattern:
                     f"{', '.join(f'{{{name}}}' for name in FIELDS)}"
                 )
             fields.append(field)
-            globs.append(tuple(glob.strip() for glob in (spec or "").split(",") if glob.strip()))
+            globs.append(tuple(glob.strip() for glob in (glob_list or "").split(",") if glob.strip()))
             texts.append("")
         duplicate = next((name for name in fields if fields.count(name) > 1), None)
         if duplicate:
             raise OptionError(f"columns: pattern {written!r} holds {{{duplicate}}} twice; give each placeholder once")
-        if any(not between for between in texts[1:-1]):
+        if any(not separator_text for separator_text in texts[1:-1]):
             raise OptionError(
                 f"columns: pattern {written!r} has no text between two placeholders; write the text that separates them"
             )
-        words = [word for word in re.split(r"[^a-z]+", " ".join(texts).lower()) if word in KINDS]
+        kind_words = [word for word in re.split(r"[^a-z]+", " ".join(texts).lower()) if word in KINDS]
         if kind and "kind" in fields:
             raise OptionError(f"columns: pattern {written!r} gives the kind twice; remove {kind}: or {{kind}}")
-        pattern_kind = kind or (words[0] if len(set(words)) == 1 and "kind" not in fields else "")
+        pattern_kind = kind or (kind_words[0] if len(set(kind_words)) == 1 and "kind" not in fields else "")
         return cls(written=written, kind=pattern_kind, texts=tuple(texts), fields=tuple(fields), globs=tuple(globs))
 
     def splits(self, column: str) -> list[dict[str, str]]:
         """All ways to match a name. Each way maps placeholders to labels. The list is empty if there are too many
         ways."""
-        if len(self.fields) > 2 and sum(column.count(text) for text in set(self.texts[1:-1])) > MOST_GAPS:
+        if (
+            len(self.fields) > 2
+            and sum(column.count(remaining_text) for remaining_text in set(self.texts[1:-1])) > MOST_GAPS
+        ):
             return []
         if not self.fields:
             return [{}] if column == self.texts[0] else []
@@ -128,13 +131,15 @@ class ColumnPattern:
         )
         for index, fixed_text in enumerate(inner_texts):
             partial_matches = [
-                ((*labels, text[: match.start()]), text[match.start() + len(fixed_text) :])
-                for labels, text in partial_matches
-                for match in re.finditer(f"(?={re.escape(fixed_text)})", text)
-                if self._allows(index, text[: match.start()])
+                ((*labels, remaining_text[: match.start()]), remaining_text[match.start() + len(fixed_text) :])
+                for labels, remaining_text in partial_matches
+                for match in re.finditer(f"(?={re.escape(fixed_text)})", remaining_text)
+                if self._allows(index, remaining_text[: match.start()])
             ]
         label_tuples = [
-            (*labels, text.removesuffix(suffix)) for labels, text in partial_matches if text.endswith(suffix)
+            (*labels, remaining_text.removesuffix(suffix))
+            for labels, remaining_text in partial_matches
+            if remaining_text.endswith(suffix)
         ]
         return [
             dict(zip(self.fields, labels, strict=True))
@@ -168,16 +173,25 @@ def split_columns(pattern: ColumnPattern, columns: Sequence[str]) -> dict[str, d
     labels = {}
     for column, splits in splits_of_column.items():
         if splits:
-            n_sure = [sum(field_and_label in sure_labels for field_and_label in way.items()) for way in splits]
-            best_splits = [way for way, count in zip(splits, n_sure, strict=True) if count == max(n_sure)]
+            n_sure_labels = [
+                sum(field_and_label in sure_labels for field_and_label in split_labels.items())
+                for split_labels in splits
+            ]
+            best_splits = [
+                split_labels
+                for split_labels, count in zip(splits, n_sure_labels, strict=True)
+                if count == max(n_sure_labels)
+            ]
             if len(best_splits) > 1:
-                first_way, second_way, *_ = (
-                    ", ".join(f"{field} {label!r}" for field, label in way.items()) for way in best_splits
+                first_split_text, second_split_text, *_ = (
+                    ", ".join(f"{field} {label!r}" for field, label in split_labels.items())
+                    for split_labels in best_splits
                 )
                 limited_field = f"{{{pattern.fields[0]}:{best_splits[1][pattern.fields[0]]}}}"
                 example = pattern.written.replace(f"{{{pattern.fields[0]}}}", limited_field)
                 raise OptionError(
-                    f"columns: {column!r} matches {pattern.written!r} in two ways ({first_way}; {second_way}); list "
+                    f"columns: {column!r} matches {pattern.written!r} in two ways ({first_split_text}; "
+                    f"{second_split_text}); list "
                     f"the labels, as in {example!r} (a comma list of globs)"
                 )
             labels[column] = best_splits[0]
@@ -185,7 +199,7 @@ def split_columns(pattern: ColumnPattern, columns: Sequence[str]) -> dict[str, d
 
 
 def is_path(written: str) -> bool:
-    """Whether a pattern is a kind and a path with `*`, as in `human:scores.*`."""
+    """Whether a pattern consists of a kind and a path with `*`, as in `human:scores.*`."""
     kind, colon, path = written.partition(":")
     return bool(colon) and kind in PATHS and "*" in path and "{" not in path
 

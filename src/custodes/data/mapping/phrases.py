@@ -18,7 +18,7 @@ UNREADABLE = "unreadable"
 """The reason for a missing verdict if the cell matches no pattern."""
 PLACEHOLDER = re.compile(r"\{(winner|position|tie:[^{}]+)\}")
 WORD = r"""[\[(#"'*]*(\w(?:[\w.\-]*\w)?)[\])"'*]*"""
-"""A word of a verdict, in quotes or brackets."""
+"""A word of a verdict, possibly in quotes or brackets."""
 SINGLE = re.compile(rf"\s*{WORD}[.!]?\s*")
 LETTERS = {"a": "left", "1": "left", "first": "left", "b": "right", "2": "right", "second": "right", "c": "tie"}
 """Words for the output shown first, for the output shown second, and for a tie."""
@@ -34,7 +34,7 @@ BETTER = re.compile(
 )
 WORSE = re.compile(r"\b(worse|worst|los\w+|inferior|weaker|less|not|poorer|fails?)\b", re.I)
 TOKEN = re.compile(r"""(?<![\w.])[\[(#"'*]*\b(A|B|C|1|2|left|right|first|second)\b(?:'(?!\w)|[\])"*])*""")
-"""A word for an output in a phrase, in quotes or brackets."""
+"""A word for an output in a phrase, possibly in quotes or brackets."""
 MAX_PATTERNS = 6
 """Maximum number of proposed patterns of phrases, without the pattern of ties."""
 MIN_COVERAGE = 0.5
@@ -65,7 +65,8 @@ def read_phrases(
     is_unread_cell = (words_of_cells.fill_null("") == "") & (cells.fill_null("").str.strip_chars() != "")
     examples = cells.filter(is_unread_cell).str.slice(0, 40)
     message = (
-        f"{where}: {is_unread_cell.sum()} verdicts match no phrase and count as not rated ({format_counts(examples)})"
+        f"{where}: {is_unread_cell.sum()} verdicts match no pattern of phrases and count as not rated "
+        f"({format_counts(examples)})"
     )
     reason = pl.select(pl.when(is_unread_cell).then(pl.lit(UNREADABLE)).otherwise(pl.lit(""))).to_series()
     return words_of_cells.fill_null(""), reason, build_notes(("unread-phrases", int(is_unread_cell.sum()), message))
@@ -85,10 +86,10 @@ def _compile_pattern(alternative: str) -> tuple[str, re.Pattern[str]]:
             f"columns: phrase={alternative.strip()!r}: give one of {{winner}}, {{position}} and {{tie:GLOB}} in each "
             "pattern, as in '{winner}:*|Summary {winner} is better*'"
         )
-    before, after = PLACEHOLDER.split(alternative.strip())[::2]
+    text_before, text_after = PLACEHOLDER.split(alternative.strip())[::2]
     kind, _, globs = placeholders[0].partition(":")
     word_regex = "(?:" + "|".join(_glob_regex(glob) for glob in globs.split(",")) + ")" if globs else WORD
-    return kind, re.compile(rf"\s*{_glob_regex(before)}{word_regex}{_glob_regex(after)}\s*", re.I | re.S)
+    return kind, re.compile(rf"\s*{_glob_regex(text_before)}{word_regex}{_glob_regex(text_after)}\s*", re.I | re.S)
 
 
 def _glob_regex(text: str) -> str:
@@ -137,16 +138,16 @@ def propose_phrases(cells: pl.Series) -> str:
         if len({*verdict_counts} - {"C"}) > 1
     }
     patterns: list[str] = []
-    remaining = {cell: n for cell, n in count_of_cell.items() if not SINGLE.fullmatch(cell)}
+    unread_cells = {cell: n for cell, n in count_of_cell.items() if not SINGLE.fullmatch(cell)}
     n_total = sum(count_of_cell.values())
-    n_read = n_total - sum(remaining.values())
+    n_read = n_total - sum(unread_cells.values())
     for template in sorted(count_of_template, key=lambda name: count_of_template[name], reverse=True):
         _, pattern = _compile_pattern(template)
-        matched_cells = [cell for cell in remaining if pattern.fullmatch(cell)]
+        matched_cells = [cell for cell in unread_cells if pattern.fullmatch(cell)]
         if matched_cells and len(patterns) < MAX_PATTERNS:
             patterns.append(template)
-            n_read += sum(remaining.pop(cell) for cell in matched_cells)
-    tie_cells = [cell.lower() for cell in remaining if not TOKEN.search(cell)]
+            n_read += sum(unread_cells.pop(cell) for cell in matched_cells)
+    tie_cells = [cell.lower() for cell in unread_cells if not TOKEN.search(cell)]
     tie_globs = sorted(
         (glob for glob in TIES if any(glob in cell for cell in tie_cells)),
         key=lambda glob: -sum(glob in cell for cell in tie_cells),
@@ -159,13 +160,13 @@ def propose_phrases(cells: pl.Series) -> str:
 def _iter_templates(cell: str) -> Iterator[tuple[str, str]]:
     """Candidate patterns for a phrase, each with the word that it reads."""
     for match in TOKEN.finditer(cell):
-        before, after = cell[: match.start()], cell[match.end() :]
-        if set(before + after) & set("{}|*"):
+        text_before, text_after = cell[: match.start()], cell[match.end() :]
+        if set(text_before + text_after) & set("{}|*"):
             continue
-        clause_start = re.split(r"(?<=[.!?\n])\s+", before)[-1]
-        wildcard = "*" if clause_start != before else ""
-        clause_end = re.split(r"[.!?\n,;]", after, maxsplit=1)[0]
-        mark_match = re.match(r"\s*[:.)\-\u2013,]", after)
+        clause_start = re.split(r"(?<=[.!?\n])\s+", text_before)[-1]
+        wildcard = "*" if clause_start != text_before else ""
+        clause_end = re.split(r"[.!?\n,;]", text_after, maxsplit=1)[0]
+        mark_match = re.match(r"\s*[:.)\-\u2013,]", text_after)
         if WORSE.search(clause_start + clause_end):
             continue
         word = match[1].upper()

@@ -24,8 +24,8 @@ KEYS = (TABLE, *WORDS, *PATHS, *SELECTION)
 
 @dataclass(frozen=True, kw_only=True)
 class Schema:
-    """The content of a schema file: the columns by role, further arguments of `read` (`reading`), and the selection
-    options of all questions (`selection`)."""
+    """The content of a schema file: the columns by role, further arguments of `read` (`reading`), and the options that
+    select data in every question (`selection`)."""
 
     columns: Columns = field(default_factory=Columns)
     reading: Mapping[str, Any] = field(default_factory=dict)

@@ -25,35 +25,42 @@ def melt_patterns(
 ) -> tuple[pl.DataFrame, list[Note]]:
     """The long table of the score columns, and notes on columns that are not used."""
     keys = [name for name in ROW_KEYS if name in mapped.columns]
-    has_system = all("system" in labels_of for _, labels_of in split.values())
+    has_system = all("system" in labels_of_column for _, labels_of_column in split.values())
     for name in ("item",) if has_system else ("item", "system"):
         if name not in keys:
             raise UnfitError(
                 f"{where}: the patterns match score columns, but no column is the {name}; name a column, as in "
                 f"{name}=NAME. Columns: {join_labels(mapped.columns, limit=MAX_LISTED)}"
             )
-    labels_of = {name: _column_labels(pattern, row_labels, name, keys) for name, (pattern, row_labels) in split.items()}
-    texts = [
-        name for name in labels_of if count_filled_cells(mapped[name])[0] and not count_filled_cells(mapped[name])[1]
+    labels_of_column = {
+        name: _column_labels(pattern, column_labels, name, keys) for name, (pattern, column_labels) in split.items()
+    }
+    text_columns = [
+        name
+        for name in labels_of_column
+        if count_filled_cells(mapped[name])[0] and not count_filled_cells(mapped[name])[1]
     ]
-    labels_of = {name: row_labels for name, row_labels in labels_of.items() if name not in texts}
-    if not labels_of:
+    labels_of_column = {
+        name: column_labels for name, column_labels in labels_of_column.items() if name not in text_columns
+    }
+    if not labels_of_column:
         raise InputError(
-            f"{where}: no column matched by the patterns holds a number ({join_labels(texts)}); name the score columns"
+            f"{where}: no column matched by the patterns holds a number ({join_labels(text_columns)}); name the score "
+            "columns"
         )
-    _check_people(split, labels_of, where=where)
-    _check_distinct(labels_of, where=where)
-    unused = [name for name in mapped.columns if name not in keys and name not in split]
+    _check_people(split, labels_of_column, where=where)
+    _check_distinct(labels_of_column, where=where)
+    unused_columns = [name for name in mapped.columns if name not in keys and name not in split]
     notes = build_notes(
-        ("unused-columns", len(unused), f"{where}: columns not used: {join_labels(unused)}"),
-        *unused_people_notes(mapped, unused, where=where),
+        ("unused-columns", len(unused_columns), f"{where}: columns not used: {join_labels(unused_columns)}"),
+        *unused_people_notes(mapped, unused_columns, where=where),
         (
             "text-columns",
-            len(texts),
-            f"{where}: columns matched by a pattern hold text, not scores: {join_labels(texts)}",
+            len(text_columns),
+            f"{where}: columns matched by a pattern hold text, not scores: {join_labels(text_columns)}",
         ),
     )
-    return melt_scores(mapped, labels_of, keys=keys, where=where), notes
+    return melt_scores(mapped, labels_of_column, keys=keys, where=where), notes
 
 
 def melt_scores(
@@ -67,17 +74,17 @@ def melt_scores(
     rows = pl.DataFrame(
         [label_column(frame, name, where=where, empty=name not in ("system", "rater")) for name in keys]
     )
-    unique = [name for name in keys if name != "kind"]
+    key_columns = [name for name in keys if name != "kind"]
     hint = "one row per output; number the runs in a column 'repeat'"
-    check_unique(rows, unique, where=where, what="output", hint=hint)
+    check_unique(rows, key_columns, where=where, what="output", hint=hint)
     scores = [number_column(frame, name, where=where) for name in columns]
-    names = dict.fromkeys(name for labels in columns.values() for name in labels)
+    label_names = dict.fromkeys(name for labels in columns.values() for name in labels)
     return pl.concat(
         [
             rows.with_columns(
                 *(
                     pl.lit(columns[score.name].get(name, ""), dtype=pl.String).alias(name)
-                    for name in names
+                    for name in label_names
                     if name in columns[score.name] or name not in keys
                 ),
                 score=score,
@@ -87,11 +94,16 @@ def melt_scores(
     )
 
 
-def unused_people_notes(frame: pl.DataFrame, idle: Iterable[str], *, where: str) -> list[tuple[str, int, str]]:
+def unused_people_notes(
+    frame: pl.DataFrame, unused_columns: Iterable[str], *, where: str
+) -> list[tuple[str, int, str]]:
     """Notes on unused numeric columns that look like human ratings."""
-    humans = [name for name in idle if looks_human(name) and count_filled_cells(frame[name])[1]]
-    message = f"{where}: columns that look like human ratings are not used: {join_labels(humans)}; name them in columns"
-    return [("unused-annotators", len(humans), message)]
+    human_columns = [name for name in unused_columns if looks_human(name) and count_filled_cells(frame[name])[1]]
+    message = (
+        f"{where}: columns that look like human ratings are not used: {join_labels(human_columns)}; name them in "
+        "columns"
+    )
+    return [("unused-annotators", len(human_columns), message)]
 
 
 def _column_labels(
@@ -121,40 +133,47 @@ def _check_people(
 ) -> None:
     """Raise `InputError` if a pattern of human ratings matches an average, or splits the name of a metric."""
     human_labels = {
-        name: labels_of
-        for name, labels_of in labels.items()
-        if labels_of.get("kind") == "human" and {"aspect", "rater"} <= set(split[name][1])
+        name: column_labels
+        for name, column_labels in labels.items()
+        if column_labels.get("kind") == "human" and {"aspect", "rater"} <= set(split[name][1])
     }
-    raters = list(dict.fromkeys(labels_of["rater"] for labels_of in human_labels.values()))
-    generic = {rater for rater in raters if set(split_name(rater)) <= AVERAGES | GENERIC}
-    for name, labels_of in human_labels.items():
-        others = [rater for rater in raters if rater != labels_of["rater"] and rater not in generic]
-        if others and (
-            labels_of["rater"] in generic or not SCORERS.isdisjoint(map(stem, split_name(labels_of["aspect"])))
+    raters = list(dict.fromkeys(column_labels["rater"] for column_labels in human_labels.values()))
+    generic_raters = {rater for rater in raters if set(split_name(rater)) <= AVERAGES | GENERIC}
+    for name, column_labels in human_labels.items():
+        other_raters = [rater for rater in raters if rater != column_labels["rater"] and rater not in generic_raters]
+        if other_raters and (
+            column_labels["rater"] in generic_raters
+            or not SCORERS.isdisjoint(map(stem, split_name(column_labels["aspect"])))
         ):
             raise InputError(
-                f"{where}: pattern {split[name][0].written!r} reads column {name!r} as aspect {labels_of['aspect']!r} "
-                f"rated by annotator {labels_of['rater']!r}; if {name!r} is a metric or an average, list the "
-                f"annotators, as in {{rater:{','.join(others[:3])}}} (a comma list of globs)"
+                f"{where}: pattern {split[name][0].written!r} reads column {name!r} as aspect "
+                f"{column_labels['aspect']!r} "
+                f"rated by annotator {column_labels['rater']!r}; if {name!r} is a metric or an average, list the "
+                f"annotators, as in {{rater:{','.join(other_raters[:3])}}} (a comma list of globs)"
             )
 
 
 def _check_distinct(labels: Mapping[str, Mapping[str, str]], *, where: str) -> None:
     """Raise `InputError` for columns with the same rater, aspect and repeat, and for a rater of two kinds."""
-    column_of: dict[tuple[str, ...], str] = {}
-    first_use: dict[str, tuple[str, str]] = {}
-    for name, row in labels.items():
-        key = tuple(row.get(role, "") for role in ("rater", "aspect", "repeat", "system"))
-        if key in column_of:
-            key_text = ", ".join(f"{role} {label!r}" for role, label in row.items() if label and role != "kind")
+    column_of_key: dict[tuple[str, ...], str] = {}
+    first_column_of_rater: dict[str, tuple[str, str]] = {}
+    for name, column_labels in labels.items():
+        key = tuple(column_labels.get(role, "") for role in ("rater", "aspect", "repeat", "system"))
+        if key in column_of_key:
+            key_text = ", ".join(
+                f"{role} {label!r}" for role, label in column_labels.items() if label and role != "kind"
+            )
             raise InputError(
-                f"{where}: columns {column_of[key]!r} and {name!r} have the same {key_text or 'rater'}; "
+                f"{where}: columns {column_of_key[key]!r} and {name!r} have the same {key_text or 'rater'}; "
                 "distinguish them by {rater}, {aspect} or {repeat}"
             )
-        column_of[key] = name
-        other_column, kind = first_use.setdefault(row.get("rater", name), (name, row.get("kind", "")))
-        if row.get("kind", "") != kind:
+        column_of_key[key] = name
+        other_column, kind = first_column_of_rater.setdefault(
+            column_labels.get("rater", name), (name, column_labels.get("kind", ""))
+        )
+        if column_labels.get("kind", "") != kind:
             raise InputError(
-                f"{where}: rater {row['rater']!r} is {kind or 'of unknown kind'} in column {other_column!r} and"
-                f" {row.get('kind') or 'of unknown kind'} in column {name!r}; give each rater one kind"
+                f"{where}: rater {column_labels['rater']!r} is {kind or 'of unknown kind'} in column {other_column!r} "
+                "and"
+                f" {column_labels.get('kind') or 'of unknown kind'} in column {name!r}; give each rater one kind"
             )

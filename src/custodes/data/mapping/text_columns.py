@@ -52,29 +52,36 @@ class TextColumns:
         With `rated`, rows are ratings, so an output may occur in several rows. Without an item column, the item is the
         source or the row number. Without a system column, the system is the name of the file.
         """
-        facts = {role: self._cells(frame, role) for role in ITEM_ROLES if role in self.roles}
+        cells_of_role = {role: self._cells(frame, role) for role in ITEM_ROLES if role in self.roles}
         roles = dict(self.roles)
         texts: list[tuple[pl.Series | str, pl.Series]] = []
         uses_last_turn = "text" not in roles and not self.systems
         if "messages" in roles:
-            exchanges = [
+            split_conversations = [
                 _split_conversation(cell, f"{where}, row {row}", uses_last_turn=uses_last_turn)
                 for row, cell in enumerate(frame[roles["messages"]], start=1)
             ]
             for index, role in enumerate(("source", "context"), start=1):
-                facts.setdefault(role, pl.Series([exchange[index] for exchange in exchanges], dtype=pl.String))
-            answers = pl.Series([exchange[0] for exchange in exchanges], dtype=pl.String)
+                cells_of_role.setdefault(
+                    role,
+                    pl.Series(
+                        [split_conversation[index] for split_conversation in split_conversations], dtype=pl.String
+                    ),
+                )
+            answers = pl.Series([split_conversation[0] for split_conversation in split_conversations], dtype=pl.String)
             texts += [(self._system(frame, where), answers)] if uses_last_turn else []
         if "text" in roles:
             texts.append((self._system(frame, where), convert_to_text(frame[roles["text"]], where=where)))
         texts += [(system, convert_to_text(frame[name], where=where)) for name, system in self.systems.items()]
-        for role, side in zip(PAIR, ("system_a", "system_b"), strict=True):
+        for role, system_role in zip(PAIR, ("system_a", "system_b"), strict=True):
             if role in roles:
-                name = roles.get(side) or next((n for n in (side, side.replace("system", "model")) if n in frame), None)
-                system = side[-1] if name is None else label_column(frame, name, where=where)
+                name = roles.get(system_role) or next(
+                    (n for n in (system_role, system_role.replace("system", "model")) if n in frame), None
+                )
+                system = system_role[-1] if name is None else label_column(frame, name, where=where)
                 texts.append((system, convert_to_text(frame[roles[role]], where=where)))
-        item = self._item(frame, facts, where, per_row=bool(self.systems) or PAIR[0] in roles)
-        columns = [column.alias(role) for role, column in facts.items()]
+        item = self._item(frame, cells_of_role, where, per_row=bool(self.systems) or PAIR[0] in roles)
+        columns = [column.alias(role) for role, column in cells_of_role.items()]
         rows = pl.concat(
             [
                 pl.DataFrame([item, text.alias("text"), *columns]).with_columns(
@@ -150,7 +157,11 @@ def _split_conversation(cell: Any, where: str, *, uses_last_turn: bool) -> tuple
     *earlier_turns, (speaker, last_text) = turns
     answer = last_text if uses_last_turn and speaker.lower() in ANSWERS else None
     earlier_turns = earlier_turns if answer is not None else turns
-    user_turns = [index for index, (who, _) in enumerate(earlier_turns) if who.lower() not in (*ANSWERS, *INSTRUCTIONS)]
+    user_turns = [
+        index
+        for index, (turn_speaker, _) in enumerate(earlier_turns)
+        if turn_speaker.lower() not in (*ANSWERS, *INSTRUCTIONS)
+    ]
     if not user_turns:
         return answer, None, format_dialogue(earlier_turns) if earlier_turns else None
     source = earlier_turns.pop(user_turns[-1])[1]

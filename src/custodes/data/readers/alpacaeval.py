@@ -117,13 +117,14 @@ def read_alpacaeval(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Stu
     )
 
 
-def _rounding_notes(value: pl.Series, second: pl.Series, *, where: str) -> list[Note]:
+def _rounding_notes(preference: pl.Series, second_systems: pl.Series, *, where: str) -> list[Note]:
     """A note on preferences between 1 and 2, which are rounded to the preferred output."""
-    values = value.drop_nulls()
-    n_between = int((~values.is_in([1.0, 1.5, 2.0])).sum())
-    rate_text = f", {100 * (values.mean() - 1):.1f} %" if n_between and second.n_unique() == 1 else ""  # type: ignore[operator]
+    preferences = preference.drop_nulls()
+    n_between = int((~preferences.is_in([1.0, 1.5, 2.0])).sum())
+    rate_text = f", {100 * (preferences.mean() - 1):.1f} %" if n_between and second_systems.n_unique() == 1 else ""  # type: ignore[operator]
     message = (
-        f"{where}: {n_between} of {values.len()} preferences are not whole numbers and are rounded to the preferred "
+        f"{where}: {n_between} of {preferences.len()} preferences are not whole numbers and are rounded to the "
+        "preferred "
         "output. The table 'reference' of leaderboard has the win rate without rounding, as AlpacaEval defines it "
         f"(mean of preference - 1{rate_text})"
     )
@@ -150,8 +151,8 @@ def _annotators(frame: pl.DataFrame, *, is_anonymous: bool, where: str) -> tuple
 
 
 def _items(instruction: pl.Series, systems: list[pl.Series], texts: list[pl.Series]) -> pl.Series:
-    """The instruction of each row. If a system has several texts for an instruction, an id of the two texts is
-    added."""
+    """The item of each row: the instruction, and an id of the two texts if a system has several texts for the
+    instruction."""
     text_rows = pl.concat(
         [
             pl.DataFrame({"instruction": instruction, "system": column, "text": text})
@@ -159,11 +160,11 @@ def _items(instruction: pl.Series, systems: list[pl.Series], texts: list[pl.Seri
         ]
     )
     n_texts = text_rows.drop_nulls("text").group_by("instruction", "system").agg(pl.col("text").n_unique())
-    ambiguous = n_texts.filter(pl.col("text") > 1)["instruction"].unique()
+    ambiguous_instructions = n_texts.filter(pl.col("text") > 1)["instruction"].unique()
     item_labels = [
-        f"{column} #{sha256(repr(pair).encode()).hexdigest()[:6]}" if is_ambiguous else column
-        for column, pair, is_ambiguous in zip(
-            instruction, zip(*texts, strict=True), instruction.is_in(ambiguous.implode()), strict=True
+        f"{column} #{sha256(repr(text_pair).encode()).hexdigest()[:6]}" if is_ambiguous else column
+        for column, text_pair, is_ambiguous in zip(
+            instruction, zip(*texts, strict=True), instruction.is_in(ambiguous_instructions.implode()), strict=True
         )
     ]
     return pl.Series("item", item_labels, dtype=pl.String)
@@ -177,7 +178,8 @@ def read_results(path: Path, *, part: str | None, invalid: Invalid) -> Study:
     if not files:
         annotators = sorted({file.parent.name for file in annotations})
         raise InputError(
-            f"{path.name}: no annotator {part!r}{suggestion(part or '', annotators)}; {join_labels(annotators)}"
+            f"{path.name}: no annotator {part!r}{suggestion(part or '', annotators)}; annotators: "
+            f"{join_labels(annotators)}"
         )
     tables = [(file, load_table(file)) for file in files]
     for file, table in tables:  # errors name the file and the row
@@ -194,18 +196,24 @@ def read_results(path: Path, *, part: str | None, invalid: Invalid) -> Study:
 def _rename_by_folder(files: Sequence[Path], frames: Sequence[pl.DataFrame]) -> tuple[list[pl.DataFrame], list[str]]:
     """The tables and the new names of systems. In each table, the system that differs between tables is renamed after
     the folder of the table."""
-    columns = [[name for name in COLUMNS[0][1:3] + COLUMNS[1][1:2] if name in frame.columns] for frame in frames]
-    systems = [
-        {str(name) for column in names for name in frame[column].unique()}
-        for names, frame in zip(columns, frames, strict=True)
+    columns_of_frames = [
+        [name for name in COLUMNS[0][1:3] + COLUMNS[1][1:2] if name in frame.columns] for frame in frames
     ]
-    common_systems = set.intersection(*systems) if len(systems) > 1 else set()
+    systems_of_frames = [
+        {str(name) for column in system_columns for name in frame[column].unique()}
+        for system_columns, frame in zip(columns_of_frames, frames, strict=True)
+    ]
+    common_systems = set.intersection(*systems_of_frames) if len(systems_of_frames) > 1 else set()
     renamed_frames, renamed_texts = [], []
-    for file, frame, names, folder_systems in zip(files, frames, columns, systems, strict=True):
-        folder, own_systems = file.parent.parent.name, folder_systems - common_systems
-        if len(own_systems) == 1 and len(folder_systems) == 2 and folder not in folder_systems:
-            frame = frame.with_columns(pl.col(names).cast(pl.String).replace({next(iter(own_systems)): folder}))
-            renamed_texts.append(f"{next(iter(own_systems))} is {folder}")
+    for file, frame, system_columns, folder_systems in zip(
+        files, frames, columns_of_frames, systems_of_frames, strict=True
+    ):
+        folder, distinct_systems = file.parent.parent.name, folder_systems - common_systems
+        if len(distinct_systems) == 1 and len(folder_systems) == 2 and folder not in folder_systems:
+            frame = frame.with_columns(
+                pl.col(system_columns).cast(pl.String).replace({next(iter(distinct_systems)): folder})
+            )
+            renamed_texts.append(f"{next(iter(distinct_systems))} is {folder}")
         renamed_frames.append(frame)
     return renamed_frames, renamed_texts
 

@@ -114,23 +114,27 @@ def read_annotation(path: Path, *, part: str | None, invalid: Invalid) -> Study:
     return read_one_state(path, lambda opened: read_open_study(opened, path.name))
 
 
-def read_open_study(opened: sqlite3.Connection, where: str) -> Study:
+def read_open_study(connection: sqlite3.Connection, where: str) -> Study:
     """The study that one transaction of a connection reads; see `read_annotation`."""
-    frames = _read_frames(opened, where)
-    n_excluded_people, n_excluded = opened.execute(EXCLUSION_QUERY).fetchone()
-    cost, currency = opened.execute(COST_QUERY).fetchone() or (None, None)
-    (n_peeked,), (n_marked,) = (opened.execute(query).fetchone() for query in (PEEK_QUERY, MARK_QUERY))
-    battles, ratings, metric = frames["battles"], frames["ratings"], frames["metric"]
+    frames = _read_frames(connection, where)
+    n_excluded_people, n_excluded = connection.execute(EXCLUSION_QUERY).fetchone()
+    cost, currency = connection.execute(COST_QUERY).fetchone() or (None, None)
+    (n_peeked,), (n_marked,) = (connection.execute(query).fetchone() for query in (PEEK_QUERY, MARK_QUERY))
+    battles, ratings, metric_verdicts = frames["battles"], frames["ratings"], frames["metric"]
     n_waiting = battles.join(frames["waiting"], on=PAIR_KEY, how="semi").height
     battles = battles.join(frames["waiting"], on=PAIR_KEY, how="anti", maintain_order="left")
     if not frames["battles"].height and not ratings.height and not frames["outputs"].height:
         raise InputError(f"{where}: the study has no texts and no answers yet; read it again later")
-    preferences, second_preferences, verdict_notes = _verdicts(pl.concat([battles, metric], how="diagonal"), where)
+    preferences, second_preferences, verdict_notes = _verdicts(
+        pl.concat([battles, metric_verdicts], how="diagonal"), where
+    )
     empty_study = Study(raters=Raters.infer({}))
     score_study = read_ratings(ratings, where=where, invalid="error") if ratings.height else empty_study
-    answered_raters = pl.concat([battles.select("rater"), ratings.select("rater")])
-    people_rows = frames["raters"].join(answered_raters, on="rater", how="semi", maintain_order="left")
-    raters = Raters.infer({**dict.fromkeys(people_rows["rater"], "human"), **dict.fromkeys(metric["rater"], "metric")})
+    raters_with_answers = pl.concat([battles.select("rater"), ratings.select("rater")])
+    people_rows = frames["raters"].join(raters_with_answers, on="rater", how="semi", maintain_order="left")
+    raters = Raters.infer(
+        {**dict.fromkeys(people_rows["rater"], "human"), **dict.fromkeys(metric_verdicts["rater"], "metric")}
+    )
     if people_rows.height:
         raters, _ = raters.merge_side_table(
             people_rows.with_columns(
@@ -254,18 +258,24 @@ def _verdicts(rows: pl.DataFrame, where: str) -> tuple[Preferences, Preferences,
 def read_interim_analyses(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
     """A study with interim analyses only."""
     notes = check_columns(frame, where=where, required=tuple(LOOKS))
-    looks = pl.DataFrame(
+    interim_analyses = pl.DataFrame(
         [typed_column(frame, name, kind, where=where, empty=name == "system_b") for name, kind in LOOKS.items()]
     )
-    refuse_values(looks["decision"], ~looks["decision"].is_in([1, 0, -1]), where=where, allowed="1, 0, -1")
+    refuse_values(
+        interim_analyses["decision"], ~interim_analyses["decision"].is_in([1, 0, -1]), where=where, allowed="1, 0, -1"
+    )
     check_unique(
-        looks, ["system_a", "system_b", "look"], where=where, what="look", hint="one row per pair and interim analysis"
+        interim_analyses,
+        ["system_a", "system_b", "look"],
+        where=where,
+        what="interim analysis",
+        hint="one row per pair and interim analysis",
     )
     refuse(
-        looks.select(pl.sum_horizontal("wins", "ties", "losses") != pl.col("n")).to_series(),
+        interim_analyses.select(pl.sum_horizontal("wins", "ties", "losses") != pl.col("n")).to_series(),
         lambda rows, _: f"{where}: n differs from wins + ties + losses in row {rows}; export the study again",
     )
-    return Study(raters=Raters.infer({}), looks=turned_looks(looks), notes=tuple(notes), name=where)
+    return Study(raters=Raters.infer({}), looks=turned_looks(interim_analyses), notes=tuple(notes), name=where)
 
 
 READER = PathReader(name="annotation", fits=is_study, make=read_annotation, whole=True)

@@ -47,7 +47,8 @@ METADATA = (
 """Columns of the published files that are ignored without a note."""
 
 COUNTS_TURNS = ("anony", "language", "conv_metadata")
-"""Columns of Arena's files, where `turn` is the length of the conversation; in MT-bench `turn` is the rated turn."""
+"""Columns that only Arena's files have. In these files, `turn` is the length of the conversation; in MT-bench, `turn`
+is the rated turn."""
 
 CONVERSATIONS = ("conversation_a", "conversation_b"), ("response_a", "response_b")
 USERS = "arena_user"
@@ -94,7 +95,9 @@ def read_arena(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
         likely=partial(words.guess_meaning, systems=set(table["system_a"]) | set(table["system_b"])),
         unused=unused_columns,
         items=items.with_columns(label_column(frame, "language", where=where, empty=True).alias("group")),
-        kind=lambda rater: next((kind for kind, starts in KINDS.items() if rater.lower().startswith(starts)), ""),
+        kind=lambda rater: next(
+            (kind for kind, name_prefixes in KINDS.items() if rater.lower().startswith(name_prefixes)), ""
+        ),
         outputs=build_outputs(texts, sources)[0],
         notes=[*notes, *order_notes],
     )
@@ -129,8 +132,10 @@ def _texts(
     frame: pl.DataFrame, table: pl.DataFrame, turns: pl.Series, *, where: str
 ) -> tuple[list[tuple[str, str, str | None]], list[tuple[str, str | None]]]:
     """The texts (item, system, text) and the sources (item, source) of the rows with conversations."""
-    names = next((pair for pair in CONVERSATIONS if set(pair) <= set(frame.columns)), None)
-    if names is None:
+    conversation_columns = next(
+        (column_pair for column_pair in CONVERSATIONS if set(column_pair) <= set(frame.columns)), None
+    )
+    if conversation_columns is None:
         return [], []
     texts: list[tuple[str, str, str | None]] = []
     sources: list[tuple[str, str | None]] = []
@@ -140,7 +145,7 @@ def _texts(
         table["system_a"],
         table["system_b"],
         turns,
-        *(frame[name] for name in names),
+        *(frame[name] for name in conversation_columns),
         prompts,
         strict=True,
     )

@@ -55,7 +55,9 @@ def read_arenahard(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Stud
     table = rows.join(games, on="row", maintain_order="left")
     if table.is_empty():
         raise InputError(f"{where}: no row has a game; give a file of judgments with 'games'")
-    signs = {word: sign for word, sign in UNSURE.items() if ">" in word or "<" in word} | dict.fromkeys(TIES, 0.0)
+    signs = {
+        verdict_word: sign for verdict_word, sign in UNSURE.items() if ">" in verdict_word or "<" in verdict_word
+    } | dict.fromkeys(TIES, 0.0)
     preference = normalise_words(table["verdict"]).replace_strict(signs, default=None, return_dtype=pl.Float64)
     table = table.with_columns(preference=preference).with_columns(
         preference=pl.when(pl.col("order") == "ba").then(-pl.col("preference")).otherwise("preference")

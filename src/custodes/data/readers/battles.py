@@ -38,11 +38,12 @@ OWN_COLUMNS = {*COLUMNS[1], "rater", "kind", "aspect", "order", "repeat"}
 """Columns whose presence shows that a table is in our own format. `verdict_words` and `orders` read it differently."""
 
 FEW = 20
-"""Minimum number of comparisons in both orders for which contradictions show that a word means the position."""
+"""Minimum number of comparisons in both orders for a refusal because of contradictions. With fewer comparisons there is
+only a note."""
 
 CONTRADICTED, CLEARER = 0.5, 2.0
-"""Limits at which a reading is refused: the proportion of contradictory comparisons, and the ratio of this proportion
-to the proportion in the alternative reading."""
+"""Verdicts that are read as names of columns are refused if both limits are reached: the proportion of contradictory
+comparisons in this reading, and the ratio of this proportion to the proportion if the words mean positions."""
 
 SIGNS = {True: -1.0, False: 1.0}
 ORDERS = {1.0: "ab", -1.0: "ba", 0.0: ""}
@@ -117,9 +118,9 @@ def interpret_verdicts(
     `order`."""
     verdict = table["verdict"].alias(column)
     is_own_format = set(frame.columns) >= OWN_COLUMNS
-    reading = interpret_cells(verdict, table["system_a"], table["system_b"], where=where, written=is_own_format)
+    meaning = interpret_cells(verdict, table["system_a"], table["system_b"], where=where, written=is_own_format)
     order, notes = read_orders(table, frame, where=where, written=is_own_format)
-    is_position = reading.place.is_not_null()
+    is_position = meaning.place.is_not_null()
     if "order" in frame.columns and (order != 0).any():
         refuse(
             is_position & (order == 0),
@@ -130,19 +131,19 @@ def interpret_verdicts(
         )
     # If cells name positions and there is no column of orders, the columns of systems are in displayed order.
     order = order.set(is_position & (order == 0), 1.0)
-    preference = reading.preference.set(is_position & (order < 0), None).fill_null(-reading.place)
+    preference = meaning.preference.set(is_position & (order < 0), None).fill_null(-meaning.place)
     verdicts = table.with_columns(preference=preference, order=order.replace_strict(ORDERS, return_dtype=pl.String))
-    n_both_bad = int(reading.both_bad.sum())
+    n_both_bad = int(meaning.both_bad.sum())
     return verdicts, [
         *notes,
-        *_unsure_notes(verdicts, reading.unsure, where=where, column=column),
+        *_unsure_notes(verdicts, meaning.unsure, where=where, column=column),
         *build_notes(("both-bad", n_both_bad, f'{where}: {n_both_bad} verdicts "both bad" count as ties')),
     ]
 
 
 def refuse_nameless(frame: pl.DataFrame, *, where: str) -> None:
-    """Raise `InputError` if an unused column may name the raters. Otherwise all verdicts would be attributed to one
-    annotator."""
+    """Raise `InputError` if an unused column may name the raters. Without this error, all verdicts would be attributed
+    to one annotator."""
     rater_column = next(
         iter(possible_rater_columns([name for name in frame.columns if frame[name].null_count() < frame.height])), None
     )

@@ -148,12 +148,14 @@ def write_every_eval_ever(study: Study, into: Path) -> Iterator[Path]:
         sources = {row["item"]: row for row in study.outputs.sources.iter_rows(named=True)}
     timestamp = f"{time.time():.0f}"
     for (system,), rows in ratings.group_by("system", maintain_order=True):
-        run = f"{study.name}/{system}/{timestamp}"
+        evaluation_id = f"{study.name}/{system}/{timestamp}"
         developer, _, model = str(system).rpartition("/")
-        uuid = UUID(bytes=hashlib.sha256(run.encode()).digest()[:16], version=4)
+        uuid = UUID(bytes=hashlib.sha256(evaluation_id.encode()).digest()[:16], version=4)
         relative_path = "/".join(map(_path_part, (study.name, developer or "unknown", model, str(uuid))))
         lines = [
-            _format_sample(row, run, texts.get((row["item"], row["system"]), ""), sources.get(row["item"], {}))
+            _format_sample(
+                row, evaluation_id, texts.get((row["item"], row["system"]), ""), sources.get(row["item"], {})
+            )
             for row in rows.iter_rows(named=True)
         ]
         samples = b"".join(msgspec.json.encode(line) + b"\n" for line in lines)
@@ -164,7 +166,9 @@ def write_every_eval_ever(study: Study, into: Path) -> Iterator[Path]:
             "checksum": hashlib.sha256(samples).hexdigest(),
             "total_rows": len(lines),
         }
-        aggregate = _format_aggregate(study, rows, run, timestamp) | {"detailed_evaluation_results": samples_details}
+        aggregate = _format_aggregate(study, rows, evaluation_id, timestamp) | {
+            "detailed_evaluation_results": samples_details
+        }
         base_path = make_folder(into / Path(relative_path).parent) / Path(relative_path).name
         yield write_atomically(f"{base_path}_samples.jsonl", samples)
         yield write_atomically(f"{base_path}.json", msgspec.json.encode(aggregate))
@@ -204,25 +208,25 @@ def _format_aggregate(study: Study, rows: pl.DataFrame, run: str, stamp: str) ->
     system = rows["system"][0]
     results = []
     means = rows.group_by("rater", "aspect", maintain_order=True).agg(pl.col("score").mean(), pl.len())
-    for mean in means.iter_rows(named=True):
-        rater = raters[mean["rater"]]
-        low = "-Infinity" if rater["low"] is None else rater["low"]
-        high = "Infinity" if rater["high"] is None else rater["high"]
-        details = {"rater": mean["rater"], "aspect": mean["aspect"], "kind": rater["kind"]}
+    for mean_row in means.iter_rows(named=True):
+        rater = raters[mean_row["rater"]]
+        min_score = "-Infinity" if rater["low"] is None else rater["low"]
+        max_score = "Infinity" if rater["high"] is None else rater["high"]
+        details = {"rater": mean_row["rater"], "aspect": mean_row["aspect"], "kind": rater["kind"]}
         results.append(
             {
-                "evaluation_result_id": f"{run}/{_result_name(mean)}",
-                "evaluation_name": _result_name(mean),
+                "evaluation_result_id": f"{run}/{_result_name(mean_row)}",
+                "evaluation_name": _result_name(mean_row),
                 "source_data": {"dataset_name": study.name, "source_type": "other"},
                 "metric_config": {
-                    "metric_name": _result_name(mean),
+                    "metric_name": _result_name(mean_row),
                     "lower_is_better": not rater["higher_is_better"],
                     "score_type": "continuous",
-                    "min_score": low,
-                    "max_score": high,
+                    "min_score": min_score,
+                    "max_score": max_score,
                     "additional_details": {key: value for key, value in details.items() if value},
                 },
-                "score_details": {"score": mean["score"], "uncertainty": {"num_samples": mean["len"]}},
+                "score_details": {"score": mean_row["score"], "uncertainty": {"num_samples": mean_row["len"]}},
             }
         )
     return {

@@ -92,7 +92,7 @@ def read_helm(files: Sequence[Path], *, where: str, invalid: Invalid) -> Study:
             item = _item_label(task, instance.id, instance.perturbation)
             if request.reference_index is not None or item not in records.groups:
                 continue  # a request that scores a single reference has no answer
-            references = [each.output.text for each in instance.references if "correct" in each.tags]
+            references = [reference.output.text for reference in instance.references if "correct" in reference.tags]
             records.sources.append((item, instance.input.text, list(filter(None, references))))
             if request.result and request.result.completions:
                 records.texts.append((item, model, request.result.completions[0].text))
@@ -120,7 +120,9 @@ def _without_model(name: str) -> str:
     """The name of a run without the model arguments. This name is equal for runs of different models."""
     scenario, _, arguments = name.partition(":")
     other_arguments = [
-        word for word in arguments.split(",") if word and not word.startswith(("model=", "model_deployment="))
+        argument
+        for argument in arguments.split(",")
+        if argument and not argument.startswith(("model=", "model_deployment="))
     ]
     return f"{scenario}:{','.join(other_arguments)}" if other_arguments else scenario
 

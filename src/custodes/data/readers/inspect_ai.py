@@ -81,22 +81,23 @@ def read_inspect_ai(files: Sequence[Path], *, where: str, invalid: Invalid) -> S
                 value_of_name = score.value if isinstance(score.value, dict) else {"": score.value}
                 for name, value in value_of_name.items():
                     rater = f"{scorer}/{name}" if name else scorer
-                    numeric = parse_number(value, GRADES)
+                    number = parse_number(value, GRADES)
                     if isinstance(value, list | dict):
                         list_counts[rater] += 1
-                    elif numeric is None and value is not None:
+                    elif number is None and value is not None:
                         text_counts[rater][str(value)[:40]] += 1
                     else:
-                        records.score(item, model, rater, numeric, repeat=str(sample.epoch))
+                        records.score(item, model, rater, number, repeat=str(sample.epoch))
     mixed_counts = {rater: counts for rater, counts in text_counts.items() if rater in records.kinds}
-    n_lost = sum(counts.total() for counts in mixed_counts.values())
+    n_lost_scores = sum(counts.total() for counts in mixed_counts.values())
     if mixed_counts and invalid == "error":
-        examples = join_labels(
+        score_examples = join_labels(
             (f"{rater} {value!r}" for rater, counts in mixed_counts.items() for value in counts), limit=3
         )
         raise InputError(
-            f"{where}: {n_lost} scores are text although their scorer also gives numbers ({examples}); allowed: "
-            f"numbers and {', '.join(word.upper() if len(word) == 1 else word for word in GRADES)}. To drop and "
+            f"{where}: {n_lost_scores} scores are text although their scorer also gives numbers ({score_examples}); "
+            "allowed: "
+            f"numbers and {', '.join(grade.upper() if len(grade) == 1 else grade for grade in GRADES)}. To drop and "
             "count these scores, use --invalid drop (in Python invalid='drop')"
         )
     not_numbers = list_counts + Counter(
@@ -108,7 +109,11 @@ def read_inspect_ai(files: Sequence[Path], *, where: str, invalid: Invalid) -> S
             len(unfinished_logs),
             f"{where}: logs of runs that did not finish successfully: {join_labels(unfinished_logs)}",
         ),
-        ("unreadable-score", n_lost, f"{where}: {n_lost} scores are text without a numeric meaning and were dropped"),
+        (
+            "unreadable-score",
+            n_lost_scores,
+            f"{where}: {n_lost_scores} scores are text without a numeric meaning and were dropped",
+        ),
         (
             "score-not-number",
             not_numbers.total(),

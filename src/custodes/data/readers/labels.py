@@ -119,8 +119,8 @@ def _read_long(frame: pl.DataFrame, keys: pl.DataFrame, layout: LabelLayout, *, 
         kind=label_words(frame[layout.kind]).replace_strict(KINDS, default=""),
         word=label_words(frame[layout.label]),
     )
-    kind_pairs = table.select("rater", "kind").unique(maintain_order=True)
-    raters_of_two_kinds = kind_pairs.filter(pl.col("rater").is_duplicated())["rater"].unique()
+    rater_kind_rows = table.select("rater", "kind").unique(maintain_order=True)
+    raters_of_two_kinds = rater_kind_rows.filter(pl.col("rater").is_duplicated())["rater"].unique()
     if raters_of_two_kinds.len():
         raise InputError(
             f"{where}: rater {raters_of_two_kinds[0]!r} has labels of kind human and of kind metric; give each rater "
@@ -137,14 +137,16 @@ def _build_study(labels: pl.DataFrame, notes: list[Note], *, where: str) -> Stud
     """The study of a table with a row per label: item, system, repeat, rater, aspect, kind and word."""
     rows, scale_of_aspect = [], dict[str, LabelScale]()
     for (aspect,), aspect_rows in labels.group_by("aspect", maintain_order=True):
-        by_rater = {str(rater): table for (rater,), table in aspect_rows.group_by("rater", maintain_order=True)}
-        words = {rater: table["word"].alias(rater) for rater, table in by_rater.items()}
-        gold = aspect_rows.filter(pl.col("kind") == "human")["rater"].unique(maintain_order=True).to_list()
-        scale_of_aspect[str(aspect)] = scale = infer_scale(words, gold=gold, where=where)
-        for rater, table in by_rater.items():
-            label_codes = encode_labels(words[rater], table["rater"], scale)
-            notes += _unknown_label_notes(words[rater], label_codes, rater, scale, where=where)
-            rows.append(table.with_columns(score=label_codes).select(list(SCHEMA)).drop_nulls("score"))
+        rows_by_rater = {
+            str(rater): rater_rows for (rater,), rater_rows in aspect_rows.group_by("rater", maintain_order=True)
+        }
+        words_of_rater = {rater: rater_rows["word"].alias(rater) for rater, rater_rows in rows_by_rater.items()}
+        human_raters = aspect_rows.filter(pl.col("kind") == "human")["rater"].unique(maintain_order=True).to_list()
+        scale_of_aspect[str(aspect)] = scale = infer_scale(words_of_rater, gold=human_raters, where=where)
+        for rater, rater_rows in rows_by_rater.items():
+            label_codes = encode_labels(words_of_rater[rater], rater_rows["rater"], scale)
+            notes += _unknown_label_notes(words_of_rater[rater], label_codes, rater, scale, where=where)
+            rows.append(rater_rows.with_columns(score=label_codes).select(list(SCHEMA)).drop_nulls("score"))
     ratings = pl.concat(rows)
     if ratings.is_empty():
         raise InputError(f"{where}: no row has a label; give at least one")
@@ -152,7 +154,7 @@ def _build_study(labels: pl.DataFrame, notes: list[Note], *, where: str) -> Stud
     kind_of_rater = {name: kind or ("human" if looks_human(name) else "metric") for name, kind in kind_of_rater.items()}
     silent_raters = [name for name in kind_of_rater if not ratings.filter(pl.col("rater") == name).height]
     notes += build_notes(
-        ("rater-without-labels", len(silent_raters), f"{where}: columns without a label: {join_labels(silent_raters)}")
+        ("rater-without-labels", len(silent_raters), f"{where}: raters without a label: {join_labels(silent_raters)}")
     )
     return Study(
         ratings=Ratings(frame=ratings.select(pl.col(name).cast(kind) for name, kind in SCHEMA.items())),

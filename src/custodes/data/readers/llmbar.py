@@ -42,8 +42,8 @@ def read_llmbar(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
         rows.with_columns(order=pl.lit(order), verdict=label_column(frame, name, where=where, empty=True))
         for name, order in ORDERS.items()
     ]
-    gold = _gold_rows(rows, label_column(frame, "gold", where=where), where=where)
-    table = pl.concat([*judgment_tables, gold.select(judgment_tables[0].columns)]).with_columns(
+    gold_verdicts = _gold_rows(rows, label_column(frame, "gold", where=where), where=where)
+    table = pl.concat([*judgment_tables, gold_verdicts.select(judgment_tables[0].columns)]).with_columns(
         preference=pl.col("verdict").replace_strict(WINNERS, default=None, return_dtype=pl.Float64)
     )
     preferences, notes = read_verdicts(table, where=where, allowed="1 (output_1), 2 (output_2)", invalid=invalid)

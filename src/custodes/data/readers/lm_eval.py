@@ -126,11 +126,11 @@ def _add_samples(file: Path, task: str, model: str, records: LogRecords, not_num
         records.sources.append((item, _prompt(sample.arguments), references))
         filter_suffix = "" if sample.filter in ("", "none") else f"/{sample.filter}"
         for metric in sample.metrics or [name for name in record if name not in KNOWN]:
-            numeric = parse_number(record.get(metric))
-            if numeric is None and record.get(metric) is not None:
+            number = parse_number(record.get(metric))
+            if number is None and record.get(metric) is not None:
                 not_numbers[metric] += 1
             else:
-                records.score(item, model, metric + filter_suffix, numeric)
+                records.score(item, model, metric + filter_suffix, number)
                 raters[metric + filter_suffix] = metric
     if not raters and not not_numbers:
         raise InputError(
@@ -139,12 +139,12 @@ def _add_samples(file: Path, task: str, model: str, records: LogRecords, not_num
     return raters
 
 
-def _text(resps: list[Any]) -> str | None:
+def _text(responses: list[Any]) -> str | None:
     """The answer that the model generated. None for multiple choice, where the model only computes likelihoods."""
-    first = resps[0] if resps else None
-    while isinstance(first, list) and len(first) == 1:
-        first = first[0]
-    return first if isinstance(first, str) else None
+    first_response = responses[0] if responses else None
+    while isinstance(first_response, list) and len(first_response) == 1:
+        first_response = first_response[0]
+    return first_response if isinstance(first_response, str) else None
 
 
 def _prompt(arguments: Any) -> str:

@@ -129,10 +129,15 @@ def read_judges(frame: pl.DataFrame, *, where: str) -> pl.Series:
 
 
 def _judge_name(label: str, *, where: str) -> str:
-    pair = parse_json(label, where=f"{where}: judge")
-    if not isinstance(pair, list) or not pair or not isinstance(pair[0], str) or not pair[0].strip():
+    model_and_prompt = parse_json(label, where=f"{where}: judge")
+    if (
+        not isinstance(model_and_prompt, list)
+        or not model_and_prompt
+        or not isinstance(model_and_prompt[0], str)
+        or not model_and_prompt[0].strip()
+    ):
         raise InputError(f"{where}: judge {label[:40]!r} is neither a name nor a list that starts with a name")
-    return pair[0].strip()
+    return model_and_prompt[0].strip()
 
 
 READER = TableReader(name="mtbench", columns=(PAIR, SINGLE), make=read_mtbench)

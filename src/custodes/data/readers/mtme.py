@@ -71,19 +71,21 @@ def read_mtme(path: Path, *, part: str | None, invalid: Invalid) -> Study:
     common_folder = commonpath([PurePosixPath(root).parent for root, _ in sources])
     # Test sets by their path below the common folder. If `path` is itself a test set, its name is used.
     roots = {
-        (PurePosixPath(root).relative_to(common_folder) if root else PurePosixPath(name)).joinpath(pair).as_posix(): (
+        (PurePosixPath(root).relative_to(common_folder) if root else PurePosixPath(name))
+        .joinpath(language_pair)
+        .as_posix(): (
             root,
-            pair,
+            language_pair,
         )
-        for root, pair in sorted(sources)
+        for root, language_pair in sorted(sources)
     }
     label = _select_test_set(roots, part, where=name)
-    root, pair = roots[label]
+    root, language_pair = roots[label]
     root_pattern = re.escape(f"{root}/" if root else "")
-    pattern = re.compile(rf"(?:\./)?{root_pattern}((?:{'|'.join(PARTS)})/{re.escape(pair)}(?:\.[^/]+|/[^/]+))")
+    pattern = re.compile(rf"(?:\./)?{root_pattern}((?:{'|'.join(PARTS)})/{re.escape(language_pair)}(?:\.[^/]+|/[^/]+))")
     members = {match[1]: data for match, data in _iter_members(path, pattern)}
     files = {file: utf8_text(members[file], file) for file in sorted(members)}
-    return _study(files, pair, name=f"{name}::{label}")
+    return _study(files, language_pair, name=f"{name}::{label}")
 
 
 def _select_test_set(labels: Collection[str], part: str | None, *, where: str) -> str:
@@ -155,13 +157,13 @@ def _check_end(tar: tarfile.TarFile) -> None:
         pass
 
 
-def _study(files: Mapping[str, str], pair: str, *, name: str) -> Study:
-    sources = _lines(files[f"sources/{pair}.txt"])
+def _study(files: Mapping[str, str], language_pair: str, *, name: str) -> Study:
+    sources = _lines(files[f"sources/{language_pair}.txt"])
     segments = pl.Series("item", range(1, len(sources) + 1)).cast(pl.String)
     kind_of_rater: dict[str, str] = {}
     tables = [pl.DataFrame(schema={"item": pl.String, "system": pl.String, "score": pl.Float64, "rater": pl.String})]
     for file, text in files.items():
-        match = re.fullmatch(rf"(human|metric)-scores/{re.escape(pair)}[./](.+)\.(seg|sys)\.score", file)
+        match = re.fullmatch(rf"(human|metric)-scores/{re.escape(language_pair)}[./](.+)\.(seg|sys)\.score", file)
         if match:
             kind, rater, score_level = match.groups()
             if kind_of_rater.setdefault(rater, kind) != kind:
@@ -182,7 +184,7 @@ def _study(files: Mapping[str, str], pair: str, *, name: str) -> Study:
         ("unused-files", len(unused_files), f"{name}: files not used: {join_labels(unused_files)}"),
     )
     ratings = scores.drop_nulls("score").with_columns(aspect=pl.lit(""), repeat=pl.lit("0"))
-    documents_file = f"documents/{pair}.docs"
+    documents_file = f"documents/{language_pair}.docs"
     items = Items.empty()
     if documents_file in files:
         table = _read_word_pairs(
@@ -194,7 +196,7 @@ def _study(files: Mapping[str, str], pair: str, *, name: str) -> Study:
         ratings=Ratings(frame=ratings.select(list(RATINGS))),
         raters=Raters.infer(kind_of_rater),
         items=items,
-        outputs=_outputs(files, pair, segments, sources),
+        outputs=_outputs(files, language_pair, segments, sources),
         notes=tuple(notes),
         name=name,
         digest=digest_of(*(f"{file}\0{text}\0" for file, text in files.items())),
@@ -204,21 +206,22 @@ def _study(files: Mapping[str, str], pair: str, *, name: str) -> Study:
 def _scores(text: str, n_lines: int, *, where: str, n_segments: int) -> pl.DataFrame:
     """The item, system and score of each line in a file with `n_lines` lines per system."""
     table = _read_word_pairs(text, ("system", "score"), where=where, layout="SYSTEM<TAB>SCORE")
-    counts = table["system"].value_counts(sort=True)
-    wrong_counts = counts.filter(pl.col("count") != n_lines).sort("system")
+    line_counts = table["system"].value_counts(sort=True)
+    wrong_counts = line_counts.filter(pl.col("count") != n_lines).sort("system")
     if wrong_counts.height:
         system, count = wrong_counts.row(0)
         raise InputError(
-            f"{where}: system {system!r} has {count} lines, expected {n_lines} (the source has {n_segments} lines, "
-            f"this file {table.height} lines for {counts.height} systems, expected {counts.height * n_lines})"
+            f"{where}: system {system!r} has {count} lines, expected {n_lines} (the source has {n_segments} lines; "
+            f"this file has {table.height} lines for {line_counts.height} systems and should have "
+            f"{line_counts.height * n_lines})"
         )
     segment = pl.col("system").cum_count().over("system").cast(pl.String)
     return table.select(segment.alias("item"), "system", number_column(table, "score", where=where))
 
 
-def _outputs(files: Mapping[str, str], pair: str, segments: pl.Series, sources: Sequence[str]) -> Outputs:
+def _outputs(files: Mapping[str, str], language_pair: str, segments: pl.Series, sources: Sequence[str]) -> Outputs:
     """The texts of systems, and the sources with references."""
-    prefix = f"system-outputs/{pair}/"
+    prefix = f"system-outputs/{language_pair}/"
     lines = {file: _lines(text) for file, text in files.items() if file.startswith(("references/", prefix))}
     for file, texts in lines.items():
         _check_length(len(texts), len(sources), where=file)
@@ -240,12 +243,12 @@ def _lines(text: str) -> list[str]:
     return text.replace("\r\n", "\n").removesuffix("\n").split("\n") if text else []
 
 
-def _read_word_pairs(text: str, names: tuple[str, str], *, where: str, layout: str) -> pl.DataFrame:
+def _read_word_pairs(text: str, column_names: tuple[str, str], *, where: str, layout: str) -> pl.DataFrame:
     lines = pl.Series("line", _lines(text), dtype=pl.String).str.strip_chars()
-    words = lines.str.extract_groups(TWO_WORDS).struct.unnest()
-    words.columns = list(names)
-    refuse(words[names[0]].is_null(), lambda rows, _: f"{where}: line {rows} is not {layout}")
-    return words
+    table = lines.str.extract_groups(TWO_WORDS).struct.unnest()
+    table.columns = list(column_names)
+    refuse(table[column_names[0]].is_null(), lambda rows, _: f"{where}: line {rows} is not {layout}")
+    return table
 
 
 def _check_length(n_lines: int, n_expected: int, *, where: str) -> None:

@@ -32,8 +32,8 @@ FLAGS = {
 """Words that say whether the outputs were swapped, or whether the order is the first or the second."""
 
 MIN_SHARE = 0.5
-"""Minimum proportion of a rater's comparisons in both orders; above this proportion, the names in all rows of the rater
-are in displayed order."""
+"""If at least this proportion of the comparisons of a rater occurs in both orders, the names in all rows of the rater
+without an order are read as the displayed order."""
 
 UNKNOWN = ("", "unknown")
 OWN_ORDERS = ("ab", "ba", "")
@@ -57,15 +57,17 @@ def read_orders(table: pl.DataFrame, frame: pl.DataFrame, *, where: str, written
     With `written`, the columns are in the format of custodes, so `ab` and `ba` are never names of systems.
     """
     order = label_column(frame, "order", where=where, empty=True)
-    words = order.str.to_lowercase().str.replace_all(MARKS, "")
+    order_words = order.str.to_lowercase().str.replace_all(MARKS, "")
     sign_by_flag = pl.select(
-        pl.coalesce(_interpret_numbers(words, where=where), _look_up_words(words, FLAGS))
+        pl.coalesce(_interpret_numbers(order_words, where=where), _look_up_words(order_words, FLAGS))
     ).to_series()
     sign_by_name = match_system(order, table["system_a"].str.strip_chars(), table["system_b"].str.strip_chars())
     if written and order.is_in(OWN_ORDERS).all():
         sign_by_name = sign_by_name.clear(order.len())
-    order_sign = pl.select(pl.coalesce(sign_by_name, _look_up_words(words, ORDER_NAMES), sign_by_flag)).to_series()
-    is_unread = order_sign.is_null() & ~words.is_in(UNKNOWN) & (table["system_a"] != table["system_b"])
+    order_sign = pl.select(
+        pl.coalesce(sign_by_name, _look_up_words(order_words, ORDER_NAMES), sign_by_flag)
+    ).to_series()
+    is_unread = order_sign.is_null() & ~order_words.is_in(UNKNOWN) & (table["system_a"] != table["system_b"])
     refuse_values(order, is_unread, where=where, allowed=ALLOWED)
     order_sign = order_sign.fill_null(0.0)
     if not has_duplicate_key(table, ["item", "rater"]).any():  # no comparison occurs twice, so none in two orders
@@ -93,8 +95,9 @@ def read_orders(table: pl.DataFrame, frame: pl.DataFrame, *, where: str, written
     refuse(
         rows["against"],
         lambda numbers, row_index: (
-            f"{where}: the names in rows {numbers} are swapped, but with order {order[row_index]!r} the same system "
-            "was shown first in all these rows. If the names are in the displayed order, write original and swapped"
+            f"{where}: rows {numbers} name the same two systems in opposite orders, but according to order "
+            f"{order[row_index]!r} the same system was shown first in all these rows. If the names are in "
+            "the displayed order, write original and swapped"
         ),
     )
     if not rows["swapped"].any():
@@ -122,16 +125,20 @@ def read_orders(table: pl.DataFrame, frame: pl.DataFrame, *, where: str, written
     return rows["shown"], build_notes(("order-by-names", n_pairs, message))
 
 
-def _look_up_words(words: pl.Series, table: dict[str, float]) -> pl.Series:
-    return words.replace_strict(table, default=None, return_dtype=pl.Float64)
+def _look_up_words(order_words: pl.Series, code_of_word: dict[str, float]) -> pl.Series:
+    return order_words.replace_strict(code_of_word, default=None, return_dtype=pl.Float64)
 
 
-def _interpret_numbers(words: pl.Series, *, where: str) -> pl.Series:
+def _interpret_numbers(order_words: pl.Series, *, where: str) -> pl.Series:
     """Orders from numbers: 0 and 1 mean unswapped and swapped, and 1 and 2 mean the first and the second order. A
     column with only 1 is ambiguous."""
-    numbers = words.cast(pl.Int64, strict=False)
+    numbers = order_words.cast(pl.Int64, strict=False)
     distinct_numbers = set(numbers.drop_nulls())
-    possible_codings = [name for name, values in {"0, 1": {0, 1}, "1, 2": {1, 2}}.items() if distinct_numbers <= values]
+    possible_codings = [
+        name
+        for name, allowed_numbers in {"0, 1": {0, 1}, "1, 2": {1, 2}}.items()
+        if distinct_numbers <= allowed_numbers
+    ]
     if distinct_numbers and len(possible_codings) != 1:
         refuse(
             numbers.is_not_null(),

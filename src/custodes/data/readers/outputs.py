@@ -130,17 +130,17 @@ def _output(value: Any, where: str) -> tuple[str | bool | None, list[str]]:
         return value, []
     if not isinstance(value, dict) or not set(value) <= set(OUTPUT_FIELDS):
         raise InputError(f"{where}: outputs must be an object {{system: text}}, or {{system: {{text, image}}}}")
-    given_fields = {name: field_value for name, field_value in value.items() if field_value is not None}
-    text = given_fields.get("text", "" if given_fields else None)
-    if not isinstance(text, str | None) or len(given_fields.keys() & {"image", "images"}) > 1:
+    filled_fields = {name: field_value for name, field_value in value.items() if field_value is not None}
+    text = filled_fields.get("text", "" if filled_fields else None)
+    if not isinstance(text, str | None) or len(filled_fields.keys() & {"image", "images"}) > 1:
         raise InputError(
             f"{where}: the text of an output is not a text, or the output has both image and images; give a text, and "
             "one of image and images"
         )
     return text, [
         image
-        for name in given_fields.keys() & {"image", "images"}
-        for image in _read_texts(given_fields[name], name, where)
+        for name in filled_fields.keys() & {"image", "images"}
+        for image in _read_texts(filled_fields[name], name, where)
     ]
 
 
@@ -209,10 +209,10 @@ def build_outputs(
         name: SOURCES[name] for name in ("item", "source", "references")[: len(source_rows[0]) if source_rows else 2]
     }
     source_table = pl.DataFrame(source_rows, schema=schema, orient="row").with_columns(pl.col("item").str.strip_chars())
-    n_different = rows.join(first_texts, on=key).filter(pl.col("text") != pl.col("text_right")).height
+    n_different_texts = rows.join(first_texts, on=key).filter(pl.col("text") != pl.col("text_right")).height
     return Outputs.from_sources(
         first_texts, source_table.unique("item", keep="first", maintain_order=True)
-    ), n_different
+    ), n_different_texts
 
 
 def parse_messages(cell: Any, *, where: str) -> list[tuple[str, str]]:
@@ -237,7 +237,7 @@ def parse_messages(cell: Any, *, where: str) -> list[tuple[str, str]]:
 def role_text(turns: Sequence[tuple[str, str]], role: str, turn: int = 0) -> str | None:
     """The text of a role in one turn (counted from 1), or in all turns if `turn` is 0 or does not exist; None if there
     is no text."""
-    texts = [text for who, text in turns if (who == "user") == (role == "user") and who != "system"]
+    texts = [text for speaker, text in turns if (speaker == "user") == (role == "user") and speaker != "system"]
     if not texts:
         return None
     return texts[turn - 1] if 0 < turn <= len(texts) else "\n\n".join(texts)

@@ -38,8 +38,10 @@ class TableReader:
 
     def fits(self, columns: Sequence[str]) -> bool:
         """Whether a table with these columns may have this format."""
-        suits = any(set(needed) <= set(columns) for needed in self.columns) and not set(self.absent) & set(columns)
-        return suits and (not self.marks or bool(set(self.marks) & set(columns)))
+        fits_columns = any(set(required_columns) <= set(columns) for required_columns in self.columns) and not set(
+            self.absent
+        ) & set(columns)
+        return fits_columns and (not self.marks or bool(set(self.marks) & set(columns)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +72,9 @@ def plugin_readers(taken: tuple[str, ...]) -> dict[str, TableReader]:
 
 
 def _check(reader: TableReader) -> None:
-    if not reader.columns or not all(isinstance(needed, tuple) and needed for needed in reader.columns):
+    if not reader.columns or not all(
+        isinstance(column_names, tuple) and column_names for column_names in reader.columns
+    ):
         raise InputError(f"its columns are {reader.columns!r}, expected tuples of names")
 
 

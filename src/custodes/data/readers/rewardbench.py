@@ -102,11 +102,11 @@ def _iter_entries(table: Any, where: str) -> Iterator[tuple[Label, str, list[Any
     """The identifier, the subset, the scores of all completions (right completions first), the number of right
     completions, and the texts."""
     if table.scores is not None and table.num_correct is not None:
-        texts = [[None] * len(row) for row in table.scores] if table.text is None else table.text
+        texts = [[None] * len(entry_scores) for entry_scores in table.scores] if table.text is None else table.text
         columns = [table.scores, table.num_correct, texts]
     elif table.scores_chosen is not None and table.scores_rejected is not None:
-        lists = [getattr(table, name) for name in LIST_NAMES]
-        columns = [[None] * len(table.id) if each is None else each for each in lists]
+        entry_lists = [getattr(table, name) for name in LIST_NAMES]
+        columns = [[None] * len(table.id) if entry_list is None else entry_list for entry_list in entry_lists]
     else:
         raise InputError(
             f"{where}: this is not a file of {WHAT}, as required lists are missing: RewardBench 2 "
@@ -131,14 +131,16 @@ def read_rewardbench2_data(frame: pl.DataFrame, *, where: str, invalid: Invalid)
     records = LogRecords(where=where, kinds={PERSON: "human"})
     prompts: Prompts = []
     for row_number, (row, name, subset) in enumerate(zip(frame.iter_rows(named=True), ids, subsets, strict=True), 1):
-        right_texts, wrong_texts = (_texts(row[side], f"{where}, row {row_number}") for side in ("chosen", "rejected"))
+        right_texts, wrong_texts = (
+            _texts(row[text_column], f"{where}, row {row_number}") for text_column in ("chosen", "rejected")
+        )
         prompts.append((f"{subset}/{name}", subset, right_texts, wrong_texts))
         records.sources.append((f"{subset}/{name}", str(row["prompt"] or ""), []))
     return _study(records, prompts)
 
 
 def _texts(cell: Any, location: str) -> list[str]:
-    """The texts of one side, from a list, JSON of a list, or one text."""
+    """The texts of the right or of the wrong completions, from a list, JSON of a list, or one text."""
     if isinstance(cell, str):
         try:
             texts = TEXTS.decode(cell)
@@ -161,7 +163,9 @@ def _study(records: LogRecords, prompts: Prompts) -> Study:
         texts = (text if isinstance(text, str) else None for text in (*right_texts, *wrong_texts))
         records.texts += zip([item] * len(systems), systems, texts, strict=True)
         preferred_pairs += [
-            (item, good, bad) for good in systems[: len(right_texts)] for bad in systems[len(right_texts) :]
+            (item, right_system, wrong_system)
+            for right_system in systems[: len(right_texts)]
+            for wrong_system in systems[len(right_texts) :]
         ]
     if not preferred_pairs:
         raise InputError(
@@ -173,11 +177,11 @@ def _study(records: LogRecords, prompts: Prompts) -> Study:
 
 
 def _position_names(n_right: int, n_wrong: int) -> list[str]:
-    """The names of the positions: chosen and rejected. If a side has several completions, the names are numbered:
+    """The names of the completions: chosen and rejected. Several right or several wrong completions are numbered:
     chosen_1, chosen_2, ..."""
     return [
-        side if count == 1 else f"{side}_{position}"
-        for side, count in (("chosen", n_right), ("rejected", n_wrong))
+        label if count == 1 else f"{label}_{position}"
+        for label, count in (("chosen", n_right), ("rejected", n_wrong))
         for position in range(1, count + 1)
     ]
 
@@ -231,7 +235,10 @@ def _check_pairs(frame: pl.DataFrame, subset: pl.Series, *, where: str) -> None:
     is_mismatch = (ref.gather_every(2) == ref.gather_every(2, 1)) | (
         subset.gather_every(2) != subset.gather_every(2, 1)
     )
-    is_mismatch_start = pl.Series([mark for pair in is_mismatch for mark in (pair, False)], dtype=pl.Boolean)
+    is_mismatch_start = pl.Series(
+        [is_mismatched_row for is_mismatched_pair in is_mismatch for is_mismatched_row in (is_mismatched_pair, False)],
+        dtype=pl.Boolean,
+    )
     refuse(
         is_mismatch_start,
         lambda rows, _: (

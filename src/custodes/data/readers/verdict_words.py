@@ -56,8 +56,8 @@ class VerdictMeaning:
     """The meaning of the cell in each row.
 
     `preference` is 1 for the first column, 0 for a tie, -1 for the second column, and null if the cell is unreadable or
-    empty. `place` has the same codes, for cells that name the displayed position. `unsure` marks cells that are read as
-    a column but may name a position. `both_bad` marks cells that mean that both outputs are bad.
+    empty. `place` is 1 or -1 for cells that prefer the output shown first or second, else null. `unsure` marks cells
+    that are read as a column but may name a position. `both_bad` marks cells that mean that both outputs are bad.
     """
 
     preference: pl.Series
@@ -88,11 +88,11 @@ def interpret_cells(
     With `written`, the columns are in the format of custodes, so 0 is always a tie, and no cell is the name of a system
     if all cells are in `SIGNS`. Raises `InputError` if a number, or a name that is also a word, has two meanings.
     """
-    words = normalise_words(verdict)
-    sign_by_number, has_slots = _interpret_numbers(verdict, where=where, ties=written)
+    normalised_words = normalise_words(verdict)
+    sign_by_number, has_slots = _interpret_numbers(verdict, where=where, allows_ties=written)
     sign_of_word = UNSURE | COLUMNS | dict.fromkeys(TIES, 0.0)
-    sign_by_word = words.replace_strict(sign_of_word, default=None, return_dtype=pl.Float64)
-    position_sign = words.replace_strict(PLACES, default=None, return_dtype=pl.Float64)
+    sign_by_word = normalised_words.replace_strict(sign_of_word, default=None, return_dtype=pl.Float64)
+    position_sign = normalised_words.replace_strict(PLACES, default=None, return_dtype=pl.Float64)
     sign = pl.select(pl.coalesce(sign_by_number, sign_by_word, position_sign)).to_series()
     sign_by_name = _match_system_names(verdict, first, second)
     if written and verdict.is_in(SIGNS).all():
@@ -105,12 +105,14 @@ def interpret_cells(
             "or tie"
         ),
     )
-    is_unsure = (words.is_in(list(UNSURE)) | (has_slots & sign_by_number.is_not_null())) & sign_by_name.is_null()
+    is_unsure = (
+        normalised_words.is_in(list(UNSURE)) | (has_slots & sign_by_number.is_not_null())
+    ) & sign_by_name.is_null()
     return VerdictMeaning(
         preference=pl.select(pl.coalesce(sign, sign_by_name)).to_series(),
         place=position_sign.set(sign_by_name.is_not_null(), None),
         unsure=is_unsure & (sign != 0).fill_null(False),
-        both_bad=words.is_in(BOTH_BAD),
+        both_bad=normalised_words.is_in(BOTH_BAD),
     )
 
 
@@ -128,12 +130,12 @@ def guess_meaning(word: str, systems: Collection[str]) -> str:
 def _match_system_names(verdict: pl.Series, first: pl.Series, second: pl.Series) -> pl.Series:
     """1 or -1 if a cell names the first or the second system of the row, exactly or up to case and surrounding
     marks."""
-    cells, *names = (_normalise_labels(column.unique()) for column in (verdict, first, second))
-    if not cells.filter(cells != "").is_in(pl.concat(names).implode()).any():
+    cells, *system_labels = (_normalise_labels(column.unique()) for column in (verdict, first, second))
+    if not cells.filter(cells != "").is_in(pl.concat(system_labels).implode()).any():
         return pl.repeat(None, verdict.len(), dtype=pl.Float64, eager=True)
     columns = [verdict, first.str.strip_chars(), second.str.strip_chars()]
-    exact_sign, loose_sign = match_system(*columns), match_system(*map(_normalise_labels, columns))
-    return pl.select(pl.coalesce(exact_sign, loose_sign)).to_series()
+    exact_sign, normalised_sign = match_system(*columns), match_system(*map(_normalise_labels, columns))
+    return pl.select(pl.coalesce(exact_sign, normalised_sign)).to_series()
 
 
 def match_system(cells: pl.Series, first: pl.Series, second: pl.Series) -> pl.Series:
@@ -152,14 +154,14 @@ def _normalise_labels(labels: pl.Series) -> pl.Series:
     return labels.str.strip_chars().str.to_lowercase().str.strip_chars(" \t[](){}\"'*`.")
 
 
-def _interpret_numbers(verdict: pl.Series, *, where: str, ties: bool) -> tuple[pl.Series, bool]:
+def _interpret_numbers(verdict: pl.Series, *, where: str, allows_ties: bool) -> tuple[pl.Series, bool]:
     """The meaning of numbers according to the set of numbers in the column, and whether 1 and 2 mean the two
     systems."""
-    value = verdict.str.replace_all(r"[\s\[\](){}]", "").cast(pl.Float64, strict=False)
-    distinct_numbers = set(value.drop_nulls().drop_nans().unique())
+    numbers = verdict.str.replace_all(r"[\s\[\](){}]", "").cast(pl.Float64, strict=False)
+    distinct_numbers = set(numbers.drop_nulls().drop_nans().unique())
     numbers_text = join_labels((f"{number:g}" for number in sorted(distinct_numbers)), limit=7)
     refuse(
-        value < -1,
+        numbers < -1,
         lambda rows, _: (
             f"{where}: {verdict.name} is {numbers_text}, a graded scale of unknown direction (row "
             f"{rows}); write 1 if the system of the first column is better, 0 for a tie, -1 otherwise"
@@ -167,11 +169,12 @@ def _interpret_numbers(verdict: pl.Series, *, where: str, ties: bool) -> tuple[p
     )
     is_signed_scale = -1.0 in distinct_numbers or not distinct_numbers & {0.5, 2.0}
     refuse(
-        (value == 0) & (-1.0 not in distinct_numbers and (is_signed_scale or 2.0 in distinct_numbers) and not ties),
+        (numbers == 0)
+        & (-1.0 not in distinct_numbers and (is_signed_scale or 2.0 in distinct_numbers) and not allows_ties),
         lambda rows, _: (
             f"{where}: {verdict.name} is {numbers_text}, where 0 (row {rows}) may be a tie or a system; "
             "write model_a, model_b, tie"
         ),
     )
     sign_of_number = MARGINS if is_signed_scale else SLOTS if 2.0 in distinct_numbers else SHARES
-    return value.replace_strict(sign_of_number, default=None, return_dtype=pl.Float64), sign_of_number is SLOTS
+    return numbers.replace_strict(sign_of_number, default=None, return_dtype=pl.Float64), sign_of_number is SLOTS

@@ -58,9 +58,10 @@ def read_verdicts(
         raise InputError(f"{where}: {message}; allowed: {allowed}, or empty{advice}")
     columns = table.drop("verdict", "row")
     preferences, notes = Preferences.make(columns, where=where, unreadable=table["verdict"] != "", unused=unused)
-    n_lost = unreadable_rows.height
+    n_unreadable = unreadable_rows.height
     dropped_text = (
-        f"{where}: {n_lost} verdicts could not be read and were dropped ({format_counts(unreadable_rows['rater'])})"
+        f"{where}: {n_unreadable} verdicts could not be read and were dropped "
+        f"({format_counts(unreadable_rows['rater'])})"
     )
     unparsed_text = (
         f"{where}: {failed_rows.height} replies of judges could not be parsed and count as not rated "
@@ -70,7 +71,7 @@ def read_verdicts(
         *notes,
         *build_notes(
             ("judge-failed", failed_rows.height, unparsed_text),
-            ("unreadable-verdict", n_lost, dropped_text),
+            ("unreadable-verdict", n_unreadable, dropped_text),
         ),
     ]
 
@@ -97,26 +98,27 @@ def _drop_limit_message(verdicts: pl.DataFrame, unreadable: pl.DataFrame) -> str
 
 def _unreadable_text(unreadable: pl.DataFrame, *, total: int, likely: Callable[[str], str]) -> str:
     """A text with the number of unreadable verdicts and the most frequent unreadable words."""
-    words = (
+    word_counts = (
         unreadable.group_by("verdict", maintain_order=True)
         .agg(pl.col("row").min(), pl.len())
         .sort("len", descending=True, maintain_order=True)
     )
-    n_lost = unreadable.height
-    if words.height == 1 and n_lost > 1:
-        verdict, row, _ = words.row(0)
+    n_unreadable = unreadable.height
+    if word_counts.height == 1 and n_unreadable > 1:
+        verdict, first_row, _ = word_counts.row(0)
         return (
-            f"{n_lost:,} of {total:,} verdicts cannot be read (all {n_lost:,} are {_format_word(verdict, likely)}, "
-            f"from row {row})"
+            f"{n_unreadable:,} of {total:,} verdicts cannot be read (all {n_unreadable:,} are "
+            f"{_format_word(verdict, likely)}, "
+            f"from row {first_row})"
         )
     examples = join_labels(
         (
-            f"{_format_word(verdict, likely)} {f'{count:,} times from' if count > 1 else 'in'} row {row}"
-            for verdict, row, count in words.iter_rows()
+            f"{_format_word(verdict, likely)} {f'{count:,} times from' if count > 1 else 'in'} row {first_row}"
+            for verdict, first_row, count in word_counts.iter_rows()
         ),
         limit=3,
     )
-    return f"{n_lost:,} of {total:,} verdicts cannot be read ({examples})"
+    return f"{n_unreadable:,} of {total:,} verdicts cannot be read ({examples})"
 
 
 def _format_word(verdict: str, likely: Callable[[str], str]) -> str:
@@ -161,9 +163,9 @@ def log_study(
     n_same_system = int(is_same_system.sum())
     if n_same_system == table.height:
         raise InputError(f"{where}: every verdict compares a system with itself; a verdict needs two different systems")
-    low, high = pl.min_horizontal("system_a", "system_b"), pl.max_horizontal("system_a", "system_b")
+    first_system, second_system = pl.min_horizontal("system_a", "system_b"), pl.max_horizontal("system_a", "system_b")
     keys = [name for name in ("item", "rater", "aspect", "order") if name in table.columns]
-    table = table.filter(~is_same_system).with_columns(low=low, high=high)
+    table = table.filter(~is_same_system).with_columns(low=first_system, high=second_system)
     table = table.with_columns(repeat=pl.int_range(pl.len()).over([*keys, "low", "high"]))
     n_repeats = table.filter(pl.col("repeat") > 0).height
     if n_repeats and unused is not None:

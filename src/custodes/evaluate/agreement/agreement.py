@@ -124,7 +124,7 @@ class Agreement(Result):
         label(
             "side",
             "`above` or `below` if agreement is significantly above or below the chance level, else `unclear`; "
-            "`unclear` also if `p_chance` is too close to `alpha` for the number of sign flips",
+            "also `unclear` if `alpha` lies within the Monte Carlo error of `p_chance`",
         ),
         letters("group", "metrics that share a letter do not differ significantly; null if not tested"),
         flag(
@@ -137,7 +137,8 @@ class Agreement(Result):
     slices: pl.DataFrame = slice_table(
         "metric",
         "One row per metric and slice, if `by` is set.",
-        "`sample_accuracy` (proportion of equal preferences), or `accuracy` for labels",
+        "`sample_accuracy` (proportion of comparisons in which annotators and metric have the same preference), or "
+        "`accuracy` for labels",
     )
 
 
@@ -165,22 +166,22 @@ def agreement(
     Undefined values are null, with a note.
 
     Intervals are Student's t intervals from a paired bootstrap over clusters of items; all metrics use the same
-    `resamples`. System-level intervals estimate the value for a very large number of items. The column `unreliable`
-    names the statistics with too few clusters for a reliable interval.
+    `resamples`. Intervals of system-level correlations and accuracies are for the value on a very large number of
+    items. The column `unreliable` names the statistics with too few clusters for a reliable interval.
 
     For each statistic in `compare_by`, every pair of metrics is compared on the data that the annotators and both
-    metrics rated. The difference, the interval and the p-value of a pair come from the same draws: sign flips of
-    the contribution of each cluster if the statistic is smooth (such as a mean over items), otherwise bootstrap
-    resamples. `p_adjusted` is adjusted for all pairs of metrics of one statistic and aspect (step-down maximum of t).
+    metrics rated. The interval and the p-value of a difference come from the same draws: sign flips of the
+    contribution of each cluster if the statistic is smooth (such as a mean over items), bootstrap resamples if it is
+    not. `p_adjusted` is adjusted for all pairs of metrics of one statistic and aspect (step-down maximum of t).
     Two metrics differ significantly if `p_adjusted` is at most `alpha`; this decides the significance letters. Tests
     against chance are adjusted for all metrics of the aspect.
 
     Labels (pass or fail, or categories) are also compared output by output in the table `labels`, for which one system
     is enough. Categories, and studies of a single system, have only this table (and `slices`, if `by` is set).
 
-    With `by`, the proportion of equal preferences in each slice is compared with the proportion in all other slices.
-    For labels, the proportion of equal labels is compared. The test permutes items among slices, and p-values are
-    adjusted for all metrics and slices.
+    With `by`, the sample accuracy (for labels: the proportion of equal labels) in each slice is compared with its
+    value in all other slices. The test permutes items among slices, and p-values are adjusted for all metrics and
+    slices.
 
     References
     ----------
@@ -207,11 +208,11 @@ def agreement(
             tables |= {"slices": Agreement.part(comparison.aspect, slices=columns)["slices"]}
         return tables, notes
 
-    labels, label_notes = _label_tables(study, setting, by, confidence=confidence, alpha=alpha, rng=rng)
+    label_tables, label_notes = _label_tables(study, setting, by, confidence=confidence, alpha=alpha, rng=rng)
     try:
         comparisons = [comparison.human_item_comparison for comparison in compare(study, **setting)]
     except NotComparableError:
-        if not labels:
+        if not label_tables:
             raise
         comparisons = []
     generator = np.random.default_rng(rng)
@@ -227,13 +228,13 @@ def agreement(
         threads=False,  # otherwise the resamples of several aspects would be in memory at the same time
     )
     notes = [*label_notes, *(note for _, notes in tables_and_notes for note in notes)]
-    return Agreement.from_parts([*labels, *(tables for tables, _ in tables_and_notes)], notes)
+    return Agreement.from_parts([*label_tables, *(tables for tables, _ in tables_and_notes)], notes)
 
 
 def _label_tables(
     study: Study, setting: PreferenceOptions, by: str | None, *, confidence: float, alpha: float, rng: Rng
 ) -> tuple[list[dict[str, pl.DataFrame]], list[Note]]:
-    """Return one part per aspect with the agreement of labels, and notes; both are empty if the study has no labels."""
+    """Return the tables on the agreement of labels, by aspect, and notes; both are empty if the study has no labels."""
     if not study.labels:
         return [], []
     selected_study = study.select(**selection_arguments(setting))
@@ -263,8 +264,8 @@ def _label_tables(
 
 def by_standing(rows: pl.DataFrame, standing: pl.DataFrame) -> pl.DataFrame:
     """Return the rows of metrics in the order of the table `standing`; metrics without a rank come last."""
-    ranks = standing.select("aspect", "metric", pl.int_range(pl.len()).over("aspect").alias("place"))
-    ranked_rows = rows.join(ranks, on=["aspect", "metric"], how="left", maintain_order="left")
+    rank_table = standing.select("aspect", "metric", pl.int_range(pl.len()).over("aspect").alias("place"))
+    ranked_rows = rows.join(rank_table, on=["aspect", "metric"], how="left", maintain_order="left")
     frames_of_aspects = ranked_rows.partition_by("aspect", maintain_order=True)
     ordered_frames = [
         aspect_rows.sort("place", nulls_last=True, maintain_order=True) for aspect_rows in frames_of_aspects
@@ -282,13 +283,15 @@ def _answer(
     rng: np.random.Generator,
 ) -> tuple[dict[str, pl.DataFrame], list[Note]]:
     design, group_of_cluster = comparison.design, None
-    n_units, only_choices = design.n_units, are_choices(comparison)
-    if only_choices and design.item_weights is None:  # with weights, clusters of equal preferences may differ in weight
+    n_units, has_only_choices = design.n_units, are_choices(comparison)
+    if (
+        has_only_choices and design.item_weights is None
+    ):  # with weights, clusters of equal preferences may differ in weight
         group_of_cluster, weights = resampled_groups(comparison, resamples, rng)
     else:
         weights = design.draw_byte_weights(resamples, rng)
     # Statistics of preferences need no sign flips.
-    sign_flips = np.empty((0, n_units), dtype=np.int8) if only_choices else flips_of(comparison)
+    sign_flips = np.empty((0, n_units), dtype=np.int8) if has_only_choices else flips_of(comparison)
     sample = Sample(comparison=comparison, times=weights, flips=sign_flips, columns=group_of_cluster)
     values_of_statistic = {name: statistic.compute(sample) for name, statistic in STATISTICS.items()}
     tester = Tester.from_sample(sample, n=resamples, confidence=confidence, alpha=alpha)
@@ -322,12 +325,12 @@ def _answer(
 
 
 def _comparison_columns(comparison: RaterComparison, differences: Differences) -> dict[str, Any]:
-    first, second = np.array(comparison.metrics)[differences.pairs].T
+    first_metrics, second_metrics = np.array(comparison.metrics)[differences.pairs].T
     column_blocks = [
         {
-            "metric_a": first,
-            "metric_b": second,
-            "statistic": np.full(len(first), name),
+            "metric_a": first_metrics,
+            "metric_b": second_metrics,
+            "statistic": np.full(len(first_metrics), name),
             "n": differences.n,
             "difference": family.estimate,
             "difference_low": family.low,
@@ -352,13 +355,15 @@ def _common_columns(sample: Sample) -> dict[str, Any]:
     out.
     """
     comparison = sample.comparison
-    grounds = grounds_of(comparison)
-    metrics_with_data = np.flatnonzero([ground.any for ground in grounds])
-    if len(equal_grounds([grounds[m] for m in metrics_with_data])) < 2:
+    shared_sets = grounds_of(comparison)
+    metrics_with_data = np.flatnonzero([shared_set.any for shared_set in shared_sets])
+    if len(equal_grounds([shared_sets[m] for m in metrics_with_data])) < 2:
         return {}
     # A metric with scores only does not restrict the verdicts. One with verdicts only does not restrict the scores.
-    key_sets = [ground.keys for ground in grounds if len(ground.keys)] or [grounds[0].keys]
-    scored_masks = [ground.scored for ground in grounds if ground.scored is not None and ground.scored.any()]
+    key_sets = [shared_set.keys for shared_set in shared_sets if len(shared_set.keys)] or [shared_sets[0].keys]
+    scored_masks = [
+        shared_set.scored for shared_set in shared_sets if shared_set.scored is not None and shared_set.scored.any()
+    ]
     common_comparison = comparison.only(
         metrics_with_data,
         scored=np.logical_and.reduce(scored_masks) if scored_masks else None,
@@ -377,31 +382,31 @@ def _ground_notes(sample: Sample) -> list[Note]:
     comparison = sample.comparison
     if are_choices(comparison):
         return []
-    label, scored = label_of(comparison.aspect), comparison.has_both_scores
-    masks = [cells for cells in scored if cells.any()]
+    aspect_suffix, is_scored = label_of(comparison.aspect), comparison.has_both_scores
+    masks = [mask for mask in is_scored if mask.any()]
     n_different = len(group_equal_rows(np.stack(masks))) if masks else 0
-    n_fitted = sum(not system_scores.is_complete(cells) for cells in masks)
-    is_rated = np.asarray(scored.any(axis=1))
+    n_fitted = sum(not system_scores.is_complete(mask) for mask in masks)
+    is_rated = np.asarray(is_scored.any(axis=1))
     is_unconnected = holds_for_both(is_rated) & ~sample.system_scores.pairs & ~np.eye(is_rated.shape[1], dtype=bool)
     n_unconnected = int(is_unconnected.any(axis=0).sum())
     return build_notes(
         (
             "coverage-differs",
             n_different if n_different > 1 else 0,
-            f"metrics rated different outputs{label}: each pair of metrics is compared on the outputs that both "
-            "metrics rated, and the table common uses the outputs that all metrics rated",
+            f"metrics rated different outputs{aspect_suffix}: each pair of metrics is compared on the outputs that "
+            "both metrics rated, and the table common uses the outputs that all metrics rated",
         ),
         (
             "system-scores-fitted",
             n_fitted,
-            f"for {n_fitted} of {len(masks)} metrics, annotators and metric did not both rate all systems "
-            f"of each item{label}, so the system scores are system effects adjusted for items, not means",
+            f"for {n_fitted} of {len(masks)} metrics, some items lack the human or the metric score of a "
+            f"system{aspect_suffix}, so the system scores are not means but system effects adjusted for items",
         ),
         (
             "pairs-without-common-item",
             n_unconnected // 2,
-            f"system-level statistics{label} exclude pairs of systems that share no item rated by both annotators "
-            "and metric",
+            f"system-level statistics{aspect_suffix} exclude pairs of systems without an item on which annotators "
+            "and metric both rated the two systems",
         ),
         aspect=comparison.aspect,
     )
@@ -437,34 +442,35 @@ def _ranking_notes(
     ]
 
 
-def _undefined_notes(sample: Sample, draws: dict[str, Floats]) -> list[Note]:
+def _undefined_notes(sample: Sample, values_of_statistic: dict[str, Floats]) -> list[Note]:
     """Return notes on the source of system scores, and on correlations that are undefined or not informative."""
     comparison = sample.comparison
-    label = label_of(comparison.aspect)
+    aspect_suffix = label_of(comparison.aspect)
     has_system_scores = np.isfinite(comparison.metric_system).any(axis=1) | np.isfinite(comparison.human_system).any()
-    item_statistic = STATISTICS["pearson_item"]
-    assert item_statistic.per_item is not None
-    item_correlations = np.isfinite(sample.per_item(item_statistic.name, item_statistic.per_item))
+    pearson_by_item = STATISTICS["pearson_item"]
+    assert pearson_by_item.per_item is not None
+    has_correlation = np.isfinite(sample.per_item(pearson_by_item.name, pearson_by_item.per_item))
     n_undefined = int(
-        (np.isfinite(comparison.scores.human).sum(axis=1) > 1).sum() * len(comparison.metrics) - item_correlations.sum()
+        (np.isfinite(comparison.scores.human).sum(axis=1) > 1).sum() * len(comparison.metrics) - has_correlation.sum()
     )
     return build_notes(
         (
             "two-systems",
             2 if len(comparison.systems) < 3 else 0,
-            f"there are only two systems{label}: system-level correlations are 1, -1 or undefined and carry little "
-            "information",
+            f"there are only two systems{aspect_suffix}: system-level correlations are 1, -1 or undefined and carry "
+            "little information",
         ),
         (
             "system-scores-given",
             int(has_system_scores.sum()),
-            f"system scores{label} are the system-level scores of the file if present, otherwise means over items",
+            f"system scores{aspect_suffix} are the system-level scores of the file if present, otherwise means over "
+            "items",
         ),
         (
             "undefined-item-correlations",
-            n_undefined if np.isfinite(draws["pearson_item"][0]).any() else 0,
-            f"{n_undefined} item correlations{label} are excluded from the means, because human ratings or metric "
-            "scores are constant on the item",
+            n_undefined if np.isfinite(values_of_statistic["pearson_item"][0]).any() else 0,
+            f"{n_undefined} item correlations{aspect_suffix} are excluded from the means, because human ratings or "
+            "metric scores are constant on the item",
         ),
         aspect=comparison.aspect,
     )

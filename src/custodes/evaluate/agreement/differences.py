@@ -73,23 +73,24 @@ class Tester:
             comparison = replace(comparison, design=replace(design, units=self.block[design.units], clusters=names))
         return replace(self.sample, comparison=comparison, times=self.left_out, columns=None)
 
-    def has_marked_items(self, items: Bools) -> Bools:
-        """(blocks, k): for each row of `items` (k, items), whether the block contains a marked item."""
-        has_marked_item = np.zeros((len(self.left_out) - 1, len(items)), dtype=bool)
-        rows, item = np.nonzero(items)
-        has_marked_item[self.block[self.sample.comparison.design.units[item]], rows] = True
-        return has_marked_item
+    def has_marked_items(self, is_marked: Bools) -> Bools:
+        """(blocks, k): whether a block contains an item that a row of `is_marked` (k, items) marks."""
+        block_has_item = np.zeros((len(self.left_out) - 1, len(is_marked)), dtype=bool)
+        row_index, item_index = np.nonzero(is_marked)
+        block_has_item[self.block[self.sample.comparison.design.units[item_index]], row_index] = True
+        return block_has_item
 
     def sign_flip_tests(
-        self, draws: Floats, present: Bools, pairs: tuple[Ints, Ints] | None = None
+        self, jackknife_values: Floats, block_has_data: Bools, pairs: tuple[Ints, Ints] | None = None
     ) -> multiple_testing.Family:
-        """Return sign-flip tests of a family of k statistics with jackknife values `draws` (1 + blocks, k).
+        """Return sign-flip tests of a family of k statistics with `jackknife_values` (1 + blocks, k).
 
+        `block_has_data` (blocks, k) tells whether a block has data for a statistic.
         If `pairs` is given, the tests are of differences between the statistics, see `flip_tests`."""
         return multiple_testing.flip_tests(
-            draws[0],
-            draws[1:],
-            present=present,
+            jackknife_values[0],
+            jackknife_values[1:],
+            present=block_has_data,
             flips=self.flips,
             confidence=self.confidence,
             alpha=self.alpha,
@@ -106,7 +107,7 @@ def chance_tests(tester: Tester, name: str) -> multiple_testing.Family:
 
 @dataclass(frozen=True, kw_only=True)
 class Differences:
-    """Differences between the metrics of all pairs.
+    """Differences between two metrics in each statistic, for all pairs of metrics.
 
     `pairs` (pairs, 2) are the positions of the two metrics. `n` (pairs,) are the numbers of comparisons rated by the
     annotators and both metrics. `tests` has a family of tests for each statistic. A difference is the value of the
@@ -119,7 +120,7 @@ class Differences:
 
     @classmethod
     def from_tester(cls, tester: Tester, names: Sequence[str]) -> Differences:
-        """Return the differences by the statistics `names`. A difference is undefined if the statistic is undefined for
+        """Return the differences in the statistics `names`. A difference is undefined if the statistic is undefined for
         a metric of the pair."""
         comparison = tester.sample.comparison
         n_metrics = len(comparison.metrics)
@@ -127,20 +128,22 @@ class Differences:
         index_of_pair = np.zeros((n_metrics, n_metrics), dtype=np.intp)
         index_of_pair[pairs[:, 0], pairs[:, 1]] = np.arange(len(pairs))
         n = np.zeros(len(pairs), dtype=np.int64)
-        grounds = []
-        for a, b, ground_comparison, metrics in _on_common_ground(comparison):
-            pair_indices = np.sort(index_of_pair[np.minimum(a, b), np.maximum(a, b)])
-            if ground_comparison is comparison:
+        pair_groups = []
+        for metrics_a, metrics_b, group_comparison, index_in_group in _on_common_ground(comparison):
+            pair_indices = np.sort(index_of_pair[np.minimum(metrics_a, metrics_b), np.maximum(metrics_a, metrics_b)])
+            if group_comparison is comparison:
                 samples = tester.bootstrap_sample, tester.jackknife_sample
             else:
                 samples = (
-                    replace(tester.bootstrap_sample, comparison=ground_comparison),
-                    tester.leave_blocks_out(ground_comparison),
+                    replace(tester.bootstrap_sample, comparison=group_comparison),
+                    tester.leave_blocks_out(group_comparison),
                 )
             n[pair_indices] = samples[0].choices.n(0)
-            first, second = metrics[pairs[pair_indices]].T
-            grounds.append(_Ground(at=pair_indices, first=first, second=second, drawn=samples[0], without=samples[1]))
-        return cls(pairs=pairs, n=n, tests={name: _family(tester, name, grounds, len(pairs)) for name in names})
+            first, second = index_in_group[pairs[pair_indices]].T
+            pair_groups.append(
+                _Ground(at=pair_indices, first=first, second=second, drawn=samples[0], without=samples[1])
+            )
+        return cls(pairs=pairs, n=n, tests={name: _family(tester, name, pair_groups, len(pairs)) for name in names})
 
     def order(self, name: str, values: Floats) -> NDArray[np.intp]:
         """Return the positions of the metrics from best to worst.
@@ -149,13 +152,13 @@ class Differences:
         by scores that are fitted to the differences of all pairs by least squares. The fit removes the advantage of
         metrics that rated easier outputs. Metrics without a value are left out.
         """
-        defined = np.flatnonzero(np.isfinite(values))
-        difference = self.tests[name].estimate if name in self.tests else np.full(len(self.pairs), np.nan)
-        is_tested = np.isfinite(difference)
+        defined_metrics = np.flatnonzero(np.isfinite(values))
+        pair_differences = self.tests[name].estimate if name in self.tests else np.full(len(self.pairs), np.nan)
+        is_tested = np.isfinite(pair_differences)
         fitted_values = np.where(np.isfinite(values), values, 0.0)
         if is_tested.any():
             first, second = self.pairs[is_tested].T
-            residuals = difference[is_tested] - (fitted_values[first] - fitted_values[second])
+            residuals = pair_differences[is_tested] - (fitted_values[first] - fitted_values[second])
             if np.abs(residuals).max() > _SAME:
                 laplacian, residual_sums = np.zeros((len(values), len(values))), np.zeros(len(values))
                 laplacian[first, second] = laplacian[second, first] = -1.0  # normal equations: a Laplacian
@@ -163,7 +166,7 @@ class Differences:
                 np.add.at(residual_sums, first, residuals)
                 np.subtract.at(residual_sums, second, residuals)
                 fitted_values = fitted_values + np.linalg.lstsq(laplacian, residual_sums, rcond=1e-10)[0]
-        return defined[np.argsort(-round_for_sorting(fitted_values[defined]), kind="stable")]
+        return defined_metrics[np.argsort(-round_for_sorting(fitted_values[defined_metrics]), kind="stable")]
 
     def better(self, name: str, alpha: float) -> Bools | None:
         """(metrics, metrics): whether the metric of the row is significantly better than the metric of the column.
@@ -216,38 +219,52 @@ class _Ground:
     without: Sample
 
 
-def _family(tester: Tester, name: str, grounds: Sequence[_Ground], n_pairs: int) -> multiple_testing.Family:
+def _family(tester: Tester, name: str, pair_groups: Sequence[_Ground], n_pairs: int) -> multiple_testing.Family:
     """Return the tests of all pairs by one statistic. Resamples are computed in parts, because the resamples of all
     pairs may exceed the memory."""
     statistic = STATISTICS[name]
-    if statistic.smooth and not statistic.per_item and len(grounds) == 1:
-        (ground,) = grounds
-        present = tester.has_marked_items(_rated_item_mask(ground.drawn.comparison, slice(1)))
-        return tester.sign_flip_tests(statistic.compute(ground.without), present, (ground.first, ground.second))
+    if statistic.smooth and not statistic.per_item and len(pair_groups) == 1:
+        (pair_group,) = pair_groups
+        block_has_items = tester.has_marked_items(_rated_item_mask(pair_group.drawn.comparison, slice(1)))
+        return tester.sign_flip_tests(
+            statistic.compute(pair_group.without), block_has_items, (pair_group.first, pair_group.second)
+        )
     if statistic.smooth:
-        n_blocks = len(tester.left_out) - 1
-        draws, present = np.full((1 + n_blocks, n_pairs), np.nan), np.zeros((n_blocks, n_pairs), dtype=bool)
-        for ground in grounds:
+        n_jackknife_blocks = len(tester.left_out) - 1
+        jackknife_values, block_has_items = (
+            np.full((1 + n_jackknife_blocks, n_pairs), np.nan),
+            np.zeros((n_jackknife_blocks, n_pairs), dtype=bool),
+        )
+        for pair_group in pair_groups:
             if statistic.per_item:
-                for chunk in chunks(len(ground.at), 4 * len(tester.block)):
-                    gaps, items = difference(statistic, ground.without, ground.first[chunk], ground.second[chunk])
-                    draws[:, ground.at[chunk]], present[:, ground.at[chunk]] = gaps, tester.has_marked_items(items)
+                for pair_chunk in chunks(len(pair_group.at), 4 * len(tester.block)):
+                    chunk_differences, is_used_item = difference(
+                        statistic, pair_group.without, pair_group.first[pair_chunk], pair_group.second[pair_chunk]
+                    )
+                    jackknife_values[:, pair_group.at[pair_chunk]], block_has_items[:, pair_group.at[pair_chunk]] = (
+                        chunk_differences,
+                        tester.has_marked_items(is_used_item),
+                    )
                 continue
-            values = statistic.compute(ground.without)
-            draws[:, ground.at] = values[:, ground.first] - values[:, ground.second]
-            present[:, ground.at] = tester.has_marked_items(_rated_item_mask(ground.drawn.comparison, slice(1)))
-        return tester.sign_flip_tests(draws, present)
-    values_of = [np.ascontiguousarray(statistic.compute(ground.drawn).T) for ground in grounds]
+            values = statistic.compute(pair_group.without)
+            jackknife_values[:, pair_group.at] = values[:, pair_group.first] - values[:, pair_group.second]
+            block_has_items[:, pair_group.at] = tester.has_marked_items(
+                _rated_item_mask(pair_group.drawn.comparison, slice(1))
+            )
+        return tester.sign_flip_tests(jackknife_values, block_has_items)
+    values_by_group = [np.ascontiguousarray(statistic.compute(pair_group.drawn).T) for pair_group in pair_groups]
     n_draws = len(tester.sample.times)
 
-    def draw_differences(pairs: Ints) -> Floats:
-        differences = np.full((len(pairs), n_draws), np.nan)
-        for ground, values in zip(grounds, values_of, strict=True):
-            nearest = np.minimum(np.searchsorted(ground.at, pairs), len(ground.at) - 1)
-            found_rows = np.flatnonzero(ground.at[nearest] == pairs)
-            positions = nearest[found_rows]
-            differences[found_rows] = values[ground.first[positions]] - values[ground.second[positions]]
-        return differences
+    def draw_differences(pair_indices: Ints) -> Floats:
+        bootstrap_differences = np.full((len(pair_indices), n_draws), np.nan)
+        for pair_group, values in zip(pair_groups, values_by_group, strict=True):
+            insertion_positions = np.minimum(np.searchsorted(pair_group.at, pair_indices), len(pair_group.at) - 1)
+            found_rows = np.flatnonzero(pair_group.at[insertion_positions] == pair_indices)
+            positions_in_group = insertion_positions[found_rows]
+            bootstrap_differences[found_rows] = (
+                values[pair_group.first[positions_in_group]] - values[pair_group.second[positions_in_group]]
+            )
+        return bootstrap_differences
 
     return multiple_testing.bootstrap_tests(
         draw_differences,
@@ -270,23 +287,26 @@ def _on_common_ground(comparison: RaterComparison) -> Iterator[tuple[Ints, Ints,
     place : array of int of shape (metrics,)
         The position of each metric in `shared`.
     """
-    grounds = grounds_of(comparison)
-    groups = equal_grounds(grounds)
-    for i, group in enumerate(groups):
+    shared_sets = grounds_of(comparison)
+    groups = equal_grounds(shared_sets)
+    for i, metric_group in enumerate(groups):
         for other_group in groups[i:]:
-            if other_group is group:
-                group_metrics, (first, second) = group, group[np.stack(np.triu_indices(len(group), 1))]
+            if other_group is metric_group:
+                group_metrics, (first, second) = (
+                    metric_group,
+                    metric_group[np.stack(np.triu_indices(len(metric_group), 1))],
+                )
             else:
-                group_metrics = np.concatenate([group, other_group])
-                first, second = np.repeat(group, len(other_group)), np.tile(other_group, len(group))
-            shared, index_in_shared = comparison, np.arange(len(comparison.metrics))
+                group_metrics = np.concatenate([metric_group, other_group])
+                first, second = np.repeat(metric_group, len(other_group)), np.tile(other_group, len(metric_group))
+            shared_comparison, index_in_shared = comparison, np.arange(len(comparison.metrics))
             if len(groups) > 1 and len(first):
-                shared = comparison.only(
-                    group_metrics, **grounds[group[0]].shared_with(grounds[other_group[0]])._asdict()
+                shared_comparison = comparison.only(
+                    group_metrics, **shared_sets[metric_group[0]].shared_with(shared_sets[other_group[0]])._asdict()
                 )
                 index_in_shared[group_metrics] = np.arange(len(group_metrics))
             if len(first):
-                yield first, second, shared, index_in_shared
+                yield first, second, shared_comparison, index_in_shared
 
 
 def used_item_mask(statistic: Statistic, sample: Sample) -> Bools:
@@ -298,5 +318,7 @@ def used_item_mask(statistic: Statistic, sample: Sample) -> Bools:
 
 def _rated_item_mask(comparison: RaterComparison, metrics: slice = slice(None)) -> Bools:
     """(metrics, items): whether annotators and metric both rated an output or a comparison of the item."""
-    compared = chosen_items(comparison)
-    return (compared if are_choices(comparison) else compared | comparison.has_both_scores.any(axis=2))[metrics]
+    is_compared_item = chosen_items(comparison)
+    return (is_compared_item if are_choices(comparison) else is_compared_item | comparison.has_both_scores.any(axis=2))[
+        metrics
+    ]

@@ -54,9 +54,9 @@ class Sample:
 
     `times` (1 + B, clusters) are bootstrap weights in the form that `bootstrap.weighted_sums` takes; row 0 is the data.
     `flips` (n, clusters) are signs +-1, shared by the tests of all pairs of systems. `columns` (clusters,) is the
-    column of each cluster in `times`, or -1 if another cluster represents the cluster. `columns` is set if only
-    preferences can be compared (see `resampled_groups`), and None otherwise. `memo` caches values that depend on arrays
-    but not on the resamples.
+    column of each cluster in `times`, or -1 if the column of an earlier cluster with equal preferences represents both.
+    `columns` is set if only preferences can be compared (see `resampled_groups`); if not, it is None. `memo` caches
+    values that do not depend on the resamples.
     """
 
     comparison: RaterComparison
@@ -74,50 +74,64 @@ class Sample:
         )
         return values
 
-    def _once(self, name: str, compute: Callable[[], Any], *of: object) -> Any:
-        """Return the cached value of `compute` for the arrays `of`. Samples that differ only in the resamples share the
-        cache."""
+    def _once(self, name: str, compute: Callable[[], Any], *source_arrays: object) -> Any:
+        """Return the cached value of `compute` for the `source_arrays`. Samples that differ only in the resamples share
+        the cache."""
         arrays, value = self.memo.get(name, ((), None))
-        if len(arrays) != len(of) or any(one is not other for one, other in zip(arrays, of, strict=True)):
+        if len(arrays) != len(source_arrays) or any(
+            cached_array is not source_array for cached_array, source_array in zip(arrays, source_arrays, strict=True)
+        ):
             value = compute()
-            self.memo[name] = of, value
+            self.memo[name] = source_arrays, value
         return value
 
     @cached_property
     def system_scores(self) -> SystemScores:
         """System scores by the annotators and every metric, from the outputs that both rated or from the file.
 
-        If the file contains the metric's score of a system, the human score uses all rated outputs of this system; and
-        if the file contains the human score, the metric's score uses all scored outputs. A system-level score of the
-        file is resampled by adding the change of the rater's mean score over items.
+        If the file contains the metric's system-level score of a system, the human system score uses all outputs with
+        human ratings. If the file contains the human system-level score, the metric's system score uses all outputs
+        with metric scores. A system-level score of the file is resampled by adding the change of the mean over items.
         """
         comparison = self.comparison
         if are_choices(comparison):
-            unknown = np.full((len(self.times), *comparison.metric_system.shape), np.nan)
+            undefined_scores = np.full((len(self.times), *comparison.metric_system.shape), np.nan)
             return SystemScores(
-                people=unknown, metrics=unknown, pairs=holds_for_both(comparison.metric_system > np.inf)
+                people=undefined_scores,
+                metrics=undefined_scores,
+                pairs=holds_for_both(comparison.metric_system > np.inf),
             )
         is_rated, is_scored = np.isfinite(comparison.human), np.isfinite(comparison.metric_scores)
         is_in_file = np.isfinite(comparison.human_system), np.isfinite(comparison.metric_system)
-        used_by_people = is_rated & (is_scored | is_in_file[1][:, np.newaxis])
-        used_by_metrics = is_scored & (is_rated | is_in_file[0])
-        comparable_pairs = [
-            np.stack([common_items(cells) for cells in masks]) | holds_for_both(has_score)
-            for masks, has_score in ((used_by_people, is_in_file[0]), (used_by_metrics, is_in_file[1]))
+        is_used_for_human = is_rated & (is_scored | is_in_file[1][:, np.newaxis])
+        is_used_for_metric = is_scored & (is_rated | is_in_file[0])
+        is_comparable = [
+            np.stack([common_items(mask) for mask in used_masks]) | holds_for_both(has_score)
+            for used_masks, has_score in ((is_used_for_human, is_in_file[0]), (is_used_for_metric, is_in_file[1]))
         ]
-        people, metrics = np.empty((2, len(self.times), *is_in_file[1].shape))
-        for rows in group_equal_rows(used_by_people, used_by_metrics):
+        human_scores, metric_scores = np.empty((2, len(self.times), *is_in_file[1].shape))
+        for metric_group in group_equal_rows(is_used_for_human, is_used_for_metric):
             scores_of_people = comparison.human[np.newaxis], comparison.human_system[np.newaxis]
-            people[:, rows] = self._fit_system_scores(*scores_of_people, cells=used_by_people[rows[0]])
-            scores_of_metrics = comparison.metric_scores[rows], comparison.metric_system[rows]
-            metrics[:, rows] = self._fit_system_scores(*scores_of_metrics, cells=used_by_metrics[rows[0]])
-        return SystemScores(people=people, metrics=metrics, pairs=comparable_pairs[0] & comparable_pairs[1])
+            human_scores[:, metric_group] = self._fit_system_scores(
+                *scores_of_people, is_used=is_used_for_human[metric_group[0]]
+            )
+            scores_of_metrics = comparison.metric_scores[metric_group], comparison.metric_system[metric_group]
+            metric_scores[:, metric_group] = self._fit_system_scores(
+                *scores_of_metrics, is_used=is_used_for_metric[metric_group[0]]
+            )
+        return SystemScores(people=human_scores, metrics=metric_scores, pairs=is_comparable[0] & is_comparable[1])
 
-    def _fit_system_scores(self, scores: Floats, from_file: Floats, *, cells: Bools) -> Floats:
-        """(1 + B, raters, systems): means over `cells` (items, systems), or scores of the file (raters, systems)."""
+    def _fit_system_scores(self, scores: Floats, file_scores: Floats, *, is_used: Bools) -> Floats:
+        """(1 + B, raters, systems): means over the outputs `is_used` (items, systems), or `file_scores`."""
         design = self.comparison.design
-        fitted = system_fit(scores, cells, units=design.units, weights=self.times, item_weights=design.item_weights)
-        return np.where(np.isfinite(from_file), from_file + np.nan_to_num(fitted - fitted[:1], nan=0.0), fitted)
+        fitted_scores = system_fit(
+            scores, is_used, units=design.units, weights=self.times, item_weights=design.item_weights
+        )
+        return np.where(
+            np.isfinite(file_scores),
+            file_scores + np.nan_to_num(fitted_scores - fitted_scores[:1], nan=0.0),
+            fitted_scores,
+        )
 
     def item_mean(self, per_item: Floats) -> Floats:
         """(1 + B, k): means over items of the defined values of `per_item` (k, items)."""
@@ -126,7 +140,7 @@ class Sample:
 
     @cached_property
     def population_scores(self) -> tuple[Floats, Floats]:
-        """Simulated system scores with very many items, by annotators and each metric: arrays (B, metrics, systems)."""
+        """Simulated system scores for very many items, by annotators and by metric: both (B, metrics, systems)."""
         scores = self.system_scores
         return make_read_only(population_values(scores.people, scores.metrics, n_units=self.comparison.design.n_units))
 
@@ -168,10 +182,9 @@ def group_equal_rows(*masks: Bools) -> list[NDArray[np.intp]]:
 
 
 def output_statistic(compute: Callable[[Sample], Floats]) -> Callable[[Sample], Floats]:
-    """Return a function that computes a statistic of output scores if a metric shares outputs with the annotators.
+    """Return a function that computes a statistic of output scores, or NaN if no output has human and metric scores.
 
-    Otherwise the function returns NaN at once: for verdicts on a hundred systems, even an array of NaN for each pair
-    would fill the memory.
+    Without this check, the computation would fill the memory for verdicts on a hundred systems.
     """
 
     def compute_or_nan(sample: Sample) -> Floats:
@@ -234,7 +247,10 @@ class Statistic:
     @property
     def chance_column(self) -> Column | None:
         """The declaration of the column with the chance level; None if all metrics have the same chance level."""
-        doc = f"chance level of `{self.name}`: expected value for independent preferences with equally many ties"
+        doc = (
+            f"chance level of `{self.name}`: expected value if human and metric preferences with these tie rates were "
+            "independent"
+        )
         return score(f"{self.name}_chance", doc, essential=False) if callable(self.chance) else None
 
     def chance_of(self, sample: Sample) -> Floats:

@@ -1,4 +1,7 @@
-"""Answers of the annotators under one aspect as long arrays, and whether a rater is one person or a slot."""
+"""Answers of the annotators under one aspect as long arrays, and whether a rater is one person or a slot.
+
+A slot is a rater of the file (such as `annotator2`) that stands for several persons.
+"""
 
 from __future__ import annotations
 
@@ -88,50 +91,60 @@ class AnnotatorAnswers:
 
     @property
     def both(self) -> Bools:
-        """(n,): whether other annotators answered the task of the answer."""
+        """(n,): for each answer, whether other annotators answered the same task."""
         return np.asarray(self.has_several_answers[self.answers.task])
 
 
-def annotator_answers(chosen: Study, raters: Sequence[str]) -> tuple[list[AnnotatorAnswers], list[Note]]:
+def annotator_answers(selected_study: Study, raters: Sequence[str]) -> tuple[list[AnnotatorAnswers], list[Note]]:
     """Return the answers of `raters` in a selected study for each aspect and type of answer, and notes.
 
     Second opinions are included. Each rater has one answer per task.
     """
     is_selected = pl.col("rater").is_in(list(raters))
-    first, second = chosen.preferences.queried_verdicts.select_rows(is_selected), chosen.second.select_rows(is_selected)
+    first_preferences, second_preferences = (
+        selected_study.preferences.queried_verdicts.select_rows(is_selected),
+        selected_study.second.select_rows(is_selected),
+    )
     all_preferences = Preferences(
-        frame=pl.concat([first.frame, second.frame]), missing=pl.concat([first.missing, second.missing])
+        frame=pl.concat([first_preferences.frame, second_preferences.frame]),
+        missing=pl.concat([first_preferences.missing, second_preferences.missing]),
     )
     verdicts, order_notes = all_preferences.merge_verdicts("mean")
-    all_ratings = pl.concat([chosen.ratings.frame, chosen.second_ratings.frame])
-    scores = all_ratings.filter(is_selected & (pl.col("item") != ""))
+    all_ratings = pl.concat([selected_study.ratings.frame, selected_study.second_ratings.frame])
+    selected_scores = all_ratings.filter(is_selected & (pl.col("item") != ""))
     output_columns = ["item", "system", "rater", "aspect"]
-    first_scores = scores.group_by(output_columns).agg(pl.col("score").sort_by("repeat").first())
-    n_repeated = scores.height - first_scores.height
+    first_scores = selected_scores.group_by(output_columns).agg(pl.col("score").sort_by("repeat").first())
+    n_repeated = selected_scores.height - first_scores.height
     aspects = pl.concat([verdicts["aspect"], first_scores["aspect"]]).unique(maintain_order=True)
-    answers_by_part = []
+    answers_of_aspects = []
     for aspect in sorted(aspects):
         aspect_verdicts = verdicts.filter(pl.col("aspect") == aspect)
         if aspect_verdicts.height:
-            answers_by_part.append(
-                _verdicts(chosen, aspect, aspect_verdicts, all_preferences.frame.filter(pl.col("aspect") == aspect))
+            answers_of_aspects.append(
+                _verdicts(
+                    selected_study, aspect, aspect_verdicts, all_preferences.frame.filter(pl.col("aspect") == aspect)
+                )
             )
-        all_ratings = first_scores.filter(pl.col("aspect") == aspect)
-        if all_ratings.height:
-            answers_by_part.append(_ratings(chosen, aspect, all_ratings))
+        aspect_ratings = first_scores.filter(pl.col("aspect") == aspect)
+        if aspect_ratings.height:
+            answers_of_aspects.append(_ratings(selected_study, aspect, aspect_ratings))
     message = f"{n_repeated} repeated scores of an output by the same annotator are excluded; the first score counts"
-    return answers_by_part, [*order_notes, *build_notes(("scored-again", n_repeated, message))]
+    return answers_of_aspects, [*order_notes, *build_notes(("scored-again", n_repeated, message))]
 
 
-def _verdicts(study: Study, aspect: str, rows: pl.DataFrame, raw: pl.DataFrame) -> AnnotatorAnswers:
+def _verdicts(
+    study: Study, aspect: str, verdict_rows: pl.DataFrame, unmerged_verdicts: pl.DataFrame
+) -> AnnotatorAnswers:
     pair_struct = pl.struct("system_a", "system_b")
-    raters = tuple(rows["rater"].unique().sort())
-    ordered_verdicts = raw.with_columns(shown=ORDER_CODES.cast(pl.Int8))
+    raters = tuple(verdict_rows["rater"].unique().sort())
+    ordered_verdicts = unmerged_verdicts.with_columns(shown=ORDER_CODES.cast(pl.Int8))
     ordered_verdicts = ordered_verdicts.filter((pl.col("shown") != 0) & (pl.col("preference") != 0))
-    seconds_of_rater = dict(raw.group_by("rater").agg(pl.col("seconds").median()).iter_rows())
+    seconds_of_rater = dict(unmerged_verdicts.group_by("rater").agg(pl.col("seconds").median()).iter_rows())
     return _answers(
         study,
-        rows.with_columns(_value=pl.col("preference").cast(pl.Float64), _label=1 - pl.col("preference").cast(pl.Int64)),
+        verdict_rows.with_columns(
+            _value=pl.col("preference").cast(pl.Float64), _label=1 - pl.col("preference").cast(pl.Int64)
+        ),
         group=pair_struct,
         n_labels=len(OUTCOMES),
         aspect=aspect,
@@ -146,15 +159,15 @@ def _verdicts(study: Study, aspect: str, rows: pl.DataFrame, raw: pl.DataFrame) 
     )
 
 
-def _ratings(study: Study, aspect: str, rows: pl.DataFrame) -> AnnotatorAnswers:
-    raters = tuple(rows["rater"].unique().sort())
-    distinct_scores = rows["score"].unique().sort()
+def _ratings(study: Study, aspect: str, rating_rows: pl.DataFrame) -> AnnotatorAnswers:
+    raters = tuple(rating_rows["rater"].unique().sort())
+    distinct_scores = rating_rows["score"].unique().sort()
     labels = tuple(distinct_scores) if distinct_scores.len() <= MOST_LABELS else ()
-    code_column = distinct_scores.search_sorted(rows["score"]) if labels else pl.lit(0)
+    code_column = distinct_scores.search_sorted(rating_rows["score"]) if labels else pl.lit(0)
     scale = study.labels.get(aspect)
     return _answers(
         study,
-        rows.with_columns(system_a=pl.lit(""), system_b=pl.lit(""), _value="score", _label=code_column),
+        rating_rows.with_columns(system_a=pl.lit(""), system_b=pl.lit(""), _value="score", _label=code_column),
         group=pl.col("system"),
         n_labels=max(1, len(labels)),
         aspect=aspect,
@@ -162,34 +175,36 @@ def _ratings(study: Study, aspect: str, rows: pl.DataFrame) -> AnnotatorAnswers:
         raters=raters,
         labels=labels,
         seconds=np.full(len(raters), np.nan),
-        words=tuple(scale.words[int(code_column)] if scale else f"{code_column:g}" for code_column in labels),
+        words=tuple(scale.words[int(value)] if scale else f"{value:g}" for value in labels),
         nominal=not is_ordered(study, aspect),
     )
 
 
 def _answers(
-    study: Study, rows: pl.DataFrame, *, group: pl.Expr, n_labels: int, raters: tuple[str, ...], **columns: Any
+    study: Study, answer_rows: pl.DataFrame, *, group: pl.Expr, n_labels: int, raters: tuple[str, ...], **columns: Any
 ) -> AnnotatorAnswers:
-    """Return the answers in `rows` (with `_value` and `_label`), with codes for tasks, annotators and clusters."""
-    task_columns = [name for name in ("item", "system_a", "system_b", "system") if name in rows.columns]
-    tasks = rows.select(task_columns).unique().sort(task_columns).with_row_index("_task")
-    worker = pl.Series(label_codes(rows["rater"], raters))
-    coded = (
-        rows.with_columns(_worker=worker).join(tasks, on=task_columns, how="left").sort("_task", "_worker", "_label")
+    """Return the answers of `answer_rows` (with `_value`, `_label`), with codes of tasks, annotators and clusters."""
+    task_columns = [name for name in ("item", "system_a", "system_b", "system") if name in answer_rows.columns]
+    tasks = answer_rows.select(task_columns).unique().sort(task_columns).with_row_index("_task")
+    worker_codes = pl.Series(label_codes(answer_rows["rater"], raters))
+    coded_answers = (
+        answer_rows.with_columns(_worker=worker_codes)
+        .join(tasks, on=task_columns, how="left")
+        .sort("_task", "_worker", "_label")
     )
     items = tuple(tasks["item"].unique().sort())
     design = Design.from_study(study, items=items, systems=()).group_into_blocks()
-    item = label_codes(tasks["item"], items)
-    codes = (coded[name].to_numpy() for name in ("_task", "_worker", "_label"))
+    item_codes = label_codes(tasks["item"], items)
+    codes = (coded_answers[name].to_numpy() for name in ("_task", "_worker", "_label"))
     return AnnotatorAnswers(
         raters=raters,
         tasks=tasks.drop("_task"),
         answers=AnnotatorLabels.from_labels(*codes, n_tasks=tasks.height, n_workers=len(raters), n_labels=n_labels),
-        value=coded["_value"].to_numpy(),
-        unit=design.units[item],
+        value=coded_answers["_value"].to_numpy(),
+        unit=design.units[item_codes],
         n_units=design.n_units,
         group=tasks.select(group.rank("dense") - 1).to_series().to_numpy().astype(np.int64),
-        item=item,
+        item=item_codes,
         **columns,
     )
 
@@ -207,19 +222,19 @@ def persons(study: Study, raters: Sequence[str], annotator_type: AnnotatorType) 
     declared_persons = frozenset(raters) & frozenset(declared_names)
     slots = _slots(study, [name for name in raters if name not in declared_persons])
     assumed_persons = sorted(frozenset(raters) - declared_persons - slots)
-    advice = "declare this with annotator_type='persons' or 'slots', or in the column 'person' of a raters table"
     return frozenset(raters) - slots, build_notes(
         (
             "slots",
             len(slots),
-            f"{join_labels(sorted(slots))} answered the same tasks and were read as slots that several persons "
-            f"share. Slots are not evaluated one by one; {advice}",
+            f"{join_labels(sorted(slots))} answered the same tasks and were read as slots that several persons share, "
+            "so they are not evaluated one by one. If each of them is one person, set annotator_type='persons' or "
+            "person = true in a raters table",
         ),
         (
             "assumed-persons",
             len(assumed_persons),
-            f"{join_labels(assumed_persons, limit=3)}: each rater is read as one person; if a rater is a slot, "
-            f"{advice}",
+            f"{join_labels(assumed_persons, limit=3)}: each rater is read as one person; if the raters are slots that "
+            "several persons share, set annotator_type='slots'",
         ),
     )
 
@@ -238,7 +253,7 @@ def _slots(study: Study, raters: Sequence[str]) -> frozenset[str]:
     numbered_raters = [name for name in raters if is_numbered(name)]
     is_numbered_rater = pl.col("rater").is_in(numbered_raters)
     scores, verdicts = study.ratings.frame.filter(is_numbered_rater), study.preferences.frame.filter(is_numbered_rater)
-    rows = pl.concat(
+    task_rows = pl.concat(
         [
             scores.select("rater", "aspect", "item", "system", system_b=pl.lit("")),
             verdicts.select("rater", "aspect", "item", "system_b", system="system_a").select(
@@ -249,9 +264,9 @@ def _slots(study: Study, raters: Sequence[str]) -> frozenset[str]:
     stem_of_rater = {
         name: "_".join(stem(part) for part in split_name(name) if len(stem(part)) > 1) for name in numbered_raters
     }
-    rows = rows.with_columns(like=pl.col("rater").replace_strict(stem_of_rater, return_dtype=pl.String))
-    n_tasks_of_stem = rows.select(pl.exclude("rater")).unique().group_by("like").len("tasks")
-    n_tasks_of_rater = rows.group_by("like", "rater").len("own").join(n_tasks_of_stem, on="like")
+    task_rows = task_rows.with_columns(like=pl.col("rater").replace_strict(stem_of_rater, return_dtype=pl.String))
+    n_tasks_of_stem = task_rows.select(pl.exclude("rater")).unique().group_by("like").len("tasks")
+    n_tasks_of_rater = task_rows.group_by("like", "rater").len("own").join(n_tasks_of_stem, on="like")
     similar_raters = n_tasks_of_rater.filter(pl.len().over("like") > 1)
     slot_rows = similar_raters.filter((pl.col("own") >= MOST_OF_TASKS * pl.col("tasks")).all().over("like"))
     return frozenset(slot_rows["rater"])

@@ -65,108 +65,127 @@ SCALES: tuple[Scale, ...] = ("nominal", "ordinal")
 
 
 def annotator_columns(
-    part: AnnotatorAnswers, is_person: Bools, *, times: Floats, confidence: float
+    aspect_answers: AnnotatorAnswers, is_person: Bools, *, times: Floats, confidence: float
 ) -> tuple[dict[str, Any], Tests]:
     """Return the columns of the table `annotators` except competence and flags, and the tests behind the flags.
 
     Statistics that describe a person are NaN for slots.
     """
-    answers, n_raters = part.answers, len(part.raters)
+    answers, n_raters = aspect_answers.answers, len(aspect_answers.raters)
     n_answers = np.bincount(answers.worker, minlength=n_raters)
     nan_if_slot = np.where(is_person, 1.0, np.nan)
-    position_result = position_tests(part.sided_worker, part.sided_pair, part.sign, part.order, n_workers=n_raters)
-    agreement = _agreement(part, times, confidence)
-    p_careless, p_chance, untested_reason = _compare_with_peers(part, is_trusted=~(position_result.p_value <= LEVEL))
-    n_ties = np.bincount(answers.worker, weights=part.value == 0, minlength=n_raters)
+    position_result = position_tests(
+        aspect_answers.sided_worker,
+        aspect_answers.sided_pair,
+        aspect_answers.sign,
+        aspect_answers.order,
+        n_workers=n_raters,
+    )
+    agreement = _agreement(aspect_answers, times, confidence)
+    p_careless, p_chance, untested_reason = _compare_with_peers(
+        aspect_answers, is_trusted=~(position_result.p_value <= LEVEL)
+    )
+    n_ties = np.bincount(answers.worker, weights=aspect_answers.value == 0, minlength=n_raters)
     columns = {
-        "answer_type": part.what,
-        "rater": list(part.raters),
+        "answer_type": aspect_answers.what,
+        "rater": list(aspect_answers.raters),
         "is_person": is_person,
         "answers": n_answers,
         "proportion": ratio(n_answers, n_answers.sum()),
-        "n_multiply_rated": np.bincount(answers.worker[part.both], minlength=n_raters),
+        "n_multiply_rated": np.bincount(answers.worker[aspect_answers.both], minlength=n_raters),
         **{name: values * nan_if_slot for name, values in agreement.items()},
         "decided": position_result.decided,
         "first_rate": position_result.share * nan_if_slot,
-        "tie_rate": ratio(n_ties, n_answers) if part.what == VERDICTS else np.nan,
-        "seconds": part.seconds * nan_if_slot,
+        "tie_rate": ratio(n_ties, n_answers) if aspect_answers.what == VERDICTS else np.nan,
+        "seconds": aspect_answers.seconds * nan_if_slot,
         "p_chance": p_chance * nan_if_slot,
         "untested_reason": np.where(is_person, untested_reason, ""),
     }
     return columns, (position_result.p_value * nan_if_slot, p_careless * nan_if_slot, position_result.share > 0.5)
 
 
-def _agreement(part: AnnotatorAnswers, times: Floats, confidence: float) -> dict[str, Floats]:
+def _agreement(aspect_answers: AnnotatorAnswers, times: Floats, confidence: float) -> dict[str, Floats]:
     """Return the mean proportion of other annotators with the same answer, and an interval over items."""
-    resampled_agreement = np.full((len(times), len(part.raters)), np.nan)
-    if not part.continuous:
-        answers = part.answers
+    resampled_agreement = np.full((len(times), len(aspect_answers.raters)), np.nan)
+    if not aspect_answers.continuous:
+        answers = aspect_answers.answers
         agreement_of_answer = ratio(answers.votes[answers.task, answers.label] - 1, answers.n_votes[answers.task] - 1)
-        for rater_slice, sums, counts in _iter_unit_sums(part, agreement_of_answer):
+        for rater_slice, agreement_sums, answer_counts in _iter_unit_sums(aspect_answers, agreement_of_answer):
             resampled_agreement[:, rater_slice] = ratio(
-                bootstrap.weighted_sums(times, sums), bootstrap.weighted_sums(times, counts)
+                bootstrap.weighted_sums(times, agreement_sums), bootstrap.weighted_sums(times, answer_counts)
             )
     low, high = intervals.cluster_intervals(
-        resampled_agreement, part.clusters, confidence=confidence, bounds=intervals.SHARE, fewest=FEWEST
+        resampled_agreement, aspect_answers.clusters, confidence=confidence, bounds=intervals.SHARE, fewest=FEWEST
     )
-    estimate = np.where(part.clusters >= FEWEST, resampled_agreement[0], np.nan)
+    estimate = np.where(aspect_answers.clusters >= FEWEST, resampled_agreement[0], np.nan)
     return {"agreement": estimate, "agreement_low": low, "agreement_high": high}
 
 
-def _iter_unit_sums(part: AnnotatorAnswers, values: Floats) -> Iterator[tuple[slice, Floats, Floats]]:
+def _iter_unit_sums(aspect_answers: AnnotatorAnswers, values: Floats) -> Iterator[tuple[slice, Floats, Floats]]:
     """Yield blocks of workers, with the sum and the number of the defined `values` (n,), both (workers, units)."""
     is_defined = np.isfinite(values)
-    worker, unit = part.answers.worker[is_defined], part.unit[part.answers.task[is_defined]]
+    worker, unit = (
+        aspect_answers.answers.worker[is_defined],
+        aspect_answers.unit[aspect_answers.answers.task[is_defined]],
+    )
     values = values[is_defined]
-    for rater_slice in chunks(len(part.raters), part.n_units):
+    for rater_slice in chunks(len(aspect_answers.raters), aspect_answers.n_units):
         is_in_slice = (worker >= rater_slice.start) & (worker < rater_slice.stop)
-        shape = (rater_slice.stop - rater_slice.start, part.n_units)
+        shape = (rater_slice.stop - rater_slice.start, aspect_answers.n_units)
         codes = worker[is_in_slice] - rater_slice.start, unit[is_in_slice]
-        sums = table_sums(*codes, shape=shape, weights=values[is_in_slice])
-        yield rater_slice, sums, table_sums(*codes, shape=shape).astype(np.float64)
+        value_sums = table_sums(*codes, shape=shape, weights=values[is_in_slice])
+        yield rater_slice, value_sums, table_sums(*codes, shape=shape).astype(np.float64)
 
 
-def _compare_with_peers(part: AnnotatorAnswers, *, is_trusted: Bools) -> tuple[Floats, Floats, NDArray[np.str_]]:
+def _compare_with_peers(
+    aspect_answers: AnnotatorAnswers, *, is_trusted: Bools
+) -> tuple[Floats, Floats, NDArray[np.str_]]:
     """Compare each annotator (workers,) with the other annotators that are trusted (`is_trusted`) on the same tasks.
 
-    Return p-values of 'agrees at least half as much as the other annotators', p-values of 'agrees no more than random
-    answers', and the reason why the first hypothesis is not tested.
+    Return p-values of two hypotheses, and the reason why the first is not tested. The first hypothesis is that the
+    annotator agrees with the others at least half as much as they agree with one another. The second is that the
+    annotator agrees no more than random answers.
     """
-    answers = part.answers
-    peers = peer_agreement(answers.task, answers.worker, part.value, n_tasks=answers.n_tasks, trusted=is_trusted)
-    clusters, p_others = _test_positive_mean(part, peers.others)
-    _, p_chance = _test_positive_mean(part, peers.agreement)
-    _, p_careless = _test_positive_mean(part, HALF * peers.others - peers.agreement)
-    is_all_equal = np.isnan(peers.spread) & (part.clusters >= FEWEST)
-    has_too_few_clusters, is_disagreement = clusters < FEWEST, ~(p_others <= LEVEL)
+    answers = aspect_answers.answers
+    peer_result = peer_agreement(
+        answers.task, answers.worker, aspect_answers.value, n_tasks=answers.n_tasks, trusted=is_trusted
+    )
+    clusters, p_peers = _test_positive_mean(aspect_answers, peer_result.others)
+    _, p_chance = _test_positive_mean(aspect_answers, peer_result.agreement)
+    _, p_careless = _test_positive_mean(aspect_answers, HALF * peer_result.others - peer_result.agreement)
+    is_all_equal = np.isnan(peer_result.spread) & (aspect_answers.clusters >= FEWEST)
+    has_too_few_clusters, is_low_peer_agreement = clusters < FEWEST, ~(p_peers <= LEVEL)
     is_above_chance = p_chance <= LEVEL
     reason = np.select(
-        [is_all_equal, has_too_few_clusters, is_disagreement, is_above_chance],
+        [is_all_equal, has_too_few_clusters, is_low_peer_agreement, is_above_chance],
         [ALL_EQUAL, FEW_TASKS, NO_AGREEMENT, ABOVE_CHANCE],
         "",
     )
     return (
         np.where(reason == "", p_careless, np.nan),
-        np.where(is_all_equal | has_too_few_clusters | is_disagreement, np.nan, p_chance),
+        np.where(is_all_equal | has_too_few_clusters | is_low_peer_agreement, np.nan, p_chance),
         reason,
     )
 
 
-def _test_positive_mean(part: AnnotatorAnswers, values: Floats) -> tuple[Ints, Floats]:
-    """Return, for each annotator, the number of clusters with a value, and a p-value of 'the mean is not positive'."""
-    clusters, p_value = np.zeros(len(part.raters), dtype=np.int64), np.full(len(part.raters), np.nan)
-    for rater_slice, sums, counts in _iter_unit_sums(part, values):
-        test = slot_test(sums, counts, wider=np.ones(len(sums)), confidence=0.95)
-        clusters[rater_slice] = (counts > 0).sum(axis=1)
+def _test_positive_mean(aspect_answers: AnnotatorAnswers, values: Floats) -> tuple[Ints, Floats]:
+    """Return, for each annotator, the number of clusters with a value, and the p-value of a mean <= 0."""
+    clusters, p_value = (
+        np.zeros(len(aspect_answers.raters), dtype=np.int64),
+        np.full(len(aspect_answers.raters), np.nan),
+    )
+    for rater_slice, value_sums, value_counts in _iter_unit_sums(aspect_answers, values):
+        test = slot_test(value_sums, value_counts, wider=np.ones(len(value_sums)), confidence=0.95)
+        clusters[rater_slice] = (value_counts > 0).sum(axis=1)
         p_value[rater_slice] = np.where(test.estimate > 0, test.p_value / 2, 1 - test.p_value / 2)
     return clusters, p_value
 
 
-def agreement_columns(part: AnnotatorAnswers, *, times: Floats, confidence: float) -> dict[str, Any]:
+def agreement_columns(aspect_answers: AnnotatorAnswers, *, times: Floats, confidence: float) -> dict[str, Any]:
     """Return the row of the table `agreement`."""
-    answers, is_multiply_rated = part.answers, part.both
-    n_multiply_rated = int(part.has_several_answers.sum())
-    n_clusters = len(np.unique(part.unit[part.has_several_answers]))
+    answers, is_multiply_rated = aspect_answers.answers, aspect_answers.both
+    n_multiply_rated = int(aspect_answers.has_several_answers.sum())
+    n_clusters = len(np.unique(aspect_answers.unit[aspect_answers.has_several_answers]))
     interval_options: dict[str, Any] = {
         "confidence": confidence,
         "clusters": n_clusters,
@@ -174,18 +193,20 @@ def agreement_columns(part: AnnotatorAnswers, *, times: Floats, confidence: floa
     }
     has_enough_tasks = n_multiply_rated >= FEW_DOUBLES
     undefined_draws = np.full(len(times), np.nan)
-    coincidence = coincidences(answers, units=part.unit, n_units=part.n_units)
+    coincidence = coincidences(answers, units=aspect_answers.unit, n_units=aspect_answers.n_units)
     coincidence_sums = bootstrap.weighted_sums(times, np.moveaxis(coincidence, 0, -1))
-    moment_sums = moments(answers.task, part.value, units=part.unit, n_units=part.n_units)
+    moment_sums = moments(answers.task, aspect_answers.value, units=aspect_answers.unit, n_units=aspect_answers.n_units)
     resampled_moments = bootstrap.weighted_sums(times, moment_sums.T)
-    scales = () if part.continuous or not has_enough_tasks else SCALES[:1] if part.nominal else SCALES
+    scales = (
+        () if aspect_answers.continuous or not has_enough_tasks else SCALES[:1] if aspect_answers.nominal else SCALES
+    )
     alpha_of_scale = {
         name: alpha(coincidence_sums, scale=name) if name in scales else undefined_draws for name in SCALES
     }
-    is_numeric = has_enough_tasks and not part.nominal
+    is_numeric = has_enough_tasks and not aspect_answers.nominal
     return {
-        "answer_type": part.what,
-        "annotators": len(part.raters),
+        "answer_type": aspect_answers.what,
+        "annotators": len(aspect_answers.raters),
         "tasks": answers.n_tasks,
         "n_multiply_rated": n_multiply_rated,
         "answers": int(is_multiply_rated.sum()),
@@ -197,21 +218,27 @@ def agreement_columns(part: AnnotatorAnswers, *, times: Floats, confidence: floa
         **with_interval(
             "alpha_interval", interval_alpha(resampled_moments) if is_numeric else undefined_draws, **interval_options
         ),
-        "reason": TOO_FEW.format(FEW_DOUBLES) if not has_enough_tasks else WITHOUT_ORDER if part.nominal else "",
+        "reason": TOO_FEW.format(FEW_DOUBLES)
+        if not has_enough_tasks
+        else WITHOUT_ORDER
+        if aspect_answers.nominal
+        else "",
     }
 
 
-def concentration_columns(part: AnnotatorAnswers, *, n_slots: int, confidence: float) -> dict[str, Any]:
+def concentration_columns(aspect_answers: AnnotatorAnswers, *, n_slots: int, confidence: float) -> dict[str, Any]:
     """Return the row of the table `concentration`."""
-    answers = part.answers
-    n_answers = np.bincount(answers.worker, minlength=len(part.raters))
-    taste_result = taste(part.group[answers.task], part.item[answers.task], answers.worker, part.value)
-    half_width = intervals.student_quantile(confidence, len(part.raters)) * taste_result.error
-    are_persons, has_several_annotators = not n_slots, len(part.raters) >= FEWEST_ANNOTATORS
-    icc = taste_result.icc if are_persons and not part.nominal else np.nan
+    answers = aspect_answers.answers
+    n_answers = np.bincount(answers.worker, minlength=len(aspect_answers.raters))
+    taste_result = taste(
+        aspect_answers.group[answers.task], aspect_answers.item[answers.task], answers.worker, aspect_answers.value
+    )
+    half_width = intervals.student_quantile(confidence, len(aspect_answers.raters)) * taste_result.error
+    are_persons, has_several_annotators = not n_slots, len(aspect_answers.raters) >= FEWEST_ANNOTATORS
+    icc = taste_result.icc if are_persons and not aspect_answers.nominal else np.nan
     return {
-        "answer_type": part.what,
-        "annotators": len(part.raters),
+        "answer_type": aspect_answers.what,
+        "annotators": len(aspect_answers.raters),
         "answers": len(answers),
         "largest_proportion": float(n_answers.max() / n_answers.sum()),
         "gini": gini(n_answers),
@@ -224,23 +251,27 @@ def concentration_columns(part: AnnotatorAnswers, *, n_slots: int, confidence: f
         if np.isfinite(half_width) and are_persons and has_several_annotators
         else np.nan,
         "answers_per_annotator": taste_result.answers_per_annotator,
-        "design_effect": taste_result.effect if are_persons and not part.nominal else np.nan,
+        "design_effect": taste_result.effect if are_persons and not aspect_answers.nominal else np.nan,
     }
 
 
-def pair_columns(part: AnnotatorAnswers, *, n_slots: int, confidence: float) -> dict[str, Any]:
+def pair_columns(aspect_answers: AnnotatorAnswers, *, n_slots: int, confidence: float) -> dict[str, Any]:
     """Return the rows of the table `pairs`. There are no rows for ratings, or if a rater is a slot."""
-    if part.what != VERDICTS or n_slots:
+    if aspect_answers.what != VERDICTS or n_slots:
         return {}
-    answers = part.answers
-    _, first_task_of_pair = np.unique(part.group, return_index=True)
+    answers = aspect_answers.answers
+    _, first_task_of_pair = np.unique(aspect_answers.group, return_index=True)
     margins = clustered_margins(
-        part.group[answers.task], answers.worker, part.value, pairs=len(first_task_of_pair), confidence=confidence
+        aspect_answers.group[answers.task],
+        answers.worker,
+        aspect_answers.value,
+        pairs=len(first_task_of_pair),
+        confidence=confidence,
     )
     return {
-        "system_a": part.tasks["system_a"].gather(first_task_of_pair),
-        "system_b": part.tasks["system_b"].gather(first_task_of_pair),
-        "answers": np.bincount(part.group[answers.task], minlength=len(first_task_of_pair)),
+        "system_a": aspect_answers.tasks["system_a"].gather(first_task_of_pair),
+        "system_b": aspect_answers.tasks["system_b"].gather(first_task_of_pair),
+        "answers": np.bincount(aspect_answers.group[answers.task], minlength=len(first_task_of_pair)),
         "annotators": margins.people,
         "effective_annotators": margins.effective,
         "margin": margins.margin,

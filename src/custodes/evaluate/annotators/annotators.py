@@ -106,27 +106,27 @@ class Annotators(Result):
         score("seconds", "median seconds per verdict, if the file has them", "Seconds"),
         p_value(
             "p_position",
-            "p-value of the test that choices do not depend on the position, adjusted for all tests of "
-            "the study (Holm)",
+            "p-value of the hypothesis that verdicts do not depend on the order of the two outputs, adjusted for all "
+            "tests of the study (Holm)",
             essential=False,
         ),
         p_value(
             "p_careless",
-            "p-value of the test that the annotator agrees with the other annotators at least half as "
-            "much as the other annotators agree with one another on the same tasks, adjusted for all "
-            "tests of the study (Holm); null if there is an `untested_reason`",
+            "p-value of the hypothesis that the annotator agrees with the others at least half as much as the others "
+            "agree with one another on the same tasks, adjusted for all tests of the study (Holm); null if there is an "
+            "`untested_reason`",
             essential=False,
         ),
         p_value(
             "p_chance",
-            "unadjusted p-value of the one-sided test that the annotator agrees with the other "
-            "annotators no more than random answers do",
+            "unadjusted one-sided p-value of the hypothesis that the annotator agrees with the others no more than "
+            "random answers do",
             essential=False,
         ),
         label("untested_reason", "why agreement with the other annotators is not tested", essential=False),
         labels("flags", f"findings significant at `alpha`: `{FIRST}`, `{SECOND}`, `{LITTLE}`", "Flags"),
         label("reason", "why there is no competence or no interval", essential=False),
-        rows=lambda made: _notable_rows(made.annotators),
+        rows=lambda result: _notable_rows(result.annotators),
     )
     agreement: pl.DataFrame = table(
         "One row per type of answer: chance-corrected agreement of annotators.",
@@ -169,22 +169,22 @@ class Annotators(Result):
         ),
         score(
             "icc",
-            "correlation of the answers of one annotator on different items of the same pair of systems "
-            "(or of the same system), in excess of the correlation between the answers of two "
-            "annotators; the interval is over annotators",
+            "intraclass correlation: similarity of answers of one annotator on different items of a pair of systems "
+            "(or of a system), beyond the similarity of answers of two annotators; the interval is for other "
+            "annotators",
             "ICC of annotators",
             interval=True,
         ),
         score(
             "answers_per_annotator",
-            "number of answers that the same annotator gave on the same pair of systems (or on the same "
-            "system), averaged over answers",
+            "answers of one annotator on one pair of systems (or on one system), including the answer itself; mean "
+            "over answers",
             essential=False,
         ),
         score(
             "design_effect",
-            "1 + (answers_per_annotator - 1) icc: variance of a pair's rate (or a system's mean), divided by the "
-            "variance with one answer per annotator",
+            "1 + (answers_per_annotator - 1) icc, and 1 if icc is negative: variance of the rate of a pair of systems "
+            "(or of the mean of a system), divided by the variance if each annotator gave one answer",
             "Design effect",
         ),
     )
@@ -201,8 +201,8 @@ class Annotators(Result):
         ),
         difference(
             "margin",
-            "proportion of answers for system_a minus proportion for system_b; the interval is over annotators for "
-            "these items, and valid only without interim analyses",
+            "proportion of answers for system_a minus proportion for system_b; the interval is for other annotators "
+            "on these items, and valid only without interim analyses",
             "Margin",
             interval=True,
         ),
@@ -262,15 +262,15 @@ def annotators(
     -----
     The study may have verdicts or ratings on a scale; for numeric ratings, alpha uses squared differences. `method`
     'dawid-skene' estimates a confusion matrix for each annotator, 'mace' the probability that the annotator knows the
-    label, and 'majority' estimates no model. 'auto' chooses 'dawid-skene' if half of the annotators share at least 20
-    answered tasks with other annotators, and 'mace' if half of them share fewer. For slots, or with too few annotators,
-    'auto' chooses 'majority'. With `annotator_type` 'auto', the raters table decides which raters are persons. For
-    other raters, the names and the overlap of tasks decide (a note gives the result). For slots, only agreement is
-    computed.
+    label, and 'majority' estimates no model. 'auto' counts the tasks that each annotator shares with other annotators,
+    and chooses 'dawid-skene' if the median is at least 20, else 'mace'. For slots, or with too few annotators or shared
+    tasks, 'auto' chooses 'majority'. With `annotator_type` 'auto', a rater is a person if the raters table says so. For
+    other raters, the names and the overlap of tasks decide (a note gives the result). A slot is a rater that stands for
+    several persons; its competence and its own agreement are not estimated.
 
-    Flags are significant at `alpha` after Holm adjustment over all tests of the study. Intervals are Student's t
-    intervals over resampled clusters of items. Competence has an interval only by 'dawid-skene' and with enough shared
-    answers; this interval uses the first 100 resamples.
+    An annotator is flagged if a test is significant at `alpha` after Holm adjustment over all tests of the study.
+    Intervals are Student's t intervals over resampled clusters of items. Competence has an interval only by
+    'dawid-skene' and with enough shared answers; this interval uses the first 100 resamples.
 
     References
     ----------
@@ -279,24 +279,24 @@ def annotators(
     Examples
     --------
     >>> import custodes as cu
-    >>> made = cu.annotators(cu.read("demo"), aspect="fluency", resamples=50)
-    >>> made.agreement["annotators"].item()
+    >>> result = cu.annotators(cu.read("demo"), aspect="fluency", resamples=50)
+    >>> result.agreement["annotators"].item()
     3
     """
-    chosen_study = study.select(human=human, systems=systems, aspect=aspect, group=group, one_side=True)
-    if not chosen_study.humans:
-        for note in chosen_study.notes:
+    selected_study = study.select(human=human, systems=systems, aspect=aspect, group=group, one_side=True)
+    if not selected_study.humans:
+        for note in selected_study.notes:
             if note.rule == "annotators-without-ratings":
                 raters_text = note.message.partition(":")[0]
                 raise InputError(f"{study.name}: {raters_text}; add their ratings, or use the leaderboard of metrics")
         raise OptionError(study.advice_on_annotators())
-    answers_of_aspects, data_notes = annotator_answers(chosen_study, chosen_study.humans)
+    answers_of_aspects, data_notes = annotator_answers(selected_study, selected_study.humans)
     if not answers_of_aspects:
         raise InputError(
             f"{study.name}: the selected annotators gave no score or verdict "
-            f"({join_labels(chosen_study.humans, limit=3)}); select other annotators"
+            f"({join_labels(selected_study.humans, limit=3)}); select other annotators"
         )
-    person_names, person_notes = persons(chosen_study, chosen_study.humans, annotator_type)
+    person_names, person_notes = persons(selected_study, selected_study.humans, annotator_type)
     generator = np.random.default_rng(rng)
     answer = partial(_answer, person_names=person_names, method=method, resamples=resamples, confidence=confidence)
     answers = list(
@@ -316,7 +316,7 @@ def annotators(
         for aspect_data, (columns, *_) in zip(answers_of_aspects, answers, strict=True)
     ]
     notes = [
-        *chosen_study.notes,
+        *selected_study.notes,
         *data_notes,
         *person_notes,
         *(note for *_, part_notes in answers for note in part_notes),
@@ -332,7 +332,7 @@ def _notable_rows(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _answer(
-    part: AnnotatorAnswers,
+    aspect_answers: AnnotatorAnswers,
     rng: np.random.Generator,
     *,
     person_names: frozenset[str],
@@ -340,26 +340,28 @@ def _answer(
     resamples: int,
     confidence: float,
 ) -> tuple[dict[str, dict[str, Any]], Tests, list[Note]]:
-    times = bootstrap.bootstrap_weights(part.n_units, resamples if part.n_units > 1 else 0, rng)
-    is_person = np.array([name in person_names for name in part.raters])
+    times = bootstrap.bootstrap_weights(aspect_answers.n_units, resamples if aspect_answers.n_units > 1 else 0, rng)
+    is_person = np.array([name in person_names for name in aspect_answers.raters])
     n_slots = int((~is_person).sum())
-    columns, tests = annotator_columns(part, is_person, times=times, confidence=confidence)
+    columns, tests = annotator_columns(aspect_answers, is_person, times=times, confidence=confidence)
     method_name, method_reason = (
-        chosen_method(part, method, has_slots=bool(n_slots)) if not part.continuous else ("", "")
+        chosen_method(aspect_answers, method, has_slots=bool(n_slots)) if not aspect_answers.continuous else ("", "")
     )
     reason = (
-        f"more than {MOST_LABELS} different scores count as numeric ratings, not as labels" if part.continuous else ""
+        f"more than {MOST_LABELS} different scores count as numeric ratings, not as labels"
+        if aspect_answers.continuous
+        else ""
     )
     consensus_labels, competence_and_bounds, reasons = (
         {},
-        np.full((3, len(part.raters)), np.nan),
-        np.full(len(part.raters), reason),
+        np.full((3, len(aspect_answers.raters)), np.nan),
+        np.full(len(aspect_answers.raters), reason),
     )
     if method_name:
         # A separate generator: estimates do not depend on the number of resamples.
-        model = consensus(part, method_name, times=times, confidence=confidence, rng=rng.spawn(1)[0])
+        model = consensus(aspect_answers, method_name, times=times, confidence=confidence, rng=rng.spawn(1)[0])
         reason = model.reason
-        has_few_shared = (part.clusters < FEWEST) | (
+        has_few_shared = (aspect_answers.clusters < FEWEST) | (
             (columns["n_multiply_rated"] < FEWEST_SHARED) & (method_name != "majority")
         )
         competence_and_bounds = np.where(
@@ -369,20 +371,20 @@ def _answer(
         reasons = np.where(
             has_few_shared,
             FEW_SHARED,
-            np.where(is_constant, ALIKE, np.where(part.clusters < FEWEST_UNITS, reason or FEW_ITEMS, reason)),
+            np.where(is_constant, ALIKE, np.where(aspect_answers.clusters < FEWEST_UNITS, reason or FEW_ITEMS, reason)),
         )
-        consensus_labels = label_columns(part, model)
+        consensus_labels = label_columns(aspect_answers, model)
     columns |= dict(zip(("competence", "competence_low", "competence_high"), competence_and_bounds, strict=True))
     columns["reason"] = np.where(is_person, reasons, SLOT)
     tables = {
         "annotators": columns,
-        "agreement": agreement_columns(part, times=times, confidence=confidence),
-        "concentration": concentration_columns(part, n_slots=n_slots, confidence=confidence),
-        "pairs": pair_columns(part, n_slots=n_slots, confidence=confidence),
+        "agreement": agreement_columns(aspect_answers, times=times, confidence=confidence),
+        "concentration": concentration_columns(aspect_answers, n_slots=n_slots, confidence=confidence),
+        "pairs": pair_columns(aspect_answers, n_slots=n_slots, confidence=confidence),
         "labels": consensus_labels,
     }
-    n_untested_of = Counter(columns["untested_reason"].tolist())
-    return tables, tests, _notes(part, method_name, method_reason, reason, n_slots, n_untested_of)
+    n_untested_by_reason = Counter(columns["untested_reason"].tolist())
+    return tables, tests, _notes(aspect_answers, method_name, method_reason, reason, n_slots, n_untested_by_reason)
 
 
 def _claims(tests: list[Tests], alpha: float) -> Iterator[dict[str, Any]]:
@@ -396,50 +398,65 @@ def _claims(tests: list[Tests], alpha: float) -> Iterator[dict[str, Any]]:
     for _, _, prefers_first in tests:
         p_position, p_careless = next(adjusted_p_values), next(adjusted_p_values)
         flags = [
-            [FIRST if is_first_preferred else SECOND] * bool(p_side <= alpha) + [LITTLE] * bool(p_little <= alpha)
-            for p_side, p_little, is_first_preferred in zip(p_position, p_careless, prefers_first, strict=True)
+            [FIRST if is_first_preferred else SECOND] * bool(p_position_of_rater <= alpha)
+            + [LITTLE] * bool(p_careless_of_rater <= alpha)
+            for p_position_of_rater, p_careless_of_rater, is_first_preferred in zip(
+                p_position, p_careless, prefers_first, strict=True
+            )
         ]
         yield {"p_position": p_position, "p_careless": p_careless, "flags": flags}
 
 
 def _notes(
-    part: AnnotatorAnswers, method: str, method_reason: str, reason: str, n_slots: int, n_untested_of: Counter[str]
+    aspect_answers: AnnotatorAnswers,
+    method: str,
+    method_reason: str,
+    reason: str,
+    n_slots: int,
+    n_untested_by_reason: Counter[str],
 ) -> list[Note]:
-    aspect_text, n_annotators = f"{label_of(part.aspect)}", len(part.raters)
-    n_multiply_rated = int(part.has_several_answers.sum())
+    aspect_text, n_annotators = f"{label_of(aspect_answers.aspect)}", len(aspect_answers.raters)
+    n_multiply_rated = int(aspect_answers.has_several_answers.sum())
     return build_notes(
-        ("method", bool(method), f"{part.what}{aspect_text} are combined by {method}, because {method_reason}"),
-        ("numbers", part.continuous, f"{part.what}{aspect_text}: {reason}, so there are no labels and no competence"),
+        (
+            "method",
+            bool(method),
+            f"{aspect_answers.what}{aspect_text} are combined by {method}, because {method_reason}",
+        ),
+        (
+            "numbers",
+            aspect_answers.continuous,
+            f"{aspect_answers.what}{aspect_text}: {reason}, so there are no labels and no competence",
+        ),
         (
             "few-annotators",
             n_annotators < FEW_ANNOTATORS and not n_slots,
-            f"results for {part.what}{aspect_text} describe only these {n_annotators} annotators: intervals are "
-            "over items and do not "
-            "extend to other annotators",
+            f"results for {aspect_answers.what}{aspect_text} describe only these {n_annotators} annotators: "
+            "intervals are over items and do not extend to other annotators",
         ),
         (
             "few-doubled",
             n_multiply_rated if n_multiply_rated < FEW_DOUBLES else 0,
-            f"{part.what}{aspect_text}: only {n_multiply_rated} tasks were answered by several annotators, which is "
-            "too few to estimate agreement; have more tasks annotated twice",
+            f"{aspect_answers.what}{aspect_text}: only {n_multiply_rated} tasks were answered by several annotators, "
+            "which is too few to estimate agreement; have more tasks annotated twice",
         ),
         (
             "none-doubled",
             n_multiply_rated == 0,
-            f"{part.what}{aspect_text}: no task has answers of two annotators, so agreement is unknown",
+            f"{aspect_answers.what}{aspect_text}: no task has answers of two annotators, so agreement is unknown",
         ),
         (
             "few-triples",
-            n_untested_of[FEW_TASKS] if n_multiply_rated else 0,
-            f"{part.what}{aspect_text}: the agreement of {n_untested_of[FEW_TASKS]} annotators is not tested, because "
-            f"{FEW_TASKS}. With two answers per task, careless annotators and hard tasks cannot be "
-            "distinguished",
+            n_untested_by_reason[FEW_TASKS] if n_multiply_rated else 0,
+            f"{aspect_answers.what}{aspect_text}: the agreement of {n_untested_by_reason[FEW_TASKS]} annotators is "
+            f"not tested, because {FEW_TASKS}. With two answers per task, careless annotators and hard tasks cannot "
+            "be distinguished",
         ),
         (
             "no-agreement",
-            n_untested_of[NO_AGREEMENT],
-            f"{part.what}{aspect_text}: the data cannot show whether {n_untested_of[NO_AGREEMENT]} annotators are "
-            f"careless, because {NO_AGREEMENT}",
+            n_untested_by_reason[NO_AGREEMENT],
+            f"{aspect_answers.what}{aspect_text}: the data cannot show whether {n_untested_by_reason[NO_AGREEMENT]} "
+            f"annotators are careless, because {NO_AGREEMENT}",
         ),
-        aspect=part.aspect,
+        aspect=aspect_answers.aspect,
     )

@@ -30,7 +30,7 @@ ENOUGH = 20
 FEWEST_ANNOTATORS, FEWEST_DOUBLED = 3, 30
 """Minimum number of annotators, and of tasks with several answers, for an estimate of competence."""
 LEAST = 5.0
-"""An estimate of competence requires that random answers would give at least this expected number of wrong answers."""
+"""Competence is estimated only if at least this number of wrong answers is expected from random answers."""
 RESTARTS, ITERATIONS, MOST_STEPS = 10, 50, 100
 MOST_RESAMPLES = 100
 """Number of resamples for a standard error. Each resample needs a fit, and more would hardly change the result."""
@@ -67,20 +67,20 @@ class Consensus(NamedTuple):
     reason: str
 
 
-def chosen_method(part: AnnotatorAnswers, method: Method, *, has_slots: bool) -> tuple[str, str]:
+def chosen_method(aspect_answers: AnnotatorAnswers, method: Method, *, has_slots: bool) -> tuple[str, str]:
     """Return the method to use, and the reason for this choice."""
-    n_shared = np.bincount(part.answers.worker[part.both], minlength=len(part.raters))
-    n_multiply_rated = int(part.has_several_answers.sum())
+    n_shared = np.bincount(aspect_answers.answers.worker[aspect_answers.both], minlength=len(aspect_answers.raters))
+    n_multiply_rated = int(aspect_answers.has_several_answers.sum())
     if method != "auto":
         if method != "majority" and not n_multiply_rated:
             raise OptionError(
-                f"method={method!r}: no task was answered twice{label_of(part.aspect)}, so competence cannot be "
-                "estimated; use method='majority'"
+                f"method={method!r}: no task was answered twice{label_of(aspect_answers.aspect)}, so competence "
+                "cannot be estimated; use method='majority'"
             )
         return method, "this method was requested"
     if has_slots:
-        return "majority", "the annotators have numbered names, which may be slots that several persons share"
-    if len(part.raters) < FEWEST_ANNOTATORS or n_multiply_rated < FEWEST_DOUBLED:
+        return "majority", "some raters are slots, which several persons may share"
+    if len(aspect_answers.raters) < FEWEST_ANNOTATORS or n_multiply_rated < FEWEST_DOUBLED:
         return "majority", (
             f"there are fewer than {FEWEST_ANNOTATORS} annotators, or fewer than {FEWEST_DOUBLED} tasks answered by "
             "several annotators"
@@ -95,19 +95,19 @@ def chosen_method(part: AnnotatorAnswers, method: Method, *, has_slots: bool) ->
 
 
 def consensus(
-    part: AnnotatorAnswers, method: str, *, times: Floats, confidence: float, rng: np.random.Generator
+    aspect_answers: AnnotatorAnswers, method: str, *, times: Floats, confidence: float, rng: np.random.Generator
 ) -> Consensus:
     """Return the consensus of a model that is fitted to tasks with several answers and applied to all tasks.
 
     `times` (1 + B, units) are bootstrap weights of clusters of items. Competence is Cohen's kappa of an annotator's
     answers with the consensus: 1 for perfect answers, 0 for random answers.
     """
-    nan_per_rater = np.full(len(part.raters), np.nan)
+    nan_per_rater = np.full(len(aspect_answers.raters), np.nan)
     if method == "majority":
-        shares = vote_shares(part.answers)
+        shares = vote_shares(aspect_answers.answers)
         return Consensus(method, shares, nan_per_rater, nan_per_rater, nan_per_rater, NOTHING)
-    is_multiply_rated = part.has_several_answers.astype(np.float64)
-    answers = replace(part.answers, weight=is_multiply_rated)
+    is_multiply_rated = aspect_answers.has_several_answers.astype(np.float64)
+    answers = replace(aspect_answers.answers, weight=is_multiply_rated)
     if method == "mace":
         posterior = mace(answers, restarts=RESTARTS, iterations=ITERATIONS, rng=rng).posterior
         return Consensus(
@@ -115,32 +115,32 @@ def consensus(
         )
     model = dawid_skene(answers, iterations=MOST_STEPS)
     competence = _kappa(answers, model.posterior, least_errors=LEAST)
-    if not _has_enough_tasks(part):
+    if not _has_enough_tasks(aspect_answers):
         return Consensus(method, model.posterior, competence, nan_per_rater, nan_per_rater, SPARSE)
 
     def resampled_competence(resample_counts: Floats) -> Floats:
-        weight = is_multiply_rated * resample_counts[part.unit]
-        weighted = replace(answers, weight=weight)
-        fit = dawid_skene(weighted, iterations=ITERATIONS, start=model.posterior)
-        return _kappa(weighted, fit.posterior, least_errors=0.0)
+        weight = is_multiply_rated * resample_counts[aspect_answers.unit]
+        weighted_answers = replace(answers, weight=weight)
+        fit = dawid_skene(weighted_answers, iterations=ITERATIONS, start=model.posterior)
+        return _kappa(weighted_answers, fit.posterior, least_errors=0.0)
 
     competence_draws = [resampled_competence(resample_counts) for resample_counts in times[1 : 1 + MOST_RESAMPLES]]
     low, high = intervals.cluster_intervals(
         np.stack([competence, *competence_draws]),
-        part.clusters,
+        aspect_answers.clusters,
         confidence=confidence,
         bounds=intervals.CORRELATION,
         fewest=FEWEST_UNITS,
     )
     is_unknown = np.isnan(competence)
-    low, high = (np.where(is_unknown, np.nan, end) for end in (low, high))
+    low, high = (np.where(is_unknown, np.nan, bound) for bound in (low, high))
     return Consensus(method, model.posterior, competence, low, high, "")
 
 
-def _has_enough_tasks(part: AnnotatorAnswers) -> bool:
+def _has_enough_tasks(aspect_answers: AnnotatorAnswers) -> bool:
     """Whether annotators share enough tasks for intervals of competence."""
-    n_clusters_of_rater = part.clusters
-    median_answers = np.median(part.answers.n_votes[part.has_several_answers])
+    n_clusters_of_rater = aspect_answers.clusters
+    median_answers = np.median(aspect_answers.answers.n_votes[aspect_answers.has_several_answers])
     return bool(
         median_answers >= ENOUGH_EACH or np.median(n_clusters_of_rater[n_clusters_of_rater > 0]) >= FEWEST_UNITS
     )
@@ -163,26 +163,26 @@ def _kappa(answers: AnnotatorLabels, posterior: Floats, *, least_errors: float) 
     )
 
 
-def label_columns(part: AnnotatorAnswers, model: Consensus) -> dict[str, Any]:
+def label_columns(aspect_answers: AnnotatorAnswers, model: Consensus) -> dict[str, Any]:
     """Return the columns of the table `labels`."""
-    n_answers, label_codes = part.answers.n_votes, majority_label(np.nan_to_num(model.posterior))
+    n_answers, label_codes = aspect_answers.answers.n_votes, majority_label(np.nan_to_num(model.posterior))
     is_undecided = label_codes == UNKNOWN
-    is_verdicts = part.what == VERDICTS
+    is_verdicts = aspect_answers.what == VERDICTS
     if is_verdicts:
         label_codes = np.where(is_undecided, OUTCOMES.index("tie"), label_codes)
     outcome_probabilities = model.posterior.T if is_verdicts else np.full((3, len(n_answers)), np.nan)
     label_index = np.maximum(label_codes, 0)
-    values = np.array(part.labels)
-    tasks = part.tasks
-    blank = [None] * tasks.height
+    label_values = np.array(aspect_answers.labels)
+    tasks = aspect_answers.tasks
+    empty_column = [None] * tasks.height
     return {
-        "answer_type": part.what,
+        "answer_type": aspect_answers.what,
         "item": tasks["item"].to_list(),
-        **{name: tasks[name].to_list() if is_verdicts else blank for name in ("system_a", "system_b")},
-        "system": blank if is_verdicts else tasks["system"].to_list(),
+        **{name: tasks[name].to_list() if is_verdicts else empty_column for name in ("system_a", "system_b")},
+        "system": empty_column if is_verdicts else tasks["system"].to_list(),
         "label": [
-            part.words[k] if is_verdicts or not is_open else None
-            for k, is_open in zip(label_index, is_undecided, strict=True)
+            aspect_answers.words[k] if is_verdicts or not is_undecided_task else None
+            for k, is_undecided_task in zip(label_index, is_undecided, strict=True)
         ],
         "probability": np.where(
             is_undecided & ~np.full(len(label_index), is_verdicts),
@@ -190,7 +190,9 @@ def label_columns(part: AnnotatorAnswers, model: Consensus) -> dict[str, Any]:
             model.posterior[np.arange(len(label_index)), label_index],
         ),
         **dict(zip(("p_a", "p_tie", "p_b"), outcome_probabilities, strict=True)),
-        "expected_value": np.full(len(label_index), np.nan) if part.nominal else model.posterior @ values,
+        "expected_value": np.full(len(label_index), np.nan)
+        if aspect_answers.nominal
+        else model.posterior @ label_values,
         "answers": n_answers,
         "method": model.method,
     }

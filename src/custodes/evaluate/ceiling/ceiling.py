@@ -126,7 +126,7 @@ class Ceiling(Result):
         ),
         score(
             "lead",
-            "`kendall` minus `kendall` of the row `other annotators`, from the same resamples; null in this row",
+            "`kendall` minus `kendall` of the row `other annotators`, from the same resamples; null in that row",
             "Over other annotators",
             interval=True,
         ),
@@ -179,9 +179,8 @@ class Ceiling(Result):
         count("step", "number of the step, from 1"),
         label(
             "metric",
-            "metric removed at this step: of the remaining metrics, the one whose removal increases the held-out "
-            "squared error least. Elimination starts from the metrics in use, or from all metrics if `in_use` is not "
-            "set",
+            "metric removed at this step; its removal increases the held-out squared error least. Elimination starts "
+            "from the metrics in use, or from all metrics if `in_use` is not set",
             "Taken out",
         ),
         score("kendall", "held-out tau-b of the remaining metrics", "τ-b of the rest", interval=True),
@@ -232,7 +231,7 @@ class Ceiling(Result):
     level="Predict single outputs, or rank sums of systems.",
     folds="Held-out units: whole items, or single outputs (plain; training then uses outputs of the same items).",
     model="Prediction model.",
-    in_use="Metrics in use, from which the paths start; comma list of globs.",
+    in_use="Metrics in use, from which forward and backward selection start; comma list of globs.",
     variants="Metrics to average, as a comma list of globs; the metrics that match one glob become one metric.",
 )
 def ceiling(
@@ -262,8 +261,8 @@ def ceiling(
     of the mean is the glob without `*`, as in figure 1 of the paper.
 
     The forward path starts with the metrics in `in_use` (default: none) and adds up to `steps` metrics. The backward
-    path starts with the metrics in `in_use` (default: all) and removes up to `steps` metrics, in an order selected on
-    the folds that score it. `kendall` is tau-b over the outputs of each held-out fold, averaged over folds.
+    path starts with the metrics in `in_use` (default: all) and removes up to `steps` metrics; the same folds select
+    the order of removal and score it. `kendall` is tau-b over the outputs of each held-out fold, averaged over folds.
     `kendall_item` is tau-b over the systems of each item, averaged over items (null with plain folds). Intervals are
     Student's t intervals over resampled clusters with fixed predictions, so they hold for these models and not for
     refitted models. An aspect that was rated on only one item or cluster is excluded.
@@ -290,14 +289,17 @@ def ceiling(
             "folds and in_use are for level='output', but level='system' is set; omit folds and in_use, or set "
             "level='output'"
         )
-    who = _without_lone_items(rater_scores(study, variants=variants, **selection))
-    targets, metrics = who.select_kind("human").tolist(), who.select_kind(METRIC)
+    raters = _without_lone_items(rater_scores(study, variants=variants, **selection))
+    targets, metrics = raters.select_kind("human").tolist(), raters.select_kind(METRIC)
     for is_input_missing, message in (
         (
             not len(metrics),
-            f"every metric is constant or has no scores ({join_labels(who.names)}); select other metrics",
+            f"no metric has scores that vary (raters with scores: {join_labels(raters.names)}); select other metrics",
         ),
-        (who.design.n_units < 2, "there is only one item or cluster, but cross-validation needs two; give more items"),
+        (
+            raters.design.n_units < 2,
+            "there is only one item or cluster, but cross-validation needs two; give more items",
+        ),
         (
             not targets,
             (
@@ -308,15 +310,15 @@ def ceiling(
     ):
         if is_input_missing:
             raise InputError(f"{study.name}: {message}")
-    used_positions = metrics[:0] if in_use is None else _match_metrics(who, in_use)
+    positions_in_use = metrics[:0] if in_use is None else _match_metrics(raters, in_use)
 
     def answer_aspect(target_index: int, rng: np.random.Generator) -> tuple[dict[str, pl.DataFrame], list[int]]:
         model_generator, human_generator = rng.spawn(2)  # estimates do not depend on the number of resamples
         fit = partial(MODELS[model], seed=int(model_generator.integers(2**31)))
         if level == "system":
-            return _system_level(who, target_index, fit, resamples, confidence, rng, human_generator), []
-        target = target_of(who, target_index, folds, resamples, rng)
-        halo, strangers = halo_columns(target, confidence)
+            return _system_level(raters, target_index, fit, resamples, confidence, rng, human_generator), []
+        target = target_of(raters, target_index, folds, resamples, rng)
+        halo, excluded_annotators = halo_columns(target, confidence)
         return Ceiling.part(
             target.aspect,
             **prediction_columns(target, agreements(target, fit), len(target.y), confidence, target.n_clusters),
@@ -324,70 +326,70 @@ def ceiling(
             halo=halo,
             information=information_columns(target, confidence),
             lasso=lasso_columns(target, target.x, target.y),
-            forward=forward_columns(target, used_positions, steps, confidence),
-            backward=backward_columns(target, used_positions, steps, confidence),
-            next=next_columns(target, used_positions, confidence),
+            forward=forward_columns(target, positions_in_use, steps, confidence),
+            backward=backward_columns(target, positions_in_use, steps, confidence),
+            next=next_columns(target, positions_in_use, confidence),
             history=history_columns(
                 target,
                 lambda sets: target.agreement(target.predict_from_raters(sets, fit)),
                 confidence,
                 target.n_clusters,
             ),
-        ), strangers
+        ), excluded_annotators
 
-    tables_and_strangers = map_parts(
+    tables_and_excluded = map_parts(
         answer_aspect,
         targets,
         rng=np.random.default_rng(rng),
         progress=progress,
         desc="ceiling",
-        label=who.rater_aspects.__getitem__,
+        label=raters.rater_aspects.__getitem__,
         threads=model == "xgboost",
     )
-    parts, strangers_of_targets = zip(*tables_and_strangers, strict=True)
-    notes = [*who.notes, *_few_notes(who, level, resamples)]
-    result = Ceiling.from_parts([*parts, Ceiling.part(left_out=who.left_out_columns())], notes)
-    strangers = [who.people[i] for i in sorted(set().union(*strangers_of_targets))]
-    return replace(result, notes=(*result.notes, *_notes(result, who, level, strangers)))
+    parts, excluded_of_targets = zip(*tables_and_excluded, strict=True)
+    notes = [*raters.notes, *_few_notes(raters, level, resamples)]
+    result = Ceiling.from_parts([*parts, Ceiling.part(left_out=raters.left_out_columns())], notes)
+    excluded_annotators = [raters.people[i] for i in sorted(set().union(*excluded_of_targets))]
+    return replace(result, notes=(*result.notes, *_notes(result, raters, level, excluded_annotators)))
 
 
-def _without_lone_items(who: RaterScores) -> RaterScores:
+def _without_lone_items(raters: RaterScores) -> RaterScores:
     """Return the raters without the human aspects that were rated on only one item or cluster."""
     aspect_of_lone_rater = {
-        who.names[k]: who.rater_aspects[k] for k in who.select_kind("human") if _clusters(who, k) < 2
+        raters.names[i]: raters.rater_aspects[i] for i in raters.select_kind("human") if _clusters(raters, i) < 2
     }
-    is_lone_rater = np.array([name in aspect_of_lone_rater for name in who.names])[:, np.newaxis, np.newaxis]
-    is_lone_aspect = np.array([aspect in aspect_of_lone_rater.values() for aspect in who.aspects])[
+    is_lone_rater = np.array([name in aspect_of_lone_rater for name in raters.names])[:, np.newaxis, np.newaxis]
+    is_lone_aspect = np.array([aspect in aspect_of_lone_rater.values() for aspect in raters.aspects])[
         :, np.newaxis, np.newaxis, np.newaxis
     ]
     return replace(
-        who,
-        scores=np.where(is_lone_rater, np.nan, who.scores),
-        annotators=np.where(is_lone_aspect, np.nan, who.annotators),
-        constant=(*who.constant, *aspect_of_lone_rater),
-        left_out=(*who.left_out, *((name, LONE) for name in aspect_of_lone_rater)),
+        raters,
+        scores=np.where(is_lone_rater, np.nan, raters.scores),
+        annotators=np.where(is_lone_aspect, np.nan, raters.annotators),
+        constant=(*raters.constant, *aspect_of_lone_rater),
+        left_out=(*raters.left_out, *((name, LONE) for name in aspect_of_lone_rater)),
     )
 
 
-def _clusters(who: RaterScores, rater: int) -> int:
+def _clusters(raters: RaterScores, rater_index: int) -> int:
     """Return the number of clusters of items that a rater rated."""
-    return len(np.unique(who.design.units[np.isfinite(who.scores[rater]).any(axis=1)]))
+    return len(np.unique(raters.design.units[np.isfinite(raters.scores[rater_index]).any(axis=1)]))
 
 
-def _match_metrics(who: RaterScores, patterns: Patterns) -> NDArray[np.intp]:
+def _match_metrics(raters: RaterScores, patterns: Patterns) -> NDArray[np.intp]:
     """Return the positions (among the metrics) of the metrics that match the patterns.
 
     If a pattern matches the name of a rater, the scores of this rater under all aspects match.
     """
-    names_of_metrics = [(who.names[i], who.raters[i]) for i in who.select_kind(METRIC)]
-    labels = list(dict.fromkeys(name for side in zip(*names_of_metrics, strict=True) for name in side))
+    names_of_metrics = [(raters.names[i], raters.raters[i]) for i in raters.select_kind(METRIC)]
+    labels = list(dict.fromkeys(name for name_group in zip(*names_of_metrics, strict=True) for name in name_group))
     selected_labels = select_labels(patterns, labels, option="in_use", what="metric")
     return np.flatnonzero([not {*names}.isdisjoint(selected_labels) for names in names_of_metrics])
 
 
 def _system_level(
-    who: RaterScores,
-    me: int,
+    raters: RaterScores,
+    target_index: int,
     fit: heldout.Fit,
     resamples: int,
     confidence: float,
@@ -395,7 +397,7 @@ def _system_level(
     human_generator: np.random.Generator,
 ) -> dict[str, pl.DataFrame]:
     """Return the tables of an aspect at the system level."""
-    target = system_target_of(who, me, resamples, rng)
+    target = system_target_of(raters, target_index, resamples, rng)
     agreement = partial(target.agreement, fit=fit)
     sets = list(target.columns.values())
     draws = {"kendall": agreement(sets), "unexplained": target.unexplained_variance(sets, fit)}
@@ -409,11 +411,11 @@ def _system_level(
     )
 
 
-def _few_notes(who: RaterScores, level: Level, resamples: int) -> list[Note]:
+def _few_notes(raters: RaterScores, level: Level, resamples: int) -> list[Note]:
     """Return notes if there are too few clusters or systems for an interval."""
     if level == "output":
-        return few_clusters_notes(who.design.n_units, resamples)
-    n_systems = len(who.design.systems)
+        return few_clusters_notes(raters.design.n_units, resamples)
+    n_systems = len(raters.design.systems)
     return build_notes(
         (
             "few-systems",
@@ -423,21 +425,21 @@ def _few_notes(who: RaterScores, level: Level, resamples: int) -> list[Note]:
     )
 
 
-def _notes(result: Ceiling, who: RaterScores, level: Level, strangers: Sequence[str]) -> list[Note]:
+def _notes(result: Ceiling, raters: RaterScores, level: Level, excluded_annotators: Sequence[str]) -> list[Note]:
     """Return notes on the study design, on annotators that cannot be compared, and on predictions above the bound.
 
-    The bound assumes that the errors of annotators are independent. `strangers` are the annotators that the halo table
-    excludes.
+    The bound assumes that the errors of annotators are independent. The halo table excludes `excluded_annotators`.
     """
-    humans, metrics = who.select_kind("human"), who.select_kind(METRIC)
-    n_rated_outputs = int(np.isfinite(who.scores[humans]).any(axis=0).sum())
-    n_undated = sum(who.dates[i] is None for i in metrics)
+    humans, metrics = raters.select_kind("human"), raters.select_kind(METRIC)
+    n_rated_outputs = int(np.isfinite(raters.scores[humans]).any(axis=0).sum())
+    n_undated = sum(raters.dates[i] is None for i in metrics)
     targets = result.prediction["target"].unique(maintain_order=True)
     lone_targets = targets.filter(~targets.is_in(result.annotators["target"].to_list()))
     targets_text = "" if len(lone_targets) == len(targets) else f" of {join_labels(map(repr, lone_targets))}"
     undivided_targets = result.annotators.filter(pl.col("split_half").is_null())["target"]
-    bounded = result.prediction.join(result.annotators, on="target", maintain_order="left")
-    exceeding = bounded.filter(pl.col("kendall_low") > pl.col("attainable_high"))["target"].unique(maintain_order=True)
+    bounded_predictions = result.prediction.join(result.annotators, on="target", maintain_order="left")
+    is_above_bound = pl.col("kendall_low") > pl.col("attainable_high")
+    exceeding_targets = bounded_predictions.filter(is_above_bound)["target"].unique(maintain_order=True)
     return build_notes(
         (
             "one-aspect",
@@ -460,12 +462,12 @@ def _notes(result: Ceiling, who: RaterScores, level: Level, strangers: Sequence[
         ),
         (
             "two-clusters",
-            level == "output" and min(_clusters(who, k) for k in humans) == 2,
+            level == "output" and min(_clusters(raters, rater_index) for rater_index in humans) == 2,
             ("annotators rated only two items or clusters; the forward path needs at least three, so it has no values"),
         ),
         (
             "weights-unused",
-            level == "output" and who.design.item_weights is not None,
+            level == "output" and raters.design.item_weights is not None,
             "item weights do not affect predictions",
         ),
         (
@@ -482,13 +484,14 @@ def _notes(result: Ceiling, who: RaterScores, level: Level, strangers: Sequence[
         ),
         (
             "halo-annotators",
-            len(strangers),
-            f"the halo table excludes {join_labels(strangers)}, who share too few outputs with other annotators",
+            len(excluded_annotators),
+            f"the halo table excludes {join_labels(excluded_annotators)}, who share too few outputs with other "
+            "annotators",
         ),
         (
             "attainable-exceeded",
-            len(exceeding),
-            f"for {join_labels(exceeding)}, predictions exceed the bound given by the agreement between "
+            len(exceeding_targets),
+            f"for {join_labels(exceeding_targets)}, predictions exceed the bound given by the agreement between "
             "annotators. The errors of annotators are not independent, or the ratings of one annotator come "
             "from several persons, so 'attainable' is not a bound",
         ),

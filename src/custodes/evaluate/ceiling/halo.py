@@ -26,27 +26,31 @@ def halo_columns(target: Target, confidence: float) -> tuple[dict[str, Any], lis
     weighted by numbers of rated outputs. An annotator is excluded if all ratings are in one fold, or if the annotator
     shares no output with other annotators. The result is empty with one annotator or one aspect.
     """
-    who, persons = target.who, target.persons
+    raters, persons = target.who, target.persons
     # (people, other aspects, items, systems)
-    other_aspects = np.delete(who.annotators, who.aspects.index(target.aspect), axis=0).swapaxes(0, 1)
+    other_aspects = np.delete(raters.annotators, raters.aspects.index(target.aspect), axis=0).swapaxes(0, 1)
     if not other_aspects.size or len(persons) < 2:
         return {}, []
-    metrics = who.scores[target.columns["metrics"]]
+    metrics = raters.scores[target.columns["metrics"]]
     sources = (
         (other_aspects[person], mean_of_defined(np.delete(other_aspects, person, axis=0), axis=0), metrics)
         for person in persons
     )
-    draws = np.stack([_agreement(target, *both) for both in zip(persons.values(), sources, strict=True)])
+    draws = np.stack(
+        [_agreement(target, *rating_and_sources) for rating_and_sources in zip(persons.values(), sources, strict=True)]
+    )
     is_predicted_annotator = np.asarray(np.isfinite(draws[:, 0]).all(axis=1))
     n_rated = np.array([[np.isfinite(rating).sum()] for rating in persons.values()])
     weight = np.where(np.isfinite(draws).all(axis=2), n_rated, 0.0)[is_predicted_annotator, :, np.newaxis]
-    mean = ratio(np.where(weight > 0, weight * draws[is_predicted_annotator], 0.0).sum(axis=0), weight.sum(axis=0))
-    lead = mean - mean[:, [REFERENCE]]
+    mean_agreement = ratio(
+        np.where(weight > 0, weight * draws[is_predicted_annotator], 0.0).sum(axis=0), weight.sum(axis=0)
+    )
+    lead = mean_agreement - mean_agreement[:, [REFERENCE]]
     lead[:, REFERENCE] = np.nan
     interval_arguments: dict[str, Any] = {"confidence": confidence, "clusters": target.n_clusters}
-    kendall_and_lead = with_interval("kendall", mean, bounds=CORRELATION, **interval_arguments) | with_interval(
-        "lead", lead, bounds=ANY, **interval_arguments
-    )
+    kendall_and_lead = with_interval(
+        "kendall", mean_agreement, bounds=CORRELATION, **interval_arguments
+    ) | with_interval("lead", lead, bounds=ANY, **interval_arguments)
     columns = {"source": SOURCES, **kendall_and_lead} if is_predicted_annotator.any() else {}
     return columns, [
         person for person, is_predicted in zip(persons, is_predicted_annotator, strict=True) if not is_predicted

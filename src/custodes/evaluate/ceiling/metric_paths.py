@@ -69,24 +69,28 @@ def next_columns(target: Target, in_use: NDArray[np.intp], confidence: float) ->
     x, names = _metrics(target)
     removable = in_use if len(in_use) else np.arange(len(names))
     addable = np.setdiff1d(np.arange(len(names)), in_use)
-    with_each = selection.toggled_predictions(x, target.y, target.fold, included=in_use)[np.append(0, 1 + addable)]
+    predictions_with = selection.toggled_predictions(x, target.y, target.fold, included=in_use)[
+        np.append(0, 1 + addable)
+    ]
     if not len(in_use):
-        with_each[1:] = selection.single_column_ranks(x, target.y, target.fold)
-    without = selection.toggled_predictions(x, target.y, target.fold, included=removable)[np.append(0, 1 + removable)]
-    draws = target.agreement(np.concatenate([with_each, without]))
+        predictions_with[1:] = selection.single_column_ranks(x, target.y, target.fold)
+    predictions_without = selection.toggled_predictions(x, target.y, target.fold, included=removable)[
+        np.append(0, 1 + removable)
+    ]
+    draws = target.agreement(np.concatenate([predictions_with, predictions_without]))
     # The agreement of a constant prediction counts as 0, not as undefined.
     if not len(in_use):
         draws[:, 0] = 0.0
     if len(removable) == 1:
         draws[:, -1] = 0.0
-    added, removed = np.full((2, len(draws), len(names)), np.nan)
-    added[:, addable] = draws[:, 1 : 1 + len(addable)] - draws[:, :1]
-    removed[:, removable] = draws[:, [1 + len(addable)]] - draws[:, 2 + len(addable) :]
-    order = np.argsort(-np.nan_to_num(round_for_sorting(added[0]), nan=-np.inf), kind="stable")
+    gains, losses = np.full((2, len(draws), len(names)), np.nan)
+    gains[:, addable] = draws[:, 1 : 1 + len(addable)] - draws[:, :1]
+    losses[:, removable] = draws[:, [1 + len(addable)]] - draws[:, 2 + len(addable) :]
+    order = np.argsort(-np.nan_to_num(round_for_sorting(gains[0]), nan=-np.inf), kind="stable")
     return {
         "metric": names[order].tolist(),
-        **with_interval("added", added[:, order], confidence, clusters=target.n_clusters, bounds=ANY),
-        **with_interval("removed", removed[:, order], confidence, clusters=target.n_clusters, bounds=ANY),
+        **with_interval("added", gains[:, order], confidence, clusters=target.n_clusters, bounds=ANY),
+        **with_interval("removed", losses[:, order], confidence, clusters=target.n_clusters, bounds=ANY),
     }
 
 

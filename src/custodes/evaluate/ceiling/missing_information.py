@@ -1,4 +1,4 @@
-"""Information that the other aspects have and metrics lack: errors and weights of the lasso, by penalty."""
+"""Information that human ratings of other aspects have and metrics lack: lasso errors and weights, by penalty."""
 
 from __future__ import annotations
 
@@ -39,12 +39,20 @@ def error_columns(
     """Return the columns of `information` from squared errors (alphas, units) for each set of features.
 
     `times` (1 + B, units) are the bootstrap weights of the units, and `n` is the number of predictions."""
-    metrics, both = (bootstrap.weighted_sums(times, errors[features]) for features in ("metrics", "both"))
+    errors_with_metrics, errors_with_both = (
+        bootstrap.weighted_sums(times, errors[features]) for features in ("metrics", "both")
+    )
     return {
         "alpha": ALPHAS,
-        **with_interval("mse_ratio", ratio(both, metrics), confidence, clusters=clusters, bounds=intervals.POSITIVE),
-        "mse_metrics": metrics[0] / n,
-        "mse_both": both[0] / n,
+        **with_interval(
+            "mse_ratio",
+            ratio(errors_with_both, errors_with_metrics),
+            confidence,
+            clusters=clusters,
+            bounds=intervals.POSITIVE,
+        ),
+        "mse_metrics": errors_with_metrics[0] / n,
+        "mse_both": errors_with_both[0] / n,
     }
 
 

@@ -56,9 +56,9 @@ class PredictedAspect:
     def columns(self) -> dict[str, NDArray[np.intp]]:
         """Positions of the raters in each set of features; only `metrics` if annotators rated no other aspect."""
         metrics, humans = self.who.select_kind(METRIC), self.who.select_kind("human")
-        others = humans[humans != self.me]
-        sets = {"metrics": metrics, "humans": others, "both": np.concatenate([metrics, others])}
-        return sets if len(others) else {"metrics": metrics}
+        other_aspects = humans[humans != self.me]
+        sets = {"metrics": metrics, "humans": other_aspects, "both": np.concatenate([metrics, other_aspects])}
+        return sets if len(other_aspects) else {"metrics": metrics}
 
     @property
     def persons(self) -> dict[int, Floats]:
@@ -125,19 +125,19 @@ class Target(PredictedAspect):
         )
 
 
-def target_of(who: RaterScores, me: int, folds: Folds, resamples: int, rng: np.random.Generator) -> Target:
+def target_of(raters: RaterScores, target_index: int, folds: Folds, resamples: int, rng: np.random.Generator) -> Target:
     """Return the target for an aspect that annotators rated on at least two items or clusters."""
-    y = who.scores[me].ravel()
+    y = raters.scores[target_index].ravel()
     rated_rows = np.flatnonzero(np.isfinite(y))
-    groups = who.design.units[rated_rows // who.scores.shape[2]]
-    assign_folds, whole = FOLDS[folds]
+    groups = raters.design.units[rated_rows // raters.scores.shape[2]]
+    assign_folds, has_whole_items = FOLDS[folds]
     return Target(
-        who=who,
-        me=me,
+        who=raters,
+        me=target_index,
         row=rated_rows,
         y=y[rated_rows],
         groups=groups,
         fold=assign_folds(groups, n_folds=min(N_FOLDS, len(np.unique(groups))), rng=rng),
-        whole=whole,
-        times=who.design.draw_byte_weights(resamples, rng),
+        whole=has_whole_items,
+        times=raters.design.draw_byte_weights(resamples, rng),
     )

@@ -29,11 +29,13 @@ def agreements(target: Target, fit: heldout.Fit) -> dict[str, Floats]:
 
     Both arrays are (1 + B, sets).
     """
-    predicted = target.predict_from_raters(target.columns.values(), fit)
-    draws = {"kendall": target.agreement(predicted)}
+    predictions = target.predict_from_raters(target.columns.values(), fit)
+    draws = {"kendall": target.agreement(predictions)}
     if target.whole:  # otherwise different models predict the outputs of an item
-        by_item = within_item(target.grid(target.y), target.grid(predicted), kind="kendall")
-        draws["kendall_item"] = weighted_item_mean(by_item, units=target.who.design.units, weights=target.times)
+        item_correlations = within_item(target.grid(target.y), target.grid(predictions), kind="kendall")
+        draws["kendall_item"] = weighted_item_mean(
+            item_correlations, units=target.who.design.units, weights=target.times
+        )
     return draws
 
 
@@ -42,12 +44,14 @@ def prediction_columns(
 ) -> dict[str, dict[str, Any]]:
     """Return the columns of `prediction` and of `gaps`; `draws` has the values (1 + B, sets) of each statistic."""
     names = list(target.columns)
-    gaps = [(a, b) for a, b in GAPS if {a, b} <= {*names}]
-    first, second = ([names.index(pair[side]) for pair in gaps] for side in (0, 1))
+    compared_sets = [(set_a, set_b) for set_a, set_b in GAPS if {set_a, set_b} <= {*names}]
+    first_positions, second_positions = (
+        [names.index(set_pair[pair_position]) for set_pair in compared_sets] for pair_position in (0, 1)
+    )
     interval_arguments: dict[str, Any] = {"confidence": confidence, "clusters": clusters}
     undefined = np.full_like(draws["kendall"], np.nan)
     error_columns = with_interval("error", draws.get("unexplained", undefined), bounds=POSITIVE, **interval_arguments)
-    difference = draws["kendall"][:, first] - draws["kendall"][:, second]
+    difference = draws["kendall"][:, first_positions] - draws["kendall"][:, second_positions]
     return {
         "prediction": {
             "features": names,
@@ -58,12 +62,12 @@ def prediction_columns(
             "r2": 1 - error_columns["error"],
             "r2_low": 1 - error_columns["error_high"],
             "r2_high": 1 - error_columns["error_low"],
-            "columns": [len(places) for places in target.columns.values()],
+            "columns": [len(rater_positions) for rater_positions in target.columns.values()],
             "n": n,
         },
         "gaps": {
-            "features_a": [a for a, _ in gaps],
-            "features_b": [b for _, b in gaps],
+            "features_a": [set_a for set_a, _ in compared_sets],
+            "features_b": [set_b for _, set_b in compared_sets],
             **with_interval("difference", difference, bounds=ANY, **interval_arguments),
         },
     }
@@ -73,25 +77,27 @@ def annotator_columns(target: Target, rng: np.random.Generator, confidence: floa
     """Return the columns of `annotators`: agreement of two halves of the annotators, and the attainable tau-b."""
     if len(target.persons) < 2:
         return {}
-    by_name = sorted(target.persons, key=target.who.people.__getitem__)  # halves do not depend on the input order
-    persons = np.stack([target.persons[person] for person in by_name])
-    splits = split_half.halves(len(persons), most=SPLITS, rng=rng)
+    sorted_persons = sorted(
+        target.persons, key=target.who.people.__getitem__
+    )  # halves do not depend on the input order
+    person_ratings = np.stack([target.persons[person] for person in sorted_persons])
+    splits = split_half.halves(len(person_ratings), most=SPLITS, rng=rng)
     draws = np.stack(
         [
-            replace(target, y=target.rows(mean_of_defined(persons[one], axis=0))).agreement(
-                target.rows(mean_of_defined(persons[other], axis=0))[np.newaxis]
+            replace(target, y=target.rows(mean_of_defined(person_ratings[half], axis=0))).agreement(
+                target.rows(mean_of_defined(person_ratings[other_half], axis=0))[np.newaxis]
             )
-            for one, other in splits
+            for half, other_half in splits
         ]
     )
     is_defined = np.isfinite(draws[:, 0, 0])
     defined_splits = np.flatnonzero(is_defined | ~is_defined.any())  # if no split has a value, the mean is undefined
     split_half_values = draws[defined_splits].mean(axis=0)
     attainable_values = split_half.attainable_tau(
-        split_half_values, target.rows(persons).T, [splits[k] for k in defined_splits], rng=rng
+        split_half_values, target.rows(person_ratings).T, [splits[k] for k in defined_splits], rng=rng
     )
     return {
-        "annotators": len(persons),
+        "annotators": len(person_ratings),
         **with_interval("split_half", split_half_values, confidence, clusters=target.n_clusters, bounds=CORRELATION),
         **with_interval("attainable", attainable_values, confidence, clusters=target.n_clusters, bounds=CORRELATION),
     }

@@ -73,11 +73,11 @@ class SystemTarget(PredictedAspect):
 
     def unexplained_variance(self, sets: Sequence[NDArray[np.intp]], fit: heldout.Fit) -> Floats:
         """(1 + B, sets): squared errors of predictions for left-out systems, divided by squared errors of the mean."""
-        errors_and_spreads = [held_out_errors(self.wins[columns], self.wins[self.me], fit) for columns in sets]
-        errors, spread = (
-            bootstrap.weighted_sums(self.times, np.stack(arrays)) for arrays in zip(*errors_and_spreads, strict=True)
+        error_pairs = [held_out_errors(self.wins[columns], self.wins[self.me], fit) for columns in sets]
+        errors, errors_of_mean = (
+            bootstrap.weighted_sums(self.times, np.stack(arrays)) for arrays in zip(*error_pairs, strict=True)
         )
-        return ratio(errors, spread)
+        return ratio(errors, errors_of_mean)
 
     def split_half_columns(self, confidence: float, rng: np.random.Generator) -> dict[str, Any]:
         """Return the columns of `annotators`: agreement of the orders by two halves of the annotators.
@@ -86,8 +86,10 @@ class SystemTarget(PredictedAspect):
         """
         if len(self.persons) < 2:
             return {}
-        by_name = sorted(self.persons, key=self.who.people.__getitem__)  # halves do not depend on the input order
-        scores = np.stack([self.persons[person] for person in by_name])[:, :, self.systems]
+        sorted_persons = sorted(
+            self.persons, key=self.who.people.__getitem__
+        )  # halves do not depend on the input order
+        scores = np.stack([self.persons[person] for person in sorted_persons])[:, :, self.systems]
         weights = self.who.design.item_weights
 
         def order_by_half(half: NDArray[np.intp]) -> NDArray[np.int8]:
@@ -95,13 +97,15 @@ class SystemTarget(PredictedAspect):
             return _orders(win_rates(wins[0], np.arange(self.n_clusters)))
 
         draws = [
-            order_agreement(order_by_half(one)[np.newaxis], order_by_half(other), weights=self.times)
-            for one, other in split_half.halves(len(scores), most=SPLITS, rng=rng)
+            order_agreement(order_by_half(first_half)[np.newaxis], order_by_half(second_half), weights=self.times)
+            for first_half, second_half in split_half.halves(len(scores), most=SPLITS, rng=rng)
         ]
-        mean = mean_of_defined(np.stack(draws), axis=0)
+        mean_agreement = mean_of_defined(np.stack(draws), axis=0)
         return {
             "annotators": len(scores),
-            **with_interval("split_half", mean, confidence, clusters=self.n_clusters, bounds=intervals.CORRELATION),
+            **with_interval(
+                "split_half", mean_agreement, confidence, clusters=self.n_clusters, bounds=intervals.CORRELATION
+            ),
             **dict.fromkeys(("attainable", "attainable_low", "attainable_high"), np.nan),
         }
 
@@ -127,7 +131,7 @@ def _orders(rates: Floats) -> NDArray[np.int8]:
     return difference_signs(rates[first], rates[second])
 
 
-def system_target_of(who: RaterScores, me: int, resamples: int, rng: np.random.Generator) -> SystemTarget:
+def system_target_of(raters: RaterScores, target_index: int, resamples: int, rng: np.random.Generator) -> SystemTarget:
     """Return the target of an aspect at the system level.
 
     Raises
@@ -135,19 +139,19 @@ def system_target_of(who: RaterScores, me: int, resamples: int, rng: np.random.G
     InputError
         If fewer than `FEWEST_SYSTEMS` systems share rated items with other systems.
     """
-    item_weights = who.design.item_weights
-    wins = win_matrix(who.scores, item_weights=item_weights)
+    item_weights = raters.design.item_weights
+    wins = win_matrix(raters.scores, item_weights=item_weights)
     # A system needs an opponent when a pair of other systems is left out.
-    systems = np.flatnonzero(np.isfinite(wins[me]).sum(axis=1) > 2)
+    systems = np.flatnonzero(np.isfinite(wins[target_index]).sum(axis=1) > 2)
     if len(systems) < FEWEST_SYSTEMS:
         raise InputError(
-            f"{len(systems)} systems with human ratings{label_of(who.rater_aspects[me])} are too few: level='system' "
-            f"needs at least {FEWEST_SYSTEMS}; use level='output'"
+            f"{len(systems)} systems with human ratings{label_of(raters.rater_aspects[target_index])} are too few: "
+            f"level='system' needs at least {FEWEST_SYSTEMS}; use level='output'"
         )
     check_memory("resamples", resamples, count_resample_values(resamples, len(systems) ** 2 / 2))
     return SystemTarget(
-        who=who,
-        me=me,
+        who=raters,
+        me=target_index,
         systems=systems,
         wins=wins[:, systems[:, np.newaxis], systems],
         times=bootstrap.bootstrap_weights(len(systems), resamples, rng, dtype=np.uint8),

@@ -53,7 +53,9 @@ def compared_problems(
     """Return the problems of metrics that are compared with annotators; lower is better for the raters in `lower`."""
     human = comparison.preferences.select_rater(0)
     joint_comparisons = [comparison.preferences.joint(0, 1 + metric) for metric in range(len(comparison.metrics))]
-    items_of_metric = [np.asarray(both.item[both.is_rated_by_all]) for both in joint_comparisons]  # items rated by both
+    items_of_metric = [
+        np.asarray(joint_comparison.item[joint_comparison.is_rated_by_all]) for joint_comparison in joint_comparisons
+    ]  # items rated by both
     return [
         *_annotator_problems(comparison, human),
         *_negative_metrics(comparison, lower=lower, resamples=resamples),
@@ -67,8 +69,8 @@ def _annotator_problems(comparison: RaterComparison, human: Comparisons) -> Iter
     n_items, signs = len(np.unique(human.item)), set(human.sign[human.sign != 0].tolist())
     if n_items < FEW_ITEMS:
         yield problem("few-items", few=f"annotators compared outputs of only {n_items} items", fewest=FEW_ITEMS)
-    is_declared = any(note.rule == "sides" for note in comparison.notes)
-    if len(comparison.systems) == 2 and len(signs) == 1 and not is_declared:
+    are_sides_declared = any(note.rule == "sides" for note in comparison.notes)
+    if len(comparison.systems) == 2 and len(signs) == 1 and not are_sides_declared:
         yield problem("one-sided-annotators", side=comparison.systems[0 if 1 in signs else 1])
 
 
@@ -111,7 +113,7 @@ ADVICE = {
 
 
 def _coverage(comparison: RaterComparison, items_of_metric: Sequence[Ints]) -> Iterator[Problem]:
-    """Yield metrics that rated fewer of the human-rated outputs than other metrics."""
+    """Yield metrics that rated fewer of the comparisons with human ratings than other metrics."""
     n_rated_of_metric = {name: len(items) for name, items in zip(comparison.metrics, items_of_metric, strict=True)}
     most_rated = max(n_rated_of_metric.values())
     low_coverage_of_metric = {
@@ -128,11 +130,13 @@ def _coverage(comparison: RaterComparison, items_of_metric: Sequence[Ints]) -> I
 
 def _common_items(comparison: RaterComparison, human: Comparisons) -> Iterator[Problem]:
     """Yield systems whose human-rated items differ from the human-rated items of other systems."""
-    counts = _items_in_common(comparison, human)
-    has_common_items = counts > 0
+    n_common_items = _items_in_common(comparison, human)
+    has_common_items = n_common_items > 0
     np.fill_diagonal(has_common_items, False)
-    larger_count = np.maximum.outer(counts.diagonal(), counts.diagonal())
-    has_different_items = (has_common_items & (counts < (1 - COVERAGE_GAP - ROUNDING) * larger_count)).any(axis=0)
+    larger_count = np.maximum.outer(n_common_items.diagonal(), n_common_items.diagonal())
+    has_different_items = (has_common_items & (n_common_items < (1 - COVERAGE_GAP - ROUNDING) * larger_count)).any(
+        axis=0
+    )
     systems = np.array(comparison.systems)
     if has_different_items.any() and np.isfinite(comparison.scores.human).any():  # battles have no means
         yield problem(
@@ -141,7 +145,9 @@ def _common_items(comparison: RaterComparison, human: Comparisons) -> Iterator[P
             systems=join_labels(systems[has_different_items], limit=4),
         )
     block_of_system = blocks_of(has_common_items)
-    system_sets = [systems[block_of_system == k].tolist() for k in np.unique(block_of_system[counts.diagonal() > 0])]
+    system_sets = [
+        systems[block_of_system == k].tolist() for k in np.unique(block_of_system[n_common_items.diagonal() > 0])
+    ]
     if len(system_sets) > 1:
         sets_text = "; ".join(join_labels(group, limit=3) for group in system_sets[:3])
         yield problem("disjoint-systems", [group[0] for group in system_sets], n=len(system_sets), sets=sets_text)
@@ -179,7 +185,7 @@ def _means_of_others(comparison: RaterComparison) -> Iterator[Problem]:
     annotator_scores, metric_scores = comparison.scores.persons, comparison.scores.metrics
     # If several reasons apply to a name, the last reason is used.
     reason_of_rater = {
-        **dict.fromkeys(_means(metrics, metric_scores), ("metrics", metrics, ", so it is no additional judge")),
+        **dict.fromkeys(_means(metrics, metric_scores), ("metrics", metrics, ", so it adds no information")),
         **dict.fromkeys(
             _means(metrics, metric_scores, scores_of_others=annotator_scores),
             ("annotators", annotators, ", with whom metrics are compared; leave it out of metrics"),

@@ -116,8 +116,8 @@ def check(
 
     Notes
     -----
-    The table `problems` has the severity (error, warning, info), rule, message and examples of each problem. The page
-    check of the documentation explains the rules. Negative agreement of a metric with annotators is tested at the
+    The table `problems` has the severity (error, warning, info), rule, message and examples of each problem. The
+    documentation page `check` explains the rules. Negative agreement of a metric with annotators is tested at the
     1 % level with sign flips. A study of annotators alone or metrics alone is allowed.
 
     Examples
@@ -126,12 +126,14 @@ def check(
     >>> cu.check(cu.read("demo")).summary["systems"].to_list()[0] > 1
     True
     """
-    chosen_study = study.select(**selection_arguments(setting), one_side=True)
-    examined_aspects = [_examine_aspect(chosen_study, aspect, setting) for aspect in chosen_study.aspects]
+    selected_study = study.select(**selection_arguments(setting), one_side=True)
+    examined_aspects = [_examine_aspect(selected_study, aspect, setting) for aspect in selected_study.aspects]
     notes = list(
-        dict.fromkeys([note for *_, aspect_notes, _ in examined_aspects for note in aspect_notes] or chosen_study.notes)
+        dict.fromkeys(
+            [note for *_, aspect_notes, _ in examined_aspects for note in aspect_notes] or selected_study.notes
+        )
     )
-    lower = {name for name, sign in chosen_study.raters.direction.items() if sign < 0}
+    lower = {name for name, sign in selected_study.raters.direction.items() if sign < 0}
     problem_lists = map_parts(
         partial(compared_problems, lower=lower, resamples=resamples),
         [comparison for comparison, is_compared, *_ in examined_aspects if is_compared],
@@ -140,16 +142,16 @@ def check(
         desc="check",
     )
     problems_of_metrics = iter(problem_lists)
-    aspect_parts = [
+    aspect_tables = [
         _part(
-            chosen_study,
+            selected_study,
             comparison,
             [*problems, *(next(problems_of_metrics) if is_compared else ())],
             is_comparable=is_comparable,
         )
         for comparison, is_compared, is_comparable, _, problems in examined_aspects
     ]
-    rater_frame = chosen_study.raters.frame
+    rater_frame = selected_study.raters.frame
     used_columns = {
         **{name: rater_frame[name] for name in ("rater", "kind", "higher_is_better", "cost", "truncated")},
         "lowest": rater_frame["low"],
@@ -159,52 +161,56 @@ def check(
     text_table = texts_alone(study)
     text_columns = {} if text_table is None else systems_of_texts(text_table).to_dict()
     problems = [
-        *study_problems(study, chosen_study, notes),
-        *(label_problems(chosen_study, rng) if chosen_study.labels else ()),
+        *study_problems(study, selected_study, notes),
+        *(label_problems(selected_study, rng) if selected_study.labels else ()),
     ]
     study_part = Check.part(used=used_columns, texts=text_columns, problems=map(Problem._asdict, problems))
-    return Check.from_parts([*aspect_parts, study_part], notes)
+    return Check.from_parts([*aspect_tables, study_part], notes)
 
 
 def _part(
-    chosen: Study, comparison: RaterComparison, problems: Sequence[Problem], *, is_comparable: bool
+    selected_study: Study, comparison: RaterComparison, problems: Sequence[Problem], *, is_comparable: bool
 ) -> dict[str, pl.DataFrame]:
     """Return the tables of an aspect; `is_comparable` is False if annotators use different scales."""
     ties = tie_rates(comparison, comparable=is_comparable)
-    raters = raters_of(chosen, comparison, ties)
+    raters = raters_of(selected_study, comparison, ties)
     return Check.part(
         comparison.aspect,
         summary=summary_of(comparison, raters, ties, comparable=is_comparable),
         raters=raters,
-        problems=map(Problem._asdict, [*problems, *(() if chosen.labels else either_problems(comparison))]),
+        problems=map(Problem._asdict, [*problems, *(() if selected_study.labels else either_problems(comparison))]),
     )
 
 
 def _examine_aspect(
-    chosen: Study, aspect: str, setting: PreferenceOptions
+    selected_study: Study, aspect: str, setting: PreferenceOptions
 ) -> tuple[RaterComparison, bool, bool, Sequence[Note], Sequence[Problem]]:
     """Return the comparison of an aspect, two flags, notes and problems.
 
     The first flag is whether metrics are compared with annotators; if not, a problem gives the reason. The second flag
     is whether all annotators use the same scale.
     """
-    has_several_systems, reason = len(chosen.systems) > 1, ""
-    if chosen.labels:  # labels are examined output by output, by `rates`
-        comparison = compare_all_raters(chosen, aspect, setting)
-        return comparison, False, True, chosen.notes, ()
-    if chosen.humans and chosen.metrics and has_several_systems:
+    has_several_systems, reason = len(selected_study.systems) > 1, ""
+    if selected_study.labels:  # labels are examined output by output, by `rates`
+        comparison = compare_all_raters(selected_study, aspect, setting)
+        return comparison, False, True, selected_study.notes, ()
+    if selected_study.humans and selected_study.metrics and has_several_systems:
         try:
-            comparison = compare_aspect(chosen, aspect, setting)
+            comparison = compare_aspect(selected_study, aspect, setting)
             return comparison, True, True, comparison.notes, ()
         except (NotComparableError, ScalesDifferError) as error:
             reason = str(error)
-    notes, is_comparable = [*chosen.notes], True
+    notes, is_comparable = [*selected_study.notes], True
     try:
-        (comparison,) = compare_any_raters(chosen, settings(setting), [aspect])
+        (comparison,) = compare_any_raters(selected_study, settings(setting), [aspect])
         notes += comparison.notes
         reason = reason or ("" if len(comparison.preferences) else f"{NO_COMPARISON}{label_of(aspect)}")
     except ScalesDifferError as error:
-        comparison, is_comparable, reason = compare_all_raters(chosen, aspect, setting), False, reason or str(error)
+        comparison, is_comparable, reason = (
+            compare_all_raters(selected_study, aspect, setting),
+            False,
+            reason or str(error),
+        )
     problems = [problem("nothing-compared", why=reason)] if reason and has_several_systems else []
     problems += alone_problems(comparison)
     problems += [Problem("warning", note.rule, note.message) for note in notes if note.rule in SERIOUS_NOTES]
@@ -228,21 +234,25 @@ def raters_of(study: Study, comparison: RaterComparison, ties: Mapping[str, floa
     """Return the columns of the table `raters`, with one row per annotator and per metric."""
     is_of_aspect = pl.col("aspect").is_in([comparison.aspect, ""])
     systems = list(comparison.systems)
-    rows = study.ratings.frame.filter(is_of_aspect & pl.col("system").is_in(systems))
-    if rows.height:
-        rows = rows.filter(pl.col("item").is_in(pl.Series(comparison.items, dtype=pl.String).implode()))
+    rating_rows = study.ratings.frame.filter(is_of_aspect & pl.col("system").is_in(systems))
+    if rating_rows.height:
+        rating_rows = rating_rows.filter(pl.col("item").is_in(pl.Series(comparison.items, dtype=pl.String).implode()))
     is_selected = is_of_aspect & pl.col("system_a").is_in(systems) & pl.col("system_b").is_in(systems)
     verdicts = filter_rows(study.preferences.frame, is_selected)
     # A cell is one output of an item; a verdict rates two cells.
-    judged_outputs = [rows.select("rater", "item", "system")]
-    judged_outputs += [verdicts.select("rater", "item", system=side) for side in ("system_a", "system_b")]
+    judged_outputs = [rating_rows.select("rater", "item", "system")]
+    judged_outputs += [
+        verdicts.select("rater", "item", system=system_column) for system_column in ("system_a", "system_b")
+    ]
     rater_table = pl.DataFrame({"rater": [*comparison.people, *comparison.metrics]})
-    for counts in (
-        rows.group_by("rater").agg(pl.len().alias("ratings"), low=pl.col("score").min(), high=pl.col("score").max()),
+    for count_table in (
+        rating_rows.group_by("rater").agg(
+            pl.len().alias("ratings"), low=pl.col("score").min(), high=pl.col("score").max()
+        ),
         verdicts.group_by("rater").agg(pl.len().alias("verdicts")),
         drop_duplicates(pl.concat(judged_outputs)).group_by("rater").agg(pl.len().alias("cells")),
     ):
-        rater_table = rater_table.join(counts, on="rater", how="left", maintain_order="left")
+        rater_table = rater_table.join(count_table, on="rater", how="left", maintain_order="left")
     n_cells = len(comparison.items) * len(systems)
     n_scored = rater_table["cells"].fill_null(0)
     human_ties = [ties.get(HUMAN)] if len(comparison.people) == 1 else [None] * len(comparison.people)

@@ -24,9 +24,9 @@ FEWEST_VALUES = 20
 If a metric has fewer different scores, a good system may reach the maximum on all items.
 """
 COMMON_TIES = 0.75
-"""Maximum proportion of scores that equal scores of other systems; above, scores depend only on the item."""
+"""Maximum proportion of scores that equal another system's score; with more, scores may depend only on the item."""
 DISTINCT = 0.25
-"""Minimum number of different scores divided by the number of items; below, equal scores may be chance."""
+"""Minimum number of different scores per item; with fewer, equal scores of two systems may be chance."""
 FEWEST_DISTINCT = 5
 
 
@@ -34,13 +34,13 @@ FEWEST_OUTPUTS = 3
 """Minimum number of outputs of a system; with fewer outputs, equal texts may be chance."""
 
 
-def copied_systems(chosen: Study) -> Iterator[Problem]:
+def copied_systems(selected_study: Study) -> Iterator[Problem]:
     """Yield systems whose outputs equal the references, and systems with the same outputs as another system."""
     metrics_of_system: dict[str, list[str]] = {}
-    scores = _metric_scores(chosen)
+    scores = _metric_scores(selected_study)
     for system, metric in _maximum_score_pairs(scores):
         metrics_of_system.setdefault(system, []).append(metric)
-    n_items_of_system = _reference_copies(chosen)
+    n_items_of_system = _reference_copies(selected_study)
     for system in dict.fromkeys([*n_items_of_system, *metrics_of_system]):
         metrics = list(dict.fromkeys(metrics_of_system.get(system, ())))
         verb_text = "has its" if len(metrics) == 1 else "have their"
@@ -53,24 +53,30 @@ def copied_systems(chosen: Study) -> Iterator[Problem]:
             [f"{join_labels(metrics, limit=4)} {verb_text} maximum on all items of the system"] if metrics else []
         )
         yield problem("reference-system", [system, *metrics], system=system, why="; ".join(reasons))
-    for systems, evidence in _identical_systems(chosen, scores).items():
+    for systems, evidence in _identical_systems(selected_study, scores).items():
         message_values = {"systems": join_labels(systems), "by": join_labels(evidence, limit=4), "other": systems[1]}
         yield problem("identical-systems", systems, **message_values)
 
 
-def _texts(chosen: Study) -> pl.DataFrame:
+def _texts(selected_study: Study) -> pl.DataFrame:
     """Return the outputs of the compared systems; for a study without ratings, return all outputs."""
-    assert chosen.outputs is not None
-    texts = chosen.outputs.texts
-    return texts.filter(pl.col("system").is_in(list(chosen.systems))) if chosen.raters.frame.height else texts
+    assert selected_study.outputs is not None
+    texts = selected_study.outputs.texts
+    return (
+        texts.filter(pl.col("system").is_in(list(selected_study.systems)))
+        if selected_study.raters.frame.height
+        else texts
+    )
 
 
-def _metric_scores(chosen: Study) -> pl.DataFrame:
+def _metric_scores(selected_study: Study) -> pl.DataFrame:
     """Return the scores of outputs by metrics; higher is better."""
-    lower_is_better = [rater for rater, direction in chosen.raters.direction.items() if direction < 0]
-    frame = chosen.ratings.frame.filter(pl.col("rater").is_in(list(chosen.metrics)), pl.col("item") != "")
-    sign = pl.when(pl.col("rater").is_in(lower_is_better)).then(-1.0).otherwise(1.0)
-    return frame.with_columns(score=pl.col("score") * sign) if lower_is_better else frame
+    negated_raters = [rater for rater, direction in selected_study.raters.direction.items() if direction < 0]
+    frame = selected_study.ratings.frame.filter(
+        pl.col("rater").is_in(list(selected_study.metrics)), pl.col("item") != ""
+    )
+    sign = pl.when(pl.col("rater").is_in(negated_raters)).then(-1.0).otherwise(1.0)
+    return frame.with_columns(score=pl.col("score") * sign) if negated_raters else frame
 
 
 def _maximum_score_pairs(scores: pl.DataFrame) -> list[tuple[str, str]]:
@@ -81,37 +87,41 @@ def _maximum_score_pairs(scores: pl.DataFrame) -> list[tuple[str, str]]:
     """
     highest_pairs = _top_score_pairs(scores)
     lowest_pairs = _top_score_pairs(scores.with_columns(score=-pl.col("score"))) if highest_pairs else []
-    n_of_system = [Counter(system for system, _ in pairs) for pairs in (highest_pairs, lowest_pairs)]
-    return [(system, metric) for system, metric in highest_pairs if n_of_system[0][system] > n_of_system[1][system]]
+    counts_of_system = [Counter(system for system, _ in pairs) for pairs in (highest_pairs, lowest_pairs)]
+    return [
+        (system, metric)
+        for system, metric in highest_pairs
+        if counts_of_system[0][system] > counts_of_system[1][system]
+    ]
 
 
 def _top_score_pairs(scores: pl.DataFrame) -> list[tuple[str, str]]:
     rater_columns = ["rater", "aspect"]
     top_threshold = pl.col("score").max() - ROUNDING * (pl.col("score").max() - pl.col("score").min())
-    with_tops = scores.with_columns(top=(pl.col("score") >= top_threshold).over(rater_columns))
-    totals = with_tops.group_by(rater_columns).agg(
+    scores_with_tops = scores.with_columns(top=(pl.col("score") >= top_threshold).over(rater_columns))
+    totals = scores_with_tops.group_by(rater_columns).agg(
         tops=pl.col("top").sum(), outputs=pl.len(), values=pl.col("score").n_unique()
     )
-    systems = with_tops.group_by([*rater_columns, "system"], maintain_order=True).agg(
+    systems = scores_with_tops.group_by([*rater_columns, "system"], maintain_order=True).agg(
         pl.col("top").all(), n=pl.len(), items=pl.col("item").n_unique()
     )
     is_only_top = (pl.col("tops") - pl.col("n")) <= ELSEWHERE * (pl.col("outputs") - pl.col("n"))
     is_large_enough = (pl.col("items") >= FEWEST_ITEMS) & (pl.col("values") >= FEWEST_VALUES)
-    rows = systems.join(totals, on=rater_columns, maintain_order="left").filter("top", is_only_top, is_large_enough)
-    return rows.select("system", "rater").rows()
+    top_rows = systems.join(totals, on=rater_columns, maintain_order="left").filter("top", is_only_top, is_large_enough)
+    return top_rows.select("system", "rater").rows()
 
 
-def _reference_copies(chosen: Study) -> dict[str, int]:
+def _reference_copies(selected_study: Study) -> dict[str, int]:
     """Return the systems whose outputs all equal a reference, with their numbers of items.
 
     A system is returned only if outputs of other systems rarely equal a reference.
     """
-    if chosen.outputs is None:
+    if selected_study.outputs is None:
         return {}
-    sources = chosen.outputs.sources.select("item", "references").filter(pl.col("references").list.len() > 0)
-    pairs = _texts(chosen).join(sources, on="item")
-    pairs = pairs.with_columns(equal=pl.col("references").list.contains(pl.col("text")))
-    systems = pairs.group_by("system", maintain_order=True).agg(
+    sources = selected_study.outputs.sources.select("item", "references").filter(pl.col("references").list.len() > 0)
+    output_rows = _texts(selected_study).join(sources, on="item")
+    output_rows = output_rows.with_columns(equal=pl.col("references").list.contains(pl.col("text")))
+    systems = output_rows.group_by("system", maintain_order=True).agg(
         pl.col("equal").all().alias("all"), hits=pl.col("equal").sum(), n=pl.len()
     )
     n_equal, n_outputs = int(systems["hits"].sum()), int(systems["n"].sum())
@@ -119,19 +129,19 @@ def _reference_copies(chosen: Study) -> dict[str, int]:
     return dict(systems.filter("all", pl.col("n") >= FEWEST_ITEMS, is_rare_elsewhere).select("system", "n").iter_rows())
 
 
-def _identical_systems(chosen: Study, metric_scores: pl.DataFrame) -> dict[tuple[str, ...], list[str]]:
+def _identical_systems(selected_study: Study, metric_scores: pl.DataFrame) -> dict[tuple[str, ...], list[str]]:
     """Return sets of systems that are equal on all items, with the evidence.
 
     The systems of a set have equal texts, or equal scores by a metric or by all annotators.
     """
-    is_human_score = pl.col("rater").is_in(list(chosen.humans)) & (pl.col("item") != "")
-    human_scores = chosen.ratings.frame.filter(is_human_score).with_columns(by=pl.lit("all annotators"))
+    is_human_score = pl.col("rater").is_in(list(selected_study.humans)) & (pl.col("item") != "")
+    human_scores = selected_study.ratings.frame.filter(is_human_score).with_columns(by=pl.lit("all annotators"))
     evidence_parts = [
         (human_scores, ("rater", "aspect", "repeat", "score")),
         (metric_scores.with_columns(by="rater"), ("aspect", "repeat", "score")),
     ]
-    if chosen.outputs is not None:
-        evidence_parts.append((_texts(chosen).with_columns(by=pl.lit("their texts")), ("text",)))
+    if selected_study.outputs is not None:
+        evidence_parts.append((_texts(selected_study).with_columns(by=pl.lit("their texts")), ("text",)))
     evidence_of_systems: dict[tuple[str, ...], list[str]] = {}
     for rows, value_columns in evidence_parts:
         systems = rows.group_by("by", "system").agg(own=fingerprint("item", *value_columns))
@@ -139,11 +149,11 @@ def _identical_systems(chosen: Study, metric_scores: pl.DataFrame) -> dict[tuple
         grouped_outputs = rows.filter(pl.col("by").is_in(raters_with_equal_systems.implode())).group_by(
             "by", "item", "system", maintain_order=True
         )
-        for (rater,), of_rater in grouped_outputs.agg(score=fingerprint(*value_columns)).group_by(
+        for (rater,), rater_outputs in grouped_outputs.agg(score=fingerprint(*value_columns)).group_by(
             "by", maintain_order=True
         ):
-            for copies in _equal_systems(of_rater):
-                evidence_of_systems.setdefault(copies, []).append(str(rater))
+            for identical_systems in _equal_systems(rater_outputs):
+                evidence_of_systems.setdefault(identical_systems, []).append(str(rater))
     return evidence_of_systems
 
 
@@ -172,11 +182,11 @@ def texts_alone(study: Study) -> pl.DataFrame | None:
 def systems_of_texts(texts: pl.DataFrame) -> pl.DataFrame:
     """Return the table `texts`: numbers of outputs, missing outputs and duplicates, and mean length of each system."""
     stripped_text = pl.col("text").str.strip_chars()
-    with_word_counts = texts.with_columns(blank=stripped_text == "", n=stripped_text.str.count_matches(r"\S+"))
+    counted_texts = texts.with_columns(blank=stripped_text == "", n=stripped_text.str.count_matches(r"\S+"))
     is_duplicate = (pl.len().over("item", "text") > 1) & ~pl.col("blank")
     n_items = pl.lit(texts["item"].n_unique(), dtype=pl.Int64)
     return (
-        with_word_counts.with_columns(equal=is_duplicate)
+        counted_texts.with_columns(equal=is_duplicate)
         .group_by("system", maintain_order=True)
         .agg(
             items=n_items,

@@ -32,7 +32,7 @@ WARNED = (
     ),
     *("unused-order", SILENT, HALF_RULE, SIGNATURE_RULE, DIRECTION_RULE, INCOMPLETE_RULE, TRUNCATED, SEQUENTIAL_RULE),
 )
-"""Rules of notes that are warnings, because the notes may reverse a conclusion or bias a comparison."""
+"""Rules of notes that are warnings, because what they report may reverse a conclusion or bias a comparison."""
 SIDED = ("one-sided-annotators", "sides")
 """Rules of problems if the sides of pairs (chosen, rejected) are compared instead of systems."""
 
@@ -52,14 +52,14 @@ RULES: dict[str, tuple[Literal["error", "warning", "info"], str]] = {
     ),
     "negative-agreement": (
         "warning",
-        "{metrics} ordered outputs significantly against the annotators (Kendall correlation below 0, "
+        "{metrics} correlate negatively with human ratings (Kendall correlation significantly below 0, "
         "all metrics tested jointly at level {alpha:.0%}){advice}",
     ),
     "one-sided-annotators": (
         "warning",
-        "annotators never prefer the other system to {side!r}. If the systems are sides of a pair "
-        "(chosen, rejected), read only sample accuracy, because favoritism and rankings have "
-        "no meaning",
+        "annotators prefer {side!r} in every comparison that is not a tie. If the two systems stand for the "
+        "chosen and the rejected output of each pair, read only sample accuracy, because favoritism and rankings "
+        "have no meaning",
     ),
     "coverage-differs": (
         "warning",
@@ -124,8 +124,8 @@ RULES: dict[str, tuple[Literal["error", "warning", "info"], str]] = {
     ),
     "identical-systems": (
         "warning",
-        "systems {systems} are equal on all items (by {by}), so one system counts several times; keep one of them, "
-        "for example with --systems '!{other}' (in Python systems='!{other}')",
+        "systems {systems} are equal on all items according to {by}, so one system counts several times; keep one of "
+        "them, for example with --systems '!{other}' (in Python systems='!{other}')",
     ),
     "missing-outputs": (
         "warning",
@@ -209,7 +209,7 @@ def problem_table(doc: str, *, page: str) -> Any:
     return table(
         doc,
         label("severity", "error, warning or info"),
-        label("rule", f"stable name of the rule, explained on the page of {page}"),
+        label("rule", f"stable name of the rule, explained on the documentation page of {page}"),
         label("message", "description of the problem and advice", "What"),
         labels("examples", "names that the problem concerns", essential=False),
         view=_views,

@@ -35,8 +35,8 @@ ASKED = {"rater": pl.String, "item": pl.String, "system_a": pl.String, "system_b
 """Columns of a table with one row per question to an annotator; `system_b` is null if a single output was rated."""
 
 
-def study_problems(study: Study, chosen: Study, notes: Sequence[Note]) -> Iterator[Problem]:
-    """Yield problems of the study over all aspects.
+def study_problems(study: Study, selected_study: Study, notes: Sequence[Note]) -> Iterator[Problem]:
+    """Yield problems that concern the study as a whole.
 
     Similar names are also searched among raters and systems that were not selected.
     """
@@ -44,23 +44,23 @@ def study_problems(study: Study, chosen: Study, notes: Sequence[Note]) -> Iterat
     texts = texts_alone(study)
     if texts is not None:
         yield from text_problems(texts)
-    elif not chosen.metrics:
+    elif not selected_study.metrics:
         yield problem("no-metrics", why=NO_METRIC)
-    elif not chosen.humans and SILENT not in {note.rule for note in chosen.notes}:
-        kinds = chosen.raters.kind
+    elif not selected_study.humans and SILENT not in {note.rule for note in selected_study.notes}:
+        kinds = selected_study.raters.kind
         rule = "no-annotators" if set(kinds.values()) != {"metric"} else "no-human-ratings"
-        yield problem(rule, why=chosen.advice_on_annotators(), metrics=join_labels(kinds))
-    if len(chosen.systems) < 2 and texts is None and not chosen.labels:
-        yield problem("nothing-compared", why=too_few(chosen, "a comparison needs two systems"))
+        yield problem(rule, why=selected_study.advice_on_annotators(), metrics=join_labels(kinds))
+    if len(selected_study.systems) < 2 and texts is None and not selected_study.labels:
+        yield problem("nothing-compared", why=too_few(selected_study, "a comparison needs two systems"))
     yield from _look_alikes(study)
-    yield from _people_as_metrics(study, set(chosen.metrics))
-    yield from _range_problems(chosen)
-    yield from _missing_codes(chosen)
-    yield from _orders(chosen)
+    yield from _people_as_metrics(study, set(selected_study.metrics))
+    yield from _range_problems(selected_study)
+    yield from _missing_codes(selected_study)
+    yield from _orders(selected_study)
     yield from constant_outputs(study)
-    yield from copied_systems(chosen)
-    yield from refusals(annotator_questions(chosen))
-    yield from _raters(chosen, rules)
+    yield from copied_systems(selected_study)
+    yield from refusals(annotator_questions(selected_study))
+    yield from _raters(selected_study, rules)
     for note in notes:
         if note.rule not in (*SERIOUS_NOTES, "annotators-as-metrics"):  # these notes have separate rules
             yield Problem("warning" if note.rule in WARNED else "info", note.rule, note.message)
@@ -71,14 +71,14 @@ def _range_problems(study: Study) -> Iterator[Problem]:
     rounding = ROUNDING * pl.max_horizontal(pl.col("low", "high").abs())
     is_in_range = pl.col("score").is_between(pl.col("low") - rounding, pl.col("high") + rounding)
     declared_scores = study.ratings.frame.join(study.raters.frame.drop_nulls(["low", "high"]), on="rater")
-    rates = (
+    rate_table = (
         declared_scores.group_by("rater", maintain_order=True)
         .agg(rate=(~is_in_range).mean())
         .filter(pl.col("rate") > RANGE_MARGIN)
     )
-    if rates.height:
-        raters_text = join_labels(f"{name} ({rate:.0%})" for name, rate in rates.iter_rows())
-        yield problem("beyond-declared", rates["rater"].to_list(), raters=raters_text)
+    if rate_table.height:
+        raters_text = join_labels(f"{name} ({rate:.0%})" for name, rate in rate_table.iter_rows())
+        yield problem("beyond-declared", rate_table["rater"].to_list(), raters=raters_text)
 
 
 def _missing_codes(study: Study) -> Iterator[Problem]:
@@ -95,20 +95,22 @@ def _missing_codes(study: Study) -> Iterator[Problem]:
 def _orders(study: Study) -> Iterator[Problem]:
     """Yield judges whose presentation order is confounded with the pair, and comparisons judged in only one order."""
     judges, pair_columns = study.metrics, ["rater", "system_a", "system_b"]
-    rows = study.preferences.frame.filter(pl.col("rater").is_in(list(judges)) & (pl.col("order") != ""))
-    half_answered = study.preferences.half_comparisons()
+    verdict_rows = study.preferences.frame.filter(pl.col("rater").is_in(list(judges)) & (pl.col("order") != ""))
+    half_comparisons = study.preferences.half_comparisons()
     has_both_orders = pl.col("order").n_unique() > 1
-    variation = rows.group_by(pair_columns).agg(varies=has_both_orders).group_by("rater").agg(pl.col("varies").any())
+    variation = (
+        verdict_rows.group_by(pair_columns).agg(varies=has_both_orders).group_by("rater").agg(pl.col("varies").any())
+    )
     raters_with_fixed_order = set(variation.filter(~pl.col("varies"))["rater"])
     if judges_with_fixed_order := [name for name in judges if name in raters_with_fixed_order]:
         yield problem("one-order", judges_with_fixed_order, raters=join_labels(judges_with_fixed_order))
     comparisons = (
-        rows.join(half_answered, on=half_answered.columns, how="anti")
+        verdict_rows.join(half_comparisons, on=half_comparisons.columns, how="anti")
         .group_by("item", "aspect", *pair_columns)
         .agg(both=has_both_orders)
     )
-    counts = comparisons.group_by("rater").agg(pl.col("both").any(), half=(~pl.col("both")).sum())
-    partial_judges = counts.filter("both", pl.col("half") > 0).sort("rater")
+    order_counts = comparisons.group_by("rater").agg(pl.col("both").any(), half=(~pl.col("both")).sum())
+    partial_judges = order_counts.filter("both", pl.col("half") > 0).sort("rater")
     if partial_judges.height:
         raters_text = join_labels((f"{name} ({n})" for name, _, n in partial_judges.iter_rows()), limit=3)
         yield problem("one-of-two-orders", partial_judges["rater"].to_list(), raters=raters_text)
@@ -128,10 +130,10 @@ def _raters(study: Study, note_rules: set[str]) -> Iterator[Problem]:
         yield problem(TRUNCATED, truncated_raters["rater"].to_list(), raters=raters_text)
 
 
-def label_problems(chosen: Study, rng: Rng) -> Iterator[Problem]:
+def label_problems(selected_study: Study, rng: Rng) -> Iterator[Problem]:
     """Yield problems of the labels of a selected study; problems that may reverse a conclusion are warnings."""
-    earlier_notes = set(chosen.notes)
-    for note in rates(chosen, rng=rng).notes:
+    earlier_notes = set(selected_study.notes)
+    for note in rates(selected_study, rng=rng).notes:
         if note not in earlier_notes:
             yield Problem("warning" if note.rule in WARNINGS else "info", note.rule, note.message)
 
@@ -184,7 +186,7 @@ def annotator_questions(study: Study) -> pl.DataFrame:
 
 
 def refusals(questions: pl.DataFrame) -> Iterator[Problem]:
-    """Yield pairs with many refusals, and systems that are refused significantly more often than others.
+    """Yield pairs of systems with many refusals, and systems with significantly more refusals than other systems.
 
     The test is stratified by annotator (Cochran 1954, Mantel and Haenszel 1959), because annotators differ in refusal
     rates. The level is `REFUSAL_LEVEL`, with Bonferroni correction over systems.
@@ -192,15 +194,15 @@ def refusals(questions: pl.DataFrame) -> Iterator[Problem]:
     if not questions["refused"].any():
         return
     pairs = _rates(questions, "system_a", "system_b")
-    often_refused = pairs.filter(pl.col("rate") > MOST_REFUSED)
-    if often_refused.height:
+    refused_pairs = pairs.filter(pl.col("rate") > MOST_REFUSED)
+    if refused_pairs.height:
         pairs_text = join_labels(
-            (f"{pair} {n} of {total} ({rate:.0%})" for pair, n, total, rate in often_refused.iter_rows()), limit=3
+            (f"{pair} {n} of {total} ({rate:.0%})" for pair, n, total, rate in refused_pairs.iter_rows()), limit=3
         )
-        counts = {"n": often_refused.height, "n_pairs": pairs.height}
-        yield problem("refusals", often_refused["of"].to_list(), most=MOST_REFUSED, pairs=pairs_text, **counts)
-    side_rows = pl.concat([questions.with_columns(system=pl.col(name)) for name in ("system_a", "system_b")])
-    systems = _rates(side_rows.drop_nulls("system"), "system")
+        counts = {"n": refused_pairs.height, "n_pairs": pairs.height}
+        yield problem("refusals", refused_pairs["of"].to_list(), most=MOST_REFUSED, pairs=pairs_text, **counts)
+    system_rows = pl.concat([questions.with_columns(system=pl.col(name)) for name in ("system_a", "system_b")])
+    systems = _rates(system_rows.drop_nulls("system"), "system")
     p_values = {name: _p_value(questions, name) for name in systems["of"]}
     n_tested = sum(p is not None for p in p_values.values())
     differing_systems = [name for name, p in p_values.items() if p is not None and p * n_tested <= REFUSAL_LEVEL]
@@ -223,10 +225,10 @@ def _rates(questions: pl.DataFrame, *by_columns: str) -> pl.DataFrame:
 def _p_value(questions: pl.DataFrame, system: str) -> float | None:
     """Return the p-value of the hypothesis that the refusals of each annotator do not depend on the system.
 
-    None if no annotator with refusals was asked about this system and about other systems.
+    The p-value is None if no annotator with both refusals and answers was asked about this system and about others.
     """
     n, r, k = pl.col("n"), pl.col("r"), pl.col("k")
-    sums = (
+    test_sums = (
         questions.with_columns(has=(pl.col("system_a") == system) | (pl.col("system_b") == system).fill_null(False))
         .group_by("rater")
         .agg(
@@ -239,7 +241,7 @@ def _p_value(questions: pl.DataFrame, system: str) -> float | None:
             variance=(r * (n - r) * k * (n - k) / (n * n * (n - 1))).sum(),
         )
     )
-    n_refused_with, expected, variance = sums.row(0)
+    n_refused_with, expected, variance = test_sums.row(0)
     if not variance:
         return None
     return erfc((n_refused_with - expected - 0.5) / sqrt(2 * variance)) / 2

@@ -47,17 +47,17 @@ def _closest_selector(name: str) -> Callable[[Any], pl.DataFrame]:
     def closest_rows(answer: Complementarity) -> pl.DataFrame:
         frame = answer.to_frame(name)
         metrics = answer.raters.filter(kind=METRIC).sort("with_humans", nulls_last=True, maintain_order=True)
-        near = metrics["rater"].head(CLOSEST).to_list() if frame.height > MANY else frame["rater"].to_list()
-        return frame.filter((pl.col("kind") != METRIC) | pl.col("rater").is_in(near))
+        closest_metrics = metrics["rater"].head(CLOSEST).to_list() if frame.height > MANY else frame["rater"].to_list()
+        return frame.filter((pl.col("kind") != METRIC) | pl.col("rater").is_in(closest_metrics))
 
     return closest_rows
 
 
-def _rater(end: str = "") -> tuple[Column, Column]:
+def _rater(suffix: str = "") -> tuple[Column, Column]:
     """Return the declarations of the columns that identify a rater (see `rater_columns`)."""
     return (
-        label(f"rater{end}", "a rater: a metric, or an aspect of the annotators", f"Rater {end[1:]}".strip()),
-        label(f"kind{end}", "`human` or `metric`"),
+        label(f"rater{suffix}", "a rater: a metric, or an aspect of the annotators", f"Rater {suffix[1:]}".strip()),
+        label(f"kind{suffix}", "`human` or `metric`"),
     )
 
 
@@ -177,9 +177,9 @@ class Complementarity(Result):
         count("cluster", "number of the rater's community, from 1; undefined distances count as average distances"),
         share(
             "stability",
-            "proportion of the other raters of the community that are again in one community with this rater "
-            "in a resample, mean over resamples; for a community of one rater, the proportion of resamples "
-            "in which the rater is alone; null without resamples",
+            "proportion of the other raters of the community that a resample also puts into one community with this "
+            "rater, mean over resamples; for a community of one rater, the proportion of resamples in which the rater "
+            "is alone; null without resamples",
             "Together",
         ),
         count(
@@ -240,8 +240,8 @@ def complementarity(
     Examples
     --------
     >>> import custodes as cu
-    >>> made = cu.complementarity(cu.read("demo"), resamples=0)
-    >>> made.averages["kinds"].to_list()
+    >>> result = cu.complementarity(cu.read("demo"), resamples=0)
+    >>> result.averages["kinds"].to_list()
     ['human-human', 'human-metric', 'metric-metric']
     """
     rankings = Rankings.from_rater_scores(
@@ -260,9 +260,11 @@ def complementarity(
         space_tables, summary_row, left_out, space_notes = structure(
             rankings, distances, weights, confidence, rng.spawn(1)[0]
         )
-    averages_a, averages_b = (distances.kinds[:, [KINDS.index(kinds) for kinds in side]] for side in GAPS.values())
+    averages_a, averages_b = (
+        distances.kinds[:, [KINDS.index(kinds) for kinds in compared_kinds]] for compared_kinds in GAPS.values()
+    )
     summary = dict.fromkeys(Complementarity.table_declarations()["summary"].schema) | {"level": level} | summary_row
-    options: dict[str, Any] = {"confidence": confidence, "clusters": raters.design.n_units}
+    interval_options: dict[str, Any] = {"confidence": confidence, "clusters": raters.design.n_units}
     tables = Complementarity.part(
         "",
         pairs=rater_columns(raters, rankings.pairs[0], "_a")
@@ -270,17 +272,17 @@ def complementarity(
         | distances.columns,
         averages={
             "kinds": KINDS,
-            **with_interval("complementarity", distances.kinds, bounds=intervals.SHARE, **options),
+            **with_interval("complementarity", distances.kinds, bounds=intervals.SHARE, **interval_options),
             "mean_with_diagonal": _means_with_diagonal(rankings, distances.kinds[0], is_defined),
             "pairs": np.bincount(rankings.kind[is_defined], minlength=len(KINDS)),
         },
-        gaps={**GAPS, **with_interval("difference", averages_a - averages_b, bounds=intervals.ANY, **options)}
+        gaps={**GAPS, **with_interval("difference", averages_a - averages_b, bounds=intervals.ANY, **interval_options)}
         if len(raters.select_kind("human"))
         else {},
         raters={
             **rater_columns(raters, range(len(raters.names))),
-            **with_interval("with_humans", distances.raters[:, :, 0], bounds=intervals.SHARE, **options),
-            **with_interval("with_metrics", distances.raters[:, :, 1], bounds=intervals.SHARE, **options),
+            **with_interval("with_humans", distances.raters[:, :, 0], bounds=intervals.SHARE, **interval_options),
+            **with_interval("with_metrics", distances.raters[:, :, 1], bounds=intervals.SHARE, **interval_options),
             "position": _positions(rankings, distances),
         },
         rules=_rule_columns(rankings),
@@ -306,8 +308,10 @@ def _means_with_diagonal(rankings: Rankings, means: Floats, is_defined: NDArray[
 def _positions(rankings: Rankings, distances: Distances) -> list[int | None]:
     """Return the position of each rater in a heat map in which similar raters are adjacent."""
     matrix = rankings.square(distances.kept[0])
-    by_name = np.argsort(rankings.who.names)  # ties of distances do not depend on the order of raters
-    members_of_kind = [by_name[np.isin(by_name, rankings.who.select_kind(kind))] for kind in ("human", METRIC)]
+    raters_by_name = np.argsort(rankings.who.names)  # ties of distances do not depend on the order of raters
+    members_of_kind = [
+        raters_by_name[np.isin(raters_by_name, rankings.who.select_kind(kind))] for kind in ("human", METRIC)
+    ]
     rater_order = np.concatenate(
         [members[ordination.leaf_order(matrix[np.ix_(members, members)])] for members in members_of_kind]
     ).tolist()
@@ -316,40 +320,40 @@ def _positions(rankings: Rankings, distances: Distances) -> list[int | None]:
 
 def _rule_columns(rankings: Rankings) -> dict[str, Any]:
     rules, unit_weights = rank_distance.RULES, np.ones((1, rankings.who.design.n_units))
-    sums = np.zeros((2, len(rules), len(KINDS)))
+    kind_sums = np.zeros((2, len(rules), len(KINDS)))
     for block in rankings.blocks(1):
         distances_by_rule = rank_distance.rank_distances_by_rule(
             rankings.values, *rankings.pairs[:, block], rules=rules
         )
         means = np.concatenate([rankings.mean(distances, unit_weights) for distances in distances_by_rule.values()])
-        sums += defined_sums(means, [rankings.kind[block]], len(KINDS))
+        kind_sums += defined_sums(means, [rankings.kind[block]], len(KINDS))
     return {
         "distance": [rule for rule in rules for _ in KINDS],
         "kinds": KINDS * len(rules),
-        "complementarity": ratio(*sums),
+        "complementarity": ratio(*kind_sums),
     }
 
 
 def _notes(rankings: Rankings, tables: dict[str, pl.DataFrame], rule: str) -> list[Note]:
     """Return notes on values that are missing or uncertain."""
-    who, n_rankings = rankings.who, rankings.values.shape[1]
-    both_vary = who.varies[rankings.pairs].all(axis=0)
+    raters, n_rankings = rankings.who, rankings.values.shape[1]
+    both_vary = raters.varies[rankings.pairs].all(axis=0)
     n_undefined = int((n_rankings - tables["pairs"]["n"].to_numpy()[both_vary]).sum())
     empty_kinds = tables["averages"].filter(pl.col("complementarity").is_null())["kinds"].to_list()
-    has_several_annotators = np.isfinite(who.annotators).any(axis=(2, 3)).sum() > len(who.select_kind("human"))
+    has_several_annotators = np.isfinite(raters.annotators).any(axis=(2, 3)).sum() > len(raters.select_kind("human"))
     hint_text = (
         "; human_raters='annotators' compares the annotators one by one"
         if has_several_annotators and KINDS[0] in empty_kinds
         else ""
     )
-    no_humans = not len(who.select_kind("human"))
+    no_humans = not len(raters.select_kind("human"))
     opposite_metrics = tables["raters"].filter(pl.col("kind") == METRIC, pl.col("with_humans_low") > 0.5)["rater"]
     return build_notes(
         (
             "undefined-distances",
             n_undefined,
-            f"the means exclude {n_undefined} distances between two rankings ({rule}), because on the same "
-            f"{rankings.unit} a rater is constant, or the two raters rated fewer than two common outputs",
+            f"the means exclude {n_undefined} undefined distances between two rankings ({rule}): on the "
+            f"{rankings.unit}, one of the two raters gave equal scores, or they rated fewer than two common outputs",
         ),
         ("no-annotators", no_humans, "there are no human ratings, so metrics are compared only with one another"),
         (
@@ -361,17 +365,17 @@ def _notes(rankings: Rankings, tables: dict[str, pl.DataFrame], rule: str) -> li
             "negative-agreement",
             len(opposite_metrics),
             f"{join_labels(opposite_metrics)} gave rankings opposite to those of the annotators. If lower scores are "
-            "better, declare it in the raters file (higher_is_better = false); otherwise the distances "
+            "better, declare it in the raters file (higher_is_better = false); without the declaration, the distances "
             "of these metrics mislead",
         ),
         (
             "one-item",
-            1 if who.design.n_units < 2 else 0,
+            1 if raters.design.n_units < 2 else 0,
             "there is only one item or cluster, so nothing can be resampled and there are no intervals",
         ),
         (
             "weights-unused",
-            rankings.level == "utterance" and who.design.item_weights is not None,
+            rankings.level == "utterance" and raters.design.item_weights is not None,
             "item weights affect the numbers of components, but not utterance-level distances",
         ),
     )
@@ -379,8 +383,8 @@ def _notes(rankings: Rankings, tables: dict[str, pl.DataFrame], rule: str) -> li
 
 def _mixed_notes(rankings: Rankings, human_raters: HumanRaters) -> list[Note]:
     """Return notes on averages that mix agreement between annotators with differences between aspects."""
-    who, humans = rankings.who, rankings.who.select_kind("human")
-    has_both_several = all(len({names[i] for i in humans}) > 1 for names in (who.raters, who.rater_aspects))
+    raters, humans = rankings.who, rankings.who.select_kind("human")
+    has_both_several = all(len({names[i] for i in humans}) > 1 for names in (raters.raters, raters.rater_aspects))
     message = (
         "the average human-human mixes pairs of annotators on one aspect, pairs of aspects of one annotator, and pairs "
         "that differ in annotator and aspect; select one aspect to see the agreement between annotators"

@@ -42,13 +42,13 @@ class Rankings:
     level: Level
 
     @classmethod
-    def from_rater_scores(cls, who: RaterScores, level: Level) -> Rankings:
+    def from_rater_scores(cls, raters: RaterScores, level: Level) -> Rankings:
         """Return the rankings of the raters. A rater with equal scores for all things of every unit is excluded."""
-        rankings = cls(who=who, level=level)
+        rankings = cls(who=raters, level=level)
         is_rated = np.isfinite(rankings.values)
         lowest, highest = (np.where(is_rated, rankings.values, fill) for fill in (np.inf, -np.inf))
         is_flat = ~(lowest.min(axis=2) < highest.max(axis=2)).any(axis=1)
-        flat_names = tuple(who.names[i] for i in np.flatnonzero(is_flat & who.varies))
+        flat_names = tuple(raters.names[i] for i in np.flatnonzero(is_flat & raters.varies))
         if not flat_names:
             return rankings
         reason = f"rates all {rankings.object_name}s of every {rankings.unit} equally"
@@ -56,14 +56,14 @@ class Rankings:
             f"{join_labels(flat_names)}: excluded, because the rater {reason} (scores differ only between "
             f"{rankings.unit}s)"
         )
-        without_flat = replace(
-            who,
-            scores=np.where(is_flat[:, None, None], np.nan, who.scores),
-            constant=who.constant + flat_names,
-            left_out=(*who.left_out, *((name, reason) for name in flat_names)),
-            notes=(*who.notes, *build_notes(("constant-rater", len(flat_names), message))),
+        varying_raters = replace(
+            raters,
+            scores=np.where(is_flat[:, None, None], np.nan, raters.scores),
+            constant=raters.constant + flat_names,
+            left_out=(*raters.left_out, *((name, reason) for name in flat_names)),
+            notes=(*raters.notes, *build_notes(("constant-rater", len(flat_names), message))),
         )
-        return cls(who=without_flat, level=level)
+        return cls(who=varying_raters, level=level)
 
     @cached_property
     def values(self) -> Floats:
@@ -133,7 +133,7 @@ class Distances:
         n_raters, (first, second) = len(rankings.values), rankings.pairs
         is_human = np.array(rankings.who.kinds) != METRIC
         groupings = (rankings.kind, *(len(KINDS) + 2 * a + ~is_human[b] for a, b in ((first, second), (second, first))))
-        sums = np.zeros((2, len(weights), len(KINDS) + 2 * n_raters))
+        group_sums = np.zeros((2, len(weights), len(KINDS) + 2 * n_raters))
         pair_blocks = rankings.blocks(len(weights))
         for pair_block in progress(pair_blocks, total=len(pair_blocks), desc="complementarity"):
             distances, mean_distances = _draws(rankings, pair_block, rule, weights)
@@ -142,8 +142,8 @@ class Distances:
             )
             columns.append({**columns_with_bounds, "n": np.isfinite(distances).sum(axis=1)})
             kept_means.append(mean_distances[: 1 + KEPT])
-            sums += defined_sums(mean_distances, [group[pair_block] for group in groupings], sums.shape[-1])
-        means = ratio(*sums)
+            group_sums += defined_sums(mean_distances, [group[pair_block] for group in groupings], group_sums.shape[-1])
+        means = ratio(*group_sums)
         return cls(
             columns={
                 name: np.concatenate([columns_of_block[name] for columns_of_block in columns]) for name in columns[0]

@@ -37,16 +37,24 @@ def structure(
     rankings: Rankings, distances: Distances, weights: Floats, confidence: float, rng: np.random.Generator
 ) -> Structure:
     """Return components and communities; `weights` (1 + B, clusters) are bootstrap weights of clusters."""
-    who, (placed_raters, incomplete, points, is_used_thing, column_weights) = rankings.who, _space(rankings, weights)
-    linked = np.unique(rankings.pairs[:, np.isfinite(distances.kept[0])])  # with a defined distance to another rater
-    alone = np.setdiff1d(np.flatnonzero(who.varies), linked)
+    raters, (placed_raters, incomplete_raters, points, is_used_thing, column_weights) = (
+        rankings.who,
+        _space(rankings, weights),
+    )
+    linked_raters = np.unique(
+        rankings.pairs[:, np.isfinite(distances.kept[0])]
+    )  # with a defined distance to another rater
+    unlinked_raters = np.setdiff1d(np.flatnonzero(raters.varies), linked_raters)
     tables, summary = dict[str, dict[str, Any]](), dict[str, Any]()
     left_out = [
         *(
-            (who.names[i], f"did not rate every {rankings.object_name}, so components exclude this rater")
-            for i in incomplete
+            (raters.names[i], f"did not rate every {rankings.object_name}, so components exclude this rater")
+            for i in incomplete_raters
         ),
-        *((who.names[i], "ranked nothing in common with other raters, so clusters exclude this rater") for i in alone),
+        *(
+            (raters.names[i], "ranked nothing in common with other raters, so clusters exclude this rater")
+            for i in unlinked_raters
+        ),
     ]
     notes = build_notes(
         (
@@ -58,9 +66,9 @@ def structure(
     )
     if len(placed_raters) > 1:
         explained_variance = ordination.explained_variance(points, column_weights=column_weights)
-        by_name = np.argsort([who.names[i] for i in placed_raters])  # resamples do not depend on the order of raters
+        by_name = np.argsort([raters.names[i] for i in placed_raters])  # resamples do not depend on the order of raters
         null_variance = ordination.null_explained(points[0, by_name], n_draws=NULL_DRAWS, rng=rng)
-        tables["components"] = _component_columns(explained_variance, null_variance, confidence, who.design.n_units)
+        tables["components"] = _component_columns(explained_variance, null_variance, confidence, raters.design.n_units)
         summary.update(
             raters=len(placed_raters),
             rankings=rankings.values.shape[1],
@@ -69,16 +77,16 @@ def structure(
                 "dimension",
                 ordination.count_components(explained_variance, share=SHARE),
                 confidence,
-                clusters=who.design.n_units,
+                clusters=raters.design.n_units,
                 bounds=(1.0, np.inf),
             ),
             dimension_null=ordination.count_components(null_variance, share=SHARE).mean(),
         )
     if len(placed_raters) >= FEWEST:
         x, y = ordination.coordinates(points[0], k=2).T
-        tables["coordinates"] = {**rater_columns(who, placed_raters), "x": x, "y": y}
-    if len(linked) >= FEWEST:
-        similarity, n_unconnected = _similarity(rankings, distances, linked)
+        tables["coordinates"] = {**rater_columns(raters, placed_raters), "x": x, "y": y}
+    if len(linked_raters) >= FEWEST:
+        similarity, n_unconnected = _similarity(rankings, distances, linked_raters)
         unconnected_text = (
             f"{n_unconnected} pairs of raters ranked nothing in common; in the table clusters, these pairs have the "
             "average similarity"
@@ -89,10 +97,10 @@ def structure(
         stability, rand_indices = communities.stability(similarity[1:], labels, seed=seed)
         community_of_rater = _rank_sum_communities(placed_raters, points[0], seed)
         tables["clusters"] = {
-            **rater_columns(who, linked),
+            **rater_columns(raters, linked_raters),
             "cluster": labels + 1,
             "stability": stability,
-            "rank_sum_cluster": [community_of_rater.get(rater) for rater in linked.tolist()],
+            "rank_sum_cluster": [community_of_rater.get(rater) for rater in linked_raters.tolist()],
         }
         summary.update(
             clusters=int(labels.max()) + 1,
@@ -118,21 +126,21 @@ def _space(
     ranks_systems = rankings.level == "system"
     ranking_weights = item_weights if ranks_systems else np.ones((1, scores.shape[1]))
     points = ranks.representation(scores, weights=ranking_weights)
-    is_used = np.isfinite(points[0]).all(axis=0)
-    if FEWEST_THINGS <= is_used.sum() < len(is_used):
-        points = ranks.representation(scores[:, :, is_used], weights=ranking_weights)
+    is_used_thing = np.isfinite(points[0]).all(axis=0)
+    if FEWEST_THINGS <= is_used_thing.sum() < len(is_used_thing):
+        points = ranks.representation(scores[:, :, is_used_thing], weights=ranking_weights)
     else:
-        is_used[:] = True
+        is_used_thing[:] = True
     # Points are checked instead of scores, because a score that is alone in its unit has no rank.
     is_complete = np.isfinite(points[0]).all(axis=1)
     # In a study with gaps, a resample can lack a thing; intervals exclude these resamples.
     is_usable = np.isfinite(points[:, is_complete]).all(axis=(1, 2))
-    column_weights = None if ranks_systems else item_weights[:, is_used]
+    column_weights = None if ranks_systems else item_weights[:, is_used_thing]
     return (
         varying_raters[is_complete],
         varying_raters[~is_complete],
         points[is_usable][:, is_complete],
-        is_used,
+        is_used_thing,
         column_weights,
     )
 
@@ -150,8 +158,8 @@ def _rank_sum_communities(raters: NDArray[np.intp], points: Floats, seed: int) -
     return dict(zip(raters.tolist(), (labels + 1).tolist(), strict=True))
 
 
-def _similarity(rankings: Rankings, distances: Distances, linked: NDArray[np.intp]) -> tuple[Floats, int]:
-    """Return one minus distance (B, linked, linked), and the number of pairs with an undefined distance.
+def _similarity(rankings: Rankings, distances: Distances, linked_raters: NDArray[np.intp]) -> tuple[Floats, int]:
+    """Return one minus the distances of `linked_raters`, (B, k, k), and the number of pairs with an undefined distance.
 
     Pairs with an undefined distance have the average similarity.
     """
@@ -159,23 +167,33 @@ def _similarity(rankings: Rankings, distances: Distances, linked: NDArray[np.int
     n_defined = is_defined.sum(axis=1, keepdims=True)
     mean_distance = np.where(is_defined, distances.kept, 0.0).sum(axis=1, keepdims=True) / np.maximum(n_defined, 1)
     similarity = rankings.square(1.0 - np.where(is_defined, distances.kept, mean_distance))
-    return similarity[:, linked[:, None], linked], len(linked) * (len(linked) - 1) // 2 - int(n_defined[0, 0])
+    return similarity[:, linked_raters[:, None], linked_raters], len(linked_raters) * (
+        len(linked_raters) - 1
+    ) // 2 - int(n_defined[0, 0])
 
 
-def rater_columns(who: RaterScores, raters: Iterable[int], end: str = "") -> dict[str, list[str]]:
-    """Return the columns that identify raters, with `end` appended to the names of the columns."""
-    return {f"rater{end}": [who.names[i] for i in raters], f"kind{end}": [who.kinds[i] for i in raters]}
+def rater_columns(all_raters: RaterScores, raters: Iterable[int], suffix: str = "") -> dict[str, list[str]]:
+    """Return the columns that identify raters, with `suffix` appended to the names of the columns."""
+    return {
+        f"rater{suffix}": [all_raters.names[i] for i in raters],
+        f"kind{suffix}": [all_raters.kinds[i] for i in raters],
+    }
 
 
-def _component_columns(explained: Floats, shuffled: Floats, confidence: float, n_clusters: int) -> dict[str, Any]:
+def _component_columns(
+    explained_variance: Floats, shuffled_variance: Floats, confidence: float, n_clusters: int
+) -> dict[str, Any]:
     # Sums of ranks have a constant total, so the last component may be empty.
-    explained, shuffled = (
-        shares[:, explained[0] > EMPTY] for shares in (explained, shuffled.mean(axis=0, keepdims=True))
+    explained_variance, shuffled_variance = (
+        shares[:, explained_variance[0] > EMPTY]
+        for shares in (explained_variance, shuffled_variance.mean(axis=0, keepdims=True))
     )
     return {
-        "component": np.arange(1, explained.shape[1] + 1),
-        **with_interval("explained_variance", explained, confidence, clusters=n_clusters, bounds=intervals.SHARE),
-        "cumulative": np.cumsum(explained[0]),
-        "null": shuffled[0],
-        "null_cumulative": np.cumsum(shuffled[0]),
+        "component": np.arange(1, explained_variance.shape[1] + 1),
+        **with_interval(
+            "explained_variance", explained_variance, confidence, clusters=n_clusters, bounds=intervals.SHARE
+        ),
+        "cumulative": np.cumsum(explained_variance[0]),
+        "null": shuffled_variance[0],
+        "null_cumulative": np.cumsum(shuffled_variance[0]),
     }

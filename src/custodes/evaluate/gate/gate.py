@@ -65,9 +65,8 @@ class Gate(Result):
         label("system", "system of a corrected rate or of a `judge_rate`; otherwise null", essential=False),
         count(
             "n",
-            "number of comparisons that annotators and the metric rated (with `against`, that annotators "
-            "and both metrics rated); for a statistic of the metric alone, number of observations of the "
-            "metric",
+            "number of comparisons (for rules on labels: outputs) that annotators and the metric rated, with `against` "
+            "also the other metric; for a statistic of the metric alone, number of observations",
             "n",
         ),
         score(
@@ -91,12 +90,16 @@ class Gate(Result):
             f"reverse for `<=`); otherwise `{INCONCLUSIVE}`. With a ledger, the joint outcome of all rules: `{OPEN}`, "
             f"`{CLOSED}`, `{UNTESTED}` or `{INCONCLUSIVE}`",
         ),
-        label("reason", f"why the outcome is {INCONCLUSIVE} or {CLOSED}; otherwise null"),
+        label("reason", f"why the outcome is {INCONCLUSIVE} or {CLOSED}; for `{UNTESTED}`, the text of `remaining`"),
         view=rule_lines,
     )
     ledger: pl.DataFrame = table(
         "State of the ledger after the candidate, as one row. The table is empty without a ledger.",
-        label("generation", "digest of the human labels at the start of the generation of labels"),
+        label(
+            "generation",
+            "digest of the human labels at the start of the generation (the labels on which candidates are tested in "
+            "turn)",
+        ),
         count("candidate", "number of candidates tested in this generation", "Candidates"),
         count("openings", "number of candidates that opened the gate"),
         count("labels", "number of outputs with a human label", "Human labels"),
@@ -157,14 +160,14 @@ class Gate(Result):
     "custodes gate ratings.csv --metric judge --require 'kendall_item>=0.3' --not-worse-than learned",
     metric="Metric to test: a name or a glob (default: the only metric).",
     require="Requirement STATISTIC>=NUMBER, such as 'kendall_item>=0.3'; comma list or repeated.",
-    not_worse_than="Metric for a test of non-inferiority; comma list or repeated.",
+    not_worse_than="Metric to which the tested metric must be non-inferior; comma list or repeated.",
     statistic="Statistic of the non-inferiority test (default: kendall_item, or sample_accuracy with two systems).",
     margin="Non-inferiority margin, in units of the statistic.",
     positive="For rules on labels: the label that counts as success (see rates).",
     sampling="For rules on labels: how outputs were selected for human labels (random, by-judge or by-label).",
     resamples=f"Bootstrap resamples, at least {FEWEST_RESAMPLES}; rules on labels need none.",
     ledger="For rules on labels: file that records all candidates tested on the same labels (created if missing).",
-    ledger_digest="Digest of an earlier answer; the command fails if the ledger does not contain this digest.",
+    ledger_digest="Digest that an earlier run reported; the command fails if the ledger does not contain this digest.",
     status="Report how many further candidates the labels can test, and test nothing.",
 )
 def gate(
@@ -207,9 +210,9 @@ def gate(
     Rules on labels (tpr, tnr, ppv, npv, accuracy, balanced_accuracy, f1, mcc, kappa, ac1, alpha, corrected_rate) have
     the intervals of `rates`, with Bonferroni's correction. A corrected rate is tested for each system.
 
-    With `ledger`, rules on labels are tested for one candidate after another on the same labels. For each generation of
-    labels, the probability that any candidate opens the gate although it does not satisfy a rule is at most
-    1 - confidence. The result has no estimates.
+    With `ledger`, rules on labels are tested for one candidate after another on the same labels, which are called a
+    generation. In each generation, the probability that any candidate opens the gate although it does not satisfy all
+    rules is at most 1 - confidence. The result has no estimates.
 
     References
     ----------
@@ -238,7 +241,7 @@ def gate(
             raise OptionError(
                 "statistic='corrected_rate' describes systems, not metrics; name a measure of agreement, such as kappa"
             )
-    rules = [requirement(text) for text in value_list("require", require or ())]
+    rules = [requirement(requirement_text) for requirement_text in value_list("require", require or ())]
     study = study.with_cache()
     rule_kind = kind_of_rules(study, rules, statistic, not_worse_than)
     if ledger is None:
@@ -256,10 +259,12 @@ def gate(
         raise OptionError(
             f"gate: no metric is named; give metric='NAME' (--metric). Metrics: {join_labels(selected_study.metrics)}"
         )
-    name = selected_study.metrics[0] if metric is None else select_metric(selected_study, metric, option="metric")
+    metric_name = (
+        selected_study.metrics[0] if metric is None else select_metric(selected_study, metric, option="metric")
+    )
     for pattern in value_list("not_worse_than", not_worse_than or (), labels=selected_study.metrics):
         other_metric = select_metric(selected_study, pattern, option="not_worse_than")
-        if other_metric == name:
+        if other_metric == metric_name:
             raise OptionError(f"not_worse_than={pattern!r} is the metric itself; name another metric")
         rules.append(
             GateRule(
@@ -273,22 +278,23 @@ def gate(
             " --not-worse-than)"
         )
     selection = selection_arguments(setting)
-    selection["metrics"] = [name, *(rule.against for rule in rules if rule.against is not None)]
+    selection["metrics"] = [metric_name, *(rule.against for rule in rules if rule.against is not None)]
     chosen_study = study.select(**selection, one_side=rule_kind != SCORED)
     if is_judge_alone:
         options = {**setting, **selection_arguments(DEFAULTS), "resamples": resamples, "rng": rng, "progress": progress}
         rows_of_aspect = judge_rows(
-            chosen_study, rules, name, positive=positive, confidence=confidence, options=options
+            chosen_study, rules, metric_name, positive=positive, confidence=confidence, options=options
         )
         return Gate.from_parts(
-            [Gate.part(aspect, rules=part) for aspect, part in rows_of_aspect.items()], selected_study.notes
+            [Gate.part(aspect, rules=aspect_part) for aspect, aspect_part in rows_of_aspect.items()],
+            selected_study.notes,
         )
     if rule_kind == "labels":
-        label_parts = list(
+        tests_of_aspects = list(
             label_tests(
                 chosen_study,
                 rules,
-                name,
+                metric_name,
                 positive=positive,
                 sampling=sampling,
                 confidence=confidence,
@@ -296,65 +302,85 @@ def gate(
             )
         )
         if ledger is None:
-            return _label_gate(chosen_study, label_parts, name, confidence=confidence)
+            return _label_gate(chosen_study, tests_of_aspects, metric_name, confidence=confidence)
         return _ledger_gate(
-            chosen_study, label_parts, name, ledger, level=1 - confidence, expected=ledger_digest, record=not status
+            chosen_study,
+            tests_of_aspects,
+            metric_name,
+            ledger,
+            level=1 - confidence,
+            expected=ledger_digest,
+            record=not status,
         )
     comparisons = [comparison.human_item_comparison for comparison in compare_selection(chosen_study, setting)]
     generator = np.random.default_rng(rng)
-    flips_of, weights_of = drawn_flips(generator), _shared_weights(comparisons, resamples, generator)
+    draw_flips, weights_of_comparison = drawn_flips(generator), _shared_weights(comparisons, resamples, generator)
 
     def answer(comparison: RaterComparison, _: np.random.Generator) -> list[RuleEstimate]:
-        sample = Sample(comparison=comparison, times=weights_of(comparison), flips=flips_of(comparison))
-        return [estimate_rule(rule, name, sample) for rule in rules]
+        sample = Sample(comparison=comparison, times=weights_of_comparison(comparison), flips=draw_flips(comparison))
+        return [estimate_rule(rule, metric_name, sample) for rule in rules]
 
-    results = map_parts(answer, comparisons, rng=generator, progress=progress, desc="gate")
+    estimates_of_aspects = map_parts(answer, comparisons, rng=generator, progress=progress, desc="gate")
     tests = simultaneous_intervals(
-        [measurement.estimate for part in results for measurement in part],
-        [rule.threshold for rule in rules] * len(results),
+        [measurement.estimate for aspect_part in estimates_of_aspects for measurement in aspect_part],
+        [rule.threshold for rule in rules] * len(estimates_of_aspects),
         confidence=confidence,
     )
-    bounds = iter(zip(tests.estimate, tests.low, tests.high, tests.p_value, strict=True))
+    estimates_and_bounds = iter(zip(tests.estimate, tests.low, tests.high, tests.p_value, strict=True))
 
     def row(rule: GateRule, measurement: RuleEstimate) -> dict[str, Any]:
-        numbers = next(bounds)
-        reason = _inconclusive_reason(measurement, rule.threshold, *numbers[1:3], tests.level)
-        return rule.row(name, measurement.statistic, measurement.n, numbers, reason=reason)
+        estimate_and_bounds = next(estimates_and_bounds)
+        reason = _inconclusive_reason(measurement, rule.threshold, *estimate_and_bounds[1:3], tests.level)
+        return rule.row(metric_name, measurement.statistic, measurement.n, estimate_and_bounds, reason=reason)
 
-    parts = [
-        Gate.part(comparison.aspect, rules=[row(*pair) for pair in zip(rules, part, strict=True)])
-        for comparison, part in zip(comparisons, results, strict=True)
+    table_parts = [
+        Gate.part(
+            comparison.aspect,
+            rules=[row(*rule_and_estimate) for rule_and_estimate in zip(rules, aspect_part, strict=True)],
+        )
+        for comparison, aspect_part in zip(comparisons, estimates_of_aspects, strict=True)
     ]
-    return Gate.from_parts(parts, [note for comparison in comparisons for note in comparison.notes])
+    return Gate.from_parts(table_parts, [note for comparison in comparisons for note in comparison.notes])
 
 
-def _label_gate(study: Study, parts: Sequence[LabelTests], metric: str, *, confidence: float) -> Gate:
+def _label_gate(study: Study, tests_of_aspects: Sequence[LabelTests], metric: str, *, confidence: float) -> Gate:
     """Return the result for rules on labels; intervals and p-values have Bonferroni's correction over all tests."""
-    n_tests = max(1, sum(test.has_interval for part in parts for test in part.tests))
+    n_tests = max(1, sum(test.has_interval for aspect_tests in tests_of_aspects for test in aspect_tests.tests))
     level = 1 - (1 - confidence) / n_tests
 
     def row(test: LabelTest) -> dict[str, Any]:
         value, low, high = test.interval(level)
         p_value = min(1.0, n_tests * test.p_value) if test.has_interval else np.nan
         reason = test.reason or CONTAINED + more_data(value, low, high, test.rule.threshold, "human labels")
-        numbers = (value, low, high, p_value)
-        return test.rule.row(metric, test.statistic, test.n, numbers, system=test.system, reason=reason)
+        estimate_and_bounds = (value, low, high, p_value)
+        return test.rule.row(metric, test.statistic, test.n, estimate_and_bounds, system=test.system, reason=reason)
 
-    return Gate.from_parts([Gate.part(part.aspect, rules=list(map(row, part.tests))) for part in parts], study.notes)
+    return Gate.from_parts(
+        [Gate.part(aspect_tests.aspect, rules=list(map(row, aspect_tests.tests))) for aspect_tests in tests_of_aspects],
+        study.notes,
+    )
 
 
 def _ledger_gate(
-    study: Study, parts: Sequence[LabelTests], metric: str, path: str | Path, *, level: float, **more: Any
+    study: Study,
+    tests_of_aspects: Sequence[LabelTests],
+    metric: str,
+    path: str | Path,
+    *,
+    level: float,
+    **ledger_options: Any,
 ) -> Gate:
     """Return the result for a candidate of a ledger: the joint outcome of all rules, without estimates."""
-    outcome, reason, state = ledger_answer(path, LedgerTests.from_label_tests(metric, parts), level=level, **more)
+    outcome, reason, ledger_row = ledger_answer(
+        path, LedgerTests.from_label_tests(metric, tests_of_aspects), level=level, **ledger_options
+    )
 
     def row(test: LabelTest) -> dict[str, Any]:
         return test.rule.row(metric, test.statistic, test.n, system=test.system, outcome=outcome, reason=reason)
 
     rows = [
-        Gate.part(part.aspect, rules=list(map(row, part.tests)), ledger=() if k else [state])
-        for k, part in enumerate(parts)
+        Gate.part(aspect_tests.aspect, rules=list(map(row, aspect_tests.tests)), ledger=() if k else [ledger_row])
+        for k, aspect_tests in enumerate(tests_of_aspects)
     ]
     return Gate.from_parts(rows, study.notes)
 

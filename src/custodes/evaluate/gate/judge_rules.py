@@ -18,9 +18,9 @@ from custodes.evaluate.rates.rates import rates
 
 
 class ResultColumn(NamedTuple):
-    """Where a result contains a statistic: the table, its column, the column with the number of observations `n`.
+    """Position of a statistic in a result: `table` and `column`.
 
-    `needs` names the data that the statistic needs.
+    `n` is the column with the number of observations, and `needs` names the data that the statistic needs.
     """
 
     table: str
@@ -66,7 +66,7 @@ def judge_rows(
         Further arguments of `consistency`.
     """
     rows = _rows(study, rules, metric, positive, confidence, options)
-    n_defined = sum(not np.isnan(row["value_low"]) for of_aspect in rows.values() for row in of_aspect)
+    n_defined = sum(not np.isnan(row["value_low"]) for aspect_rows in rows.values() for row in aspect_rows)
     if n_defined < 2:
         return rows
     return _rows(study, rules, metric, positive, 1 - (1 - confidence) / n_defined, options)
@@ -100,9 +100,9 @@ def _rows(
                 f"gate: {JUDGE_RATE} needs two labels; name one of {', '.join(rows['label'].unique().sort())} with "
                 "positive=LABEL"
             )
-        missing_text = f"there are no {column.needs} of this judge"
+        missing_text = f"this judge has no {column.needs}"
         for row in rows.to_dicts():
-            estimate_and_bounds = [row[f"{column.column}{end}"] for end in ("", "_low", "_high")]
+            estimate_and_bounds = [row[f"{column.column}{suffix}"] for suffix in ("", "_low", "_high")]
             values = [np.nan if value is None else value for value in (*estimate_and_bounds, None)]
             reason = CONTAINED if estimate_and_bounds[1] is not None else "too few clusters of items for an interval"
             rule_row = rule.row(

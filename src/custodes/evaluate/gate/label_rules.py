@@ -113,14 +113,14 @@ class LabelTest:
         if self.counts is not None:
             is_whole = all(count.is_integer() for count in self.counts)
             return Precision(self.rule.threshold, trials=self.counts[1], whole=is_whole)
-        sums = unit_sums(self.influence, units=self.unit, n_units=int(self.unit.max(initial=0)) + 1)
-        return Precision(self.rule.threshold, error=float(np.sqrt((sums**2).sum())))
+        cluster_sums = unit_sums(self.influence, units=self.unit, n_units=int(self.unit.max(initial=0)) + 1)
+        return Precision(self.rule.threshold, error=float(np.sqrt((cluster_sums**2).sum())))
 
 
 class LabelTests(NamedTuple):
     """Tests of one aspect, with the human label of each output (item, system), and the first item of each unit.
 
-    The system is empty in studies of one system, because this system may have the name of the file.
+    If the study has only one system, the name of the system is empty, because it may be the name of the file.
     """
 
     aspect: str
@@ -187,9 +187,17 @@ def _tests(
 ) -> Iterator[LabelTest]:
     statistic = rule.statistic or STANDARD
 
-    def make_test(values: Floats | float, n: int, *, system: str = "", reason: str = "", **more: Any) -> LabelTest:
+    def make_test(
+        values: Floats | float, n: int, *, system: str = "", reason: str = "", **further_fields: Any
+    ) -> LabelTest:
         return LabelTest(
-            rule=rule, statistic=statistic, system=system, n=n, values=np.atleast_1d(values), reason=reason, **more
+            rule=rule,
+            statistic=statistic,
+            system=system,
+            n=n,
+            values=np.atleast_1d(values),
+            reason=reason,
+            **further_fields,
         )
 
     missing_judges = [name for name in (metric, rule.against) if name is not None and name not in judges]
@@ -242,17 +250,17 @@ def _tests(
     )
 
 
-def _counts(statistic: str, pairs: StratifiedLabels, influence: Floats) -> tuple[float, float] | None:
-    """Return the effective counts of a proportion of outputs that were selected at random; otherwise None."""
-    if statistic not in PROPORTIONS or pairs.sampling != "random":
+def _counts(statistic: str, label_pairs: StratifiedLabels, influence: Floats) -> tuple[float, float] | None:
+    """Return the effective counts if the statistic is a proportion and outputs were selected at random, else None."""
+    if statistic not in PROPORTIONS or label_pairs.sampling != "random":
         return None
-    return PROPORTIONS[statistic](pairs.effective(influence).labelled)
+    return PROPORTIONS[statistic](label_pairs.effective(influence).labelled)
 
 
 def _difference(
     make_test: Callable[..., LabelTest],
     view: LabelledOutputs,
-    pair: tuple[JudgeLabels, JudgeLabels],
+    judge_pair: tuple[JudgeLabels, JudgeLabels],
     settings: EstimateSettings,
     statistic: str,
     two_labels_text: str,
@@ -261,17 +269,21 @@ def _difference(
 
     The variance of the difference is estimated from differences between influence values, summed by cluster.
     """
-    evaluated = [judge.threshold_judge for judge in pair]
-    is_rated_by_both = view.has_human_label & ~np.isnan(evaluated[0].labels) & ~np.isnan(evaluated[1].labels)
+    threshold_judges = [judge.threshold_judge for judge in judge_pair]
+    is_rated_by_both = (
+        view.has_human_label & ~np.isnan(threshold_judges[0].labels) & ~np.isnan(threshold_judges[1].labels)
+    )
     n = int(is_rated_by_both.sum())
 
     functions = measure_functions(len(view.words), n, ordered=view.ordered)
     if statistic not in functions:
         return make_test(np.nan, n, reason=two_labels_text)
     if not n:
-        return make_test(np.nan, n, reason=f"no output has labels of annotators, {pair[0].name} and {pair[1].name}")
+        return make_test(
+            np.nan, n, reason=f"no output has labels by annotators, {judge_pair[0].name} and {judge_pair[1].name}"
+        )
     value, influence = 0.0, np.zeros(n)
-    for sign, judge in zip((1, -1), evaluated, strict=True):
+    for sign, judge in zip((1, -1), threshold_judges, strict=True):
         label_pairs = judge.rates(view, is_rated_by_both, **settings).pairs
         if label_pairs is not None:
             value += sign * float(functions[statistic](label_pairs.estimate))
@@ -280,8 +292,8 @@ def _difference(
         return make_test(np.nan, n, reason=f"{statistic} is undefined for these labels")
     units = view.unit[is_rated_by_both]
     n_clusters = len(np.unique(units))
-    sums = unit_sums(influence, units=units, n_units=int(units.max()) + 1)
-    error = float(np.sqrt((sums**2).sum() * n_clusters / max(n_clusters - 1, 1)))
-    if not error:
+    cluster_sums = unit_sums(influence, units=units, n_units=int(units.max()) + 1)
+    standard_error = float(np.sqrt((cluster_sums**2).sum() * n_clusters / max(n_clusters - 1, 1)))
+    if not standard_error:
         return make_test(value, n, reason="the labels of the two metrics do not differ, so there is no interval")
-    return make_test(value, n, error=error, clusters=n_clusters, influence=influence, unit=units)
+    return make_test(value, n, error=standard_error, clusters=n_clusters, influence=influence, unit=units)

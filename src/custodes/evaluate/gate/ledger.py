@@ -1,7 +1,8 @@
 """Ledger of a gate: a file of JSON lines with the human labels and the candidates of each generation.
 
-Lines are only appended. Each entry contains the digests of the entries before it, so a changed or removed entry is
-detected. To merge two branches, keep the lines of both branches.
+A generation is a set of human labels on which candidates are tested one after another. Lines are only appended. Each
+entry contains the digests of the entries before it, so a changed or removed entry is detected. To merge two branches,
+keep the lines of both branches.
 """
 
 from __future__ import annotations
@@ -84,26 +85,27 @@ class Ledger:
     def read(cls, content: bytes, name: str) -> Ledger:
         """Return the ledger in a file. Raise InputError if an entry was edited or removed."""
         entries = dict[str, Entry]()
-        for number, line in enumerate(content.splitlines(), start=1):
+        for line_number, line in enumerate(content.splitlines(), start=1):
             try:
                 entry = decode(line, _ENTRY)
             except InputError as problem:
                 raise InputError(
-                    f"{name}, line {number}: {problem}; restore the line (after a merge, keep the lines of both "
+                    f"{name}, line {line_number}: {problem}; restore the line (after a merge, keep the lines of both "
                     "branches)"
                 ) from None
             if entry.format != FORMAT:
                 raise InputError(
-                    f"{name}, line {number}: the format is {short_repr(entry.format)}; this version reads only "
+                    f"{name}, line {line_number}: the format is {short_repr(entry.format)}; this version reads only "
                     f"{FORMAT!r}"
                 )
             if entry.signature != entry.digest:
-                raise InputError(f"{name}, line {number}: the entry was edited; restore the file")
+                raise InputError(f"{name}, line {line_number}: the entry was edited; restore the file")
             entries.setdefault(entry.digest, entry)
         for entry in entries.values():
-            if missing := [parent for parent in entry.parents if parent not in entries]:
+            if missing_parents := [parent for parent in entry.parents if parent not in entries]:
                 raise InputError(
-                    f"{name}: entry {missing[0]} was removed, but entry {entry.digest} refers to it; restore the file"
+                    f"{name}: entry {missing_parents[0]} was removed, but entry {entry.digest} refers to it; "
+                    "restore the file"
                 )
         return cls(tuple(entries.values()))
 
@@ -126,8 +128,8 @@ class Ledger:
     @cached_property
     def labels(self) -> dict[str, str]:
         """All labels of all generations."""
-        parts = (entry.labels.labels for entry in self.entries if entry.labels)
-        return {key: value for part in parts for key, value in part.items()}
+        labels_of_entries = (entry.labels.labels for entry in self.entries if entry.labels)
+        return {key: value for entry_labels in labels_of_entries for key, value in entry_labels.items()}
 
     @cached_property
     def candidates(self) -> dict[str, Candidate]:
@@ -161,7 +163,7 @@ class Ledger:
         """
         if changed_outputs := [outputs[key] for key, label in labels.items() if self.labels.get(key, label) != label]:
             raise InputError(
-                f"{name}: human labels changed since earlier answers: {join_labels(changed_outputs, limit=3)}; "
+                f"{name}: human labels changed since earlier runs: {join_labels(changed_outputs, limit=3)}; "
                 "restore the earlier labels, or start another ledger with other outputs"
             )
         new_labels = {key: label for key, label in labels.items() if key not in self.labels}
@@ -173,12 +175,12 @@ class Ledger:
         label_entries = [entry.labels for entry in self.entries if entry.labels and entry.generation == self.generation]
         if missing_keys := {key for entry in label_entries for key in entry.labels} - labels.keys():
             raise InputError(
-                f"{name}: {len(missing_keys)} human labels of earlier answers are missing; give all labels of the"
+                f"{name}: {len(missing_keys)} human labels of earlier runs are missing; give all labels of the"
                 " generation, or replace at least half of the labels by new labels"
             )
         if label_entries[0].level != level:
             raise OptionError(
-                f"confidence={1 - level:g} differs from the confidence of earlier answers on these labels; use "
+                f"confidence={1 - level:g} differs from the confidence of earlier runs on these labels; use "
                 f"confidence={1 - label_entries[0].level:g}"
             )
         if not new_labels:

@@ -58,7 +58,7 @@ def rule_lines(frame: pl.DataFrame) -> Iterator[View]:
 def outcome_of(frame: pl.DataFrame) -> str:
     """Return the joint outcome of all rules: `fails` if a rule fails, else `inconclusive` if a rule is inconclusive."""
     outcomes = set(frame["outcome"])
-    return next(word for word in STATUS if word in outcomes)
+    return next(outcome for outcome in STATUS if outcome in outcomes)
 
 
 def summary_of(frame: pl.DataFrame) -> str:
@@ -67,7 +67,7 @@ def summary_of(frame: pl.DataFrame) -> str:
     if joint_outcome in (OPEN, CLOSED, UNTESTED):
         return f"gate: {joint_outcome} ({plural(frame.height, 'rule')})"
     phrases = {HOLDS: "hold", FAILS: "fail", INCONCLUSIVE: INCONCLUSIVE}
-    count_texts = [f"{counts[word]} {phrase}" for word, phrase in phrases.items()]
+    count_texts = [f"{counts[outcome]} {phrase}" for outcome, phrase in phrases.items()]
     return f"gate: {joint_outcome} ({plural(frame.height, 'rule')}: {', '.join(count_texts)})"
 
 
@@ -87,11 +87,11 @@ def line_of(row: Mapping[str, Any]) -> str:
     reason_text = f" ({row['reason']})" if row["reason"] else ""
     if row["value"] is None and row["outcome"] in (OPEN, CLOSED, UNTESTED):
         return f"{subject}{scope_text} {row['relation']} {row['threshold']:g}{reason_text}"
-    value = interval(*(row[f"value{end}"] for end in ("", "_low", "_high")), digits=DIGITS, write=number)
+    value = interval(*(row[f"value{suffix}"] for suffix in ("", "_low", "_high")), digits=DIGITS, write=number)
     return f"{subject}{scope_text}: {value} {row['relation']} {row['threshold']:g}{reason_text}"
 
 
-def more_data(value: float, low: float, high: float, threshold: float, what: str) -> str:
+def more_data(value: float, low: float, high: float, threshold: float, unit_name: str) -> str:
     """Return a phrase that says how many times as much data would decide a rule; empty if the factor is too large.
 
     The width of the interval is assumed to shrink with 1 / sqrt(n).
@@ -101,8 +101,8 @@ def more_data(value: float, low: float, high: float, threshold: float, what: str
     if not np.isfinite(half_width) or abs(distance) * MOST_TIMES**0.5 < half_width:
         return ""
     return (
-        f"; with this value, about {max((half_width / distance) ** 2, 1.1):.1f} times as many {what} would decide "
-        "the rule"
+        f"; if the value stays the same, about {max((half_width / distance) ** 2, 1.1):.1f} times as many {unit_name} "
+        "would decide the rule"
     )
 
 
@@ -117,8 +117,14 @@ def junit(
     """
     outcomes = [outcome for _, _, outcome, _ in cases]
     n_failures, n_skipped = str(outcomes.count("failure")), str(outcomes.count("skipped"))
-    counts = {"name": name, "tests": str(len(cases)), "failures": n_failures, "errors": "0", "skipped": n_skipped}
-    root = Element("testsuites", counts | {"time": f"{seconds:.3f}"})
+    suite_attributes = {
+        "name": name,
+        "tests": str(len(cases)),
+        "failures": n_failures,
+        "errors": "0",
+        "skipped": n_skipped,
+    }
+    root = Element("testsuites", suite_attributes | {"time": f"{seconds:.3f}"})
     suite = SubElement(root, "testsuite", root.attrib)
     properties_element = SubElement(suite, "properties") if properties else suite
     for key, value in properties.items():

@@ -42,7 +42,7 @@ TYPICAL_CORRELATION = 0.5
 
 
 LedgerAnswer = tuple[str, str, dict[str, Any]]
-"""Outcome of a candidate, the reason for the outcome, and the row of the table `ledger`; no estimate."""
+"""Outcome of a candidate, the reason for the outcome, and the row of the table `ledger`. There is no estimate."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,32 +80,36 @@ class LedgerTests:
     undefined: str
 
     @classmethod
-    def from_label_tests(cls, metric: str, parts: Sequence[LabelTests]) -> LedgerTests:
+    def from_label_tests(cls, metric: str, tests_of_aspects: Sequence[LabelTests]) -> LedgerTests:
         """Return the tests of all aspects for the candidate `metric`."""
-        tests = [(part, test) for part in parts for test in part.tests]
-        names = sorted({name for part in parts for name in part.units})
-        cluster_index = {name: k for k, name in enumerate(names)}
-        influence = np.zeros((len(tests), len(names)))
-        for row, (part, test) in zip(influence, tests, strict=True):
-            np.add.at(row, [cluster_index[part.units[unit]] for unit in test.unit], test.influence)
+        tests = [(aspect_tests, test) for aspect_tests in tests_of_aspects for test in aspect_tests.tests]
+        unit_names = sorted({name for aspect_tests in tests_of_aspects for name in aspect_tests.units})
+        cluster_index = {name: k for k, name in enumerate(unit_names)}
+        influence = np.zeros((len(tests), len(unit_names)))
+        for test_influence, (aspect_tests, test) in zip(influence, tests, strict=True):
+            np.add.at(test_influence, [cluster_index[aspect_tests.units[unit]] for unit in test.unit], test.influence)
         is_used_cluster, has_several_systems = (
             (influence != 0).any(axis=0),
-            any(system for part in parts for _, system in part.labels),
+            any(system for aspect_tests in tests_of_aspects for _, system in aspect_tests.labels),
         )
         labels, outputs = {}, {}
-        for part in parts:
-            for output, label in part.labels.items():
-                key = digest([part.aspect, *output])[:LENGTH]
+        for aspect_tests in tests_of_aspects:
+            for output, label in aspect_tests.labels.items():
+                key = digest([aspect_tests.aspect, *output])[:LENGTH]
                 labels[key], outputs[key] = digest([key, label])[:LENGTH], " of ".join(filter(None, output))
         precisions = tuple(test.precision() for _, test in tests)
         return cls(
             metric=metric,
             rules=tuple(
-                " ".join(filter(None, (test.rule.text, part.aspect, test.system if has_several_systems else "")))
-                for part, test in tests
+                " ".join(
+                    filter(None, (test.rule.text, aspect_tests.aspect, test.system if has_several_systems else ""))
+                )
+                for aspect_tests, test in tests
             ),
             scores=np.array([test.score if test.has_interval else np.nan for _, test in tests]),
-            units=tuple(digest(name)[:LENGTH] for name, is_used in zip(names, is_used_cluster, strict=True) if is_used),
+            units=tuple(
+                digest(name)[:LENGTH] for name, is_used in zip(unit_names, is_used_cluster, strict=True) if is_used
+            ),
             results=influence[:, is_used_cluster],
             precisions=precisions,
             gains=tuple(min(GAIN, (test.bounds[1] - test.rule.threshold) / 2) for _, test in tests),
@@ -117,19 +121,19 @@ class LedgerTests:
     @property
     def fingerprint(self) -> str:
         """Digest of rules and results. A candidate that is tested again on the same labels has the same digest."""
-        values = [[float(f"{value:.9g}") for value in row] for row in self.results]
-        return digest([self.rules, [p.threshold for p in self.precisions], self.units, values])[:LENGTH]
+        rounded_results = [[float(f"{value:.9g}") for value in influences] for influences in self.results]
+        return digest([self.rules, [p.threshold for p in self.precisions], self.units, rounded_results])[:LENGTH]
 
     def power(self, critical: Sequence[float], *, times: float = 1.0) -> float:
         """Return the power of the least powerful test, if true values exceed the thresholds by `gains`."""
-        parts = zip(self.precisions, self.gains, critical, strict=True)
-        return min(precision.with_labels(times).power(gain, value) for precision, gain, value in parts)
+        test_settings = zip(self.precisions, self.gains, critical, strict=True)
+        return min(precision.with_labels(times).power(gain, value) for precision, gain, value in test_settings)
 
 
 def ledger_answer(
     path: str | Path, tests: LedgerTests, *, level: float, expected: str | None, record: bool
 ) -> LedgerAnswer:
-    """Test a candidate and record it; if `record` is false, only state the power that the ledger still has.
+    """Test a candidate and record it; if `record` is false, only report the remaining power.
 
     Parameters
     ----------
@@ -231,10 +235,15 @@ class _Sequence:
 
     def results(self, tests: LedgerTests) -> Floats:
         """Return influence values, (all tests, units). The last rows are the tests of the new candidate."""
-        parts = [*((c.units, np.array(c.results)) for c in self.candidates), (tests.units, tests.results)]
-        column_of_unit = {unit: k for k, unit in enumerate(dict.fromkeys(unit for units, _ in parts for unit in units))}
+        candidate_results = [
+            *((candidate.units, np.array(candidate.results)) for candidate in self.candidates),
+            (tests.units, tests.results),
+        ]
+        column_of_unit = {
+            unit: k for k, unit in enumerate(dict.fromkeys(unit for units, _ in candidate_results for unit in units))
+        }
         rows = []
-        for units, values in parts:
+        for units, values in candidate_results:
             influence = np.zeros((len(values), len(column_of_unit)))
             influence[:, [column_of_unit[unit] for unit in units]] = values
             rows.append(influence)
@@ -248,56 +257,66 @@ class _Sequence:
         )
 
     def last_candidate(self, tests: LedgerTests, *, times: float = 1.0) -> int:
-        """Return how many of the next candidates are tested with enough power.
+        """Return the number of further candidates that can be tested with enough power.
 
-        The next candidates are assumed to have the mean correlation of the earlier candidates.
+        Further candidates are assumed to have the mean correlation of the earlier candidates.
         """
         correlation_so_far = correlation_of(self.results(tests))
         pair_correlations = correlation_so_far[np.triu_indices(len(correlation_so_far), 1)]
         typical_correlation = (
             float(np.clip(pair_correlations.mean(), 0.0, 0.99)) if len(self.candidates) > 1 else TYPICAL_CORRELATION
         )
-        critical, spent = self.critical, self.spent
+        critical_scores, spent_levels = self.critical, self.spent
         for n_ahead in range(HORIZON):
-            n = len(critical) + len(tests.rules)
-            correlation = np.full((n, n), typical_correlation)
+            n_tests = len(critical_scores) + len(tests.rules)
+            correlation = np.full((n_tests, n_tests), typical_correlation)
             np.fill_diagonal(correlation, 1.0)
-            level = next_level(self.level, spent)
+            level = next_level(self.level, spent_levels)
             precisions = [precision.with_labels(times) for precision in tests.precisions]
-            values, levels = next_critical_values(correlation, critical, level, precisions, seed=self.seed)
-            if tests.power(values, times=times) <= POWER:
+            next_critical_scores, next_spent_levels = next_critical_values(
+                correlation, critical_scores, level, precisions, seed=self.seed
+            )
+            if tests.power(next_critical_scores, times=times) <= POWER:
                 return n_ahead
-            critical, spent = critical + values, [*spent, sum(levels)]
+            critical_scores, spent_levels = (
+                critical_scores + next_critical_scores,
+                [*spent_levels, sum(next_spent_levels)],
+            )
         return HORIZON
 
 
 def next_critical_values(
-    correlation: Floats, critical: Sequence[float], level: float, precisions: Sequence[Precision], *, seed: int
+    correlation: Floats,
+    earlier_critical_scores: Sequence[float],
+    level: float,
+    precisions: Sequence[Precision],
+    *,
+    seed: int,
 ) -> tuple[list[float], list[float]]:
     """Return critical values of the next tests, which share the level `level`, and the levels that the tests spend."""
-    values, spent = list(critical), list[float]()
+    critical_scores, spent_levels = list(earlier_critical_scores), list[float]()
     for k, precision in enumerate(precisions):
-        n = len(values) + 1
-        test = NextTest(correlation[:n, :n], values, rng=np.random.default_rng(seed))
-        next_level_share = max(0.0, level - sum(spent)) / (len(precisions) - k)
-        values.append(precision.effective_critical(test.critical(next_level_share)))
-        spent.append(test.exceedance_probability(values[-1]))
-    return values[len(critical) :], spent
+        n = len(critical_scores) + 1
+        next_test = NextTest(correlation[:n, :n], critical_scores, rng=np.random.default_rng(seed))
+        next_level_share = max(0.0, level - sum(spent_levels)) / (len(precisions) - k)
+        critical_scores.append(precision.effective_critical(next_test.critical(next_level_share)))
+        spent_levels.append(next_test.exceedance_probability(critical_scores[-1]))
+    return critical_scores[len(earlier_critical_scores) :], spent_levels
 
 
 def _build_answer(
     ledger: Ledger, tests: LedgerTests, *, outcome: str, reason: str, remaining: str = ""
 ) -> LedgerAnswer:
     candidates = ledger.candidates
-    state = {
+    ledger_row = {
         "generation": ledger.generation,
         "candidate": len(candidates),
-        "openings": sum(candidate.outcome == OPEN for candidate in candidates.values()),
+        "openings": sum(recorded_candidate.outcome == OPEN for recorded_candidate in candidates.values()),
         "labels": len(tests.labels),
         "ledger_digest": ", ".join(ledger.heads),
         "remaining": remaining,
     }
-    return outcome, reason, state
+    return outcome, reason, ledger_row
 
 
 def _gain(tests: LedgerTests) -> str:
@@ -309,22 +328,26 @@ def _ledger_state(ledger: Ledger, tests: LedgerTests, level: float) -> LedgerAns
     sequence, n_labels, n_used = _Sequence(ledger, level), len(tests.labels), len(ledger.candidates)
 
     def until_text(n: int) -> str:
-        if not n:
-            return "for no further candidate"
         return f"until candidate {n_used + n}" + (" or later" if n == HORIZON else "")
 
+    n_candidates, event_text = sequence.last_candidate(tests), f"true value {_gain(tests)} above the threshold"
     sentences = [
-        f"A true value {_gain(tests)} above the threshold is found with a probability above {POWER} "
-        f"{until_text(sequence.last_candidate(tests))}, if no further candidate opens the gate."
+        f"A {event_text} is found with a probability above {POWER} {until_text(n_candidates)}, if no further candidate "
+        "opens the gate."
+        if n_candidates
+        else f"The power is too low for a further candidate: a {event_text} would be found with a probability of at "
+        f"most {POWER}."
     ]
     if n_labels <= ADDED:
         sentences.append(f"With {ADDED} new labels, a new generation starts.")
     else:
-        last_with_more = sequence.last_candidate(tests, times=(n_labels + ADDED) / n_labels)
-        sentences.append(
-            f"With {ADDED} new labels, this holds {until_text(last_with_more)}. {n_labels} new labels start a new "
-            "generation."
+        n_with_added_labels = sequence.last_candidate(tests, times=(n_labels + ADDED) / n_labels)
+        power_text = (
+            f"the probability is above {POWER} {until_text(n_with_added_labels)}"
+            if n_with_added_labels
+            else "the power is still too low"
         )
+        sentences.append(f"With {ADDED} new labels, {power_text}. {n_labels} new labels start a new generation.")
     spent_total = sum(sum(candidate.spent) for candidate in ledger.candidates.values())
     if spent_total > level:
         sentences.append(

@@ -22,7 +22,7 @@ from custodes.stats import intervals
 from custodes.stats.arrays import Bools
 from custodes.stats.intervals import ResampledEstimate
 
-ALLOWED = {name: own for name, own in STATISTICS.items() if own.best == "high"}
+ALLOWED = {name: statistic for name, statistic in STATISTICS.items() if statistic.best == "high"}
 """Statistics allowed in rules on scores and preferences. For all of these statistics, higher is better."""
 
 HOLDS, FAILS, INCONCLUSIVE = "holds", "fails", "inconclusive"
@@ -135,11 +135,12 @@ def requirement(text: str) -> GateRule:
     if rule_match is None:
         raise OptionError(f"require={text!r}: write STATISTIC>=NUMBER, such as 'kendall_item>=0.3'")
     name, relation, number = rule_match.groups()
-    allowed = (*ALLOWED, *OF_LABELS, *WITHOUT_HUMANS)
-    if name not in allowed:
+    allowed_statistics = (*ALLOWED, *OF_LABELS, *WITHOUT_HUMANS)
+    if name not in allowed_statistics:
         raise OptionError(
-            f"require={text!r}: unknown statistic {name!r}{suggestion(name, allowed)}; allowed: {', '.join(ALLOWED)}; "
-            f"for labels {', '.join(OF_LABELS)}; without human ratings {', '.join(WITHOUT_HUMANS)}"
+            f"require={text!r}: unknown statistic {name!r}{suggestion(name, allowed_statistics)}; allowed: "
+            f"{', '.join(ALLOWED)}; for labels {', '.join(OF_LABELS)}; without human ratings "
+            f"{', '.join(WITHOUT_HUMANS)}"
         )
     relations = WITHOUT_HUMANS.get(name, HIGH)
     if RELATIONS.get(relation) not in relations:
@@ -150,10 +151,11 @@ def requirement(text: str) -> GateRule:
         threshold = float(number)
     except ValueError:
         raise OptionError(f"require={text!r}: {number!r} is not a number; write for example {name}>=0.3") from None
-    least, largest = ALLOWED[name].bounds if name in ALLOWED else OF_LABELS.get(name, (0.0, 1.0))
-    if not least < threshold < largest:
+    lower_bound, upper_bound = ALLOWED[name].bounds if name in ALLOWED else OF_LABELS.get(name, (0.0, 1.0))
+    if not lower_bound < threshold < upper_bound:
         raise OptionError(
-            f"require={text!r}: {name} lies between {least:g} and {largest:g}; give a threshold strictly between them"
+            f"require={text!r}: {name} lies between {lower_bound:g} and {upper_bound:g}; give a threshold strictly "
+            "between these bounds"
         )
     return GateRule(text=text.strip(), statistic=name, threshold=threshold, relation=RELATIONS[relation])
 
@@ -192,10 +194,12 @@ def estimate_rule(rule: GateRule, metric: str, sample: Sample) -> RuleEstimate:
     if missing_names := [name for name in metric_names if name not in comparison.metrics]:
         return RuleEstimate(statistic=rule.statistic or "", n=0, estimate=None, reason=_no_common_output(missing_names))
     metric_indices = np.array([comparison.metrics.index(name) for name in metric_names])
-    shared_ground = reduce(Ground.shared_with, (grounds_of(comparison)[m] for m in metric_indices))
-    common_sample = replace(sample, comparison=comparison.only(metric_indices, **shared_ground._asdict()))
+    common_comparisons = reduce(
+        Ground.shared_with, (grounds_of(comparison)[metric_index] for metric_index in metric_indices)
+    )
+    common_sample = replace(sample, comparison=comparison.only(metric_indices, **common_comparisons._asdict()))
     name = rule.statistic or _standing_statistic(common_sample)
-    statistic, n = STATISTICS[name], len(shared_ground.keys)
+    statistic, n = STATISTICS[name], len(common_comparisons.keys)
     if rule.against is None:
         statistic_draws, has_items = (
             statistic.compute(sample)[:, metric_indices[0]],
@@ -211,42 +215,42 @@ def estimate_rule(rule: GateRule, metric: str, sample: Sample) -> RuleEstimate:
         return RuleEstimate(
             statistic=name, n=n, estimate=None, reason=_undefined_reason(statistic, common_sample, metric_names)
         )
-    least, largest = statistic.bounds
+    lower_bound, upper_bound = statistic.bounds
     estimate = ResampledEstimate(
         draws=statistic_draws,
         population=population,
         n_units=_count_clusters(common_sample, has_items),
         bounds=statistic.bounds if rule.against is None else intervals.ANY,
-        width=largest - least,
+        width=upper_bound - lower_bound,
     )
     if estimate.n_units < statistic.fewest:  # coverage of an interval would be too low
         estimate = replace(estimate, draws=statistic_draws[:1], population=None)
     return RuleEstimate(statistic=name, n=n, estimate=estimate)
 
 
-def _standing_statistic(ground: Sample) -> str:
+def _standing_statistic(sample: Sample) -> str:
     """Return the name of the statistic by which `agreement` ranks metrics."""
-    point_sample = replace(ground, times=ground.times[:1])
+    point_sample = replace(sample, times=sample.times[:1])
     draws = {name: STATISTICS[name].compute(point_sample) for name in (ORDERING, CHOOSING)}
-    return ranking_statistic(draws, len(ground.comparison.systems))
+    return ranking_statistic(draws, len(sample.comparison.systems))
 
 
-def _count_clusters(ground: Sample, items: Bools) -> int:
+def _count_clusters(sample: Sample, items: Bools) -> int:
     """Return the number of clusters with marked items. With system-level scores in the file, all clusters count."""
-    comparison = ground.comparison
+    comparison = sample.comparison
     has_systems = np.isfinite(comparison.metric_system).any() or np.isfinite(comparison.human_system).any()
     return comparison.design.n_units if has_systems else len(np.unique(comparison.design.units[items]))
 
 
-def _undefined_reason(statistic: Statistic, ground: Sample, named: Sequence[str]) -> str:
-    comparison = ground.comparison
+def _undefined_reason(statistic: Statistic, sample: Sample, metric_names: Sequence[str]) -> str:
+    comparison = sample.comparison
     grounds = grounds_of(comparison)
     if not any(ground.any for ground in grounds):
-        return _no_common_output(named)
+        return _no_common_output(metric_names)
     if not any(ground.scored is not None and ground.scored.any() for ground in grounds):
         return f"{statistic.name} is undefined, because the ratings are verdicts, not scores"
     return f"{statistic.name} is undefined for these data"
 
 
-def _no_common_output(named: Sequence[str]) -> str:
-    return f"annotators and {' and '.join(named)} rated no common output"
+def _no_common_output(metric_names: Sequence[str]) -> str:
+    return f"annotators and {' and '.join(metric_names)} rated no common output"

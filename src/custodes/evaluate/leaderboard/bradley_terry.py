@@ -35,13 +35,16 @@ KNOWN_ORDERS = 0.1
 Comparisons that are merged over both orders carry no information on the effect of the order."""
 
 NOT_RANDOM = 0.01
-"""Level of two tests: that human comparisons are a random sample, and that their number agrees with the inclusion
-probabilities. If a p-value is below this level, no correction is made."""
+"""Level of the tests of three assumptions of a correction. If a p-value is below this level, no correction is made.
+
+The assumptions are: human comparisons are a random sample; their number agrees with the inclusion probabilities; the
+presentation orders of annotators are balanced.
+"""
 
 FEWEST_DIFFERENT = 5
 """A correction requires this number of comparisons in which human ratings and the metric differ.
 
-Fewer do not determine the errors of the metric, and standard errors would be nearly 0."""
+With fewer, the errors of the metric cannot be estimated, and standard errors would be nearly 0."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,7 +109,7 @@ class FittedModel:
 
     @property
     def unknown(self) -> Bools:
-        """(systems,): systems without a comparison."""
+        """(systems,): whether a system has no comparison."""
         return np.asarray(np.isnan(self.strengths.draws[0]))
 
 
@@ -149,32 +152,32 @@ def fit_counts(
 
     The model has intervals and tests only if comparisons are `independent` (no two comparisons share an item).
     """
-    first, second = (label_codes(counts[name], systems) for name in ("system_a", "system_b"))
+    first_system, second_system = (label_codes(counts[name], systems) for name in ("system_a", "system_b"))
     counts_of_outcome = counts.select(list(SIGNS)).to_numpy()
     columns = {SHOWN_FIRST: counts["order"].to_numpy()}
     covariates, covariate_fields = _identified_covariates(
-        columns, first, second, len(systems), counts_of_outcome.sum(axis=1)
+        columns, first_system, second_system, len(systems), counts_of_outcome.sum(axis=1)
     )
-    row, outcome = np.nonzero(counts_of_outcome)
+    row_index, outcome = np.nonzero(counts_of_outcome)
     battles = Battles(
-        first=first[row],
-        second=second[row],
+        first=first_system[row_index],
+        second=second_system[row_index],
         sign=np.array([*SIGNS.values()], dtype=np.int8)[outcome],
-        unit=np.arange(len(row)),
-        weight=np.ones(len(row)),
-        covariates=covariates[row],
-        times=counts_of_outcome[row, outcome],
+        unit=np.arange(len(row_index)),
+        weight=np.ones(len(row_index)),
+        covariates=covariates[row_index],
+        times=counts_of_outcome[row_index, outcome],
     )
     if independent:
         return _fit_model(battles, rng, options, **covariate_fields)
     model = _fit_model(battles, rng, replace(options, resamples=0, test_pairs=False), **covariate_fields)
     assert model.pairs is not None
-    unknown = np.full(len(model.pairs.first), np.nan)
-    return replace(model, pairs=replace(model.pairs, low=unknown, high=unknown))
+    undefined = np.full(len(model.pairs.first), np.nan)
+    return replace(model, pairs=replace(model.pairs, low=undefined, high=undefined))
 
 
 def _fit_model(battles: Battles, rng: np.random.Generator, options: Options, **covariate_fields: Any) -> FittedModel:
-    """Fit the model to comparisons; `about` has the other fields of the result."""
+    """Fit the model to comparisons; `covariate_fields` are the fields of the result about covariates."""
     n_systems, resamples, confidence = options.n_systems, options.resamples, options.confidence
     # Strengths, win rates, ranks and points of each system, and sorted copies of them.
     check_memory("resamples", resamples, 8 * (1 + resamples) * n_systems)
@@ -212,7 +215,7 @@ def fit_corrected(
 ) -> CorrectedModel:
     """Fit human strengths to human comparisons and to comparisons of a metric.
 
-    A comparison of the metric is used only if annotators compared both of its systems (with any system).
+    A comparison of the metric is used only if each of its two systems occurs in a human comparison (of any pair).
     """
     n_systems = options.n_systems
     is_annotated = _count_by_system(human.first, human.second, n_systems) > 0
@@ -252,12 +255,12 @@ def fit_corrected(
         reason_text = sampling_mismatch(probability, is_labelled, item=rows.item, units=design.units)
     if reason_text:
         return replace(result, reason=reason_text)
-    proportions = unexplained_share(
+    unexplained_shares = unexplained_share(
         battles.covariates[is_labelled], battles.first[is_labelled], battles.second[is_labelled], n_systems=n_systems
     )
-    if not proportions.all():
-        constant = join_labels(list(compress(covariate_fields["effects"], proportions == 0)))
-        reason_text = f"on the comparisons that annotators rated, {constant} does not vary within systems"
+    if not unexplained_shares.all():
+        constant_covariates = join_labels(list(compress(covariate_fields["effects"], unexplained_shares == 0)))
+        reason_text = f"on the comparisons that annotators rated, {constant_covariates} does not vary within systems"
         return replace(result, reason=reason_text)
     fit = correct_strengths(
         battles,
@@ -272,77 +275,77 @@ def fit_corrected(
     result = replace(result, p_random=fit.p_random)
     if probability is None and fit.p_random < NOT_RANDOM:
         return replace(result, reason="the human comparisons are not a random part of the metric's comparisons")
-    unknown = np.full((1, n_systems), np.nan)
-    first, second = rows.pairs[np.unique(rows.pair)].T
+    undefined = np.full((1, n_systems), np.nan)
+    first_system, second_system = rows.pairs[np.unique(rows.pair)].T
     model = FittedModel(
         strengths=fit.strengths,
         ranks=ranks(fit.strengths, confidence=options.confidence),
-        rates=unknown,
-        rates_low=unknown[0],
-        rates_high=unknown[0],
+        rates=undefined,
+        rates_low=undefined[0],
+        rates_high=undefined[0],
         pairs=None,
         direct=None,
         removal=None,
         more_battles=np.empty(0),
         battles=_count_by_system(rows.first, rows.second, n_systems),
-        opponents=_count_by_system(first, second, n_systems),
+        opponents=_count_by_system(first_system, second_system, n_systems),
         **covariate_fields,
     )
     return replace(result, model=model, power=fit.power, saving=fit.saving)
 
 
-def _is_same_order(human_order: Floats, rows: Comparisons, labelled: Bools, *, n_systems: int) -> bool:
+def _is_same_order(human_order: Floats, rows: Comparisons, is_labelled: Bools, *, n_systems: int) -> bool:
     """Whether one model can adjust annotators and metric for the presentation order, or no adjustment is needed.
 
     `human_order` (labelled rows,) is the order in which annotators saw the outputs.
     """
-    pair_codes, metric_order = rows.first * n_systems + rows.second, rows.order[labelled]
+    pair_codes, metric_order = rows.first * n_systems + rows.second, rows.order[is_labelled]
     return bool((human_order == metric_order).all()) or not (
-        order_matters(pair_codes, rows.order) or order_matters(pair_codes[labelled], human_order)
+        order_matters(pair_codes, rows.order) or order_matters(pair_codes[is_labelled], human_order)
     )
 
 
 def unbalanced_order(order: Floats, pair: Ints, units: Ints) -> str:
     """Return the reason why the presentation order of annotators cannot be averaged out.
 
-    The reason is empty if both systems of each pair came first equally often. `order`, `pair` and `units` (n,) are the
-    presentation order, the pair of systems and the cluster of each comparison. The test compares how often each
+    The reason is empty if the two systems of each pair came first about equally often. `order`, `pair` and `units` (n,)
+    are the presentation order, the pair of systems and the cluster of each comparison. The test compares how often each
     system of a pair came first, with a variance over clusters. A chi-squared test combines all pairs.
     """
     from scipy.stats import chi2
 
-    known_orders = np.flatnonzero(np.abs(order) == 1)
-    if not known_orders.size:
+    known_rows = np.flatnonzero(np.abs(order) == 1)
+    if not known_rows.size:
         return ""
-    pairs, pair_index = np.unique(pair[known_orders], return_inverse=True)
-    clusters, cluster_index = np.unique(units[known_orders], return_inverse=True)
-    sums = np.zeros((len(pairs), len(clusters)))
-    np.add.at(sums, (pair_index, cluster_index), order[known_orders])
-    variance = np.maximum((sums**2).sum(axis=1), np.bincount(pair_index))
-    if chi2.sf((sums.sum(axis=1) ** 2 / variance).sum(), len(pairs)) >= NOT_RANDOM:
+    pairs, pair_index = np.unique(pair[known_rows], return_inverse=True)
+    clusters, cluster_index = np.unique(units[known_rows], return_inverse=True)
+    order_sums = np.zeros((len(pairs), len(clusters)))
+    np.add.at(order_sums, (pair_index, cluster_index), order[known_rows])
+    variance = np.maximum((order_sums**2).sum(axis=1), np.bincount(pair_index))
+    if chi2.sf((order_sums.sum(axis=1) ** 2 / variance).sum(), len(pairs)) >= NOT_RANDOM:
         return ""
     return (
         "annotators saw one system of a pair first more often than the other system, and the metric saw outputs in "
-        "different orders, so the effect of the order can neither be adjusted for nor averaged out"
+        "other orders than the annotators, so the effect of the order can neither be adjusted for nor averaged out"
     )
 
 
-def sampling_mismatch(probability: Floats, labelled: Bools, *, item: Ints, units: Ints) -> str:
+def sampling_mismatch(probability: Floats, is_labelled: Bools, *, item: Ints, units: Ints) -> str:
     """Return the reason why `probability` (rows,) does not match the sampling of items; empty if it matches.
 
-    The reason is that more or fewer items than expected have human labels. `labelled` and `item` (rows,) tell whether
-    a row has a human label, and which item it compares. `units` (items,) are the clusters. The test statistic is the
-    number of annotated items minus the sum of the probabilities. It is divided by the binomial or the clustered
+    The reason is that more or fewer items than expected have human labels. `is_labelled` and `item` (rows,) tell
+    whether a row has a human label, and which item it compares. `units` (items,) are the clusters. The test statistic
+    is the number of annotated items minus the sum of the probabilities. It is divided by the binomial or the clustered
     standard error, whichever is larger.
     """
     from scipy.special import erfc
 
     items, first_row, item_index = np.unique(item, return_index=True, return_inverse=True)
-    is_labelled_item = np.bincount(item_index, weights=labelled, minlength=len(items)) > 0
+    is_labelled_item = np.bincount(item_index, weights=is_labelled, minlength=len(items)) > 0
     expected_rate = probability[first_row]
     surplus = is_labelled_item - expected_rate
-    by_unit = np.bincount(units[items], weights=surplus)
-    variance = max(float((expected_rate * (1 - expected_rate)).sum()), float(by_unit @ by_unit))
+    surplus_of_cluster = np.bincount(units[items], weights=surplus)
+    variance = max(float((expected_rate * (1 - expected_rate)).sum()), float(surplus_of_cluster @ surplus_of_cluster))
     if not variance or erfc(abs(surplus.sum()) / np.sqrt(2 * variance)) >= NOT_RANDOM:
         return ""
     return (
@@ -363,11 +366,13 @@ def _model_data(
     rows = comparisons if is_known_row.all() else comparisons.select_rows(is_known_row)
     columns = {SHOWN_FIRST: rows.order}
     columns |= {name: column[is_known_row] for name, column in differences.items() if name not in unknown_names}
-    first, second = rows.first, rows.second
-    identified_covariates, covariate_fields = _identified_covariates(columns, first, second, len(design.systems))
+    first_system, second_system = rows.first, rows.second
+    identified_covariates, covariate_fields = _identified_covariates(
+        columns, first_system, second_system, len(design.systems)
+    )
     battles = Battles(
-        first=first,
-        second=second,
+        first=first_system,
+        second=second_system,
         sign=rows.sign,
         unit=np.unique(design.units[rows.item], return_inverse=True)[1],
         weight=design.weights[rows.item],
@@ -381,38 +386,47 @@ def _model_data(
 
 
 def _identified_covariates(
-    columns: Mapping[str, Floats], first: Ints, second: Ints, n_systems: int, number: Ints | None = None
+    columns: Mapping[str, Floats],
+    first_system: Ints,
+    second_system: Ints,
+    n_systems: int,
+    n_comparisons: Ints | None = None,
 ) -> tuple[Floats, dict[str, Any]]:
     """Return covariates (n, k) that the systems do not determine, and the model's fields about covariates.
 
     The presentation order is a covariate only if it is known and varies (see `order_matters`).
     """
-    if not order_matters(first * n_systems + second, columns[SHOWN_FIRST], number):
+    if not order_matters(first_system * n_systems + second_system, columns[SHOWN_FIRST], n_comparisons):
         columns = {name: column for name, column in columns.items() if name != SHOWN_FIRST}
-    stacked = np.stack([*columns.values()], axis=1) if columns else np.empty((len(first), 0))
-    is_identified = unexplained_share(stacked, first, second, n_systems=n_systems) > 0
+    covariate_values = np.stack([*columns.values()], axis=1) if columns else np.empty((len(first_system), 0))
+    is_identified = unexplained_share(covariate_values, first_system, second_system, n_systems=n_systems) > 0
     names = {"effects": tuple(compress(columns, is_identified)), "unvaried": tuple(compress(columns, ~is_identified))}
-    return stacked[:, is_identified], {**names, "missing": 0}
+    return covariate_values[:, is_identified], {**names, "missing": 0}
 
 
-def order_matters(pair: Ints, order: Floats, number: Ints | None = None) -> bool:
+def order_matters(pair: Ints, order: Floats, n_comparisons: Ints | None = None) -> bool:
     """Whether the presentation order of enough comparisons is known, and some pair was shown in both orders.
 
-    `pair` and `order` (n,) describe the rows. `number` (n,) is the number of comparisons in each row; None means 1.
+    `pair` and `order` (n,) describe the rows. `n_comparisons` (n,) is the number of comparisons in each row; None means
+    1.
     """
     is_known_order = np.abs(order) == 1
-    if not is_known_order.any() or np.average(is_known_order, weights=number) < KNOWN_ORDERS:
+    if not is_known_order.any() or np.average(is_known_order, weights=n_comparisons) < KNOWN_ORDERS:
         return False
     return bool(np.intersect1d(pair[order == 1], pair[order == -1]).size)
 
 
 def match_comparisons(human: Comparisons, rows: Comparisons) -> tuple[Ints, Bools]:
-    """(n,): the position of the human comparison on the same outputs as each row, and whether there is one."""
+    """Return, for each row, the position of the human comparison of the same outputs, and whether it exists."""
     human_row = np.searchsorted(human.keys, rows.keys).clip(max=len(human) - 1)
     return human_row, human.keys[human_row] == rows.keys
 
 
-def _count_by_system(first: Ints, second: Ints, n_systems: int, number: Ints | None = None) -> Ints:
+def _count_by_system(
+    first_system: Ints, second_system: Ints, n_systems: int, n_comparisons: Ints | None = None
+) -> Ints:
     """(systems,): number of comparisons of each system."""
-    counts = [np.bincount(systems, weights=number, minlength=n_systems) for systems in (first, second)]
+    counts = [
+        np.bincount(systems, weights=n_comparisons, minlength=n_systems) for systems in (first_system, second_system)
+    ]
     return np.asarray(counts[0] + counts[1]).astype(np.int64)

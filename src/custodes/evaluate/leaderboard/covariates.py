@@ -22,7 +22,7 @@ SHOWN_FIRST = "shown first"
 
 
 TIES = "ties"
-"""The tie parameter of the Davidson model, which the table of effects contains."""
+"""Name of the tie parameter of the Davidson model in the table `effects`."""
 
 UNITS: Mapping[str, str] = {
     TIES: "odds of a tie to a win",
@@ -47,25 +47,25 @@ class Covariate:
         system = label_codes(self.rows["system"], comparisons.systems)
         known_rows = np.flatnonzero((item >= 0) & (system >= 0))
         output_codes = item[known_rows] * n_systems + system[known_rows]
-        sorting = np.argsort(output_codes)
-        output_codes, value = output_codes[sorting], self.rows["value"].to_numpy()[known_rows][sorting]
+        order = np.argsort(output_codes)
+        output_codes, values = output_codes[order], self.rows["value"].to_numpy()[known_rows][order]
         first, second = (
-            _value_of(comparisons.item.astype(np.int64) * n_systems + side, output_codes, value)
-            for side in (comparisons.first, comparisons.second)
+            _value_of(comparisons.item.astype(np.int64) * n_systems + system_of_comparison, output_codes, values)
+            for system_of_comparison in (comparisons.first, comparisons.second)
         )
         return first - second
 
 
-def _value_of(outputs: Ints, output: Ints, value: Floats) -> Floats:
-    """Return the values of `outputs`, looked up in the sorted `output` with their `value`; NaN for unknown outputs.
+def _value_of(outputs: Ints, known_outputs: Ints, known_values: Floats) -> Floats:
+    """Return the values of `outputs`, looked up in sorted `known_outputs` with `known_values`; NaN for unknown outputs.
 
     >>> _value_of(np.array([2, 5, 9]), np.array([2, 9]), np.array([0.1, 0.9])).tolist()
     [0.1, nan, 0.9]
     """
-    if not output.size:
+    if not known_outputs.size:
         return np.full(len(outputs), np.nan)
-    row = np.searchsorted(output, outputs).clip(max=output.size - 1)
-    return np.where(output[row] == outputs, value[row], np.nan)
+    row = np.searchsorted(known_outputs, outputs).clip(max=known_outputs.size - 1)
+    return np.where(known_outputs[row] == outputs, known_values[row], np.nan)
 
 
 def check_names(names: Sequence[str], study: Study) -> None:
@@ -85,7 +85,7 @@ def check_names(names: Sequence[str], study: Study) -> None:
 
 
 def covariate(name: str, study: Study, *, aspect: str) -> Covariate:
-    """Return the covariate with a valid name: the log number of words, or a rater's scores in standard deviations."""
+    """Return the covariate `name`: the log number of words, or a rater's scores in standard deviations."""
     if name == LENGTH:
         assert study.outputs is not None
         log_words = pl.col("text").str.count_matches(r"\S+").clip(1).log()

@@ -113,7 +113,7 @@ class Leaderboard(Result):
         letters("group", "systems of one rater that share a letter do not differ significantly; null without a test"),
         flag(
             "may_be_first",
-            "whether no other system of the connected part is significantly stronger",
+            "whether no other system of the same connected part (see `part`) is significantly stronger",
             "May be first",
         ),
         score("elo", "strength on the Elo scale: 1000 is the mean, 400 points are odds of 10 to 1", essential=False),
@@ -206,7 +206,7 @@ class Leaderboard(Result):
         difference(
             "margin",
             "proportion of wins minus proportion of losses of system_a; adjusted for interim analyses if "
-            "the pair has ended",
+            "the annotation of the pair has ended",
             interval=True,
         ),
         essential=False,
@@ -226,7 +226,7 @@ class Leaderboard(Result):
         essential=False,
     )
     effects: pl.DataFrame = table(
-        "One row per rater and effect on a comparison, other than strengths.",
+        "One row per rater and effect on the outcome of a comparison; strengths are not included.",
         label("rater", "as in `systems`"),
         label(
             "effect",
@@ -293,7 +293,7 @@ class Leaderboard(Result):
 @question(
     "custodes leaderboard demo --metrics judge --aspect fluency",
     covariates="Covariates to adjust for: length (of texts), or a rater with scores; comma list or repeated.",
-    tie_model="Model of ties: a third outcome (davidson), or half a win each.",
+    tie_model="How ties count: as a third outcome (davidson), or as half a win for each system (half).",
 )
 def leaderboard(
     study: Study | OutcomeCounts,
@@ -339,8 +339,8 @@ def leaderboard(
     rater_names = tuple(study.raters.direction) if isinstance(study, Study) else ()
     covariate_names = tuple(dict.fromkeys(value_list("covariates", covariates, labels=rater_names)))
     make_options = partial(Options, tie_model=tie_model, confidence=confidence, resamples=resamples)
-    reference: Callable[[str], Iterable[dict[str, Any]]] = lambda aspect: ()  # noqa: E731
-    interim = dict[str, list[dict[str, Any]]]()
+    reference_rows_of_aspect: Callable[[str], Iterable[dict[str, Any]]] = lambda aspect: ()  # noqa: E731
+    interim_rows = dict[str, list[dict[str, Any]]]()
     if isinstance(study, Study):
         check_names(covariate_names, study)
         chosen_study = study.select(**selection_arguments(setting), one_side=True)
@@ -350,11 +350,11 @@ def leaderboard(
             for aspect in {"", *chosen_study.aspects}
         }
         shares_overall_models = settings(setting)["ties"] != "calibrated" and not covariate_names
-        reference = partial(reference_rows, chosen_study, confidence=confidence)
+        reference_rows_of_aspect = partial(reference_rows, chosen_study, confidence=confidence)
         test_pairs = not any(note.rule == SEQUENTIAL_RULE for note in chosen_study.notes)
         has_interim_analyses = not chosen_study.looks.is_empty()
         if has_interim_analyses and len(study.preferences.frame):
-            interim[study.preferences.frame["aspect"][0]] = _interim_rows(chosen_study.looks)
+            interim_rows[study.preferences.frame["aspect"][0]] = _interim_rows(chosen_study.looks)
         model_options = make_options(n_systems=len(systems), test_pairs=test_pairs, by_pair=has_interim_analyses)
         label_of_model, fit_of_label = _models(
             comparisons, covariates_of_aspect, shares_overall_models=shares_overall_models, options=model_options
@@ -394,7 +394,9 @@ def leaderboard(
         }
         rows = rows_of(model_of_rater, corrected_models, systems=systems, confidence=confidence)
         tables.append(
-            Leaderboard.part(aspect, **rows, reference=list(reference(aspect)), interim=interim.get(aspect, ()))
+            Leaderboard.part(
+                aspect, **rows, reference=list(reference_rows_of_aspect(aspect)), interim=interim_rows.get(aspect, ())
+            )
         )
         model_notes += notes_on(
             aspect, model_of_rater, corrected_models, systems=systems, rules=note_rules, resamples=resamples
@@ -408,11 +410,11 @@ def leaderboard(
     )
 
 
-def _interim_rows(looks: pl.DataFrame) -> list[dict[str, Any]]:
+def _interim_rows(interim_analyses: pl.DataFrame) -> list[dict[str, Any]]:
     """Return the rows of the table `interim`: the last interim analysis of each pair."""
     sign = pl.col("decision").replace_strict({1: "+", 0: "=", -1: "-"}, return_dtype=pl.String)
     bounds = (pl.col(name).alias(f"margin_{name}") for name in ("low", "high"))
-    return last_looks(looks).select("system_a", "system_b", "looks", "n", sign, "margin", *bounds).to_dicts()
+    return last_looks(interim_analyses).select("system_a", "system_b", "looks", "n", sign, "margin", *bounds).to_dicts()
 
 
 def _model_of(result: FittedModel | CorrectedModel) -> FittedModel | None:
@@ -433,10 +435,10 @@ def _models(
     """
     label_of_model, fit_of_label = dict[tuple[str, str], str](), dict[str, Fit]()
     for comparison in comparisons:
-        aspect, table = comparison.aspect, comparison.preferences
+        aspect, preferences = comparison.aspect, comparison.preferences
         excluded_names = {column.name for column in covariates[aspect]}
         rows = {
-            name: table.select_rater(table.raters.index(name))
+            name: preferences.select_rater(preferences.raters.index(name))
             for name in comparison.preference_raters
             if name not in excluded_names
         }

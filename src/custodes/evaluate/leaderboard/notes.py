@@ -25,19 +25,19 @@ FEWEST = 12
 def notes_on(
     aspect: str,
     models: Mapping[str, FittedModel],
-    corrected: Sequence[CorrectedModel],
+    corrected_models: Sequence[CorrectedModel],
     *,
     systems: Sequence[str],
     rules: Sequence[str],
     resamples: int,
 ) -> list[Note]:
-    """Return the notes of one aspect on the model of each rater; `rules` are the rules of existing notes."""
+    """Return the notes of one aspect on the model of each rater; `rules` are the codes of existing notes."""
     aspect_text = label_of(aspect)
     raters_of_message = defaultdict[tuple[str, str], list[str]](list)  # by rule and message
     for rater, model in models.items():
         for rule, message in _messages(systems, model):
             raters_of_message[rule, message].append(rater)
-    for correction in corrected:
+    for correction in corrected_models:
         if correction.reason:
             message = f"there is no correction, because {correction.reason}"
             if correction.p_random < NOT_RANDOM:
@@ -63,7 +63,7 @@ def notes_on(
         message = (
             f"strengths by human ratings do not fit {fit_tests.misfit.sum()} of {plural(len(fit_tests.misfit), 'pair')}"
             f" of systems{aspect_text}: the win rate differs significantly from the expected win rate (column p_fit of"
-            " pairs)"
+            " the table pairs)"
         )
         notes += build_notes(("misfit", bool(fit_tests.misfit.any()), message), aspect=aspect)
     n_clusters = min((model.strengths.clusters for model in models.values()), default=FEWEST)
@@ -76,21 +76,22 @@ def notes_on(
 
 def _messages(systems: Sequence[str], model: FittedModel) -> list[tuple[str, str]]:
     """Return the rules and messages of the notes on one model."""
-    component, unknown, pairs = parts(model), model.unknown, model.pairs
+    component_of_system, is_unknown, pairs = parts(model), model.unknown, model.pairs
     members_of_component = [
-        _list_systems(systems, (component == number) & ~unknown) for number in np.unique(component[~unknown])
+        _list_systems(systems, (component_of_system == component_number) & ~is_unknown)
+        for component_number in np.unique(component_of_system[~is_unknown])
     ]
     components_text = (
         f"systems that are not connected by comparisons cannot be compared: {' | '.join(members_of_component)}"
     )
     is_all_ties = pairs is not None and not pairs.outcomes[:, [0, 2]].any()
     unbounded_text = "" if is_all_ties else _unbounded_message(systems, model)
-    has_unmet_opponents = ((model.opponents < (~unknown).sum() - 1) & ~unknown).any()
+    has_unmet_opponents = ((model.opponents < (~is_unknown).sum() - 1) & ~is_unknown).any()
     messages = [
         (
             "no-battle",
-            unknown.any() and pairs is not None,
-            f"there are no comparisons of {_list_systems(systems, unknown)}, so their strengths cannot be estimated",
+            is_unknown.any() and pairs is not None,
+            f"there are no comparisons of {_list_systems(systems, is_unknown)}, so their strengths cannot be estimated",
         ),
         ("split", len(members_of_component) > 1, f"{components_text}. Ranks and groups hold within each part"),
         ("all-ties", is_all_ties, "every comparison is a tie, so systems do not differ"),
@@ -113,17 +114,18 @@ def _messages(systems: Sequence[str], model: FittedModel) -> list[tuple[str, str
         ("unvaried", True, f"{name} does not vary within systems, so strengths are not adjusted for {name}")
         for name in model.unvaried
     ]
-    messages.append(("no-covariate", model.missing, f"{model.missing} comparisons without a covariate are excluded"))
+    missing_text = f"{model.missing} comparisons are excluded, because the value of a covariate is missing"
+    messages.append(("no-covariate", model.missing, missing_text))
     return [(rule, message) for rule, is_needed, message in messages if is_needed]
 
 
 def _unbounded_message(systems: Sequence[str], model: FittedModel) -> str:
-    """Return the message on systems whose strength is finite only by a penalty; empty if there is no such system."""
-    is_unbounded, rate = ~model.strengths.bounded & ~model.unknown, model.rates[0]
+    """Return the message on systems whose strength is finite only because of a penalty; empty without such systems."""
+    is_unbounded, win_rates = ~model.strengths.bounded & ~model.unknown, model.rates[0]
     masks_and_texts = (
-        (rate == 1, "won every comparison"),
-        (rate == 0, "lost every comparison"),
-        (~np.isin(rate, [0, 1]), "won or lost, alone or as a group, every comparison with other systems"),
+        (win_rates == 1, "won every comparison"),
+        (win_rates == 0, "lost every comparison"),
+        (~np.isin(win_rates, [0, 1]), "won or lost, alone or as a group, every comparison with other systems"),
     )
     group_texts = [
         f"{_list_systems(systems, is_unbounded & is_kind)} {kind_text}"
@@ -132,8 +134,8 @@ def _unbounded_message(systems: Sequence[str], model: FittedModel) -> str:
     ]
     if not group_texts:
         return ""
-    return f"{', '.join(group_texts)}: one bound of the interval is unknown"
+    return f"{', '.join(group_texts)}: one bound of the interval of each strength is unknown"
 
 
-def _list_systems(systems: Sequence[str], chosen: Bools) -> str:
-    return join_labels(list(compress(systems, chosen)), limit=6)
+def _list_systems(systems: Sequence[str], is_listed: Bools) -> str:
+    return join_labels(list(compress(systems, is_listed)), limit=6)

@@ -72,29 +72,31 @@ def _reference_verdicts(rows: pl.DataFrame, reference: str, study: Study) -> pl.
 
 
 def _row(rows: pl.DataFrame, confidence: float) -> dict[str, Any]:
-    won = rows["won"].to_numpy()
-    graded = rows["graded"].to_numpy() if rows["graded"].null_count() == 0 else won
+    discrete_points = rows["won"].to_numpy()
+    graded_points = rows["graded"].to_numpy() if rows["graded"].null_count() == 0 else discrete_points
     units = rows["cluster"].rank("dense").to_numpy().astype(np.intp) - 1
-    longer = rows["longer"].to_numpy()
+    length_differences = rows["longer"].to_numpy()
     rates_and_bounds = {
-        "win_rate": _mean(graded, units, confidence),
-        "discrete_win_rate": _mean(won, units, confidence),
+        "win_rate": _mean(graded_points, units, confidence),
+        "discrete_win_rate": _mean(discrete_points, units, confidence),
     }
     reason = ""
-    if not np.isfinite(longer).all():
+    if not np.isfinite(length_differences).all():
         reason = "not every output has a text"
-    elif min((longer > 0).mean(), (longer < 0).mean()) < FEWEST_ON_A_SIDE:
+    elif min((length_differences > 0).mean(), (length_differences < 0).mean()) < FEWEST_ON_A_SIDE:
         reason = EXTRAPOLATED
     if reason:
-        longer = np.full(len(longer), np.nan)
-    rates_and_bounds["length_controlled_win_rate"] = _length_controlled(graded, longer, units, confidence)
+        length_differences = np.full(len(length_differences), np.nan)
+    rates_and_bounds["length_controlled_win_rate"] = _length_controlled(
+        graded_points, length_differences, units, confidence
+    )
     suffixes = ("", "_low", "_high")
     return {
         "n": rows.height,
         **{
-            f"{name}{end}": value
+            f"{name}{suffix}": value
             for name, rate_and_bounds in rates_and_bounds.items()
-            for end, value in zip(suffixes, rate_and_bounds, strict=True)
+            for suffix, value in zip(suffixes, rate_and_bounds, strict=True)
         },
         "reason": reason,
     }
@@ -114,10 +116,14 @@ def _mean(values: Floats, units: Ints, confidence: float) -> Sequence[float]:
     return mean, max(mean - half_width, 0.0), min(mean + half_width, 1.0)
 
 
-def _length_controlled(won: Floats, longer: Floats, units: Ints, confidence: float) -> Sequence[float]:
+def _length_controlled(
+    win_points: Floats, length_differences: Floats, units: Ints, confidence: float
+) -> Sequence[float]:
     """Return the win rate at equal lengths, by logistic regression on tanh of the difference of lengths."""
-    standard_deviation = float(longer.std())
+    standard_deviation = float(length_differences.std())
     if not standard_deviation > 0:  # NaN without all texts
         return np.nan, np.nan, np.nan
-    design = np.stack([np.ones(len(won)), np.tanh(longer / standard_deviation)], axis=1)
-    return [float(1 / (1 + np.exp(-value))) for value in first_coefficient(won, design, units, confidence=confidence)]
+    design = np.stack([np.ones(len(win_points)), np.tanh(length_differences / standard_deviation)], axis=1)
+    return [
+        float(1 / (1 + np.exp(-value))) for value in first_coefficient(win_points, design, units, confidence=confidence)
+    ]

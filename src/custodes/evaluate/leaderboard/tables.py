@@ -23,7 +23,7 @@ ELO, ELO_MEAN = 400 / np.log(10), 1000
 
 def rows_of(
     models: Mapping[str, FittedModel],
-    corrected: Sequence[CorrectedModel],
+    corrected_models: Sequence[CorrectedModel],
     *,
     systems: Sequence[str],
     confidence: float,
@@ -46,12 +46,12 @@ def rows_of(
         ),
         "effects": _stack_columns(_effects(rater, model, confidence) for rater, model in models.items()),
         "corrected": {
-            "metric": [correction.metric for correction in corrected],
+            "metric": [correction.metric for correction in corrected_models],
             **{
-                name: np.array([getattr(correction, name) for correction in corrected], dtype=np.float64)
+                name: np.array([getattr(correction, name) for correction in corrected_models], dtype=np.float64)
                 for name in ("labels", "battles", "power", "saving", "p_random")
             },
-            "reason": [correction.reason for correction in corrected],
+            "reason": [correction.reason for correction in corrected_models],
         },
     }
 
@@ -106,41 +106,44 @@ def _is_testable(model: FittedModel) -> bool:
     return len(model.strengths.draws) > 1 and model.strengths.n_units > 1
 
 
-def _groups(model: FittedModel, part: Ints, order: Ints) -> np.ndarray:
+def _groups(model: FittedModel, component_of_system: Ints, order: Ints) -> np.ndarray:
     """Return the group letters of the systems; None for systems without a comparison.
 
     If there are several components, the number of the component precedes the letters.
     """
-    groups = np.full(len(part), None, dtype=object)
-    numbers = np.unique(part[~model.unknown])
-    for number in numbers:
-        positions = [i for i in order if part[i] == number and not model.unknown[i]]
+    groups = np.full(len(component_of_system), None, dtype=object)
+    component_numbers = np.unique(component_of_system[~model.unknown])
+    for component_number in component_numbers:
+        positions = [i for i in order if component_of_system[i] == component_number and not model.unknown[i]]
         letters_of_members = letters(model.ranks.apart[np.ix_(positions, positions)], range(len(positions)))
-        groups[positions] = [f"{number}{word}" if len(numbers) > 1 else word for word in letters_of_members]
+        groups[positions] = [
+            f"{component_number}{letters_of_system}" if len(component_numbers) > 1 else letters_of_system
+            for letters_of_system in letters_of_members
+        ]
     return groups
 
 
 def _pairs(rater: str, model: FittedModel, names: np.ndarray, confidence: float) -> dict[str, Any]:
     pairs, strengths, ranks = model.pairs, model.strengths, model.ranks
     assert pairs is not None
-    first, second = pairs.first, pairs.second
-    difference, low, high = (np.empty(len(first)) for _ in range(3))
-    for block in chunks(len(first), len(strengths.draws)):
-        draws = strengths.draws[:, first[block]] - strengths.draws[:, second[block]]
+    first_system, second_system = pairs.first, pairs.second
+    difference, low, high = (np.empty(len(first_system)) for _ in range(3))
+    for block in chunks(len(first_system), len(strengths.draws)):
+        draws = strengths.draws[:, first_system[block]] - strengths.draws[:, second_system[block]]
         columns = _bounded_columns("difference", draws, model, confidence)
         difference[block], low[block], high[block] = columns.values()
     # If the strength of a system is unbounded, one bound of the difference is unknown.
-    is_unbounded = ~(strengths.bounded[first] & strengths.bounded[second])
-    decision = np.where(~ranks.apart[first, second], "=", np.where(difference > 0, "+", "-"))
+    is_unbounded = ~(strengths.bounded[first_system] & strengths.bounded[second_system])
+    decision = np.where(~ranks.apart[first_system, second_system], "=", np.where(difference > 0, "+", "-"))
     win_odds, tie_odds, loss_odds = (
         np.exp(difference / 2),
         float(np.nan_to_num(strengths.ties[0])),
         np.exp(-difference / 2),
     )
     return {
-        "rater": [rater] * len(first),
-        "system_a": names[first],
-        "system_b": names[second],
+        "rater": [rater] * len(first_system),
+        "system_a": names[first_system],
+        "system_b": names[second_system],
         "battles": pairs.outcomes.sum(axis=1),
         **{name: pairs.outcomes[:, i] for i, name in enumerate(("wins", "ties", "losses"))},
         "win_rate": pairs.rate,
@@ -150,10 +153,10 @@ def _pairs(rater: str, model: FittedModel, names: np.ndarray, confidence: float)
         "difference": difference,
         "difference_low": np.where(is_unbounded & (difference <= 0), np.nan, low),
         "difference_high": np.where(is_unbounded & (difference > 0), np.nan, high),
-        "p_adjusted": ranks.p_adjusted[first, second],
+        "p_adjusted": ranks.p_adjusted[first_system, second_system],
         "decision": decision if _is_testable(model) else np.full(len(decision), None),
-        "note": np.where(ranks.at_threshold[first, second], AT_THRESHOLD, ""),
-        **_direct(model.direct, len(first)),
+        "note": np.where(ranks.at_threshold[first_system, second_system], AT_THRESHOLD, ""),
+        **_direct(model.direct, len(first_system)),
         "more_comparisons": model.more_battles,
     }
 

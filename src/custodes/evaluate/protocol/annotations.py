@@ -30,8 +30,8 @@ IDEAL_MIXTURE = np.array([[0.8, 0.25, 0.1], [0.1, 0.5, 0.1], [0.1, 0.25, 0.8]])
 class RatedPairs(PairItems):
     """Pairs of systems with human ratings, and the preferences of a metric.
 
-    `metric` (pairs, items) is `ABSENT` if the metric has no preference. `metric_more` (pairs, 3) counts the wins, ties
-    and losses by the metric on further items.
+    `metric` (pairs, items) are the preferences, or `ABSENT` without a preference. `metric_more` (pairs, 3) counts the
+    wins, ties and losses by the metric on further items.
     """
 
     metric: Signs
@@ -64,8 +64,8 @@ class RatedPairs(PairItems):
 
     def reference(self, gamma: float) -> Signs:
         """(pairs,): the decisions with all annotations, from effective counts."""
-        effective = self.outcome / self.effect[:, np.newaxis]
-        return decide(human_theta(effective[:, 0], effective[:, 2]), gamma=gamma)
+        effective_counts = self.outcome / self.effect[:, np.newaxis]
+        return decide(human_theta(effective_counts[:, 0], effective_counts[:, 2]), gamma=gamma)
 
 
 def shares_of(counts: Ints) -> Floats:
@@ -87,51 +87,51 @@ def rated_pairs(comparison: RaterComparison, metric: str) -> RatedPairs:
     )
 
 
-def simulate_ideal_metric(rated: RatedPairs, more: int, rng: np.random.Generator) -> RatedPairs:
-    """Return the same human preferences with a simulated metric. The errors follow the ideal mixture matrix.
+def simulate_ideal_metric(pairs: RatedPairs, n_further_items: int, rng: np.random.Generator) -> RatedPairs:
+    """Return the pairs with preferences of a simulated metric, whose errors follow the ideal mixture matrix.
 
-    The metric also rates `more` further items, for which human preferences are drawn from the outcome proportions of
+    The metric also rates `n_further_items` items, for which human preferences are drawn from the outcome proportions of
     the pair.
     """
-    cumulative = np.cumsum(IDEAL_MIXTURE, axis=0)[:, np.where(rated.human == ABSENT, 0, 1 - rated.human)]
-    metric_kinds = (rng.random(rated.human.shape) > cumulative[:2]).sum(axis=0)
-    signs = np.where(rated.human == ABSENT, ABSENT, 1 - metric_kinds).astype(np.int8)
-    outcome = rated.outcome
+    cumulative_shares = np.cumsum(IDEAL_MIXTURE, axis=0)[:, np.where(pairs.human == ABSENT, 0, 1 - pairs.human)]
+    metric_kinds = (rng.random(pairs.human.shape) > cumulative_shares[:2]).sum(axis=0)
+    signs = np.where(pairs.human == ABSENT, ABSENT, 1 - metric_kinds).astype(np.int8)
+    outcome = pairs.outcome
     shares = outcome / outcome.sum(axis=1, keepdims=True) @ IDEAL_MIXTURE.T
-    return replace(rated, metric=signs, metric_more=rng.multinomial(more, shares))
+    return replace(pairs, metric=signs, metric_more=rng.multinomial(n_further_items, shares))
 
 
-def permute_systems(rated: RatedPairs, rng: np.random.Generator) -> RatedPairs:
+def permute_systems(pairs: RatedPairs, rng: np.random.Generator) -> RatedPairs:
     """Return the preferences of annotators and metric with systems permuted within every cluster.
 
     No pair of systems then differs on average, and clusters stay whole."""
-    n_systems, n_units = int(rated.systems.max()) + 1, int(rated.units.max()) + 1
-    system_permutation = rng.permuted(np.tile(np.arange(n_systems), (n_units, 1)), axis=1)[rated.units]
-    first, second = (system_permutation[:, rated.systems[:, k]].T for k in range(2))
-    metric_totals = rated.metric_more.sum(axis=0)
+    n_systems, n_units = int(pairs.systems.max()) + 1, int(pairs.units.max()) + 1
+    system_permutation = rng.permuted(np.tile(np.arange(n_systems), (n_units, 1)), axis=1)[pairs.units]
+    first, second = (system_permutation[:, pairs.systems[:, k]].T for k in range(2))
+    metric_totals = pairs.metric_more.sum(axis=0)
     expected_shares = (metric_totals + metric_totals[::-1]) / max(1, 2 * metric_totals.sum())
     metric_more = (
-        rng.multinomial(rated.metric_more.sum(axis=1), expected_shares) if metric_totals.any() else rated.metric_more
+        rng.multinomial(pairs.metric_more.sum(axis=1), expected_shares) if metric_totals.any() else pairs.metric_more
     )
     signs = []
-    for rater_signs in (rated.human, rated.metric):
+    for rater_signs in (pairs.human, pairs.metric):
         matrix = np.full((n_systems, n_systems, rater_signs.shape[1]), ABSENT, dtype=np.int8)
-        matrix[rated.systems[:, 0], rated.systems[:, 1]] = rater_signs
-        matrix[rated.systems[:, 1], rated.systems[:, 0]] = np.where(rater_signs == ABSENT, ABSENT, -rater_signs)
+        matrix[pairs.systems[:, 0], pairs.systems[:, 1]] = rater_signs
+        matrix[pairs.systems[:, 1], pairs.systems[:, 0]] = np.where(rater_signs == ABSENT, ABSENT, -rater_signs)
         signs.append(matrix[first, second, np.arange(rater_signs.shape[1])])
-    return replace(rated, human=signs[0], metric=signs[1], metric_more=metric_more)
+    return replace(pairs, human=signs[0], metric=signs[1], metric_more=metric_more)
 
 
 def order_answers(replications: Sequence[RatedPairs], seeds: Sequence[int]) -> Answers:
-    """Return the preferences of all replications. A random order for each replication is drawn with its seed."""
+    """Return the preferences of all replications, each in a random order that is drawn with the replication's seed."""
     is_rated = [pairs.human != ABSENT for pairs in replications]
     units = replications[0].units
     # Positions have the smallest integer type, because replications x pairs x items is a large number.
     smallest_type = np.min_scalar_type(-len(units))
     orders = np.stack(
         [
-            annotation_order(available, units, np.random.default_rng(s)).astype(smallest_type)
-            for available, s in zip(is_rated, seeds, strict=True)
+            annotation_order(is_available, units, np.random.default_rng(s)).astype(smallest_type)
+            for is_available, s in zip(is_rated, seeds, strict=True)
         ]
     )
     kinds = np.stack(
@@ -149,7 +149,7 @@ def order_answers(replications: Sequence[RatedPairs], seeds: Sequence[int]) -> A
 
     return Answers(
         kinds=kinds,
-        available=np.stack([available.sum(axis=1) for available in is_rated]),
+        available=np.stack([is_available.sum(axis=1) for is_available in is_rated]),
         metric=np.stack([pairs.metric_outcome for pairs in replications]),
         items=items_after,
         clustered=is_clustered(units),

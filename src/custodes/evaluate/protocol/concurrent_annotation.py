@@ -31,10 +31,10 @@ class ConcurrentAnnotation:
 
     The state uses no clock and no files. Each pair has a random order of items in `orders`; a position is an index in
     this order. `systems` (pairs, 2) are the systems of each pair, `units` (items,) is the cluster of each item, and
-    `metric` (pairs, items) are preferences of the metric. An interim analysis of a pair uses the first usable positions
-    of the order, and takes place when all these positions are settled. Answers at later positions are ignored until
-    then, so the speed of annotators has no effect. A pair proceeds without waiting for other pairs, except in two
-    cases:
+    `metric` (pairs, items) are preferences of the metric. An interim analysis of a pair uses the first usable (not
+    refused) positions of the order, and takes place when all these positions are settled. Answers at later positions
+    are ignored until then, so the speed of annotators has no effect. A pair proceeds without waiting for other pairs,
+    except in two cases:
 
     - If the estimator uses all pairs, or if items that a pair may need share a cluster, interim analyses are common to
     all pairs.
@@ -98,94 +98,96 @@ class ConcurrentAnnotation:
 
     def free_slots(self, pair: int) -> list[int]:
         """Return the free positions of the current analysis in ascending order: not leased and not settled."""
-        state = self._pairs[pair]
-        if not self.is_open[pair] or state.is_judged:
+        pair_state = self._pairs[pair]
+        if not self.is_open[pair] or pair_state.is_judged:
             return []
-        return [place for place in range(state.begin, state.end) if state.places[place] == FREE]
+        return [position for position in range(pair_state.begin, pair_state.end) if pair_state.places[position] == FREE]
 
     def open_pairs(self) -> list[int]:
         """Return the pairs with at least one free position in the current analysis."""
-        asking_pairs = (pair for pair in self._pairs if self.is_open[pair.number] and not pair.is_judged)
-        return [pair.number for pair in asking_pairs if FREE in pair.places[pair.begin : pair.end]]
+        pairs_in_analysis = (pair for pair in self._pairs if self.is_open[pair.number] and not pair.is_judged)
+        return [pair.number for pair in pairs_in_analysis if FREE in pair.places[pair.begin : pair.end]]
 
-    def lease(self, pair: int, place: int) -> None:
+    def lease(self, pair: int, position: int) -> None:
         """Mark a free position of the current analysis as leased: an annotator is answering it."""
-        self._set_position(pair, place, LEASED, (FREE,))
+        self._set_position(pair, position, LEASED, (FREE,))
 
-    def release(self, pair: int, place: int) -> None:
+    def release(self, pair: int, position: int) -> None:
         """Undo `lease`. A position that is not leased remains unchanged."""
-        if self._pairs[pair].places[place] == LEASED:
-            self._pairs[pair].places[place] = FREE
+        if self._pairs[pair].places[position] == LEASED:
+            self._pairs[pair].places[position] = FREE
 
-    def is_settled(self, pair: int, place: int) -> bool:
+    def is_settled(self, pair: int, position: int) -> bool:
         """Whether the position has an answer or was refused."""
-        return self._pairs[pair].places[place] not in (FREE, LEASED)
+        return self._pairs[pair].places[position] not in (FREE, LEASED)
 
-    def is_in_current_look(self, pair: int, place: int) -> bool:
+    def is_in_current_look(self, pair: int, position: int) -> bool:
         """Whether the position belongs to the current interim analysis, settled or not."""
-        state = self._pairs[pair]
-        return self.is_open[pair] and not state.is_judged and state.begin <= place < state.end
+        pair_state = self._pairs[pair]
+        return self.is_open[pair] and not pair_state.is_judged and pair_state.begin <= position < pair_state.end
 
     def goes_on(self, pair: int) -> bool:
         """Whether another interim analysis may follow the current one."""
-        is_left = min(self.rule.looks[-1], self._pairs[pair].usable) > self.target[pair]
-        return self.is_open[pair] and is_left and self._count_due_answers() < self.rule.budget
+        has_more_answers = min(self.rule.looks[-1], self._pairs[pair].usable) > self.target[pair]
+        return self.is_open[pair] and has_more_answers and self._count_due_answers() < self.rule.budget
 
-    def answer(self, pair: int, place: int, preference: int) -> Ruling | None:
+    def answer(self, pair: int, position: int, preference: int) -> Ruling | None:
         """Record a preference, or `ABSENT` for a refusal, at an unsettled position of the current interim analysis.
 
         If the answer completes the analysis, the ruling is returned.
         """
         if preference == ABSENT:
-            return self.impossible(pair, place)
+            return self.impossible(pair, position)
         require(preference in (1, 0, -1), f"preference {preference} is not allowed; allowed: 1, 0, -1 and {ABSENT}")
-        self._set_position(pair, place, preference, (FREE, LEASED))
+        self._set_position(pair, position, preference, (FREE, LEASED))
         self.n[pair] += 1
         return self._analyse_pairs(pair)
 
-    def impossible(self, pair: int, place: int) -> Ruling | None:
+    def impossible(self, pair: int, position: int) -> Ruling | None:
         """Record that annotators cannot judge a comparison.
 
-        The next usable position replaces it. If there is none, the analysis has one answer fewer. The preference is
-        unknown, so refusals never count as ties.
+        The next usable position replaces the refused position. If there is none, the analysis has one answer fewer. The
+        preference is unknown, so refusals never count as ties.
         """
-        self._set_position(pair, place, ABSENT, (FREE, LEASED))
-        state = self._pairs[pair]
-        if later := state.usable_places(state.end):
-            state.end = later[0] + 1
+        self._set_position(pair, position, ABSENT, (FREE, LEASED))
+        pair_state = self._pairs[pair]
+        if later_positions := pair_state.usable_places(pair_state.end):
+            pair_state.end = later_positions[0] + 1
         else:
             self.target[pair] -= 1
         return self._analyse_pairs(pair)
 
-    def possible(self, pair: int, places: Sequence[int], *, begun: Collection[int] = ()) -> list[int]:
+    def possible(self, pair: int, positions: Sequence[int], *, begun: Collection[int] = ()) -> list[int]:
         """Reopen refused positions, and return the reopened positions.
 
         Positions that a completed analysis excluded stay refused. The current analysis is determined again from the
         first usable positions. Later positions that are answered, leased or `begun` remain part of the analysis, so the
         analysis may become slightly larger.
         """
-        state = self._pairs[pair]
-        first_position = state.begin if state.looks else 0
-        reopened = [place for place in places if place >= first_position and state.places[place] == ABSENT]
-        for place in reopened:
-            state.places[place] = FREE
-        if reopened and state.is_judged:  # the pair was closed without an answer
-            state.begin, self.look[pair] = 0, -1
+        pair_state = self._pairs[pair]
+        first_position = pair_state.begin if pair_state.looks else 0
+        reopened_positions = [
+            position for position in positions if position >= first_position and pair_state.places[position] == ABSENT
+        ]
+        for position in reopened_positions:
+            pair_state.places[position] = FREE
+        if reopened_positions and pair_state.is_judged:  # the pair was closed without an answer
+            pair_state.begin, self.look[pair] = 0, -1
             self._reopen_pairs("items")
-        elif reopened:
-            self._refit(pair, reopened, begun)
-        return reopened
+        elif reopened_positions:
+            self._refit(pair, reopened_positions, begun)
+        return reopened_positions
 
-    def withdraw(self, pair: int, place: int) -> None:
+    def withdraw(self, pair: int, position: int) -> None:
         """Remove an answer from an incomplete analysis; the position becomes free again."""
-        self._set_position(pair, place, FREE, (1, 0, -1))
+        self._set_position(pair, position, FREE, (1, 0, -1))
         self.n[pair] -= 1
 
     def extend(self, pair: int, items: Sequence[int]) -> None:
         """Append items to the order of a pair; a pair that was closed for lack of items continues."""
-        state = self._pairs[pair]
-        state.order = (*state.order, *map(int, items))
-        state.places += [FREE] * len(items)
+        pair_state = self._pairs[pair]
+        pair_state.order = (*pair_state.order, *map(int, items))
+        pair_state.places += [FREE] * len(items)
         self._reopen_pairs("items")
 
     def set_budget(self, budget: int | None) -> None:
@@ -197,18 +199,18 @@ class ConcurrentAnnotation:
 
     def state_bytes(self) -> bytes:
         """Return the state without leases as bytes; equal states have equal bytes."""
-        settled = [[FREE if place == LEASED else place for place in pair.places] for pair in self._pairs]
-        state = [settled, self.n, self.look, self.target, self.is_open, self.decision, self.why]
+        settled_values = [[FREE if value == LEASED else value for value in pair.places] for pair in self._pairs]
+        state = [settled_values, self.n, self.look, self.target, self.is_open, self.decision, self.why]
         # The order in which pairs were closed is excluded, because it depends on time.
         return _ORDERED.encode([*state, sorted(self.rulings, key=lambda ruling: ruling[:2])])
 
     # --- one pair
 
     def _append(self, order: Sequence[int], systems: Sequence[int], metric: Signs | None) -> None:
-        first, second = map(int, systems)
+        first_system, second_system = map(int, systems)
         pair = PairState(
             number=len(self._pairs),
-            systems=(first, second),
+            systems=(first_system, second_system),
             order=tuple(map(int, order)),
             places=[FREE] * len(order),
             metric=metric,
@@ -221,34 +223,38 @@ class ConcurrentAnnotation:
         self.why.append("")
         self.is_common |= is_clustered(self._units[list(pair.order[: self.rule.looks[-1]])])
 
-    def _set_position(self, pair: int, place: int, what: int, before: Sequence[int]) -> None:
-        """Change a position of the current analysis from a value in `before` to `what`.
+    def _set_position(self, pair: int, position: int, new_value: int, allowed_values: Sequence[int]) -> None:
+        """Change a position of the current analysis from one of `allowed_values` to `new_value`.
 
-        Raise `ValueError` for other positions, and for a value that is not in `before`."""
-        is_allowed = self.is_in_current_look(pair, place) and self._pairs[pair].places[place] in before
-        require(is_allowed, f"answer {place} of pair {pair} cannot be changed now")
-        self._pairs[pair].places[place] = what
+        Raise `ValueError` for other positions, and for a value that is not allowed."""
+        is_allowed = self.is_in_current_look(pair, position) and self._pairs[pair].places[position] in allowed_values
+        require(is_allowed, f"answer {position} of pair {pair} cannot be changed now")
+        self._pairs[pair].places[position] = new_value
 
-    def _refit(self, pair: int, reopened: Sequence[int], begun: Collection[int]) -> None:
-        """Determine the end of the current analysis again, after the positions `reopened` became usable."""
-        state = self._pairs[pair]
-        n_before = state.looks[-1][1] if state.looks else 0
-        usable_positions, n_wanted = state.usable_places(state.begin), self.target[pair] - n_before
+    def _refit(self, pair: int, reopened_positions: Sequence[int], begun: Collection[int]) -> None:
+        """Determine the end of the current analysis again, after `reopened_positions` became usable."""
+        pair_state = self._pairs[pair]
+        n_before = pair_state.looks[-1][1] if pair_state.looks else 0
+        usable_positions, n_wanted = pair_state.usable_places(pair_state.begin), self.target[pair] - n_before
         if not any(
-            place >= state.end and place not in reopened for place in usable_positions
+            position >= pair_state.end and position not in reopened_positions for position in usable_positions
         ):  # the analysis may have been shortened for lack of items
-            n_wanted = min(n_wanted + len(reopened), max(n_wanted, self.rule.looks[self.look[pair]] - n_before))
-        kept_indices = [k for k, place in enumerate(usable_positions) if state.places[place] != FREE or place in begun]
+            n_wanted = min(
+                n_wanted + len(reopened_positions), max(n_wanted, self.rule.looks[self.look[pair]] - n_before)
+            )
+        kept_indices = [
+            k for k, position in enumerate(usable_positions) if pair_state.places[position] != FREE or position in begun
+        ]
         n_wanted = max(n_wanted, 1 + max(kept_indices, default=-1))
         self.target[pair] = n_before + n_wanted
-        state.end = usable_positions[n_wanted - 1] + 1
+        pair_state.end = usable_positions[n_wanted - 1] + 1
 
-    def _close(self, pair: int, why: str) -> None:
-        self.is_open[pair], self.why[pair] = False, why
+    def _close(self, pair: int, reason: str) -> None:
+        self.is_open[pair], self.why[pair] = False, reason
 
-    def _reopen_pairs(self, why: str) -> None:
+    def _reopen_pairs(self, closing_reason: str) -> None:
         for pair, reason in enumerate(self.why):
-            if reason == why:
+            if reason == closing_reason:
                 self.is_open[pair], self.why[pair] = True, ""
         self._start_next_looks()
 
@@ -276,50 +282,51 @@ class ConcurrentAnnotation:
         A pair without answers is closed and stays undecided.
         """
         for pair in due_pairs:
-            state = self._pairs[pair]
-            state.is_judged, state.begin = True, state.end
+            pair_state = self._pairs[pair]
+            pair_state.is_judged, pair_state.begin = True, pair_state.end
             if self.n[pair]:
-                state.looks = (*state.looks, (self.look[pair], self.n[pair]))
+                pair_state.looks = (*pair_state.looks, (self.look[pair], self.n[pair]))
             else:
                 self._close(pair, "items")
         due_pairs = [pair for pair in due_pairs if self.is_open[pair]]
         ruling_of_pair = {}
         for look in sorted({self.look[pair] for pair in due_pairs}):
             pairs = [self._pairs[pair] for pair in due_pairs if self.look[pair] == look]
-            beside = self._pairs if self.is_common else pairs
-            for ruling, why in rulings(self.rule, pairs, beside=beside, units=self._units):
+            contributing_pairs = self._pairs if self.is_common else pairs
+            for ruling, reason in rulings(self.rule, pairs, contributing_pairs=contributing_pairs, units=self._units):
                 ruling_of_pair[ruling.pair], self.decision[ruling.pair] = ruling, ruling.decision
-                if why:
-                    self._close(ruling.pair, why)
+                if reason:
+                    self._close(ruling.pair, reason)
         return ruling_of_pair
 
     def _start_next_looks(self) -> None:
         """Start the next analysis of every pair with a completed analysis, as far as the budget allows.
 
-        If the budget may not cover an analysis, the pair waits for the other pairs, and the rest is shared evenly.
+        If the budget may not cover an analysis, the pair waits for the other pairs; then the pairs share the remaining
+        budget evenly.
         """
-        waiting = []
+        waiting_pairs = []
         for pair in range(len(self.n)):
             if self.is_open[pair] and self._pairs[pair].is_judged:
                 look = self._next_look(pair)
                 if look is None:
                     self._close(pair, "items")
                 else:
-                    waiting.append((pair, look))
-        covered_looks = {look for look in {look for _, look in waiting} if self._is_covered(look)}
-        uncovered = [(pair, look) for pair, look in waiting if look not in covered_looks]
-        for pair, look in waiting:
+                    waiting_pairs.append((pair, look))
+        covered_looks = {look for look in {look for _, look in waiting_pairs} if self._is_covered(look)}
+        uncovered_pairs = [(pair, look) for pair, look in waiting_pairs if look not in covered_looks]
+        for pair, look in waiting_pairs:
             if look in covered_looks:
                 self._start_look(pair, look, self._count_missing_answers(pair, look))
-        if not uncovered:
+        if not uncovered_pairs:
             return
         n_promised = self._count_due_answers()
         is_asking = any(self.is_open[pair.number] and not pair.is_judged for pair in self._pairs)
         if is_asking and n_promised < self.rule.budget:
             return  # wait until the other pairs have completed their analyses
-        n_wanted = np.array([self._count_missing_answers(pair, look) for pair, look in uncovered])
+        n_wanted = np.array([self._count_missing_answers(pair, look) for pair, look in uncovered_pairs])
         shares = grant_requests(n_wanted, np.array(max(0, self.rule.budget - n_promised)))
-        for (pair, look), n in zip(uncovered, shares.tolist(), strict=True):
+        for (pair, look), n in zip(uncovered_pairs, shares.tolist(), strict=True):
             if n:
                 self._start_look(pair, look, n)
             else:
@@ -342,14 +349,15 @@ class ConcurrentAnnotation:
         """Whether the budget covers this analysis even if every undecided pair reaches it."""
         if self.rule.budget == sys.maxsize:
             return True
-        is_open = (pair for pair in range(len(self.n)) if self.is_open[pair])
-        more = sum(
-            max(0, self.n[pair] + self._count_missing_answers(pair, look) - self.target[pair]) for pair in is_open
+        open_pair_numbers = (pair for pair in range(len(self.n)) if self.is_open[pair])
+        n_further_answers = sum(
+            max(0, self.n[pair] + self._count_missing_answers(pair, look) - self.target[pair])
+            for pair in open_pair_numbers
         )
-        return self._count_due_answers() + more <= self.rule.budget
+        return self._count_due_answers() + n_further_answers <= self.rule.budget
 
-    def _start_look(self, pair: int, look: int, n: int) -> None:
-        state = self._pairs[pair]
-        self.look[pair], state.is_judged = look, False
-        self.target[pair] = self.n[pair] + n
-        state.end = state.usable_places(state.begin)[n - 1] + 1
+    def _start_look(self, pair: int, look: int, n_answers: int) -> None:
+        pair_state = self._pairs[pair]
+        self.look[pair], pair_state.is_judged = look, False
+        self.target[pair] = self.n[pair] + n_answers
+        pair_state.end = pair_state.usable_places(pair_state.begin)[n_answers - 1] + 1

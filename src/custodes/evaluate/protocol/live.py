@@ -33,7 +33,7 @@ class Decision(NamedTuple):
     annotations so far, and `is_open` tells whether more annotations are needed. `annotated` is False if the decision
     uses no annotation. `margin` and the bounds `low` and `high` come from the last interim analysis (None before the
     first analysis). While the pair is open, the bounds hold simultaneously over all analyses. If the pair ended as
-    planned, they are stage-wise.
+    planned, the bounds use stage-wise ordering.
     """
 
     system_a: str
@@ -101,11 +101,11 @@ def next_annotations(state: State) -> list[Annotation]:
     >>> next_annotations(start(["B", "A"], ["i1"]))
     [Annotation(item='i1', system_a='A', system_b='B')]
     """
-    asking = state.live_annotation
+    live_annotation = state.live_annotation
     return [
-        Annotation(state.items[asking.orders[number][place]], *pair)
+        Annotation(state.items[live_annotation.orders[number][position]], *pair)
         for number, pair in enumerate(state.pairs)
-        for place in asking.free_slots(number)
+        for position in live_annotation.free_slots(number)
     ]
 
 
@@ -126,38 +126,40 @@ def record(state: State, verdicts: Iterable[tuple[str, str, str, int | None]]) -
     """
     pairs = {pair: number for number, pair in enumerate(state.pairs)}
     answers, new_answers = list(state.answers), []
-    for item, a, b, preference in _verdicts(verdicts):
+    for item, system_a, system_b, preference in _verdicts(verdicts):
         for kind, name, names in (
             ("item", item, state.numbers),
-            ("system", a, state.systems),
-            ("system", b, state.systems),
+            ("system", system_a, state.systems),
+            ("system", system_b, state.systems),
         ):
             if name not in names:
                 raise InputError(f"this protocol has no {kind} {short_repr(name)}{suggestion(name, sorted(names))}")
-        if a == b:
-            raise InputError(f"{item!r}: {a!r} is compared with itself; give two different systems")
-        low, high = sorted((a, b))
-        value = ABSENT if preference is None else preference if a == low else -preference
-        pair = pairs[low, high]
+        if system_a == system_b:
+            raise InputError(f"{item!r}: {system_a!r} is compared with itself; give two different systems")
+        first_system, second_system = sorted((system_a, system_b))
+        value = ABSENT if preference is None else preference if system_a == first_system else -preference
+        pair = pairs[first_system, second_system]
         if item in answers[pair]:
             if answers[pair][item] != value:
                 raise InputError(
-                    f"{low!r} against {high!r} on {item!r} already has a different answer; omit this answer"
+                    f"{first_system!r} against {second_system!r} on {item!r} already has a different answer; "
+                    "omit this answer"
                 )
             continue
-        place = int(state.places[pair, state.numbers[item]])
-        if not state.live_annotation.is_in_current_look(pair, place):
+        position = int(state.places[pair, state.numbers[item]])
+        if not state.live_annotation.is_in_current_look(pair, position):
             raise InputError(
-                f"{low!r} against {high!r} on {item!r} is not requested now; answer only questions of next_annotations"
+                f"{first_system!r} against {second_system!r} on {item!r} is not requested now; answer only "
+                "questions of next_annotations"
             )
         if answers[pair] is state.answers[pair]:
             answers[pair] = dict(answers[pair])
         answers[pair][item] = value
-        new_answers.append((pair, place, value))
-    asking = state.live_annotation.copy()
+        new_answers.append((pair, position, value))
+    live_annotation = state.live_annotation.copy()
     for answer in new_answers:
-        asking.answer(*answer)
-    return state.after(asking, tuple(answers))
+        live_annotation.answer(*answer)
+    return state.after(live_annotation, tuple(answers))
 
 
 @check_arguments
@@ -167,38 +169,40 @@ def decisions(state: State) -> list[Decision]:
     >>> [(pair.decision, pair.is_open) for pair in decisions(start(["A", "B"], ["i1"]))]
     [('=', True)]
     """
-    asking = state.live_annotation
-    last = {ruling.pair: (ruling.margin, ruling.low, ruling.high) for ruling in asking.rulings}
-    rows = enumerate(zip(state.pairs, asking.decision, asking.n, asking.is_open, strict=True))
+    live_annotation = state.live_annotation
+    last_margins = {ruling.pair: (ruling.margin, ruling.low, ruling.high) for ruling in live_annotation.rulings}
+    rows = enumerate(
+        zip(state.pairs, live_annotation.decision, live_annotation.n, live_annotation.is_open, strict=True)
+    )
     return [
-        Decision(*pair, "=+-"[decision], n, is_open, n > 0, *last.get(k, ()))
+        Decision(*pair, "=+-"[decision], n, is_open, n > 0, *last_margins.get(k, ()))
         for k, (pair, decision, n, is_open) in rows
     ]
 
 
-def _verdicts(those: Iterable[tuple[str, str, str, int | None]]) -> Iterator[tuple[str, str, str, int | None]]:
+def _verdicts(answers: Iterable[tuple[str, str, str, int | None]]) -> Iterator[tuple[str, str, str, int | None]]:
     """Yield the answers with labels and preferences as Python objects, for input from any library."""
     expected_text = "give item, system_a, system_b and 1, 0, -1 or None"
-    if not is_collection(those):
-        raise InputError(f"verdicts {short_repr(those)}: {expected_text}, one entry per answer")
-    for row in those:
+    if not is_collection(answers):
+        raise InputError(f"verdicts {short_repr(answers)}: {expected_text}, one entry per answer")
+    for row in answers:
         if len(fields := tuple(row) if is_collection(row) else ()) != 4 or not all(
             isinstance(name, str) for name in fields[:3]
         ):
             raise InputError(f"verdict {short_repr(row)}: {expected_text}")
-        item, a, b, preference = fields
+        item, system_a, system_b, preference = fields
         if preference is not None and not (is_whole(preference) and preference in (1, 0, -1)):
             raise InputError(
                 f"preference {short_repr(preference)} for {item!r} is not allowed; allowed: 1, 0, -1, or None "
                 "if the comparison cannot be judged"
             )
-        yield str(item), str(a), str(b), None if preference is None else int(preference)
+        yield str(item), str(system_a), str(system_b), None if preference is None else int(preference)
 
 
-def _labels(what: str, labels: Sequence[str]) -> tuple[str, ...]:
+def _labels(argument_name: str, labels: Sequence[str]) -> tuple[str, ...]:
     """Return the labels as Python strings, which a state file can contain."""
     texts = (labels,) if isinstance(labels, str) else tuple(map(str, labels))
-    check_storable(what, texts)
+    check_storable(argument_name, texts)
     return texts
 
 
@@ -210,11 +214,13 @@ def _metric_rows(metric: Comparisons, systems: tuple[str, ...], items: tuple[str
             "one rater"
         )
     pairs, columns = list(zip(metric.system_a, metric.system_b, strict=True)), (metric.pair, metric.item, metric.sign)
-    signs = {(*pairs[k], metric.items[i]): sign for k, i, sign in zip(*(c.tolist() for c in columns), strict=True)}
+    signs = {
+        (*pairs[k], metric.items[i]): sign for k, i, sign in zip(*(column.tolist() for column in columns), strict=True)
+    }
     rows = tuple(tuple(signs.get((*pair, item), ABSENT) for item in items) for pair in combinations(systems, 2))
     if {sign for row in rows for sign in row} == {ABSENT}:
         raise InputError(
             f"metric: no comparison has a pair and an item of this protocol (items {join_labels(items, limit=3)}); "
-            "use the labels of the protocol"
+            "use the names of systems and items from the protocol"
         )
     return rows

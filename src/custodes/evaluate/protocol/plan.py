@@ -74,7 +74,7 @@ class Plan(Result):
     PICTURE = "power_curve"
 
     plan: pl.DataFrame = table(
-        "Means over simulated studies: one row per `Stopping` without a metric, and one with the metric.",
+        "Means over simulated studies: one row per stopping rule and estimator, always including `human`.",
         label("metric", "the metric used: `none`, `ideal`, `channel` (assumed), or a metric of the pilot"),
         ESTIMATOR,
         STOPPING,
@@ -168,15 +168,13 @@ def plan(
 ) -> Plan:
     """Estimate the cost and error rates of an annotation protocol, from assumptions or from a pilot study.
 
-    Notes
-    -----
-    Each value of `margins` (p_win - p_loss; default 0 to 0.4) describes one pair of systems. All pairs have the
-    proportion of ties `tie_rate` (default 0.3). With a `pilot`, the pairs and the posterior distribution of their
+    Notes ----- Each value of `margins` (p_win - p_loss; default 0 to 0.4) describes one pair of systems. All pairs have
+    the proportion of ties `tie_rate` (default 0.3). With a `pilot`, the pairs and the posterior distribution of their
     outcome proportions come from the pilot. If the pilot is the first part of a study with `items` items, the table
     `forecast` predicts how this study will develop, with an interval. `channel` (3, 3) [human, metric] describes the
-    metric by counts or proportions ('ideal': as in Appendix E of the paper); with `metrics`, it is estimated from the
-    pilot. The metric rates all `items` and `metric_items` further items. If `stopping` or `estimator` has several
-    values, each combination has a row. The power of annotators alone is exact for a single analysis.
+    metric by counts or proportions ('ideal': as in Appendix E of the paper); with `metrics`, the channel is estimated
+    from the pilot. The metric rates all `items` and `metric_items` further items. If `stopping` or `estimator` has
+    several values, each combination has a row. The power of annotators alone is exact for a single analysis.
 
     References
     ----------
@@ -228,9 +226,9 @@ def plan(
         worlds_and_generators, total=len(worlds_and_generators), desc="plan"
     ):
         _check_size(items, replications, n_pairs=len(world.shares))
-        simulated = _simulate_answers(world, items, metric_items, study_generator)
+        simulated_answers = _simulate_answers(world, items, metric_items, study_generator)
         tables = {
-            "plan": _rows(world, simulated, rules, list(dict.fromkeys([HUMAN, *estimators])), study_generator),
+            "plan": _rows(world, simulated_answers, rules, list(dict.fromkeys([HUMAN, *estimators])), study_generator),
             "power": [_power(world, items, rules[0].gamma)],
             "saving": [_saving_columns(world, 1 - first_look / (items + metric_items))],
             "forecast": _forecast(world, items, rules, confidence, forecast_generator),
@@ -238,8 +236,8 @@ def plan(
         plan_parts += [Plan.part(world.aspect, **{name: row}) for name, rows in tables.items() for row in rows]
         notes += _pilot_notes(world, items)
     message = (
-        "a metric saves at most the squared correlation of metric and human ratings; a judge that is not better "
-        "than the judged systems saves at most half of the annotations (Dorner et al. 2025)"
+        "the proportion of annotations that a metric saves is at most its squared correlation with human ratings; a "
+        "judge that is not better than the judged systems saves at most half of the annotations (Dorner et al. 2025)"
     )
     return Plan.from_parts(plan_parts, [*notes, *build_notes(("most-saved", not is_without_metric, message))])
 
@@ -286,13 +284,15 @@ def _assumed_world(
 ) -> _World:
     if not 0 <= ties < 1:
         raise OptionError(f"tie_rate={ties} is not allowed; give a proportion of at least 0 and less than 1")
-    values = np.asarray(MARGINS if margins is None else margins, dtype=np.float64)
-    if not (np.abs(values) <= 1 - ties + 1e-12).all():
+    margin_values = np.asarray(MARGINS if margins is None else margins, dtype=np.float64)
+    if not (np.abs(margin_values) <= 1 - ties + 1e-12).all():
         raise OptionError(
             f"margins={margins} is not allowed; with tie_rate={ties:g}, a margin lies between -{1 - ties:g} and "
             f"{1 - ties:g}"
         )
-    shares = np.stack([(1 - ties + values) / 2, np.full(len(values), ties), (1 - ties - values) / 2], axis=1).clip(0, 1)
+    shares = np.stack(
+        [(1 - ties + margin_values) / 2, np.full(len(margin_values), ties), (1 - ties - margin_values) / 2], axis=1
+    ).clip(0, 1)
     sampled_shares = np.broadcast_to(shares, (replications, *shares.shape))
     name, metric_channel = (NONE, None) if channel is None else _channel_of(channel)
     return _World(aspect="", metric=name, shares=shares, possible=sampled_shares, channel=metric_channel)
@@ -318,20 +318,20 @@ def _channel_of(channel: ArrayLike | Literal["ideal"]) -> tuple[str, Floats]:
     return "channel", matrix / matrix.sum(axis=1, keepdims=True)
 
 
-def _pilot_worlds(pilot: Study, setting: PreferenceOptions, count: int, rng: np.random.Generator) -> Iterator[_World]:
+def _pilot_worlds(pilot: Study, setting: PreferenceOptions, n_draws: int, rng: np.random.Generator) -> Iterator[_World]:
     comparisons = comparisons_of(pilot, setting)
     generators = labelled_generators([comparison.aspect for comparison in comparisons], rng)
-    for comparison, draw in zip(comparisons, generators, strict=True):
+    for comparison, posterior_generator in zip(comparisons, generators, strict=True):
         rows, design = comparison.preferences.select_rater(0), comparison.design
         pairs, pair = np.unique(rows.pair, return_inverse=True)  # pairs compared by annotators
         human = Pilot(pair=pair, unit=design.units[rows.item], sign=rows.sign, systems=design.pairs[pairs])
-        possible = posterior_shares(human, draws=count, rng=draw)
+        sampled_shares = posterior_shares(human, draws=n_draws, rng=posterior_generator)
         for k, metric in enumerate(comparison.metrics or (NONE,)):
             yield _World(
                 aspect=comparison.aspect,
                 metric=metric,
                 shares=shares_of(human.outcome),
-                possible=possible,
+                possible=sampled_shares,
                 channel=None if metric == NONE else _confusion_matrix(comparison, k),
                 pilot=None if k else human,
                 clustered=design.has_clusters,
@@ -370,13 +370,13 @@ def _simulate_answers(world: _World, items: int, metric_items: int, rng: np.rand
 
 def _rows(
     world: _World,
-    simulated: tuple[Answers, Floats],
+    simulated_answers: tuple[Answers, Floats],
     rules: Iterable[Stopping],
     estimators: Sequence[Estimator],
     rng: np.random.Generator,
 ) -> Iterator[dict[str, Any]]:
     """Yield the rows of the table `plan`. For each rule, annotators alone come first, as the reference for savings."""
-    answers, shares = simulated
+    answers, shares = simulated_answers
     reference = np.sign(shares[..., 0] - shares[..., 2]).astype(np.int8)
     for stopping in rules:
         annotations_without_metric = np.nan
@@ -416,20 +416,20 @@ def _forecast(
         rule = stopping.rule(HUMAN, most=items, seed=0)
         if counts.sum() > rule.budget:
             continue  # the pilot has already used more
-        share, correct = forecast(answers, rule)
+        annotation_shares, correct_shares = forecast(answers, rule)
         pilot_share, largest_share = counts.sum() / (len(counts) * items), rule.looks[-1] / items
-        share = np.maximum(share, pilot_share)  # annotations of the pilot are already spent
+        annotation_shares = np.maximum(annotation_shares, pilot_share)  # annotations of the pilot are already spent
         low, high = np.clip(
-            share_interval(share, confidence=confidence, shared=shared_share), pilot_share, largest_share
+            share_interval(annotation_shares, confidence=confidence, shared=shared_share), pilot_share, largest_share
         )
-        correct_low, correct_high = percentile_interval(correct, confidence=confidence)
+        correct_low, correct_high = percentile_interval(correct_shares, confidence=confidence)
         yield {
             "stopping": str(stopping),
             "pilot": int(counts.sum()),
-            "share": share.mean(),
+            "share": annotation_shares.mean(),
             "share_low": low,
             "share_high": high,
-            "correct": correct.mean(),
+            "correct": correct_shares.mean(),
             "correct_low": correct_low,
             "correct_high": correct_high,
         }
@@ -439,25 +439,26 @@ def _pilot_notes(world: _World, items: int) -> list[Note]:
     """Return notes on limits of the forecast."""
     if world.pilot is None:
         return []
-    n_most, where = int(world.pilot.outcome.sum(axis=1).max()), label_of(world.aspect)
+    most_annotations, aspect_text = int(world.pilot.outcome.sum(axis=1).max()), label_of(world.aspect)
     return build_notes(
         (
             "no-forecast",
-            n_most >= items,
-            f"items={items}: the pilot already has up to {n_most} annotations of a pair{where}, so there is no "
-            "forecast; give a larger number",
+            most_annotations >= items,
+            f"items={items}: the pilot already has up to {most_annotations} annotations of a pair{aspect_text}, so "
+            "there is no forecast; give a larger number",
         ),
         (
             "shared-items",
-            n_most < items and shared_items(world.pilot) > MOST_SHARED,
-            f"pairs of the pilot share most items{where}, so the errors of pairs are correlated, and the interval of "
-            "the forecast is wider. With very many pairs, the interval is still too narrow: draw the items of each "
-            "pair at random",
+            most_annotations < items and shared_items(world.pilot) > MOST_SHARED,
+            f"pairs of the pilot share most items{aspect_text}, so the errors of pairs are correlated, and the "
+            "interval of the forecast is wider. With very many pairs, the interval is still too narrow: draw the items "
+            "of each pair at random",
         ),
         (
             "forecast-of-items",
-            n_most < items and world.clustered,
-            f"the forecast treats new items as independent{where}; items of one document contain less information",
+            most_annotations < items and world.clustered,
+            f"the forecast treats new items as independent{aspect_text}; items of one document contain less "
+            "information",
         ),
         aspect=world.aspect,
     )
@@ -481,11 +482,11 @@ def _power(world: _World, items: int, gamma: float) -> dict[str, Any]:
     }
 
 
-def _saving_columns(world: _World, unseen: float) -> dict[str, Any]:
+def _saving_columns(world: _World, metric_only_share: float) -> dict[str, Any]:
     """Return the columns of `saving`.
 
-    The metric reduces the variance of the margin by correlation^2 on the items that only the metric rated. `unseen` is
-    the proportion of these items at the first analysis."""
+    The metric reduces the variance of the margin by correlation^2 on the items that only the metric rated.
+    `metric_only_share` is the proportion of these items at the first analysis."""
     if world.channel is None:
         return {}
     correlation = preference_correlation(world.shares, world.channel)
@@ -495,5 +496,5 @@ def _saving_columns(world: _World, unseen: float) -> dict[str, Any]:
         "margin": world.shares[:, 0] - world.shares[:, 2],
         "correlation": correlation,
         "saving_most": correlation**2,
-        "saving": correlation**2 * max(0.0, unseen),
+        "saving": correlation**2 * max(0.0, metric_only_share),
     }

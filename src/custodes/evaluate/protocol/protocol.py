@@ -70,7 +70,7 @@ KLD = (
     "give only a margin"
 )
 KLD_MODE = "as `kld`, but from the posterior mode (rates without smoothing) of all annotations, as in the paper"
-ESTIMATOR = label("estimator", "estimator of theta")
+ESTIMATOR = label("estimator", "estimator of theta, the probability that p_win is greater than p_loss")
 STOPPING = label("stopping", "stopping rule, and the fields of `Stopping` that differ from the default", "Stopping")
 
 
@@ -154,7 +154,7 @@ class Protocol(Result):
 @question(
     "custodes protocol demo --looks 10,20,40 --boundary pocock --null",
     estimator="Estimators, as in correction (default: human; with metrics, mixture); comma list or repeated.",
-    null="Also simulate false decisions under the permutation null.",
+    null="Also estimate the rate of false decisions, with systems permuted within clusters.",
     ideal="Number of items rated by a simulated ideal metric; 0: no ideal metric.",
 )
 def protocol(
@@ -181,8 +181,8 @@ def protocol(
     and all annotations. Each row also reports a fixed design with the same number of annotations, divided equally among
     pairs and analysed once. Clusters (documents) alternate, and annotations that share a cluster have less weight.
 
-    `metrics` 'none' (the default) uses annotators only. `ideal` simulates a metric with the confusion matrix of the
-    paper. `null` permutes the systems within each cluster (or item).
+    With `metrics` 'none' (the default), only annotators are used. `ideal` simulates a metric with the confusion matrix
+    of the paper. `null` permutes the systems within each cluster (or item).
 
     References
     ----------
@@ -198,7 +198,7 @@ def protocol(
     is_without_metric = setting["metrics"] in (None, NONE) and not ideal
     estimators, rules = select_estimators_and_rules(estimator, stopping, alone=is_without_metric)
     generator = np.random.default_rng(rng)
-    root = int(generator.integers(2**63))
+    root_seed = int(generator.integers(2**63))
     comparisons = comparisons_of(study, setting)
     paper_settings = (HUMAN, replace(USUAL, gamma=rules[0].gamma))
     task_list = [
@@ -207,7 +207,10 @@ def protocol(
         for metric in dict.fromkeys((NONE, *comparison.metrics, *[IDEAL] * (ideal > 0)))
         if (
             settings_of_metric := [
-                (one, rule) for one in estimators if one.uses_metric == (metric != NONE) for rule in rules
+                (single_estimator, rule)
+                for single_estimator in estimators
+                if single_estimator.uses_metric == (metric != NONE)
+                for rule in rules
             ]
         )
         or metric == NONE
@@ -219,19 +222,25 @@ def protocol(
         comparison, metric, estimators_and_rules = task
         pairs_of_task = rated_pairs(comparison, NONE if metric == IDEAL else metric)
         if metric == IDEAL:
-            pairs_of_task = simulate_ideal_metric(pairs_of_task, ideal, _rng(root, comparison, 3))
+            pairs_of_task = simulate_ideal_metric(pairs_of_task, ideal, _rng(root_seed, comparison, 3))
         # The memory holds position, outcome and counts of each annotation, for the data and for the null.
         check_memory("replications", replications, 4.0 * (1 + null) * replications * pairs_of_task.human.size)
         # Each replication has a seed: further replications do not change the first ones, and all rows share the orders.
-        seeds = _rng(root, comparison, 0).integers(2**63, size=replications).tolist()
+        seeds = _rng(root_seed, comparison, 0).integers(2**63, size=replications).tolist()
         pairs_by_replication = [
             [pairs_of_task] * replications,
-            *[[permute_systems(pairs_of_task, np.random.default_rng([s, 1])) for s in seeds]] * null,
+            *[
+                [
+                    permute_systems(pairs_of_task, np.random.default_rng([replication_seed, 1]))
+                    for replication_seed in seeds
+                ]
+            ]
+            * null,
         ]
         ordered_answers = [
             order_answers(replications_of_pairs, seeds) for replications_of_pairs in pairs_by_replication
         ]
-        seed = int(_rng(root, comparison, 1).integers(2**63))
+        seed = int(_rng(root_seed, comparison, 1).integers(2**63))
         rows = [
             _row(metric, estimator, rule, seed, pairs_of_task, ordered_answers)
             for estimator, rule in estimators_and_rules
@@ -244,7 +253,7 @@ def protocol(
         answer_task, task_list, rng=generator, progress=progress, desc="protocol", label=lambda task: task[1]
     )
     table_parts = [part for task_parts in answers for part in task_parts]
-    table_parts += [_reference(comparison, root, rules[0].gamma, resamples) for comparison in comparisons]
+    table_parts += [_reference(comparison, root_seed, rules[0].gamma, resamples) for comparison in comparisons]
     notes = [note for comparison in comparisons for note in _study_notes(comparison)]
     rows = [row for part in table_parts if "protocol" in part for row in part["protocol"].rows(named=True)]
     n_pairs = max(len(comparison.design.pairs) for comparison in comparisons)
@@ -254,36 +263,47 @@ def protocol(
     )
 
 
-def _rng(root: int, comparison: RaterComparison, purpose: int) -> np.random.Generator:
+def _rng(root_seed: int, comparison: RaterComparison, purpose: int) -> np.random.Generator:
     """Return a generator for an aspect and a purpose, so that results do not depend on other aspects or on threads."""
-    return np.random.default_rng([root, zlib.crc32(comparison.aspect.encode()), purpose])
+    return np.random.default_rng([root_seed, zlib.crc32(comparison.aspect.encode()), purpose])
 
 
 def _row(
-    metric: str, estimator: Estimator, stopping: Stopping, seed: int, rated: RatedPairs, worlds: Sequence[Answers]
+    metric: str,
+    estimator: Estimator,
+    stopping: Stopping,
+    seed: int,
+    pairs: RatedPairs,
+    answers_of_scenarios: Sequence[Answers],
 ) -> dict[str, dict[str, Any]]:
     """Return a row of `protocol` and the rows of `curve`.
 
-    `worlds` are the answers of the study and, if the null is simulated, answers under which no pair differs.
+    `answers_of_scenarios` are the answers of the study and, if the null is simulated, answers if no pair differs.
     """
-    reference, available = rated.reference(stopping.gamma), worlds[0].available
-    rule = stopping.rule(estimator, most=max(int(world.available.max()) for world in worlds), seed=seed)
-    truths = np.stack([rated.truth, rated.mode])[:, np.newaxis]
-    outcomes = [replay(world, rule, reference=reference, truth=truths) for world in worlds]
-    fixed_decisions = [
-        decide_fixed_design(world, rule, total=outcome.n.sum(axis=1))
-        for world, outcome in zip(worlds, outcomes, strict=True)
+    reference, n_available = pairs.reference(stopping.gamma), answers_of_scenarios[0].available
+    rule = stopping.rule(
+        estimator,
+        most=max(int(scenario_answers.available.max()) for scenario_answers in answers_of_scenarios),
+        seed=seed,
+    )
+    truths = np.stack([pairs.truth, pairs.mode])[:, np.newaxis]
+    outcomes = [
+        replay(scenario_answers, rule, reference=reference, truth=truths) for scenario_answers in answers_of_scenarios
     ]
-    outcome, keys = outcomes[0], {"metric": metric, "estimator": estimator.name, "stopping": str(stopping)}
+    fixed_decisions = [
+        decide_fixed_design(scenario_answers, rule, total=outcome.n.sum(axis=1))
+        for scenario_answers, outcome in zip(answers_of_scenarios, outcomes, strict=True)
+    ]
+    outcome, key_columns = outcomes[0], {"metric": metric, "estimator": estimator.name, "stopping": str(stopping)}
     errors, correct_fixed = errors_of(reference, outcome.decision), errors_of(reference, fixed_decisions[0])["correct"]
     undefined = np.full(len(outcome.n), np.nan)
     false_decisions, false_fixed_decisions = (
-        (series[1] != 0).mean(axis=1) if len(worlds) > 1 else undefined
+        (series[1] != 0).mean(axis=1) if len(answers_of_scenarios) > 1 else undefined
         for series in ([e.decision for e in outcomes], fixed_decisions)
     )
     values = {
         "annotations": outcome.n.sum(axis=1),
-        "share": (outcome.n / available).mean(axis=1),
+        "share": (outcome.n / n_available).mean(axis=1),
         **errors,
         "gain": errors["correct"] - correct_fixed,
         "kld": outcome.kld[-1, 0],
@@ -297,53 +317,53 @@ def _row(
         "round": np.arange(1, len(rule.looks) + 1),
         "look": rule.looks,
         "annotations": annotations,
-        "share": annotations / available[0].sum(),
+        "share": annotations / n_available[0].sum(),
         **{name: getattr(outcome, name).mean(axis=1) for name in ("decided", "correct")},
         **dict(zip(("kld", "kld_mode"), outcome.kld.mean(axis=-1).T, strict=True)),
     }
     return {
         "protocol": {
-            **keys,
+            **key_columns,
             "replications": len(outcome.n),
-            **{name: series for pair in columns_with_sd for name, series in pair.items()},
+            **{name: series for columns in columns_with_sd for name, series in columns.items()},
         },
-        "curve": keys | curve,
+        "curve": key_columns | curve,
     }
 
 
-def _naive_row(metric: str, rated: RatedPairs, gamma: float) -> dict[str, Any]:
+def _naive_row(metric: str, pairs: RatedPairs, gamma: float) -> dict[str, Any]:
     """Return the row of `naive`: decisions by a metric alone, on all items that the metric rated (Table 4)."""
-    metric_outcome = rated.metric_outcome
-    effective = metric_outcome / pooled_design_effect(rated.metric, units=rated.units)[:, np.newaxis]
-    decision = decide(human_theta(effective[:, 0], effective[:, 2]), gamma=gamma)
-    errors = errors_of(rated.reference(gamma), np.where(metric_outcome.sum(axis=1), decision, np.nan))
-    kld, kld_mode = (mean_kld(shares_of(metric_outcome), truth) for truth in (rated.truth, rated.mode))
+    metric_outcome = pairs.metric_outcome
+    effective_counts = metric_outcome / pooled_design_effect(pairs.metric, units=pairs.units)[:, np.newaxis]
+    decision = decide(human_theta(effective_counts[:, 0], effective_counts[:, 2]), gamma=gamma)
+    errors = errors_of(pairs.reference(gamma), np.where(metric_outcome.sum(axis=1), decision, np.nan))
+    kld, kld_mode = (mean_kld(shares_of(metric_outcome), truth) for truth in (pairs.truth, pairs.mode))
     return {"metric": metric, "n": int(metric_outcome.sum()), **errors, "kld": kld, "kld_mode": kld_mode}
 
 
-def _reference(comparison: RaterComparison, root: int, gamma: float, resamples: int) -> dict[str, pl.DataFrame]:
+def _reference(comparison: RaterComparison, root_seed: int, gamma: float, resamples: int) -> dict[str, pl.DataFrame]:
     """Return the row of `reference`, with the replication rate of human decisions on resampled clusters.
 
     The replication rate is a ceiling for `correct`.
     """
-    rated, design = rated_pairs(comparison, NONE), comparison.design
-    reference = rated.reference(gamma)
-    is_win_or_loss = np.stack([rated.human == kind for kind in (1, -1)], axis=1).astype(np.float64)
-    weights = design.draw_weights(resamples, _rng(root, comparison, 2))[1:]
-    sums, design_effect = (
+    pairs, design = rated_pairs(comparison, NONE), comparison.design
+    reference = pairs.reference(gamma)
+    is_win_or_loss = np.stack([pairs.human == kind for kind in (1, -1)], axis=1).astype(np.float64)
+    weights = design.draw_weights(resamples, _rng(root_seed, comparison, 2))[1:]
+    cluster_counts, design_effect = (
         bootstrap.unit_sums(is_win_or_loss, units=design.units, n_units=design.n_units),
-        rated.effect[:, np.newaxis],
+        pairs.effect[:, np.newaxis],
     )
     agreement = np.full(len(weights) or 2, np.nan)
     for block in chunks(len(weights), _NUMBERS * len(reference)):
-        resampled_counts = bootstrap.weighted_sums(weights[block], sums) / design_effect
+        resampled_counts = bootstrap.weighted_sums(weights[block], cluster_counts) / design_effect
         decision = decide(human_theta(resampled_counts[..., 0], resampled_counts[..., 1]), gamma=gamma)
         agreement[block] = errors_of(reference, decision)["correct"]
     columns = {
         "pairs": len(reference),
-        "annotations": int(rated.outcome.sum()),
+        "annotations": int(pairs.outcome.sum()),
         "decided": (reference != 0).mean(),
-        "design_effect": rated.effect.mean(),
+        "design_effect": pairs.effect.mean(),
     }
     return Protocol.part(comparison.aspect, reference={**columns, **with_sd("self_agreement", agreement)})
 
@@ -378,15 +398,16 @@ def _savings(rows: Sequence[dict[str, Any]], gamma: float) -> Iterator[Note]:
     for row in rows:
         if row["null_error_sd"] is None or row["gain_sd"] is None:
             continue
-        standard_errors = 2 / np.sqrt(row["replications"])
+        two_se_factor = 2 / np.sqrt(row["replications"])
         if (
-            row["gain"] > standard_errors * row["gain_sd"]
-            and row["null_error"] - standard_errors * row["null_error_sd"] <= gamma
+            row["gain"] > two_se_factor * row["gain_sd"]
+            and row["null_error"] - two_se_factor * row["null_error_sd"] <= gamma
         ):
             message = (
-                f"{row['estimator']}, {row['stopping']}{label_of(row['aspect'])}: {row['correct']:.2f} correct "
-                f"with {row['share']:.0%} of the annotations, {row['gain']:.2f} more than a fixed design with "
-                f"the same number (sd {row['gain_sd']:.2f} over {row['replications']} orders of these annotations)"
+                f"{row['estimator']}, {row['stopping']}{label_of(row['aspect'])}: with {row['share']:.0%} of "
+                f"the annotations, a proportion of {row['correct']:.2f} of the pairs is decided correctly, "
+                f"{row['gain']:.2f} more than with a fixed design of as many annotations (sd {row['gain_sd']:.2f} "
+                f"over {row['replications']} orders of these annotations)"
             )
             yield Note(rule="saving", message=message, aspect=row["aspect"])
 
@@ -420,5 +441,5 @@ def _notes(estimators: Sequence[Estimator], rules: Sequence[Stopping], n_pairs: 
                 for budget in budgets
             ),
         ),
-        *(Note(**vars(each.assumes)) for each in estimators if each.assumes),
+        *(Note(**vars(estimator.assumes)) for estimator in estimators if estimator.assumes),
     ]

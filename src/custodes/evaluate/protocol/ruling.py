@@ -26,7 +26,7 @@ class Ruling(NamedTuple):
     `n` is the number of answers: `wins`, `ties` and `losses` of the first system. `used` are the positions of the
     answers in the order of the pair. `decision` is 1, 0 or -1, and `is_open` tells whether more answers are needed.
     `low` and `high` are bounds of the margin. While the pair is open, the bounds hold simultaneously over all analyses.
-    After the pair has ended, they hold for the final analysis, and the margin is the median-unbiased estimate.
+    After the pair has ended, the bounds hold for the final analysis, and the margin is the median-unbiased estimate.
     """
 
     pair: int
@@ -70,46 +70,52 @@ class PairState:
 
     def usable_places(self, begin: int) -> list[int]:
         """Return the positions from `begin` on that are not refused."""
-        return [place for place in range(begin, len(self.places)) if self.places[place] != ABSENT]
+        return [position for position in range(begin, len(self.places)) if self.places[position] != ABSENT]
 
 
 def rulings(
-    rule: Rule, pairs: Sequence[PairState], *, beside: Sequence[PairState], units: Ints
+    rule: Rule, pairs: Sequence[PairState], *, contributing_pairs: Sequence[PairState], units: Ints
 ) -> Iterator[tuple[Ruling, str]]:
     """Yield the results of pairs at one interim analysis, with the reason for closing each pair.
 
-    The reason is 'rule', 'items' or empty (the pair stays open). `beside` has all pairs (including `pairs`) that
-    contribute answers: estimators may use several pairs, and items of several pairs may share clusters. `units`
+    The reason is 'rule', 'items' or empty (the pair stays open). `contributing_pairs` are all pairs (including `pairs`)
+    that contribute answers: estimators may use several pairs, and items of several pairs may share clusters. `units`
     (items,) is the cluster of each item.
     """
     (look,) = {pair.looks[-1][0] for pair in pairs}
-    human_signs = np.full((len(beside), len(units)), ABSENT, dtype=np.int8)
-    for row, pair in enumerate(beside):
+    human_signs = np.full((len(contributing_pairs), len(units)), ABSENT, dtype=np.int8)
+    for row, pair in enumerate(contributing_pairs):
         human_signs[row, list(pair.order[: pair.begin])] = pair.places[: pair.begin]
     numbers = [pair.number for pair in pairs]
-    is_judged = np.array([pair.number in numbers for pair in beside])
+    is_judged = np.array([pair.number in numbers for pair in contributing_pairs])
     metric_signs = np.full((len(pairs), len(units)), ABSENT, dtype=np.int8)
     for row, pair in enumerate(pairs):
         if pair.metric is not None:  # the stored order may lack items that were added later
             metric_signs[row, : len(pair.metric)] = pair.metric
     kind_codes = annotation_kinds(human_signs[is_judged], metric_signs)
-    counts = tables(
+    outcome_counts = tables(
         np.stack([(kind_codes == kind).sum(axis=1) for kind in range(KINDS)], axis=1), outcome_of(metric_signs)
     )
     pair_items = None
     if rule.estimator.needs_items or is_clustered(units):
-        pair_items = PairItems(human=human_signs, systems=np.array([pair.systems for pair in beside]), units=units)
+        pair_items = PairItems(
+            human=human_signs, systems=np.array([pair.systems for pair in contributing_pairs]), units=units
+        )
     n_last = np.array([min(rule.looks[-1], pair.usable) for pair in pairs])
-    decision, is_open, _ = analyse_tables(rule, counts, look=look, last=n_last, items=pair_items, judged=is_judged)
-    estimates = estimates_on(rule, counts, look=look, items=pair_items, judged=is_judged)
+    decision, is_open, _ = analyse_tables(
+        rule, outcome_counts, look=look, last=n_last, items=pair_items, judged=is_judged
+    )
+    estimates = estimates_on(rule, outcome_counts, look=look, items=pair_items, judged=is_judged)
     for k, pair in enumerate(pairs):
         n = pair.looks[-1][1]
         reason = "rule" if not is_open[k] else "items" if n >= n_last[k] else ""
         margin_and_bounds = _margin(
             rule, pair, int(decision[k]), reason, LookEstimates(*(values[k : k + 1] for values in estimates))
         )
-        used_positions = tuple(place for place, answer in enumerate(pair.places[: pair.begin]) if answer != ABSENT)
-        wins, ties, losses = counts.human[k].tolist()
+        used_positions = tuple(
+            position for position, answer in enumerate(pair.places[: pair.begin]) if answer != ABSENT
+        )
+        wins, ties, losses = outcome_counts.human[k].tolist()
         decision_fields = (int(decision[k]), not reason, float(estimates.theta[k]))
         yield (
             Ruling(pair.number, look, n, wins, ties, losses, *decision_fields, *margin_and_bounds, used_positions),

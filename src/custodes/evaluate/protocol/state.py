@@ -37,7 +37,8 @@ class State:
     `answers` has, for each of `pairs`, a mapping from items to preferences of the first system: 1, 0, -1, or -128 if
     the comparison could not be judged, so that another item replaces it. `seed` determines the orders of items and the
     random numbers of estimators. `metric` (pairs, items) are preferences of the metric, empty without a metric. `units`
-    is the cluster of each item. Questions and decisions follow from these values (see `asking`).
+    is the cluster of each item. Questions and decisions follow from these values (see
+    `live_annotation`).
     """
 
     systems: tuple[str, ...]
@@ -82,32 +83,32 @@ class State:
     @cached_property
     def _answer_replay(self) -> tuple[ConcurrentAnnotation, int]:
         """Replay of the answers in an allowed order, and the number of answers that are not allowed in any order."""
-        asking = ConcurrentAnnotation(
+        live_annotation = ConcurrentAnnotation(
             orders=self._orders.tolist(),
             rule=self.rule,
             systems=np.stack(pairs_of(self.systems), axis=1),
             units=np.array(self.units),
             metric=np.array(self.metric, dtype=np.int8) if self.metric else None,
         )
-        remaining = [
+        remaining_answers = [
             {int(self.places[pair, self.numbers[item]]): value for item, value in answers.items()}
             for pair, answers in enumerate(self.answers)
         ]
         while requested := [
             (pair, position)
-            for pair, answers in enumerate(remaining)
+            for pair, answers in enumerate(remaining_answers)
             for position in answers
-            if asking.is_in_current_look(pair, position)
+            if live_annotation.is_in_current_look(pair, position)
         ]:
             for pair, position in requested:
-                asking.answer(pair, position, remaining[pair].pop(position))
-        return asking, sum(map(len, remaining))
+                live_annotation.answer(pair, position, remaining_answers[pair].pop(position))
+        return live_annotation, sum(map(len, remaining_answers))
 
-    def after(self, asking: ConcurrentAnnotation, answers: tuple[dict[str, int], ...]) -> State:
-        """Return the state after further answers; `asking` has the questions and decisions after these answers."""
+    def after(self, live_annotation: ConcurrentAnnotation, answers: tuple[dict[str, int], ...]) -> State:
+        """Return the state after further answers; `live_annotation` has the questions and decisions after them."""
         state = replace(self, answers=answers)
         # The values below do not depend on the answers.
-        state.__dict__.update(asking=asking, rule=self.rule, numbers=self.numbers, places=self.places)
+        state.__dict__.update(live_annotation=live_annotation, rule=self.rule, numbers=self.numbers, places=self.places)
         return state
 
     def to_json(self) -> bytes:
@@ -170,8 +171,8 @@ _FILE = msgspec.json.Decoder(_File)
 def check(state: State) -> None:
     """Raise `OptionError` for an inconsistent state."""
     n_pairs, n_items = len(state.pairs), len(state.items)
-    for kind, names, least in (("systems", state.systems, 2), ("items", state.items, 1)):
-        check_at_least(kind, len(names), least)
+    for kind, names, minimum in (("systems", state.systems, 2), ("items", state.items, 1)):
+        check_at_least(kind, len(names), minimum)
         if repeated_names := sorted(name for name, n in Counter(names).items() if n > 1):
             raise OptionError(f"{kind} must be distinct, but these occur twice: {join_labels(repeated_names)}")
     preferences = {value for answers in state.answers for value in answers.values()}.union(*state.metric)

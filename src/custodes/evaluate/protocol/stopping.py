@@ -64,16 +64,18 @@ class Stopping:
         return {field.name: vars(self)[field.name] for field in fields(self) if vars(self)[field.name] != field.default}
 
     def __str__(self) -> str:
-        words = {**self.changed_fields, "looks": _format_looks(self.looks)}
-        return ", ".join([self.stop, *(f"{name} {words[name]}" for name in self.changed_fields if name != "stop")])
+        value_of_field = {**self.changed_fields, "looks": _format_looks(self.looks)}
+        return ", ".join(
+            [self.stop, *(f"{name} {value_of_field[name]}" for name in self.changed_fields if name != "stop")]
+        )
 
     def __repr__(self) -> str:
         return f"Stopping({', '.join(f'{name}={value!r}' for name, value in self.changed_fields.items())})"
 
     def rule(self, estimator: Estimator, *, most: int, seed: int) -> Rule:
         """Return the rule for pairs with at most `most` annotations."""
-        counts = self.looks or (*range(self.batch, most, self.batch), most)
-        looks = tuple(dict.fromkeys(min(n, most) for n in counts))
+        annotation_counts = self.looks or (*range(self.batch, most, self.batch), most)
+        looks = tuple(dict.fromkeys(min(n, most) for n in annotation_counts))
         if isinstance(self.boundary, str):
             bounds = group_sequential_bounds(looks, shape=BOUNDARIES[self.boundary], level=self.gamma).tolist()
         else:
@@ -92,13 +94,13 @@ class Stopping:
 def _looks(looks: Any) -> tuple[int, ...] | None:
     if looks is None:
         return None
-    counts = tuple(check_at_least("looks", look, 1) for look in looks) if is_collection(looks) else ()
-    if not counts or any(b <= a for a, b in pairwise(counts)):
+    annotation_counts = tuple(check_at_least("looks", look, 1) for look in looks) if is_collection(looks) else ()
+    if not annotation_counts or any(b <= a for a, b in pairwise(annotation_counts)):
         raise OptionError(
-            f"looks={_format_looks(counts or looks)} is not allowed; give increasing numbers of annotations "
+            f"looks={_format_looks(annotation_counts or looks)} is not allowed; give increasing numbers of annotations "
             "per pair, as in 10,20,40"
         )
-    return counts
+    return annotation_counts
 
 
 def _boundary(boundary: Any) -> str | float:
@@ -131,7 +133,9 @@ def select_estimators_and_rules(
     Raise `OptionError` for unknown estimators, and for incompatible combinations.
     """
     if estimator is None:
-        estimator = next(name for name, each in ESTIMATORS.items() if each.uses_metric is not alone)
+        estimator = next(
+            name for name, known_estimator in ESTIMATORS.items() if known_estimator.uses_metric is not alone
+        )
     names = dict.fromkeys(value_list("estimator", estimator))
     estimators = [ESTIMATORS[check_one_of("estimator", name, ESTIMATORS)] for name in names]
     stoppings: list[Any] = list(stopping) if isinstance(stopping, list | tuple) else [stopping]
@@ -145,10 +149,11 @@ def select_estimators_and_rules(
         raise OptionError(
             "stopping: rules with different gamma cannot share the reference decisions; run each gamma separately"
         )
-    for each in estimators:
-        if alone and each.uses_metric:
-            others = " or ".join(other.name for other in ESTIMATORS.values() if not other.uses_metric)
+    for known_estimator in estimators:
+        if alone and known_estimator.uses_metric:
+            alternatives_text = " or ".join(other.name for other in ESTIMATORS.values() if not other.uses_metric)
             raise OptionError(
-                f"estimator={each.name!r} needs a metric, but metrics='none'; select metrics, or use {others}"
+                f"estimator={known_estimator.name!r} needs a metric, but metrics='none'; select metrics, or use "
+                f"{alternatives_text}"
             )
     return tuple(estimators), rules

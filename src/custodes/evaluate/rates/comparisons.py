@@ -27,24 +27,27 @@ def estimate_with_bounds(name: str, value: Interval) -> dict[str, float]:
     return {name: value.value, f"{name}_low": value.low, f"{name}_high": value.high}
 
 
-def error_differences(first: JudgeRates, second: JudgeRates) -> tuple[Floats, Floats]:
+def error_differences(first_rates: JudgeRates, second_rates: JudgeRates) -> tuple[Floats, Floats]:
     """Return the differences of TPR and of TNR, each (1 + draws,); NaN if a system has no human labels.
 
     The human labels of one system are treated as independent of the human labels of the other system.
     """
-    if not (first.n_labelled and second.n_labelled):
+    if not (first_rates.n_labelled and second_rates.n_labelled):
         return np.full(2, np.nan), np.full(2, np.nan)
-    tpr, tnr = (one - other for one, other in zip(first.error_rates, second.error_rates, strict=True))
+    tpr, tnr = (
+        first_values - second_values
+        for first_values, second_values in zip(first_rates.error_rates, second_rates.error_rates, strict=True)
+    )
     return tpr, tnr
 
 
-def correlation(first: Floats, second: Floats, units: Ints, number: Floats) -> float:
+def correlation(first_influence: Floats, second_influence: Floats, units: Ints, n_equal_clusters: Floats) -> float:
     """Return the correlation of two estimates, from the influence of each output on each estimate.
 
-    Influences (n,) are summed over clusters, whose positions are `units`. `number` (n,) is the number of equal clusters
-    that the cluster of an output stands for. The correlation r is shrunk by the factor r^2 / (r^2 + its squared
-    standard error), because a correlation that is too large by chance makes the interval of a difference too short. The
-    result is limited to .99 in size, so that the variance of the difference is positive.
+    Influences (n,) are summed over clusters, whose positions are `units`. `n_equal_clusters` (n,) is the number of
+    equal clusters that the cluster of an output stands for. The correlation r is shrunk by the factor r^2 / (r^2 + its
+    squared standard error), because a correlation that is too large by chance makes the interval of a difference too
+    short. The absolute value is limited to .99, so that the variance of the difference is positive.
 
     >>> one, other = np.array([1.0, 0.0, -1.0, 0.0]), np.array([0.0, 1.0, 0.0, -1.0])
     >>> correlation(one, other, np.array([0, 0, 1, 1]), np.ones(4))
@@ -57,8 +60,10 @@ def correlation(first: Floats, second: Floats, units: Ints, number: Floats) -> f
     0.2857
     """
     n_units = int(units.max(initial=-1)) + 1
-    first_sums, second_sums = (unit_sums(summands, units=units, n_units=n_units) for summands in (first, second))
-    n_of_unit = number_by_unit(number, units=units, n_units=n_units)
+    first_sums, second_sums = (
+        unit_sums(summands, units=units, n_units=n_units) for summands in (first_influence, second_influence)
+    )
+    n_of_unit = number_by_unit(n_equal_clusters, units=units, n_units=n_units)
     norms = [float(np.sqrt((summands**2 * n_of_unit).sum())) for summands in (first_sums, second_sums)]
     if not all(norms):
         return 0.0
@@ -71,29 +76,31 @@ def correlation(first: Floats, second: Floats, units: Ints, number: Floats) -> f
 
 
 def rate_difference(
-    first: JudgeRates, second: JudgeRates, outputs: LabelledOutputs, rng: np.random.Generator
+    first_rates: JudgeRates, second_rates: JudgeRates, outputs: LabelledOutputs, rng: np.random.Generator
 ) -> Floats:
-    """Return the corrected difference, (1 + draws,), from draws of both rates, correlated through shared clusters."""
-    if not np.isfinite(first.corrected.value + second.corrected.value):
+    """Return the difference of the corrected rates, (1 + draws,); shared clusters correlate the draws of the rates."""
+    if not np.isfinite(first_rates.corrected.value + second_rates.corrected.value):
         return np.full(2, np.nan)
-    shared_correlation = correlation(first.influence, second.influence, outputs.unit, outputs.number)
-    draws = correlate_draws(first.rate_draws, second.rate_draws, shared_correlation, rng)
-    return np.append(first.corrected.value - second.corrected.value, first.rate_draws - draws)
+    shared_correlation = correlation(first_rates.influence, second_rates.influence, outputs.unit, outputs.number)
+    draws = correlate_draws(first_rates.rate_draws, second_rates.rate_draws, shared_correlation, rng)
+    return np.append(first_rates.corrected.value - second_rates.corrected.value, first_rates.rate_draws - draws)
 
 
 def human_difference(
-    first: JudgeRates, second: JudgeRates, outputs: LabelledOutputs, rng: np.random.Generator
+    first_rates: JudgeRates, second_rates: JudgeRates, outputs: LabelledOutputs, rng: np.random.Generator
 ) -> Floats:
     """Return the difference of the rates by human labels alone, (1 + draws,); NaN if one rate is undefined."""
-    if not np.isfinite(first.human.value + second.human.value):
+    if not np.isfinite(first_rates.human.value + second_rates.human.value):
         return np.full(2, np.nan)
     draws_of_system = []
-    for system_rates in (first, second):
+    for system_rates in (first_rates, second_rates):
         n, rate = system_rates.human_n, system_rates.human.value
         draws_of_system.append(rng.beta(n * rate + PRIOR, n * (1 - rate) + PRIOR, size=len(system_rates.rate_draws)))
-    shared_correlation = correlation(first.human_influence, second.human_influence, outputs.unit, outputs.number)
+    shared_correlation = correlation(
+        first_rates.human_influence, second_rates.human_influence, outputs.unit, outputs.number
+    )
     return np.append(
-        first.human.value - second.human.value,
+        first_rates.human.value - second_rates.human.value,
         draws_of_system[0] - correlate_draws(draws_of_system[0], draws_of_system[1], shared_correlation, rng),
     )
 
@@ -102,22 +109,22 @@ def difference_rows(
     outputs: LabelledOutputs,
     metric: str,
     label: str,
-    by_system: Mapping[str, JudgeRates],
+    rates_of_system: Mapping[str, JudgeRates],
     *,
     confidence: float,
     rng: np.random.Generator,
 ) -> Iterator[dict[str, Any]]:
     """Yield the rows of the table `differences` for one metric, with unadjusted p-values."""
-    for (name_a, a), (name_b, b) in combinations(by_system.items(), 2):
-        corrected = rate_difference(a, b, outputs, rng)
-        human = human_difference(a, b, outputs, rng)
-        tpr, tnr = error_differences(a, b)
+    for (name_a, rates_a), (name_b, rates_b) in combinations(rates_of_system.items(), 2):
+        corrected = rate_difference(rates_a, rates_b, outputs, rng)
+        human = human_difference(rates_a, rates_b, outputs, rng)
+        tpr, tnr = error_differences(rates_a, rates_b)
         yield {
             "metric": metric,
             "system_a": name_a,
             "system_b": name_b,
             "label": label,
-            "judge_difference": a.judge.value - b.judge.value,
+            "judge_difference": rates_a.judge.value - rates_b.judge.value,
             **estimate_with_bounds("human_difference", estimate_interval(human, confidence)),
             **estimate_with_bounds("corrected_difference", estimate_interval(corrected, confidence)),
             "p_value": _p_value(corrected),
@@ -154,9 +161,9 @@ def add_decisions(rows: list[dict[str, Any]], *, alpha: float) -> Iterator[dict[
         yield row | {"p_adjusted": p, "p_tpr": p_tpr, "p_tnr": p_tnr, "decision": decision, "favoured": favoured}
 
 
-def has_equivalent_rates(by_system: Sequence[JudgeRates], *, alpha: float) -> bool:
+def has_equivalent_rates(rates_of_systems: Sequence[JudgeRates], *, alpha: float) -> bool:
     """Return whether TPR and TNR of all pairs differ by less than `EQUIVALENCE_MARGIN` (two one-sided tests each)."""
-    differences = (values for pair in combinations(by_system, 2) for values in error_differences(*pair))
+    differences = (values for pair in combinations(rates_of_systems, 2) for values in error_differences(*pair))
     intervals = (estimate_interval(values, 1 - 2 * alpha) for values in differences)
     return all(interval.low > -EQUIVALENCE_MARGIN and interval.high < EQUIVALENCE_MARGIN for interval in intervals)
 
@@ -165,24 +172,24 @@ def slice_row(
     outputs: LabelledOutputs,
     metric: str,
     name: str,
-    inside: JudgeRates,
-    outside: JudgeRates,
+    slice_rates: JudgeRates,
+    other_rates: JudgeRates,
     *,
     confidence: float,
     rng: np.random.Generator,
 ) -> dict[str, Any]:
     """Return a row of the table `slices`, with unadjusted p-values of the comparison with all other outputs."""
-    tpr, tnr = error_differences(inside, outside)
-    rate = rate_difference(inside, outside, outputs, rng)
+    tpr, tnr = error_differences(slice_rates, other_rates)
+    rate = rate_difference(slice_rates, other_rates, outputs, rng)
     return {
         "metric": metric,
         "slice": name,
-        "n": inside.n_judged,
-        "n_labelled": inside.n_labelled,
-        **estimate_with_bounds("judge_rate", inside.judge),
-        **estimate_with_bounds("corrected_rate", inside.corrected),
-        **estimate_with_bounds("tpr", estimate_interval(inside.error_rates[0], confidence)),
-        **estimate_with_bounds("tnr", estimate_interval(inside.error_rates[1], confidence)),
+        "n": slice_rates.n_judged,
+        "n_labelled": slice_rates.n_labelled,
+        **estimate_with_bounds("judge_rate", slice_rates.judge),
+        **estimate_with_bounds("corrected_rate", slice_rates.corrected),
+        **estimate_with_bounds("tpr", estimate_interval(slice_rates.error_rates[0], confidence)),
+        **estimate_with_bounds("tnr", estimate_interval(slice_rates.error_rates[1], confidence)),
         "p_rate": _p_value(rate),
         "p_tpr": _p_value(tpr),
         "p_tnr": _p_value(tnr),
@@ -191,18 +198,20 @@ def slice_row(
 
 
 def slice_rows(
-    study: Study, outputs: LabelledOutputs, judge: JudgeLabels, by: str, settings: EstimateSettings
+    study: Study, outputs: LabelledOutputs, judge: JudgeLabels, slice_column: str, settings: EstimateSettings
 ) -> Iterator[dict[str, Any]]:
     """Yield the rows of the table `slices` for one judge, with unadjusted p-values."""
-    names, slice_of_output = slices_of(study, outputs.table, by)
+    names, slice_of_output = slices_of(study, outputs.table, slice_column)
     judge_of_thresholds, confidence = judge.threshold_judge, settings["confidence"]
     for k, name in enumerate(names):
         if np.isfinite(judge_of_thresholds.labels[slice_of_output == k]).any():
-            inside, outside = (
+            slice_rates, other_rates = (
                 judge_of_thresholds.rates(outputs, rows, **settings)
                 for rows in (slice_of_output == k, (slice_of_output != k) & (slice_of_output >= 0))
             )
-            yield slice_row(outputs, judge.name, name, inside, outside, confidence=confidence, rng=settings["rng"])
+            yield slice_row(
+                outputs, judge.name, name, slice_rates, other_rates, confidence=confidence, rng=settings["rng"]
+            )
 
 
 FINDINGS = {"p_rate": "rate", "p_tpr": "TPR", "p_tnr": "TNR"}
@@ -215,13 +224,13 @@ def add_findings(rows: list[dict[str, Any]], *, alpha: float) -> Iterator[dict[s
     """
     names = list(FINDINGS)
     p_values = np.array([[row[name] for name in names] for row in rows], dtype=np.float64)
-    adjusted = adjust(p_values.ravel(), correction="holm").reshape(-1, len(names))
-    for row, p in zip(rows, adjusted, strict=True):
-        significant: Bools = p <= alpha
-        words = [
+    adjusted_p = adjust(p_values.ravel(), correction="holm").reshape(-1, len(names))
+    for row, p in zip(rows, adjusted_p, strict=True):
+        is_significant_test: Bools = p <= alpha
+        findings = [
             f"{'higher' if row['signs'][name] > 0 else 'lower'} {FINDINGS[name]}"
-            for name, is_significant in zip(names, significant, strict=True)
+            for name, is_significant in zip(names, is_significant_test, strict=True)
             if is_significant
         ]
         values = {key: value for key, value in row.items() if key != "signs"}
-        yield values | dict(zip(names, p.tolist(), strict=True)) | {"finding": ", ".join(words)}
+        yield values | dict(zip(names, p.tolist(), strict=True)) | {"finding": ", ".join(findings)}

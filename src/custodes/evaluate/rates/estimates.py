@@ -89,12 +89,12 @@ class StratifiedLabels:
         """Weighted counts of human labels, and of all outputs, in each stratum."""
         rows = np.flatnonzero(self.outputs.has_human_label)
         weighted_labels = (self.outputs.gold[rows] * self.weights[rows, np.newaxis]).T
-        labelled = [
+        label_counts = [
             np.bincount(self.stratum[rows], weights=column, minlength=self.n_strata) for column in weighted_labels
         ]
         output_weights = self.totalled * self.outputs.number
-        total = np.bincount(self.stratum, weights=output_weights, minlength=self.n_strata)
-        return LabelCounts(np.stack(labelled, axis=1).astype(np.float64), total.astype(np.float64))
+        output_counts = np.bincount(self.stratum, weights=output_weights, minlength=self.n_strata)
+        return LabelCounts(np.stack(label_counts, axis=1).astype(np.float64), output_counts.astype(np.float64))
 
     @property
     def estimate(self) -> Floats:
@@ -119,12 +119,12 @@ class StratifiedLabels:
 
     def effective(self, influence: Floats) -> LabelCounts:
         """Return the counts divided by the design effect of shared clusters and of unequal weights (Kish 1965)."""
-        design_effect = _divisor(self.outputs, influence, self.confidence, kind=self.outputs.has_human_label)
+        design_effect = _divisor(self.outputs, influence, self.confidence, is_labelled=self.outputs.has_human_label)
         weight_sums, squared_weight_sums = (
             np.bincount(self.stratum, weights=self.weights**k, minlength=self.n_strata)[:, np.newaxis] for k in (1, 2)
         )
-        labelled = self.counts.labelled * np.nan_to_num(ratio(weight_sums, squared_weight_sums)) / design_effect
-        return LabelCounts(labelled, self.counts.total / design_effect)
+        effective_labels = self.counts.labelled * np.nan_to_num(ratio(weight_sums, squared_weight_sums)) / design_effect
+        return LabelCounts(effective_labels, self.counts.total / design_effect)
 
     def posterior(self, counts: LabelCounts, *, prior: float = PRIOR) -> JointPosterior:
         """Return the joint posterior of effective counts."""
@@ -184,9 +184,9 @@ class JudgeRates:
         """Return the rates of the same outputs, corrected by the TPR and TNR of `pooled` (Rogan and Gladen)."""
         if not self.n_judged:
             return self
-        total = self.judge_n * np.array([1 - self.judge.value, self.judge.value])
-        labelled = pooled.effective(pooled.influence(positive_rate)).labelled
-        posterior = joint_posterior(LabelCounts(labelled, total), sampling="by-label", rng=pooled.rng)
+        judge_counts = self.judge_n * np.array([1 - self.judge.value, self.judge.value])
+        effective_labels = pooled.effective(pooled.influence(positive_rate)).labelled
+        posterior = joint_posterior(LabelCounts(effective_labels, judge_counts), sampling="by-label", rng=pooled.rng)
         values = positive_rate(posterior.values)
         return replace(self, rate_draws=values[1:], corrected=estimate_interval(values, confidence))
 
@@ -268,7 +268,7 @@ def judge_rates(
     weights = np.nan_to_num(weights * ratio(has_label.sum(), weights.sum()))
     # Outputs of a separate golden set do not count in the rate of all other outputs.
     is_estimated = ~has_label if sampling == "by-label" else np.ones(len(codes), dtype=bool)
-    by_label = StratifiedLabels(
+    label_strata = StratifiedLabels(
         outputs=judged_outputs,
         stratum=codes,
         weights=weights,
@@ -276,45 +276,45 @@ def judge_rates(
         n_strata=len(outputs.words),
         **settings,
     )
-    stratified = replace(by_label, totalled=is_estimated.astype(np.float64))
+    stratified = replace(label_strata, totalled=is_estimated.astype(np.float64))
     if sampling != "by-label":
         initial_strata = codes if strata is None else strata[is_judged]
         stratum = designed_strata(initial_strata, judged_outputs.weight, has_label, fewest=FEWEST_DESIGNED)
-        fewest = len(outputs.words) if strata is None else 1
-        stratified = replace(stratified, stratum=stratum, n_strata=max(int(stratum.max(initial=0)) + 1, fewest))
-    if sampling == "by-label" and np.isnan(by_label.estimate).any():  # no other outputs, or no better than chance
-        by_label = replace(by_label, sampling="random", totalled=weights)
+        minimum = len(outputs.words) if strata is None else 1
+        stratified = replace(stratified, stratum=stratum, n_strata=max(int(stratum.max(initial=0)) + 1, minimum))
+    if sampling == "by-label" and np.isnan(label_strata.estimate).any():  # no other outputs, or no better than chance
+        label_strata = replace(label_strata, sampling="random", totalled=weights)
     n_judged, n_labelled = int(judged_outputs.number[is_estimated].sum()), int(has_label.sum())
     influence = stratified.influence(positive_rate)
     unstratified = replace(stratified, stratum=np.zeros_like(codes), n_strata=1, sampling="random", totalled=weights)
     human_influence = unstratified.influence(positive_rate)
     human_n, judge_n = float(unstratified.effective(human_influence).labelled.sum()), 0.0
-    corrected = human = judge = UNDEFINED
+    corrected_rate = human_rate = judge_rate = UNDEFINED
     rate_draws = np.full(1, np.nan)
     counts = stratified.counts
     if n_labelled and n_judged:
-        is_designed = stratified.n_strata > by_label.n_strata or sampling == "by-judge"
+        is_designed = stratified.n_strata > label_strata.n_strata or sampling == "by-judge"
         prior = NEUTRAL_PRIOR if is_designed and strata is None else PRIOR
         values = positive_rate(stratified.posterior(stratified.effective(influence), prior=prior).values)
-        rate_draws, corrected = values[1:], estimate_interval(values, confidence)
+        rate_draws, corrected_rate = values[1:], estimate_interval(values, confidence)
     if n_labelled and sampling == "random":
-        human = _wilson(float(positive_rate(unstratified.estimate)), human_n, confidence)
+        human_rate = _wilson(float(positive_rate(unstratified.estimate)), human_n, confidence)
     is_unlabelled_stratum = counts.labelled.sum(axis=1) == 0
     if n_judged:
         is_positive, n_outputs = (codes[is_estimated] == 1).astype(np.float64), judged_outputs.number[is_estimated]
         rate = float((is_positive * n_outputs).sum() / n_judged)
         judge_n = n_judged / _divisor(judged_outputs.only(is_estimated), is_positive - rate, confidence)
-        judge = _wilson(rate, judge_n, confidence)
+        judge_rate = _wilson(rate, judge_n, confidence)
     full_influence = np.zeros((2, len(is_judged)))
     full_influence[:, is_judged] = influence, human_influence
     return JudgeRates(
         rate_draws=rate_draws,
-        pairs=by_label,
+        pairs=label_strata,
         influence=full_influence[0],
         human_influence=full_influence[1],
-        corrected=corrected,
-        human=human,
-        judge=judge,
+        corrected=corrected_rate,
+        human=human_rate,
+        judge=judge_rate,
         n_judged=n_judged,
         n_labelled=n_labelled,
         rarer=float(counts.labelled.sum(axis=0).min()),
@@ -326,11 +326,13 @@ def judge_rates(
     )
 
 
-def _divisor(outputs: LabelledOutputs, influence: Floats, confidence: float, *, kind: Bools | None = None) -> float:
+def _divisor(
+    outputs: LabelledOutputs, influence: Floats, confidence: float, *, is_labelled: Bools | None = None
+) -> float:
     """Return the divisor of counts for outputs that share clusters; 1 without shared clusters."""
     if not outputs.has_clusters:
         return 1.0
-    effect = influence_design_effect(influence, outputs.unit, kind=kind, number=outputs.number)
+    effect = influence_design_effect(influence, outputs.unit, kind=is_labelled, number=outputs.number)
     divisor = float(effect.divisor(confidence))
     return divisor if np.isfinite(divisor) else float(outputs.number.sum())
 
@@ -375,10 +377,10 @@ class JudgeLabels:
 
 
 def judges_of(outputs: LabelledOutputs, threshold: str | None) -> Iterator[JudgeLabels]:
-    """Yield each judge of outputs with two labels; if there is no metric, yield one judge named `human`.
+    """Yield each metric as a judge; if there is no metric, yield one judge named `human`.
 
-    Scores become labels by a given threshold or by a cross-fitted `ThresholdTarget`. Without `threshold`, scores only
-    form strata.
+    `threshold` is a number or a `ThresholdTarget` for cross-fitting, by which scores become labels; it requires two
+    labels. Without `threshold`, scores only form strata.
     """
     if not outputs.metrics:
         same_label = np.zeros(len(outputs.system))
@@ -406,19 +408,17 @@ def judges_of(outputs: LabelledOutputs, threshold: str | None) -> Iterator[Judge
         yield JudgeLabels(name=name, labels=labels, evaluated=evaluated, strata=strata, scores=values, threshold=cutoff)
 
 
-def parsed_threshold(text: str) -> float | ThresholdTarget:
+def parsed_threshold(threshold_text: str) -> float | ThresholdTarget:
     """Return a threshold as a number, or the target by which a threshold is selected."""
     try:
-        number = float(text)
+        number = float(threshold_text)
     except ValueError:
-        return ThresholdTarget.parse(text)
-    return number if np.isfinite(number) else ThresholdTarget.parse(text)
+        return ThresholdTarget.parse(threshold_text)
+    return number if np.isfinite(number) else ThresholdTarget.parse(threshold_text)
 
 
 def sampling_p_value(outputs: LabelledOutputs, labels: Floats) -> float:
-    """Return the p-value of a test whether outputs with and without human labels have the same labels of the judge.
-
-    The hypothesis is that each label of the judge is equally frequent in the two groups of outputs.
+    """Return the p-value of the test that each label of the judge is equally frequent with and without human labels.
 
     The test is a z-test with the variance by clusters. The smallest p-value over labels is adjusted by Bonferroni's
     method. NaN if all outputs, or no outputs, have human labels.
@@ -431,9 +431,9 @@ def sampling_p_value(outputs: LabelledOutputs, labels: Floats) -> float:
         return np.nan
     n_outside = number[~is_labelled].sum()
     values = labels[is_judged]
-    distinct = np.unique(values)
+    distinct_labels = np.unique(values)
     p_values = []
-    for value in distinct[1:] if len(distinct) == 2 else distinct:
+    for value in distinct_labels[1:] if len(distinct_labels) == 2 else distinct_labels:
         has_label = (values == value).astype(np.float64)
         mean = (has_label * number).sum() / number.sum()
         influence = (has_label - mean) * np.where(is_labelled, 1 / is_labelled.sum(), -1 / n_outside)

@@ -116,14 +116,14 @@ def judged_outputs(study: Study, outputs: LabelledOutputs, judge: int, signal: s
 
 def _signal(study: Study, outputs: LabelledOutputs, judge: int) -> str:
     metric = outputs.metrics[judge]
-    scores = [name for name, is_score in zip(outputs.metrics, outputs.is_score, strict=True) if is_score]
-    if metric + EXPECTED_SUFFIX in scores:
+    score_metrics = [name for name, is_score in zip(outputs.metrics, outputs.is_score, strict=True) if is_score]
+    if metric + EXPECTED_SUFFIX in score_metrics:
         return metric + EXPECTED_SUFFIX
-    if len(scores) == 1:
-        return scores[0]
-    if not scores and _rating_rows(study, outputs, metric).select(KEY).is_duplicated().any():
+    if len(score_metrics) == 1:
+        return score_metrics[0]
+    if not score_metrics and _rating_rows(study, outputs, metric).select(KEY).is_duplicated().any():
         return REPEATS
-    if not scores and len(outputs.metrics) > 1:
+    if not score_metrics and len(outputs.metrics) > 1:
         return JUDGES
     raise OptionError(
         f"route needs a measure of the confidence of {metric}; give signal=NAME with a metric that gives "
@@ -141,8 +141,8 @@ def _modal_label_share(study: Study, outputs: LabelledOutputs, metric: str) -> F
     """Return the proportion of repeats of each output that give the most frequent label of the output."""
     votes = _rating_rows(study, outputs, metric).group_by(*KEY, "score").len()
     share_of_output = votes.group_by(KEY).agg(pl.col("len").max() / pl.col("len").sum())
-    joined = outputs.table.join(share_of_output, on=KEY, how="left", maintain_order="left")
-    return np.asarray(joined["len"].fill_null(np.nan))
+    outputs_with_share = outputs.table.join(share_of_output, on=KEY, how="left", maintain_order="left")
+    return np.asarray(outputs_with_share["len"].fill_null(np.nan))
 
 
 def _column(study: Study, outputs: LabelledOutputs, name: str) -> Floats:
@@ -168,5 +168,5 @@ def _certainty(values: Floats, codes: Ints, name: str, *, positive: str) -> tupl
     cutoff = ThresholdTarget.parse("youden").threshold(values[has_value], codes[has_value] == 1)
     return np.abs(values - cutoff), (
         f"{name} is read as a score of {positive!r}, and the distance from {cutoff:.3g} is the confidence; to give the "
-        "confidence, use a column with 'confidence' in its name"
+        "confidence itself, use a column with 'confidence' in its name"
     )

@@ -93,46 +93,50 @@ def judge_rows(outputs: LabelledOutputs, settings: EstimateSettings) -> list[dic
 def equal_labels(outputs: LabelledOutputs) -> Ratios:
     """Return the accuracy of the labels of each metric, as a ratio of sums over outputs."""
     judges = list(comparable_judges(outputs))
-    sums = np.zeros((2, len(judges), len(outputs.system)))
+    numerator_and_denominator = np.zeros((2, len(judges), len(outputs.system)))
     for k, judge in enumerate(judges):
-        labelled_by_both = np.flatnonzero(outputs.has_human_label & ~np.isnan(judge.evaluated))
-        sums[0, k, labelled_by_both] = outputs.gold[labelled_by_both, judge.evaluated[labelled_by_both].astype(np.intp)]
-        sums[1, k, labelled_by_both] = 1
+        rows_with_both_labels = np.flatnonzero(outputs.has_human_label & ~np.isnan(judge.evaluated))
+        numerator_and_denominator[0, k, rows_with_both_labels] = outputs.gold[
+            rows_with_both_labels, judge.evaluated[rows_with_both_labels].astype(np.intp)
+        ]
+        numerator_and_denominator[1, k, rows_with_both_labels] = 1
     return Ratios(
         labels=[(judge.name, "accuracy") for judge in judges],
-        numerator=sums[0],
-        denominator=sums[1],
+        numerator=numerator_and_denominator[0],
+        denominator=numerator_and_denominator[1],
         units=outputs.unit,
     )
 
 
-def judge_row(outputs: LabelledOutputs, judge: JudgeLabels, part: JudgeRates, *, confidence: float) -> dict[str, Any]:
+def judge_row(
+    outputs: LabelledOutputs, judge: JudgeLabels, judge_estimates: JudgeRates, *, confidence: float
+) -> dict[str, Any]:
     """Return a row of the table `judges`."""
-    measures = part.measures(confidence=confidence, ordered=outputs.ordered)
-    scores, positive, units = _labelled_scores(outputs, judge)
-    area = Interval(*area_under_roc(scores, positive, units=units, confidence=confidence))
+    measures = judge_estimates.measures(confidence=confidence, ordered=outputs.ordered)
+    scores, is_positive, units = _labelled_scores(outputs, judge)
+    roc_area = Interval(*area_under_roc(scores, is_positive, units=units, confidence=confidence))
     return {
         "metric": judge.name,
         "label": outputs.words[1] if len(outputs.words) == 2 else "",
-        "n_labelled": part.n_labelled,
+        "n_labelled": judge_estimates.n_labelled,
         **{
             key: value
-            for name, interval in {**measures, "auc": area}.items()
+            for name, interval in {**measures, "auc": roc_area}.items()
             for key, value in estimate_with_bounds(name, interval).items()
         },
         "threshold": judge.threshold,
         "human_agreement": outputs.human_agreement,
         "human_alpha": outputs.human_alpha,
-        "reason": "" if part.n_labelled else "no human labels",
+        "reason": "" if judge_estimates.n_labelled else "no human labels",
     }
 
 
 def roc_rows(outputs: LabelledOutputs, judge: JudgeLabels) -> list[dict[str, Any]]:
     """Return the rows of the table `roc`, thinned to `MOST_POINTS` points; empty for a judge without scores."""
-    scores, positive, _ = _labelled_scores(outputs, judge)
-    if not 0 < positive.sum() < len(positive):
+    scores, is_positive, _ = _labelled_scores(outputs, judge)
+    if not 0 < is_positive.sum() < len(is_positive):
         return []
-    curve = roc(scores, positive)
+    curve = roc(scores, is_positive)
     points_above_threshold = np.flatnonzero(curve.threshold >= judge.threshold)
     chosen_index = int(points_above_threshold[-1]) if len(points_above_threshold) else 0
     point_indices = np.unique(
@@ -154,12 +158,12 @@ def calibration_rows(outputs: LabelledOutputs, judge: JudgeLabels, *, confidence
     """Return the rows of the table `calibration`, with the rate of positive human labels in bins of equal size."""
     from scipy.special import ndtri
 
-    scores, positive, _ = _labelled_scores(outputs, judge)
+    scores, is_positive, _ = _labelled_scores(outputs, judge)
     if not len(scores):
         return []
     bins = score_strata(scores, n_labelled=len(scores))
     _, bin_of_output, n = np.unique(bins, return_inverse=True, return_counts=True)
-    mean, rate = (np.bincount(bin_of_output, weights=values) / n for values in (scores, positive))
+    mean, rate = (np.bincount(bin_of_output, weights=values) / n for values in (scores, is_positive))
     low, high = wilson_interval(rate, n, quantile=float(ndtri((1 + confidence) / 2)))
     names = ("score", "n_labelled", "human_rate", "human_rate_low", "human_rate_high")
     columns = zip(mean, n, rate, low, high, strict=True)
@@ -231,7 +235,8 @@ def _judge_row(
         "winning_rate_outputs": test_by_output.winning_rate if is_enough else np.nan,
         "reason": ""
         if is_enough
-        else f"fewer than {FEWEST_ANNOTATORS} annotators with {FEWEST_OUTPUTS} outputs that have another human label",
+        else f"fewer than {FEWEST_ANNOTATORS} annotators labelled {FEWEST_OUTPUTS} outputs that also have another "
+        "human label",
     }
 
 

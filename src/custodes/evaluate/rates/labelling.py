@@ -137,8 +137,8 @@ def labelling(
 
     Notes
     -----
-    How uncertain the human label is, given the label of the judge, differs between outputs. Neyman's allocation selects
-    more outputs with an uncertain human label. The uncertainty is estimated from the existing human labels. If there
+    The human label is more uncertain for some labels of the judge than for others. Neyman's allocation selects more
+    outputs with these labels of the judge. The uncertainty is estimated from the existing human labels. If there
     are no human labels, `accuracy` is assumed, with the weight of two labels. Give the new labels to `rates` with
     `sampling='by-judge'`.
 
@@ -161,13 +161,13 @@ def labelling(
     check_between("width", width, 0, 1)
     selected_study = study.select(**setting, one_side=True)
 
-    def answer(outputs: LabelledOutputs, answer_rng: np.random.Generator) -> tuple[dict[str, pl.DataFrame], list[Note]]:
+    def answer(outputs: LabelledOutputs, aspect_rng: np.random.Generator) -> tuple[dict[str, pl.DataFrame], list[Note]]:
         view = binary_outputs(outputs, positive, verb="labelling")
         judge_index = judge_position(view, metric, verb="labelling")
         slices, notes = _slices(selected_study, view, judge_index, by)
         rows: dict[str, list[dict[str, Any]]] = {"needed": [], "allocation": [], "outputs": []}
         slices_of_note = dict[Note, list[str]]()
-        generators = labelled_generators((str(name) for name, _ in slices), answer_rng) if by else [answer_rng]
+        generators = labelled_generators((str(name) for name, _ in slices), aspect_rng) if by else [aspect_rng]
         for (name, slice_outputs), generator in zip(slices, generators, strict=True):
             plan = _LabellingPlan(slice_outputs, judge_index, accuracy=accuracy, confidence=confidence)
             if target == "difference" and len(plan.systems) < 2:
@@ -195,24 +195,24 @@ def labelling(
 
 
 def _slices(
-    study: Study, outputs: LabelledOutputs, judge: int, by: str | None
+    study: Study, outputs: LabelledOutputs, judge: int, slice_column: str | None
 ) -> tuple[list[tuple[str | None, LabelledOutputs]], list[Note]]:
     """Return the slices with labels of the judge, and a note on outputs that are in no slice.
 
-    Without `by`, all outputs form one slice.
+    Without `slice_column`, all outputs form one slice.
     """
-    if by is None:
+    if slice_column is None:
         return [(None, outputs)], []
-    names, slice_of_output = slices_of(study, outputs.table, by)
+    names, slice_of_output = slices_of(study, outputs.table, slice_column)
     is_judged = np.isfinite(outputs.judged[judge])
     mask_of_slice = [
         (name, slice_of_output == k) for k, name in enumerate(names) if (is_judged & (slice_of_output == k)).any()
     ]
     n_outside = int((is_judged & (slice_of_output < 0)).sum())
-    message = f"{n_outside} outputs without a value of {by!r} are in no slice"
+    message = f"{n_outside} outputs without a value of {slice_column!r} are in no slice"
     if not mask_of_slice:
         raise InputError(
-            f"by={by!r}: no output with a label of the judge has a value in this column; give another column"
+            f"by={slice_column!r}: no output with a label of the judge has a value in this column; give another column"
         )
     return [(name, outputs.only(rows)) for name, rows in mask_of_slice], build_notes(
         ("no-slice", n_outside, message), aspect=outputs.aspect
@@ -229,13 +229,13 @@ class _LabellingPlan:
         codes = outputs.judged[judge]
         self.systems = [k for k in range(len(outputs.systems)) if (codes[outputs.system == k] >= 0).any()]
         # (systems, 2, n): whether an output is of a system and has a label of the judge
-        of_system = outputs.system == np.array(self.systems)[:, np.newaxis]
-        self.rows: Bools = of_system[:, np.newaxis] & (codes == np.arange(2)[:, np.newaxis])
+        is_of_system = outputs.system == np.array(self.systems)[:, np.newaxis]
+        self.rows: Bools = is_of_system[:, np.newaxis] & (codes == np.arange(2)[:, np.newaxis])
         self.n, self.labelled = self.rows.sum(axis=2), (self.rows & outputs.has_human_label).sum(axis=2)
         counts = self.rows @ np.nan_to_num(outputs.gold)
         # If no output of a system with one label of the judge has a human label, all other systems give the rate.
         prior = stratum_rates(counts.sum(axis=0), np.array([1 - accuracy, accuracy]))
-        self.rates = np.array([stratum_rates(of_label, prior) for of_label in counts])
+        self.rates = np.array([stratum_rates(label_counts, prior) for label_counts in counts])
         self.confidence = confidence
         self.quantile = float(ndtri((1 + confidence) / 2))
         self.power = float(ndtri(POWER))
@@ -250,8 +250,8 @@ class _LabellingPlan:
         """Best allocation of human labels for the corrected rate of each system, as proportions (systems, 2)."""
         return np.array(
             [
-                self._best_mixture(rate_shares(weights, rates), weights, rates, outputs, positive_rate)
-                for weights, rates, outputs in zip(self.weights, self.rates, self.n, strict=True)
+                self._best_mixture(rate_shares(weights, rates), weights, rates, n_outputs, positive_rate)
+                for weights, rates, n_outputs in zip(self.weights, self.rates, self.n, strict=True)
             ]
         )
 
@@ -260,13 +260,13 @@ class _LabellingPlan:
         neyman: Floats,
         weights: Floats,
         rates: Floats,
-        outputs: Ints,
+        n_outputs: Ints,
         statistic: Callable[[Floats], Floats],
     ) -> Floats:
         """Return the best mixture of Neyman's allocation (optimal for many labels) and proportional allocation."""
         mixtures = [neyman_share * neyman + (1 - neyman_share) * weights for neyman_share in MIXTURES]
-        n = min(TYPICAL_LABELS, int(outputs.sum()))
-        widths = [self._width(share, rates, outputs, statistic)(n) for share in mixtures]
+        n = min(TYPICAL_LABELS, int(n_outputs.sum()))
+        widths = [self._width(share, rates, n_outputs, statistic)(n) for share in mixtures]
         return mixtures[int(np.argmin(widths))]
 
     @cached_property
@@ -277,27 +277,27 @@ class _LabellingPlan:
 
     def error_share(self, *, positive: bool) -> Floats:
         """Return the best allocation of human labels for TPR or TNR over all systems, as proportions."""
-        outputs, rates = self.pooled_rates
-        weights = ratio(outputs, outputs.sum())
+        n_outputs, rates = self.pooled_rates
+        weights = ratio(n_outputs, n_outputs.sum())
         neyman = error_rate_shares(weights, rates, positive=positive)
-        return self._best_mixture(neyman, weights, rates, outputs, sensitivity if positive else specificity)
+        return self._best_mixture(neyman, weights, rates, n_outputs, sensitivity if positive else specificity)
 
     def requirement_rows(self, width: float, difference: float) -> Iterator[dict[str, Any]]:
         """Yield the rows of the table `needed`."""
-        for i, k in enumerate(self.systems):
-            weights, rates, outputs = self.weights[i], self.rates[i], self.n[i]
+        for plan_index, system_code in enumerate(self.systems):
+            weights, rates, n_outputs = self.weights[plan_index], self.rates[plan_index], self.n[plan_index]
             yield self._row(
                 "corrected_rate",
-                self.outputs.systems[k],
+                self.outputs.systems[system_code],
                 width,
-                int(self.labelled[i].sum()),
+                int(self.labelled[plan_index].sum()),
                 *(
-                    fewest_labels(self._width(share, rates, outputs, positive_rate), width, most=int(outputs.sum()))
-                    for share in (self.shares[i], weights)
+                    fewest_labels(self._width(share, rates, n_outputs, positive_rate), width, most=int(n_outputs.sum()))
+                    for share in (self.shares[plan_index], weights)
                 ),
-                alone=self._labels_without_judge(float(weights @ rates), width),
+                n_without_judge=self._labels_without_judge(float(weights @ rates), width),
             )
-        outputs, rates = self.pooled_rates
+        n_outputs, rates = self.pooled_rates
         for name, positive, measure in (("tpr", True, sensitivity), ("tnr", False, specificity)):
             yield self._row(
                 name,
@@ -305,46 +305,46 @@ class _LabellingPlan:
                 width,
                 int(self.labelled.sum()),
                 *(
-                    fewest_labels(self._width(share, rates, outputs, measure), width, most=int(outputs.sum()))
-                    for share in (self.error_share(positive=positive), ratio(outputs, outputs.sum()))
+                    fewest_labels(self._width(share, rates, n_outputs, measure), width, most=int(n_outputs.sum()))
+                    for share in (self.error_share(positive=positive), ratio(n_outputs, n_outputs.sum()))
                 ),
             )
-        for i, j in combinations(range(len(self.systems)), 2):
-            positive_rates = (self.weights * self.rates).sum(axis=1)[[i, j]]
+        for plan_index, j in combinations(range(len(self.systems)), 2):
+            positive_rates = (self.weights * self.rates).sum(axis=1)[[plan_index, j]]
             standard_error = difference / (self.quantile + self.power)
-            most_labels = int(self.n[[i, j]].sum(axis=1).min())
+            most_labels = int(self.n[[plan_index, j]].sum(axis=1).min())
             yield self._row(
                 "difference",
-                " and ".join(self.outputs.systems[self.systems[system_index]] for system_index in (i, j)),
+                " and ".join(self.outputs.systems[self.systems[index]] for index in (plan_index, j)),
                 difference,
-                int(self.labelled[[i, j]].sum(axis=1).min()),
+                int(self.labelled[[plan_index, j]].sum(axis=1).min()),
                 *(
                     fewest_labels(
-                        partial(self._difference_deviation, (i, j), is_best_allocation),
+                        partial(self._difference_deviation, (plan_index, j), is_best_allocation),
                         standard_error,
                         most=most_labels,
                     )
                     for is_best_allocation in (True, False)
                 ),
-                alone=int(np.ceil((positive_rates * (1 - positive_rates)).sum() / standard_error**2)),
+                n_without_judge=int(np.ceil((positive_rates * (1 - positive_rates)).sum() / standard_error**2)),
             )
 
     def _width(
-        self, share: Floats, rates: Floats, outputs: Ints, statistic: Callable[[Floats], Floats]
+        self, share: Floats, rates: Floats, n_outputs: Ints, statistic: Callable[[Floats], Floats]
     ) -> Callable[[float], float]:
         """Return a function that computes the interval width of a statistic from the number of labels."""
 
         def width(n: float) -> float:
-            draws = statistic(expected_posterior(share, rates, outputs, n).draws)
+            draws = statistic(expected_posterior(share, rates, n_outputs, n).draws)
             low, high = percentile_interval(draws, confidence=self.confidence)
             return float(high - low)
 
         return width
 
-    def _difference_deviation(self, pair: tuple[int, int], is_best_allocation: bool, n: float) -> float:
+    def _difference_deviation(self, system_indices: tuple[int, int], is_best_allocation: bool, n: float) -> float:
         """Return the standard deviation of the difference of two rates, if each system has `n` labels."""
         variance = 0.0
-        for i in pair:
+        for i in system_indices:
             share = self.shares[i] if is_best_allocation else self.weights[i]
             variance += float(positive_rate(expected_posterior(share, self.rates[i], self.n[i], n).draws).var())
         return float(np.sqrt(variance))
@@ -352,40 +352,40 @@ class _LabellingPlan:
     def _labels_without_judge(self, rate: float, width: float) -> int | None:
         """Return the number of labels for a Wilson interval of this width without the judge."""
 
-        def size(n: float) -> float:
+        def interval_width(n: float) -> float:
             low, high = wilson_interval(rate, n, quantile=self.quantile)
             return float(high - low)
 
-        return fewest_labels(size, width, most=MOST_LABELS_ALONE)
+        return fewest_labels(interval_width, width, most=MOST_LABELS_ALONE)
 
     def _row(
         self,
         quantity: str,
         system: str,
         width: float,
-        labelled: int,
-        by_judge: int | None,
-        random: int | None,
+        n_labelled: int,
+        n_by_judge: int | None,
+        n_random: int | None,
         *,
-        alone: int | None = None,
+        n_without_judge: int | None = None,
     ) -> dict[str, Any]:
         return {
             "metric": self.metric,
             "quantity": quantity,
             "system": system,
             "width": width,
-            "labelled": labelled,
-            "by_judge": by_judge,
-            "random": random,
-            "human_alone": alone,
+            "labelled": n_labelled,
+            "by_judge": n_by_judge,
+            "random": n_random,
+            "human_alone": n_without_judge,
             "reason": ""
-            if by_judge is not None
-            else "human labels of all outputs would not be enough; judge more outputs",
+            if n_by_judge is not None
+            else "human labels of all outputs would not be enough; let the judge label more outputs",
         }
 
-    def missing_labels(self, needed: list[dict[str, Any]], target: str) -> Ints:
+    def missing_labels(self, needed_rows: list[dict[str, Any]], target: str) -> Ints:
         """Return how many more labels a target needs: a number for each system, or one total for error rates."""
-        rows = [row for row in needed if row["quantity"] == target]
+        rows = [row for row in needed_rows if row["quantity"] == target]
         if target in ("tpr", "tnr"):
             return np.array([max(0, (row["by_judge"] or 0) - row["labelled"]) for row in rows])
         system_indices = combinations(range(len(self.systems)), 2 if target == "difference" else 1)
@@ -405,40 +405,43 @@ class _LabellingPlan:
         else:
             shares = self.shares / len(self.systems)
         cells_of_group = (cells.reshape(len(n), -1) for cells in (shares, self.labelled, self.n - self.labelled))
-        added = [
-            allocation(share, labelled=labelled, available=available, n=int(of_group), least=FEWEST)
-            for share, labelled, available, of_group in zip(*cells_of_group, n, strict=True)
+        n_added = [
+            allocation(share, labelled=labelled, available=available, n=int(n_of_group), least=FEWEST)
+            for share, labelled, available, n_of_group in zip(*cells_of_group, n, strict=True)
         ]
-        return np.array(added).reshape(-1, 2)
+        return np.array(n_added).reshape(-1, 2)
 
-    def allocation_rows(self, added: Ints) -> Iterator[dict[str, Any]]:
+    def allocation_rows(self, n_added: Ints) -> Iterator[dict[str, Any]]:
         """Yield the rows of the table `allocation`."""
-        for i, code in np.ndindex(added.shape):
+        for system_index, label_code in np.ndindex(n_added.shape):
             yield {
                 "metric": self.metric,
-                "system": self.outputs.systems[self.systems[i]],
-                "label": self.outputs.words[code],
-                "n": int(self.n[i, code]),
-                "labelled": int(self.labelled[i, code]),
-                "positive_rate": self.rates[i, code] if self.n[i, code] else np.nan,
-                "add": int(added[i, code]),
+                "system": self.outputs.systems[self.systems[system_index]],
+                "label": self.outputs.words[label_code],
+                "n": int(self.n[system_index, label_code]),
+                "labelled": int(self.labelled[system_index, label_code]),
+                "positive_rate": self.rates[system_index, label_code] if self.n[system_index, label_code] else np.nan,
+                "add": int(n_added[system_index, label_code]),
             }
 
-    def draw_outputs(self, added: Ints, rng: np.random.Generator) -> pl.DataFrame:
+    def draw_outputs(self, n_added: Ints, rng: np.random.Generator) -> pl.DataFrame:
         """Return the rows of the table `outputs`, sorted by item; the order of the input has no effect."""
         sampled_outputs = []
-        for i, code in np.ndindex(added.shape):
-            unlabelled = self.outputs.table.filter(pl.Series(self.rows[i, code] & ~self.outputs.has_human_label)).sort(
-                "item"
+        for system_index, label_code in np.ndindex(n_added.shape):
+            unlabelled_outputs = self.outputs.table.filter(
+                pl.Series(self.rows[system_index, label_code] & ~self.outputs.has_human_label)
+            ).sort("item")
+            sampled_rows = np.sort(rng.permutation(unlabelled_outputs.height)[: n_added[system_index, label_code]])
+            judge_label, probability = (
+                pl.lit(self.outputs.words[label_code]),
+                pl.lit(n_added[system_index, label_code] / max(unlabelled_outputs.height, 1)),
             )
-            chosen_rows = np.sort(rng.permutation(unlabelled.height)[: added[i, code]])
-            word, probability = pl.lit(self.outputs.words[code]), pl.lit(added[i, code] / max(unlabelled.height, 1))
             sampled_outputs.append(
-                unlabelled[chosen_rows].select("item", "system", label=word, probability=probability)
+                unlabelled_outputs[sampled_rows].select("item", "system", label=judge_label, probability=probability)
             )
         return pl.concat(sampled_outputs).sort("item", "system")
 
-    def notes(self, target: str, added: Ints) -> list[Note]:
+    def notes(self, target: str, n_added: Ints) -> list[Note]:
         """Return the notes on the assumptions of the plan."""
         return build_notes(
             (
@@ -455,7 +458,7 @@ class _LabellingPlan:
             ),
             (
                 "nothing-to-label",
-                not added.sum(),
+                not n_added.sum(),
                 f"there is no output to label, because the target {target} is reached or cannot be reached, or because "
                 "all outputs have human labels",
             ),

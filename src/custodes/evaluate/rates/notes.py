@@ -38,14 +38,15 @@ def label_notes(outputs: LabelledOutputs, positive: str | None) -> list[Note]:
     """Return the notes on the human labels of an aspect."""
     n, n_labelled = int(outputs.number.sum()), int(outputs.has_human_label.sum())
     n_clusters = len(np.unique(outputs.unit[outputs.has_human_label]))
-    words, is_binary = outputs.words, len(outputs.words) == 2
-    n_of_label = np.nansum(outputs.gold, axis=0) if n_labelled else np.zeros(len(words))
+    labels, is_binary = outputs.words, len(outputs.words) == 2
+    n_of_label = np.nansum(outputs.gold, axis=0) if n_labelled else np.zeros(len(labels))
     n_rarer = float(n_of_label.min())
     return build_notes(
         (
             "no-human-labels",
             not n_labelled,
-            "no output has a human label, so rates are those of the judge and may be wrong; label a random part",
+            "no output has a human label, so rates are those of the judge and may be wrong; label a random part of "
+            "the outputs",
         ),
         (
             "all-labelled",
@@ -54,13 +55,13 @@ def label_notes(outputs: LabelledOutputs, positive: str | None) -> list[Note]:
         ),
         (
             "positive-by-order",
-            is_binary and positive is None and not has_known_positive(words),
-            f"{words[-1]!r} counts as the positive label; if it is {words[0]!r}, give positive={words[0]!r}",
+            is_binary and positive is None and not has_known_positive(labels),
+            f"{labels[-1]!r} counts as the positive label; if it is {labels[0]!r}, give positive={labels[0]!r}",
         ),
         (
             "few-of-a-label",
             bool(n_labelled) and is_binary and n_rarer < FEW_LABELS,
-            f"only {n_rarer:.0f} human labels are {words[int(np.argmin(n_of_label))]!r}, but an estimate of the error "
+            f"only {n_rarer:.0f} human labels are {labels[int(np.argmin(n_of_label))]!r}, but an estimate of the error "
             f"rates of a judge needs at least {FEW_LABELS}; label more outputs to which a judge gives this label",
         ),
         (
@@ -73,10 +74,10 @@ def label_notes(outputs: LabelledOutputs, positive: str | None) -> list[Note]:
     )
 
 
-def rate_notes(outputs: LabelledOutputs, judge: JudgeLabels, by_system: Mapping[str, JudgeRates]) -> list[Note]:
+def rate_notes(outputs: LabelledOutputs, judge: JudgeLabels, rates_of_system: Mapping[str, JudgeRates]) -> list[Note]:
     """Return the notes on strata without human labels, for which the estimate depends only on the prior."""
     unlabelled_share_of_system = {
-        name: rates.unlabelled for name, rates in by_system.items() if rates.n_labelled and rates.unlabelled > 0
+        name: rates.unlabelled for name, rates in rates_of_system.items() if rates.n_labelled and rates.unlabelled > 0
     }
     share_texts = [
         f"{'under 1%' if share < 0.01 else format(share, '.0%')} of the outputs of {name}"
@@ -96,13 +97,18 @@ def rate_notes(outputs: LabelledOutputs, judge: JudgeLabels, by_system: Mapping[
 
 
 def judge_notes(
-    outputs: LabelledOutputs, judge: JudgeLabels, part: JudgeRates, sampling: Sampling, method: str, calibration: str
+    outputs: LabelledOutputs,
+    judge: JudgeLabels,
+    overall_rates: JudgeRates,
+    sampling: Sampling,
+    method: str,
+    calibration: str,
 ) -> list[Note]:
-    """Return the notes on the labels of one judge; `part` has the estimates for all outputs."""
+    """Return the notes on the labels of one judge; `overall_rates` has the estimates for all outputs."""
     has_weights = (outputs.weight != outputs.weight[0]).any()
     p = sampling_p_value(outputs, judge.labels) if sampling == "random" and not has_weights else np.nan
-    measures = part.measures(confidence=0.99, ordered=False)
-    is_perfect_judge = part.n_labelled >= 2 * FEW_CLUSTERS and measures["accuracy"].value == 1
+    measures = overall_rates.measures(confidence=0.99, ordered=False)
+    is_perfect_judge = overall_rates.n_labelled >= 2 * FEW_CLUSTERS and measures["accuracy"].value == 1
     is_opposite = measures["mcc"].high < 0
     return build_notes(
         (
@@ -115,8 +121,8 @@ def judge_notes(
         (
             "judge-equals-human",
             is_perfect_judge,
-            f"{judge.name} equals the human label on all {part.n_labelled} outputs with human labels; check that "
-            f"{judge.name} is not a copy of the human labels",
+            f"{judge.name} equals the human label on all {overall_rates.n_labelled} outputs with human labels; check "
+            f"that {judge.name} is not a copy of the human labels",
         ),
         (
             "judge-contradicts-human",

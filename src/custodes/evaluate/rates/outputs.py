@@ -120,26 +120,26 @@ class LabelledOutputs:
         for k in np.flatnonzero(~self.is_score):
             has_label = ~np.isnan(judged[k])
             judged[k, has_label] = is_positive[judged[k, has_label].astype(np.intp)]
-        negative_words = [word for word, chosen in zip(self.words, is_positive, strict=True) if not chosen]
+        negative_words = [word for word, is_chosen in zip(self.words, is_positive, strict=True) if not is_chosen]
         negative_name = negative_words[0] if len(negative_words) == 1 else f"not {positive}"
         return replace(self, words=(negative_name, positive), ordered=False, gold=gold, judged=judged)
 
 
 def _positive_codes(outputs: LabelledOutputs, positive: str) -> Bools:
-    words = outputs.words
+    labels = outputs.words
     rule_match = re.fullmatch(r"(>=|<=|>|<)\s*(-?\d+(?:\.\d+)?)", positive.strip())
     if rule_match and outputs.ordered:
-        values, cutoff = np.array([float(word) for word in words]), float(rule_match[2])
+        values, cutoff = np.array([float(label) for label in labels]), float(rule_match[2])
         is_positive = {">=": values >= cutoff, "<=": values <= cutoff, ">": values > cutoff, "<": values < cutoff}[
             rule_match[1]
         ]
     else:
-        is_positive = np.array([word == positive.strip().lower() for word in words])
+        is_positive = np.array([label == positive.strip().lower() for label in labels])
     if not is_positive.any() or is_positive.all():
-        allowed_text = f"a label ({join_labels(words)})" + (", or a rule such as '>=4'" if outputs.ordered else "")
+        allowed_text = f"a label ({join_labels(labels)})" + (", or a rule such as '>=4'" if outputs.ordered else "")
         raise OptionError(
             f"positive={positive!r} selects {'no' if not is_positive.any() else 'every'} label; allowed: {allowed_text}"
-            f"{suggestion(positive, words)}"
+            f"{suggestion(positive, labels)}"
         )
     return np.asarray(is_positive)
 
@@ -158,7 +158,9 @@ def judge_position(outputs: LabelledOutputs, metric: str | None, *, verb: str) -
     """Return the position of the metric with this name or, by default, of the only metric that gives labels."""
     names = [name for name, is_score in zip(outputs.metrics, outputs.is_score, strict=True) if not is_score]
     if not names:
-        raise InputError(f"{verb} needs a metric that gives labels; without one, label a random part and use rates")
+        raise InputError(
+            f"{verb} needs a metric that gives labels; without one, label a random part of the outputs and use rates"
+        )
     if metric is None and len(names) > 1:
         raise OptionError(f"{verb}: several metrics give labels; name one with metric=NAME: {join_labels(names)}")
     if metric is not None:
@@ -245,7 +247,7 @@ def _aspect_outputs(study: Study, aspect: str, consensus: Consensus) -> Labelled
     )
 
 
-def _split_labelled_clusters(unit: Ints, number: Floats, labelled: Bools) -> tuple[Ints, Ints, Floats]:
+def _split_labelled_clusters(unit: Ints, number: Floats, is_labelled: Bools) -> tuple[Ints, Ints, Floats]:
     """Repeat the rows of clusters with a human label, so that no such cluster represents several equal clusters.
 
     A cluster without a human label is not repeated and keeps its `number` of equal clusters. Returns the position of
@@ -254,7 +256,7 @@ def _split_labelled_clusters(unit: Ints, number: Floats, labelled: Bools) -> tup
     >>> _split_labelled_clusters(np.array([0, 1]), np.array([2.0, 5.0]), np.array([True, False]))
     (array([0, 0, 1]), array([0, 1, 2]), array([1., 1., 5.]))
     """
-    has_label = np.bincount(unit, weights=labelled)[unit] > 0
+    has_label = np.bincount(unit, weights=is_labelled)[unit] > 0
     n_copies = np.where(has_label, number, 1).astype(np.intp)
     source_row = np.repeat(np.arange(len(unit)), n_copies)
     copy_index = np.arange(len(source_row)) - np.repeat(np.cumsum(n_copies) - n_copies, n_copies)
@@ -262,19 +264,19 @@ def _split_labelled_clusters(unit: Ints, number: Floats, labelled: Bools) -> tup
     return source_row, units.ravel(), np.where(has_label, 1.0, number)[source_row]
 
 
-def _aggregate_repeats(values: Floats, output: Ints, n_outputs: int, is_score: bool) -> Floats:
+def _aggregate_repeats(values: Floats, output_of_value: Ints, n_outputs: int, is_score: bool) -> Floats:
     """Return the code or score of each output; repeats give the mean score or the most frequent label (NaN if tied).
 
     >>> _aggregate_repeats(np.array([1.0, 0, 0, 1, 0]), np.array([0, 0, 0, 2, 2]), 3, False)
     array([ 0., nan, nan])
     """
-    number = np.bincount(output, minlength=n_outputs)
-    if is_score or number.max(initial=0) <= 1:
-        return ratio(np.bincount(output, weights=values, minlength=n_outputs), number)
+    n_values = np.bincount(output_of_value, minlength=n_outputs)
+    if is_score or n_values.max(initial=0) <= 1:
+        return ratio(np.bincount(output_of_value, weights=values, minlength=n_outputs), n_values)
     votes = np.zeros((n_outputs, int(values.max()) + 1))
-    np.add.at(votes, (output, values.astype(np.intp)), 1)
+    np.add.at(votes, (output_of_value, values.astype(np.intp)), 1)
     label = majority_label(votes)
-    return np.where((number > 0) & (label != UNKNOWN), label, np.nan)
+    return np.where((n_values > 0) & (label != UNKNOWN), label, np.nan)
 
 
 def _numeric_scale(study: Study, rows: pl.DataFrame, aspect: str) -> tuple[LabelScale, pl.DataFrame]:
@@ -304,17 +306,22 @@ def _gold(labels: Floats, scale: LabelScale, consensus: Consensus) -> tuple[Floa
 
     Also returns the agreement of annotators, the alpha of annotators, and the number of outputs without a majority.
     """
-    n, k = labels.shape[1], len(scale.words)
-    worker, task = np.nonzero(~np.isnan(labels))
-    if not len(task):
-        return np.full((n, k), np.nan), np.nan, np.nan, 0
+    n_outputs, n_labels = labels.shape[1], len(scale.words)
+    annotator_index, output_index = np.nonzero(~np.isnan(labels))
+    if not len(output_index):
+        return np.full((n_outputs, n_labels), np.nan), np.nan, np.nan, 0
     annotator_labels = AnnotatorLabels.from_labels(
-        task, worker, labels[worker, task].astype(np.int64), n_tasks=n, n_workers=len(labels), n_labels=k
+        output_index,
+        annotator_index,
+        labels[annotator_index, output_index].astype(np.int64),
+        n_tasks=n_outputs,
+        n_workers=len(labels),
+        n_labels=n_labels,
     )
     shares, n_multiply_rated = vote_shares(annotator_labels), int((annotator_labels.n_votes > 1).sum())
     if not n_multiply_rated:
         return shares, np.nan, np.nan, 0
-    pairs = coincidences(annotator_labels, units=np.zeros(n, dtype=np.intp), n_units=1)[0]
+    pairs = coincidences(annotator_labels, units=np.zeros(n_outputs, dtype=np.intp), n_units=1)[0]
     agreement = float(ratio(np.trace(pairs), pairs.sum()))
     reliability = float(alpha(pairs, scale="ordinal" if scale.ordered else "nominal"))
     if consensus == "kept":
@@ -325,12 +332,12 @@ def _gold(labels: Floats, scale: LabelScale, consensus: Consensus) -> tuple[Floa
         else annotator_labels.votes
     )
     votes = np.where(annotator_labels.n_votes[:, None] > 0, votes, 0.0)
-    label = np.where(annotator_labels.n_votes > 0, majority_label(votes), UNKNOWN)
-    gold = np.full((n, k), np.nan)
-    gold[label != UNKNOWN] = np.eye(k)[label[label != UNKNOWN]]
-    return gold, agreement, reliability, int(((label == UNKNOWN) & (annotator_labels.n_votes > 0)).sum())
+    majority_labels = np.where(annotator_labels.n_votes > 0, majority_label(votes), UNKNOWN)
+    gold = np.full((n_outputs, n_labels), np.nan)
+    gold[majority_labels != UNKNOWN] = np.eye(n_labels)[majority_labels[majority_labels != UNKNOWN]]
+    return gold, agreement, reliability, int(((majority_labels == UNKNOWN) & (annotator_labels.n_votes > 0)).sum())
 
 
-def has_known_positive(words: tuple[str, ...]) -> bool:
+def has_known_positive(labels: tuple[str, ...]) -> bool:
     """Return whether both labels are known words, so that it is known which label is positive."""
-    return len(words) == 2 and set(words) <= POLARITY.keys()
+    return len(labels) == 2 and set(labels) <= POLARITY.keys()

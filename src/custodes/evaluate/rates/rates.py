@@ -191,7 +191,7 @@ class Rates(Result):
         flag("may_replace", "whether the winning rate is at least .5", "May replace"),
         share(
             "advantage_probability",
-            "probability that the metric is at least as close to the other annotators as the replaced annotator",
+            "probability that the metric is at least as close to the other annotators as the replaced annotator is",
             "Advantage probability",
             interval=True,
         ),
@@ -246,13 +246,16 @@ class Rates(Result):
 @question(
     "custodes rates labels.csv --by category",
     equal_outputs=True,
-    positive="Label that counts as success, or a rule such as '>=4' for ordered labels (default: by known words).",
+    positive="Label that counts as success, or a rule such as '>=4' for ordered labels (default: known words such as "
+    "pass).",
     by="Column whose values define slices; by=system compares systems.",
     sampling="How outputs were selected for human labels: random, by-judge or by-label.",
     consensus="How to combine labels of several annotators: vote, dawid-skene, or kept (proportions of annotators).",
     threshold="Threshold of a judge that gives scores: a number, youden (default), tpr>=R or tnr>=R.",
-    calibration="Error rates of the judge: within each system, or shared if systems have equivalent error rates.",
-    epsilon="Margin by which a judge may be worse than experts (.2), trained annotators (.15) or crowd workers (.1).",
+    calibration="Estimate error rates of the judge within each system, or jointly (shared) if the systems have "
+    "equivalent error rates.",
+    epsilon="Margin by which a judge may be worse than an annotator: .2 for experts, .15 for trained annotators, .1 "
+    "for crowd workers.",
 )
 def rates(
     study: Study,
@@ -283,7 +286,8 @@ def rates(
     adjusted by Holm's method.
 
     If outputs have labels of several annotators, the table `replacement` has the alternative annotator test. For each
-    annotator, it tests whether the judge is closer to the other annotators, up to the margin `epsilon`.
+    annotator, it tests whether the judge is closer to the other annotators than this annotator is, up to the margin
+    `epsilon`.
 
     References
     ----------
@@ -395,65 +399,74 @@ def _system_estimates(
 ) -> tuple[dict[str, JudgeRates], str]:
     """Return the estimates for each system, and the method; systems share error rates if the rates are equivalent."""
     # All rows are kept, so that the influences of outputs of two systems can be matched by cluster.
-    rates_of = {name: judge.rates(outputs, outputs.system == k, **settings) for k, name in enumerate(outputs.systems)}
+    rates_of_system = {
+        name: judge.rates(outputs, outputs.system == k, **settings) for k, name in enumerate(outputs.systems)
+    }
     if judge.name == HUMAN:
-        return rates_of, "human labels"
+        return rates_of_system, "human labels"
     method = "rogan-gladen" if settings["sampling"] == "by-label" else "post-stratified"
-    is_shareable = len(rates_of) > 1 and calibration == "shared"
-    if is_shareable and has_equivalent_rates(list(rates_of.values()), alpha=alpha):
+    is_shareable = len(rates_of_system) > 1 and calibration == "shared"
+    if is_shareable and has_equivalent_rates(list(rates_of_system.values()), alpha=alpha):
         overall_rates = judge.threshold_judge.rates(outputs, **settings)
         if overall_rates.pairs is not None:
             confidence = settings["confidence"]
             shared_rates = {
                 name: system_rates.with_error_rates(overall_rates.pairs, confidence=confidence)
-                for name, system_rates in rates_of.items()
+                for name, system_rates in rates_of_system.items()
             }
             return shared_rates, "rogan-gladen, shared"
-    return rates_of, method
+    return rates_of_system, method
 
 
-def _rate_row(metric: str, system: str, label_name: str, part: JudgeRates, method: str) -> dict[str, Any]:
-    human, corrected = part.human, part.corrected
+def _rate_row(metric: str, system: str, label_name: str, system_rates: JudgeRates, method: str) -> dict[str, Any]:
+    human, corrected = system_rates.human, system_rates.corrected
     n_saved = np.nan
     if human.high > human.low and corrected.high > corrected.low:
-        n_saved = part.n_labelled * max(0.0, ((human.high - human.low) / (corrected.high - corrected.low)) ** 2 - 1)
+        n_saved = system_rates.n_labelled * max(
+            0.0, ((human.high - human.low) / (corrected.high - corrected.low)) ** 2 - 1
+        )
     reasons = (
-        (not part.n_labelled, "no human labels"),
+        (not system_rates.n_labelled, "no human labels"),
         (
-            not part.n_judged,
+            not system_rates.n_judged,
             "every output has a human label, so there are no other outputs whose rate could be estimated",
         ),
         (np.isnan(corrected.value), "the metric's labels are no better than chance"),
         (
-            part.rarer < FEW_LABELS,
+            system_rates.rarer < FEW_LABELS,
             f"fewer than {FEW_LABELS} human labels are positive, or fewer than {FEW_LABELS} are negative",
         ),
-        (part.unlabelled > 0, "no human labels for one of the labels of the metric"),
+        (
+            system_rates.unlabelled > 0,
+            "some outputs have a label (or score) of the metric for which there are no human labels",
+        ),
     )
     return {
         "metric": metric,
         "system": system,
         "label": label_name,
-        "n": part.n_judged,
-        "n_labelled": part.n_labelled,
-        **estimate_with_bounds("judge_rate", part.judge),
+        "n": system_rates.n_judged,
+        "n_labelled": system_rates.n_labelled,
+        **estimate_with_bounds("judge_rate", system_rates.judge),
         **estimate_with_bounds("human_rate", human),
         **estimate_with_bounds("corrected_rate", corrected),
-        "method": method if part.n_labelled else "",
+        "method": method if system_rates.n_labelled else "",
         "labels_saved": round(n_saved) if np.isfinite(n_saved) else None,
         "reason": next((reason for is_applicable, reason in reasons if is_applicable), ""),
     }
 
 
-def _cells(outputs: LabelledOutputs, metric: str, part: JudgeRates) -> Iterator[dict[str, Any]]:
-    if part.pairs is None:
+def _cells(outputs: LabelledOutputs, metric: str, overall_rates: JudgeRates) -> Iterator[dict[str, Any]]:
+    if overall_rates.pairs is None:
         return
-    for i, word in enumerate(outputs.words):
-        for j, human_word in enumerate(outputs.words):
+    for i, judge_label in enumerate(outputs.words):
+        for j, human_label in enumerate(outputs.words):
             yield {
                 "metric": metric,
-                "label": word,
-                "human_label": human_word,
-                "n": part.pairs.counts.labelled[i, j],
-                "proportion": part.pairs.all_outputs_view.estimate[i, j] if part.n_labelled else np.nan,
+                "label": judge_label,
+                "human_label": human_label,
+                "n": overall_rates.pairs.counts.labelled[i, j],
+                "proportion": overall_rates.pairs.all_outputs_view.estimate[i, j]
+                if overall_rates.n_labelled
+                else np.nan,
             }

@@ -52,7 +52,7 @@ class Route(Result):
         score("threshold", "smallest confidence of an accepted judgement"),
         share("accepted", "proportion of outputs whose judgement is accepted"),
         count("n_labelled", "number of accepted judgements with a human label", "Human labels"),
-        share("disagreement", "proportion of the accepted judgements with a human label that differ from it"),
+        share("disagreement", "among accepted judgements with a human label, proportion that differ from this label"),
         share("disagreement_bound", "upper bound of the disagreement (Clopper–Pearson)", "Upper bound"),
         count("add", "number of outputs to label next", "Label next"),
         label("reason", "reason if no judgement is accepted"),
@@ -63,7 +63,7 @@ class Route(Result):
         score("threshold", "smallest confidence of an accepted judgement"),
         share("accepted", "proportion of outputs whose judgement would be accepted"),
         count("n_labelled", "number of judgements with at least this confidence and a human label", "Human labels"),
-        share("disagreement", "proportion of the accepted judgements with a human label that differ from it"),
+        share("disagreement", "among accepted judgements with a human label, proportion that differ from this label"),
         share("disagreement_bound", "upper bound of the disagreement (Clopper–Pearson)", "Upper bound"),
         label("outcome", "`passes`, `fails`, `too few labels`, or `not tested` (after a failure)"),
         essential=False,
@@ -72,7 +72,7 @@ class Route(Result):
         "One row per judge, if `threshold` is set: do accepted judgements disagree with human labels too often?",
         label("metric", "name of the judge"),
         count("n_labelled", "number of accepted judgements with a human label", "Human labels"),
-        share("disagreement", "proportion of the accepted judgements with a human label that differ from it"),
+        share("disagreement", "among accepted judgements with a human label, proportion that differ from this label"),
         score("e_value", "largest value of the e-process over the labels, in the order of the rows"),
         flag("alarm", "whether the e-process reached 1 / alpha"),
         count("alarm_at", "number of human labels at the alarm"),
@@ -98,9 +98,9 @@ class Route(Result):
     disagreement="Largest acceptable disagreement of accepted judgements with human labels.",
     threshold="Accept judgements of at least this confidence, and test whether disagreement rises "
     "(default: search for a threshold).",
-    audit="Proportion of accepted judgements whose outputs are labelled, too, as an audit.",
-    add="Number of human labels to add, by expected error (default: all outputs that are not accepted, and the audit).",
-    confidence="Probability that the disagreement is acceptable.",
+    audit="Proportion of accepted judgements that annotators also label, as an audit.",
+    add="Number of outputs to label, allocated by expected error (default: all that are not accepted, and the audit).",
+    confidence="Confidence level of the upper bound of the disagreement.",
     alpha="Probability of a false alarm.",
 )
 def route(
@@ -156,7 +156,7 @@ def route(
         raise OptionError(f"threshold={short_repr(threshold)}: must be a number")
     selected_study = study.select(**setting, one_side=True)
 
-    def answer(outputs: LabelledOutputs, answer_rng: np.random.Generator) -> tuple[dict[str, pl.DataFrame], list[Note]]:
+    def answer(outputs: LabelledOutputs, aspect_rng: np.random.Generator) -> tuple[dict[str, pl.DataFrame], list[Note]]:
         two_label_outputs = binary_outputs(outputs, positive, verb="route")
         judge_labels = judged_outputs(
             selected_study, two_label_outputs, judge_position(two_label_outputs, metric, verb="route"), signal
@@ -164,7 +164,7 @@ def route(
         accepted_from, candidates, reason = threshold, list[dict[str, Any]](), ""
         if accepted_from is None:
             accepted_from, candidates, reason = _search_threshold(
-                judge_labels, most=disagreement, confidence=confidence
+                judge_labels, largest_disagreement=disagreement, confidence=confidence
             )
         is_accepted = judge_labels.is_confident(accepted_from)
         strata, n_added = (
@@ -172,7 +172,7 @@ def route(
             if add is not None
             else _audit_allocation(judge_labels, is_accepted, audit)
         )
-        label_next, probabilities = _draw_outputs(judge_labels, strata, n_added, answer_rng)
+        label_next, probabilities = _draw_outputs(judge_labels, strata, n_added, aspect_rng)
         tables: dict[str, Any] = {
             "threshold": {
                 "metric": judge_labels.metric,
@@ -185,7 +185,7 @@ def route(
             "candidates": candidates,
             "alarm": {}
             if threshold is None
-            else _alarm_columns(judge_labels, is_accepted, most=disagreement, alpha=alpha),
+            else _alarm_columns(judge_labels, is_accepted, largest_disagreement=disagreement, alpha=alpha),
             "outputs": {
                 "item": judge_labels.outputs.table["item"],
                 "system": judge_labels.outputs.table["system"],
@@ -198,17 +198,19 @@ def route(
         }
         return Route.part(outputs.aspect, **tables), [
             *judge_labels.notes,
-            *_notes(judge_labels, calibrated=threshold is None),
+            *_notes(judge_labels, is_calibrated=threshold is None),
         ]
 
     parts = labelled_outputs(selected_study, consensus="vote")
     return merge_parts(Route, answer, parts, rng=rng, notes=selected_study.notes, progress=progress, desc="route")
 
 
-def _threshold_columns(part: JudgedOutputs, threshold: float, *, confidence: float) -> dict[str, Any]:
+def _threshold_columns(judge_labels: JudgedOutputs, threshold: float, *, confidence: float) -> dict[str, Any]:
     """Return the columns on the judgements with at least this confidence."""
-    is_accepted = part.is_confident(threshold)
-    n, n_wrong = (float((is_accepted & rows).sum()) for rows in (part.outputs.has_human_label, part.wrong))
+    is_accepted = judge_labels.is_confident(threshold)
+    n, n_wrong = (
+        float((is_accepted & rows).sum()) for rows in (judge_labels.outputs.has_human_label, judge_labels.wrong)
+    )
     return {
         "threshold": threshold if np.isfinite(threshold) else np.nan,
         "accepted": is_accepted.mean(),
@@ -221,83 +223,90 @@ def _threshold_columns(part: JudgedOutputs, threshold: float, *, confidence: flo
 
 
 def _search_threshold(
-    part: JudgedOutputs, *, most: float, confidence: float
+    judge_labels: JudgedOutputs, *, largest_disagreement: float, confidence: float
 ) -> tuple[float, list[dict[str, Any]], str]:
     """Return the chosen threshold, the rows of the candidates, and a reason if no threshold is chosen (infinity)."""
 
-    def labels_needed(rate: float, spare: float = 0.0) -> int | None:
+    def labels_needed(rate: float, n_spare: float = 0.0) -> int | None:
         return fewest_labels(
-            lambda n: float(upper_bound(np.array(rate * n + spare), np.array(float(n)), confidence=confidence)),
-            most,
+            lambda n: float(upper_bound(np.array(rate * n + n_spare), np.array(float(n)), confidence=confidence)),
+            largest_disagreement,
             most=MOST_LABELS,
         )
 
-    is_labelled, n_least = part.outputs.has_human_label, labels_needed(0.0, SPARE)
+    is_labelled, n_least = judge_labels.outputs.has_human_label, labels_needed(0.0, SPARE)
     if not is_labelled.any():
         raise InputError(
-            f"route: no judgement of {part.metric} has a human label; label a random part of at least {n_least} outputs"
+            f"route: no judgement of {judge_labels.metric} has a human label; label a random part of at least "
+            f"{n_least} outputs"
         )
-    if len(np.unique(part.outputs.weight[is_labelled])) > 1:
+    if len(np.unique(judge_labels.outputs.weight[is_labelled])) > 1:
         raise InputError(
             "route: outputs have unequal probabilities of a human label, but the search for a threshold needs labels "
-            "of a random part; label a random part, or give threshold=NUMBER"
+            "of a random part of the outputs; label a random part, or give threshold=NUMBER"
         )
-    finite = part.certainty[np.isfinite(part.certainty)]
-    thresholds = np.unique(np.quantile(finite, np.arange(CANDIDATES) / CANDIDATES, method="lower"))[::-1]
-    rows = [_threshold_columns(part, float(level), confidence=confidence) for level in thresholds]
+    finite_certainty = judge_labels.certainty[np.isfinite(judge_labels.certainty)]
+    thresholds = np.unique(np.quantile(finite_certainty, np.arange(CANDIDATES) / CANDIDATES, method="lower"))[::-1]
+    rows = [_threshold_columns(judge_labels, float(level), confidence=confidence) for level in thresholds]
     n = np.array([row["n_labelled"] for row in rows], dtype=np.float64)
     n_wrong = np.nan_to_num(np.array([row["disagreement"] for row in rows])) * n
-    is_tested, last_passed = fixed_sequence(np.round(n_wrong), n, most=most, confidence=confidence)
-    is_passed = is_tested & (np.array([row["disagreement_bound"] for row in rows]) <= most)
+    is_tested, last_passed = fixed_sequence(np.round(n_wrong), n, most=largest_disagreement, confidence=confidence)
+    is_passed = is_tested & (np.array([row["disagreement_bound"] for row in rows]) <= largest_disagreement)
     is_before_test = np.cumsum(is_tested) == 0
     outcome = np.where(
         is_passed, "passes", np.where(is_tested, "fails", np.where(is_before_test, "too few labels", "not tested"))
     )
-    rows = [{"metric": part.metric} | row | {"outcome": str(word)} for row, word in zip(rows, outcome, strict=True)]
+    rows = [
+        {"metric": judge_labels.metric} | row | {"outcome": str(row_outcome)}
+        for row, row_outcome in zip(rows, outcome, strict=True)
+    ]
     if last_passed >= 0:
         return float(thresholds[last_passed]), rows, ""
     if not is_tested.any():
-        reason = f"the test of a threshold needs {n_least} human labels above it; there are only {int(n[-1])} in all"
+        n_total = int(n[-1])
+        reason = f"the test of a threshold needs {n_least} human labels above the threshold; there are only {n_total}"
     else:
-        first = rows[int(np.argmax(is_tested))]
+        first_tested = rows[int(np.argmax(is_tested))]
         rate, judgements_text = (
-            first["disagreement"],
-            f"{first['n_labelled']} labelled judgements with the highest confidence",
+            first_tested["disagreement"],
+            f"{first_tested['n_labelled']} labelled judgements with the highest confidence",
         )
-        n_more = labels_needed(rate) if rate < most else None
+        n_more = labels_needed(rate) if rate < largest_disagreement else None
         reason = f"{rate:.1%} of the {judgements_text} differ from the human label" + (
             f"; with {n_more} labels, this rate would be low enough" if n_more else ""
         )
     return np.inf, rows, reason
 
 
-def _audit_allocation(part: JudgedOutputs, accepted: Bools, audit: float) -> tuple[Ints, Ints]:
+def _audit_allocation(judge_labels: JudgedOutputs, is_accepted: Bools, audit: float) -> tuple[Ints, Ints]:
     """Return strata by label and acceptance, and the number of outputs to label in each stratum.
 
     All outputs whose judgement is not accepted are labelled. Of the outputs with an accepted judgement, a part is
     labelled as an audit.
     """
-    strata = part.codes * 2 + accepted
-    n_unlabelled = np.bincount(strata[~part.outputs.has_human_label], minlength=4)
+    strata = judge_labels.codes * 2 + is_accepted
+    n_unlabelled = np.bincount(strata[~judge_labels.outputs.has_human_label], minlength=4)
     n_audited = np.minimum(n_unlabelled, np.maximum(np.ceil(audit * n_unlabelled), FEWEST)).astype(np.int64)
     return strata, np.where(np.arange(4) % 2, n_audited, n_unlabelled)
 
 
-def _classes(part: JudgedOutputs) -> Ints:
+def _classes(judge_labels: JudgedOutputs) -> Ints:
     """Return strata by label of the judge and class of confidence."""
-    edges = np.quantile(part.certainty, CLASSES, method="higher")
-    return np.asarray(part.codes * (len(CLASSES) + 1) + np.searchsorted(edges, part.certainty, side="right"))
+    edges = np.quantile(judge_labels.certainty, CLASSES, method="higher")
+    return np.asarray(
+        judge_labels.codes * (len(CLASSES) + 1) + np.searchsorted(edges, judge_labels.certainty, side="right")
+    )
 
 
-def _error_allocation(part: JudgedOutputs, add: int) -> tuple[Ints, Ints]:
+def _error_allocation(judge_labels: JudgedOutputs, add: int) -> tuple[Ints, Ints]:
     """Return strata by label and class of confidence, and the number of outputs to label in each stratum.
 
     These numbers depend on the expected error (Neyman's allocation).
     """
-    strata, shape = _classes(part), (2, len(CLASSES) + 1)
+    strata, shape = _classes(judge_labels), (2, len(CLASSES) + 1)
     n_outputs, n_labelled, n_wrong = (
         np.bincount(strata, weights=rows, minlength=2 * shape[1]).astype(np.float64)
-        for rows in (np.ones(len(strata)), part.outputs.has_human_label, part.wrong)
+        for rows in (np.ones(len(strata)), judge_labels.outputs.has_human_label, judge_labels.wrong)
     )
     rates = error_rates(n_wrong.reshape(shape), n_labelled.reshape(shape)).ravel()
     weights = n_outputs / n_outputs.sum()
@@ -310,15 +319,17 @@ def _error_allocation(part: JudgedOutputs, add: int) -> tuple[Ints, Ints]:
     return strata, n_added
 
 
-def _draw_outputs(part: JudgedOutputs, strata: Ints, n_added: Ints, rng: np.random.Generator) -> tuple[Bools, Floats]:
+def _draw_outputs(
+    judge_labels: JudgedOutputs, strata: Ints, n_added: Ints, rng: np.random.Generator
+) -> tuple[Bools, Floats]:
     """Return the outputs to label next, and the probability with which each output then has a human label.
 
     The outputs are drawn at random within strata; the order of the rows has no effect.
     """
-    is_labelled = part.outputs.has_human_label
+    is_labelled = judge_labels.outputs.has_human_label
     label_next = np.zeros(len(strata), dtype=bool)
     rank_of_output = (
-        part.outputs.table.select(pl.struct(KEY).rank("ordinal")).to_series().to_numpy().astype(np.intp) - 1
+        judge_labels.outputs.table.select(pl.struct(KEY).rank("ordinal")).to_series().to_numpy().astype(np.intp) - 1
     )
     for stratum in np.unique(strata):
         unlabelled_outputs = np.flatnonzero((strata == stratum) & ~is_labelled)
@@ -328,12 +339,14 @@ def _draw_outputs(part: JudgedOutputs, strata: Ints, n_added: Ints, rng: np.rand
     return label_next, np.asarray(ratio(n_labelled, np.bincount(strata)))[strata]
 
 
-def _alarm_columns(part: JudgedOutputs, is_accepted: Bools, *, most: float, alpha: float) -> dict[str, Any]:
-    is_wrong = part.wrong[is_accepted & part.outputs.has_human_label]
-    e_values_so_far = e_values(is_wrong, most=most)
+def _alarm_columns(
+    judge_labels: JudgedOutputs, is_accepted: Bools, *, largest_disagreement: float, alpha: float
+) -> dict[str, Any]:
+    is_wrong = judge_labels.wrong[is_accepted & judge_labels.outputs.has_human_label]
+    e_values_so_far = e_values(is_wrong, most=largest_disagreement)
     is_alarm = e_values_so_far >= 1 / alpha
     return {
-        "metric": part.metric,
+        "metric": judge_labels.metric,
         "n_labelled": len(is_wrong),
         "disagreement": is_wrong.mean() if len(is_wrong) else np.nan,
         "e_value": e_values_so_far.max(initial=1.0),
@@ -342,9 +355,9 @@ def _alarm_columns(part: JudgedOutputs, is_accepted: Bools, *, most: float, alph
     }
 
 
-def _notes(part: JudgedOutputs, *, calibrated: bool) -> list[Note]:
-    outputs = part.outputs
-    p = sampling_p_value(outputs, _classes(part).astype(np.float64)) if calibrated else np.nan
+def _notes(judge_labels: JudgedOutputs, *, is_calibrated: bool) -> list[Note]:
+    outputs = judge_labels.outputs
+    p = sampling_p_value(outputs, _classes(judge_labels).astype(np.float64)) if is_calibrated else np.nan
     return build_notes(
         (
             "labelled-part-not-random",

@@ -41,12 +41,12 @@ class Device(NamedTuple):
     @classmethod
     def from_name(cls, name: str) -> Device:
         """Return the device with a name such as 'cpu', 'cuda', 'cuda:1' or 'mps'."""
-        matched = DEVICE.fullmatch(name)
-        if not matched or (matched[2] and matched[1] != "cuda"):
+        name_match = DEVICE.fullmatch(name)
+        if not name_match or (name_match[2] and name_match[1] != "cuda"):
             raise OptionError(
                 f"device={short_repr(name)} is not allowed; give cpu, cuda, cuda:N (GPU number N, from 0) or mps"
             )
-        return cls(matched[1], int(matched[2] or 0))
+        return cls(name_match[1], int(name_match[2] or 0))
 
 
 def threads() -> int:
@@ -57,5 +57,5 @@ def threads() -> int:
     """
     from threadpoolctl import threadpool_info
 
-    products = [int(pool["num_threads"]) for pool in threadpool_info() if pool["user_api"] == "blas"]
-    return max(products, default=os.cpu_count() or 1)
+    thread_counts = [int(library["num_threads"]) for library in threadpool_info() if library["user_api"] == "blas"]
+    return max(thread_counts, default=os.cpu_count() or 1)

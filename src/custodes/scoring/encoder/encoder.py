@@ -82,23 +82,25 @@ class Encoder:
             position += len(batch)
         return encoded
 
-    def _vectors(self, some: list[Tokens]) -> list[Vectors]:
+    def _vectors(self, batch_tokens: list[Tokens]) -> list[Vectors]:
         """Return the embeddings of a batch, without the embeddings of padding."""
-        lengths = [len(tokens.ids) for tokens in some]
+        lengths = [len(tokens.ids) for tokens in batch_tokens]
         if max(lengths) == 0:
-            return [np.empty((0, 0), dtype=np.float32) for _ in some]
+            return [np.empty((0, 0), dtype=np.float32) for _ in batch_tokens]
         mask = (np.arange(max(lengths)) < np.array(lengths)[:, None]).astype(np.int64)
-        padded = self._model(
-            _rows([tokens.ids for tokens in some], mask), mask, _rows([tokens.kinds for tokens in some], mask)
+        padded_vectors = self._model(
+            _rows([tokens.ids for tokens in batch_tokens], mask),
+            mask,
+            _rows([tokens.kinds for tokens in batch_tokens], mask),
         )
-        return [row[:length].copy() for row, length in zip(padded, lengths, strict=True)]
+        return [row[:length].copy() for row, length in zip(padded_vectors, lengths, strict=True)]
 
     def _keep(self, text: str, encoded: TextEmbeddings) -> None:
         self._kept[text] = encoded
         self._bytes += encoded.vectors.nbytes
         while self._bytes > KEPT and len(self._kept) > 1:
-            _, gone = self._kept.popitem(last=False)
-            self._bytes -= gone.vectors.nbytes
+            _, removed_text = self._kept.popitem(last=False)
+            self._bytes -= removed_text.vectors.nbytes
 
 
 def _rows(values: list[Ints], mask: Ints) -> Ints:
@@ -107,25 +109,27 @@ def _rows(values: list[Ints], mask: Ints) -> Ints:
     return rows
 
 
-def iter_item_groups(texts: MetricInputs, others: Sequence[Sequence[str]]) -> Iterator[dict[int, list[int]]]:
+def iter_item_groups(texts: MetricInputs, texts_of_items: Sequence[Sequence[str]]) -> Iterator[dict[int, list[int]]]:
     """Yield the positions of outputs by item, in groups of items whose embeddings fit in memory.
 
-    `others` (items,) are further texts of each item to encode.
+    `texts_of_items` (items,) are further texts of each item to encode.
     """
-    rows: dict[int, list[int]] = {}
-    for row, item in enumerate(texts.item.tolist()):
-        rows.setdefault(item, []).append(row)
-    rows_of_part: dict[int, list[int]] = {}
+    positions_of_item: dict[int, list[int]] = {}
+    for position, item in enumerate(texts.item.tolist()):
+        positions_of_item.setdefault(item, []).append(position)
+    positions_in_group: dict[int, list[int]] = {}
     n_characters = 0
-    for item, rows_of_item in rows.items():
-        size = sum(len(text) for text in {*others[item], *(texts.outputs[row] for row in rows_of_item)})
-        if rows_of_part and n_characters + size > PART:
-            yield rows_of_part
-            rows_of_part, n_characters = {}, 0
-        rows_of_part[item] = rows_of_item
-        n_characters += size
-    if rows_of_part:
-        yield rows_of_part
+    for item, positions in positions_of_item.items():
+        n_item_characters = sum(
+            len(text) for text in {*texts_of_items[item], *(texts.outputs[position] for position in positions)}
+        )
+        if positions_in_group and n_characters + n_item_characters > PART:
+            yield positions_in_group
+            positions_in_group, n_characters = {}, 0
+        positions_in_group[item] = positions
+        n_characters += n_item_characters
+    if positions_in_group:
+        yield positions_in_group
 
 
 Compare = Callable[[Sequence[TextEmbeddings], Sequence[TextEmbeddings]], tuple[Floats, Mapping[int, str]]]
@@ -134,29 +138,42 @@ texts), and the reasons of missing scores by position of the output."""
 
 
 def compare_items(
-    encoder: Encoder, texts: MetricInputs, others: Sequence[Sequence[str]], compare: Compare
+    encoder: Encoder, texts: MetricInputs, texts_of_items: Sequence[Sequence[str]], compare: Compare
 ) -> MetricResult:
-    """Compare each output with the texts of its item in `others` (items,). The scores have one column for each text.
+    """Compare each output with the texts of its item in `texts_of_items` (items,); the scores have one column per text.
 
     `compare` gets distinct texts in sorted order, because the last digits of sums may depend on the order.
     """
-    lent = encoder.lent
-    values = np.full((len(texts.outputs), max(map(len, others), default=0)), np.nan)
+    lent_before = encoder.lent
+    values = np.full((len(texts.outputs), max(map(len, texts_of_items), default=0)), np.nan)
     why, is_truncated = dict[int, str](), np.zeros(len(texts.outputs), dtype=bool)
-    for part in iter_item_groups(texts, others):
+    for item_group in iter_item_groups(texts, texts_of_items):
         encoded = encoder(
-            text for item, at in part.items() for text in (*others[item], *(texts.outputs[i] for i in at))
+            text
+            for item, positions in item_group.items()
+            for text in (*texts_of_items[item], *(texts.outputs[i] for i in positions))
         )
-        for item, at in part.items():
-            outputs = [texts.outputs[row] for row in at]
-            rows, columns = ({text: n for n, text in enumerate(sorted(set(some)))} for some in (outputs, others[item]))
-            scores, reasons = compare([encoded[text] for text in rows], [encoded[text] for text in columns])
-            row_of_output = [rows[text] for text in outputs]
-            values[at, : len(others[item])] = scores[np.ix_(row_of_output, [columns[text] for text in others[item]])]
-            why |= {row: reasons[place] for row, place in zip(at, row_of_output, strict=True) if place in reasons}
-            has_cut_text = any(encoded[text].tokens.cut for text in columns)
-            is_truncated[at] = [has_cut_text or encoded[text].tokens.cut for text in outputs]
-    return MetricResult(values=values, why=why, truncated=is_truncated, seconds=encoder.lent - lent)
+        for item, positions in item_group.items():
+            outputs = [texts.outputs[position] for position in positions]
+            index_of_output, index_of_text = (
+                {text: n for n, text in enumerate(sorted(set(compared_texts)))}
+                for compared_texts in (outputs, texts_of_items[item])
+            )
+            scores, reasons = compare(
+                [encoded[text] for text in index_of_output], [encoded[text] for text in index_of_text]
+            )
+            output_indices = [index_of_output[text] for text in outputs]
+            values[positions, : len(texts_of_items[item])] = scores[
+                np.ix_(output_indices, [index_of_text[text] for text in texts_of_items[item]])
+            ]
+            why |= {
+                position: reasons[output_index]
+                for position, output_index in zip(positions, output_indices, strict=True)
+                if output_index in reasons
+            }
+            has_cut_text = any(encoded[text].tokens.cut for text in index_of_text)
+            is_truncated[positions] = [has_cut_text or encoded[text].tokens.cut for text in outputs]
+    return MetricResult(values=values, why=why, truncated=is_truncated, seconds=encoder.lent - lent_before)
 
 
 _OPEN = WeakValueDictionary[tuple[object, ...], Encoder]()

@@ -77,8 +77,8 @@ def find_model_files(model: str, backend: str, revision: str) -> ModelFiles:
         (not model, f"no model is given; give {EXAMPLES}"),
     )
     try:
-        place = Path(model).expanduser()
-        is_local = place.exists()
+        model_path = Path(model).expanduser()
+        is_local = model_path.exists()
     except (OSError, ValueError, RuntimeError):  # not a valid file name
         is_local = False
     if is_local and revision:
@@ -86,22 +86,25 @@ def find_model_files(model: str, backend: str, revision: str) -> ModelFiles:
             f"revision={short_repr(revision)}: a revision needs a model of the hub, and {short_repr(model)} is a local "
             f"file or folder; leave out revision"
         )
-    if is_local and place.is_file():
+    if is_local and model_path.is_file():
         if backend == "transformers":
             raise OptionError(
                 f"backend=transformers: {short_repr(model)} is a single file; give the folder of the model"
             )
-        if place.suffix != ".onnx":
+        if model_path.suffix != ".onnx":
             raise InputError(f"{short_repr(model)}: the file is not an ONNX model (.onnx); give {EXAMPLES}")
-        onnx = place
+        onnx = model_path
     else:
-        place = place if is_local else _download_model(model, backend, revision)
-        name = _onnx(model, _names(place), backend)
+        model_path = model_path if is_local else _download_model(model, backend, revision)
+        name = _onnx(model, _names(model_path), backend)
         if name is None:
             return ModelFiles(
-                name=model, folder=place, onnx=None, digest=_digest(place, _transformers_files(_names(place)))
+                name=model,
+                folder=model_path,
+                onnx=None,
+                digest=_digest(model_path, _transformers_files(_names(model_path))),
             )
-        onnx = place / name
+        onnx = model_path / name
     folders = (onnx.parent, onnx.parent.parent)  # where the tokenizer may be
     folder = next((folder for folder in folders if (folder / "tokenizer.json").is_file()), None)
     if folder is None:
@@ -146,9 +149,9 @@ def _names(folder: Path) -> list[str]:
     """Return the names of the files in a folder and in its folder `onnx`."""
     return sorted(
         path.relative_to(folder).as_posix()
-        for place in (folder, folder / "onnx")
-        if place.is_dir()
-        for path in place.iterdir()
+        for subfolder in (folder, folder / "onnx")
+        if subfolder.is_dir()
+        for path in subfolder.iterdir()
         if path.is_file()
     )
 
@@ -173,15 +176,15 @@ def _transformers_files(names: Sequence[str]) -> list[str]:
 
 
 def _digest(folder: Path, names: Iterable[str]) -> str:
-    total = hashlib.sha256()
+    combined_hash = hashlib.sha256()
     for name in sorted(names):
         try:
             with (folder / name).open("rb") as file:
                 digest = hashlib.file_digest(file, "sha256").hexdigest()
         except OSError as problem:
             raise InputError(f"{short_repr(str(folder / name))}: {problem.strerror}") from None
-        total.update(f"{digest} {Path(name).name}\n".encode())
-    return total.hexdigest()
+        combined_hash.update(f"{digest} {Path(name).name}\n".encode())
+    return combined_hash.hexdigest()
 
 
 def _download_model(model: str, backend: str, revision: str) -> Path:
@@ -222,8 +225,8 @@ def _download_model(model: str, backend: str, revision: str) -> Path:
                 f"{one_line_message(problem)}"
             ) from None
         for name in ("tokenizer.json", "config.json"):
-            if isinstance(place := try_to_load_from_cache(model, name, revision=branch), str):
-                return Path(place).parent
+            if isinstance(cached_file := try_to_load_from_cache(model, name, revision=branch), str):
+                return Path(cached_file).parent
         raise InputError(
             f"{short_repr(model)}: there is no such file or folder, and the hub is not reachable "
             f"({one_line_message(problem)}); "

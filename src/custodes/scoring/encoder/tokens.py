@@ -24,7 +24,7 @@ SPACED = ("roberta", "gpt2")
 """
 
 NO_LIMIT = 1_000_000
-"""A larger limit counts as no limit; transformers writes 10^30 if there is no limit."""
+"""A limit of this number or more counts as no limit; transformers writes 10^30 if there is no limit."""
 
 
 class Tokens(NamedTuple):
@@ -49,7 +49,7 @@ class TextTokenizer:
 
     A text gets at most `limit` tokens. Tokens with the ids `weightless` have no weight in BERTScore. As in bert-score
     0.3.13, a text is stripped, and the tokens that begin and separate texts (`cls_token`, `sep_token`) have weight 0,
-    but any other token may be matched with them.
+    but other tokens may be matched with these two.
     """
 
     def __init__(self, files: ModelFiles, tokenizer: Tokenizer) -> None:
@@ -68,8 +68,8 @@ class TextTokenizer:
 
     def __call__(self, texts: Sequence[str]) -> list[Tokens]:
         """Return the tokens of each text."""
-        stripped = [text.strip() for text in texts]
-        encodings = self._tokenizer.encode_batch([self._space + text if text else "" for text in stripped])
+        stripped_texts = [text.strip() for text in texts]
+        encodings = self._tokenizer.encode_batch([self._space + text if text else "" for text in stripped_texts])
         return [
             Tokens(
                 ids=np.array(encoding.ids, dtype=np.int64),

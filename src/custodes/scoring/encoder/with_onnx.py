@@ -23,7 +23,10 @@ the batch."""
 
 NEEDED = {
     "cpu": ("CPUExecutionProvider", "pip install 'custodes[encode]'"),
-    "cuda": ("CUDAExecutionProvider", "install onnxruntime-gpu in place of onnxruntime, with the CUDA that it needs"),
+    "cuda": (
+        "CUDAExecutionProvider",
+        "install onnxruntime-gpu in place of onnxruntime, and the version of CUDA that it needs",
+    ),
     "mps": ("CoreMLExecutionProvider", "use the onnxruntime of macOS"),
 }
 
@@ -31,14 +34,14 @@ NEEDED = {
 def providers(device: Device, available: Sequence[str]) -> list[tuple[str, dict[str, Any]]]:
     """Return the execution providers of onnxruntime: the provider of the device, and the CPU for all operations that
     this provider lacks."""
-    name, way_out = NEEDED[device.kind]
+    name, advice = NEEDED[device.kind]
     if name not in available:
         raise OptionError(
             f"device={device.kind}: the installed onnxruntime has no {name} (it has {join_labels(available)}); "
-            f"{way_out}, or backend=transformers"
+            f"{advice}, or use backend=transformers"
         )
-    rest = [] if device.kind == "cpu" else [("CPUExecutionProvider", dict[str, Any]())]
-    return [(name, {"device_id": device.number} if device.kind == "cuda" else {}), *rest]
+    fallback_providers = [] if device.kind == "cpu" else [("CPUExecutionProvider", dict[str, Any]())]
+    return [(name, {"device_id": device.number} if device.kind == "cuda" else {}), *fallback_providers]
 
 
 class OnnxModel:
@@ -66,7 +69,7 @@ class OnnxModel:
             0
         ]:  # onnxruntime falls back silently
             raise OptionError(
-                f"device={device.kind}: onnxruntime cannot use this device here and chose {used_provider}; "
+                f"device={device.kind}: onnxruntime cannot use this device and selected {used_provider}; "
                 f"{NEEDED[device.kind][1]}"
             )
         self._inputs = self._validate_inputs()

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from custodes.answers.wording import plural
 from custodes.errors import InputError, MissingExtraError, OptionError, short_repr
 from custodes.scoring.encoder.backend import Device, Vectors
 from custodes.scoring.encoder.files import ModelFiles, log_only_errors, one_line_message
@@ -31,13 +32,13 @@ def _libraries(name: str) -> tuple[Any, Any]:
 @contextmanager
 def _hide_progress_bars(logging: Any) -> Iterator[None]:
     """Context without progress bars and without warnings about unused head weights."""
-    bars = logging.is_progress_bar_enabled()
+    had_progress_bars = logging.is_progress_bar_enabled()
     logging.disable_progress_bar()
     try:
         with log_only_errors(logging):
             yield
     finally:
-        if bars:
+        if had_progress_bars:
             logging.enable_progress_bar()
 
 
@@ -97,8 +98,8 @@ def _truncate_model(config: Any, layer: int) -> None:
     if layer > layers:
         raise OptionError(f"layer={layer} is not allowed; the model has {layers} layers")
     config.num_hidden_layers = layer
-    if isinstance(kinds := getattr(config, "layer_types", None), list):
-        config.layer_types = kinds[:layer]
+    if isinstance(layer_types := getattr(config, "layer_types", None), list):
+        config.layer_types = layer_types[:layer]
 
 
 def _device(torch: Any, device: Device) -> Any:
@@ -107,7 +108,9 @@ def _device(torch: Any, device: Device) -> Any:
     ]
     if device.number >= n_devices:
         name = f"{device.kind}:{device.number}" if device.number else device.kind
-        raise OptionError(f"device={name}: PyTorch finds {n_devices or 'none'} of this kind; choose another device")
+        raise OptionError(
+            f"device={name}: PyTorch finds {plural(n_devices, 'device')} of this kind; choose another device"
+        )
     return torch.device(device.kind, device.number) if device.kind == "cuda" else torch.device(device.kind)
 
 

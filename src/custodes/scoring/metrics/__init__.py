@@ -13,5 +13,5 @@ from custodes.scoring.metrics.bertscore import BERTSCORE
 from custodes.scoring.metrics.cosine import COSINES
 from custodes.scoring.metrics.worker import WORKER
 
-METRICS: dict[str, Metric] = {own.name: own for own in members(globals(), Metric)}
+METRICS: dict[str, Metric] = {metric.name: metric for metric in members(globals(), Metric)}
 """Metrics by name."""

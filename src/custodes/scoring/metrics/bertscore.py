@@ -26,7 +26,7 @@ COLUMNS = {"f": "F", "precision": "P", "recall": "R"}
 """Columns of a baseline file in the format of bert-score."""
 
 NO_REFERENCE = "a reference of the item is empty"
-NO_WEIGHT = "no token has a weight, because all tokens occur in every reference"
+NO_WEIGHT = "all tokens of a text have weight 0, because they occur in every reference"
 NO_VECTOR = "the model returned no vector of finite numbers for the output or a reference"
 NO_MEAN = "precision and recall have different signs, so there is no harmonic mean"
 
@@ -58,13 +58,13 @@ def load(
     check_one_of("measure", measure, MEASURES)
     if baseline and layer < 0:
         raise OptionError("baseline needs layer=N, which selects the row of the baseline file")
-    base, signature = _baseline(baseline, layer, measure) if baseline else (0.0, "no")
+    baseline_score, signature = _baseline(baseline, layer, measure) if baseline else (0.0, "no")
     encoders = [open_encoder(place, model=model, layer=layer, backend=backend, revision=revision, half=half)]
 
     def score(texts: MetricInputs) -> MetricResult:
         weigh = _frequencies(encoders[0], texts) if idf else _plain(encoders[0])
         result = compare_items(encoders[0], texts, texts.references, partial(_compare, measure=measure, weigh=weigh))
-        return replace(result, values=(result.values - base) / (1 - base)) if baseline else result
+        return replace(result, values=(result.values - baseline_score) / (1 - baseline_score)) if baseline else result
 
     return Scorer(
         signature=(
@@ -87,7 +87,9 @@ def _compare(
     weighted_texts = {row: _weight_tokens(text, weigh) for row, text in enumerate(outputs) if not text.tokens.empty}
     weighted_references = [_weight_tokens(text, weigh) for text in references]
     if weighted_texts:
-        pairs = [[precision_recall(text, other) for other in weighted_references] for text in weighted_texts.values()]
+        pairs = [
+            [precision_recall(text, reference) for reference in weighted_references] for text in weighted_texts.values()
+        ]
         precision, recall = np.moveaxis(np.clip(pairs, -1, 1), -1, 0)
         values[[*weighted_texts]] = _compute_measure(precision, recall, measure)
     undefined_rows = np.flatnonzero(np.isnan(values).any(axis=1)).tolist()
@@ -157,16 +159,16 @@ def _baseline(file: str, layer: int, measure: str) -> tuple[float, str]:
         content = Path(file).expanduser().read_bytes()
         rows = list(csv.DictReader(content.decode().splitlines()))
     except (OSError, ValueError) as problem:
-        why = getattr(problem, "strerror", None) or "it is not a text table"
-        raise InputError(f"baseline={short_repr(file)}: {why}") from None
+        reason = getattr(problem, "strerror", None) or "it is not a text table"
+        raise InputError(f"baseline={short_repr(file)}: {reason}") from None
     for row in rows:
         if row.get("LAYER") == str(layer):
             try:
-                base = float(row[COLUMNS[measure]])
+                baseline_score = float(row[COLUMNS[measure]])
             except (KeyError, TypeError, ValueError):
                 break
-            if -1 < base < 1:
-                return base, sha256(content).hexdigest()[:16]
+            if -1 < baseline_score < 1:
+                return baseline_score, sha256(content).hexdigest()[:16]
     raise InputError(
         f"baseline={short_repr(file)}: no row of layer {layer} has a number between -1 and 1 in the column "
         f"{COLUMNS[measure]}; give a file with the columns LAYER,P,R,F"

@@ -40,10 +40,10 @@ def _score(texts: MetricInputs, split: Callable[[str], list[str]]) -> MetricResu
     n_items = len(texts.references)
     if n_items == 1:
         return MetricResult(values=values, why=dict.fromkeys(range(len(texts.outputs)), ONE_ITEM))
-    references = [[_counts(reference, split) for reference in several] for several in texts.references]
+    references = [[_counts(reference, split) for reference in item_references] for item_references in texts.references]
     document_counts: Counter[Gram] = Counter()
-    for several in references:
-        document_counts.update({gram for counts in several for order in counts for gram in order})
+    for item_references in references:
+        document_counts.update({gram for counts in item_references for order_counts in counts for gram in order_counts})
     weights = {gram: log(n_items / count) for gram, count in document_counts.items()}
     default_weight = log(n_items)  # weight of an n-gram in no reference, as if one item contained the n-gram
     for item, rows in by_item(texts):
@@ -58,26 +58,37 @@ def _counts(text: str, split: Callable[[str], list[str]]) -> Counts:
 
 
 def _similarity(
-    outputs: list[Counts], references: list[Counts], weights: Mapping[Gram, float], unheard: float
+    outputs: list[Counts], references: list[Counts], weights: Mapping[Gram, float], default_weight: float
 ) -> Floats:
     """Return the similarity (outputs,): the mean of clipped cosines over references and orders, with a penalty for
     different lengths."""
     # As in the authors' code, the length of a text is its number of bigrams, which is its number of words minus one.
-    ours, theirs = (np.array([counts[1].total() for counts in texts], dtype=float) for texts in (outputs, references))
-    penalty = np.exp(-((ours[:, None] - theirs) ** 2) / (2 * SIGMA**2))
-    total = np.zeros(penalty.shape)
+    output_lengths, reference_lengths = (
+        np.array([counts[1].total() for counts in texts], dtype=float) for texts in (outputs, references)
+    )
+    penalty = np.exp(-((output_lengths[:, None] - reference_lengths) ** 2) / (2 * SIGMA**2))
+    similarity_sum = np.zeros(penalty.shape)
     for order in range(len(ORDERS)):
-        right, left = ([counts[order] for counts in texts] for texts in (references, outputs))
-        columns = {
-            gram: column for column, gram in enumerate(dict.fromkeys(gram for counts in right for gram in counts))
+        reference_counts, output_counts = ([counts[order] for counts in texts] for texts in (references, outputs))
+        column_of_gram = {
+            gram: column
+            for column, gram in enumerate(dict.fromkeys(gram for counts in reference_counts for gram in counts))
         }
-        rarity = np.array([weights[gram] for gram in columns])
-        theirs_weighted, ours_weighted = _vectors(right, columns) * rarity, _vectors(left, columns) * rarity
-        lengths = [sum((count * weights.get(gram, unheard)) ** 2 for gram, count in counts.items()) for counts in left]
-        norms = np.sqrt(np.outer(lengths, (theirs_weighted**2).sum(axis=1)))
-        products = np.stack([np.minimum(ours_weighted, reference) @ reference for reference in theirs_weighted], axis=1)
-        total += np.divide(products, norms, out=np.zeros(penalty.shape), where=norms > 0)
-    return np.asarray(SCALE * (total * penalty).mean(axis=1) / len(ORDERS))
+        gram_weights = np.array([weights[gram] for gram in column_of_gram])
+        weighted_references, weighted_outputs = (
+            _vectors(reference_counts, column_of_gram) * gram_weights,
+            _vectors(output_counts, column_of_gram) * gram_weights,
+        )
+        squared_norms = [
+            sum((count * weights.get(gram, default_weight)) ** 2 for gram, count in counts.items())
+            for counts in output_counts
+        ]
+        norms = np.sqrt(np.outer(squared_norms, (weighted_references**2).sum(axis=1)))
+        products = np.stack(
+            [np.minimum(weighted_outputs, reference) @ reference for reference in weighted_references], axis=1
+        )
+        similarity_sum += np.divide(products, norms, out=np.zeros(penalty.shape), where=norms > 0)
+    return np.asarray(SCALE * (similarity_sum * penalty).mean(axis=1) / len(ORDERS))
 
 
 def _vectors(texts: Sequence[Counter[Gram]], columns: Mapping[Gram, int]) -> Floats:

@@ -19,31 +19,36 @@ NO_VECTOR = "the model returned no vector of finite numbers for one of the texts
 
 
 def load(
-    place: Place, *, of: Need, model: str, layer: int, pooling: str, backend: str, revision: str, half: bool
+    place: Place, *, compared_input: Need, model: str, layer: int, pooling: str, backend: str, revision: str, half: bool
 ) -> Scorer:
     """Return cosine similarities by the encoder `model`, which is shared with other metrics that use this model."""
     check_one_of("pooling", pooling, POOLINGS)
     encoders = [open_encoder(place, model=model, layer=layer, backend=backend, revision=revision, half=half)]
     pool = _mean if pooling == "mean" else _first
 
-    def compare(outputs: Sequence[TextEmbeddings], others: Sequence[TextEmbeddings]) -> tuple[Floats, dict[int, str]]:
-        other_vectors = [None if text.tokens.empty else pool(text) for text in others]
+    def compare(
+        outputs: Sequence[TextEmbeddings], other_texts: Sequence[TextEmbeddings]
+    ) -> tuple[Floats, dict[int, str]]:
+        other_vectors = [None if text.tokens.empty else pool(text) for text in other_texts]
         vectors = [pool(text) for text in outputs]
         values = np.array(
-            [[np.nan if other is None else float(vector @ other) for other in other_vectors] for vector in vectors]
+            [
+                [np.nan if other_vector is None else float(vector @ other_vector) for other_vector in other_vectors]
+                for vector in vectors
+            ]
         )
         undefined_rows = np.flatnonzero(np.isnan(values).any(axis=1)).tolist()
         values[undefined_rows] = np.nan
-        reason = NOTHING[of] if any(text.tokens.empty for text in others) else NO_VECTOR
+        reason = NOTHING[compared_input] if any(text.tokens.empty for text in other_texts) else NO_VECTOR
         return np.clip(values, -1, 1), dict.fromkeys(undefined_rows, reason)
 
     def score(texts: MetricInputs) -> MetricResult:
-        others = texts.references if of == "references" else [[source] for source in texts.sources]
-        return compare_items(encoders[0], texts, others, compare)
+        other_texts = texts.references if compared_input == "references" else [[source] for source in texts.sources]
+        return compare_items(encoders[0], texts, other_texts, compare)
 
     return Scorer(
-        signature=f"cosine+of:{of}+pooling:{pooling}+{encoders[0].signature}",
-        traits=TRAITS[of],
+        signature=f"cosine+of:{compared_input}+pooling:{pooling}+{encoders[0].signature}",
+        traits=TRAITS[compared_input],
         score=score,
         close=encoders.clear,
     )
@@ -77,12 +82,12 @@ _KINDS: tuple[tuple[str, Need, str], ...] = (
 COSINES = tuple(
     Metric(
         name=name,
-        gives=f"Cosine similarity between an encoder's embeddings of the output and {other}.",
+        gives=f"Cosine similarity between an encoder's embeddings of the output and {input_text}.",
         source="Reimers and Gurevych 2019, Sentence-BERT",
-        load=partial(load, of=of),
-        traits=TRAITS[of],
+        load=partial(load, compared_input=compared_input),
+        traits=TRAITS[compared_input],
         parameters={**PARAMETERS, "pooling": "mean"},
         extra="encode",
     )
-    for name, of, other in _KINDS
+    for name, compared_input, input_text in _KINDS
 )

@@ -32,7 +32,7 @@ def _words(tokenize: str, lowercase: bool) -> Callable[[str], list[str]]:
 
 def _load_wer(place: Place, *, tokenize: str, lowercase: bool) -> Scorer:
     distance: Distance = _levenshtein().distance
-    words = _words(tokenize, lowercase)
+    split_words = _words(tokenize, lowercase)
 
     def rate(output: list[str], reference: list[str]) -> float:
         return distance(reference, output) / len(reference) if reference else np.nan
@@ -40,29 +40,31 @@ def _load_wer(place: Place, *, tokenize: str, lowercase: bool) -> Scorer:
     return Scorer(
         signature=metric_signature("rapidfuzz", "wer", {"tokenize": tokenize, "lowercase": lowercase}),
         traits=WER.traits,
-        score=lambda texts: compare_texts(texts, texts.references, prepare=words, compare=rate, undefined=NO_WORDS),
+        score=lambda texts: compare_texts(
+            texts, texts.references, prepare=split_words, compare=rate, undefined=NO_WORDS
+        ),
     )
 
 
 def _load_corpus_wer(place: Place, *, tokenize: str, lowercase: bool) -> Scorer:
     distance: Distance = _levenshtein().distance
-    words = _words(tokenize, lowercase)
+    split_words = _words(tokenize, lowercase)
 
     def closest(output: str, references: Sequence[str]) -> tuple[float, int]:
         """Return the number of errors and of words for the reference with the fewest errors.
 
         If several references have equally few errors, the longest reference is used.
         """
-        output_words = words(output)
+        output_words = split_words(output)
         return min(
-            ((distance(reference, output_words), len(reference)) for reference in map(words, references)),
+            ((distance(reference, output_words), len(reference)) for reference in map(split_words, references)),
             key=lambda pair: (pair[0], -pair[1]),
         )
 
     def rate(texts: MetricInputs, rows: Sequence[int]) -> float:
         counts = [closest(texts.outputs[row], texts.references[texts.item[row]]) for row in rows]
-        of = sum(length for _, length in counts)
-        return sum(errors for errors, _ in counts) / of if of else float("nan")
+        n_words = sum(length for _, length in counts)
+        return sum(errors for errors, _ in counts) / n_words if n_words else float("nan")
 
     return Scorer(
         signature=metric_signature("rapidfuzz", "corpus-wer", {"tokenize": tokenize, "lowercase": lowercase}),

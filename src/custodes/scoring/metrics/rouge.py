@@ -41,7 +41,7 @@ def _load(place: Place, *, kind: str, measure: str, stemmer: bool, tokenize: str
     }
     scorer: Any = RougeScorer([kind], use_stemmer=stemmer, tokenizer=tokenizers_by_name[tokenize])  # type: ignore[no-untyped-call]
 
-    def pairs(references: Sequence[str], outputs: Sequence[str]) -> Floats:
+    def score_pairs(references: Sequence[str], outputs: Sequence[str]) -> Floats:
         scores = scorer.score_batch(references, outputs)
         return np.array([score[kind][MEASURES[measure]] for score in scores], dtype=float)
 
@@ -50,28 +50,28 @@ def _load(place: Place, *, kind: str, measure: str, stemmer: bool, tokenize: str
             "rouge-score-rs", kind, {"measure": measure, "stemmer": stemmer, "tokenize": tokenize}
         ),
         traits=TRAITS,
-        score=lambda texts: _score(texts, pairs, ascii_only=tokenize == "ascii"),
+        score=lambda texts: _score(texts, score_pairs, ascii_only=tokenize == "ascii"),
     )
 
 
 def _score(
-    texts: MetricInputs, pairs: Callable[[Sequence[str], Sequence[str]], Floats], *, ascii_only: bool
+    texts: MetricInputs, score_pairs: Callable[[Sequence[str], Sequence[str]], Floats], *, ascii_only: bool
 ) -> MetricResult:
-    hidden = [ascii_only and any(map(_has_no_ascii_letters, references)) for references in texts.references]
+    lacks_ascii = [ascii_only and any(map(_has_no_ascii_letters, references)) for references in texts.references]
     why: dict[int, str] = {}
-    places: list[tuple[int, int]] = []
+    index_pairs: list[tuple[int, int]] = []
     for row, (output, item) in enumerate(zip(texts.outputs, texts.item.tolist(), strict=True)):
         references = texts.references[item]
-        if hidden[item] or (ascii_only and _has_no_ascii_letters(output)):
+        if lacks_ascii[item] or (ascii_only and _has_no_ascii_letters(output)):
             why[row] = OTHER_SCRIPT
         else:
-            places += [(row, column) for column in range(len(references))]
+            index_pairs += [(row, column) for column in range(len(references))]
     values = np.full((len(texts.outputs), max([1, *map(len, texts.references)])), np.nan)
-    for start in range(0, len(places), PAIRS):
-        some = places[start : start + PAIRS]
-        rows, columns = np.array(some).T
-        references = [texts.references[texts.item[row]][column] for row, column in some]
-        values[rows, columns] = pairs(references, [texts.outputs[row] for row in rows.tolist()])
+    for start in range(0, len(index_pairs), PAIRS):
+        call_pairs = index_pairs[start : start + PAIRS]
+        rows, columns = np.array(call_pairs).T
+        references = [texts.references[texts.item[row]][column] for row, column in call_pairs]
+        values[rows, columns] = score_pairs(references, [texts.outputs[row] for row in rows.tolist()])
     return MetricResult(values=values, why=why)
 
 
@@ -103,7 +103,7 @@ def _metric(kind: str, gives: str) -> Metric:
 
 ROUGE = (
     *(
-        _metric(f"rouge{n}", f"Overlap of {'words' if n == 1 else f'runs of {n} words'} with the reference.")
+        _metric(f"rouge{n}", f"Overlap of {'words' if n == 1 else f'word {n}-grams'} with the reference.")
         for n in range(1, 10)
     ),
     _metric("rougeL", "Longest common subsequence of words in output and reference."),

@@ -88,44 +88,47 @@ def _load(place: Place, *, kind: Kind, systems: bool, budget: int | None = None,
     metric, name = make(), _name(kind, systems=systems)  # raises for an option that sacrebleu refuses
     if "tokenize" in parameters:  # the tokenizer's signature has the version of its dictionary
         parameters["tokenize"] = metric.tokenizer_signature
-    each = "all" not in kind.rules
+    is_per_reference = "all" not in kind.rules
     # Systems usually have the same items; the n-grams of the references are then counted only once.
-    counted = lru_cache(maxsize=1)(lambda streams: make(references=streams))
+    metric_of_references = lru_cache(maxsize=1)(lambda streams: make(references=streams))
     return Scorer(
         signature=metric_signature("sacrebleu", name.replace("++", ""), parameters),
         traits=_traits(kind, systems=systems),
-        score=(lambda texts: _score_systems(texts, counted))
+        score=(lambda texts: _score_systems(texts, metric_of_references))
         if systems
-        else (lambda texts: _score_outputs(texts, make, each)),
+        else (lambda texts: _score_outputs(texts, make, is_per_reference)),
         ready=(lambda texts: None) if budget is None else _budget_check(check_at_least("budget", budget, 1), name),
-        close=counted.cache_clear,
+        close=metric_of_references.cache_clear,
     )
 
 
-def _score_outputs(texts: MetricInputs, make: Callable[..., Any], each: bool) -> MetricResult:
-    """Return the scores of outputs by all references together, or by each reference if `each` is true.
+def _score_outputs(texts: MetricInputs, make: Callable[..., Any], is_per_reference: bool) -> MetricResult:
+    """Return the scores of outputs by all references together, or by each reference if `is_per_reference`.
 
     The references of an item are counted only once.
     """
-    values = np.full((len(texts.outputs), max(map(len, texts.references)) if each else 1), np.nan)
+    values = np.full((len(texts.outputs), max(map(len, texts.references)) if is_per_reference else 1), np.nan)
     for item, rows in by_item(texts):
         references = texts.references[item]
-        for column, some in enumerate([[reference] for reference in references] if each else [references]):
-            metric = make(references=tuple((reference,) for reference in some))
+        for column, used_references in enumerate(
+            [[reference] for reference in references] if is_per_reference else [references]
+        ):
+            metric = make(references=tuple((reference,) for reference in used_references))
             values[rows, column] = [metric.corpus_score([texts.outputs[row]], None).score for row in rows.tolist()]
     return MetricResult(values=values)
 
 
-def _score_systems(texts: MetricInputs, counted: Callable[[Streams], Any]) -> MetricResult:
+def _score_systems(texts: MetricInputs, metric_of_references: Callable[[Streams], Any]) -> MetricResult:
     """Return the scores of systems over all their outputs."""
 
     def score(rows: Sequence[int]) -> float:
         references = [texts.references[item] for item in texts.item[rows].tolist()]
-        places = range(max(map(len, references)))
+        positions = range(max(map(len, references)))
         streams = tuple(
-            tuple(of_item[place] if place < len(of_item) else None for of_item in references) for place in places
+            tuple(of_item[position] if position < len(of_item) else None for of_item in references)
+            for position in positions
         )
-        return float(counted(streams).corpus_score([texts.outputs[row] for row in rows], None).score)
+        return float(metric_of_references(streams).corpus_score([texts.outputs[row] for row in rows], None).score)
 
     return by_system(texts, score)
 
@@ -136,13 +139,15 @@ def _budget_check(budget: int, name: str) -> Callable[[MetricInputs], None]:
     def ready(texts: MetricInputs) -> None:
         seconds = seconds_of(texts)
         if seconds > budget:
-            fewer = f"use the first reference only with {name}@first, " if max(map(len, texts.references)) > 1 else ""
-            unit = 10 ** max(0, len(str(int(seconds))) - 2)
-            about = int(-(-seconds // unit) * unit)  # rounded up to two significant digits
+            first_reference_advice = (
+                f"use the first reference only with {name}@first, " if max(map(len, texts.references)) > 1 else ""
+            )
+            rounding_unit = 10 ** max(0, len(str(int(seconds))) - 2)
+            rounded_seconds = int(-(-seconds // rounding_unit) * rounding_unit)  # rounded up to two significant digits
             raise OptionError(
-                f"{len(texts.outputs)} outputs may take up to {about} CPU seconds, and the budget is "
-                f"{budget}; allow this with {name}:budget={about}, {fewer}or use another metric for long "
-                "texts, such as chrf"
+                f"{len(texts.outputs)} outputs may take up to {rounded_seconds} CPU seconds, and the budget is "
+                f"{budget}; allow this with {name}:budget={rounded_seconds}, {first_reference_advice}or use another "
+                "metric for long texts, such as chrf"
             )
 
     return ready
@@ -150,9 +155,11 @@ def _budget_check(budget: int, name: str) -> Callable[[MetricInputs], None]:
 
 def seconds_of(texts: MetricInputs) -> float:
     """Return the approximate CPU seconds of TER for outputs that have little in common with their references."""
-    theirs = np.array([sum(len(reference.split()) ** 1.5 for reference in several) for several in texts.references])
-    ours = np.array([len(output.split()) ** 1.5 for output in texts.outputs])
-    return float(PAIR * (ours * theirs[texts.item]).sum())
+    reference_costs = np.array(
+        [sum(len(reference.split()) ** 1.5 for reference in item_references) for item_references in texts.references]
+    )
+    output_costs = np.array([len(output.split()) ** 1.5 for output in texts.outputs])
+    return float(PAIR * (output_costs * reference_costs[texts.item]).sum())
 
 
 class Kind(NamedTuple):

@@ -1,4 +1,4 @@
-"""Metrics of words without a library: length, novelty, divergence of word distributions, and answers as in SQuAD."""
+"""Metrics of words without a library: length, novelty, divergence of word distributions, exact match and F1 (SQuAD)."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ def _load_ngrams(
     reason = f"{undefined} has fewer than {n} word{'s' if n > 1 else ''}"
 
     def score(texts: MetricInputs) -> MetricResult:
-        others = [[source] for source in texts.sources] if "source" in traits.needs else texts.references
+        other_texts = [[source] for source in texts.sources] if "source" in traits.needs else texts.references
         return compare_texts(
-            texts, others, prepare=lambda text: ngrams(split(text), n), compare=compare, undefined=reason
+            texts, other_texts, prepare=lambda text: ngrams(split(text), n), compare=compare, undefined=reason
         )
 
     return Scorer(
@@ -63,7 +63,7 @@ def novel_ngram_share(output: Counter[Gram], source: Counter[Gram]) -> float:
     return len(output.keys() - source.keys()) / len(output) if output else np.nan
 
 
-def jensen_shannon(one: Counter[Gram], other: Counter[Gram]) -> float:
+def jensen_shannon(counts_a: Counter[Gram], counts_b: Counter[Gram]) -> float:
     """Return the divergence of two distributions in bits: 0 if they are equal, 1 if they are disjoint.
 
     The result is NaN if one of the distributions has no counts.
@@ -71,15 +71,15 @@ def jensen_shannon(one: Counter[Gram], other: Counter[Gram]) -> float:
     >>> jensen_shannon(Counter("ab"), Counter("ab")), jensen_shannon(Counter("ab"), Counter("cd"))
     (0.0, 1.0)
     """
-    ours, theirs = one.total(), other.total()
-    if not ours or not theirs:
+    total_a, total_b = counts_a.total(), counts_b.total()
+    if not total_a or not total_b:
         return float("nan")
-    few, many = (one, other) if len(one) <= len(other) else (other, one)
+    smaller_counts, larger_counts = (counts_a, counts_b) if len(counts_a) <= len(counts_b) else (counts_b, counts_a)
     overlap = 0.0  # 1 - divergence; words that occur in only one text contribute nothing to it
-    for gram in few.keys() & many.keys():
-        p, q = one[gram] / ours, other[gram] / theirs
-        middle = (p + q) / 2
-        overlap += middle - (p * log2(p / middle) + q * log2(q / middle)) / 2
+    for gram in smaller_counts.keys() & larger_counts.keys():
+        p, q = counts_a[gram] / total_a, counts_b[gram] / total_b
+        mean_probability = (p + q) / 2
+        overlap += mean_probability - (p * log2(p / mean_probability) + q * log2(q / mean_probability)) / 2
     return min(1.0, max(0.0, 1.0 - overlap))
 
 
@@ -95,20 +95,20 @@ def normalise_answer(text: str, *, articles: bool) -> list[str]:
     return (plain_text if articles else ARTICLES.sub(" ", plain_text)).split()
 
 
-def exact_match(answer: Sequence[str], right: Sequence[str]) -> float:
+def exact_match(answer: Sequence[str], reference_answer: Sequence[str]) -> float:
     """Return 1 if the words are equal, otherwise 0."""
-    return float(answer == right)
+    return float(answer == reference_answer)
 
 
-def token_f1(answer: Sequence[str], right: Sequence[str]) -> float:
+def token_f1(answer: Sequence[str], reference_answer: Sequence[str]) -> float:
     """Return the F-score of the words, counted with repetition.
 
     If at least one text has no words, the score is 1 if both texts have no words, otherwise 0.
     """
-    if not answer or not right:
-        return float(answer == right)
-    n_common = sum((Counter(answer) & Counter(right)).values())
-    return 2 * n_common / (len(answer) + len(right))
+    if not answer or not reference_answer:
+        return float(answer == reference_answer)
+    n_common = sum((Counter(answer) & Counter(reference_answer)).values())
+    return 2 * n_common / (len(answer) + len(reference_answer))
 
 
 def _load_answer(

@@ -76,19 +76,20 @@ def parse_worker_command(text: str) -> tuple[list[str], float]:
 
 def load(place: Place, *, command: str) -> Scorer:
     """Start the worker with one process per job; the processes use the given devices (`cuda:0,cuda:1`) in turn."""
-    words, timeout = parse_worker_command(command)
+    command_words, timeout = parse_worker_command(command)
     devices = place.device.split(",")
     settings = [
-        {"CUSTODES_DEVICE": devices[number % len(devices)], "CUSTODES_BATCH": str(place.batch)}
-        for number in range(max(place.jobs, len(devices)))
+        {"CUSTODES_DEVICE": devices[index % len(devices)], "CUSTODES_BATCH": str(place.batch)}
+        for index in range(max(place.jobs, len(devices)))
     ]
-    own_words = words[first_relevant_word(words) :]
-    name = " ".join(Path(word).name if os.sep in word else word for word in own_words)
-    signature = ["worker", *map(digest_word, own_words)]
+    relevant_words = command_words[first_relevant_word(command_words) :]
+    name = " ".join(Path(word).name if os.sep in word else word for word in relevant_words)
+    signature = ["worker", *map(digest_word, relevant_words)]
     processes: list[Process] = []
     try:
         processes.extend(
-            Process(words, name=name, timeout=timeout, settings=process_settings) for process_settings in settings
+            Process(command_words, name=name, timeout=timeout, settings=process_settings)
+            for process_settings in settings
         )
         hellos = [process.hello() for process in processes]
         if any(hello != hellos[0] for hello in hellos):
@@ -99,9 +100,9 @@ def load(place: Place, *, command: str) -> Scorer:
         if (
             isinstance(problem, InputError)
             and "ModuleNotFoundError" in str(problem)
-            and (missing_packages := requirements(words))
+            and (missing_packages := requirements(command_words))
         ):
-            advice_text = "name a Python that has them with run=PYTHON, or let uv install them with run='uv run'"
+            advice_text = "give an interpreter that has them with run=PYTHON, or let uv install them with run='uv run'"
             raise InputError(f"{problem}; install {missing_packages}, or {advice_text}") from None
         raise
 
@@ -132,21 +133,21 @@ def score(texts: MetricInputs, processes: Sequence[Process], hello: Hello, batch
     truncated = np.zeros(len(texts.outputs), dtype=np.bool_)
     why: dict[int, str] = {}
     seconds = 0.0
-    free: queue.SimpleQueue[Process] = queue.SimpleQueue()
+    free_processes: queue.SimpleQueue[Process] = queue.SimpleQueue()
     for process in processes:
-        free.put(process)
+        free_processes.put(process)
 
     def ask(batch_cells: Sequence[Cell]) -> WorkerAnswer:
-        process = free.get()
+        process = free_processes.get()
         try:
             return process.ask([cell.row for cell in batch_cells])
         finally:
-            free.put(process)
+            free_processes.put(process)
 
     # Rows are sorted by length to reduce padding; scores must not depend on the order.
-    rows = sorted(cells(texts, hello), key=lambda cell: len(cell.row["output"]))
-    size = min(batch, hello.max_batch or batch)
-    batches = [rows[start : start + size] for start in range(0, len(rows), size)]
+    sorted_cells = sorted(cells(texts, hello), key=lambda cell: len(cell.row["output"]))
+    batch_size = min(batch, hello.max_batch or batch)
+    batches = [sorted_cells[start : start + batch_size] for start in range(0, len(sorted_cells), batch_size)]
     with ThreadPoolExecutor(len(processes)) as pool:
         try:
             for batch_cells, answer in zip(batches, pool.map(ask, batches), strict=True):
@@ -156,7 +157,7 @@ def score(texts: MetricInputs, processes: Sequence[Process], hello: Hello, batch
                     reason = answer.why[index] if answer.why else None
                     if value is None or not np.isfinite(value):
                         why.setdefault(
-                            cell.output, reason or f"the worker returned {'none' if value is None else value}"
+                            cell.output, reason or f"the worker returned {'no score' if value is None else value}"
                         )
                     else:
                         values[cell.output, cell.column] = value
@@ -177,8 +178,11 @@ def cells(texts: MetricInputs, hello: Hello) -> Iterator[Cell]:
     """
     needs = hello.needs
     for output, (text, item) in enumerate(zip(texts.outputs, texts.item.tolist(), strict=True)):
-        parts: dict[Need, Any] = {"source": texts.sources[item], "context": texts.contexts[item]}
-        row: dict[str, Any] = {"output": text, **{need: material for need, material in parts.items() if need in needs}}
+        inputs_of_need: dict[Need, Any] = {"source": texts.sources[item], "context": texts.contexts[item]}
+        row: dict[str, Any] = {
+            "output": text,
+            **{need: value for need, value in inputs_of_need.items() if need in needs},
+        }
         if "image" in needs:
             row["images"] = list(texts.images[item])
         references = texts.references[item]
@@ -191,9 +195,9 @@ def cells(texts: MetricInputs, hello: Hello) -> Iterator[Cell]:
             yield Cell(output, 0, {**row, "references": list(references)})
 
 
-def first_relevant_word(words: Sequence[str]) -> int:
+def first_relevant_word(command_words: Sequence[str]) -> int:
     """Return the position of the first word that can change a score; an interpreter is skipped."""
-    return int(Path(words[0]).name.startswith(("python", "pypy", "uv")))
+    return int(Path(command_words[0]).name.startswith(("python", "pypy", "uv")))
 
 
 def digest_word(word: str) -> str:
@@ -201,24 +205,24 @@ def digest_word(word: str) -> str:
 
     If the word is the path of a file or folder (a script or a model), a digest of the content replaces the path.
     """
-    before, equals, name = word.rpartition("=")
+    prefix, equals_sign, name = word.rpartition("=")
     path = Path(name)
     try:
         if not name or not path.exists():  # an empty name would mean the current folder
             return word
-        total = hashlib.sha256()
+        combined_hash = hashlib.sha256()
         for file in [path] if path.is_file() else sorted(file_ for file_ in path.rglob("*") if file_.is_file()):
-            total.update(f"{file.relative_to(path)}\n".encode())
+            combined_hash.update(f"{file.relative_to(path)}\n".encode())
             if file.parent == FOLDER:
-                total.update(hashlib.sha256(script_text(file).encode()).digest())
+                combined_hash.update(hashlib.sha256(script_text(file).encode()).digest())
                 continue
             with file.open("rb") as stream:
-                total.update(hashlib.file_digest(stream, "sha256").digest())
+                combined_hash.update(hashlib.file_digest(stream, "sha256").digest())
     except (OSError, ValueError) as problem:
         if isinstance(problem, PermissionError):
             raise InputError(f"worker: {short_repr(name)} cannot be read") from None
         return word
-    return f"{before}{equals}{total.hexdigest()[:16]}"
+    return f"{prefix}{equals_sign}{combined_hash.hexdigest()[:16]}"
 
 
 WORKER = Metric(

@@ -34,19 +34,19 @@ def can_change_score(module, path):
     This is the case if the module belongs to the package of the function, or if it is not part of Python, of an
     installed package or of the worker.
     """
-    installed = {"site-packages", "dist-packages"} & set(path.parts) or python in path.parents
+    is_installed = {"site-packages", "dist-packages"} & set(path.parts) or python in path.parents
     return module.partition(".")[0] == name.partition(".")[0] or not (
-        installed or module in ("__main__", "worker_protocol")
+        is_installed or module in ("__main__", "worker_protocol")
     )
 
 
 code = hashlib.sha256()
-for own, loaded in sorted(sys.modules.items()):
-    path = Path(getattr(loaded, "__dict__", {}).get("__file__") or "")
-    if path.is_file() and can_change_score(own, path):
-        code.update(f"{own} {hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
+for module_name, loaded_module in sorted(sys.modules.items()):
+    path = Path(getattr(loaded_module, "__dict__", {}).get("__file__") or "")
+    if path.is_file() and can_change_score(module_name, path):
+        code.update(f"{module_name} {hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
 serve(
-    lambda rows: {"scores": [None if own is None else float(own) for own in score(rows)]},
+    lambda rows: {"scores": [None if value is None else float(value) for value in score(rows)]},
     metric=options.function,
     version=f"{getattr(module, '__version__', '')} {code.hexdigest()[:16]}".strip(),
     needs=[need for need in options.needs.split(",") if need],

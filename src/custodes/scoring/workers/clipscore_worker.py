@@ -35,18 +35,18 @@ def embed_images(rows):
 
     Embeddings are kept, because the rows of other systems have the same images.
     """
-    opened, why = {}, []
+    new_images, why = {}, []
     for row in rows:
         try:
             (path,) = row["images"]
             if path not in seen:
-                opened[path] = Image.open(path).convert("RGB")
+                new_images[path] = Image.open(path).convert("RGB")
             why.append(None)
         except Exception as problem:  # a file can have any defect
             why.append(f"image: {problem}" if len(row["images"]) == 1 else f"{len(row['images'])} images, not 1")
-    if opened:
-        images = pixels(list(opened.values()), return_tensors="pt").to(DEVICE)
-        seen.update(zip(opened, normalise_vectors(model.get_image_features(**images)), strict=True))
+    if new_images:
+        images = pixels(list(new_images.values()), return_tensors="pt").to(DEVICE)
+        seen.update(zip(new_images, normalise_vectors(model.get_image_features(**images)), strict=True))
     return why
 
 
@@ -54,17 +54,17 @@ def embed_images(rows):
 def score(rows):
     scores, why = [], embed_images(rows)
     texts = [[options.prefix + text for text in (row["output"], *row.get("references", []))] for row in rows]
-    flat = [text for row_texts in texts for text in row_texts]
-    tokens = tokenizer(flat, padding=True, truncation=True, max_length=longest, return_tensors="pt").to(DEVICE)
+    all_texts = [text for row_texts in texts for text in row_texts]
+    tokens = tokenizer(all_texts, padding=True, truncation=True, max_length=longest, return_tensors="pt").to(DEVICE)
     vectors = normalise_vectors(model.get_text_features(**tokens)).split([len(row_texts) for row_texts in texts])
     for row, row_vectors, problem in zip(rows, vectors, why, strict=True):
-        clip = None if problem else 2.5 * max(0.0, (row_vectors[0] @ seen[row["images"][0]]).item())
-        if clip and options.references:
-            nearest = max(0.0, (row_vectors[1:] @ row_vectors[0]).max().item())
-            clip = 2 * clip * nearest / (clip + nearest)
-        scores.append(clip)
-    cut = [any(len(ids) > longest for ids in tokenizer(row_texts)["input_ids"]) for row_texts in texts]
-    return {"scores": scores, "why": why, "truncated": cut}
+        clip_score = None if problem else 2.5 * max(0.0, (row_vectors[0] @ seen[row["images"][0]]).item())
+        if clip_score and options.references:
+            largest_similarity = max(0.0, (row_vectors[1:] @ row_vectors[0]).max().item())
+            clip_score = 2 * clip_score * largest_similarity / (clip_score + largest_similarity)
+        scores.append(clip_score)
+    is_truncated = [any(len(ids) > longest for ids in tokenizer(row_texts)["input_ids"]) for row_texts in texts]
+    return {"scores": scores, "why": why, "truncated": is_truncated}
 
 
 version = f"transformers {transformers.__version__} {type(pixels).__name__}"

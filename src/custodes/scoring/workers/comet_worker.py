@@ -26,11 +26,17 @@ tokenize = model.encoder.tokenizer
 
 @torch.inference_mode()
 def score(rows):
-    named = [("source", "src"), ("output", "mt"), ("references", "ref")][: 2 + references]
-    samples = [{short: row[long][0] if short == "ref" else row[long] for long, short in named} for row in rows]
+    field_names = [("source", "src"), ("output", "mt"), ("references", "ref")][: 2 + references]
+    samples = [
+        {
+            short_name: row[field_name][0] if short_name == "ref" else row[field_name]
+            for field_name, short_name in field_names
+        }
+        for row in rows
+    ]
     batch = model.transfer_batch_to_device(model.prepare_sample(samples, stage="predict"), torch.device(DEVICE), 0)
-    cut = [any(len(tokenize(text)["input_ids"]) > longest for text in sample.values()) for sample in samples]
-    return {"scores": model.predict_step(batch).scores.tolist(), "truncated": cut}
+    is_truncated = [any(len(tokenize(text)["input_ids"]) > longest for text in sample.values()) for sample in samples]
+    return {"scores": model.predict_step(batch).scores.tolist(), "truncated": is_truncated}
 
 
 needs = ["source", "references"] if references else ["source"]

@@ -26,7 +26,7 @@ package = importlib.util.find_spec("pycocoevalcap")
 folder = Path(next(iter(package.submodule_search_locations))) / "meteor" if package else Path()
 jar = Path(options.jar or folder / "meteor-1.5.jar")
 if not jar.is_file():
-    sys.exit(f"{jar} does not exist: install pycocoevalcap, or give its path by --jar")
+    sys.exit(f"{jar} does not exist: install pycocoevalcap, or give the path of meteor-1.5.jar with --jar")
 if not shutil.which("java"):
     sys.exit("Java is not installed; METEOR 1.5 needs it")
 words = ["java", f"-Xmx{options.memory}", "-jar", str(jar), "-", "-", "-stdio", "-l", options.language, "-norm"]
@@ -44,8 +44,8 @@ def read_java_line():
     return line.strip()
 
 
-def send_to_java(*parts):
-    java.stdin.write(" ||| ".join(parts) + "\n")
+def send_to_java(*fields):
+    java.stdin.write(" ||| ".join(fields) + "\n")
     java.stdin.flush()
 
 

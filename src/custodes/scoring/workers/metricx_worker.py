@@ -14,7 +14,7 @@ options = parse_options(
     model={"default": "google/metricx-24-hybrid-large-v2p6", "help": "a name on the hub, or a folder"},
     tokenizer={"default": "google/mt5-xl", "help": "a name on the hub, or a folder"},
     year={"choices": ["23", "24"], "default": "24", "help": "input format of the model"},
-    qe={"action": "store_true", "help": "without a reference"},
+    qe={"action": "store_true", "help": "score without a reference (quality estimation)"},
     longest={"type": int, "default": 1536, "help": "maximum number of tokens; 1024 for MetricX-23"},
 )
 
@@ -25,22 +25,25 @@ source = options.qe or options.year == "24"
 
 
 def format_input(row):
-    before = f"source: {row['source']} " if options.year == "24" else ""
-    after = f" source: {row['source']}" if options.qe and options.year == "23" else ""
+    source_prefix = f"source: {row['source']} " if options.year == "24" else ""
+    source_suffix = f" source: {row['source']}" if options.qe and options.year == "23" else ""
     reference = "" if options.qe else f" reference: {row['references'][0]}"
-    return f"{before}candidate: {row['output']}{reference}{after}"
+    return f"{source_prefix}candidate: {row['output']}{reference}{source_suffix}"
 
 
 @torch.inference_mode()
 def score(rows):
-    whole = tokenizer([format_input(row) for row in rows])["input_ids"]
+    token_ids = tokenizer([format_input(row) for row in rows])["input_ids"]
     # The end-of-sequence token is removed, as in training.
-    batch = tokenizer.pad({"input_ids": [ids[:-1][: options.longest - 1] for ids in whole]}, return_tensors="pt").to(
-        DEVICE
-    )
-    start = torch.zeros((len(rows), 1), dtype=torch.long, device=DEVICE)
-    logits = model(**batch, decoder_input_ids=start).logits[:, 0, REWARD]
-    return {"scores": logits.float().clamp(0, 25).tolist(), "truncated": [len(ids) > options.longest for ids in whole]}
+    batch = tokenizer.pad(
+        {"input_ids": [ids[:-1][: options.longest - 1] for ids in token_ids]}, return_tensors="pt"
+    ).to(DEVICE)
+    decoder_start = torch.zeros((len(rows), 1), dtype=torch.long, device=DEVICE)
+    logits = model(**batch, decoder_input_ids=decoder_start).logits[:, 0, REWARD]
+    return {
+        "scores": logits.float().clamp(0, 25).tolist(),
+        "truncated": [len(ids) > options.longest for ids in token_ids],
+    }
 
 
 needs = ["source"] * source + ["references"] * (not options.qe)

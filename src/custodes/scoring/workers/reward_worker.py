@@ -36,17 +36,17 @@ def tokens(row):
 
 @torch.inference_mode()
 def score(rows):
-    scores, whole = [], [tokens(row) for row in rows]
-    cut = [len(row_tokens["input_ids"]) > longest for row_tokens in whole]
-    short = [{name: ids[:longest] for name, ids in row_tokens.items()} for row_tokens in whole]
-    for some in [short] if padded else [[row_tokens] for row_tokens in short]:
+    scores, encodings = [], [tokens(row) for row in rows]
+    is_truncated = [len(row_tokens["input_ids"]) > longest for row_tokens in encodings]
+    truncated_encodings = [{name: ids[:longest] for name, ids in row_tokens.items()} for row_tokens in encodings]
+    for batch_encodings in [truncated_encodings] if padded else [[row_tokens] for row_tokens in truncated_encodings]:
         batch = (
-            tokenizer.pad(some, return_tensors="pt")
+            tokenizer.pad(batch_encodings, return_tensors="pt")
             if padded
-            else transformers.BatchEncoding({name: [ids] for name, ids in some[0].items()}, tensor_type="pt")
+            else transformers.BatchEncoding({name: [ids] for name, ids in batch_encodings[0].items()}, tensor_type="pt")
         )
         scores += model(**batch.to(DEVICE)).logits[:, 0].float().tolist()
-    return {"scores": scores, "truncated": cut}
+    return {"scores": scores, "truncated": is_truncated}
 
 
 version = f"transformers {transformers.__version__} {options.dtype}"

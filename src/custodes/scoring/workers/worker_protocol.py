@@ -22,10 +22,10 @@ threading.Thread(target=queue_requests, args=[os.fdopen(os.dup(0), "rb")], daemo
 
 
 def parse_options(description, **arguments):
-    """Parse the options of a script, given as name to arguments of `add_argument`."""
+    """Parse the options of a script. `arguments` maps the name of an option to the arguments of `add_argument`."""
     parser = argparse.ArgumentParser(description=description)
-    for name, more in arguments.items():
-        parser.add_argument(f"--{name}", **more)
+    for name, option_arguments in arguments.items():
+        parser.add_argument(f"--{name}", **option_arguments)
     return parser.parse_args()
 
 

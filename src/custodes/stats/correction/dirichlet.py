@@ -34,13 +34,13 @@ def human_posterior(counts: NDArray[Any], *, confidence: float | None) -> Estima
     counts = np.asarray(counts, dtype=np.float64)
     tables, table_index = np.unique(counts.reshape(-1, 3), axis=0, return_inverse=True)
     table_index = table_index.reshape(counts.shape[:-1])
-    total = tables.sum(axis=1, keepdims=True)
-    p = (tables + 1) / (total + 3)
+    n_labels = tables.sum(axis=1, keepdims=True)
+    p = (tables + 1) / (n_labels + 3)
     margin = p[:, 0] - p[:, 2]
     low, high, margin_low, margin_high = (np.full(values.shape, np.nan) for values in (p, p, margin, margin))
     if confidence is not None:
         tail = (1 - confidence) / 2
-        low, high = (betaincinv(tables + 1, total - tables + 2, probability) for probability in (tail, 1 - tail))
+        low, high = (betaincinv(tables + 1, n_labels - tables + 2, probability) for probability in (tail, 1 - tail))
         margin_low = _margin_quantile(tables, tail)
         # computed from the mirrored tables, so that swapping the systems negates the interval exactly
         margin_high = -_margin_quantile(tables[:, ::-1], tail)
@@ -53,7 +53,7 @@ def human_posterior(counts: NDArray[Any], *, confidence: float | None) -> Estima
         margin_high=margin_high,
         theta=human_theta(tables[:, 0], tables[:, 2]),
         effective_draws=np.full(margin.shape, np.nan),
-        sd=np.sqrt((p[:, 0] + p[:, 2] - margin**2) / (total[:, 0] + 4)),
+        sd=np.sqrt((p[:, 0] + p[:, 2] - margin**2) / (n_labels[:, 0] + 4)),
     ).at(table_index)
 
 
@@ -77,9 +77,9 @@ def _margin_quantile(tables: Floats, probability: float) -> Floats:
     from scipy.special import ndtri
 
     mean = (tables + 1) / (tables.sum(axis=1, keepdims=True) + 3)
-    spread = np.sqrt((mean[:, 0] + mean[:, 2] - (mean[:, 0] - mean[:, 2]) ** 2) / (tables.sum(axis=1) + 4))
+    standard_deviation = np.sqrt((mean[:, 0] + mean[:, 2] - (mean[:, 0] - mean[:, 2]) ** 2) / (tables.sum(axis=1) + 4))
     low, high = np.full(len(tables), -1.0), np.ones(len(tables))
-    x = np.clip(mean[:, 0] - mean[:, 2] + ndtri(probability) * spread, -0.999, 0.999)
+    x = np.clip(mean[:, 0] - mean[:, 2] + ndtri(probability) * standard_deviation, -0.999, 0.999)
     unsettled_tables = np.arange(len(tables))
     for _ in range(_STEPS):
         point = x[unsettled_tables]
@@ -88,13 +88,15 @@ def _margin_quantile(tables: Floats, probability: float) -> Floats:
         low[unsettled_tables] = np.where(excess < 0, point, low[unsettled_tables])
         high[unsettled_tables] = np.where(excess < 0, high[unsettled_tables], point)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            newton_step = point - excess / density
+            newton_point = point - excess / density
         # a Newton step if it stays inside the bracket, otherwise bisection
-        is_inside_bracket = (newton_step > low[unsettled_tables]) & (newton_step < high[unsettled_tables])
+        is_inside_bracket = (newton_point > low[unsettled_tables]) & (newton_point < high[unsettled_tables])
         x[unsettled_tables] = np.where(
-            is_inside_bracket, newton_step, (low[unsettled_tables] + high[unsettled_tables]) / 2
+            is_inside_bracket, newton_point, (low[unsettled_tables] + high[unsettled_tables]) / 2
         )
-        unsettled_tables = unsettled_tables[np.abs(x[unsettled_tables] - point) > _TOLERANCE * spread[unsettled_tables]]
+        unsettled_tables = unsettled_tables[
+            np.abs(x[unsettled_tables] - point) > _TOLERANCE * standard_deviation[unsettled_tables]
+        ]
         if not len(unsettled_tables):
             break
     return np.asarray(x)
@@ -113,19 +115,23 @@ def _margin_distribution(tables: Floats, x: Floats) -> tuple[Floats, Floats]:
     is_positive = x > 0
     wins, losses = np.where(is_positive, tables[:, 2], tables[:, 0]), np.where(is_positive, tables[:, 0], tables[:, 2])
     ties, distance = tables[:, 1], np.abs(x)
-    first, second = wins + losses + 2, ties + 1
-    start = np.maximum(distance, betaincinv(first, second, _EDGE))
-    stop = np.maximum(1 - betaincinv(second, first, _EDGE), start)
+    first_shape, second_shape = wins + losses + 2, ties + 1
+    u_low = np.maximum(distance, betaincinv(first_shape, second_shape, _EDGE))
+    u_high = np.maximum(1 - betaincinv(second_shape, first_shape, _EDGE), u_low)
 
     node, weight = legendre(_NODES)
-    half_width = ((stop - start) / 2)[:, np.newaxis]
-    u = start[:, np.newaxis] + half_width * (node + 1)
-    wins, losses, first, second, distance = (
-        values[:, np.newaxis] for values in (wins, losses, first, second, distance)
+    half_width = ((u_high - u_low) / 2)[:, np.newaxis]
+    u = u_low[:, np.newaxis] + half_width * (node + 1)
+    wins, losses, first_shape, second_shape, distance = (
+        values[:, np.newaxis] for values in (wins, losses, first_shape, second_shape, distance)
     )
-    mass = half_width * weight * np.exp(xlogy(first - 1, u) + xlog1py(second - 1, -u) - betaln(first, second))
+    u_mass = (
+        half_width
+        * weight
+        * np.exp(xlogy(first_shape - 1, u) + xlog1py(second_shape - 1, -u) - betaln(first_shape, second_shape))
+    )
     b = np.maximum((1 - distance / u) / 2, 0.0)
-    tail = (mass * betainc(wins + 1, losses + 1, b)).sum(axis=1)
+    tail_probability = (u_mass * betainc(wins + 1, losses + 1, b)).sum(axis=1)
     log_density = xlogy(wins, b) + xlog1py(losses, -b) - betaln(wins + 1, losses + 1)
-    density = (mass * np.exp(log_density) / (2 * u)).sum(axis=1)
-    return np.where(is_positive, 1 - tail, tail), density
+    density = (u_mass * np.exp(log_density) / (2 * u)).sum(axis=1)
+    return np.where(is_positive, 1 - tail_probability, tail_probability), density

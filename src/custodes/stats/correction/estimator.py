@@ -154,36 +154,36 @@ class Estimate:
         for name in ("theta_error", "sd"):
             object.__setattr__(self, name, np.broadcast_to(getattr(self, name), np.shape(self.theta)))
 
-    def at(self, where: NDArray[np.integer[Any] | np.bool_]) -> Estimate:
+    def at(self, selection: NDArray[np.integer[Any] | np.bool_]) -> Estimate:
         """Return the estimates of the tables selected by positions (...) or by a mask."""
         return Estimate(
-            **{array_field.name: getattr(self, array_field.name)[where] for array_field in fields(Estimate)}
+            **{array_field.name: getattr(self, array_field.name)[selection] for array_field in fields(Estimate)}
         )
 
-    def swap_systems(self, which: NDArray[np.bool_]) -> Estimate:
-        """Return the estimates with the two systems swapped in the tables for which `which` (...) is true."""
-        is_swapped_cell = which[..., np.newaxis]
+    def swap_systems(self, is_swapped: NDArray[np.bool_]) -> Estimate:
+        """Return the estimates with the two systems swapped in the tables for which `is_swapped` (...) is true."""
+        is_swapped_cell = is_swapped[..., np.newaxis]
         return replace(
             self,
             p=np.where(is_swapped_cell, self.p[..., ::-1], self.p),
             p_low=np.where(is_swapped_cell, self.p_low[..., ::-1], self.p_low),
             p_high=np.where(is_swapped_cell, self.p_high[..., ::-1], self.p_high),
-            margin=np.where(which, -self.margin, self.margin),
-            margin_low=np.where(which, -self.margin_high, self.margin_low),
-            margin_high=np.where(which, -self.margin_low, self.margin_high),
-            theta=np.where(which, 1 - self.theta, self.theta),
+            margin=np.where(is_swapped, -self.margin, self.margin),
+            margin_low=np.where(is_swapped, -self.margin_high, self.margin_low),
+            margin_high=np.where(is_swapped, -self.margin_low, self.margin_high),
+            theta=np.where(is_swapped, 1 - self.theta, self.theta),
         )
 
-    def symmetrise(self, which: NDArray[np.bool_]) -> Estimate:
+    def symmetrise(self, is_symmetric: NDArray[np.bool_]) -> Estimate:
         """Return the estimates with exact symmetry in the tables (...) that equal their mirror image.
 
-        In the tables for which `which` is true, each estimate is averaged with its mirror image, so that theta is
-        exactly 1/2. The estimates of all remaining tables do not change.
+        In the tables for which `is_symmetric` is true, each estimate is averaged with its mirror image, so that theta
+        is exactly 1/2. The estimates of all remaining tables do not change.
         """
-        mirror = self.swap_systems(which)
+        mirror = self.swap_systems(is_symmetric)
         names = ("p", "p_low", "p_high", "margin", "margin_low", "margin_high", "theta")
         means = {name: (getattr(self, name) + getattr(mirror, name)) / 2 for name in names}
-        return replace(self, **means, theta_error=np.where(which, 0.0, self.theta_error))
+        return replace(self, **means, theta_error=np.where(is_symmetric, 0.0, self.theta_error))
 
     @classmethod
     def from_parts(cls, parts: Sequence[tuple[NDArray[np.integer[Any]], Estimate]]) -> Estimate:
@@ -270,10 +270,11 @@ class Estimator:
     - `point`: a function of `Counts` that returns the estimated margin, at least approximately. The design effect of
       clusters is computed with this function.
     - `uses_metric`, `uses_people`: whether the estimator uses metric ratings and human ratings.
-    - `quick`: whether `estimate` accepts `confidence=None`. It then gives no intervals and is only as precise as
-      decisions at `gamma` require, so that very many tables can be analysed.
+    - `quick`: whether `estimate` accepts `confidence=None`. With None, `estimate` gives no intervals and is only as
+      precise as decisions at `gamma` require, so that very many tables can be analysed.
     - `assumes`: an assumption that is stated with every result.
-    - `remarks`: a function that returns notes on a result, given the estimate and ' for aspect ...' or ''.
+    - `remarks`: a function that returns notes on a result, given the estimate and the text ' for aspect ...', which is
+      empty without aspects.
     """
 
     name: str
@@ -286,7 +287,7 @@ class Estimator:
     needs_items: bool = False
     quick: bool = False
     assumes: Remark | None = None
-    remarks: Callable[[Any, str], Iterable[Remark]] = lambda estimate, where: ()
+    remarks: Callable[[Any, str], Iterable[Remark]] = lambda estimate, aspect_suffix: ()
 
 
 def decide(theta: NDArray[Any], *, gamma: float) -> NDArray[np.int8]:

@@ -12,7 +12,7 @@ from custodes.stats.correction.poststratified import POSTSTRATIFIED
 from custodes.stats.correction.naive import NAIVE
 from custodes.stats.correction.pooled import POOLED
 
-ESTIMATORS = {own.name: own for own in members(globals(), Estimator)}
+ESTIMATORS = {estimator.name: estimator for estimator in members(globals(), Estimator)}
 """Estimators by name.
 
 The default is the first estimator. If there is no metric, the default is the first estimator that uses no metric.

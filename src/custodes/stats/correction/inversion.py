@@ -39,8 +39,8 @@ def inversion_margin(counts: Counts, *, confidence: float, rng: np.random.Genera
 
     Source: Deriu et al. 2023, Section 3.2: the mixture p~ = mu p, here solved for p. The interval is ours.
     """
-    distinct = counts.distinct_tables()
-    tables = distinct.rows
+    distinct_tables = counts.distinct_tables()
+    tables = distinct_tables.rows
     margin, low, high, theta = np.empty((4, len(tables)))
     for chunk in chunks(len(tables), _DRAWS):
         margin[chunk] = _solve_margin(_tables_as_draw(tables[chunk]), tables[chunk])[:, 0]
@@ -51,18 +51,21 @@ def inversion_margin(counts: Counts, *, confidence: float, rng: np.random.Genera
         low[chunk], high[chunk] = np.quantile(margin_draws, ((1 - confidence) / 2, (1 + confidence) / 2), axis=1)
         theta[chunk] = (margin_draws > 0).mean(axis=1) + (margin_draws == 0).mean(axis=1) / 2
 
-    unknown = tables[:, :9].sum(axis=1) + tables[:, 12:].sum(axis=1) == 0
-    low[unknown], high[unknown], theta[unknown] = -1.0, 1.0, 0.5
+    has_no_annotations = tables[:, :9].sum(axis=1) + tables[:, 12:].sum(axis=1) == 0
+    low[has_no_annotations], high[has_no_annotations], theta[has_no_annotations] = -1.0, 1.0, 0.5
     # For a table that is its own mirror image, both tails estimate the same number.
-    return distinct.expand_estimate(Estimate.from_margin(margin, low, high, theta).symmetrise(distinct.even))
+    return distinct_tables.expand_estimate(
+        Estimate.from_margin(margin, low, high, theta).symmetrise(distinct_tables.even)
+    )
 
 
 def _tables_as_draw(tables: NDArray[Any]) -> NDArray[Any]:
-    """Return tables (n, 15) as one draw (15, n, 1); a preference that annotators never gave has a uniform row."""
+    """Return tables (n, 15) in the form of one draw (15, n, 1); the row of a preference that annotators never gave is
+    uniform."""
     cells = tables.astype(np.float64)
-    rows = cells[:, :9].reshape(-1, 3, 3)
+    paired_cells = cells[:, :9].reshape(-1, 3, 3)
     # so small that the row of the channel is defined but the outcome does not change
-    rows[rows.sum(axis=2) == 0] = 1e-300
+    paired_cells[paired_cells.sum(axis=2) == 0] = 1e-300
     return cells.T[:, :, np.newaxis]
 
 
@@ -71,12 +74,14 @@ def _draw_gamma_cells(tables: NDArray[Any], rng: np.random.Generator) -> NDArray
 
     Equal counts of a cell share their draws. This saves time, because with few items there are few distinct counts.
     """
-    drawn = np.empty((15, len(tables), _DRAWS), dtype=np.float32)
+    gamma_draws = np.empty((15, len(tables), _DRAWS), dtype=np.float32)
     for cell, counts in enumerate(tables.T):
-        count, where = np.unique(counts, return_inverse=True)
+        distinct_counts, count_index = np.unique(counts, return_inverse=True)
         prior = _PRIOR if cell < 9 else _PRIOR_ALONE
-        drawn[cell] = rng.standard_gamma((count + prior)[:, np.newaxis], (len(count), _DRAWS), np.float32)[where]
-    return drawn
+        gamma_draws[cell] = rng.standard_gamma(
+            (distinct_counts + prior)[:, np.newaxis], (len(distinct_counts), _DRAWS), np.float32
+        )[count_index]
+    return gamma_draws
 
 
 def _solve_margin(cells: NDArray[Any], tables: NDArray[Any]) -> NDArray[Any]:
@@ -84,26 +89,31 @@ def _solve_margin(cells: NDArray[Any], tables: NDArray[Any]) -> NDArray[Any]:
 
     If a draw does not determine the margin, the result is NaN.
     """
-    n, many, alone = (
+    n_paired, n_metric_only, n_human_only = (
         tables[:, cell_range].sum(axis=1)[:, np.newaxis] for cell_range in (slice(9), slice(9, 12), slice(12, 15))
     )
-    many = np.where(n > 0, many, 0)  # without paired items the channel is unknown
-    answers, human_only = cells[9:12], cells[12:]
-    human = [cells[k] + cells[k + 1] + cells[k + 2] for k in (0, 3, 6)]
+    n_metric_only = np.where(n_paired > 0, n_metric_only, 0)  # without paired items the channel is unknown
+    metric_only, human_only = cells[9:12], cells[12:]
+    human_totals = [cells[k] + cells[k + 1] + cells[k + 2] for k in (0, 3, 6)]
     with np.errstate(divide="ignore", invalid="ignore"):
         # rows of the channel, (3 metric, n, draws) each
-        win, tie, loss = (cells[k : k + 3] / total for k, total in zip((0, 3, 6), human, strict=True))
+        win, tie, loss = (cells[k : k + 3] / total for k, total in zip((0, 3, 6), human_totals, strict=True))
         # Cramer's rule gives the vector g with channel @ g = (1, 0, -1); g is then applied to the metric's outcome.
         determinant = _triple(tie, loss, win)
         determinant[np.abs(determinant) < _SINGULAR] = np.nan
-        corrected = _triple(tie, win + loss, answers) / determinant / (answers[0] + answers[1] + answers[2])
-        terms = (
-            (n, (human[0] - human[2]) / (human[0] + human[1] + human[2])),
-            (many, corrected),
-            (alone, (human_only[0] - human_only[2]) / (human_only[0] + human_only[1] + human_only[2])),
+        corrected_margin = (
+            _triple(tie, win + loss, metric_only) / determinant / (metric_only[0] + metric_only[1] + metric_only[2])
         )
-        total = sum(np.where(weight > 0, (weight / (n + many + alone)) * term, 0.0) for weight, term in terms)
-    return np.where(n + alone > 0, np.clip(total, -1, 1), np.nan)
+        weighted_margins = (
+            (n_paired, (human_totals[0] - human_totals[2]) / (human_totals[0] + human_totals[1] + human_totals[2])),
+            (n_metric_only, corrected_margin),
+            (n_human_only, (human_only[0] - human_only[2]) / (human_only[0] + human_only[1] + human_only[2])),
+        )
+        margin = sum(
+            np.where(weight > 0, (weight / (n_paired + n_metric_only + n_human_only)) * part_margin, 0.0)
+            for weight, part_margin in weighted_margins
+        )
+    return np.where(n_paired + n_human_only > 0, np.clip(margin, -1, 1), np.nan)
 
 
 def _triple(a: NDArray[Any], b: NDArray[Any], c: NDArray[Any]) -> NDArray[Any]:

@@ -28,7 +28,7 @@ from custodes.stats.correction.poststratified import poststratified_margin
 from custodes.stats.ratios import ratio
 
 MOST_DRAWS = 2**17
-"""Maximum number of draws for a table; after so many draws, the precision reached is accepted."""
+"""Maximum number of draws for a table. With this number of draws, any precision is accepted."""
 
 _FIRST_QUICK, _FIRST = 256, 4096  # draws of the first batch, without and with an interval
 _MOST_AT_ONCE = 4096  # maximum number of draws of a batch
@@ -89,55 +89,57 @@ def mixture_posterior(
     distinct = counts.distinct_tables()
     tables = Counts.from_rows(distinct.rows)
     # without human ratings, wins and losses are exchangeable, so theta is 1/2
-    even = distinct.even | ~tables.human.any(axis=-1)
+    is_even = distinct.even | ~tables.human.any(axis=-1)
     # theta of a table that is its own mirror image is 1/2, so no draws are needed for its precision
-    precision = np.where(even, np.inf, _PRECISION_QUICK if confidence is None else _PRECISION if gamma is None else 0.0)
-    least, first = (_ENOUGH_QUICK, _FIRST_QUICK) if confidence is None else (_ENOUGH, _FIRST)
-    closed = ~tables.metric_only.any(axis=-1)
-    parts = [(np.flatnonzero(closed), human_posterior(tables.human[closed], confidence=confidence))]
+    target_error = _PRECISION_QUICK if confidence is None else _PRECISION if gamma is None else 0.0
+    precision = np.where(is_even, np.inf, target_error)
+    n_least, n_first = (_ENOUGH_QUICK, _FIRST_QUICK) if confidence is None else (_ENOUGH, _FIRST)
+    is_closed = ~tables.metric_only.any(axis=-1)
+    parts = [(np.flatnonzero(is_closed), human_posterior(tables.human[is_closed], confidence=confidence))]
     # tables that still need draws, and tables that have enough draws
-    unfinished, finished, draws = np.flatnonzero(~closed), [np.empty(0, dtype=np.intp)], 0
-    sums, bounds = _Sums.empty(len(even)), np.full((2, len(even), 4), np.nan)
-    waiting: dict[int, list[tuple[NDArray[Any], NDArray[Any]]]] = {place: [] for place in unfinished.tolist()}
+    unfinished, finished, n_draws = np.flatnonzero(~is_closed), [np.empty(0, dtype=np.intp)], 0
+    totals, bounds = _Sums.empty(len(is_even)), np.full((2, len(is_even), 4), np.nan)
+    draws_by_row: dict[int, list[tuple[NDArray[Any], NDArray[Any]]]] = {row: [] for row in unfinished.tolist()}
     while unfinished.size:
-        numbers = shared_numbers(min(draws or first, _MOST_AT_ONCE), [*seed, draws])
-        draws += numbers.shape[1]
-        for places in np.array_split(unfinished, -(-unfinished.size * numbers.shape[1] // _GROUP)):
-            p, log_weights = weighted_draws(Counts.from_rows(distinct.rows[places]), numbers)
-            sums.add(places, _Sums.from_draws(p, log_weights))
+        numbers = shared_numbers(min(n_draws or n_first, _MOST_AT_ONCE), [*seed, n_draws])
+        n_draws += numbers.shape[1]
+        for rows in np.array_split(unfinished, -(-unfinished.size * numbers.shape[1] // _GROUP)):
+            p, log_weights = weighted_draws(Counts.from_rows(distinct.rows[rows]), numbers)
+            totals.add(rows, _Sums.from_draws(p, log_weights))
             if confidence is None:
                 continue
-            enough = sums.effective[places] >= _ENOUGH
-            for k, place in enumerate(places.tolist()):
-                if (held := waiting.get(place)) is None:
+            is_enough = totals.effective[rows] >= _ENOUGH
+            for k, row in enumerate(rows.tolist()):
+                if (row_draws := draws_by_row.get(row)) is None:
                     continue
-                held.append((p[:, k], log_weights[k]))
-                if enough[k]:
-                    shares, logs = (np.concatenate(arrays, axis=-1) for arrays in zip(*held, strict=True))
-                    bounds[:, place] = _bounds(shares, logs, confidence)
-                    del waiting[place]
-        if draws & (draws - 1):
+                row_draws.append((p[:, k], log_weights[k]))
+                if is_enough[k]:
+                    all_p, all_logs = (np.concatenate(arrays, axis=-1) for arrays in zip(*row_draws, strict=True))
+                    bounds[:, row] = _bounds(all_p, all_logs, confidence)
+                    del draws_by_row[row]
+        if n_draws & (n_draws - 1):
             continue
-        estimate = sums.estimate(unfinished, cautious=confidence is not None)
-        effective = estimate.effective_draws
-        settled = _is_precise_enough(estimate, precision=precision[unfinished], gamma=gamma) | (draws >= MOST_DRAWS)
-        done = settled & (effective >= max(least, min(_EFFECTIVE_RATE * draws, _ENOUGH)))
+        estimate = totals.estimate(unfinished, cautious=confidence is not None)
+        n_effective = estimate.effective_draws
+        is_precise = _is_precise_enough(estimate, precision=precision[unfinished], gamma=gamma)
+        is_done = is_precise | (n_draws >= MOST_DRAWS)
+        is_done &= n_effective >= max(n_least, min(_EFFECTIVE_RATE * n_draws, _ENOUGH))
         # with few draws the variation of the weights is uncertain
-        uneven = ~done & (draws >= _FIRST) & (draws * _ENOUGH > MOST_DRAWS * effective)
-        for place in unfinished[uneven]:
-            options: dict[str, Any] = {"confidence": confidence, "precision": precision[place], "gamma": gamma}
-            parts.append((np.array([place]), tempering_posterior(distinct.rows[place], seed=seed, **options)))
-        finished.append(unfinished[done])
-        unfinished = unfinished[~(done | uneven)]
-    places = np.concatenate(finished)
-    parts.append((places, _with_bounds(sums.estimate(places, cautious=confidence is not None), bounds[:, places])))
-    return distinct.expand_estimate(Estimate.from_parts(parts).symmetrise(even))
+        is_uneven = ~is_done & (n_draws >= _FIRST) & (n_draws * _ENOUGH > MOST_DRAWS * n_effective)
+        for row in unfinished[is_uneven]:
+            options: dict[str, Any] = {"confidence": confidence, "precision": precision[row], "gamma": gamma}
+            parts.append((np.array([row]), tempering_posterior(distinct.rows[row], seed=seed, **options)))
+        finished.append(unfinished[is_done])
+        unfinished = unfinished[~(is_done | is_uneven)]
+    rows = np.concatenate(finished)
+    parts.append((rows, _with_bounds(totals.estimate(rows, cautious=confidence is not None), bounds[:, rows])))
+    return distinct.expand_estimate(Estimate.from_parts(parts).symmetrise(is_even))
 
 
 def _is_precise_enough(estimate: Estimate, *, precision: Floats, gamma: float | None) -> Bools:
     """Return whether theta (...) is precise enough or far enough from the thresholds of a decision."""
-    settled = estimate.theta_error <= precision
-    return settled if gamma is None else settled | ~estimate.at_threshold(gamma=gamma)
+    is_precise = estimate.theta_error <= precision
+    return is_precise if gamma is None else is_precise | ~estimate.at_threshold(gamma=gamma)
 
 
 def shared_numbers(draws: int, seed: Sequence[int]) -> NDArray[np.float32]:
@@ -153,36 +155,39 @@ def shared_numbers(draws: int, seed: Sequence[int]) -> NDArray[np.float32]:
 def weighted_draws(counts: Counts, numbers: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """Return draws for tables (t,) from the proposal: human probabilities (3, t, draws) and log weights (t, draws)."""
     # Single precision resolves a probability to 1e-7, far below the Monte Carlo error, and is twice as fast.
-    pseudo = _pseudo_counts(counts)
-    cells = counts.paired + pseudo
-    shapes = np.concatenate([cells.reshape(-1, 9), cells.sum(axis=1) + counts.metric_only], axis=1)
+    pseudo_counts = _pseudo_counts(counts)
+    cells = counts.paired + pseudo_counts
+    gamma_shapes = np.concatenate([cells.reshape(-1, 9), cells.sum(axis=1) + counts.metric_only], axis=1)
     # Tables with few items have few different counts.
-    distinct = [np.unique(shape, return_inverse=True) for shape in shapes.T]
-    n_tables, draws = len(shapes), numbers.shape[1]
-    p, log_weights = np.empty((3, n_tables, draws), np.float32), np.empty((n_tables, draws), np.float32)
-    power, rare_power = (counts.human_only - 2).astype(np.float32), (1 - pseudo[..., 0]).astype(np.float32)
-    for start in range(0, draws, _COLUMNS):
-        columns = slice(start, min(start + _COLUMNS, draws))
-        gammas = [weighted_gammas(shape, numbers[:, columns], k) for k, (shape, _) in enumerate(distinct)]
-        step = max(1, _BLOCK // (columns.stop - start))
-        for rows in (slice(row, row + step) for row in range(0, n_tables, step)):
-            places = [where[rows] for _, where in distinct]
-            drawn = [values[place] for (values, _), place in zip(gammas, places, strict=True)]
-            logs = np.asarray(sum(accepted[place] for (_, accepted), place in zip(gammas, places, strict=True)))
-            q = drawn[9:]
-            whole = q[0] + q[1] + q[2]
+    distinct_shapes = [np.unique(shape, return_inverse=True) for shape in gamma_shapes.T]
+    n_tables, n_draws = len(gamma_shapes), numbers.shape[1]
+    p, log_weights = np.empty((3, n_tables, n_draws), np.float32), np.empty((n_tables, n_draws), np.float32)
+    exponents = (counts.human_only - 2).astype(np.float32)
+    rare_exponents = (1 - pseudo_counts[..., 0]).astype(np.float32)
+    for start in range(0, n_draws, _COLUMNS):
+        columns = slice(start, min(start + _COLUMNS, n_draws))
+        gammas = [weighted_gammas(shape, numbers[:, columns], k) for k, (shape, _) in enumerate(distinct_shapes)]
+        block_size = max(1, _BLOCK // (columns.stop - start))
+        for tables in (slice(row, row + block_size) for row in range(0, n_tables, block_size)):
+            indices = [inverse[tables] for _, inverse in distinct_shapes]
+            cell_draws = [values[index] for (values, _), index in zip(gammas, indices, strict=True)]
+            log_sums = np.asarray(sum(logs[index] for (_, logs), index in zip(gammas, indices, strict=True)))
+            q = cell_draws[9:]
+            q_total = q[0] + q[1] + q[2]
             for r in range(3):
-                scale = q[r] / whole / np.maximum(drawn[r] + drawn[3 + r] + drawn[6 + r], _SMALLEST)
-                for cell in drawn[r:9:3]:
+                scale = q[r] / q_total / np.maximum(cell_draws[r] + cell_draws[3 + r] + cell_draws[6 + r], _SMALLEST)
+                for cell in cell_draws[r:9:3]:
                     cell *= scale
             for h in range(3):
-                pi = drawn[3 * h : 3 * h + 3]
-                share = np.add(pi[0] + pi[1], pi[2], out=p[h, rows, columns])
-                logs += power[rows, h, np.newaxis] * np.log(np.maximum(share, _SMALLEST))
-                rare = np.flatnonzero(rare_power[rows, h])
-                for cell in pi if rare.size else ():
-                    logs[rare] += rare_power[rows, h, np.newaxis][rare] * np.log(np.maximum(cell[rare], _SMALLEST))
-            log_weights[rows, columns] = logs
+                pi = cell_draws[3 * h : 3 * h + 3]
+                p_human = np.add(pi[0] + pi[1], pi[2], out=p[h, tables, columns])
+                log_sums += exponents[tables, h, np.newaxis] * np.log(np.maximum(p_human, _SMALLEST))
+                rare_exponent = rare_exponents[tables, h]
+                rare_rows = np.flatnonzero(rare_exponent)
+                for cell in pi if rare_rows.size else ():
+                    log_cell = np.log(np.maximum(cell[rare_rows], _SMALLEST))
+                    log_sums[rare_rows] += rare_exponent[rare_rows, np.newaxis] * log_cell
+            log_weights[tables, columns] = log_sums
     return p, log_weights
 
 
@@ -193,8 +198,8 @@ def _pseudo_counts(counts: Counts) -> Floats:
     + 4 for a pseudo-count c, with n paired and a human-only items of the class. The result is nearly the largest such
     c, and at most 1.
     """
-    items = counts.paired.sum(axis=-1) + 4 * counts.human_only
-    return np.asarray(np.minimum((items + 3.5) / 9, 1.0)[..., np.newaxis])
+    n_items = counts.paired.sum(axis=-1) + 4 * counts.human_only
+    return np.asarray(np.minimum((n_items + 3.5) / 9, 1.0)[..., np.newaxis])
 
 
 def weighted_gammas(
@@ -203,24 +208,21 @@ def weighted_gammas(
     """Return gamma draws (t, draws) with shapes (t,), computed from row k of the numbers, and their log weights.
 
     The cube of a linear function of a normal variate is nearly a gamma variate; rejection sampling accepts this cube
-    with a probability near 1. Here the probability is the weight of the draw instead. All tables can thus share the
-    normal variates, and a draw takes a fifth of the time.
+    with a probability near 1. Here this probability is the weight of the draw, so tables can share normal variates.
 
-    References
-    ----------
-    Marsaglia and Tsang 2000, "A simple method for generating gamma variables".
+    Source: Marsaglia and Tsang 2000, "A simple method for generating gamma variables".
     """
-    boosted = np.flatnonzero(shape < 1)
+    small_shapes = np.flatnonzero(shape < 1)
     d = (shape + (shape < 1) - 1 / 3).astype(np.float32)[:, np.newaxis]
     normal = numbers[k]
     root = np.maximum(normal / np.sqrt(9 * d) + 1, np.float32(1e-9))
     cube = root * root * root
-    accepted = ((np.log(root) * 3 - cube + 1) * d + normal * normal / 2) * (d < _NEARLY_NORMAL)
+    log_accept = ((np.log(root) * 3 - cube + 1) * d + normal * normal / 2) * (d < _NEARLY_NORMAL)
     cube *= d
-    if boosted.size:
+    if small_shapes.size:
         # Gamma(a) is Gamma(a + 1) * U^(1 / a)
-        cube[boosted] *= np.exp(-numbers[12 + k] / shape[boosted, np.newaxis].astype(np.float32))
-    return cube, accepted
+        cube[small_shapes] *= np.exp(-numbers[12 + k] / shape[small_shapes, np.newaxis].astype(np.float32))
+    return cube, log_accept
 
 
 _POWERS = np.array([1, 2, 1, 2, 1, 1, 1, 1])[:, np.newaxis]  # power of the weights in each row of `_Sums`
@@ -249,51 +251,51 @@ class _Sums:
         top = log_weights.max(axis=1)
         weights = np.exp(log_weights - top[:, np.newaxis])
         margin = p[0] - p[2]
-        better, squares = margin > 0, weights**2
+        is_better, squares = margin > 0, weights**2
         margin *= margin
-        of_p = (weights * share for share in p)
-        terms = (weights, squares, weights * better, squares * better, *of_p, weights * margin)
-        return cls(top, np.stack([term.sum(axis=1, dtype=np.float64) for term in terms]))
+        weighted_p = (weights * p_outcome for p_outcome in p)
+        products = (weights, squares, weights * is_better, squares * is_better, *weighted_p, weights * margin)
+        return cls(top, np.stack([product.sum(axis=1, dtype=np.float64) for product in products]))
 
-    def add(self, places: Ints, more: _Sums) -> None:
+    def add(self, rows: Ints, other: _Sums) -> None:
         """Add the sums of further draws to the tables at some positions."""
-        top = np.maximum(self.top[places], more.top)
-        parts = ((self.values[:, places], self.top[places]), (more.values, more.top))
-        self.values[:, places] = sum(values * np.exp(_POWERS * (largest - top)) for values, largest in parts)
-        self.top[places] = top
+        top = np.maximum(self.top[rows], other.top)
+        sums_and_tops = ((self.values[:, rows], self.top[rows]), (other.values, other.top))
+        self.values[:, rows] = sum(values * np.exp(_POWERS * (old_top - top)) for values, old_top in sums_and_tops)
+        self.top[rows] = top
 
     @property
     def effective(self) -> Floats:
         """The number (t,) of effective draws (Kish)."""
         return ratio(self.values[0] ** 2, self.values[1])
 
-    def estimate(self, places: Ints, *, cautious: bool) -> Estimate:
+    def estimate(self, rows: Ints, *, cautious: bool) -> Estimate:
         """Return the estimates of the tables at some positions, without intervals.
 
         The standard error of theta combines the standard error by the delta method with the effect of one more draw,
-        because an event that occurs in no draw may still be possible. This draw has the average weight sum(w^2) /
-        sum(w). If `cautious` is true, it has the largest weight: if few draws dominate, the squared weights alone
-        underestimate the error.
+        because an event that occurs in no draw may still be possible. The additional draw has the average weight
+        sum(w^2) / sum(w) or, if `cautious` is true, the largest weight: if few draws dominate, the squared weights
+        alone underestimate the error.
         """
-        total, squares, better, better_squares, *sums = self.values[:, places]
-        effective = self.effective[places]
-        theta = np.minimum(better / total, 1.0)
-        variance = better_squares * (1 - 2 * theta) + theta**2 * squares
-        one_more = 1 / total if cautious else 1 / effective
-        mean = (np.stack(sums[:3]) / total).T
+        weight_sum, square_sum, better_sum, better_square_sum, *moment_sums = self.values[:, rows]
+        n_effective = self.effective[rows]
+        theta = np.minimum(better_sum / weight_sum, 1.0)
+        variance = better_square_sum * (1 - 2 * theta) + theta**2 * square_sum
+        one_draw = 1 / weight_sum if cautious else 1 / n_effective
+        mean = (np.stack(moment_sums[:3]) / weight_sum).T
         margin = mean[:, 0] - mean[:, 2]
-        unknown = np.full((2, len(margin), 4), np.nan)
+        undefined_bounds = np.full((2, len(margin), 4), np.nan)
         return Estimate(
             p=mean,
-            p_low=unknown[0, :, :3],
-            p_high=unknown[1, :, :3],
+            p_low=undefined_bounds[0, :, :3],
+            p_high=undefined_bounds[1, :, :3],
             margin=margin,
-            margin_low=unknown[0, :, 3],
-            margin_high=unknown[1, :, 3],
+            margin_low=undefined_bounds[0, :, 3],
+            margin_high=undefined_bounds[1, :, 3],
             theta=theta,
-            effective_draws=effective,
-            theta_error=np.hypot(np.sqrt(np.maximum(variance, 0.0)) / total, one_more),
-            sd=np.sqrt(np.maximum(sums[3] / total - margin**2, 0.0)),
+            effective_draws=n_effective,
+            theta_error=np.hypot(np.sqrt(np.maximum(variance, 0.0)) / weight_sum, one_draw),
+            sd=np.sqrt(np.maximum(moment_sums[3] / weight_sum - margin**2, 0.0)),
         )
 
 
@@ -319,16 +321,14 @@ def weighted_quantiles(values: NDArray[Any], weights: NDArray[Any], probabilitie
     >>> weighted_quantiles(np.array([[3.0, 1.0, 2.0, 9.0]]), np.array([1.0, 1.0, 2.0, 0.0]), (0.25, 0.5, 1.0)).tolist()
     [[1.0, 2.0, 3.0]]
 
-    References
-    ----------
-    Kitagawa 1996, "Monte Carlo filter and smoother" (systematic resampling).
+    Source: Kitagawa 1996, "Monte Carlo filter and smoother" (systematic resampling).
     """
     n = len(weights)
-    reached = weights.cumsum(dtype=np.float64)
-    times = np.diff(np.floor(reached * (n / reached[-1]) + 0.5), prepend=0.0).astype(np.int64)
-    resampled = values.take(np.repeat(np.arange(n), times)[:n], axis=1)
-    places = np.ceil(np.asarray(probabilities) * n).astype(np.int64).clip(1, n) - 1
-    return np.asarray(np.sort(resampled, axis=1)[:, places], dtype=np.float64)
+    cumulative = weights.cumsum(dtype=np.float64)
+    n_copies = np.diff(np.floor(cumulative * (n / cumulative[-1]) + 0.5), prepend=0.0).astype(np.int64)
+    resampled_values = values.take(np.repeat(np.arange(n), n_copies)[:n], axis=1)
+    positions = np.ceil(np.asarray(probabilities) * n).astype(np.int64).clip(1, n) - 1
+    return np.asarray(np.sort(resampled_values, axis=1)[:, positions], dtype=np.float64)
 
 
 def tempering_posterior(
@@ -355,26 +355,26 @@ def tempering_posterior(
         populations.move(_STEP_MOVES)
     populations.move(_LAST_MOVES)
     # Populations are weighted by their evidence, so that resampling does not bias their mean.
-    shares = np.exp(populations.log_evidence - populations.log_evidence.max())
-    shares /= shares.sum()
-    rounds: list[Floats] = []
+    evidence = np.exp(populations.log_evidence - populations.log_evidence.max())
+    evidence /= evidence.sum()
+    p_by_round: list[Floats] = []
     for _ in range(_MOST_ROUNDS):
         for _ in range(_ROUND):
             populations.move(_THIN)
-            rounds.append(populations.p)
-        p = np.stack(rounds, axis=1)  # (3, draws, populations, size)
-        r_hat, effective = agreement(p[0] - p[2])
-        effective *= 1 / (shares @ shares) / _POPULATIONS
-        log_weights = np.broadcast_to(np.log(shares)[:, np.newaxis], p.shape[1:]).ravel()
-        sums = _Sums.from_draws(p.reshape(3, 1, -1), log_weights[np.newaxis])
-        estimate = sums.estimate(np.array([0]), cautious=False)
-        spread = shares * ((p[0] > p[2]).mean(axis=(0, 2)) - estimate.theta)
+            p_by_round.append(populations.p)
+        p = np.stack(p_by_round, axis=1)  # (3, draws, populations, size)
+        r_hat, n_effective = agreement(p[0] - p[2])
+        n_effective *= 1 / (evidence @ evidence) / _POPULATIONS
+        log_weights = np.broadcast_to(np.log(evidence)[:, np.newaxis], p.shape[1:]).ravel()
+        totals = _Sums.from_draws(p.reshape(3, 1, -1), log_weights[np.newaxis])
+        estimate = totals.estimate(np.array([0]), cautious=False)
+        deviations = evidence * ((p[0] > p[2]).mean(axis=(0, 2)) - estimate.theta)
         # with so few populations, four standard errors of a normal distribution are about 5.6 of Student's t
-        error = 1.4 * np.sqrt(spread @ spread * _POPULATIONS / (_POPULATIONS - 1))
+        error = 1.4 * np.sqrt(deviations @ deviations * _POPULATIONS / (_POPULATIONS - 1))
         error *= 1 if r_hat <= _MIXED else np.sqrt(_POPULATIONS)
         # an event in no draw may still be possible
-        error = np.hypot(error, 1 / effective)
-        estimate = replace(estimate, theta_error=np.array([error]), effective_draws=np.array([effective]))
+        error = np.hypot(error, 1 / n_effective)
+        estimate = replace(estimate, theta_error=np.array([error]), effective_draws=np.array([n_effective]))
         if r_hat <= _MIXED and _is_precise_enough(estimate, precision=np.array([precision]), gamma=gamma).all():
             break
     if confidence is None:
@@ -385,13 +385,13 @@ def tempering_posterior(
 def agreement(values: Floats) -> tuple[float, float]:
     """Return R-hat, computed from the two halves in time of each population, and the effective number of independent
     draws, for values (draws, populations, size)."""
-    half = len(values) // 2
-    halves = np.concatenate([values[:half], values[half : 2 * half]], axis=1)
-    between, within = halves.mean(axis=(0, 2)).var(ddof=1), halves.var(axis=(0, 2)).mean()
-    if not within > 0:
+    half_length = len(values) // 2
+    halves = np.concatenate([values[:half_length], values[half_length : 2 * half_length]], axis=1)
+    var_between, var_within = halves.mean(axis=(0, 2)).var(ddof=1), halves.var(axis=(0, 2)).mean()
+    if not var_within > 0:
         return 1.0, float(values.size)
-    effective = within / max(values.mean(axis=(0, 2)).var(ddof=1) / values.shape[1], within / values.size)
-    return float(np.sqrt(1 + between / within)), float(effective)
+    n_effective = var_within / max(values.mean(axis=(0, 2)).var(ddof=1) / values.shape[1], var_within / values.size)
+    return float(np.sqrt(1 + var_between / var_within)), float(n_effective)
 
 
 class _Populations:
@@ -403,86 +403,86 @@ class _Populations:
     """
 
     def __init__(self, counts: Counts, rng: np.random.Generator) -> None:
-        self._rng, pseudo = rng, _pseudo_counts(counts)
-        cells = counts.paired + pseudo
+        self._rng, pseudo_counts = rng, _pseudo_counts(counts)
+        cells = counts.paired + pseudo_counts
         self._shapes = np.concatenate([[cells.sum(axis=0) + counts.metric_only], cells.T])
-        self._powers = counts.human_only - 2, 1 - pseudo[:, 0]
+        self._powers = counts.human_only - 2, 1 - pseudo_counts[:, 0]
         self.t, self.log_evidence = 0.0, np.zeros(_POPULATIONS)
         self.at = self._draw_proposal(slice(None), (_POPULATIONS, _SIZE))
         self.p, self.log_weights = self._evaluate_draws(self.at)
 
     def heat(self) -> None:
         """Increase t as far as possible while at least 60 % of draws stay effective on average; resample by weight."""
-        relative = self.log_weights - self.log_weights.max(axis=1, keepdims=True)
+        relative_logs = self.log_weights - self.log_weights.max(axis=1, keepdims=True)
         step = 1 - self.t
-        while step > 1e-9 and _effective_rate(step * relative) < _RESAMPLED_RATE:
+        while step > 1e-9 and _effective_rate(step * relative_logs) < _RESAMPLED_RATE:
             step *= 0.9
         self.t = min(1.0, self.t + step) if step < 1 - self.t else 1.0
-        weights = np.exp(step * relative)
+        weights = np.exp(step * relative_logs)
         self.log_evidence = self.log_evidence + np.log(weights.mean(axis=1)) + step * self.log_weights.max(axis=1)
         cumulative = weights.cumsum(axis=1) / weights.sum(axis=1, keepdims=True)
-        steps = (np.arange(_SIZE) + self._rng.random((_POPULATIONS, 1))) / _SIZE
-        picked = np.stack([np.searchsorted(*pair) for pair in zip(cumulative, steps, strict=True)])
+        points = (np.arange(_SIZE) + self._rng.random((_POPULATIONS, 1))) / _SIZE
+        draw_index = np.stack([np.searchsorted(*arrays) for arrays in zip(cumulative, points, strict=True)])
         # shuffled, because moves use the two halves of a population separately
-        picked = self._rng.permuted(np.minimum(picked, _SIZE - 1), axis=1)
-        rows = np.arange(_POPULATIONS)[:, np.newaxis]
-        self.at, self.p = self.at[..., rows, picked], self.p[..., rows, picked]
-        self.log_weights = self.log_weights[rows, picked]
+        draw_index = self._rng.permuted(np.minimum(draw_index, _SIZE - 1), axis=1)
+        population = np.arange(_POPULATIONS)[:, np.newaxis]
+        self.at, self.p = self.at[..., population, draw_index], self.p[..., population, draw_index]
+        self.log_weights = self.log_weights[population, draw_index]
 
-    def move(self, times: int) -> None:
-        """Propose this many moves of every draw, alternately a step along the difference of two draws from the other
+    def move(self, n_moves: int) -> None:
+        """Propose `n_moves` moves of every draw: alternately a step along the difference of two draws from the other
         half of the population, and a new q or nu[., r] from the proposal."""
-        half, rng, rows = _SIZE // 2, self._rng, np.arange(_POPULATIONS)[:, np.newaxis]
-        parts = np.arange(_SIZE).reshape(2, half)
-        for k in range(times):
+        half_size, rng, population = _SIZE // 2, self._rng, np.arange(_POPULATIONS)[:, np.newaxis]
+        halves = np.arange(_SIZE).reshape(2, half_size)
+        for k in range(n_moves):
             if k % 2:
                 block = int(rng.integers(4))
-                at = self.at.copy()
-                at[block] = self._draw_proposal(block, at.shape[2:])
-                self._accept(np.arange(_SIZE), at, fresh=block)
+                proposal = self.at.copy()
+                proposal[block] = self._draw_proposal(block, proposal.shape[2:])
+                self._accept(np.arange(_SIZE), proposal, fresh_block=block)
                 continue
-            for moved, other in (parts, parts[::-1]):
-                first, second = other[rng.integers(half, size=(2, _POPULATIONS, half))]
-                step = self.at[..., rows, first] - self.at[..., rows, second]
+            for moved_half, other_half in (halves, halves[::-1]):
+                first, second = other_half[rng.integers(half_size, size=(2, _POPULATIONS, half_size))]
+                step = self.at[..., population, first] - self.at[..., population, second]
                 # moves all blocks or a random subset; a step length of 1 jumps between modes
-                chosen = rng.random((4, 1, _POPULATIONS, half)) < rng.choice([0.3, 1.0])
-                length = rng.choice([0.25, 0.6, 1.0]) * rng.uniform(0.8, 1.2, (_POPULATIONS, half))
+                is_moved = rng.random((4, 1, _POPULATIONS, half_size)) < rng.choice([0.3, 1.0])
+                length = rng.choice([0.25, 0.6, 1.0]) * rng.uniform(0.8, 1.2, (_POPULATIONS, half_size))
                 noise = 1e-3 * rng.standard_normal(step.shape)
-                at = self.at[..., moved] + chosen * (length * step + noise)
-                self._accept(moved, at - _log_sum(at, axis=1))
+                proposal = self.at[..., moved_half] + is_moved * (length * step + noise)
+                self._accept(moved_half, proposal - _log_sum(proposal, axis=1))
 
-    def _accept(self, moved: NDArray[np.intp], at: Floats, *, fresh: int | None = None) -> None:
-        """Accept or reject `at` (4, 3, populations, moved): a symmetric move of log odds or, if `fresh` is a block, a
-        draw of this block from the proposal, whose density cancels in the Metropolis-Hastings ratio."""
-        p, log_weights = self._evaluate_draws(at)
-        blocks = [block for block in range(4) if block != fresh]
+    def _accept(self, draws: NDArray[np.intp], proposal: Floats, *, fresh_block: int | None = None) -> None:
+        """Accept or reject `proposal` (4, 3, populations, draws): a symmetric move of log odds or, with `fresh_block`,
+        a draw of this block from the proposal distribution. Its density cancels in the Metropolis-Hastings ratio."""
+        p, log_weights = self._evaluate_draws(proposal)
+        blocks = [block for block in range(4) if block != fresh_block]
         # in log odds the Dirichlet density is prod share^shape
-        change = self._shapes[blocks][..., np.newaxis, np.newaxis] * (at[blocks] - self.at[blocks][..., moved])
-        ratio = change.sum(axis=(0, 1)) + self.t * (log_weights - self.log_weights[:, moved])
-        accepted = np.log(self._rng.random(ratio.shape)) < ratio
+        change = self._shapes[blocks][..., np.newaxis, np.newaxis] * (proposal[blocks] - self.at[blocks][..., draws])
+        log_ratio = change.sum(axis=(0, 1)) + self.t * (log_weights - self.log_weights[:, draws])
+        is_accepted = np.log(self._rng.random(log_ratio.shape)) < log_ratio
         self.at, self.p, self.log_weights = self.at.copy(), self.p.copy(), self.log_weights.copy()
-        for state, proposed in ((self.at, at), (self.p, p), (self.log_weights, log_weights)):
-            state[..., moved] = np.where(accepted, proposed, state[..., moved])
+        for state, proposed in ((self.at, proposal), (self.p, p), (self.log_weights, log_weights)):
+            state[..., draws] = np.where(is_accepted, proposed, state[..., draws])
 
-    def _evaluate_draws(self, at: Floats) -> tuple[Floats, Floats]:
+    def _evaluate_draws(self, logs: Floats) -> tuple[Floats, Floats]:
         """Return the human probabilities (3, ...) and the log ratio of posterior and proposal (...)."""
-        log_pi = at[0] + np.swapaxes(at[1:], 0, 1)  # [human, metric]
-        log_p = _log_sum(log_pi, axis=1)[:, 0]
-        by_margin, by_cell = (power[:, np.newaxis, np.newaxis] for power in self._powers)
-        return np.exp(log_p), (by_margin * log_p + by_cell * log_pi.sum(axis=1)).sum(axis=0)
+        log_joint = logs[0] + np.swapaxes(logs[1:], 0, 1)  # [human, metric]
+        log_human = _log_sum(log_joint, axis=1)[:, 0]
+        human_exponents, cell_exponents = (exponents[:, np.newaxis, np.newaxis] for exponents in self._powers)
+        return np.exp(log_human), (human_exponents * log_human + cell_exponents * log_joint.sum(axis=1)).sum(axis=0)
 
     def _draw_proposal(self, block: int | slice, size: tuple[int, ...]) -> Floats:
         """Return log probabilities (..., 3, *size) from the proposal, also for probabilities too small for a float."""
         shapes = self._shapes[block][..., np.newaxis, np.newaxis]
         # Gamma(a) is Gamma(a + 1) * U^(1 / a), whose logarithm does not underflow.
-        whole = (*shapes.shape[:-2], *size)
-        logs = np.log(self._rng.standard_gamma(shapes + 1, whole)) - self._rng.standard_exponential(whole) / shapes
+        shape = (*shapes.shape[:-2], *size)
+        logs = np.log(self._rng.standard_gamma(shapes + 1, shape)) - self._rng.standard_exponential(shape) / shapes
         return np.asarray(logs - _log_sum(logs, axis=-3))
 
 
 def _log_sum(values: Floats, *, axis: int) -> Floats:
-    top = values.max(axis=axis, keepdims=True)
-    return np.asarray(top + np.log(np.exp(values - top).sum(axis=axis, keepdims=True)))
+    largest = values.max(axis=axis, keepdims=True)
+    return np.asarray(largest + np.log(np.exp(values - largest).sum(axis=axis, keepdims=True)))
 
 
 def _effective_rate(log_weights: Floats) -> float:

@@ -71,16 +71,16 @@ def pooled_margins(items: PairItems, *, flips: int, rng: np.random.Generator) ->
     """
     signs, systems = items.human, items.systems
     n_units = int(items.units.max(initial=-1)) + 1
-    lead, flat = signs.shape[:-2], signs.reshape(-1, *signs.shape[-2:])
+    leading_shape, flat_signs = signs.shape[:-2], signs.reshape(-1, *signs.shape[-2:])
     contrasts = np.eye(int(systems.max(initial=-1)) + 1)
     design = contrasts[systems[:, 0]] - contrasts[systems[:, 1]]
     flip_signs = sign_flips(n_units, flips, rng).astype(np.float64)
-    blocks = [
-        _fit(flat[chunk], design=design, units=items.units, n_units=n_units, flip_signs=flip_signs)
-        for chunk in chunks(len(flat), len(systems) * max(n_units, flips))
+    fits = [
+        _fit(flat_signs[chunk], design=design, units=items.units, n_units=n_units, flip_signs=flip_signs)
+        for chunk in chunks(len(flat_signs), len(systems) * max(n_units, flips))
     ]
-    margin_arrays = (np.concatenate(block_arrays) for block_arrays in zip(*blocks, strict=True))
-    return Margins(*(array.reshape((*lead, *array.shape[1:])) for array in margin_arrays))
+    margin_arrays = (np.concatenate(block_arrays) for block_arrays in zip(*fits, strict=True))
+    return Margins(*(array.reshape((*leading_shape, *array.shape[1:])) for array in margin_arrays))
 
 
 def pooled_estimate(items: PairItems, *, confidence: float, rng: np.random.Generator, **_: object) -> PooledEstimate:
@@ -91,33 +91,43 @@ def pooled_estimate(items: PairItems, *, confidence: float, rng: np.random.Gener
     the pair's annotations.
     """
     fit = pooled_margins(items, flips=ADDITIVITY_FLIPS, rng=rng)
-    enough = fit.clusters[..., np.newaxis] >= FEWEST_CLUSTERS
+    has_enough_clusters = fit.clusters[..., np.newaxis] >= FEWEST_CLUSTERS
     freedom = np.broadcast_to(fit.freedom[..., np.newaxis], fit.margin.shape)
-    estimate = Estimate.from_student_t(fit.margin, np.where(enough, fit.error, np.nan), freedom, confidence=confidence)
-    answer = {name: np.array(values) for name, values in vars(estimate).items()}
-    failed = enough[..., 0] & (fit.additivity_p <= ADDITIVITY_LEVEL)
-    if failed.any():
-        signs = items.human[failed]
-        labels: NDArray[Any] = np.stack([(signs == kind).sum(axis=-1) for kind in (1, 0, -1)], axis=-1)
+    estimate = Estimate.from_student_t(
+        fit.margin, np.where(has_enough_clusters, fit.error, np.nan), freedom, confidence=confidence
+    )
+    arrays_of_field = {name: np.array(values) for name, values in vars(estimate).items()}
+    is_rejected = has_enough_clusters[..., 0] & (fit.additivity_p <= ADDITIVITY_LEVEL)
+    if is_rejected.any():
+        signs = items.human[is_rejected]
+        label_counts: NDArray[Any] = np.stack([(signs == kind).sum(axis=-1) for kind in (1, 0, -1)], axis=-1)
         if is_clustered(items.units):
-            tables = np.repeat(np.arange(labels[..., 0].size), signs.shape[-1])
-            units = np.tile(items.units, labels[..., 0].size)
-            rows = cluster_rows(tables, outcomes(signs).ravel(), units, width=3, n_tables=labels[..., 0].size)
-            labels = labels / design_effect(margin_of, rows).divisor(confidence).reshape(*labels.shape[:-1], 1)
-        for name, values in vars(human_posterior(labels, confidence=confidence)).items():
-            answer[name][failed] = values
-    return PooledEstimate(**answer, clusters=fit.clusters, additivity_p=fit.additivity_p)
+            table_index = np.repeat(np.arange(label_counts[..., 0].size), signs.shape[-1])
+            units = np.tile(items.units, label_counts[..., 0].size)
+            rows = cluster_rows(
+                table_index, outcomes(signs).ravel(), units, width=3, n_tables=label_counts[..., 0].size
+            )
+            label_counts = label_counts / design_effect(margin_of, rows).divisor(confidence).reshape(
+                *label_counts.shape[:-1], 1
+            )
+        for name, values in vars(human_posterior(label_counts, confidence=confidence)).items():
+            arrays_of_field[name][is_rejected] = values
+    return PooledEstimate(**arrays_of_field, clusters=fit.clusters, additivity_p=fit.additivity_p)
 
 
-def _remarks(estimate: PooledEstimate, where: str) -> Iterator[Remark]:
+def _remarks(estimate: PooledEstimate, aspect_suffix: str) -> Iterator[Remark]:
     """Yield notes that say why the pairs of a study are not pooled."""
-    clusters, p = int(estimate.clusters), float(estimate.additivity_p)
-    if clusters < FEWEST_CLUSTERS:
-        needed = f"there are {clusters} annotated items or clusters, and at least {FEWEST_CLUSTERS} are needed"
-        yield Remark("few-clusters", f"pooled decides no pair{where}: {needed}", clusters)
+    n_clusters, p = int(estimate.clusters), float(estimate.additivity_p)
+    if n_clusters < FEWEST_CLUSTERS:
+        cluster_condition = (
+            f"there are {n_clusters} annotated items or clusters, and at least {FEWEST_CLUSTERS} are needed"
+        )
+        yield Remark("few-clusters", f"pooled decides no pair{aspect_suffix}: {cluster_condition}", n_clusters)
     elif p <= ADDITIVITY_LEVEL:
-        so = "therefore the rows of pooled equal the rows of human"
-        yield Remark("not-additive", f"margins are not differences of system levels{where} (p = {p:.3f}); {so}")
+        consequence = "therefore the rows of pooled equal the rows of human"
+        yield Remark(
+            "not-additive", f"margins are not differences of system levels{aspect_suffix} (p = {p:.3f}); {consequence}"
+        )
 
 
 def _fit(
@@ -125,40 +135,44 @@ def _fit(
 ) -> tuple[NDArray[Any], ...]:
     """Return the fields of `Margins` for signs (replications, pairs, items)."""
     is_rated = signs != ABSENT
-    number = unit_sums(is_rated, units=units, n_units=n_units)  # (replications, pairs, units)
-    total = unit_sums(np.where(is_rated, signs, 0), units=units, n_units=n_units)
-    n = number.sum(axis=2)
-    clusters = (number > 0).any(axis=1).sum(axis=1)
+    n_by_cluster = unit_sums(is_rated, units=units, n_units=n_units)  # (replications, pairs, units)
+    cluster_sums = unit_sums(np.where(is_rated, signs, 0), units=units, n_units=n_units)
+    n_annotations = n_by_cluster.sum(axis=2)
+    n_clusters = (n_by_cluster > 0).any(axis=1).sum(axis=1)
 
-    laplacian = np.einsum("rp,pa,pb->rab", n, design, design, optimize=True)
+    laplacian = np.einsum("rp,pa,pb->rab", n_annotations, design, design, optimize=True)
     inverse = np.linalg.pinv(laplacian, rcond=_NOISE, hermitian=True)
-    level = np.einsum("rab,pb,rp->ra", inverse, design, total.sum(axis=2), optimize=True)
-    margin = level @ design.T
+    system_levels = np.einsum("rab,pb,rp->ra", inverse, design, cluster_sums.sum(axis=2), optimize=True)
+    margin = system_levels @ design.T
     # A margin is determined if its contrast lies in the row space of the design.
-    spanned = np.einsum("pa,rab,rbc->rpc", design, inverse, laplacian, optimize=True)
-    is_connected = (np.abs(spanned - design) < 1e-6).all(axis=2)
+    projected_design = np.einsum("pa,rab,rbc->rpc", design, inverse, laplacian, optimize=True)
+    is_connected = (np.abs(projected_design - design) < 1e-6).all(axis=2)
 
-    residual = total - number * margin[..., np.newaxis]
-    scores = np.einsum("rpg,pa->rga", residual, design, optimize=True)
-    influence = np.einsum("rga,rab,pb->rpg", scores, inverse, design, optimize=True)
-    correction = (clusters / np.where(clusters > 1, clusters - 1, np.nan))[:, np.newaxis]
-    error = np.sqrt((influence**2).sum(axis=2) * correction)
+    residual = cluster_sums - n_by_cluster * margin[..., np.newaxis]
+    cluster_scores = np.einsum("rpg,pa->rga", residual, design, optimize=True)
+    influence = np.einsum("rga,rab,pb->rpg", cluster_scores, inverse, design, optimize=True)
+    variance_factor = (n_clusters / np.where(n_clusters > 1, n_clusters - 1, np.nan))[:, np.newaxis]
+    error = np.sqrt((influence**2).sum(axis=2) * variance_factor)
 
     # Contribution of each cluster to the difference between a pair's mean and its pooled margin. The difference is
     # standardised by the number of annotations: their variation is 0 if they are few and equal, so that dividing by it
     # would reject additivity.
-    gap = np.where(n > 0, 1 / np.sqrt(np.maximum(n, 1)), 0.0)[..., np.newaxis] * residual
-    gap -= np.sqrt(n)[..., np.newaxis] * influence
-    largest = np.abs(gap.sum(axis=2)).max(axis=1, initial=0.0)
-    null = np.abs(np.einsum("bg,rpg->rbp", flip_signs, gap, optimize=True)).max(axis=2, initial=0.0)
-    n_at_least = (null >= largest[:, np.newaxis] - _NOISE).sum(axis=1)
-    testable = (np.abs(gap) > _NOISE).any(axis=(1, 2)) & (len(flip_signs) > 0)
-    p_value = np.where(testable, (n_at_least + 1) / (len(flip_signs) + 1), np.nan)
+    additivity_residuals = (
+        np.where(n_annotations > 0, 1 / np.sqrt(np.maximum(n_annotations, 1)), 0.0)[..., np.newaxis] * residual
+    )
+    additivity_residuals -= np.sqrt(n_annotations)[..., np.newaxis] * influence
+    observed_maximum = np.abs(additivity_residuals.sum(axis=2)).max(axis=1, initial=0.0)
+    null_maxima = np.abs(np.einsum("bg,rpg->rbp", flip_signs, additivity_residuals, optimize=True)).max(
+        axis=2, initial=0.0
+    )
+    n_at_least = (null_maxima >= observed_maximum[:, np.newaxis] - _NOISE).sum(axis=1)
+    is_testable = (np.abs(additivity_residuals) > _NOISE).any(axis=(1, 2)) & (len(flip_signs) > 0)
+    p_value = np.where(is_testable, (n_at_least + 1) / (len(flip_signs) + 1), np.nan)
     return (
         np.where(is_connected, margin, np.nan),
         np.where(is_connected, error, np.nan),
-        np.where(clusters > 1, clusters - 1.0, np.nan),
-        clusters,
+        np.where(n_clusters > 1, n_clusters - 1.0, np.nan),
+        n_clusters,
         p_value,
     )
 

@@ -35,23 +35,23 @@ def poststratified_moments(counts: Counts) -> tuple[Floats, Floats]:
 
     Source: ours; q and nu are also the factors of the proposal in the estimator `mixture`.
     """
-    paired, metric_only, human_only = (np.asarray(c, dtype=np.float64) for c in counts)
-    by_stratum = np.concatenate([np.swapaxes(paired, -1, -2), human_only[..., np.newaxis, :]], axis=-2)
-    strata = by_stratum + STRATUM_PRIOR  # (..., stratum, human)
-    size = strata.sum(axis=-1, keepdims=True)
-    nu = strata / size
+    paired_counts, metric_only, human_only = (np.asarray(c, dtype=np.float64) for c in counts)
+    stratum_counts = np.concatenate([np.swapaxes(paired_counts, -1, -2), human_only[..., np.newaxis, :]], axis=-2)
+    posterior_counts = stratum_counts + STRATUM_PRIOR  # (..., stratum, human)
+    stratum_size = posterior_counts.sum(axis=-1, keepdims=True)
+    nu = posterior_counts / stratum_size
     within_mean = nu @ _FUNCTIONS.T  # (..., stratum, 4)
-    within_variance = (nu @ (_FUNCTIONS**2).T - within_mean**2) / (size + 1)
+    within_variance = (nu @ (_FUNCTIONS**2).T - within_mean**2) / (stratum_size + 1)
 
-    answers = by_stratum.sum(axis=-1)
-    informed = paired.sum(axis=(-2, -1), keepdims=True)[..., 0] > 0
-    answers[..., :3] += STRATUM_PRIOR + np.where(informed, metric_only, 0.0)
-    answered = answers.sum(axis=-1, keepdims=True)
-    q = answers / answered
+    stratum_weights = stratum_counts.sum(axis=-1)
+    has_paired_items = paired_counts.sum(axis=(-2, -1), keepdims=True)[..., 0] > 0
+    stratum_weights[..., :3] += STRATUM_PRIOR + np.where(has_paired_items, metric_only, 0.0)
+    total_weight = stratum_weights.sum(axis=-1, keepdims=True)
+    q = stratum_weights / total_weight
     mean = np.einsum("...r,...rf->...f", q, within_mean)
-    between = (np.einsum("...r,...rf->...f", q, within_mean**2) - mean**2) / (answered + 1)
-    squares = q**2 + q * (1 - q) / (answered + 1)  # E[q_r^2]
-    return mean, between + np.einsum("...r,...rf->...f", squares, within_variance)
+    between_variance = (np.einsum("...r,...rf->...f", q, within_mean**2) - mean**2) / (total_weight + 1)
+    expected_squares = q**2 + q * (1 - q) / (total_weight + 1)  # E[q_r^2]
+    return mean, between_variance + np.einsum("...r,...rf->...f", expected_squares, within_variance)
 
 
 def poststratified_margin(counts: Counts) -> Floats:
@@ -73,10 +73,10 @@ def _beta_estimate(counts: Counts, *, confidence: float, **_: object) -> Estimat
 
     mean, variance = poststratified_moments(counts)
     # the margin lies in [-1, 1]: (margin + 1) / 2 is Beta
-    share = np.concatenate([mean[..., :3], (mean[..., 3:] + 1) / 2], axis=-1)
-    spread = np.concatenate([variance[..., :3], variance[..., 3:] / 4], axis=-1)
-    size = share * (1 - share) / spread - 1
-    a, b = share * size, (1 - share) * size
+    beta_mean = np.concatenate([mean[..., :3], (mean[..., 3:] + 1) / 2], axis=-1)
+    beta_variance = np.concatenate([variance[..., :3], variance[..., 3:] / 4], axis=-1)
+    beta_size = beta_mean * (1 - beta_mean) / beta_variance - 1
+    a, b = beta_mean * beta_size, (1 - beta_mean) * beta_size
     tail = (1 - confidence) / 2
     low, high = betaincinv(a, b, tail), 1 - betaincinv(b, a, tail)
     return Estimate(

@@ -48,39 +48,50 @@ def ppi_margin(counts: Counts) -> Margin:
 
     Source: Angelopoulos, Duchi and Zrnic 2023, "PPI++", Section 6 (power tuning) for the mean.
     """
-    paired, metric_only, human_only = (np.asarray(c, dtype=np.float64) for c in counts)
-    human, metric = paired.sum(axis=-1), paired.sum(axis=-2)
-    n, many, alone = human.sum(axis=-1), metric_only.sum(axis=-1), human_only.sum(axis=-1)
+    paired_counts, metric_only, human_only = (np.asarray(c, dtype=np.float64) for c in counts)
+    human, metric = paired_counts.sum(axis=-1), paired_counts.sum(axis=-2)
+    n_paired, n_metric_only, n_human_only = human.sum(axis=-1), metric_only.sum(axis=-1), human_only.sum(axis=-1)
 
-    human_mean, metric_mean, other_mean = _mean(human), _mean(metric), _mean(metric_only)
-    products = np.einsum("...hm,h,m->...", paired, _SIGN, _SIGN)
-    covariance = ratio(products, n) - human_mean * metric_mean
-    everything = metric + metric_only
-    total = n + many
-    spread = _variance(everything) * ratio(total, total - 1)
+    human_mean, metric_mean, metric_only_mean = _mean(human), _mean(metric), _mean(metric_only)
+    products = np.einsum("...hm,h,m->...", paired_counts, _SIGN, _SIGN)
+    covariance = ratio(products, n_paired) - human_mean * metric_mean
+    all_metric_labels = metric + metric_only
+    n_metric_labels = n_paired + n_metric_only
+    metric_variance = _variance(all_metric_labels) * ratio(n_metric_labels, n_metric_labels - 1)
     # lambda as in ppi_py, clipped to [0, 1]; 0 if there are no metric-only items or the metric's labels do not vary
-    tuned = ratio(covariance, (1 + ratio(n, many)) * spread)
-    tuned = np.where((many > 0) & (spread > _NOISE), np.clip(tuned, 0, 1), 0.0)
+    power_tuning = ratio(covariance, (1 + ratio(n_paired, n_metric_only)) * metric_variance)
+    power_tuning = np.where((n_metric_only > 0) & (metric_variance > _NOISE), np.clip(power_tuning, 0, 1), 0.0)
 
-    rectified = _variance(human) - 2 * tuned * covariance + tuned**2 * _variance(metric)
-    imputed = np.where(tuned > 0, tuned**2 * ratio(_variance(metric_only), many), 0.0)
-    variance = ratio(_label_variance(rectified, n), n) + imputed
-    margin = human_mean + np.where(tuned > 0, tuned * (other_mean - metric_mean), 0.0)
+    rectified_variance = _variance(human) - 2 * power_tuning * covariance + power_tuning**2 * _variance(metric)
+    imputation_variance = np.where(
+        power_tuning > 0, power_tuning**2 * ratio(_variance(metric_only), n_metric_only), 0.0
+    )
+    variance = ratio(_label_variance(rectified_variance, n_paired), n_paired) + imputation_variance
+    margin = human_mean + np.where(power_tuning > 0, power_tuning * (metric_only_mean - metric_mean), 0.0)
 
-    labels = n + alone
-    own_variance = ratio(_label_variance(_variance(human + human_only), labels), alone)
-    share = np.where(alone == 0, 1.0, np.where(n == 0, 0.0, own_variance / (own_variance + variance)))
+    n_human_labels = n_paired + n_human_only
+    human_only_variance = ratio(_label_variance(_variance(human + human_only), n_human_labels), n_human_only)
+    paired_weight = np.where(
+        n_human_only == 0, 1.0, np.where(n_paired == 0, 0.0, human_only_variance / (human_only_variance + variance))
+    )
     return Margin(
-        margin=_blend(share, margin, _mean(human_only)),
-        error=np.where(labels > 1, np.sqrt(_blend(share**2, variance, own_variance, other=(1 - share) ** 2)), np.nan),
-        freedom=np.where(labels < _NORMAL_FROM, labels - 1, np.inf),
+        margin=_blend(paired_weight, margin, _mean(human_only)),
+        error=np.where(
+            n_human_labels > 1,
+            np.sqrt(_blend(paired_weight**2, variance, human_only_variance, second_weight=(1 - paired_weight) ** 2)),
+            np.nan,
+        ),
+        freedom=np.where(n_human_labels < _NORMAL_FROM, n_human_labels - 1, np.inf),
     )
 
 
-def _blend(share: Floats, first: Floats, second: Floats, other: Floats | None = None) -> Floats:
-    """Return share * first + other * second; `other` is 1 - share by default. A term of weight 0 may be undefined."""
-    rest = 1 - share if other is None else other
-    return np.where(share > 0, share * first, 0.0) + np.where(rest > 0, rest * second, 0.0)
+def _blend(first_weight: Floats, first: Floats, second: Floats, second_weight: Floats | None = None) -> Floats:
+    """Return the sum of `first` and `second` with weights; `second_weight` is 1 - `first_weight` by default. A term of
+    weight 0 may be undefined."""
+    weight_of_second = 1 - first_weight if second_weight is None else second_weight
+    return np.where(first_weight > 0, first_weight * first, 0.0) + np.where(
+        weight_of_second > 0, weight_of_second * second, 0.0
+    )
 
 
 def _label_variance(variance: Floats, n: Floats) -> Floats:

@@ -46,26 +46,30 @@ def slot_test(sums: Floats, sizes: Floats, *, wider: Floats, confidence: float) 
     """
     from scipy.special import ndtr, ndtri
 
-    total, size = sums.sum(axis=-1), sizes.sum(axis=-1)
-    squares, crossed, size_squares = (
+    total, total_size = sums.sum(axis=-1), sizes.sum(axis=-1)
+    sum_of_squares, cross_products, size_squares = (
         np.einsum("ku,ku->k", a, b) for a, b in ((sums, sums), (sums, sizes), (sizes, sizes))
     )
     factor = wider * few_clusters((np.abs(sums) > NOTHING).sum(axis=-1))
-    estimate = ratio(total, size)
-    z = np.abs(total) / np.sqrt(np.maximum(squares * factor, NOTHING))
-    p_value = np.where(np.isnan(estimate), np.nan, np.where(squares > NOTHING, 2 * ndtr(-z), 1.0))
-    # (total - b size)^2 = limit * sum of (sums - b sizes)^2
+    estimate = ratio(total, total_size)
+    z = np.abs(total) / np.sqrt(np.maximum(sum_of_squares * factor, NOTHING))
+    p_value = np.where(np.isnan(estimate), np.nan, np.where(sum_of_squares > NOTHING, 2 * ndtr(-z), 1.0))
+    # (total - b total_size)^2 = limit * sum of (sums - b sizes)^2
     limit = float(ndtri((1 + confidence) / 2)) ** 2 * factor
-    a, b, c = size**2 - limit * size_squares, total * size - limit * crossed, total**2 - limit * squares
+    a, b, c = (
+        total_size**2 - limit * size_squares,
+        total * total_size - limit * cross_products,
+        total**2 - limit * sum_of_squares,
+    )
     root = np.sqrt(np.maximum(b**2 - a * c, 0.0))
     with np.errstate(invalid="ignore", divide="ignore"):
-        low, high = (np.where(a > 0, (b + side * root) / a, side * np.inf) for side in (-1, 1))
-    unknown = np.isnan(estimate) | (squares <= NOTHING)
-    return BiasTest(estimate, np.where(unknown, np.nan, low), np.where(unknown, np.nan, high), p_value)
+        low, high = (np.where(a > 0, (b + direction * root) / a, direction * np.inf) for direction in (-1, 1))
+    is_unknown = np.isnan(estimate) | (sum_of_squares <= NOTHING)
+    return BiasTest(estimate, np.where(is_unknown, np.nan, low), np.where(is_unknown, np.nan, high), p_value)
 
 
 def uneven_p(failed: Bools, features: Floats, *, units: Ints, draws: int, rng: np.random.Generator) -> float:
-    """P-value of the hypothesis that failures do not depend on some features.
+    """P-value of the hypothesis that failures do not depend on the given features.
 
     `failed` (n,) marks failures, `features` (k, n) are the features, and `units` (n,) are the clusters of verdicts. For
     each feature, z compares the sum of the feature over failures with its sum over equally many verdicts drawn at
@@ -81,23 +85,32 @@ def uneven_p(failed: Bools, features: Floats, *, units: Ints, draws: int, rng: n
 
     Source: Phipson and Smyth 2010 for the p-value; Kish 1965 for the design effect; the combination is ours.
     """
-    number, n = int(failed.sum()), failed.size
-    spread = features.std(axis=1)
-    vary = spread > 0
-    if min(number, n - number) < LEAST_FAILURES or not vary.any():
+    n_failures, n = int(failed.sum()), failed.size
+    feature_sd = features.std(axis=1)
+    has_variation = feature_sd > 0
+    if min(n_failures, n - n_failures) < LEAST_FAILURES or not has_variation.any():
         return np.nan
-    standard = (features[vary] - features[vary].mean(axis=1, keepdims=True)) / spread[vary, None]
-    kinds, kind, counts = np.unique(standard, axis=1, return_inverse=True, return_counts=True)
-    of_kind = np.bincount(kind.reshape(-1), weights=failed, minlength=counts.size)
-    error = np.sqrt(number * (n - number) / max(n - 1, 1))
-    largest = np.abs(kinds @ of_kind).max() / error
-    moved = (failed - number / n) * standard
-    sums = unit_sums(moved, units=units, n_units=int(units.max()) + 1)
-    effect = max(1.0, float(ratio(np.array((sums**2).sum()), np.array((moved**2).sum()))))
-    n_beyond = n_drawn = 0
-    while n_drawn < draws and n_beyond < ENOUGH:
-        size = min(draws - n_drawn, max(1, CHUNK // counts.size))
-        null = rng.multivariate_hypergeometric(counts, number, size=size, method="marginals") @ kinds.T
-        n_beyond += int((np.abs(null).max(axis=1) / error >= largest / np.sqrt(effect) - 1e-9).sum())
-        n_drawn += size
-    return (1 + n_beyond) / (n_drawn + 1)
+    standardised_features = (
+        features[has_variation] - features[has_variation].mean(axis=1, keepdims=True)
+    ) / feature_sd[has_variation, None]
+    distinct_features, feature_index, n_verdicts = np.unique(
+        standardised_features, axis=1, return_inverse=True, return_counts=True
+    )
+    n_failures_by_feature = np.bincount(feature_index.reshape(-1), weights=failed, minlength=n_verdicts.size)
+    error = np.sqrt(n_failures * (n - n_failures) / max(n - 1, 1))
+    observed_statistic = np.abs(distinct_features @ n_failures_by_feature).max() / error
+    contributions = (failed - n_failures / n) * standardised_features
+    cluster_sums = unit_sums(contributions, units=units, n_units=int(units.max()) + 1)
+    design_effect = max(1.0, float(ratio(np.array((cluster_sums**2).sum()), np.array((contributions**2).sum()))))
+    n_extreme = n_drawn = 0
+    while n_drawn < draws and n_extreme < ENOUGH:
+        batch_size = min(draws - n_drawn, max(1, CHUNK // n_verdicts.size))
+        null_scores = (
+            rng.multivariate_hypergeometric(n_verdicts, n_failures, size=batch_size, method="marginals")
+            @ distinct_features.T
+        )
+        n_extreme += int(
+            (np.abs(null_scores).max(axis=1) / error >= observed_statistic / np.sqrt(design_effect) - 1e-9).sum()
+        )
+        n_drawn += batch_size
+    return (1 + n_extreme) / (n_drawn + 1)

@@ -12,7 +12,7 @@ from custodes.stats.ratios import ratio
 
 MOST_BINS = 10
 LEAST_OF_BIN = 30
-"""Minimum number of verdicts in a bin, if there are enough verdicts."""
+"""Approximate minimum number of verdicts in a bin. With fewer than twice this number, all verdicts are in one bin."""
 LEVEL = 1e-9
 """Probabilities that differ by less than this value count as equal."""
 
@@ -27,8 +27,8 @@ def brier(chances: Floats, outcome: Ints) -> Floats:
 
     Source: Brier 1950, "Verification of forecasts expressed in terms of probability".
     """
-    came = np.eye(chances.shape[1])[outcome]
-    return np.asarray(((chances - came) ** 2).sum(axis=1))
+    is_observed_outcome = np.eye(chances.shape[1])[outcome]
+    return np.asarray(((chances - is_observed_outcome) ** 2).sum(axis=1))
 
 
 def constant_forecast(outcome: Ints) -> Floats:
@@ -48,29 +48,29 @@ def constant_forecast(outcome: Ints) -> Floats:
 def confidence_and_correctness(chances: Floats, outcome: Ints) -> tuple[Floats, Floats]:
     """Confidence and correctness of each verdict: probabilities (n, k), outcomes (n,) -> (n,) each.
 
-    Confidence is the probability of the most likely outcome. Correctness is 1 if this outcome occurred, else 0. If
-    several outcomes are most likely, correctness is 1 divided by their number if one of them occurred.
+    Confidence is the probability of the most likely outcome. Correctness is 1 if this outcome occurred, else 0. If k
+    outcomes are equally likely and most likely, correctness is 1 / k if one of them occurred, else 0.
 
     >>> confidence_and_correctness(np.array([[0.7, 0.1, 0.2], [0.4, 0.2, 0.4]]), np.array([0, 2]))
     (array([0.7, 0.4]), array([1. , 0.5]))
     """
-    most = chances.max(axis=1)
-    best = chances >= most[:, None] - LEVEL
-    return most, best[np.arange(len(outcome)), outcome] / best.sum(axis=1)
+    highest_probability = chances.max(axis=1)
+    is_most_likely = chances >= highest_probability[:, None] - LEVEL
+    return highest_probability, is_most_likely[np.arange(len(outcome)), outcome] / is_most_likely.sum(axis=1)
 
 
 def bins_of(sure: Floats) -> Ints:
     """Bin of each confidence (n,), numbered from 0. There are at most ten bins.
 
-    Bins have similar numbers of verdicts, at least thirty if there are enough verdicts.
+    Bins have similar numbers of verdicts, about thirty or more. With fewer than sixty verdicts, there is one bin.
 
     >>> bins_of(np.repeat([0.5, 0.9], 30)).tolist() == [0] * 30 + [1] * 30
     True
     """
-    number = int(np.clip(len(sure) // LEAST_OF_BIN, 1, MOST_BINS))
-    cuts = np.unique(np.quantile(sure, np.arange(1, number) / number)) if len(sure) else np.zeros(0)
-    place = np.searchsorted(cuts - LEVEL, sure, side="right")
-    return np.unique(place, return_inverse=True)[1].astype(np.int64)
+    n_bins = int(np.clip(len(sure) // LEAST_OF_BIN, 1, MOST_BINS))
+    cut_points = np.unique(np.quantile(sure, np.arange(1, n_bins) / n_bins)) if len(sure) else np.zeros(0)
+    bin_index = np.searchsorted(cut_points - LEVEL, sure, side="right")
+    return np.unique(bin_index, return_inverse=True)[1].astype(np.int64)
 
 
 def share_by_bin(right: Floats, bins: Ints, *, units: Ints, confidence: float) -> tuple[Floats, Floats, Floats]:
@@ -80,23 +80,23 @@ def share_by_bin(right: Floats, bins: Ints, *, units: Ints, confidence: float) -
     only wrong verdicts, each cluster counts as one verdict.
 
     >>> result = share_by_bin(np.ones(30), np.zeros(30, dtype=int), units=np.arange(30), confidence=0.95)
-    >>> [round(float(own[0]), 2) for own in result]
+    >>> [round(float(values[0]), 2) for values in result]
     [1.0, 0.89, 1.0]
 
     Source: Wilson 1927; the effective number by the ratio of variances: Kish 1965.
     """
     from scipy.special import ndtri
 
-    number = np.bincount(bins).astype(np.float64)
-    share = np.bincount(bins, weights=right) / number
-    (place, _), cell = np.unique(np.stack([bins, units]), axis=1, return_inverse=True)
-    sums = np.bincount(cell.ravel(), weights=right - share[bins])
-    clusters = np.bincount(place)
-    clustered = np.bincount(place, weights=sums**2) * clusters / np.maximum(clusters - 1, 1)
-    effect = np.maximum(ratio(clustered, number * share * (1 - share)), 1.0)
-    n = np.where(np.isnan(effect), clusters, number / effect)
+    n_verdicts = np.bincount(bins).astype(np.float64)
+    proportion = np.bincount(bins, weights=right) / n_verdicts
+    (bin_of_cell, _), cell = np.unique(np.stack([bins, units]), axis=1, return_inverse=True)
+    cell_sums = np.bincount(cell.ravel(), weights=right - proportion[bins])
+    n_clusters = np.bincount(bin_of_cell)
+    variance_by_cluster = np.bincount(bin_of_cell, weights=cell_sums**2) * n_clusters / np.maximum(n_clusters - 1, 1)
+    design_effect = np.maximum(ratio(variance_by_cluster, n_verdicts * proportion * (1 - proportion)), 1.0)
+    effective_n = np.where(np.isnan(design_effect), n_clusters, n_verdicts / design_effect)
     z = float(ndtri((1 + confidence) / 2))
-    return share, *wilson_interval(share, n, quantile=z)
+    return proportion, *wilson_interval(proportion, effective_n, quantile=z)
 
 
 def correct_count_variance(chances: Floats, comparisons: Ints) -> float:
@@ -112,14 +112,20 @@ def correct_count_variance(chances: Floats, comparisons: Ints) -> float:
     Source: Spiegelhalter 1986, "Probabilistic prediction in patient management and clinical trials"; several verdicts
     on one outcome are ours.
     """
-    _, place = np.unique(comparisons, return_inverse=True)
+    _, comparison_index = np.unique(comparisons, return_inverse=True)
     k = chances.shape[1]
-    came = np.stack([confidence_and_correctness(chances, np.full(len(chances), j))[1] for j in range(k)], axis=1)
-    total, credit = (
-        np.stack([np.bincount(place, weights=outcomes[:, j]) for j in range(k)], axis=1) for outcomes in (chances, came)
+    correctness = np.stack([confidence_and_correctness(chances, np.full(len(chances), j))[1] for j in range(k)], axis=1)
+    probability_sums, correctness_sums = (
+        np.stack([np.bincount(comparison_index, weights=outcomes[:, j]) for j in range(k)], axis=1)
+        for outcomes in (chances, correctness)
     )
-    chance = total / np.bincount(place)[:, None]
-    return float(((chance * credit**2).sum(axis=1) - (chance * credit).sum(axis=1) ** 2).sum())
+    mean_probability = probability_sums / np.bincount(comparison_index)[:, None]
+    return float(
+        (
+            (mean_probability * correctness_sums**2).sum(axis=1)
+            - (mean_probability * correctness_sums).sum(axis=1) ** 2
+        ).sum()
+    )
 
 
 def estimate_overconfidence(
@@ -129,7 +135,7 @@ def estimate_overconfidence(
 
     The test uses Student's t, with clusters `units`. The variance of the number of right verdicts is the larger of two
     values: `least_variance`, which the probabilities imply, and the estimate over clusters, with the factor of
-    `few_clusters`. So shared errors within a cluster count.
+    `few_clusters`. So errors that verdicts of a cluster share are taken into account.
 
     >>> right, units = np.repeat([1.0, 0.0], 50), np.arange(100)
     >>> result = estimate_overconfidence(np.full(100, 0.9), right, least_variance=9.0, units=units, confidence=0.95)
@@ -144,17 +150,18 @@ def estimate_overconfidence(
     if not n:
         return BiasTest(*[np.full((), np.nan)] * 4)
     estimate = float(np.mean(sure - right))
-    sums = np.bincount(units, weights=sure - right - estimate)
-    clusters = int((np.bincount(units) > 0).sum())
+    cluster_sums = np.bincount(units, weights=sure - right - estimate)
+    n_clusters = int((np.bincount(units) > 0).sum())
     variance = max(
-        least_variance, float(few_clusters(np.array(clusters)) * (sums**2).sum() * clusters / max(1, clusters - 1))
+        least_variance,
+        float(few_clusters(np.array(n_clusters)) * (cluster_sums**2).sum() * n_clusters / max(1, n_clusters - 1)),
     )
-    if clusters < 2 or variance <= NOTHING:
+    if n_clusters < 2 or variance <= NOTHING:
         return BiasTest(np.asarray(estimate), *[np.full((), np.nan)] * 3)
     error = np.sqrt(variance) / n
-    half = float(stdtrit(clusters - 1, (1 + confidence) / 2)) * error
-    low, high, p_value = estimate - half, estimate + half, 2 * stdtr(clusters - 1, -abs(estimate) / error)
-    return BiasTest(*(np.asarray(number, dtype=np.float64) for number in (estimate, low, high, p_value)))
+    half_width = float(stdtrit(n_clusters - 1, (1 + confidence) / 2)) * error
+    low, high, p_value = estimate - half_width, estimate + half_width, 2 * stdtr(n_clusters - 1, -abs(estimate) / error)
+    return BiasTest(*(np.asarray(value, dtype=np.float64) for value in (estimate, low, high, p_value)))
 
 
 def expected_error(sure: Floats, right: Floats, bins: Ints, *, units: Ints) -> tuple[float, float]:
@@ -170,12 +177,12 @@ def expected_error(sure: Floats, right: Floats, bins: Ints, *, units: Ints) -> t
     Source: Naeini, Cooper and Hauskrecht 2015; Guo et al. 2017, "On calibration of modern neural networks".
     Expectation: mean absolute value of a normal error, ours.
     """
-    number, surplus = np.bincount(bins), sure - right
-    gap = ratio(np.bincount(bins, weights=surplus), number)
+    n_verdicts, overconfidence = np.bincount(bins), sure - right
+    mean_overconfidence = ratio(np.bincount(bins, weights=overconfidence), n_verdicts)
     binomial_variance = np.bincount(bins, weights=sure * (1 - sure))
-    cells = np.unique(np.stack([bins, units]), axis=1, return_inverse=True)
-    sums = np.bincount(cells[1].ravel(), weights=surplus - gap[bins])
-    cluster_variance = np.bincount(cells[0][0], weights=sums**2, minlength=len(number))
-    by_chance = np.sqrt(np.maximum(binomial_variance, cluster_variance)) / number * np.sqrt(2 / np.pi)
-    share = number / number.sum()
-    return float(share @ np.abs(gap)), float(share @ by_chance)
+    cells_and_index = np.unique(np.stack([bins, units]), axis=1, return_inverse=True)
+    cell_sums = np.bincount(cells_and_index[1].ravel(), weights=overconfidence - mean_overconfidence[bins])
+    cluster_variance = np.bincount(cells_and_index[0][0], weights=cell_sums**2, minlength=len(n_verdicts))
+    expected_by_chance = np.sqrt(np.maximum(binomial_variance, cluster_variance)) / n_verdicts * np.sqrt(2 / np.pi)
+    bin_weights = n_verdicts / n_verdicts.sum()
+    return float(bin_weights @ np.abs(mean_overconfidence)), float(bin_weights @ expected_by_chance)

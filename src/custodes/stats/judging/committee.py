@@ -14,7 +14,8 @@ from custodes.stats.bootstrap import unit_sums, weighted_sums
 from custodes.stats.ratios import ratio
 
 ALL_SUBSETS = 8
-"""Up to this number of judges, all subsets are tried. With more, the best subset is extended step by step."""
+"""Up to this number of judges, all subsets are tried. With more judges, a subset is extended by one judge at a time,
+always by the judge that gives the highest accuracy."""
 LONGEST = 9
 
 
@@ -34,21 +35,26 @@ def error_correlation(errors: Floats, *, units: Ints, weights: Floats) -> Floats
 
     Pairs in which a judge's errors do not vary are left out. The result is NaN if no pair remains.
     """
-    n = weights.shape[1]
-    sums = weighted_sums(weights, unit_sums(np.concatenate([errors, errors**2]), units=units, n_units=n))
-    number = weighted_sums(weights, unit_sums(np.ones((1, errors.shape[1])), units=units, n_units=n))
-    mean, square = (weighted_sum / number for weighted_sum in np.split(sums, 2, axis=1))
-    spread = np.sqrt(np.maximum(square - mean**2, 0.0))
-    total = np.zeros((2, len(weights)))
-    for i, one in enumerate(errors[:-1]):
-        for chunk in chunks(len(errors) - i - 1, max(len(one), len(weights))):
+    n_units = weights.shape[1]
+    moment_sums = weighted_sums(weights, unit_sums(np.concatenate([errors, errors**2]), units=units, n_units=n_units))
+    n_verdicts = weighted_sums(weights, unit_sums(np.ones((1, errors.shape[1])), units=units, n_units=n_units))
+    mean, mean_square = (weighted_sum / n_verdicts for weighted_sum in np.split(moment_sums, 2, axis=1))
+    error_sd = np.sqrt(np.maximum(mean_square - mean**2, 0.0))
+    sum_and_count = np.zeros((2, len(weights)))
+    for i, errors_of_judge in enumerate(errors[:-1]):
+        for chunk in chunks(len(errors) - i - 1, max(len(errors_of_judge), len(weights))):
             other_judges = slice(i + 1 + chunk.start, i + 1 + chunk.stop)
-            product_sums = weighted_sums(weights, unit_sums(one * errors[other_judges], units=units, n_units=n))
-            scale = spread[:, [i]] * spread[:, other_judges]
-            covariance = product_sums / number - mean[:, [i]] * mean[:, other_judges]
-            defined = scale > 1e-12  # a judge without errors has no correlation
-            total += np.where(defined, ratio(covariance, scale), 0.0).sum(axis=1), defined.sum(axis=1)
-    return ratio(*total)
+            product_sums = weighted_sums(
+                weights, unit_sums(errors_of_judge * errors[other_judges], units=units, n_units=n_units)
+            )
+            sd_product = error_sd[:, [i]] * error_sd[:, other_judges]
+            covariance = product_sums / n_verdicts - mean[:, [i]] * mean[:, other_judges]
+            is_defined = sd_product > 1e-12  # a judge without errors has no correlation
+            sum_and_count += (
+                np.where(is_defined, ratio(covariance, sd_product), 0.0).sum(axis=1),
+                is_defined.sum(axis=1),
+            )
+    return ratio(*sum_and_count)
 
 
 def effective_size(judges: int, correlation: NDArray[Any]) -> Floats:
@@ -62,8 +68,8 @@ def effective_size(judges: int, correlation: NDArray[Any]) -> Floats:
 
     Source: Kish 1965 (effective sample size): k / (1 + (k - 1) rho).
     """
-    share = 1 + (judges - 1) * np.asarray(correlation, dtype=np.float64)
-    return ratio(np.asarray(judges, dtype=np.float64), np.where(share > 1e-9, share, np.nan))
+    variance_factor = 1 + (judges - 1) * np.asarray(correlation, dtype=np.float64)
+    return ratio(np.asarray(judges, dtype=np.float64), np.where(variance_factor > 1e-9, variance_factor, np.nan))
 
 
 def best_subset(verdicts: Signs, people: Signs) -> tuple[int, ...]:
@@ -80,21 +86,21 @@ def best_subset(verdicts: Signs, people: Signs) -> tuple[int, ...]:
     if len(verdicts) > ALL_SUBSETS:
         return _greedy_committee(verdicts, people)
     subsets = [subset for size in range(1, len(verdicts) + 1) for subset in combinations(judges, size)]
-    right = [correct(majority(verdicts[list(subset)]), people).mean() for subset in subsets]
-    return subsets[int(np.argmax(np.round(right, 12)))]
+    accuracies = [correct(majority(verdicts[list(subset)]), people).mean() for subset in subsets]
+    return subsets[int(np.argmax(np.round(accuracies, 12)))]
 
 
 def _greedy_committee(verdicts: Signs, people: Signs) -> tuple[int, ...]:
-    chosen: list[int] = []
-    total = np.zeros(verdicts.shape[1], dtype=np.int8)
-    path: list[tuple[float, tuple[int, ...]]] = []
-    while len(chosen) < min(LONGEST, len(verdicts)):
-        right = correct(majority(np.broadcast_arrays(total, verdicts)), people).mean(axis=1).round(12)
-        right[chosen] = -1.0
-        chosen.append(int(right.argmax()))
-        total = total + verdicts[chosen[-1]]
-        path.append((float(right.max()), tuple(sorted(chosen))))
-    return max(path, key=lambda step: step[0])[1]
+    chosen_judges: list[int] = []
+    vote_sums = np.zeros(verdicts.shape[1], dtype=np.int8)
+    accuracies_and_subsets: list[tuple[float, tuple[int, ...]]] = []
+    while len(chosen_judges) < min(LONGEST, len(verdicts)):
+        accuracies = correct(majority(np.broadcast_arrays(vote_sums, verdicts)), people).mean(axis=1).round(12)
+        accuracies[chosen_judges] = -1.0
+        chosen_judges.append(int(accuracies.argmax()))
+        vote_sums = vote_sums + verdicts[chosen_judges[-1]]
+        accuracies_and_subsets.append((float(accuracies.max()), tuple(sorted(chosen_judges))))
+    return max(accuracies_and_subsets, key=lambda step: step[0])[1]
 
 
 def majority(verdicts: Signs | Sequence[Signs]) -> Signs:
@@ -114,9 +120,11 @@ def held_out_correctness(verdicts: Signs, people: Signs, *, fold: Ints) -> tuple
     """
     subset_is_right, judge_is_right = np.full((2, people.size), np.nan)
     for k in np.unique(fold):
-        out = fold == k
-        train = verdicts[:, ~out], people[~out]
-        best = int(correct(*train).mean(axis=1).round(12).argmax())
-        subset_is_right[out] = correct(majority(verdicts[list(best_subset(*train))][:, out]), people[out])
-        judge_is_right[out] = correct(verdicts[best, out], people[out])
+        is_held_out = fold == k
+        training_data = verdicts[:, ~is_held_out], people[~is_held_out]
+        best_judge = int(correct(*training_data).mean(axis=1).round(12).argmax())
+        subset_is_right[is_held_out] = correct(
+            majority(verdicts[list(best_subset(*training_data))][:, is_held_out]), people[is_held_out]
+        )
+        judge_is_right[is_held_out] = correct(verdicts[best_judge, is_held_out], people[is_held_out])
     return subset_is_right, judge_is_right

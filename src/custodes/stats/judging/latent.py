@@ -32,8 +32,8 @@ def normal_scores(values: Floats, strata: Ints) -> Floats:
 
     count = np.bincount(strata)
     scores = stratum_deviations(ndtri(ranks_within(values, strata) / (count[strata] + 1)), strata)
-    spread = np.sqrt(np.bincount(strata, scores**2) / np.maximum(count, 1))[strata]
-    return np.where(spread > 1e-9, scores / np.maximum(spread, 1e-9), 0.0)
+    score_sd = np.sqrt(np.bincount(strata, scores**2) / np.maximum(count, 1))[strata]
+    return np.where(score_sd > 1e-9, scores / np.maximum(score_sd, 1e-9), 0.0)
 
 
 def stratum_deviations(values: NDArray[Any], strata: Ints) -> Floats:
@@ -59,8 +59,8 @@ def cuts(verdicts: Signs, strata: Ints, n: int) -> Floats:
     from scipy.special import ndtri
 
     losses, wins = (np.bincount(strata[verdicts == outcome], minlength=n) for outcome in (-1, 1))
-    number = np.bincount(strata, minlength=n)
-    return np.asarray(ndtri(np.stack([losses + 0.5, number - wins + 0.5], axis=1) / (number + 1)[:, None]))
+    n_verdicts = np.bincount(strata, minlength=n)
+    return np.asarray(ndtri(np.stack([losses + 0.5, n_verdicts - wins + 0.5], axis=1) / (n_verdicts + 1)[:, None]))
 
 
 def polychoric_correlation(product: NDArray[Any], first: Floats, second: Floats, *, weight: NDArray[Any]) -> Floats:
@@ -79,18 +79,18 @@ def polychoric_correlation(product: NDArray[Any], first: Floats, second: Floats,
     Source: Pearson 1900 (tetrachoric), Olsson 1979 (polychoric correlations); Plackett 1954 for the derivative of the
     bivariate normal integral.
     """
-    spare = 1 - GRID**2
-    height = np.zeros(len(GRID))
+    residual_variance = 1 - GRID**2
+    density_sums = np.zeros(len(GRID))
     for chunk in chunks(len(weight), len(GRID)):
         for a in first[chunk].T[..., None]:
             for b in second[chunk].T[..., None]:
-                height += weight[chunk] @ np.exp(-(a**2 + b**2 - 2 * GRID * a * b) / (2 * spare))
+                density_sums += weight[chunk] @ np.exp(-(a**2 + b**2 - 2 * GRID * a * b) / (2 * residual_variance))
     # An integral over the angle, for which the density stays bounded.
-    height /= 2 * np.pi * np.maximum(weight.sum(), 1e-12)
-    steps = np.diff(np.arcsin(GRID))
-    up = np.concatenate([[0.0], np.cumsum(steps * (height[1:] + height[:-1]) / 2)])
-    middle = (len(GRID) - 1) // 2
-    return np.asarray(np.interp(product, up - up[middle], GRID))
+    density_sums /= 2 * np.pi * np.maximum(weight.sum(), 1e-12)
+    angle_steps = np.diff(np.arcsin(GRID))
+    expected_products = np.concatenate([[0.0], np.cumsum(angle_steps * (density_sums[1:] + density_sums[:-1]) / 2)])
+    zero_index = (len(GRID) - 1) // 2
+    return np.asarray(np.interp(product, expected_products - expected_products[zero_index], GRID))
 
 
 def polyserial_correlation(product: NDArray[Any], cut: Floats, *, weight: NDArray[Any]) -> Floats:
@@ -110,7 +110,7 @@ def polyserial_correlation(product: NDArray[Any], cut: Floats, *, weight: NDArra
 
 
 def density(cut: Floats) -> Floats:
-    """Sum of the normal densities at both thresholds `cut` (..., 2): the information of a verdict on the latent
+    """Sum of the normal densities at both thresholds `cut` (..., 2): the mean product of a verdict and its latent
     variable.
 
     >>> density(np.zeros((1, 2))).round(2).tolist()

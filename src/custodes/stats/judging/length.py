@@ -1,9 +1,9 @@
 """Length bias: does a judge prefer the longer output more than annotators do?
 
 Human verdicts are a noisy measure of quality. If quality is correlated with length, a fair judge seems to prefer length
-even after adjustment for human verdicts, because these measure quality only imperfectly. Two annotators solve this
-problem. Quality is defined as their common part, so their agreement shows the proportion of noise in a verdict (errors
-in variables). With one annotator, only bounds can be computed. Correlations are on the latent scale (see `latent`), so
+even after adjustment for human verdicts, because these measure quality only imperfectly. With two annotators, quality
+is defined as what their verdicts have in common, and their agreement shows how noisy a verdict is (errors in
+variables). With one annotator, only bounds can be computed. Correlations are on the latent scale (see `latent`), so
 that a judge may be more or less decisive than annotators. They are computed within pairs of systems, because quality
 over all pairs has a mixture distribution, which is not normal.
 """
@@ -39,13 +39,14 @@ LEAST_OF_STRATUM = 10
 """Minimum number of comparisons of a pair of systems for estimating its means and thresholds."""
 
 LEAST_WON = 0.1
-"""Minimum proportion of the verdicts on a pair of systems that each of the two systems must win. With less, or with
-nearly all ties, a ceiling of coarse ratings hides quality, and latent normality does not hold."""
+"""Minimum proportion of the verdicts on a pair of systems that each of the two systems must win. If a system wins
+fewer, for example because nearly all verdicts are ties, coarse ratings hide differences in quality (ceiling effect),
+and latent normality does not hold."""
 
 MODEL_ERROR = 0.016
-"""Standard deviation, in simulations, of the effect that non-normal quality (coarse ratings) has on a fair judge. It
-is about one point of margin. It is added to the standard error; otherwise many comparisons would make this effect
-significant."""
+"""Standard deviation, in simulations, of the effect that non-normal quality (coarse ratings) has on a fair judge. It is
+about one point of margin. It is combined with the standard error, since this effect would otherwise be significant with
+many comparisons."""
 
 
 class LengthBias(NamedTuple):
@@ -93,23 +94,23 @@ def length_bias(
     >>> people = np.sign(quality + rng.normal(size=(3, 900))).astype(np.int8)
     >>> fair = np.sign(quality + rng.normal(size=900)).astype(np.int8)
     >>> biased = np.sign(quality + length + rng.normal(size=900)).astype(np.int8)
-    >>> result = [length_bias(own, people, length,
+    >>> result = [length_bias(judge, people, length,
     ...                     strata=np.arange(900) % 3, units=np.arange(900), confidence=0.95)
-    ...         for own in (fair, biased)]
-    >>> [(f"{own.judge:.1f}", f"{abs(own.excess):.1f}", own.p_value < 0.001) for own in result]
+    ...         for judge in (fair, biased)]
+    >>> [(f"{r.judge:.1f}", f"{abs(r.excess):.1f}", r.p_value < 0.001) for r in result]
     [('0.4', '0.0', False), ('0.8', '0.5', True)]
 
     Source: ours. Vanishing tetrads: Spearman 1904; bounds with one annotator: Klepper and Leamer 1984.
     """
     is_rated = people != ABSENT
     is_used = is_in_informative_stratum((judge != ABSENT) & np.isfinite(length), judge, people, strata)
-    names, units = np.unique(units[is_used], return_inverse=True)
+    used_clusters, units = np.unique(units[is_used], return_inverse=True)
     _, strata = np.unique(strata[is_used], return_inverse=True)
     used_ratings = is_rated[:, is_used]
     people = people[:, is_used][used_ratings.any(axis=1)]
-    if len(names) < 2 or not len(people):
+    if len(used_clusters) < 2 or not len(people):
         return LengthBias.unknown()
-    jackknife_weights, _ = without_block(len(names), most=BLOCKS)
+    jackknife_weights, _ = without_block(len(used_clusters), most=BLOCKS)
     moments = _Moments.from_verdicts(
         judge[is_used], people, length[is_used], strata=strata, units=units, weights=with_point(jackknife_weights)
     )
@@ -119,28 +120,28 @@ def length_bias(
         return _bound_length_bias(moments, quantile)
     annotator_agreement = ratio((moments.shared * moments.weight).sum(axis=1), moments.weight.sum(axis=1))
     correlation_product = ratio((moments.crossed * moments.weight).sum(axis=1), moments.weight.sum(axis=1))
-    agree = float(
+    quality_agreement = float(
         annotator_agreement[0] - ratio((moments.bent * moments.weight).sum(axis=1), moments.weight.sum(axis=1))[0]
     )
     difference = moments.judge * annotator_agreement - correlation_product
     error = _jackknife(difference)
-    if not (agree > LEAST_AGREEMENT and error > 0):
+    if not (quality_agreement > LEAST_AGREEMENT and error > 0):
         return LengthBias(judge_correlation, people_correlation, np.nan, np.nan, np.nan, np.nan, identified=False)
-    middle, error = float(difference[0]) / agree, float(np.hypot(error / agree, MODEL_ERROR))
-    reach = quantile * error
+    excess, error = float(difference[0]) / quality_agreement, float(np.hypot(error / quality_agreement, MODEL_ERROR))
+    half_width = quantile * error
     return LengthBias(
         judge_correlation,
         people_correlation,
-        middle,
-        middle - reach,
-        middle + reach,
-        _p_value(middle / error, len(jackknife_weights)),
+        excess,
+        excess - half_width,
+        excess + half_width,
+        _p_value(excess / error, len(jackknife_weights)),
         identified=True,
     )
 
 
 def is_in_informative_stratum(used: Bools, judge: Signs, people: Signs, strata: Ints) -> Bools:
-    """Mask (n,) of the comparisons in use that have human verdicts and lie in informative strata.
+    """Mask (n,) of the comparisons in `used` that have human verdicts and lie in informative strata.
 
     A stratum is informative if it has at least `LEAST_OF_STRATUM` comparisons and each side won at least the proportion
     `LEAST_WON` of the verdicts of the judge, and also of the verdicts of the annotators.
@@ -152,12 +153,12 @@ def is_in_informative_stratum(used: Bools, judge: Signs, people: Signs, strata: 
     used = used & (people != ABSENT).any(axis=0)
     _, stratum_index = np.unique(strata, return_inverse=True)
 
-    def number(present: Bools) -> Ints:
+    def count(present: Bools) -> Ints:
         return np.bincount(stratum_index, np.atleast_2d(present & used).sum(axis=0))
 
-    is_informative = number(used) >= LEAST_OF_STRATUM
+    is_informative = count(used) >= LEAST_OF_STRATUM
     for verdicts in (judge, people):
-        is_informative &= np.minimum(number(verdicts == 1), number(verdicts == -1)) >= LEAST_WON * number(
+        is_informative &= np.minimum(count(verdicts == 1), count(verdicts == -1)) >= LEAST_WON * count(
             verdicts != ABSENT
         )
     return np.asarray(used & is_informative[stratum_index])
@@ -166,25 +167,41 @@ def is_in_informative_stratum(used: Bools, judge: Signs, people: Signs, strata: 
 def _bound_length_bias(moments: _Moments, quantile: float) -> LengthBias:
     """Result with one annotator. One bound assumes an annotator without noise, the other bound assumes a judge without
     noise."""
-    judge, mine, both = moments.judge, moments.people, moments.agree[:, 0]
-    spare = (1 - judge**2) * (1 - mine**2)
-    partial = (both - judge * mine) / np.sqrt(spare)
-    least = mine**2 + partial**2 * (1 - mine**2)  # lower bound of the reliability of a human verdict
-    ends = [(judge * share - both * mine) / (1.0 - mine[0] ** 2) for share in (np.ones_like(least), least)]
-    errors = [float(np.hypot(_jackknife(bound), MODEL_ERROR)) for bound in ends]
-    reached = [
-        (bound[0] - quantile * error, bound[0] + quantile * error) for bound, error in zip(ends, errors, strict=True)
+    judge, people, judge_people = moments.judge, moments.people, moments.agree[:, 0]
+    residual_variance = (1 - judge**2) * (1 - people**2)
+    partial_correlation = (judge_people - judge * people) / np.sqrt(residual_variance)
+    least_reliability = people**2 + partial_correlation**2 * (
+        1 - people**2
+    )  # lower bound of the reliability of a human verdict
+    excess_bounds = [
+        (judge * reliability - judge_people * people) / (1.0 - people[0] ** 2)
+        for reliability in (np.ones_like(least_reliability), least_reliability)
     ]
-    same_sign = bool(ends[0][0] * ends[1][0] > 0)
-    p_value = max(_p_value(bound[0] / error, len(judge) - 1) for bound, error in zip(ends, errors, strict=True))
-    low, high = min(low for low, _ in reached), max(high for _, high in reached)
-    return LengthBias(judge[0], mine[0], ends[0][0], low, high, p_value if same_sign else np.nan, identified=same_sign)
+    errors = [float(np.hypot(_jackknife(bound), MODEL_ERROR)) for bound in excess_bounds]
+    intervals = [
+        (bound[0] - quantile * error, bound[0] + quantile * error)
+        for bound, error in zip(excess_bounds, errors, strict=True)
+    ]
+    has_equal_signs = bool(excess_bounds[0][0] * excess_bounds[1][0] > 0)
+    p_value = max(
+        _p_value(bound[0] / error, len(judge) - 1) for bound, error in zip(excess_bounds, errors, strict=True)
+    )
+    low, high = min(low for low, _ in intervals), max(high for _, high in intervals)
+    return LengthBias(
+        judge[0],
+        people[0],
+        excess_bounds[0][0],
+        low,
+        high,
+        p_value if has_equal_signs else np.nan,
+        identified=has_equal_signs,
+    )
 
 
 def _jackknife(values: Floats) -> float:
     """Jackknife standard error of the first value. Each further value is computed without one block."""
-    left = values[1:]
-    return float(np.sqrt((len(left) - 1) * left.var()))
+    block_estimates = values[1:]
+    return float(np.sqrt((len(block_estimates) - 1) * block_estimates.var()))
 
 
 def _p_value(t: float, blocks: int) -> float:
@@ -214,54 +231,75 @@ class _Moments(NamedTuple):
     def from_verdicts(
         cls, judge: Signs, people: Signs, length: Floats, *, strata: Ints, units: Ints, weights: Floats
     ) -> _Moments:
-        rated = people != ABSENT
-        n = int(strata.max()) + 1
+        is_rated = people != ABSENT
+        n_strata = int(strata.max()) + 1
         pairs = list(combinations(range(len(people)), 2))
-        first, second = np.array(pairs, dtype=np.intp).reshape(-1, 2).T
-        together = rated[first] & rated[second]
-        scores, seen = normal_scores(length, strata), stratum_deviations(judge, strata)
-        verdicts = np.zeros(people.shape)
-        for j, rows in enumerate(rated):
-            verdicts[j, rows] = stratum_deviations(people[j, rows], strata[rows])
+        first_annotator, second_annotator = np.array(pairs, dtype=np.intp).reshape(-1, 2).T
+        is_rated_by_both = is_rated[first_annotator] & is_rated[second_annotator]
+        length_scores, judge_deviations = normal_scores(length, strata), stratum_deviations(judge, strata)
+        people_deviations = np.zeros(people.shape)
+        for j, is_rated_by_annotator in enumerate(is_rated):
+            people_deviations[j, is_rated_by_annotator] = stratum_deviations(
+                people[j, is_rated_by_annotator], strata[is_rated_by_annotator]
+            )
 
-        def mean(values: Floats, present: Bools) -> Floats:
-            return weighted_item_mean(np.where(present, values, np.nan), units=units, weights=weights)
+        def mean(values: Floats, is_present: Bools) -> Floats:
+            return weighted_item_mean(np.where(is_present, values, np.nan), units=units, weights=weights)
 
-        def sizes(present: Bools) -> Ints:
-            return np.bincount(strata[present], minlength=n)
+        def sizes(is_present: Bools) -> Ints:
+            return np.bincount(strata[is_present], minlength=n_strata)
 
-        judge_cuts = cuts(judge, strata, n)
-        people_cuts = [cuts(people[j, present], strata[present], n) for j, present in enumerate(rated)]
-        everywhere = np.ones(len(judge), dtype=np.bool_)
-        long = mean(seen * scores, everywhere)
-        agree, liked = mean(verdicts * seen, rated), mean(verdicts * scores, rated)
-        with_judge = np.stack(
+        judge_cuts = cuts(judge, strata, n_strata)
+        people_cuts = [
+            cuts(people[j, is_present], strata[is_present], n_strata) for j, is_present in enumerate(is_rated)
+        ]
+        is_used = np.ones(len(judge), dtype=np.bool_)
+        judge_length_products = mean(judge_deviations * length_scores, is_used)
+        judge_products, length_products = (
+            mean(people_deviations * judge_deviations, is_rated),
+            mean(people_deviations * length_scores, is_rated),
+        )
+        judge_correlations = np.stack(
             [
-                polychoric_correlation(agree[:, j], judge_cuts, cut, weight=sizes(rated[j]))
-                for j, cut in enumerate(people_cuts)
+                polychoric_correlation(judge_products[:, j], judge_cuts, annotator_cuts, weight=sizes(is_rated[j]))
+                for j, annotator_cuts in enumerate(people_cuts)
             ],
             axis=1,
         )
-        with_length = np.stack(
-            [polyserial_correlation(liked[:, j], cut, weight=sizes(rated[j])) for j, cut in enumerate(people_cuts)],
+        length_correlations = np.stack(
+            [
+                polyserial_correlation(length_products[:, j], annotator_cuts, weight=sizes(is_rated[j]))
+                for j, annotator_cuts in enumerate(people_cuts)
+            ],
             axis=1,
         )
-        shared = mean(verdicts[first] * verdicts[second], together) if pairs else np.empty((len(weights), 0))
-        number = np.broadcast_to(together.sum(axis=1, dtype=np.float64), shared.shape)
-        between = [
-            polychoric_correlation(shared[:, k], people_cuts[i], people_cuts[j], weight=sizes(together[k]))
+        shared_products = (
+            mean(people_deviations[first_annotator] * people_deviations[second_annotator], is_rated_by_both)
+            if pairs
+            else np.empty((len(weights), 0))
+        )
+        n_shared = np.broadcast_to(is_rated_by_both.sum(axis=1, dtype=np.float64), shared_products.shape)
+        annotator_correlations = [
+            polychoric_correlation(
+                shared_products[:, k], people_cuts[i], people_cuts[j], weight=sizes(is_rated_by_both[k])
+            )
             for k, (i, j) in enumerate(pairs)
         ]
-        turned = with_judge[:, first] * with_length[:, second] + with_judge[:, second] * with_length[:, first]
-        defined = np.isfinite(shared).all(axis=0)
+        cross_products = (
+            judge_correlations[:, first_annotator] * length_correlations[:, second_annotator]
+            + judge_correlations[:, second_annotator] * length_correlations[:, first_annotator]
+        )
+        is_defined = np.isfinite(shared_products).all(axis=0)
         return cls(
-            judge=polyserial_correlation(long, judge_cuts, weight=sizes(everywhere)),
-            people=np.asarray(with_length @ rated.sum(axis=1) / rated.sum()),
-            agree=with_judge,
-            shared=np.where(defined, np.stack(between, axis=1) if pairs else shared, 0.0),
-            crossed=np.where(defined, turned / 2, 0.0),
-            bent=np.where(defined, with_length[:, first] * with_length[:, second], 0.0),
-            weight=number * defined,
+            judge=polyserial_correlation(judge_length_products, judge_cuts, weight=sizes(is_used)),
+            people=np.asarray(length_correlations @ is_rated.sum(axis=1) / is_rated.sum()),
+            agree=judge_correlations,
+            shared=np.where(is_defined, np.stack(annotator_correlations, axis=1) if pairs else shared_products, 0.0),
+            crossed=np.where(is_defined, cross_products / 2, 0.0),
+            bent=np.where(
+                is_defined, length_correlations[:, first_annotator] * length_correlations[:, second_annotator], 0.0
+            ),
+            weight=n_shared * is_defined,
         )
 
 
@@ -292,17 +330,17 @@ def logit_slopes(judge: Signs, people: Floats, length: Floats, *, units: Ints, c
 
     Source: Zheng et al. 2023 and Dubois et al. 2024 regress verdicts on length; Liang and Zeger 1986 for the errors.
     """
-    decided = judge != 0
-    judge, people, length, units = judge[decided], people[decided], length[decided], units[decided]
-    rated = np.isfinite(people)
+    is_decided = judge != 0
+    judge, people, length, units = judge[is_decided], people[is_decided], length[is_decided], units[is_decided]
+    is_rated = np.isfinite(people)
     fits = [
         first_coefficient((1 + judge) / 2, length[:, None], units, confidence=confidence),
         first_coefficient(
-            (1 + judge[rated]) / 2,
-            np.stack([length[rated], people[rated]], axis=1),
-            units[rated],
+            (1 + judge[is_rated]) / 2,
+            np.stack([length[is_rated], people[is_rated]], axis=1),
+            units[is_rated],
             confidence=confidence,
         ),
-        first_coefficient((1 + people[rated]) / 2, length[rated, None], units[rated], confidence=confidence),
+        first_coefficient((1 + people[is_rated]) / 2, length[is_rated, None], units[is_rated], confidence=confidence),
     ]
     return Slopes(*np.array(fits).T)

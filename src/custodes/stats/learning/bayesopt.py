@@ -93,18 +93,22 @@ def maximise(
         points, values = np.concatenate([points, point]), np.concatenate([values, objective(point)])
     if np.isnan(values).all():
         return Optimum(np.full(n_dims, np.nan), math.nan, points, values)
-    best = int(np.nanargmax(values))
-    return Optimum(points[best], float(values[best]), points, values)
+    best_index = int(np.nanargmax(values))
+    return Optimum(points[best_index], float(values[best_index]), points, values)
 
 
 def _standardise_values(values: Floats) -> Floats:
     """Values with mean 0 and variance 1, after each NaN is replaced by the lowest value; all 0 if the values are
     equal."""
-    lowest = np.fmin.reduce(values)
-    filled = np.where(np.isnan(values), 0.0 if np.isnan(lowest) else lowest, values)
-    deviation = filled - filled.mean()
-    spread = float(deviation.std())
-    return np.asarray(deviation / spread) if spread > _ROUNDING * np.abs(filled).max() else np.zeros_like(filled)
+    lowest_value = np.fmin.reduce(values)
+    filled_values = np.where(np.isnan(values), 0.0 if np.isnan(lowest_value) else lowest_value, values)
+    deviation = filled_values - filled_values.mean()
+    standard_deviation = float(deviation.std())
+    return (
+        np.asarray(deviation / standard_deviation)
+        if standard_deviation > _ROUNDING * np.abs(filled_values).max()
+        else np.zeros_like(filled_values)
+    )
 
 
 def _kernel(distances: Floats) -> Floats:
@@ -115,8 +119,8 @@ def _kernel(distances: Floats) -> Floats:
 
 def _distances(a: Floats, b: Floats) -> Floats:
     """Euclidean distances between points (m, n_dims) and points (n, n_dims): (m, n)."""
-    squares = (a * a).sum(axis=1)[:, np.newaxis] + (b * b).sum(axis=1) - 2 * (a @ b.T)
-    return np.asarray(np.sqrt(np.maximum(squares, 0.0)))
+    squared_distances = (a * a).sum(axis=1)[:, np.newaxis] + (b * b).sum(axis=1) - 2 * (a @ b.T)
+    return np.asarray(np.sqrt(np.maximum(squared_distances, 0.0)))
 
 
 def _fit_hyperparameters(points: Floats, y: Floats) -> tuple[float, float]:
@@ -125,31 +129,37 @@ def _fit_hyperparameters(points: Floats, y: Floats) -> tuple[float, float]:
     n, n_dims = points.shape
     lengths, noises = (grid.ravel() for grid in np.meshgrid(_LENGTHS * math.sqrt(n_dims), _NOISES))
     kernels = _kernel(_distances(points, points) / lengths[:, np.newaxis, np.newaxis])
-    factors = np.linalg.cholesky(kernels + noises[:, np.newaxis, np.newaxis] * np.eye(n))
-    white = np.linalg.solve(factors, np.broadcast_to(y[:, np.newaxis], (len(lengths), n, 1)))[..., 0]
-    variances = np.maximum((white * white).mean(axis=1), _TINY)
-    volumes = np.log(np.diagonal(factors, axis1=1, axis2=2)).sum(axis=1)
-    best = int(np.argmin(n / 2 * np.log(variances) + volumes))
-    return float(lengths[best]), float(noises[best])
+    cholesky_factors = np.linalg.cholesky(kernels + noises[:, np.newaxis, np.newaxis] * np.eye(n))
+    whitened_y = np.linalg.solve(cholesky_factors, np.broadcast_to(y[:, np.newaxis], (len(lengths), n, 1)))[..., 0]
+    variances = np.maximum((whitened_y * whitened_y).mean(axis=1), _TINY)
+    log_determinants = np.log(np.diagonal(cholesky_factors, axis1=1, axis2=2)).sum(axis=1)
+    best_index = int(np.argmin(n / 2 * np.log(variances) + log_determinants))
+    return float(lengths[best_index]), float(noises[best_index])
 
 
 def _fit_process(points: Floats, y: Floats, length: float, noise: float) -> _Process:
     kernel = _kernel(_distances(points, points) / length)
     whitening = np.linalg.inv(np.linalg.cholesky(kernel + noise * np.eye(len(points))))
-    white = whitening @ y
+    whitened_y = whitening @ y
     return _Process(
-        points, length, whitening, whitening.T @ white, math.sqrt(max(float(white @ white) / len(y), _TINY))
+        points,
+        length,
+        whitening,
+        whitening.T @ whitened_y,
+        math.sqrt(max(float(whitened_y @ whitened_y) / len(y), _TINY)),
     )
 
 
-def _improvements(process: _Process, candidates: Floats, best: float) -> Floats:
+def _improvements(process: _Process, candidates: Floats, best_value: float) -> Floats:
     """Expected improvement of candidates over the best value: (m, n_dims) -> (m,)."""
     from scipy.special import ndtr
 
     covariance = _kernel(_distances(candidates, process.points) / process.length)
-    white = covariance @ process.whitening.T
-    deviation = process.scale * np.sqrt(np.maximum(1 - np.einsum("mn,mn->m", white, white), 1e-12))
-    z = (covariance @ process.coefficients - best) / deviation
+    whitened_covariance = covariance @ process.whitening.T
+    deviation = process.scale * np.sqrt(
+        np.maximum(1 - np.einsum("mn,mn->m", whitened_covariance, whitened_covariance), 1e-12)
+    )
+    z = (covariance @ process.coefficients - best_value) / deviation
     return np.asarray(deviation * (z * ndtr(z) + np.exp(-z * z / 2) / math.sqrt(2 * math.pi)))
 
 
@@ -159,22 +169,26 @@ def _propose_candidate(process: _Process, y: Floats, rng: np.random.Generator) -
     The first candidates are random points and points near the best points. In each of several rounds, points near the
     best candidates are added.
     """
-    best = float(y.max())
-    starts = process.points[np.argsort(-y, kind="stable")[:_STARTS]]
-    candidates = np.concatenate([rng.random((_RANDOM, starts.shape[1])), _perturb_points(starts, rng)])
-    gains = _improvements(process, candidates, best)
+    best_value = float(y.max())
+    best_points = process.points[np.argsort(-y, kind="stable")[:_STARTS]]
+    candidates = np.concatenate([rng.random((_RANDOM, best_points.shape[1])), _perturb_points(best_points, rng)])
+    improvements = _improvements(process, candidates, best_value)
     for _ in range(_ROUNDS):
-        top = np.argsort(-gains, kind="stable")[:_STARTS]
-        moved = _perturb_points(candidates[top], rng)
-        candidates = np.concatenate([candidates[top], moved])
-        gains = np.concatenate([gains[top], _improvements(process, moved, best)])
-    return np.asarray(candidates[int(np.argmax(gains))])
+        best_candidates = np.argsort(-improvements, kind="stable")[:_STARTS]
+        perturbed_points = _perturb_points(candidates[best_candidates], rng)
+        candidates = np.concatenate([candidates[best_candidates], perturbed_points])
+        improvements = np.concatenate(
+            [improvements[best_candidates], _improvements(process, perturbed_points, best_value)]
+        )
+    return np.asarray(candidates[int(np.argmax(improvements))])
 
 
 def _perturb_points(points: Floats, rng: np.random.Generator) -> Floats:
     """Randomly selected points, with some coordinates moved by normal steps of several sizes. The results lie in the
     cube."""
-    starts = points[rng.integers(0, len(points), _LOCAL)]
-    here = rng.random(starts.shape) < _MOVED / starts.shape[1]
-    sizes = np.exp(rng.uniform(math.log(_STEPS[0]), math.log(_STEPS[1]), (_LOCAL, 1)))
-    return np.asarray(np.clip(starts + here * sizes * rng.normal(size=starts.shape), 0.0, 1.0))
+    selected_points = points[rng.integers(0, len(points), _LOCAL)]
+    is_moved = rng.random(selected_points.shape) < _MOVED / selected_points.shape[1]
+    step_sizes = np.exp(rng.uniform(math.log(_STEPS[0]), math.log(_STEPS[1]), (_LOCAL, 1)))
+    return np.asarray(
+        np.clip(selected_points + is_moved * step_sizes * rng.normal(size=selected_points.shape), 0.0, 1.0)
+    )

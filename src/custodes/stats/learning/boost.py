@@ -20,7 +20,7 @@ from custodes.stats.arrays import Floats, Ints
 from custodes.stats.learning.folds import splits
 
 LARGEST = float(np.finfo(np.float32).max) / 2
-"""Maximum absolute prediction of trees: half of single precision, so that sums cannot overflow."""
+"""Maximum absolute prediction of trees: half of the largest single-precision number, so that sums cannot overflow."""
 
 
 class Settings(TypedDict):
@@ -33,8 +33,8 @@ class Settings(TypedDict):
 
 
 SETTINGS: Settings = {"rounds": 100, "depth": 2, "rate": 0.05, "subsample": 0.8}
-"""Best of 18 settings on HANNA (six aspects, 72 metrics, without Human) and SummEval (experts, four aspects, 34
-metrics).
+"""Best of 18 settings on HANNA (six aspects, 72 metrics, without the system Human) and SummEval (experts, four aspects,
+34 metrics).
 
 The mean held-out tau-b over item-grouped folds is .266 on HANNA and .189 on SummEval. With 100 trees and XGBoost's
 defaults (depth 6, rate .3), it is .205 and .141. Deeper trees, a higher rate or more trees overfit these small, noisy
@@ -78,19 +78,19 @@ class Trees(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """
         with np.errstate(over="ignore"):  # overflow in single precision exceeds every threshold
             columns_as_float = np.asfortranarray(x, dtype=np.float32)
-        total = np.full(len(x), self.base, dtype=np.float32)
+        prediction = np.full(len(x), self.base, dtype=np.float32)
         for tree in self.trees:
-            total += _leaves(tree, columns_as_float)
-        return total.astype(np.float64)
+            prediction += _leaves(tree, columns_as_float)
+        return prediction.astype(np.float64)
 
-    def renumber_columns(self, place: Mapping[int, int]) -> Trees:
-        """The trees with renumbered columns. `place` maps each column in use to its new number."""
+    def renumber_columns(self, new_numbers: Mapping[int, int]) -> Trees:
+        """The trees with renumbered columns. `new_numbers` maps each column in use to its new number."""
 
         def renumber_node(node: Split | float) -> Split | float:
             if not isinstance(node, Split):
                 return node
             return Split(
-                place[node.column],
+                new_numbers[node.column],
                 node.threshold,
                 node.missing_left,
                 renumber_node(node.left),
@@ -152,21 +152,28 @@ def fit_trees(
     options: dict[str, Any] = {"objective": "reg:squarederror", "tree_method": "hist", "nthread": 1, "verbosity": 0}
     options |= {"max_depth": depth, "learning_rate": rate, "subsample": subsample, "seed": seed}
     learner = msgspec.json.decode(xgboost.train(options, data, num_boost_round=rounds).save_raw("json"))["learner"]
-    fitted = learner["gradient_booster"]["model"]["trees"]
-    gain = np.zeros(x.shape[1])
-    for tree in fitted:
-        np.add.at(gain, tree["split_indices"], tree["loss_changes"])  # leaves have column 0 and a change of 0
+    xgboost_trees = learner["gradient_booster"]["model"]["trees"]
+    column_gains = np.zeros(x.shape[1])
+    for tree in xgboost_trees:
+        np.add.at(column_gains, tree["split_indices"], tree["loss_changes"])  # leaves have column 0 and a change of 0
     base = float(learner["learner_model_param"]["base_score"].strip("[]"))  # in brackets since XGBoost 3.1
-    return Trees(base, tuple(_parse_node(tree, 0) for tree in fitted)), gain / (gain.sum() or 1.0)
+    return Trees(base, tuple(_parse_node(tree, 0) for tree in xgboost_trees)), column_gains / (
+        column_gains.sum() or 1.0
+    )
 
 
-def _parse_node(tree: Mapping[str, list[Any]], at: int) -> Split | float:
+def _parse_node(tree: Mapping[str, list[Any]], node_index: int) -> Split | float:
     """A node of a tree in XGBoost's format, which has one list for each attribute of the nodes."""
-    number, left = float(np.float32(tree["split_conditions"][at])), tree["left_children"][at]
-    if left < 0:
-        return number
-    sides = (_parse_node(tree, child) for child in (left, tree["right_children"][at]))
-    return Split(tree["split_indices"][at], number, bool(tree["default_left"][at]), *sides)
+    threshold_or_leaf, left_child = (
+        float(np.float32(tree["split_conditions"][node_index])),
+        tree["left_children"][node_index],
+    )
+    if left_child < 0:
+        return threshold_or_leaf
+    children = (_parse_node(tree, child) for child in (left_child, tree["right_children"][node_index]))
+    return Split(
+        tree["split_indices"][node_index], threshold_or_leaf, bool(tree["default_left"][node_index]), *children
+    )
 
 
 def _leaves(node: Split | float, x: NDArray[np.float32]) -> Any:
@@ -174,8 +181,8 @@ def _leaves(node: Split | float, x: NDArray[np.float32]) -> Any:
     if not isinstance(node, Split):
         return np.float32(node)
     column = x[:, node.column]
-    left = ~(column >= node.threshold) if node.missing_left else column < node.threshold
-    return np.where(left, _leaves(node.left, x), _leaves(node.right, x))
+    is_left = ~(column >= node.threshold) if node.missing_left else column < node.threshold
+    return np.where(is_left, _leaves(node.left, x), _leaves(node.right, x))
 
 
 class PruningStep(NamedTuple):
@@ -241,13 +248,13 @@ def prune_columns(
     columns = np.arange(x.shape[1])
     steps: list[PruningStep] = []
     while len(columns):
-        predicted, importance = np.full(len(y), np.nan), np.zeros(len(columns))
-        for train, held in splits(fold):
-            trees, gain = fit_trees(x[np.ix_(train, columns)], y[train], seed=seed, **settings)
-            predicted[held] = trees.predict(x[np.ix_(held, columns)])
-            importance += gain
-        least = len(columns) - 1 - int(np.argmin(importance[::-1]))
-        steps.append(PruningStep(columns, int(columns[least]), score(predicted, fold)))
-        columns = np.delete(columns, least)
+        predictions, importance = np.full(len(y), np.nan), np.zeros(len(columns))
+        for is_training, is_held_out in splits(fold):
+            trees, column_gains = fit_trees(x[np.ix_(is_training, columns)], y[is_training], seed=seed, **settings)
+            predictions[is_held_out] = trees.predict(x[np.ix_(is_held_out, columns)])
+            importance += column_gains
+        least_important = len(columns) - 1 - int(np.argmin(importance[::-1]))
+        steps.append(PruningStep(columns, int(columns[least_important]), score(predictions, fold)))
+        columns = np.delete(columns, least_important)
     scores = np.nan_to_num([step.score for step in steps], nan=-np.inf)
     return Pruning(tuple(steps), steps[len(steps) - 1 - int(np.argmax(scores[::-1]))].columns)

@@ -66,23 +66,25 @@ def residual_products(z: Floats, y: Floats, *, items: Ints, systems: Ints, group
     regressed on the means of `y`, which gives the residuals of the column. The products of the residuals of two columns
     are summed over systems, weighted by numbers of outputs. Negative eigenvalues of the result are set to 0.
     """
-    item, row = np.unique(items, return_index=True, return_inverse=True)[1:]
-    system = np.unique(systems, return_inverse=True)[1]
-    unit = np.unique(groups[item], return_inverse=True)[1]
-    shape = (len(item), int(system.max()) + 1)
-    mask, grid = np.zeros(shape, dtype=np.bool_), np.zeros((z.shape[1] + 1, *shape))
-    mask[row, system] = True
-    grid[:, row, system] = np.column_stack([z, y - y.mean()]).T
-    effects, _, influence = two_way(grid, mask)
-    share = mask.sum(axis=0) / len(y)
-    influence = np.stack([sum_by_unit(of_column, unit) for of_column in influence])
-    effects, influence = (values - (values @ share)[..., np.newaxis] for values in (effects, influence))
+    first_rows, item_index = np.unique(items, return_index=True, return_inverse=True)[1:]
+    system_index = np.unique(systems, return_inverse=True)[1]
+    unit_of_item = np.unique(groups[first_rows], return_inverse=True)[1]
+    shape = (len(first_rows), int(system_index.max()) + 1)
+    is_rated, values_by_output = np.zeros(shape, dtype=np.bool_), np.zeros((z.shape[1] + 1, *shape))
+    is_rated[item_index, system_index] = True
+    values_by_output[:, item_index, system_index] = np.column_stack([z, y - y.mean()]).T
+    effects, _, influence = two_way(values_by_output, is_rated)
+    system_shares = is_rated.sum(axis=0) / len(y)
+    influence = np.stack([sum_by_unit(column_influence, unit_of_item) for column_influence in influence])
+    effects, influence = (values - (values @ system_shares)[..., np.newaxis] for values in (effects, influence))
     columns, quality = effects[:-1], effects[-1]
-    variance = float(quality**2 @ share)
-    slope = columns @ (share * quality) / variance if variance > 0 else np.zeros(len(columns))
-    residual = (columns - slope[:, np.newaxis] * quality) * np.sqrt(share)
-    error = ((influence[:-1] - slope[:, np.newaxis, np.newaxis] * influence[-1]) * np.sqrt(share)).reshape(
-        len(columns), -1
+    variance = float(quality**2 @ system_shares)
+    slope = columns @ (system_shares * quality) / variance if variance > 0 else np.zeros(len(columns))
+    weighted_residuals = (columns - slope[:, np.newaxis] * quality) * np.sqrt(system_shares)
+    weighted_errors = (
+        (influence[:-1] - slope[:, np.newaxis, np.newaxis] * influence[-1]) * np.sqrt(system_shares)
+    ).reshape(len(columns), -1)
+    eigenvalues, eigenvectors = np.linalg.eigh(
+        weighted_residuals @ weighted_residuals.T - weighted_errors @ weighted_errors.T
     )
-    value, axes = np.linalg.eigh(residual @ residual.T - error @ error.T)
-    return np.asarray((axes * np.maximum(value, 0.0)) @ axes.T)
+    return np.asarray((eigenvectors * np.maximum(eigenvalues, 0.0)) @ eigenvectors.T)

@@ -24,15 +24,15 @@ def grouped_folds(groups: NDArray[Any], *, n_folds: int, rng: np.random.Generato
     >>> fold[::2].tolist() == fold[1::2].tolist(), sorted(fold.tolist())
     (True, [0, 0, 1, 1, 2, 2])
     """
-    member, size = np.unique(groups, return_inverse=True, return_counts=True)[1:]
-    shuffled = rng.permutation(len(size))
-    fold = np.empty(len(size), dtype=np.intp)
-    filled = [(0, f) for f in range(n_folds)]
-    for group in shuffled[np.argsort(-size[shuffled], kind="stable")]:
-        rows, smallest = filled[0]
-        fold[group] = smallest
-        heapq.heapreplace(filled, (rows + int(size[group]), smallest))
-    return fold[member]
+    group_of_row, group_sizes = np.unique(groups, return_inverse=True, return_counts=True)[1:]
+    group_order = rng.permutation(len(group_sizes))
+    fold_of_group = np.empty(len(group_sizes), dtype=np.intp)
+    fold_sizes = [(0, f) for f in range(n_folds)]
+    for group in group_order[np.argsort(-group_sizes[group_order], kind="stable")]:
+        n_rows, smallest_fold = fold_sizes[0]
+        fold_of_group[group] = smallest_fold
+        heapq.heapreplace(fold_sizes, (n_rows + int(group_sizes[group]), smallest_fold))
+    return fold_of_group[group_of_row]
 
 
 def plain_folds(groups: NDArray[Any], *, n_folds: int, rng: np.random.Generator) -> NDArray[np.intp]:
@@ -66,6 +66,6 @@ def splits(fold: Ints) -> list[tuple[NDArray[np.bool_], NDArray[np.bool_]]]:
     >>> [(train.tolist(), held.tolist()) for train, held in splits(np.array([0, 1, -1]))]
     [([False, True, False], [True, False, False]), ([True, False, False], [False, True, False])]
     """
-    used = fold >= 0
-    folds = np.unique(fold[used])
-    return [(used & (fold != f), fold == f) for f in folds]
+    is_used = fold >= 0
+    folds = np.unique(fold[is_used])
+    return [(is_used & (fold != f), fold == f) for f in folds]

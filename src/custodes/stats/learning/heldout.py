@@ -42,10 +42,10 @@ def predict_out_of_fold(
     >>> predict_out_of_fold(np.zeros((4, 1)), y, fold, groups=np.arange(4), fit=mean).tolist()
     [8.0, 8.0, 2.0, nan]
     """
-    predicted = np.full(len(y), np.nan)
-    for train, held in splits(fold):
-        predicted[held] = fit(x[train], y[train], groups[train])(x[held])
-    return predicted
+    predictions = np.full(len(y), np.nan)
+    for is_training, is_held_out in splits(fold):
+        predictions[is_held_out] = fit(x[is_training], y[is_training], groups[is_training])(x[is_held_out])
+    return predictions
 
 
 def held_out_statistic(
@@ -59,8 +59,9 @@ def held_out_statistic(
 ) -> Floats:
     """A statistic over the outputs of a fold, averaged over the folds where it is defined: (B, m).
 
-    The result is NaN if the statistic is undefined in all folds: either side is constant in the resample, or there are
-    no predictions. Outputs of different folds are never compared, because their predictions come from different models.
+    The result is NaN if the statistic is undefined in all folds: the target or the predictions are constant in the
+    resample, or there are no predictions. Outputs of different folds are never compared, because their predictions come
+    from different models.
 
     >>> from functools import partial
     >>> from custodes.stats.pooled_correlation import pooled_correlation
@@ -74,12 +75,14 @@ def held_out_statistic(
 
     Source: Colombo et al. 2023, Section 4 (Kendall's tau on the held-out part).
     """
-    total, n_defined = np.zeros((2, len(weights), len(predictions)))
+    value_sums, n_defined = np.zeros((2, len(weights), len(predictions)))
     for f in np.unique(fold[fold >= 0]):
         items = np.flatnonzero((fold == f).any(axis=1))
-        people = np.where(fold[items] == f, target[items], np.nan)
-        present_units, unit = np.unique(units[items], return_inverse=True)  # clusters of other folds are not needed
-        values = statistic(people, predictions[:, items], units=unit, weights=weights[:, present_units])
-        total += np.nan_to_num(values, nan=0.0)
+        human_scores = np.where(fold[items] == f, target[items], np.nan)
+        present_units, unit_index = np.unique(
+            units[items], return_inverse=True
+        )  # clusters of other folds are not needed
+        values = statistic(human_scores, predictions[:, items], units=unit_index, weights=weights[:, present_units])
+        value_sums += np.nan_to_num(values, nan=0.0)
         n_defined += ~np.isnan(values)
-    return np.where(n_defined > 0, total / np.maximum(n_defined, 1), np.nan)
+    return np.where(n_defined > 0, value_sums / np.maximum(n_defined, 1), np.nan)

@@ -52,19 +52,19 @@ def lasso_weights(x: Floats, y: Floats, *, alphas: Floats) -> Floats:
     >>> lasso_weights(x, 5 * x[:, 0], alphas=np.array([1.0, 0.25])).round(6).tolist()
     [[0.0, 0.0], [0.75, 0.0]]
     """
-    z, spread = standardise_columns(x, scaling(x)), float(y.std())
-    n, p = z.shape
+    z, target_sd = standardise_columns(x, scaling(x)), float(y.std())
+    n_rows, p = z.shape
     path, weights, sign = np.zeros((len(alphas), p)), np.zeros(p), np.zeros(p)
-    if not z.size or spread <= CONSTANT * float(np.abs(y).max()):
+    if not z.size or target_sd <= CONSTANT * float(np.abs(y).max()):
         return path
-    gram, along = z.T @ z / n + _RIDGE * np.eye(p), z.T @ ((y - y.mean()) / spread) / n
+    gram, target_products = z.T @ z / n_rows + _RIDGE * np.eye(p), z.T @ ((y - y.mean()) / target_sd) / n_rows
     # Warm start from the previous penalty.
-    for at, alpha in enumerate(alphas):
-        weights = path[at] = _least(gram, along, float(alpha), sign, weights)
+    for penalty_index, alpha in enumerate(alphas):
+        weights = path[penalty_index] = _least(gram, target_products, float(alpha), sign, weights)
     return path
 
 
-def _least(gram: Floats, along: Floats, alpha: float, sign: Floats, weights: Floats) -> Floats:
+def _least(gram: Floats, target_products: Floats, alpha: float, sign: Floats, weights: Floats) -> Floats:
     """The optimal weights (p,) at a penalty, starting from the weights at a different penalty.
 
     `sign` (p,) contains the signs of the weights of the columns in use, and 0 for all other columns; it is updated. For
@@ -74,21 +74,23 @@ def _least(gram: Floats, along: Floats, alpha: float, sign: Floats, weights: Flo
     reached (Karush, Kuhn and Tucker).
     """
     for _ in range(_STEPS):
-        used, best = np.flatnonzero(sign), np.zeros(len(along))
-        best[used] = np.linalg.solve(gram[np.ix_(used, used)], along[used] - alpha * sign[used])
-        sign_changes = np.flatnonzero(best * sign < 0)
+        used_columns, best_weights = np.flatnonzero(sign), np.zeros(len(target_products))
+        best_weights[used_columns] = np.linalg.solve(
+            gram[np.ix_(used_columns, used_columns)], target_products[used_columns] - alpha * sign[used_columns]
+        )
+        sign_changes = np.flatnonzero(best_weights * sign < 0)
         if len(sign_changes):
-            step_share = weights[sign_changes] / (weights[sign_changes] - best[sign_changes])
-            leaving = sign_changes[step_share.argmin()]
-            weights = weights + step_share.min() * (best - weights)
-            weights[leaving] = sign[leaving] = 0.0
+            step_lengths = weights[sign_changes] / (weights[sign_changes] - best_weights[sign_changes])
+            leaving_column = sign_changes[step_lengths.argmin()]
+            weights = weights + step_lengths.min() * (best_weights - weights)
+            weights[leaving_column] = sign[leaving_column] = 0.0
             continue
-        weights = best
-        residual = np.where(sign == 0, along - weights[used] @ gram[used], 0.0)
-        entering = int(np.abs(residual).argmax())
-        if abs(residual[entering]) <= alpha + _TOLERANCE:
+        weights = best_weights
+        residual = np.where(sign == 0, target_products - weights[used_columns] @ gram[used_columns], 0.0)
+        entering_column = int(np.abs(residual).argmax())
+        if abs(residual[entering_column]) <= alpha + _TOLERANCE:
             break
-        sign[entering] = np.sign(residual[entering])
+        sign[entering_column] = np.sign(residual[entering_column])
     return weights
 
 
@@ -123,8 +125,8 @@ def lasso_errors(x: Floats, y: Floats, fold: Ints, *, alphas: Floats) -> Floats:
     [[9.0, 0.0, 9.0, 9.0, 0.0, 9.0]]
     """
     errors = np.full((len(alphas), len(y)), np.nan)
-    for train, held in splits(fold):
-        weights = y[train].std() * lasso_weights(x[train], y[train], alphas=alphas)
-        predicted = y[train].mean() + weights @ standardise_columns(x[held], scaling(x[train])).T
-        errors[:, held] = (y[held] - predicted) ** 2
+    for is_training, is_held_out in splits(fold):
+        weights = y[is_training].std() * lasso_weights(x[is_training], y[is_training], alphas=alphas)
+        predictions = y[is_training].mean() + weights @ standardise_columns(x[is_held_out], scaling(x[is_training])).T
+        errors[:, is_held_out] = (y[is_held_out] - predictions) ** 2
     return errors

@@ -53,14 +53,14 @@ def objective(kind: Objective, target: Floats, *, items: Ints) -> Callable[[Floa
 
     def agreement(predictions: Floats) -> Floats:
         values = np.full(len(predictions), np.nan)
-        finite = np.flatnonzero(np.isfinite(predictions).all(axis=1))
-        for chunk in chunks(len(finite), 4 * max(len(target), len(better))):  # of a size that fits the cache
-            finite_predictions = predictions[finite[chunk]]
+        finite_rows = np.flatnonzero(np.isfinite(predictions).all(axis=1))
+        for chunk in chunks(len(finite_rows), 4 * max(len(target), len(better))):  # of a size that fits the cache
+            finite_predictions = predictions[finite_rows[chunk]]
             if kind == "accuracy":
-                right = np.count_nonzero(finite_predictions[:, better] > finite_predictions[:, worse], axis=1)
-                values[finite[chunk]] = ratio(right, np.array(len(better)))
+                n_correct = np.count_nonzero(finite_predictions[:, better] > finite_predictions[:, worse], axis=1)
+                values[finite_rows[chunk]] = ratio(n_correct, np.array(len(better)))
             else:
-                values[finite[chunk]] = ROWS[kind](finite_predictions, target)
+                values[finite_rows[chunk]] = ROWS[kind](finite_predictions, target)
         return values
 
     return agreement
@@ -90,14 +90,20 @@ def ordered_pairs(target: Floats, items: Ints, *, tie: float = 0.0) -> tuple[NDA
     """
     order = np.argsort(items, kind="stable")
     sorted_items = items[order]
-    longest = int(np.unique(items, return_counts=True)[1].max(initial=0))
-    places = [(np.flatnonzero(sorted_items[k:] == sorted_items[: len(sorted_items) - k]), k) for k in range(1, longest)]
-    first = np.concatenate([order[:0], *(order[place] for place, _ in places)])
-    second = np.concatenate([order[:0], *(order[place + k] for place, k in places)])
-    margin = target[first] - target[second]
+    largest_item_size = int(np.unique(items, return_counts=True)[1].max(initial=0))
+    positions_and_lags = [
+        (np.flatnonzero(sorted_items[k:] == sorted_items[: len(sorted_items) - k]), k)
+        for k in range(1, largest_item_size)
+    ]
+    first_rows = np.concatenate([order[:0], *(order[positions] for positions, _ in positions_and_lags)])
+    second_rows = np.concatenate([order[:0], *(order[positions + k] for positions, k in positions_and_lags)])
+    margin = target[first_rows] - target[second_rows]
     is_decided = np.abs(margin) > tie
-    higher, lower = (np.where(margin > 0, *sides)[is_decided] for sides in ((first, second), (second, first)))
-    return higher, lower
+    higher_rows, lower_rows = (
+        np.where(margin > 0, *row_order)[is_decided]
+        for row_order in ((first_rows, second_rows), (second_rows, first_rows))
+    )
+    return higher_rows, lower_rows
 
 
 def ordering_accuracy(human: Floats, metrics: Floats, *, units: Ints, weights: NDArray[Any]) -> Floats:
@@ -122,11 +128,11 @@ def ordering_accuracy(human: Floats, metrics: Floats, *, units: Ints, weights: N
     >>> ordering_accuracy(human, metric, units=np.arange(1), weights=np.ones((1, 1))).tolist()
     [[0.5]]
     """
-    rows = np.flatnonzero(np.isfinite(human))
-    item = rows // human.shape[1]
-    better, worse = ordered_pairs(human.ravel()[rows], item)
-    predicted = metrics.reshape(len(metrics), -1)[:, rows]
-    gap = predicted[:, better] - predicted[:, worse]
-    counts = np.stack([gap > 0, ~np.isnan(gap)]).astype(np.float64)
-    sums = weighted_sums(weights, unit_sums(counts, units=units[item[better]], n_units=weights.shape[1]))
-    return ratio(sums[:, 0], sums[:, 1])
+    rated_outputs = np.flatnonzero(np.isfinite(human))
+    item = rated_outputs // human.shape[1]
+    better, worse = ordered_pairs(human.ravel()[rated_outputs], item)
+    predictions = metrics.reshape(len(metrics), -1)[:, rated_outputs]
+    predicted_differences = predictions[:, better] - predictions[:, worse]
+    counts = np.stack([predicted_differences > 0, ~np.isnan(predicted_differences)]).astype(np.float64)
+    resampled_counts = weighted_sums(weights, unit_sums(counts, units=units[item[better]], n_units=weights.shape[1]))
+    return ratio(resampled_counts[:, 0], resampled_counts[:, 1])

@@ -70,18 +70,20 @@ def pair_sums(
     n, values = len(human), np.vstack([human, predicted])
     if kind == "kendall" and _FEW * len(rows) < n:
         return _sum_pair_signs(values, rows, labels)
-    sums = _signs if kind == "kendall" else _difference_sums
+    compute_sums = _signs if kind == "kendall" else _difference_sums
     one_label, row_weight = np.zeros(n, dtype=np.intp), np.bincount(rows, minlength=n).astype(np.float64)
-    sums_of_all = sums(values, one_label, None)
-    column = sums_of_all if len(rows) == n else sums(values, one_label, row_weight)
-    return PairSums(sums_of_all[:, rows], column, np.stack([sums(values, label, None)[:, rows] for label in labels]))
+    sums_of_all = compute_sums(values, one_label, None)
+    column = sums_of_all if len(rows) == n else compute_sums(values, one_label, row_weight)
+    return PairSums(
+        sums_of_all[:, rows], column, np.stack([compute_sums(values, label, None)[:, rows] for label in labels])
+    )
 
 
 def _sum_pair_signs(values: Floats, rows: NDArray[np.intp], labels: tuple[Ints, Ints]) -> PairSums:
     """Sums from the signs of all pairs, in blocks of outputs, given values (1 + m, n). Small integers are exact in
     single precision."""
-    n, width = values.shape[1], 2 * len(values) - 1
-    sums = PairSums(np.zeros((width, len(rows))), np.zeros((width, n)), np.zeros((2, width, len(rows))))
+    n, n_sums = values.shape[1], 2 * len(values) - 1
+    sums = PairSums(np.zeros((n_sums, len(rows))), np.zeros((n_sums, n)), np.zeros((2, n_sums, len(rows))))
     for chunk in chunks(len(rows), 2 * n):
         row_indices = rows[chunk]
         human_signs, *metric_signs = (
@@ -99,35 +101,37 @@ def _sum_pair_signs(values: Floats, rows: NDArray[np.intp], labels: tuple[Ints, 
     return sums
 
 
-def _signs(values: Floats, label: Ints, share: Floats | None) -> Floats:
-    """Sums of signs over the outputs with the same label, weighted by `share` (default 1): (1 + m, n) -> (1 + 2 m,
-    n)."""
+def _signs(values: Floats, label: Ints, output_weights: Floats | None) -> Floats:
+    """Sums of signs over the outputs with the same label, weighted by `output_weights` (default 1): (1 + m, n) -> (1 +
+    2 m, n)."""
     n = values.shape[1]
     codes = np.stack([np.unique(row, return_inverse=True)[1].reshape(n) for row in values])
     codes += n * label  # two outputs with different labels are then always concordant
-    size = np.bincount(label, share)
-    weight_of_label = size[label]
+    label_weights = np.bincount(label, output_weights)
+    weight_of_label = label_weights[label]
     result = np.empty((2 * len(values) - 1, n))
-    result[::2] = weight_of_label - tie_counts(codes, weights=share)
-    result[1::2] = concordance(codes[1:], codes[:1], weights=share) - (size.sum() - weight_of_label)
+    result[::2] = weight_of_label - tie_counts(codes, weights=output_weights)
+    result[1::2] = concordance(codes[1:], codes[:1], weights=output_weights) - (label_weights.sum() - weight_of_label)
     return result
 
 
-def _difference_sums(values: Floats, label: Ints, share: Floats | None) -> Floats:
+def _difference_sums(values: Floats, label: Ints, output_weights: Floats | None) -> Floats:
     """Sums of differences instead of signs, in closed form.
 
     The sum of (a_i - a_j)(b_i - b_j) over j is n a_i b_i - a_i sum(b) - b_i sum(a) + sum(ab).
     """
     values = values - values.mean(axis=1, keepdims=True)
-    mass = np.ones(len(label)) if share is None else share
+    weights_or_one = np.ones(len(label)) if output_weights is None else output_weights
 
-    def total(rows: Floats) -> Floats:
-        return unit_sums(rows * mass, units=label, n_units=int(label.max()) + 1)[..., label]
+    def sum_by_label(summands: Floats) -> Floats:
+        return unit_sums(summands * weights_or_one, units=label, n_units=int(label.max()) + 1)[..., label]
 
-    n, sums, human = total(np.ones(len(label))), total(values), values[0]
+    weight_of_label, value_sums, human = sum_by_label(np.ones(len(label))), sum_by_label(values), values[0]
     result = np.empty((2 * len(values) - 1, len(label)))
-    result[::2] = n * values**2 - 2 * values * sums + total(values**2)
-    result[1::2] = (n * human * values - human * sums - values * sums[0] + total(human * values))[1:]
+    result[::2] = weight_of_label * values**2 - 2 * values * value_sums + sum_by_label(values**2)
+    result[1::2] = (
+        weight_of_label * human * values - human * value_sums - values * value_sums[0] + sum_by_label(human * values)
+    )[1:]
     return result
 
 
@@ -135,12 +139,12 @@ def _item_pair_sums(human: Floats, predicted: Floats, rows: NDArray[np.intp], it
     """Sums for 'accuracy', over pairs of outputs of one item. Such a pair lies in one unit and never in one system."""
     n, row_weight = len(human), np.bincount(rows, minlength=len(human)).astype(np.float64)
     better, worse = ordered_pairs(human, item)
-    right = np.repeat(predicted[:, better] > predicted[:, worse], 2, axis=0)
-    values = np.vstack([np.ones(len(better)), right])
+    is_correct = np.repeat(predicted[:, better] > predicted[:, worse], 2, axis=0)
+    values = np.vstack([np.ones(len(better)), is_correct])
     sums_of_all, column_sums = (
-        unit_sums(values * weight[worse], units=better, n_units=n)
-        + unit_sums(values * weight[better], units=worse, n_units=n)
-        for weight in (np.ones(n), row_weight)
+        unit_sums(values * output_weights[worse], units=better, n_units=n)
+        + unit_sums(values * output_weights[better], units=worse, n_units=n)
+        for output_weights in (np.ones(n), row_weight)
     )
-    row = sums_of_all[:, rows]
-    return PairSums(row, column_sums, np.stack([row, np.zeros_like(row)]))
+    row_sums = sums_of_all[:, rows]
+    return PairSums(row_sums, column_sums, np.stack([row_sums, np.zeros_like(row_sums)]))

@@ -50,9 +50,9 @@ def pairwise_logistic(
 
     The fit minimises mean log-loss + penalty / 2 * (sum of squared weights). Columns are divided by their standard
     deviation within items, and missing values are replaced by the mean of the column. The penalty with the highest
-    log-likelihood over inner folds is selected. For these folds, the groups in sorted order are assigned to five folds
-    in turn (fewer with fewer groups), which is deterministic. The search starts with the largest penalty and stops when
-    the likelihood has fallen twice in a row. Among equally good penalties, the largest is selected. With one group, the
+    log-likelihood over inner folds is selected. These are five folds, or fewer if there are fewer groups, to which the
+    groups are assigned in turn in sorted order. The search starts with the largest penalty and stops when the
+    likelihood has fallen twice in a row. Among equally good penalties, the largest is selected. With one group, the
     penalty is `PENALTY`. Penalties are above 0, so that separable data have a finite solution. Weights are in the units
     of x. The weight of a column is 0 if the column is constant within items or missing. All weights are 0 if all pairs
     are human ties.
@@ -65,16 +65,16 @@ def pairwise_logistic(
 
     Source: Bradley and Terry 1952; ties as in Coakley and Heise 1996.
     """
-    z, scale = _standardise_columns(x, items)
-    spread = np.fmax.reduce(y, initial=-np.inf) - np.fmin.reduce(y, initial=np.inf)
-    winner, loser = ordered_pairs(y, items, tie=_TIE * spread)
+    z, column_sd = _standardise_columns(x, items)
+    rating_range = np.fmax.reduce(y, initial=-np.inf) - np.fmin.reduce(y, initial=np.inf)
+    winner, loser = ordered_pairs(y, items, tie=_TIE * rating_range)
     if not len(winner):
         return np.zeros(x.shape[1])
     order = np.argsort(winner, kind="stable")
     pairs = _Pairs(z, winner[order], loser[order])
     penalty = float(penalties[0]) if len(penalties) == 1 else _select_penalty(pairs, groups, np.sort(penalties)[::-1])
     weights = next(_path(pairs, [penalty], np.zeros(x.shape[1])))
-    return np.nan_to_num(weights / scale, nan=0.0)
+    return np.nan_to_num(weights / column_sd, nan=0.0)
 
 
 def _standardise_columns(x: Floats, items: Ints) -> tuple[Floats, Floats]:
@@ -83,16 +83,20 @@ def _standardise_columns(x: Floats, items: Ints) -> tuple[Floats, Floats]:
     Columns are centred within items and divided by their standard deviation. Missing values count as the mean of the
     column. Centring does not change any difference, and it keeps sums precise.
     """
-    present = ~np.isnan(x)
-    mean = np.where(present, x, 0.0).sum(axis=0) / np.maximum(present.sum(axis=0), 1)
-    filled = np.where(present, x, mean)
-    item, size = np.unique(items, return_inverse=True, return_counts=True)[1:]
-    centred = filled - (unit_sums(filled.T, units=item, n_units=len(size)) / size).T[item]
-    largest = np.abs(centred).max(axis=0, initial=0.0)
-    varies = largest > _CONSTANT * np.abs(filled).max(axis=0, initial=0.0)
-    unit = np.where(varies, largest, 1.0)  # squares of values up to 1 neither overflow nor underflow
-    scale = np.where(varies, unit * np.sqrt(((centred / unit) ** 2).mean(axis=0)), np.nan)
-    return np.nan_to_num(centred / scale, nan=0.0), scale
+    is_present = ~np.isnan(x)
+    mean = np.where(is_present, x, 0.0).sum(axis=0) / np.maximum(is_present.sum(axis=0), 1)
+    filled_columns = np.where(is_present, x, mean)
+    item, item_sizes = np.unique(items, return_inverse=True, return_counts=True)[1:]
+    centred_columns = (
+        filled_columns - (unit_sums(filled_columns.T, units=item, n_units=len(item_sizes)) / item_sizes).T[item]
+    )
+    largest_deviation = np.abs(centred_columns).max(axis=0, initial=0.0)
+    is_varying = largest_deviation > _CONSTANT * np.abs(filled_columns).max(axis=0, initial=0.0)
+    column_unit = np.where(
+        is_varying, largest_deviation, 1.0
+    )  # squares of values up to 1 neither overflow nor underflow
+    column_sd = np.where(is_varying, column_unit * np.sqrt(((centred_columns / column_unit) ** 2).mean(axis=0)), np.nan)
+    return np.nan_to_num(centred_columns / column_sd, nan=0.0), column_sd
 
 
 def _select_penalty(pairs: _Pairs, groups: NDArray[Any], penalties: Floats) -> float:
@@ -105,55 +109,69 @@ def _select_penalty(pairs: _Pairs, groups: NDArray[Any], penalties: Floats) -> f
     fold = inner_folds(groups)
     if not fold.any():
         return PENALTY
-    paths, held_pairs = [], []
-    for rows_of_part in splits(fold):
-        chosen = [rows[pairs.winner] & rows[pairs.loser] for rows in rows_of_part]
-        train, held = (_Pairs(pairs.x, pairs.winner[pair], pairs.loser[pair]) for pair in chosen)
-        paths.append(_path(train, penalties.tolist(), np.zeros(pairs.x.shape[1]), reuse=_REUSE))
-        held_pairs.append(held)
+    paths, pairs_by_fold = [], []
+    for row_masks in splits(fold):
+        pair_masks = [is_in_part[pairs.winner] & is_in_part[pairs.loser] for is_in_part in row_masks]
+        training_pairs, held_out_pairs = (
+            _Pairs(pairs.x, pairs.winner[is_chosen_pair], pairs.loser[is_chosen_pair]) for is_chosen_pair in pair_masks
+        )
+        paths.append(_path(training_pairs, penalties.tolist(), np.zeros(pairs.x.shape[1]), reuse_threshold=_REUSE))
+        pairs_by_fold.append(held_out_pairs)
     losses: list[float] = []
-    for fits in zip(*paths, strict=True):
-        losses.append(sum(_log_loss(held, fit)[0] for held, fit in zip(held_pairs, fits, strict=True)))
+    for weights_by_fold in zip(*paths, strict=True):
+        losses.append(
+            sum(
+                _log_loss(held_out_pairs, weights)[0]
+                for held_out_pairs, weights in zip(pairs_by_fold, weights_by_fold, strict=True)
+            )
+        )
         if len(losses) > 2 and losses[-1] > losses[-2] > losses[-3]:
             break
     return float(penalties[int(np.argmin(losses))])
 
 
-def _path(pairs: _Pairs, penalties: Sequence[float], weights: Floats, *, reuse: float = 0.0) -> Iterator[Floats]:
+def _path(
+    pairs: _Pairs, penalties: Sequence[float], weights: Floats, *, reuse_threshold: float = 0.0
+) -> Iterator[Floats]:
     """Yield the standardised weights (p,) for each penalty, by Newton's method from `weights`.
 
     The first step for each further penalty is taken with the gradient and the Hessian of the previous penalty. A
-    Hessian is reused only while a full step gains at most `reuse` times the previous gain; otherwise it is recomputed.
-    With reuse, the result is accurate to about 1e-8 of the loss. Without reuse, it is accurate to the square of this
-    value.
+    Hessian is reused only if a full step gains at most `reuse_threshold` times the previous gain; otherwise it is
+    recomputed. With reuse, the result is accurate to about 1e-8 of the loss. Without reuse, it is accurate to the
+    square of this value.
     """
-    n, mass, last = len(pairs.x), max(1, len(pairs.winner)), 0.0
-    curvature: Floats | None = None
+    n_outputs, n_pairs, previous_penalty = len(pairs.x), max(1, len(pairs.winner)), 0.0
+    hessian: Floats | None = None
     for penalty in penalties:
         ridge = penalty * np.eye(len(weights))
-        if curvature is not None:  # at the previous weights, the gradient was 0
-            weights = weights + np.linalg.solve(curvature + ridge, (last - penalty) * weights)
-        last, before = penalty, np.inf
-        total, surprise = _log_loss(pairs, weights)
+        if hessian is not None:  # at the previous weights, the gradient was 0
+            weights = weights + np.linalg.solve(hessian + ridge, (previous_penalty - penalty) * weights)
+        previous_penalty, expected_gain = penalty, np.inf
+        loss_sum, p_other_order = _log_loss(pairs, weights)
         for _ in range(_STEPS):
-            by_row = np.bincount(pairs.loser, surprise, n) - np.bincount(pairs.winner, surprise, n)
-            slope = by_row @ pairs.x / mass + penalty * weights
-            step = None if curvature is None else np.linalg.solve(curvature + ridge, -slope)
-            if step is None or -slope @ step > reuse * before:
-                curvature = _curvature(pairs, surprise)
-                step = np.linalg.solve(curvature + ridge, -slope)
-            before = float(-slope @ step)
-            if before < _TOLERANCE:
-                weights = weights + step
+            output_gradient = np.bincount(pairs.loser, p_other_order, n_outputs) - np.bincount(
+                pairs.winner, p_other_order, n_outputs
+            )
+            gradient = output_gradient @ pairs.x / n_pairs + penalty * weights
+            newton_step = None if hessian is None else np.linalg.solve(hessian + ridge, -gradient)
+            if newton_step is None or -gradient @ newton_step > reuse_threshold * expected_gain:
+                hessian = _curvature(pairs, p_other_order)
+                newton_step = np.linalg.solve(hessian + ridge, -gradient)
+            expected_gain = float(-gradient @ newton_step)
+            if expected_gain < _TOLERANCE:
+                weights = weights + newton_step
                 break
-            loss, share = total / mass + penalty / 2 * (weights @ weights), 1.0
+            loss, step_length = loss_sum / n_pairs + penalty / 2 * (weights @ weights), 1.0
             while True:
-                moved = weights + share * step
-                total, surprise = _log_loss(pairs, moved)
-                if total / mass + penalty / 2 * (moved @ moved) <= loss - 0.1 * share * before:
+                new_weights = weights + step_length * newton_step
+                loss_sum, p_other_order = _log_loss(pairs, new_weights)
+                if (
+                    loss_sum / n_pairs + penalty / 2 * (new_weights @ new_weights)
+                    <= loss - 0.1 * step_length * expected_gain
+                ):
                     break
-                share, curvature = share / 2, None
-            weights = moved
+                step_length, hessian = step_length / 2, None
+            weights = new_weights
         yield weights
 
 
@@ -161,14 +179,14 @@ def _log_loss(pairs: _Pairs, weights: Floats) -> tuple[float, Floats]:
     """Sum of the log-loss over pairs, and the predicted probability of the other order of each pair (pairs,)."""
     score = pairs.x @ weights
     margins = score.take(pairs.winner) - score.take(pairs.loser)
-    small = np.exp(-np.abs(margins))
+    exp_margins = np.exp(-np.abs(margins))
     # log(1 + exp(-margin)); the logarithm of a product is many times faster than the sum of logarithms.
-    products = np.multiply.reduceat(1 + small, np.arange(0, len(small), _FACTORS))
+    products = np.multiply.reduceat(1 + exp_margins, np.arange(0, len(exp_margins), _FACTORS))
     loss = float(np.log(products).sum() - np.minimum(margins, 0.0).sum())
-    return loss, np.where(margins > 0, small, 1.0) / (1 + small)
+    return loss, np.where(margins > 0, exp_margins, 1.0) / (1 + exp_margins)
 
 
-def _curvature(pairs: _Pairs, surprise: Floats) -> Floats:
+def _curvature(pairs: _Pairs, p_other_order: Floats) -> Floats:
     """Hessian (p, p) of the mean log-loss.
 
     The sum over pairs is computed as a sum over rows. It is x' L x, where L is the Laplacian of the graph of pairs, and
@@ -176,10 +194,10 @@ def _curvature(pairs: _Pairs, surprise: Floats) -> Floats:
     """
     from scipy.sparse import csr_array
 
-    n = len(pairs.x)
-    weight = surprise * (1 - surprise) / max(1, len(surprise))
-    degree = np.bincount(pairs.loser, weight, n) + np.bincount(pairs.winner, weight, n)
-    start: Ints = np.append(0, np.cumsum(np.bincount(pairs.winner, minlength=n)))
-    joined = csr_array((weight, pairs.loser, start), shape=(n, n)) @ pairs.x
-    half = pairs.x.T @ (degree[:, np.newaxis] / 2 * pairs.x - joined)
-    return np.asarray(half + half.T)
+    n_outputs = len(pairs.x)
+    weight = p_other_order * (1 - p_other_order) / max(1, len(p_other_order))
+    degree = np.bincount(pairs.loser, weight, n_outputs) + np.bincount(pairs.winner, weight, n_outputs)
+    row_pointers: Ints = np.append(0, np.cumsum(np.bincount(pairs.winner, minlength=n_outputs)))
+    loser_sums = csr_array((weight, pairs.loser, row_pointers), shape=(n_outputs, n_outputs)) @ pairs.x
+    half_hessian = pairs.x.T @ (degree[:, np.newaxis] / 2 * pairs.x - loser_sums)
+    return np.asarray(half_hessian + half_hessian.T)

@@ -77,39 +77,39 @@ def _fit_transform(columns: Floats) -> tuple[Scaling, Floats]:
     several times faster than sums along columns.
     """
     columns = np.ascontiguousarray(columns)
-    complete = not np.isnan(columns.sum())
-    missing = np.zeros(0, dtype=bool) if complete else np.isnan(columns)
-    n = columns.shape[1] if complete else np.maximum(columns.shape[1] - missing.sum(axis=1), 1)
+    is_complete = not np.isnan(columns.sum())
+    is_missing = np.zeros(0, dtype=bool) if is_complete else np.isnan(columns)
+    n_present = columns.shape[1] if is_complete else np.maximum(columns.shape[1] - is_missing.sum(axis=1), 1)
 
     def moments(values: Floats) -> tuple[Floats, Floats, Floats]:
         """Mean, standard deviation and deviations of the present values; deviations up to rounding error are 0."""
-        if not complete:
-            values = np.where(missing, 0.0, values)
-        mean = values.sum(axis=1) / n
+        if not is_complete:
+            values = np.where(is_missing, 0.0, values)
+        mean = values.sum(axis=1) / n_present
         deviation = values - mean[:, np.newaxis]
-        if not complete:
-            deviation[missing] = 0.0
-        spread = np.sqrt(np.einsum("pr,pr->p", deviation, deviation) / n)
-        return mean, np.where(spread > CONSTANT * np.abs(mean), spread, 0.0), deviation
+        if not is_complete:
+            deviation[is_missing] = 0.0
+        standard_deviation = np.sqrt(np.einsum("pr,pr->p", deviation, deviation) / n_present)
+        return mean, np.where(standard_deviation > CONSTANT * np.abs(mean), standard_deviation, 0.0), deviation
 
-    mean, spread, _ = moments(columns)
-    low, high = mean - _LIMIT * spread, mean + _LIMIT * spread
-    mean, spread, deviation = moments(np.clip(columns, low[:, np.newaxis], high[:, np.newaxis]))
-    deviation /= np.where(spread > 0, spread, np.inf)[:, np.newaxis]
-    if not complete:
-        empty = missing.all(axis=1)
-        low, high, mean = (np.where(empty, np.nan, limit) for limit in (low, high, mean))
-    return Scaling(low, high, mean, np.where(spread > 0, spread, np.nan)), deviation
+    mean, standard_deviation, _ = moments(columns)
+    low, high = mean - _LIMIT * standard_deviation, mean + _LIMIT * standard_deviation
+    mean, standard_deviation, deviation = moments(np.clip(columns, low[:, np.newaxis], high[:, np.newaxis]))
+    deviation /= np.where(standard_deviation > 0, standard_deviation, np.inf)[:, np.newaxis]
+    if not is_complete:
+        is_empty = is_missing.all(axis=1)
+        low, high, mean = (np.where(is_empty, np.nan, limit) for limit in (low, high, mean))
+    return Scaling(low, high, mean, np.where(standard_deviation > 0, standard_deviation, np.nan)), deviation
 
 
-def standardise_columns(x: Floats, by: Scaling) -> Floats:
+def standardise_columns(x: Floats, column_scaling: Scaling) -> Floats:
     """Clip, centre and scale columns.
 
     Parameters
     ----------
     x
         Values (rows, p), NaN = missing.
-    by
+    column_scaling
         The scaling of a training part.
 
     Returns
@@ -123,9 +123,9 @@ def standardise_columns(x: Floats, by: Scaling) -> Floats:
     >>> standardise_columns(np.array([[9.0, 9.0], [np.nan, 9.0]]), by).tolist()
     [[3.0, 0.0], [0.0, 0.0]]
     """
-    z = np.clip(x, by.low, by.high)
-    z -= by.mean
-    z /= by.scale
+    z = np.clip(x, column_scaling.low, column_scaling.high)
+    z -= column_scaling.mean
+    z /= column_scaling.scale
     z[np.isnan(z)] = 0.0
     return z
 
@@ -134,11 +134,11 @@ def ridge(x: Floats, y: Floats, *, groups: NDArray[Any], penalties: Floats = PEN
     """Fit a linear model by ridge regression.
 
     The fit minimises mean squared error + penalty * (sum of squared weights) on standardised columns, with missing
-    values replaced by the mean. The penalty with the least squared error over inner folds is selected. These folds keep
-    groups whole: the groups in sorted order are assigned to five folds in turn (fewer with fewer groups), which is
-    deterministic. Among equally good penalties, the largest is selected. With one group, the penalty is `PENALTY`. A
-    single decomposition serves all penalties. On SummEval and HANNA, scikit-learn's Ridge takes two to six times as
-    long, and a fit of `combine` needs thousands of such fits.
+    values replaced by the mean. The penalty with the least squared error over inner folds is selected. These are five
+    folds, or fewer if there are fewer groups, to which whole groups are assigned in turn in sorted order. Among equally
+    good penalties, the largest is selected. With one group, the penalty is `PENALTY`. A single decomposition serves all
+    penalties. On SummEval and HANNA, scikit-learn's Ridge takes two to six times as long, and a fit of `combine` needs
+    thousands of such fits.
 
     Parameters
     ----------
@@ -195,11 +195,11 @@ def ridges(
     [1, 2]
     """
     columns = np.ascontiguousarray(x.T)
-    chosen_penalties = _select_penalties(columns, y, subsets, groups, penalties)
+    selected_penalties = _select_penalties(columns, y, subsets, groups, penalties)
     full_data, linears = _Part.from_columns(columns, y), []
-    for subset, penalty in zip(subsets, chosen_penalties, strict=True):
-        by = Scaling(*(limit[subset] for limit in full_data.scaling))
-        linears.append(Linear(by, full_data.weights(subset, penalty)[:, 0], full_data.mean))
+    for subset, penalty in zip(subsets, selected_penalties, strict=True):
+        subset_scaling = Scaling(*(limit[subset] for limit in full_data.scaling))
+        linears.append(Linear(subset_scaling, full_data.weights(subset, penalty)[:, 0], full_data.mean))
     return linears
 
 
@@ -238,9 +238,11 @@ def ridge_path(
     columns = np.ascontiguousarray(x.T)
     (penalty,) = _select_penalties(columns, y, [slice(None)], groups, penalties)
     full_data = _Part.from_columns(columns, y)
-    gram, along = (products / len(y) for products in full_data.products)
-    ridged = gram + penalty * np.eye(len(gram))
-    weights = [np.asarray(np.linalg.solve(ridged + strength * quadratic, along)) for strength in strengths]
+    gram, target_products = (products / len(y) for products in full_data.products)
+    penalised_gram = gram + penalty * np.eye(len(gram))
+    weights = [
+        np.asarray(np.linalg.solve(penalised_gram + strength * quadratic, target_products)) for strength in strengths
+    ]
     return [Linear(full_data.scaling, weight, full_data.mean) for weight in weights]
 
 
@@ -294,15 +296,15 @@ class _Part:
     def weights(self, subset: slice, penalties: Floats) -> Floats:
         """Weights (k, penalties) of a range of columns."""
         z, n = self.z[subset], len(self.centred)
-        wide = len(z) > n  # the products of rows and those of columns have the same nonzero eigenvalues
-        if wide:
-            gram, along = z.T @ z, self.centred
+        is_wide = len(z) > n  # the products of rows and those of columns have the same nonzero eigenvalues
+        if is_wide:
+            gram, target_products = z.T @ z, self.centred
         else:
-            gram, along = self.products[0][subset, subset], self.products[1][subset]
-        variance, axes = np.linalg.eigh(gram / n)
-        damped = np.maximum(variance, 0.0)[:, np.newaxis] + penalties
-        weights = axes @ ((axes.T @ along / n)[:, np.newaxis] / damped)
-        return np.asarray(z @ weights if wide else weights)
+            gram, target_products = self.products[0][subset, subset], self.products[1][subset]
+        variance, eigenvectors = np.linalg.eigh(gram / n)
+        damped_variance = np.maximum(variance, 0.0)[:, np.newaxis] + penalties
+        weights = eigenvectors @ ((eigenvectors.T @ target_products / n)[:, np.newaxis] / damped_variance)
+        return np.asarray(z @ weights if is_wide else weights)
 
 
 def _select_penalties(
@@ -315,10 +317,10 @@ def _select_penalties(
     if len(penalties) == 1:
         return [penalties] * len(subsets)
     fold_parts = []
-    for train, held in splits(fold):
-        training_part = _Part.from_columns(np.compress(train, columns, axis=1), y[train])
-        held_columns = standardise_columns(np.compress(held, columns, axis=1).T, training_part.scaling).T
-        fold_parts.append((training_part, held_columns, y[held] - training_part.mean))
+    for is_training, is_held_out in splits(fold):
+        training_part = _Part.from_columns(np.compress(is_training, columns, axis=1), y[is_training])
+        held_columns = standardise_columns(np.compress(is_held_out, columns, axis=1).T, training_part.scaling).T
+        fold_parts.append((training_part, held_columns, y[is_held_out] - training_part.mean))
     return [_select_penalty(fold_parts, subset, penalties) for subset in subsets]
 
 

@@ -3,7 +3,7 @@
 Columns are standardised on the training part: they are clipped at three standard deviations, and missing values are
 replaced by the mean. The sweep operator (Beaton 1964) is applied to the products of columns. It gives the weights of
 the columns in the model, and the change of all weights if a column is added or removed. scikit-learn's
-SequentialFeatureSelector refits every candidate in every fold. For the nested path of one aspect of HANNA, this takes
+SequentialFeatureSelector refits every candidate in every fold: for the nested path of one aspect of HANNA, it takes
 four minutes instead of one second.
 """
 
@@ -39,31 +39,41 @@ class _Model(NamedTuple):
     def toggle_column(self, column: int) -> _Model:
         """The model with a column added, or removed if it is included."""
         row = self.swept[column]
-        swept = self.swept - np.outer(row, row / row[column])
-        swept[column] = swept[:, column] = (-row if self.included[column] else row) / row[column]
-        swept[column, column] = -1 / row[column]
-        included = self.included.copy()
-        included[column] = not included[column]
-        return self._replace(swept=swept, included=included)
+        swept_products = self.swept - np.outer(row, row / row[column])
+        swept_products[column] = swept_products[:, column] = (-row if self.included[column] else row) / row[column]
+        swept_products[column, column] = -1 / row[column]
+        is_included = self.included.copy()
+        is_included[column] = not is_included[column]
+        return self._replace(swept=swept_products, included=is_included)
 
     def predictions(self) -> Floats:
         """Predictions (1 + p, held rows): by this model, then by the model with each column toggled."""
         columns, target = self.swept[:-1, :-1], self.swept[:-1, -1]
         weights = np.where(self.included, target, 0.0)
-        toggled = weights[:, np.newaxis] - self.included[:, np.newaxis] * columns * (target / np.diag(columns))
+        toggled_weights = weights[:, np.newaxis] - self.included[:, np.newaxis] * columns * (target / np.diag(columns))
         # Exact zeros, so that outputs with equal values in the other columns stay tied.
-        np.fill_diagonal(toggled, np.where(self.included, 0.0, target / np.diag(columns)))
-        return self.mean + np.vstack([weights, toggled.T]) @ self.z.T
+        np.fill_diagonal(toggled_weights, np.where(self.included, 0.0, target / np.diag(columns)))
+        return self.mean + np.vstack([weights, toggled_weights.T]) @ self.z.T
 
 
 def _models(x: Floats, y: Floats, fold: Ints, included: Ints) -> list[_Model]:
     """The models on the columns `included`, one for each fold."""
     models = []
-    for train, held in splits(fold):
-        by, mean = scaling(x[train]), float(y[train].mean())
-        both = np.column_stack([standardise_columns(x[train], by), y[train] - mean])
-        products = both.T @ both / len(both) + np.diag([*[PENALTY] * x.shape[1], 0.0])
-        model = _Model(products, np.zeros(x.shape[1], dtype=np.bool_), mean, held, standardise_columns(x[held], by))
+    for is_training, is_held_out in splits(fold):
+        column_scaling, mean = scaling(x[is_training]), float(y[is_training].mean())
+        columns_and_target = np.column_stack(
+            [standardise_columns(x[is_training], column_scaling), y[is_training] - mean]
+        )
+        products = columns_and_target.T @ columns_and_target / len(columns_and_target) + np.diag(
+            [*[PENALTY] * x.shape[1], 0.0]
+        )
+        model = _Model(
+            products,
+            np.zeros(x.shape[1], dtype=np.bool_),
+            mean,
+            is_held_out,
+            standardise_columns(x[is_held_out], column_scaling),
+        )
         for column in included:
             model = model.toggle_column(column)
         models.append(model)
@@ -99,10 +109,10 @@ def toggled_predictions(x: Floats, y: Floats, fold: Ints, *, included: Ints) -> 
     >>> toggled_predictions(np.ones((4, 1)), y, np.array([0, 0, 1, 1]), included=np.arange(0))[1].tolist()
     [7.0, 7.0, 2.0, 2.0]
     """
-    predicted = np.full((1 + x.shape[1], len(y)), np.nan)
+    predictions = np.full((1 + x.shape[1], len(y)), np.nan)
     for model in _models(x, y, fold, included):
-        predicted[:, model.held] = model.predictions()
-    return predicted
+        predictions[:, model.held] = model.predictions()
+    return predictions
 
 
 def single_column_ranks(x: Floats, y: Floats, fold: Ints) -> Floats:
@@ -132,16 +142,26 @@ def single_column_ranks(x: Floats, y: Floats, fold: Ints) -> Floats:
     [[3.0, 2.0, 1.0, 3.0, 2.0, 1.0]]
     """
     ranks = np.full(x.shape[::-1], np.nan)
-    for train, held in splits(fold):
-        by = scaling(x[train])
-        sign = np.sign(round_for_sorting(standardise_columns(x[train], by).T @ (y[train] - y[train].mean()) / len(y)))
-        values = np.where(np.isnan(x[held]), by.mean, np.clip(x[held], by.low, by.high))
-        ranks[:, held] = mid_ranks(np.where(np.isfinite(by.scale), sign * values, 0.0).T)
+    for is_training, is_held_out in splits(fold):
+        column_scaling = scaling(x[is_training])
+        correlation_sign = np.sign(
+            round_for_sorting(
+                standardise_columns(x[is_training], column_scaling).T
+                @ (y[is_training] - y[is_training].mean())
+                / len(y)
+            )
+        )
+        values = np.where(
+            np.isnan(x[is_held_out]),
+            column_scaling.mean,
+            np.clip(x[is_held_out], column_scaling.low, column_scaling.high),
+        )
+        ranks[:, is_held_out] = mid_ranks(np.where(np.isfinite(column_scaling.scale), correlation_sign * values, 0.0).T)
     return ranks
 
 
 class StepwisePath(NamedTuple):
-    """A path of columns that are added or removed.
+    """The columns in the order in which they are added or removed, with held-out predictions.
 
     `order` (k,) are the columns in the order of the steps. `predicted` (k + 1, rows) are the held-out predictions
     before the first step and after each step.
@@ -207,25 +227,25 @@ def stepwise_path(
         candidates = ~candidates & np.isfinite(scaling(x[is_used]).scale)
     tolerance = _TIE * sum(float(((y[model.held] - model.mean) ** 2).sum()) for model in models)
     order: list[int] = []
-    path: list[Floats] = []
+    predictions_by_step: list[Floats] = []
     while True:
-        predicted = np.full((1 + x.shape[1], len(y)), np.nan)
+        predictions = np.full((1 + x.shape[1], len(y)), np.nan)
         for model in models:
-            predicted[:, model.held] = model.predictions()
-        path.append(predicted[0])
+            predictions[:, model.held] = model.predictions()
+        predictions_by_step.append(predictions[0])
         if len(order) == steps or np.count_nonzero(candidates) <= removing:
-            return StepwisePath(np.array(order, dtype=np.intp), np.array(path))
-        errors = ((predicted[:, is_used] - y[is_used]) ** 2).sum(axis=1)
-        change = np.where(candidates, errors[1:] - errors[0], np.inf)
-        per_cost = np.where(change < 0, costs, 1.0)
-        best_column = int(np.argmax(change / per_cost <= (change / per_cost).min() + tolerance / per_cost))
+            return StepwisePath(np.array(order, dtype=np.intp), np.array(predictions_by_step))
+        errors = ((predictions[:, is_used] - y[is_used]) ** 2).sum(axis=1)
+        error_change = np.where(candidates, errors[1:] - errors[0], np.inf)
+        per_cost = np.where(error_change < 0, costs, 1.0)
+        best_column = int(np.argmax(error_change / per_cost <= (error_change / per_cost).min() + tolerance / per_cost))
         models = [model.toggle_column(best_column) for model in models]
         candidates[best_column] = False
         order.append(best_column)
 
 
 class NestedPath(NamedTuple):
-    """A path of columns with nested predictions.
+    """The columns in the order in which selection adds them, with predictions by nested cross-validation at each step.
 
     `order` (k,) are the columns in the order of selection. `predicted` (k + 1, rows) are the held-out predictions at
     every step. `chosen` (k,) is the proportion of folds whose model at a step contains the column that the step added.
@@ -242,9 +262,9 @@ def nested_path(
     """Forward selection on all rows. Each fold is predicted by a path that was selected in the other folds (nested).
 
     At each step of the path on all rows, a fold is predicted by ridge regression on the first columns of the fold's
-    path. Their number is the largest whose total cost does not exceed the cost of the step. Without costs, it equals
-    the number of columns in the step. So the predictions evaluate the selection procedure, not only the selected
-    columns.
+    path. These are as many columns as do not cost more than the columns that were selected on all rows up to this step.
+    Without costs, both numbers of columns are equal. So the predictions evaluate the selection procedure, not only the
+    selected columns.
 
     Parameters
     ----------
@@ -274,17 +294,26 @@ def nested_path(
     costs = np.ones(x.shape[1]) if costs is None else costs
     order = stepwise_path(x, y, fold, included=included, steps=steps, costs=costs).order
     budgets = np.concatenate([[0.0], np.cumsum(costs[order])])
-    predicted, chosen = np.full((len(budgets), len(y)), np.nan), np.zeros(len(order))
-    most = int(budgets[-1] / costs.min() + 1)
-    for train, held in (parts := splits(fold)):
-        inner, path = fold[train] if np.ptp(fold[train]) else inner_folds(groups[train]), order[:0]
-        if np.ptp(inner):
-            path = stepwise_path(x[train], y[train], inner, included=included, steps=most, costs=costs).order
-        lengths = np.searchsorted(np.cumsum(costs[path]), budgets * (1 + _TIE), side="right")
-        chosen += [column in path[:length] for column, length in zip(order, lengths[1:], strict=True)]
-        columns = np.concatenate([included, path[: lengths[-1]]])
-        subsets = [slice(len(included) + length) for length in lengths.tolist()]
-        linears = ridges(x[np.ix_(train, columns)], y[train], subsets, groups=groups[train])
-        x_held = x[np.ix_(held, columns)]
-        predicted[:, held] = [predict(linear, x_held[:, some]) for linear, some in zip(linears, subsets, strict=True)]
-    return NestedPath(order, predicted, chosen / len(parts))
+    predictions, n_folds_with_column = np.full((len(budgets), len(y)), np.nan), np.zeros(len(order))
+    max_steps = int(budgets[-1] / costs.min() + 1)
+    for is_training, is_held_out in (fold_masks := splits(fold)):
+        inner_fold, fold_path = (
+            fold[is_training] if np.ptp(fold[is_training]) else inner_folds(groups[is_training]),
+            order[:0],
+        )
+        if np.ptp(inner_fold):
+            fold_path = stepwise_path(
+                x[is_training], y[is_training], inner_fold, included=included, steps=max_steps, costs=costs
+            ).order
+        n_columns_by_step = np.searchsorted(np.cumsum(costs[fold_path]), budgets * (1 + _TIE), side="right")
+        n_folds_with_column += [
+            column in fold_path[:n_columns] for column, n_columns in zip(order, n_columns_by_step[1:], strict=True)
+        ]
+        columns = np.concatenate([included, fold_path[: n_columns_by_step[-1]]])
+        subsets = [slice(len(included) + n_columns) for n_columns in n_columns_by_step.tolist()]
+        linears = ridges(x[np.ix_(is_training, columns)], y[is_training], subsets, groups=groups[is_training])
+        x_held = x[np.ix_(is_held_out, columns)]
+        predictions[:, is_held_out] = [
+            predict(linear, x_held[:, subset_slice]) for linear, subset_slice in zip(linears, subsets, strict=True)
+        ]
+    return NestedPath(order, predictions, n_folds_with_column / len(fold_masks))

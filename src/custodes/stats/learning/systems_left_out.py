@@ -39,11 +39,11 @@ def win_matrix(scores: Floats, *, item_weights: Floats | None = None) -> Floats:
     weights = np.ones(scores.shape[1]) if item_weights is None else item_weights
     is_rated = np.isfinite(scores)
     wins = np.full((len(scores), scores.shape[2], scores.shape[2]), np.nan)
-    for one in range(scores.shape[2]):
-        is_rated_pair = is_rated[:, :, [one]] & is_rated
-        signs = np.where(is_rated_pair, difference_signs(scores[:, :, [one]], scores), 0)
-        number = np.einsum("i,rin->rn", weights, is_rated_pair)
-        wins[:, one] = ratio(number + np.einsum("i,rin->rn", weights, signs), 2 * number)
+    for system in range(scores.shape[2]):
+        is_rated_pair = is_rated[:, :, [system]] & is_rated
+        signs = np.where(is_rated_pair, difference_signs(scores[:, :, [system]], scores), 0)
+        n_compared = np.einsum("i,rin->rn", weights, is_rated_pair)
+        wins[:, system] = ratio(n_compared + np.einsum("i,rin->rn", weights, signs), 2 * n_compared)
     diagonal = np.arange(scores.shape[2])
     wins[:, diagonal, diagonal] = np.nan
     return wins
@@ -82,19 +82,25 @@ def held_out_errors(features: Floats, target: Floats, fit: Fit) -> tuple[Floats,
     systems.
     """
     n = len(target)
-    errors, spread = np.empty((2, n))
+    errors, baseline_errors = np.empty((2, n))
     for system in range(n):
-        predicted, truth, mean = _predict_held_out(features, target, (system,), fit)
-        errors[system], spread[system] = (truth[0] - predicted[0]) ** 2, (truth[0] - mean) ** 2
-    return errors, spread
+        prediction, win_rate, mean = _predict_held_out(features, target, (system,), fit)
+        errors[system], baseline_errors[system] = (win_rate[0] - prediction[0]) ** 2, (win_rate[0] - mean) ** 2
+    return errors, baseline_errors
 
 
-def _predict_held_out(features: Floats, target: Floats, held: Sequence[int], fit: Fit) -> tuple[Floats, Floats, float]:
+def _predict_held_out(
+    features: Floats, target: Floats, held_out_systems: Sequence[int], fit: Fit
+) -> tuple[Floats, Floats, float]:
     """Predictions and win rates, (held,) each, of systems left out of the fit, and the mean win rate of the remaining
     systems."""
-    train = np.setdiff1d(np.arange(len(target)), held)
-    x, y = win_rates(features, train).T, win_rates(target, train)
-    return fit(x[train], y[train], train)(x[list(held)]), y[list(held)], float(y[train].mean())
+    training_systems = np.setdiff1d(np.arange(len(target)), held_out_systems)
+    x, y = win_rates(features, training_systems).T, win_rates(target, training_systems)
+    return (
+        fit(x[training_systems], y[training_systems], training_systems)(x[list(held_out_systems)]),
+        y[list(held_out_systems)],
+        float(y[training_systems].mean()),
+    )
 
 
 def lasso_held_out_errors(features: Floats, target: Floats, *, alphas: Floats) -> Floats:
@@ -102,8 +108,8 @@ def lasso_held_out_errors(features: Floats, target: Floats, *, alphas: Floats) -
     n = len(target)
     errors = np.empty((len(alphas), n))
     for system in range(n):
-        train = np.setdiff1d(np.arange(n), system)
-        x, y = win_rates(features, train).T, win_rates(target, train)
+        training_systems = np.setdiff1d(np.arange(n), system)
+        x, y = win_rates(features, training_systems).T, win_rates(target, training_systems)
         # The second fold predicts all other systems from this system alone; its errors are not used.
         errors[:, system] = lasso_errors(x, y, (np.arange(n) == system).astype(np.intp), alphas=alphas)[:, system]
     return errors
@@ -112,13 +118,13 @@ def lasso_held_out_errors(features: Floats, target: Floats, *, alphas: Floats) -
 def order_agreement(orders: NDArray[Any], truth: NDArray[Any], *, weights: NDArray[Any]) -> Floats:
     """Kendall's tau-b between predicted orders of pairs (m, pairs) and true orders (pairs,), in every resample: (B, m).
 
-    The weight of a pair is the product of the weights of its two systems. tau-b is NaN if all true orders are ties, or
-    all predicted orders.
+    The weight of a pair is the product of the weights of its two systems. tau-b is NaN if all true orders or all
+    predicted orders are ties.
 
     >>> order_agreement(np.array([[1, 1, -1]]), np.array([1, 1, 1]), weights=np.ones((1, 3))).round(3).tolist()
     [[0.333]]
     """
-    first, second = np.triu_indices(weights.shape[1], 1)
-    drawn = np.asarray(weights, dtype=np.float64)[:, first] * weights[:, second]
-    untied = np.sqrt((drawn @ (orders.T != 0)) * (drawn @ (truth != 0))[:, np.newaxis])
-    return ratio(drawn @ (orders * truth).T.astype(np.float64), untied)
+    first_system, second_system = np.triu_indices(weights.shape[1], 1)
+    pair_weights = np.asarray(weights, dtype=np.float64)[:, first_system] * weights[:, second_system]
+    n_untied = np.sqrt((pair_weights @ (orders.T != 0)) * (pair_weights @ (truth != 0))[:, np.newaxis])
+    return ratio(pair_weights @ (orders * truth).T.astype(np.float64), n_untied)

@@ -1,8 +1,8 @@
 """Agreement of predictions with annotators over a fixed set of pairs of outputs, for several kinds of held-out data.
 
 The results include the influence of each cluster of items, system, and data set. An output is compared with other
-outputs by a model that was not trained on its item. If requested, the model was not trained on its system or data set
-either. So all kinds of held-out data use the same pairs, and only the training data differ.
+outputs by a model that was not trained on the output's item and, if requested, not on its system or data set either. So
+all kinds of held-out data use the same pairs, and only the training data differ.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ class Moves(NamedTuple):
 
         Without `second`, the statistic of the predictions `first`.
         """
-        arrays = (draws[..., first] - (0.0 if second is None else draws[..., second]) for draws in self[:-1])
-        return Moves(*(*arrays, self.freedom))
+        differences = (values[..., first] - (0.0 if second is None else values[..., second]) for values in self[:-1])
+        return Moves(*(*differences, self.freedom))
 
     def interval(self, over: Over, *, confidence: float, folds: tuple[int, int] = (0, 0)) -> tuple[Floats, Floats]:
         """Confidence interval of the statistic: lower and upper bounds, (m,) each.
@@ -63,37 +63,50 @@ class Moves(NamedTuple):
         such folds. Models of different folds have nearly the same training data, so their errors are correlated. To
         account for this, variances are multiplied by 1 + folds / (folds - 1). The interval uses Student's t. For
         systems, the variance is the sum of the variances over clusters of items and over systems, minus the variance
-        over outputs, which both contain. This variance is at least the larger of the two variances in the sum, and it
-        has Satterthwaite's degrees of freedom. No interval is narrower than the interval over items.
+        over outputs, which both of them contain. This variance is at least the larger of the two variances in the sum,
+        and it has Satterthwaite's degrees of freedom. No interval is narrower than the interval over items.
 
         Source: Nadeau and Bengio 2003 (the factor); Cameron, Gelbach and Miller 2011 (clusters of two kinds).
         """
-        units, systems, outputs, blocks = ((block**2).sum(axis=0) for block in self[1:-1])
-        of_units, of_systems, of_blocks = self.freedom
-        by_items, by_others = (1 + n / (n - 1) if n > 1 else 1.0 for n in folds)
-        units, systems, blocks = units * by_items, systems * by_others, blocks * by_others
-        alone = _half_width(units, of_units, confidence)
+        units_variance, systems_variance, outputs_variance, blocks_variance = (
+            (influences**2).sum(axis=0) for influences in self[1:-1]
+        )
+        units_freedom, systems_freedom, blocks_freedom = self.freedom
+        items_factor, others_factor = (1 + n / (n - 1) if n > 1 else 1.0 for n in folds)
+        units_variance, systems_variance, blocks_variance = (
+            units_variance * items_factor,
+            systems_variance * others_factor,
+            blocks_variance * others_factor,
+        )
+        items_half_width = _half_width(units_variance, units_freedom, confidence)
         if over == "units":
-            reach = alone
+            half_width = items_half_width
         elif over == "blocks":
-            reach = _half_width(blocks, of_blocks, confidence)
+            half_width = _half_width(blocks_variance, blocks_freedom, confidence)
         else:
-            variance = np.maximum(units + systems - outputs, np.maximum(units, systems))
-            total, uncertain = units + systems, units**2 / max(of_units, 1) + systems**2 / max(of_systems, 1)
-            freedom = np.where(total > 0, total**2 / np.where(total > 0, uncertain, 1.0), 1.0)
-            reach = _half_width(variance, freedom if of_systems > 0 else 0, confidence)
+            variance = np.maximum(
+                units_variance + systems_variance - outputs_variance, np.maximum(units_variance, systems_variance)
+            )
+            variance_sum, squares_by_freedom = (
+                units_variance + systems_variance,
+                units_variance**2 / max(units_freedom, 1) + systems_variance**2 / max(systems_freedom, 1),
+            )
+            freedom = np.where(
+                variance_sum > 0, variance_sum**2 / np.where(variance_sum > 0, squares_by_freedom, 1.0), 1.0
+            )
+            half_width = _half_width(variance, freedom if systems_freedom > 0 else 0, confidence)
         # An interval over more than items is at least as wide as that over items.
-        reach = np.maximum(reach, alone)
-        return self.value - reach, self.value + reach
+        half_width = np.maximum(half_width, items_half_width)
+        return self.value - half_width, self.value + half_width
 
 
 def _half_width(variance: Floats, freedom: Floats | int, confidence: float) -> Floats:
     """Half-width of an interval; NaN without degrees of freedom."""
     from scipy.special import stdtrit
 
-    enough = np.asarray(freedom) > 0
-    quantile = stdtrit(np.where(enough, freedom, 1.0), (1 + confidence) / 2)
-    return np.where(enough, quantile, np.nan) * np.sqrt(variance)
+    has_freedom = np.asarray(freedom) > 0
+    quantile = stdtrit(np.where(has_freedom, freedom, 1.0), (1 + confidence) / 2)
+    return np.where(has_freedom, quantile, np.nan) * np.sqrt(variance)
 
 
 def moves(
@@ -130,51 +143,66 @@ def moves(
     Source: Daniels 1944 (the coefficient); Jaeckel 1972 (the infinitesimal jackknife).
     """
     is_rated, n_systems = np.isfinite(human), human.shape[1]
-    blocks, place = np.unique(block[is_rated], return_inverse=True)
-    width = 1 + 2 * len(predicted)  # sum of human squares, then for each prediction sums of products and of squares
-    total = np.zeros((len(blocks), width))
-    by_unit, by_system = np.zeros((len(blocks), n_units, width)), np.zeros((len(blocks), n_systems, width))
-    by_output = np.zeros((human.size, width))
-    present = [np.zeros(moves.shape[:2], dtype=bool) for moves in (by_unit, by_system)]
-    for w in np.unique(within[is_rated]):
-        cells = np.flatnonzero((is_rated & (within == w)).ravel())
-        b = int(np.searchsorted(blocks, block.ravel()[cells[0]]))
-        item, system = np.divmod(cells, n_systems)
-        unit, model_of = units[item], model.ravel()[cells]
-        for there, label in zip(present, (unit, system), strict=True):
-            there[b, label] = True
-        people = _read(kind, human.ravel()[cells])
-        for k in np.unique(model_of):
-            scores = np.stack([_read(kind, scores) for scores in predicted[:, k].reshape(len(predicted), -1)[:, cells]])
-            rows = np.flatnonzero(model_of == k)
-            sums_of = pair_sums(kind, people, scores, rows, item, (unit, system))
-            total[b] += sums_of.row.sum(axis=1)
-            by_output[cells[rows]] += sums_of.row.T
-            by_output[cells] += sums_of.column.T
-            for sums, label, inside in zip((by_unit, by_system), (unit, system), sums_of.inside, strict=True):
+    blocks, block_of_output = np.unique(block[is_rated], return_inverse=True)
+    n_sums = 1 + 2 * len(predicted)  # sum of human squares, then for each prediction sums of products and of squares
+    sums_by_block = np.zeros((len(blocks), n_sums))
+    by_unit, by_system = np.zeros((len(blocks), n_units, n_sums)), np.zeros((len(blocks), n_systems, n_sums))
+    by_output = np.zeros((human.size, n_sums))
+    presence_masks = [np.zeros(sum_table.shape[:2], dtype=bool) for sum_table in (by_unit, by_system)]
+    for within_value in np.unique(within[is_rated]):
+        compared_outputs = np.flatnonzero((is_rated & (within == within_value)).ravel())
+        block_index = int(np.searchsorted(blocks, block.ravel()[compared_outputs[0]]))
+        item, system = np.divmod(compared_outputs, n_systems)
+        unit, model_of_output = units[item], model.ravel()[compared_outputs]
+        for is_present, label in zip(presence_masks, (unit, system), strict=True):
+            is_present[block_index, label] = True
+        human_values = _read(kind, human.ravel()[compared_outputs])
+        for k in np.unique(model_of_output):
+            scores = np.stack(
+                [_read(kind, scores) for scores in predicted[:, k].reshape(len(predicted), -1)[:, compared_outputs]]
+            )
+            model_rows = np.flatnonzero(model_of_output == k)
+            output_sums = pair_sums(kind, human_values, scores, model_rows, item, (unit, system))
+            sums_by_block[block_index] += output_sums.row.sum(axis=1)
+            by_output[compared_outputs[model_rows]] += output_sums.row.T
+            by_output[compared_outputs] += output_sums.column.T
+            for sums_by_label, label, sums_inside in zip(
+                (by_unit, by_system), (unit, system), output_sums.inside, strict=True
+            ):
                 # A pair within a unit (or system) is counted only once if the unit (or system) is removed.
-                parts = ((label[rows], sums_of.row - inside), (label, sums_of.column))
-                for label_of, values in parts:
-                    sums[b] += unit_sums(values, units=label_of, n_units=sums.shape[1]).T
-    coefficients = _coefficient(kind, total)
+                labels_and_sums = ((label[model_rows], output_sums.row - sums_inside), (label, output_sums.column))
+                for label_of_row, values in labels_and_sums:
+                    sums_by_label[block_index] += unit_sums(
+                        values, units=label_of_row, n_units=sums_by_label.shape[1]
+                    ).T
+    coefficients = _coefficient(kind, sums_by_block)
     is_defined = ~np.isnan(coefficients)
     is_defined_block = np.asarray(is_defined.any(axis=1))
-    share = is_defined / np.maximum(is_defined.sum(axis=0), 1)
-    value = np.where(is_defined.any(axis=0), (share * np.nan_to_num(coefficients)).sum(axis=0), np.nan)
-    of_units, of_systems = (
-        np.einsum("bpm,bm->pm", _spread(_part_derivatives(kind, total[:, np.newaxis], sums), there), share)
-        for sums, there in zip((by_unit, by_system), present, strict=True)
+    block_shares = is_defined / np.maximum(is_defined.sum(axis=0), 1)
+    value = np.where(is_defined.any(axis=0), (block_shares * np.nan_to_num(coefficients)).sum(axis=0), np.nan)
+    unit_influences, system_influences = (
+        np.einsum(
+            "bpm,bm->pm",
+            _spread(_part_derivatives(kind, sums_by_block[:, np.newaxis], sums_by_label), is_present),
+            block_shares,
+        )
+        for sums_by_label, is_present in zip((by_unit, by_system), presence_masks, strict=True)
     )
-    of_outputs = np.zeros((human.size, len(predicted)))
-    of_outputs[is_rated.ravel()] = _part_derivatives(kind, total[place], by_output[is_rated.ravel()]) * share[place]
+    output_influences = np.zeros((human.size, len(predicted)))
+    output_influences[is_rated.ravel()] = (
+        _part_derivatives(kind, sums_by_block[block_of_output], by_output[is_rated.ravel()])
+        * block_shares[block_of_output]
+    )
     return Moves(
         value=value,
-        units=of_units,
-        systems=of_systems,
-        outputs=of_outputs,
-        blocks=_spread(np.nan_to_num(share * (coefficients - value))[np.newaxis], is_defined_block[np.newaxis])[0],
+        units=unit_influences,
+        systems=system_influences,
+        outputs=output_influences,
+        blocks=_spread(np.nan_to_num(block_shares * (coefficients - value))[np.newaxis], is_defined_block[np.newaxis])[
+            0
+        ],
         freedom=np.array(
-            [present[0].sum() - len(blocks), present[1].any(axis=0).sum() - 1, is_defined_block.sum() - 1]
+            [presence_masks[0].sum() - len(blocks), presence_masks[1].any(axis=0).sum() - 1, is_defined_block.sum() - 1]
         ),
     )
 
@@ -185,13 +213,15 @@ def _read(kind: Objective, values: Floats) -> Floats:
 
 def _sizes(kind: Objective, total: Floats) -> Floats:
     """Denominators of the coefficients, NaN where they are 0: sums (..., 1 + 2 m) -> (..., m)."""
-    people, predictions = total[..., :1], total[..., 2::2]
-    size = (
-        people + 0 * predictions
+    human_squares, prediction_squares = total[..., :1], total[..., 2::2]
+    denominators = (
+        human_squares + 0 * prediction_squares
         if kind == "accuracy"
-        else np.sqrt(np.maximum(people, 0.0) * np.maximum(predictions, 0.0))
+        else np.sqrt(np.maximum(human_squares, 0.0) * np.maximum(prediction_squares, 0.0))
     )
-    return np.where(size > _ROUNDING * np.abs(total).max(axis=-1, keepdims=True, initial=0.0), size, np.nan)
+    return np.where(
+        denominators > _ROUNDING * np.abs(total).max(axis=-1, keepdims=True, initial=0.0), denominators, np.nan
+    )
 
 
 def _coefficient(kind: Objective, total: Floats) -> Floats:
@@ -205,17 +235,18 @@ def _part_derivatives(kind: Objective, total: Floats, parts: Floats) -> Floats:
     An undefined derivative is 0.
     """
     with np.errstate(invalid="ignore", divide="ignore"):
-        shares = parts / total
-    people, predictions = shares[..., :1], shares[..., 2::2]
-    size = people if kind == "accuracy" else (people + predictions) / 2
-    return np.nan_to_num(parts[..., 1::2] / _sizes(kind, total) - _coefficient(kind, total) * size)
+        sum_shares = parts / total
+    human_shares, prediction_shares = sum_shares[..., :1], sum_shares[..., 2::2]
+    size_derivatives = human_shares if kind == "accuracy" else (human_shares + prediction_shares) / 2
+    return np.nan_to_num(parts[..., 1::2] / _sizes(kind, total) - _coefficient(kind, total) * size_derivatives)
 
 
-def _spread(pulls: Floats, present: NDArray[np.bool_]) -> Floats:
-    """Deviations (blocks, parts, m) from the mean of the present parts (blocks, parts); 0 with one part.
+def _spread(derivatives: Floats, is_present: NDArray[np.bool_]) -> Floats:
+    """Deviations (blocks, parts, m) from the mean over the parts of each block that `is_present` (blocks, parts) marks.
 
-    The deviations are scaled so that their sum of squares estimates the variance of the sum over parts.
+    The deviations are scaled so that their sum of squares estimates the variance of the sum over parts. They are 0 if a
+    block has one part.
     """
-    there, n = present[..., np.newaxis], present.sum(axis=1)[:, np.newaxis, np.newaxis]
-    mean = (pulls * there).sum(axis=1, keepdims=True) / np.maximum(n, 1)
-    return np.where(there, (pulls - mean) * np.sqrt(n / np.maximum(n - 1, 1)), 0.0)
+    is_present_part, n_parts = is_present[..., np.newaxis], is_present.sum(axis=1)[:, np.newaxis, np.newaxis]
+    mean = (derivatives * is_present_part).sum(axis=1, keepdims=True) / np.maximum(n_parts, 1)
+    return np.where(is_present_part, (derivatives - mean) * np.sqrt(n_parts / np.maximum(n_parts - 1, 1)), 0.0)

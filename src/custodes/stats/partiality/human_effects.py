@@ -105,13 +105,13 @@ def human_side(persons: Floats, mask: Bools, units: Ints) -> HumanSide:
     effects = two_way(mean, mask)
     influence = sum_by_unit(effects.influence, units)
     powers, instruments = _instruments(ratings, is_rated, mask)
-    taste = _taste(ratings, is_rated, mask)
+    taste_variance = _taste(ratings, is_rated, mask)
     return HumanSide(
         mask=mask,
         quantiles=_smoothed_quantiles(mean[mask]),
         effects=effects.effects,
         influence=influence,
-        covariance=covariance(influence, influence) + np.diag(taste),
+        covariance=covariance(influence, influence) + np.diag(taste_variance),
         powers=powers.effects,
         powers_influence=np.stack([sum_by_unit(influence, units) for influence in powers.influence]),
         instruments=instruments,
@@ -186,11 +186,11 @@ def _instruments(ratings: Floats, is_rated: Bools, mask: Bools) -> tuple[Effects
     """
     n_ratings = is_rated.sum(axis=0)
     is_repeated = n_ratings > 1
-    total, exponents = ratings.sum(axis=0), np.arange(1, 2 + len(POWERS))[:, np.newaxis, np.newaxis]
+    rating_sums, exponents = ratings.sum(axis=0), np.arange(1, 2 + len(POWERS))[:, np.newaxis, np.newaxis]
     power_mean, other_mean = np.zeros((2, len(exponents), *mask.shape))
     product = np.zeros((len(exponents), *power_mean.shape))
     for rating, is_present in zip(ratings, is_rated, strict=True):
-        mean_of_others = np.where(is_repeated, (total - rating) / np.maximum(n_ratings - 1, 1), rating)
+        mean_of_others = np.where(is_repeated, (rating_sums - rating) / np.maximum(n_ratings - 1, 1), rating)
         rating_weight = is_present / np.maximum(n_ratings, 1)
         rating_powers, other_powers = (
             np.clip(values, -_CLIP, _CLIP) ** exponents * is_present for values in (rating, mean_of_others)

@@ -168,8 +168,8 @@ def partiality(
             elif np.isnan(distance.p_value):
                 reason[m, s] = Reason.CONSTANT
             else:
-                adjusted = max(largest_p_adjusted, distance.p_value * n_remaining, search.rivals.get(s, 0.0))
-                results[m, s] = distance, min(1.0, adjusted)
+                adjusted_p = max(largest_p_adjusted, distance.p_value * n_remaining, search.rivals.get(s, 0.0))
+                results[m, s] = distance, min(1.0, adjusted_p)
     shift, low, high, p_value, p_adjusted = np.full((5, *shape), np.nan)
     if results:
         result_indices = tuple(np.array(list(results)).T)
@@ -188,11 +188,12 @@ def partiality(
 
 
 def win_rate_without(placement: Placement, shift: Floats) -> tuple[Floats, Ints, Ints]:
-    """Return the part of each system's win rate that is due to its `shift`, its rank, and its rank without the shift.
+    """Return three results (systems,): the part of the win rate that `shift` causes, the rank, and the rank without
+    shift.
 
-    Each result has shape (systems,). Win rates and ranks come from the metric's preferences in the data. NaN shifts
-    count as 0. The effect of a shift is computed under a normal distribution of score differences, so that ties and
-    steps of a coarse metric do not affect it.
+    Win rates and ranks come from the metric's preferences in the data. NaN shifts count as 0. The effect of a shift is
+    computed under a normal distribution of score differences, so that ties and steps of a coarse metric do not affect
+    it.
     """
     from scipy.special import ndtr
 
@@ -252,7 +253,7 @@ class _Search:
         usable_systems = reason == Reason.NONE
         if (
             usable_systems.any()
-            and min(np.ptp(places[usable_systems]) for places in (placement.human, placement.metric)) < _LEVEL
+            and min(np.ptp(positions[usable_systems]) for positions in (placement.human, placement.metric)) < _LEVEL
         ):
             reason[usable_systems] = Reason.LEVEL
         usable_systems = np.flatnonzero(reason == Reason.NONE)
@@ -270,8 +271,10 @@ class _Search:
         return search
 
     def measure(self) -> None:
-        tested = np.array(self.candidates, dtype=np.intp)
-        self.distances = dict(zip(self.candidates, self.distance(tested, self.curve_masks(tested)), strict=True))
+        tested_systems = np.array(self.candidates, dtype=np.intp)
+        self.distances = dict(
+            zip(self.candidates, self.distance(tested_systems, self.curve_masks(tested_systems)), strict=True)
+        )
 
     def curve_masks(self, *left_out: Ints) -> Bools:
         """Return a mask (k, systems) of the systems of the curve, without the systems `left_out`, (k,) each."""
@@ -281,11 +284,11 @@ class _Search:
             in_curve[np.arange(len(systems)), systems] = False
         return in_curve
 
-    def distance(self, tested: Ints, in_curve: Bools) -> list[_Distance]:
-        if not len(tested):
+    def distance(self, tested_systems: Ints, in_curve: Bools) -> list[_Distance]:
+        if not len(tested_systems):
             return []
-        shift, error, weight = _distances_from_curves(self.placement, tested, in_curve)
-        freedom = self.placement.units[tested] - 1
+        shift, error, weight = _distances_from_curves(self.placement, tested_systems, in_curve)
+        freedom = self.placement.units[tested_systems] - 1
         p_value = _tail_probability(shift, error, weight, freedom)
         rows = zip(shift.tolist(), error, weight, freedom.tolist(), p_value.tolist(), strict=True)
         return [_Distance(*row) for row in rows]
@@ -298,8 +301,11 @@ class _Search:
     def rival(self, s: int) -> float:
         """Return the largest p-value of system s that results if one more system is left out of the curve."""
         other_systems = np.array([t for t in self.curve if t != s], dtype=np.intp)
-        tested = np.full(len(other_systems), s)
-        p_values = [distance.p_value for distance in self.distance(tested, self.curve_masks(tested, other_systems))]
+        tested_systems = np.full(len(other_systems), s)
+        p_values = [
+            distance.p_value
+            for distance in self.distance(tested_systems, self.curve_masks(tested_systems, other_systems))
+        ]
         return float(np.nan_to_num(p_values, nan=1.0).max())
 
     def name(self, s: int) -> None:
@@ -325,30 +331,32 @@ def _half_width(error: Floats, weight: Floats, freedom: Ints, confidence: float)
     from scipy.special import gammaln, stdtrit
 
     degrees = freedom[:, np.newaxis].astype(np.float64)
-    peak = np.exp(gammaln((degrees + 1) / 2) - gammaln(degrees / 2)) / np.sqrt(degrees * np.pi)
-    width = stdtrit(freedom.astype(np.float64), (1 + confidence) / 2) * error.min(axis=1)
+    peak_density = np.exp(gammaln((degrees + 1) / 2) - gammaln(degrees / 2)) / np.sqrt(degrees * np.pi)
+    half_width = stdtrit(freedom.astype(np.float64), (1 + confidence) / 2) * error.min(axis=1)
     for _ in range(_STEPS):  # Newton's method rises to the root, because the probability is a convex function
-        density = peak * (1 + (width[:, np.newaxis] / error) ** 2 / degrees) ** (-(degrees + 1) / 2)
+        density = peak_density * (1 + (half_width[:, np.newaxis] / error) ** 2 / degrees) ** (-(degrees + 1) / 2)
         slope = (2 * weight * density / error).sum(axis=1)
-        step = (_tail_probability(width, error, weight, freedom) - (1 - confidence)) / slope
-        width = width + step
-        if not (step > _SMALL * width).any():
+        step = (_tail_probability(half_width, error, weight, freedom) - (1 - confidence)) / slope
+        half_width = half_width + step
+        if not (step > _SMALL * half_width).any():
             break
-    return np.asarray(width)
+    return np.asarray(half_width)
 
 
-def _distances_from_curves(placement: Placement, tested: Ints, in_curve: Bools) -> tuple[Floats, Floats, Floats]:
+def _distances_from_curves(
+    placement: Placement, tested_systems: Ints, in_curve: Bools
+) -> tuple[Floats, Floats, Floats]:
     """Return the distances (k,) of the tested systems (k,) from curves, with standard errors and weights (k, misfits).
 
     `in_curve` (k, systems) marks the systems to which each curve is fitted. There is a standard error of the distance
     of a fair system for each possible misfit, and the weights are the posterior probabilities of the misfits.
     """
-    rows, curve_weights = np.arange(len(tested)), in_curve.astype(np.float64)
-    n = curve_weights.sum(axis=1)
+    rows, curve_weights = np.arange(len(tested_systems)), in_curve.astype(np.float64)
+    n_curve_systems = curve_weights.sum(axis=1)
 
     def curve_deviations(values: Floats) -> Floats:
         """Return values (systems,) minus their mean over the systems of each curve: (k, systems)."""
-        return np.asarray(values - (curve_weights @ values / n)[:, np.newaxis])
+        return np.asarray(values - (curve_weights @ values / n_curve_systems)[:, np.newaxis])
 
     def quadratic(matrix: Floats, vectors: Floats) -> Floats:
         """Return the quadratic forms (k,) of a matrix (systems, systems) and vectors (k, systems)."""
@@ -363,38 +371,43 @@ def _distances_from_curves(placement: Placement, tested: Ints, in_curve: Bools) 
 
     x, y = curve_deviations(placement.human), curve_deviations(placement.metric)
     # The powers of quality must only bend the curve, so their linear part is removed.
-    w = np.stack([curve_deviations(power) for power in placement.powers], axis=1)
-    linear_slopes = np.einsum("kps,ks->kp", w * curve_weights[:, np.newaxis], x) * inverse_of(dot(x, x))[:, np.newaxis]
-    w = w - linear_slopes[..., np.newaxis] * x[:, np.newaxis]
+    power_deviations = np.stack([curve_deviations(power) for power in placement.powers], axis=1)
+    linear_slopes = (
+        np.einsum("kps,ks->kp", power_deviations * curve_weights[:, np.newaxis], x)
+        * inverse_of(dot(x, x))[:, np.newaxis]
+    )
+    power_deviations = power_deviations - linear_slopes[..., np.newaxis] * x[:, np.newaxis]
     # Because of their errors, human means vary more than true quality; without a correction, the slope is too flat.
     variance_of_human, covariance_of_both, variance_of_metric = (
-        curve_weights @ values.diagonal() - quadratic(values, curve_weights) / n
+        curve_weights @ values.diagonal() - quadratic(values, curve_weights) / n_curve_systems
         for values in (placement.hh, placement.hm, placement.mm)
     )
     noise_of_human = np.minimum(variance_of_human, _MOST_NOISE * dot(x, x))
-    curvature = dot(x, x) - noise_of_human
+    quality_squares = dot(x, x) - noise_of_human
     slope = (dot(x, y) - covariance_of_both * np.nan_to_num(ratio(noise_of_human, variance_of_human))) * inverse_of(
-        curvature
+        quality_squares
     )
-    sampling = np.maximum(variance_of_metric - 2 * slope * covariance_of_both + slope**2 * variance_of_human, 0.0) / (
-        n - 1
-    )
+    sampling_variance = np.maximum(
+        variance_of_metric - 2 * slope * covariance_of_both + slope**2 * variance_of_human, 0.0
+    ) / (n_curve_systems - 1)
     # The curvature is shrunk according to the residuals of the line, which include the misfit.
-    misfit_variance = np.maximum(dot(y - slope[:, np.newaxis] * x, y) / np.maximum(n - 2, 1), sampling)
-    terms = np.concatenate([x[:, np.newaxis], w], axis=1)
-    curve_terms = terms * curve_weights[:, np.newaxis]
+    misfit_variance = np.maximum(
+        dot(y - slope[:, np.newaxis] * x, y) / np.maximum(n_curve_systems - 2, 1), sampling_variance
+    )
+    model_terms = np.concatenate([x[:, np.newaxis], power_deviations], axis=1)
+    curve_terms = model_terms * curve_weights[:, np.newaxis]
     gram = curve_terms @ curve_terms.transpose(0, 2, 1)
     inverse = np.zeros_like(gram)
-    inverse[:, 0, 0] = inverse_of(curvature)
+    inverse[:, 0, 0] = inverse_of(quality_squares)
     penalty = misfit_variance[:, np.newaxis, np.newaxis] * np.linalg.inv(placement.powers_covariance)
     inverse[:, 1:, 1:] = np.linalg.inv(gram[:, 1:, 1:] + penalty)
     coefficients = (inverse @ (curve_terms @ y[..., np.newaxis]))[..., 0]
     coefficients[:, 0] = slope
-    residual = y - np.einsum("kp,kps->ks", coefficients, terms)
-    contrast = -curve_weights / n[:, np.newaxis] - np.einsum(
-        "kps,kpq,kq->ks", curve_terms, inverse, terms[rows, :, tested]
+    residual = y - np.einsum("kp,kps->ks", coefficients, model_terms)
+    contrast = -curve_weights / n_curve_systems[:, np.newaxis] - np.einsum(
+        "kps,kpq,kq->ks", curve_terms, inverse, model_terms[rows, :, tested_systems]
     )
-    contrast[rows, tested] = 1.0
+    contrast[rows, tested_systems] = 1.0
     covariance_blocks = np.stack([placement.mm, placement.hm + placement.hm.T, placement.hh])
     block_weights = np.stack([np.ones_like(slope), -slope, slope**2], axis=1)
 
@@ -403,30 +416,33 @@ def _distances_from_curves(placement: Placement, tested: Ints, in_curve: Bools) 
         moved_vectors = np.einsum("kms,cst->kcmt", vectors, covariance_blocks, optimize=True)
         return np.asarray(np.einsum("kc,kcmt,knt->kmn", block_weights, moved_vectors, vectors, optimize=True))
 
-    powers_contrast = np.einsum("ks,kps->kp", contrast, w)
+    powers_contrast = np.einsum("ks,kps->kp", contrast, power_deviations)
     variance = np.maximum(covariances(contrast[:, np.newaxis])[:, 0, 0], 0.0)
     variance = variance + quadratic(placement.powers_covariance, powers_contrast)
     # expected sums of squared residuals around the curve: from sampling errors only, and from a misfit of variance 1
     hat_matrix, noise_matrix = inverse @ gram, inverse @ covariances(curve_terms)
     residual_freedom = (
-        n - 1 - 2 * np.trace(hat_matrix, axis1=1, axis2=2) + np.einsum("kpq,kqp->k", hat_matrix, hat_matrix)
+        n_curve_systems
+        - 1
+        - 2 * np.trace(hat_matrix, axis1=1, axis2=2)
+        + np.einsum("kpq,kqp->k", hat_matrix, hat_matrix)
     )
     expected_residual = (
-        sampling * (n - 1)
+        sampling_variance * (n_curve_systems - 1)
         - 2 * np.trace(noise_matrix, axis1=1, axis2=2)
         + np.einsum("kpq,kqp->k", noise_matrix, hat_matrix)
     )
     powers_freedom = np.trace(hat_matrix[:, 1:, 1:], axis1=1, axis2=2)
     noise_unit = np.nan_to_num(ratio(np.maximum(expected_residual, 0.0), residual_freedom))
-    freedom = np.maximum(n - 2 - powers_freedom, 1)
-    observed = np.nan_to_num(ratio(dot(residual, residual), residual_freedom * noise_unit)) * freedom
+    freedom = np.maximum(n_curve_systems - 2 - powers_freedom, 1)
+    observed_ratio = np.nan_to_num(ratio(dot(residual, residual), residual_freedom * noise_unit)) * freedom
     misfit_ratio = 1 + _MISFIT_GRID**2
-    likelihood = -np.log(misfit_ratio) * freedom[:, np.newaxis] / 2 - observed[:, np.newaxis] / (2 * misfit_ratio)
+    likelihood = -np.log(misfit_ratio) * freedom[:, np.newaxis] / 2 - observed_ratio[:, np.newaxis] / (2 * misfit_ratio)
     misfit_ratio_of_bound = noise_unit[:, np.newaxis] * (_MISFIT_GRID / _MISFIT_BOUND) ** 2
     likelihood = likelihood - misfit_ratio_of_bound / 2
     density = np.exp(likelihood - likelihood.max(axis=1, keepdims=True)) * _MISFIT_WIDTH
     density = density / (1 + (_MISFIT_GRID / _MISFIT_SCALE) ** 2)
-    spread = (noise_unit * (contrast**2).sum(axis=1))[:, np.newaxis] * _MISFIT_GRID**2
-    error = np.sqrt(variance[:, np.newaxis] + spread)
+    misfit_variances = (noise_unit * (contrast**2).sum(axis=1))[:, np.newaxis] * _MISFIT_GRID**2
+    error = np.sqrt(variance[:, np.newaxis] + misfit_variances)
     error[np.sqrt(variance) <= _LEVEL * float(np.ptp(placement.metric))] = np.nan
-    return residual[rows, tested], error, density / density.sum(axis=1, keepdims=True)
+    return residual[rows, tested_systems], error, density / density.sum(axis=1, keepdims=True)

@@ -56,8 +56,8 @@ def sum_by_unit(influence: Floats, units: Ints) -> Floats:
 
 def covariance(first: Floats, second: Floats) -> Floats:
     """Return the covariance (systems, systems) of sums over units, given two influences (units, systems)."""
-    n = int((first != 0).any(axis=1).sum())
-    return np.asarray(first.T @ second * (n / max(n - 1, 1)))
+    n_units = int((first != 0).any(axis=1).sum())
+    return np.asarray(first.T @ second * (n_units / max(n_units - 1, 1)))
 
 
 def count_clusters(mask: Bools, units: Ints) -> Ints:
@@ -73,10 +73,11 @@ def connected_systems(mask: Bools) -> Bools:
     return largest_block(common_items(mask), np.asarray(mask.any(axis=0)))
 
 
-def largest_block(joined: Bools, there: Bools) -> Bools:
-    """Return whether each system (systems,) is present and in the largest set connected by `joined`.
+def largest_block(is_connected: Bools, is_present: Bools) -> Bools:
+    """Return whether each system (systems,) is present and in the largest set that `is_connected` connects.
 
-    `joined` (systems, systems) marks the pairs with a direct connection; `there` (systems,) marks present systems.
+    `is_connected` (systems, systems) marks the pairs with a direct connection, `is_present` (systems,) the present
+    systems.
     """
-    component_of_system = blocks_of(joined)
-    return np.asarray((component_of_system == np.bincount(component_of_system).argmax()) & there)
+    component_of_system = blocks_of(is_connected)
+    return np.asarray((component_of_system == np.bincount(component_of_system).argmax()) & is_present)

@@ -42,38 +42,38 @@ class ScoredPeople:
 
         mask = self._rated & np.isfinite(metric)
         mask &= mask.sum(axis=1, keepdims=True) > 1
-        side = self._side
-        if side is None or not np.array_equal(side.mask, mask):
-            self._side = side = human_side(self._persons, mask, self._units)
+        human = self._side
+        if human is None or not np.array_equal(human.mask, mask):
+            self._side = human = human_side(self._persons, mask, self._units)
         scores = np.zeros(metric.shape)  # mapped by their ranks onto the quantiles of human means
-        scores[mask] = np.interp((mid_ranks(metric[mask]) - 0.5) / max(1, mask.sum()), *side.quantiles)
+        scores[mask] = np.interp((mid_ranks(metric[mask]) - 0.5) / max(1, mask.sum()), *human.quantiles)
         effects = two_way(scores, mask)
-        coefficients, powers_covariance = _link_coefficients(side.instruments, scores, self._units)
+        coefficients, powers_covariance = _link_coefficients(human.instruments, scores, self._units)
         influence = sum_by_unit(effects.influence, self._units)
-        influence = influence - np.tensordot(coefficients, side.powers_influence, axes=1)
+        influence = influence - np.tensordot(coefficients, human.powers_influence, axes=1)
         is_scored = mask.astype(np.float64)
-        n = is_scored.T @ is_scored
-        margin = ratio(scores.T @ is_scored - is_scored.T @ scores, n)
-        win_rates = _win_rates(scores, mask, n)
-        mean_squares = ratio((scores**2).T @ is_scored + is_scored.T @ scores**2 - 2 * scores.T @ scores, n)
-        scatter = np.sqrt(np.maximum(mean_squares - margin**2, 0.0))
+        n_shared = is_scored.T @ is_scored
+        mean_difference = ratio(scores.T @ is_scored - is_scored.T @ scores, n_shared)
+        win_rates = _win_rates(scores, mask, n_shared)
+        mean_squares = ratio((scores**2).T @ is_scored + is_scored.T @ scores**2 - 2 * scores.T @ scores, n_shared)
+        difference_sd = np.sqrt(np.maximum(mean_squares - mean_difference**2, 0.0))
         # If the difference of two systems does not vary, any shift would decide all their comparisons.
-        positive_scatter = scatter[scatter > _SAME]
-        scatter = np.maximum(scatter, (np.median(positive_scatter) if positive_scatter.size else 1.0) / 4)
+        positive_scatter = difference_sd[difference_sd > _SAME]
+        difference_sd = np.maximum(difference_sd, (np.median(positive_scatter) if positive_scatter.size else 1.0) / 4)
         return Placement(
-            human=side.effects,
-            metric=effects.effects - coefficients @ side.powers,
-            hh=side.covariance,
-            hm=covariance(side.influence, influence),
+            human=human.effects,
+            metric=effects.effects - coefficients @ human.powers,
+            hh=human.covariance,
+            hm=covariance(human.influence, influence),
             mm=covariance(influence, influence),
-            powers=side.powers,
+            powers=human.powers,
             powers_covariance=powers_covariance,
-            spread=side.spread,
-            units=side.units,
-            connected=side.connected,
-            met=np.ones(len(n), dtype=np.bool_),
-            advantage=ndtri(np.clip(win_rates, 0.5 / np.maximum(n, 1), 1 - 0.5 / np.maximum(n, 1))),
-            steepness=1 / scatter,
+            spread=human.spread,
+            units=human.units,
+            connected=human.connected,
+            met=np.ones(len(n_shared), dtype=np.bool_),
+            advantage=ndtri(np.clip(win_rates, 0.5 / np.maximum(n_shared, 1), 1 - 0.5 / np.maximum(n_shared, 1))),
+            steepness=1 / difference_sd,
         )
 
 
@@ -85,13 +85,13 @@ def _win_rates(scores: Floats, mask: Bools, n: Floats) -> Floats:
     >>> _win_rates(np.array([[1.0, 1.0], [2.0, 0.0]]), np.ones((2, 2), dtype=bool), np.full((2, 2), 2.0)).tolist()
     [[0.5, 0.75], [0.25, 0.5]]
     """
-    won = np.empty(n.shape)
+    n_won = np.empty(n.shape)
     for s, score in enumerate(scores.T):
         is_on_both, score_column = mask & mask[:, [s]], score[:, None]
-        won[s] = ((score_column > scores) & is_on_both).sum(axis=0) + 0.5 * ((score_column == scores) & is_on_both).sum(
-            axis=0
-        )
-    return ratio(won, n)
+        n_won[s] = ((score_column > scores) & is_on_both).sum(axis=0) + 0.5 * (
+            (score_column == scores) & is_on_both
+        ).sum(axis=0)
+    return ratio(n_won, n)
 
 
 def _link_coefficients(instruments: Instruments | None, scores: Floats, units: Ints) -> tuple[Floats, Floats]:
@@ -101,25 +101,29 @@ def _link_coefficients(instruments: Instruments | None, scores: Floats, units: I
     method of moments with a normal prior; moments are summed by cluster. If no output was rated twice, the mean and the
     covariance of the prior are returned.
     """
-    prior = np.array([_SLOPE, *POWERS]) ** 2
+    prior_variance = np.array([_SLOPE, *POWERS]) ** 2
     if instruments is None:
-        return np.zeros(len(POWERS)), np.diag(prior[1:])
-    mask, rating, others, product = instruments
+        return np.zeros(len(POWERS)), np.diag(prior_variance[1:])
+    mask, rating, mean_of_others, product = instruments
     residual = two_way(np.where(mask, scores, 0.0), mask).residuals
-    to_scores = np.einsum("ais,is->ai", rating, residual)
-    to_terms = np.einsum("ais,bis->abi", rating, others) + product.sum(axis=3)
+    score_moments = np.einsum("ais,is->ai", rating, residual)
+    term_moments = np.einsum("ais,bis->abi", rating, mean_of_others) + product.sum(axis=3)
     n_units = int(units.max()) + 1
-    to_scores, to_terms = (unit_sums(sums, units=units, n_units=n_units) for sums in (to_scores, to_terms))
-    moments_with_scores, moments_with_terms = to_scores.sum(axis=-1), to_terms.sum(axis=-1)
+    score_moments, term_moments = (
+        unit_sums(sums, units=units, n_units=n_units) for sums in (score_moments, term_moments)
+    )
+    score_moment_sums, term_moment_sums = score_moments.sum(axis=-1), term_moments.sum(axis=-1)
     variance = np.einsum("ais,bis->ab", rating, rating) * float((residual[mask] ** 2).mean())
-    coefficients, inverse = np.zeros(len(prior)), np.diag(prior)
+    coefficients, posterior_covariance = np.zeros(len(prior_variance)), np.diag(prior_variance)
     for _ in range(2):
         standard_deviations = np.sqrt(np.maximum(variance.diagonal(), _TINY))
         moment_weights = np.linalg.inv(
-            variance / np.outer(standard_deviations, standard_deviations) + _RIDGE * np.eye(len(prior))
+            variance / np.outer(standard_deviations, standard_deviations) + _RIDGE * np.eye(len(prior_variance))
         ) / np.outer(standard_deviations, standard_deviations)
-        inverse = np.linalg.inv(moments_with_terms.T @ moment_weights @ moments_with_terms + np.diag(1 / prior))
-        coefficients = inverse @ moments_with_terms.T @ moment_weights @ moments_with_scores
-        moments = to_scores - np.einsum("abu,b->au", to_terms, coefficients)
+        posterior_covariance = np.linalg.inv(
+            term_moment_sums.T @ moment_weights @ term_moment_sums + np.diag(1 / prior_variance)
+        )
+        coefficients = posterior_covariance @ term_moment_sums.T @ moment_weights @ score_moment_sums
+        moments = score_moments - np.einsum("abu,b->au", term_moments, coefficients)
         variance = moments @ moments.T
-    return coefficients[1:], inverse[1:, 1:]
+    return coefficients[1:], posterior_covariance[1:, 1:]

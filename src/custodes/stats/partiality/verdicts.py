@@ -24,7 +24,7 @@ def sign_placement(human: Signs, metric: Signs, pair: Ints, pairs: Ints, *, item
     from scipy.sparse import csr_array
     from scipy.special import ndtri
 
-    n_systems, n_units, first, second = int(pairs.max()) + 1, int(units.max(initial=-1)) + 1, *pairs.T
+    n_systems, n_units, first_system, second_system = int(pairs.max()) + 1, int(units.max(initial=-1)) + 1, *pairs.T
     # Opponents have equal weights: otherwise a system that met weak opponents more often would look better.
     n_comparisons_of_pair, sign_sums = (
         _by(pair, None, len(pairs)),
@@ -32,11 +32,14 @@ def sign_placement(human: Signs, metric: Signs, pair: Ints, pairs: Ints, *, item
     )
     mean_signs = np.nan_to_num(ratio(np.stack(sign_sums), n_comparisons_of_pair))
     n_opponents, n_comparisons = (
-        _by(first, per_pair, n_systems) + _by(second, per_pair, n_systems)
-        for per_pair in (n_comparisons_of_pair > 0, n_comparisons_of_pair)
+        _by(first_system, pair_counts, n_systems) + _by(second_system, pair_counts, n_systems)
+        for pair_counts in (n_comparisons_of_pair > 0, n_comparisons_of_pair)
     )
     margins = np.stack(
-        [_by(first, rater_rate, n_systems) - _by(second, rater_rate, n_systems) for rater_rate in mean_signs]
+        [
+            _by(first_system, rater_rate, n_systems) - _by(second_system, rater_rate, n_systems)
+            for rater_rate in mean_signs
+        ]
     )
     margins = margins / np.maximum(n_opponents, 1)
     smallest_rate = 0.5 / np.maximum(n_comparisons, 1)
@@ -45,7 +48,7 @@ def sign_placement(human: Signs, metric: Signs, pair: Ints, pairs: Ints, *, item
     # the influence of each cluster and pair on the positions of the pair's two systems
     cells, cell_of_comparison = np.unique(pair.astype(np.int64) * max(1, n_units) + units, return_inverse=True)
     cell_pair, unit = cells // max(1, n_units), cells % max(1, n_units)
-    a, b, n_in_cell = first[cell_pair], second[cell_pair], _by(cell_of_comparison, None, len(cells))
+    a, b, n_in_cell = first_system[cell_pair], second_system[cell_pair], _by(cell_of_comparison, None, len(cells))
     influences = []
     for rater_index, signs in enumerate((human, metric)):
         mean_deviation = (
@@ -60,7 +63,7 @@ def sign_placement(human: Signs, metric: Signs, pair: Ints, pairs: Ints, *, item
         influences.append(influence)
     human_influence, metric_influence = influences
     ones = np.ones(2 * len(pair))
-    both_systems = np.concatenate([first[pair], second[pair]])
+    both_systems = np.concatenate([first_system[pair], second_system[pair]])
     by_item = csr_array((ones, (np.tile(items, 2), both_systems)), shape=(int(items.max(initial=-1)) + 1, n_systems))
     by_unit = csr_array((ones, (np.tile(units, 2), both_systems)), shape=(n_units, n_systems))
     return Placement(
@@ -83,14 +86,15 @@ def sign_placement(human: Signs, metric: Signs, pair: Ints, pairs: Ints, *, item
 
 
 def _by(positions: Ints, values: Any, n: int) -> Floats:
-    """Return the sums (n,) of values by position `positions` (m,); counts if `values` is None."""
+    """Return the sums (n,) of `values` (m,) with equal `positions` (m,), or the counts of positions if `values` is
+    None."""
     return np.bincount(positions, weights=values, minlength=n).astype(np.float64)
 
 
-def _covariance(first: Any, second: Any) -> Floats:
+def _covariance(first_influence: Any, second_influence: Any) -> Floats:
     """Return the covariance (systems, systems) of sums over units, given two sparse influences (units, systems)."""
-    n = int((np.diff(first.indptr) > 0).sum())
-    return np.asarray((first.T @ second).toarray() * (n / max(n - 1, 1)))
+    n_units = int((np.diff(first_influence.indptr) > 0).sum())
+    return np.asarray((first_influence.T @ second_influence).toarray() * (n_units / max(n_units - 1, 1)))
 
 
 def _win_proportions(margin: Floats, n_comparisons: Floats, pairs: Ints, n_systems: int) -> Floats:

@@ -56,21 +56,24 @@ def advantages(judge: Floats, annotators: Floats, *, ordered: bool) -> Advantage
     Calderon, Reichart and Dror 2025 (ACL), section 3.
     """
     has_label = ~np.isnan(annotators)
-    present = np.where(has_label, annotators, 0.0)
+    labels_or_zero = np.where(has_label, annotators, 0.0)
 
     def closeness(values: Floats) -> Floats:
         """Return how close values (annotators, n) are to the labels of all annotators except the row's annotator."""
-        distance = (values[:, np.newaxis] - present) ** 2 if ordered else values[:, np.newaxis] != present
-        counted = has_label & ~np.eye(len(annotators), dtype=bool)[:, :, np.newaxis]
-        mean = ratio((distance * counted).sum(axis=1), counted.sum(axis=1))
+        distance = (values[:, np.newaxis] - labels_or_zero) ** 2 if ordered else values[:, np.newaxis] != labels_or_zero
+        is_counted = has_label & ~np.eye(len(annotators), dtype=bool)[:, :, np.newaxis]
+        mean = ratio((distance * is_counted).sum(axis=1), is_counted.sum(axis=1))
         return np.asarray(-np.sqrt(mean) if ordered else -mean)
 
-    of_judge = closeness(np.broadcast_to(judge, annotators.shape))
-    of_annotator = closeness(annotators)
-    compared = has_label & ~np.isnan(of_judge) & ~np.isnan(judge)
-    equal = np.isclose(of_judge, of_annotator, rtol=0, atol=1e-9)
-    wins, losses = (of_judge > of_annotator) | equal, (of_annotator > of_judge) | equal
-    return Advantages(np.where(compared, wins, np.nan), np.where(compared, losses, np.nan))
+    judge_closeness = closeness(np.broadcast_to(judge, annotators.shape))
+    annotator_closeness = closeness(annotators)
+    is_compared = has_label & ~np.isnan(judge_closeness) & ~np.isnan(judge)
+    is_equal = np.isclose(judge_closeness, annotator_closeness, rtol=0, atol=1e-9)
+    wins, losses = (
+        (judge_closeness > annotator_closeness) | is_equal,
+        (annotator_closeness > judge_closeness) | is_equal,
+    )
+    return Advantages(np.where(is_compared, wins, np.nan), np.where(is_compared, losses, np.nan))
 
 
 class Replacement(NamedTuple):
@@ -154,32 +157,44 @@ def replacement(
     """
     from scipy.special import stdtr
 
-    won = advantages(judge, annotators, ordered=ordered)
-    n = np.sum(~np.isnan(won.judge), axis=1)
-    tested = n >= fewest
-    differences = won.annotator - won.judge
+    comparisons = advantages(judge, annotators, ordered=ordered)
+    n = np.sum(~np.isnan(comparisons.judge), axis=1)
+    is_tested = n >= fewest
+    differences = comparisons.annotator - comparisons.judge
     mean = mean_of_defined(differences)
     n_units = int(units.max(initial=-1)) + 1
-    counted = ~np.isnan(differences)
-    sums = unit_sums(np.where(counted, differences - mean[:, np.newaxis], 0.0), units=units, n_units=n_units)
-    clusters = (unit_sums(counted, units=units, n_units=n_units) > 0).sum(axis=1)
-    error = np.sqrt((sums**2).sum(axis=1) * ratio(clusters, clusters - 1)) / np.maximum(n, 1)
+    is_compared = ~np.isnan(differences)
+    cluster_sums = unit_sums(
+        np.where(is_compared, differences - mean[:, np.newaxis], 0.0), units=units, n_units=n_units
+    )
+    n_clusters = (unit_sums(is_compared, units=units, n_units=n_units) > 0).sum(axis=1)
+    error = np.sqrt((cluster_sums**2).sum(axis=1) * ratio(n_clusters, n_clusters - 1)) / np.maximum(n, 1)
     t = ratio(mean - epsilon, error)
-    certain = (error == 0) & (mean < epsilon)
-    p = np.where(certain, 0.0, stdtr(np.maximum(clusters - 1, 1), t))
-    p = np.where(tested, np.where(np.isnan(p), 1.0, p), np.nan)
-    harmonic = (1 / np.arange(1, tested.sum() + 1)).sum()
-    adjusted = np.minimum(adjust(p, correction="bh") * harmonic, 1.0)
-    advantage = np.where(tested, mean_of_defined(won.judge), np.nan)
-    of_judge = np.where(counted, won.judge - advantage[:, np.newaxis], 0.0)[tested] / np.maximum(n[tested, None], 1)
-    cluster_advantage = unit_sums(of_judge.mean(axis=0), units=units, n_units=n_units) if tested.any() else np.empty(0)
-    used = int((unit_sums(counted[tested].any(axis=0), units=units, n_units=n_units) > 0).sum()) if tested.any() else 0
+    is_certain = (error == 0) & (mean < epsilon)
+    p = np.where(is_certain, 0.0, stdtr(np.maximum(n_clusters - 1, 1), t))
+    p = np.where(is_tested, np.where(np.isnan(p), 1.0, p), np.nan)
+    harmonic_sum = (1 / np.arange(1, is_tested.sum() + 1)).sum()
+    adjusted_p = np.minimum(adjust(p, correction="bh") * harmonic_sum, 1.0)
+    advantage = np.where(is_tested, mean_of_defined(comparisons.judge), np.nan)
+    judge_deviations = np.where(is_compared, comparisons.judge - advantage[:, np.newaxis], 0.0)[is_tested] / np.maximum(
+        n[is_tested, None], 1
+    )
+    cluster_advantage = (
+        unit_sums(judge_deviations.mean(axis=0), units=units, n_units=n_units) if is_tested.any() else np.empty(0)
+    )
+    n_used_clusters = (
+        int((unit_sums(is_compared[is_tested].any(axis=0), units=units, n_units=n_units) > 0).sum())
+        if is_tested.any()
+        else 0
+    )
     return Replacement(
         n=n,
         advantage=advantage,
-        difference=np.where(tested, -mean, np.nan),
-        p=adjusted,
-        winning_rate=float(mean_of_defined(np.where(tested, adjusted <= level, np.nan))),
+        difference=np.where(is_tested, -mean, np.nan),
+        p=adjusted_p,
+        winning_rate=float(mean_of_defined(np.where(is_tested, adjusted_p <= level, np.nan))),
         advantage_probability=float(mean_of_defined(advantage)),
-        error=float(np.sqrt((cluster_advantage**2).sum() * used / max(used - 1, 1))) if used > 1 else np.nan,
+        error=float(np.sqrt((cluster_advantage**2).sum() * n_used_clusters / max(n_used_clusters - 1, 1)))
+        if n_used_clusters > 1
+        else np.nan,
     )

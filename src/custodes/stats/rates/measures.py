@@ -50,9 +50,9 @@ def f1(table: Floats) -> Floats:
 
     Tables have shape (..., k, k).
     """
-    both = table.sum(axis=-1) + table.sum(axis=-2)
-    by_label = ratio(2 * np.diagonal(table, axis1=-2, axis2=-1), both)
-    return by_label[..., 1] if table.shape[-1] == 2 else mean_of_defined(by_label)
+    label_totals = table.sum(axis=-1) + table.sum(axis=-2)
+    f1_of_label = ratio(2 * np.diagonal(table, axis1=-2, axis2=-1), label_totals)
+    return f1_of_label[..., 1] if table.shape[-1] == 2 else mean_of_defined(f1_of_label)
 
 
 def mcc(table: Floats) -> Floats:
@@ -65,10 +65,10 @@ def mcc(table: Floats) -> Floats:
     ----------
     Matthews 1975; Gorodkin 2004 (several labels).
     """
-    n, equal = table.sum(axis=(-2, -1)), np.trace(table, axis1=-2, axis2=-1)
+    n, n_equal = table.sum(axis=(-2, -1)), np.trace(table, axis1=-2, axis2=-1)
     judge, human = table.sum(axis=-1), table.sum(axis=-2)
-    spread = (n**2 - (judge**2).sum(axis=-1)) * (n**2 - (human**2).sum(axis=-1))
-    return ratio(equal * n - (judge * human).sum(axis=-1), np.sqrt(np.maximum(spread, 0.0)))
+    variance_product = (n**2 - (judge**2).sum(axis=-1)) * (n**2 - (human**2).sum(axis=-1))
+    return ratio(n_equal * n - (judge * human).sum(axis=-1), np.sqrt(np.maximum(variance_product, 0.0)))
 
 
 def kappa(table: Floats, *, weighting: Weighting = "none") -> Floats:
@@ -90,8 +90,8 @@ def kappa(table: Floats, *, weighting: Weighting = "none") -> Floats:
     elif weighting == "quadratic":
         distance = distance**2
     n = table.sum(axis=(-2, -1))[..., None, None]
-    expected = ratio(table.sum(axis=-1)[..., :, None] * table.sum(axis=-2)[..., None, :], n)
-    return 1 - ratio((distance * table).sum(axis=(-2, -1)), (distance * expected).sum(axis=(-2, -1)))
+    expected_table = ratio(table.sum(axis=-1)[..., :, None] * table.sum(axis=-2)[..., None, :], n)
+    return 1 - ratio((distance * table).sum(axis=(-2, -1)), (distance * expected_table).sum(axis=(-2, -1)))
 
 
 def ac1(table: Floats) -> Floats:
@@ -105,9 +105,9 @@ def ac1(table: Floats) -> Floats:
     Gwet 2008.
     """
     n, k = table.sum(axis=(-2, -1)), table.shape[-1]
-    share = ratio(table.sum(axis=-1) + table.sum(axis=-2), 2 * n[..., None])
-    chance = (share * (1 - share)).sum(axis=-1) / (k - 1)
-    return ratio(accuracy(table) - chance, 1 - chance)
+    label_shares = ratio(table.sum(axis=-1) + table.sum(axis=-2), 2 * n[..., None])
+    chance_agreement = (label_shares * (1 - label_shares)).sum(axis=-1) / (k - 1)
+    return ratio(accuracy(table) - chance_agreement, 1 - chance_agreement)
 
 
 def krippendorff(table: Floats, n: float, *, ordered: bool) -> Floats:

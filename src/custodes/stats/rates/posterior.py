@@ -96,15 +96,15 @@ def joint_posterior(
     Holt and Smith 1979 (post-stratification); Jeffreys 1946; Kerman 2011 (neutral prior); Rogan and Gladen 1978; Brown,
     Cai and DasGupta 2001 (coverage of Jeffreys' interval).
     """
-    labelled, total = counts
+    labelled_counts, total_counts = counts
     estimate = joint_estimate(counts, sampling=sampling)
     if sampling == "by-label":
-        return JointPosterior(estimate, _draw_rogan_gladen(labelled, total, rng, draws))
-    shares = _dirichlet(total + 1 / len(total), rng, draws)
-    strata, labels = labelled.shape
-    counted = labelled + cell_prior(strata, labels, prior)
-    cells = np.stack([_dirichlet(row, rng, draws) for row in counted], axis=1)
-    return JointPosterior(estimate, shares[:, :, np.newaxis] * cells)
+        return JointPosterior(estimate, _draw_rogan_gladen(labelled_counts, total_counts, rng, draws))
+    stratum_shares = _dirichlet(total_counts + 1 / len(total_counts), rng, draws)
+    n_strata, n_labels = labelled_counts.shape
+    posterior_counts = labelled_counts + cell_prior(n_strata, n_labels, prior)
+    label_shares = np.stack([_dirichlet(row, rng, draws) for row in posterior_counts], axis=1)
+    return JointPosterior(estimate, stratum_shares[:, :, np.newaxis] * label_shares)
 
 
 def cell_prior(strata: int, labels: int, prior: float = PRIOR) -> Floats:
@@ -131,36 +131,40 @@ def joint_estimate(counts: LabelCounts, *, sampling: Sampling) -> Floats:
     The counts have shapes (..., strata, labels) and (..., strata). In a stratum without human labels, all labels are
     equally probable.
     """
-    labelled, total = counts
+    labelled_counts, total_counts = counts
     if sampling == "by-label":
-        negative, positive = (ratio(labelled[..., 1, k], labelled[..., :, k].sum(axis=-1)) for k in (0, 1))
-        rate = ratio(total[..., 1], total.sum(axis=-1))
-        informative = positive > negative
-        prevalence = np.where(informative, ratio(rate - negative, positive - negative), np.nan)
-        return _joint(np.clip(prevalence, 0.0, 1.0), negative, positive)
-    observed = labelled.sum(axis=-1, keepdims=True)
-    within = np.where(observed > 0, ratio(labelled, observed), 1 / labelled.shape[-1])
-    return np.asarray(ratio(total, total.sum(axis=-1, keepdims=True))[..., np.newaxis] * within)
+        false_positive_rate, true_positive_rate = (
+            ratio(labelled_counts[..., 1, k], labelled_counts[..., :, k].sum(axis=-1)) for k in (0, 1)
+        )
+        judge_rate = ratio(total_counts[..., 1], total_counts.sum(axis=-1))
+        is_informative = true_positive_rate > false_positive_rate
+        prevalence = np.where(
+            is_informative, ratio(judge_rate - false_positive_rate, true_positive_rate - false_positive_rate), np.nan
+        )
+        return _joint(np.clip(prevalence, 0.0, 1.0), false_positive_rate, true_positive_rate)
+    n_labelled = labelled_counts.sum(axis=-1, keepdims=True)
+    label_shares = np.where(n_labelled > 0, ratio(labelled_counts, n_labelled), 1 / labelled_counts.shape[-1])
+    return np.asarray(ratio(total_counts, total_counts.sum(axis=-1, keepdims=True))[..., np.newaxis] * label_shares)
 
 
-def _draw_rogan_gladen(labelled: Floats, total: Floats, rng: np.random.Generator, draws: int) -> Floats:
+def _draw_rogan_gladen(labelled_counts: Floats, total_counts: Floats, rng: np.random.Generator, draws: int) -> Floats:
     """Return draws of joint proportions by Rogan and Gladen's formula, applied to draws of the two error rates and of
     the judge's rate; stratum 1 is the judge's positive label."""
-    false_positive = rng.beta(labelled[1, 0] + PRIOR, labelled[0, 0] + PRIOR, size=draws)
-    true_positive = rng.beta(labelled[1, 1] + PRIOR, labelled[0, 1] + PRIOR, size=draws)
-    judge_rate = rng.beta(total[1] + PRIOR, total[0] + PRIOR, size=draws)
-    informative = true_positive > false_positive
-    gain = np.where(informative, true_positive - false_positive, 1.0)
-    prevalence = np.clip((judge_rate - false_positive) / gain, 0.0, 1.0)
+    false_positive = rng.beta(labelled_counts[1, 0] + PRIOR, labelled_counts[0, 0] + PRIOR, size=draws)
+    true_positive = rng.beta(labelled_counts[1, 1] + PRIOR, labelled_counts[0, 1] + PRIOR, size=draws)
+    judge_rate = rng.beta(total_counts[1] + PRIOR, total_counts[0] + PRIOR, size=draws)
+    is_informative = true_positive > false_positive
+    rate_difference = np.where(is_informative, true_positive - false_positive, 1.0)
+    prevalence = np.clip((judge_rate - false_positive) / rate_difference, 0.0, 1.0)
     # If the judge is no better than chance, the prevalence is not identified and is drawn uniformly.
-    return _joint(np.where(informative, prevalence, rng.random(draws)), false_positive, true_positive)
+    return _joint(np.where(is_informative, prevalence, rng.random(draws)), false_positive, true_positive)
 
 
 def _joint(prevalence: Floats, false_positive: Floats, true_positive: Floats) -> Floats:
     """Return the joint proportions (..., 2, 2) of the judge's labels and human labels, given three rates (...)."""
-    negative = np.stack([(1 - prevalence) * (1 - false_positive), prevalence * (1 - true_positive)], axis=-1)
-    positive = np.stack([(1 - prevalence) * false_positive, prevalence * true_positive], axis=-1)
-    return np.stack([negative, positive], axis=-2)
+    judge_negative = np.stack([(1 - prevalence) * (1 - false_positive), prevalence * (1 - true_positive)], axis=-1)
+    judge_positive = np.stack([(1 - prevalence) * false_positive, prevalence * true_positive], axis=-1)
+    return np.stack([judge_negative, judge_positive], axis=-2)
 
 
 def _dirichlet(parameters: Floats, rng: np.random.Generator, draws: int) -> Floats:
@@ -206,13 +210,17 @@ def output_influence(
     """
     shape, size = counts.labelled.shape, counts.labelled.size
 
-    def cell_statistic(flat: Floats) -> Floats:
-        return statistic(LabelCounts(flat[..., :size].reshape(*flat.shape[:-1], *shape), flat[..., size:]))
+    def cell_statistic(flat_counts: Floats) -> Floats:
+        return statistic(
+            LabelCounts(flat_counts[..., :size].reshape(*flat_counts.shape[:-1], *shape), flat_counts[..., size:])
+        )
 
-    moves = influence(cell_statistic, np.concatenate([counts.labelled.ravel(), counts.total]))
-    result = np.asarray(moves[size:][stratum] * totalled)
-    rows = np.flatnonzero(~np.isnan(labels[:, 0]))
-    result[rows] += (moves[:size].reshape(shape)[stratum[rows]] * labels[rows]).sum(axis=1) * weights[rows]
+    cell_influences = influence(cell_statistic, np.concatenate([counts.labelled.ravel(), counts.total]))
+    result = np.asarray(cell_influences[size:][stratum] * totalled)
+    labelled_outputs = np.flatnonzero(~np.isnan(labels[:, 0]))
+    result[labelled_outputs] += (
+        cell_influences[:size].reshape(shape)[stratum[labelled_outputs]] * labels[labelled_outputs]
+    ).sum(axis=1) * weights[labelled_outputs]
     return result
 
 
@@ -240,11 +248,11 @@ def correlate_draws(first: Floats, second: Floats, correlation: float, rng: np.r
     from scipy.special import ndtri
 
     n = len(first)
-    mixed = np.sqrt(1 - correlation**2) * rng.standard_normal(n)
-    mixed[np.argsort(first)] += correlation * ndtri((np.arange(n) + 0.5) / n)
-    reordered = np.empty(n)
-    reordered[np.argsort(mixed)] = np.sort(second)
-    return reordered
+    correlated_normals = np.sqrt(1 - correlation**2) * rng.standard_normal(n)
+    correlated_normals[np.argsort(first)] += correlation * ndtri((np.arange(n) + 0.5) / n)
+    reordered_draws = np.empty(n)
+    reordered_draws[np.argsort(correlated_normals)] = np.sort(second)
+    return reordered_draws
 
 
 def two_sided_p(draws: Floats) -> Floats:
@@ -260,7 +268,7 @@ def two_sided_p(draws: Floats) -> Floats:
     from scipy.special import ndtr
 
     n = len(draws)
-    beyond = np.minimum((draws <= 0).sum(axis=0), (draws >= 0).sum(axis=0))
-    counted = np.minimum(2 * (beyond + 1) / (n + 1), 1.0)
-    tail = 2 * ndtr(-np.abs(ratio(draws.mean(axis=0), draws.std(axis=0))))
-    return np.asarray(np.where(beyond == 0, np.fmin(counted, tail), counted))
+    n_opposite = np.minimum((draws <= 0).sum(axis=0), (draws >= 0).sum(axis=0))
+    counted_p = np.minimum(2 * (n_opposite + 1) / (n + 1), 1.0)
+    normal_p = 2 * ndtr(-np.abs(ratio(draws.mean(axis=0), draws.std(axis=0))))
+    return np.asarray(np.where(n_opposite == 0, np.fmin(counted_p, normal_p), counted_p))

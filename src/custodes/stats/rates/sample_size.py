@@ -19,7 +19,7 @@ ASSUMED_LABELS = 2.0
 
 MOST = 1e12
 STEPS = 100
-"""Number of steps of the search for the total number of labels (at most `MOST`)."""
+"""Number of steps of the search for the total number of labels, which is at most `MOST`."""
 
 
 def stratum_rates(labelled: Floats, assumed: Floats) -> Floats:
@@ -72,8 +72,8 @@ def error_rate_shares(weights: Floats, rates: Floats, *, positive: bool) -> Floa
 
 
 def _shares(values: Floats) -> Floats:
-    total = values.sum()
-    return np.asarray(values / total if total > 0 else np.full(len(values), 1 / len(values)))
+    value_sum = values.sum()
+    return np.asarray(values / value_sum if value_sum > 0 else np.full(len(values), 1 / len(values)))
 
 
 def expected_posterior(share: Floats, rates: Floats, outputs: Ints, n: float) -> JointPosterior:
@@ -88,8 +88,8 @@ def expected_posterior(share: Floats, rates: Floats, outputs: Ints, n: float) ->
     n : float
         Number of human labels.
     """
-    labelled = np.minimum(share * n, outputs)
-    counts = LabelCounts(labelled[:, np.newaxis] * np.stack([1 - rates, rates], axis=1), outputs.astype(np.float64))
+    n_labelled = np.minimum(share * n, outputs)
+    counts = LabelCounts(n_labelled[:, np.newaxis] * np.stack([1 - rates, rates], axis=1), outputs.astype(np.float64))
     return joint_posterior(counts, sampling="by-judge", rng=np.random.default_rng(0), draws=DRAWS)
 
 
@@ -138,26 +138,28 @@ def allocation(share: Floats, *, labelled: Ints, available: Ints, n: int, least:
     n = int(min(n, available.sum()))
     if not n:
         return np.zeros(len(share), dtype=np.int64)
-    first = np.clip(least - labelled, 0, available)
-    if first.sum() >= n:  # n labels do not exceed the sum of the minimum numbers
-        return _round_to_sum(first * ratio(np.array(n), first.sum()), n)
+    minimum_labels = np.clip(least - labelled, 0, available)
+    if minimum_labels.sum() >= n:  # n labels do not exceed the sum of the minimum numbers
+        return _round_to_sum(minimum_labels * ratio(np.array(n), minimum_labels.sum()), n)
 
     def labels_to_add(total: float) -> Floats:
-        return np.clip(total * np.nan_to_num(share) - labelled, first, available)
+        return np.clip(total * np.nan_to_num(share) - labelled, minimum_labels, available)
 
-    high = 1.0
-    while labels_to_add(high).sum() < n and high < MOST:
-        high *= 2
-    values = labels_to_add(bisect_condition(lambda total: labels_to_add(total).sum() < n, 0.0, high, steps=STEPS))
-    rest = n - values.sum()
-    if rest > 0.5:  # the remaining labels go to strata whose optimal proportion is 0
-        values += (available - values) * rest / (available - values).sum()
+    upper_total = 1.0
+    while labels_to_add(upper_total).sum() < n and upper_total < MOST:
+        upper_total *= 2
+    values = labels_to_add(
+        bisect_condition(lambda total: labels_to_add(total).sum() < n, 0.0, upper_total, steps=STEPS)
+    )
+    n_remaining = n - values.sum()
+    if n_remaining > 0.5:  # the remaining labels go to strata whose optimal proportion is 0
+        values += (available - values) * n_remaining / (available - values).sum()
     return _round_to_sum(values, n)
 
 
 def _round_to_sum(values: Floats, n: int) -> Ints:
     """Return values rounded to integers with sum n; the values with the largest remainders are rounded up."""
-    whole = np.floor(values + 1e-9).astype(np.int64)
-    order = np.argsort(-(values - whole), kind="stable")
-    whole[order[: max(0, n - int(whole.sum()))]] += 1
-    return whole
+    integers = np.floor(values + 1e-9).astype(np.int64)
+    order = np.argsort(-(values - integers), kind="stable")
+    integers[order[: max(0, n - int(integers.sum()))]] += 1
+    return integers

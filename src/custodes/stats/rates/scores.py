@@ -71,19 +71,21 @@ def area_under_roc(scores: Floats, positive: Bools, *, units: Ints, confidence: 
     if not n_positive or not n_negative:
         return Area(np.nan, np.nan, np.nan)
     # Number of outputs with the other label and a lower score; a tie counts half.
-    lower = mid_ranks(scores) - ranks_within(scores, positive.astype(np.intp))
-    beaten = np.where(positive, lower / n_negative, 1 - lower / n_positive)
-    value = float(beaten[positive].mean())
-    influence = (beaten - value) / np.where(positive, n_positive, n_negative)
-    effect = influence_design_effect(influence, units)
-    divisor = float(effect.divisor(confidence))
+    n_beaten = mid_ranks(scores) - ranks_within(scores, positive.astype(np.intp))
+    win_rate = np.where(positive, n_beaten / n_negative, 1 - n_beaten / n_positive)
+    value = float(win_rate[positive].mean())
+    influence = (win_rate - value) / np.where(positive, n_positive, n_negative)
+    design_effect = influence_design_effect(influence, units)
+    divisor = float(design_effect.divisor(confidence))
     error = float(np.sqrt((influence**2).sum() * divisor))
     quantile = student_quantile(confidence, min(n_positive, n_negative))
     if not 0 < value < 1 or not error:
-        reach = 1 - ((1 - confidence) / 2) ** (1 / min(n_positive, n_negative))
-        return Area(value, max(value - reach, 0.0), min(value + reach, 1.0))
-    logit, spread = np.log(value / (1 - value)), quantile * error / (value * (1 - value))
-    low, high = (float(1 / (1 + np.exp(-at))) for at in (logit - spread, logit + spread))
+        half_width = 1 - ((1 - confidence) / 2) ** (1 / min(n_positive, n_negative))
+        return Area(value, max(value - half_width, 0.0), min(value + half_width, 1.0))
+    logit, logit_half_width = np.log(value / (1 - value)), quantile * error / (value * (1 - value))
+    low, high = (
+        float(1 / (1 + np.exp(-bound_logit))) for bound_logit in (logit - logit_half_width, logit + logit_half_width)
+    )
     return Area(value, low, high)
 
 
@@ -100,8 +102,10 @@ def roc(scores: Floats, positive: Bools) -> Roc:
     order = np.argsort(-scores, kind="stable")
     sorted_scores = scores[order]
     last_index = np.append(np.flatnonzero(np.diff(sorted_scores)), len(sorted_scores) - 1)
-    hits, misses = np.cumsum(positive[order])[last_index], np.cumsum(~positive[order])[last_index]
-    return Roc(sorted_scores[last_index], ratio(hits, positive.sum()), ratio(misses, (~positive).sum()))
+    n_true_positive, n_false_positive = np.cumsum(positive[order])[last_index], np.cumsum(~positive[order])[last_index]
+    return Roc(
+        sorted_scores[last_index], ratio(n_true_positive, positive.sum()), ratio(n_false_positive, (~positive).sum())
+    )
 
 
 class ThresholdTarget(NamedTuple):
@@ -137,14 +141,16 @@ class ThresholdTarget(NamedTuple):
             return np.nan
         tnr = 1 - curve.fpr
         if self.rate == "youden":
-            value = curve.tpr + tnr
+            criterion = curve.tpr + tnr
         elif self.rate == "tpr":
-            value = np.where(curve.tpr >= self.least, 1 + tnr, curve.tpr - 1)
+            criterion = np.where(curve.tpr >= self.least, 1 + tnr, curve.tpr - 1)
         else:
-            value = np.where(tnr >= self.least, 1 + curve.tpr, tnr - 1)
-        best = int(np.argmax(value >= value.max() - 1e-12))
-        following = curve.threshold[best + 1] if best + 1 < len(curve.threshold) else curve.threshold[best]
-        return float((curve.threshold[best] + following) / 2)
+            criterion = np.where(tnr >= self.least, 1 + curve.tpr, tnr - 1)
+        best_index = int(np.argmax(criterion >= criterion.max() - 1e-12))
+        next_threshold = (
+            curve.threshold[best_index + 1] if best_index + 1 < len(curve.threshold) else curve.threshold[best_index]
+        )
+        return float((curve.threshold[best_index] + next_threshold) / 2)
 
 
 def cross_fitted_labels(scores: Floats, positive: Bools, target: ThresholdTarget, *, fold: Ints) -> Floats:
@@ -154,9 +160,9 @@ def cross_fitted_labels(scores: Floats, positive: Bools, target: ThresholdTarget
     """
     labels = np.full(len(scores), np.nan)
     for k in np.unique(fold):
-        rest = fold != k
-        threshold = target.threshold(scores[rest], positive[rest])
-        labels[~rest] = np.where(np.isnan(threshold), np.nan, scores[~rest] >= threshold)
+        is_training = fold != k
+        threshold = target.threshold(scores[is_training], positive[is_training])
+        labels[~is_training] = np.where(np.isnan(threshold), np.nan, scores[~is_training] >= threshold)
     return labels
 
 

@@ -101,13 +101,15 @@ def e_values(wrong: Bools, *, most: float) -> Floats:
     Ville 1939; Ramdas et al. 2023, "Game-theoretic statistics and safe anytime-valid inference".
     """
     rates = most + (1 - most) * np.array(RISES)
-    steps = np.where(wrong[:, np.newaxis], np.log(rates / most), np.log((1 - rates) / (1 - most)))
-    path = np.concatenate([np.zeros((1, len(RISES))), np.cumsum(steps, axis=0)])
+    log_ratios = np.where(wrong[:, np.newaxis], np.log(rates / most), np.log((1 - rates) / (1 - most)))
+    cumulative_log_ratios = np.concatenate([np.zeros((1, len(RISES))), np.cumsum(log_ratios, axis=0)])
     position = np.arange(len(wrong))
     values = np.zeros(len(wrong))
     for k, start in enumerate(range(0, len(wrong), START_EVERY)):
-        ratios = np.exp(np.minimum(path[start + 1 :] - path[start], LARGEST_LOG)).mean(axis=1)
-        values[start:] += ratios / ((k + 1) * (k + 2))
+        mean_ratios = np.exp(
+            np.minimum(cumulative_log_ratios[start + 1 :] - cumulative_log_ratios[start], LARGEST_LOG)
+        ).mean(axis=1)
+        values[start:] += mean_ratios / ((k + 1) * (k + 2))
     return values + 1 / (position // START_EVERY + 2)  # plus the weight of rises that begin later
 
 
@@ -123,11 +125,11 @@ def error_rates(wrong: Floats, n: Floats) -> Floats:
     from scipy.optimize import isotonic_regression
     from scipy.special import expit, logit
 
-    total = (wrong.sum() + 0.5) / (n.sum() + 1)
-    by_label = (wrong.sum(axis=1) + total) / (n.sum(axis=1) + 1)
-    by_class = (wrong.sum(axis=0) + total) / (n.sum(axis=0) + 1)
-    monotone = isotonic_regression(by_class, weights=n.sum(axis=0) + 1, increasing=False).x
-    return np.asarray(expit(logit(by_label)[:, np.newaxis] + logit(monotone) - logit(total)))
+    overall_rate = (wrong.sum() + 0.5) / (n.sum() + 1)
+    rate_by_label = (wrong.sum(axis=1) + overall_rate) / (n.sum(axis=1) + 1)
+    rate_by_class = (wrong.sum(axis=0) + overall_rate) / (n.sum(axis=0) + 1)
+    monotone_rates = isotonic_regression(rate_by_class, weights=n.sum(axis=0) + 1, increasing=False).x
+    return np.asarray(expit(logit(rate_by_label)[:, np.newaxis] + logit(monotone_rates) - logit(overall_rate)))
 
 
 def designed_strata(stratum: Ints, weight: Floats, labelled: Bools, *, fewest: int) -> Ints:
@@ -147,15 +149,15 @@ def designed_strata(stratum: Ints, weight: Floats, labelled: Bools, *, fewest: i
         return stratum
     result, n_strata = np.zeros_like(stratum), 0
     for code in np.unique(stratum):
-        rows = np.flatnonzero(stratum == code)
-        values, place = np.unique(-weight[rows], return_inverse=True)
-        n = np.bincount(place, weights=labelled[rows], minlength=len(values))
-        stratum_of_value, enough = np.zeros(len(values), dtype=np.intp), 0.0
-        for k in range(1, len(values)):
-            enough += n[k - 1]
-            is_closed = enough >= fewest and n[k:].sum() >= fewest
+        stratum_rows = np.flatnonzero(stratum == code)
+        negative_weights, value_index = np.unique(-weight[stratum_rows], return_inverse=True)
+        n_labelled = np.bincount(value_index, weights=labelled[stratum_rows], minlength=len(negative_weights))
+        stratum_of_value, n_in_part = np.zeros(len(negative_weights), dtype=np.intp), 0.0
+        for k in range(1, len(negative_weights)):
+            n_in_part += n_labelled[k - 1]
+            is_closed = n_in_part >= fewest and n_labelled[k:].sum() >= fewest
             stratum_of_value[k] = stratum_of_value[k - 1] + is_closed
-            enough = 0.0 if is_closed else enough
-        result[rows] = n_strata + stratum_of_value[place]
+            n_in_part = 0.0 if is_closed else n_in_part
+        result[stratum_rows] = n_strata + stratum_of_value[value_index]
         n_strata += int(stratum_of_value.max(initial=0)) + 1
     return result

@@ -27,30 +27,35 @@ def annotation_order(available: NDArray[np.bool_], units: NDArray[np.integer[Any
     """
     keys = np.where(available, rng.random(available.shape), 2.0)
     order = np.argsort(keys, axis=1, kind="stable")
-    grouped = np.take_along_axis(order, np.argsort(units[order], axis=1, kind="stable"), axis=1)
-    place = np.arange(available.shape[1])
-    cluster = units[grouped]
-    begins = np.where(np.diff(cluster, axis=1, prepend=-1) != 0, place, 0)
-    turn = np.empty(available.shape)
-    np.put_along_axis(turn, grouped, place - np.maximum.accumulate(begins, axis=1), axis=1)
-    return np.asarray(np.argsort(np.where(available, turn + keys, np.inf), axis=1, kind="stable"), dtype=np.int64)
+    order_by_cluster = np.take_along_axis(order, np.argsort(units[order], axis=1, kind="stable"), axis=1)
+    positions = np.arange(available.shape[1])
+    cluster = units[order_by_cluster]
+    cluster_starts = np.where(np.diff(cluster, axis=1, prepend=-1) != 0, positions, 0)
+    rank_in_cluster = np.empty(available.shape)
+    np.put_along_axis(
+        rank_in_cluster, order_by_cluster, positions - np.maximum.accumulate(cluster_starts, axis=1), axis=1
+    )
+    return np.asarray(
+        np.argsort(np.where(available, rank_in_cluster + keys, np.inf), axis=1, kind="stable"), dtype=np.int64
+    )
 
 
 def grant_requests(requested: Ints, left: NDArray[Any]) -> Ints:
     """Return the number (..., pairs) of requested annotations that the remaining budget `left` (...) allows.
 
-    If the budget is large enough, all requested annotations are granted. Otherwise every pair with a request gets the
-    same number, and the first pairs get one more.
+    If the budget is large enough, all requested annotations are granted. Otherwise the budget is divided equally among
+    the pairs with a request, the first of which get one more if it cannot be divided exactly. No pair gets more than it
+    requested.
 
     >>> grant_requests(np.array([[5, 0, 5], [5, 5, 5]]), np.array([20, 7])).tolist()
     [[5, 0, 5], [3, 2, 2]]
     """
-    is_asking = requested > 0
-    n_asking = is_asking.sum(axis=-1, keepdims=True)
+    has_request = requested > 0
+    n_requesting = has_request.sum(axis=-1, keepdims=True)
     n_left = np.asarray(left)[..., np.newaxis]
-    n_each, n_rest = np.divmod(n_left, np.maximum(n_asking, 1))
-    rank_of_pair = np.cumsum(is_asking, axis=-1) - 1
-    limited_grant = np.minimum(requested, np.where(is_asking, n_each + (rank_of_pair < n_rest), 0))
+    n_each, n_rest = np.divmod(n_left, np.maximum(n_requesting, 1))
+    rank_of_pair = np.cumsum(has_request, axis=-1) - 1
+    limited_grant = np.minimum(requested, np.where(has_request, n_each + (rank_of_pair < n_rest), 0))
     return np.asarray(np.where(requested.sum(axis=-1, keepdims=True) <= n_left, requested, limited_grant))
 
 
@@ -76,9 +81,11 @@ def annotation_kinds(human: NDArray[np.int8], metric: NDArray[np.int8]) -> NDArr
     >>> annotation_kinds(np.array([1, 0, -128], dtype=np.int8), np.array([-1, -128, 1], dtype=np.int8)).tolist()
     [2, 7, 12]
     """
-    # preferences 1, 0, -1 become rows and columns 0, 1, 2; an absent preference becomes 3
-    rows, columns = (np.where(np.abs(s.astype(np.int16)) <= 1, 1 - s.astype(np.int16), 3) for s in (human, metric))
-    return np.asarray(np.where(rows < 3, 4 * rows + columns, KINDS), dtype=np.int8)
+    # preferences 1, 0, -1 become codes 0, 1, 2; an absent preference becomes 3
+    human_codes, metric_codes = (
+        np.where(np.abs(s.astype(np.int16)) <= 1, 1 - s.astype(np.int16), 3) for s in (human, metric)
+    )
+    return np.asarray(np.where(human_codes < 3, 4 * human_codes + metric_codes, KINDS), dtype=np.int8)
 
 
 def count_kinds(kinds: NDArray[np.int8], start: Ints, stop: Ints) -> Ints:
@@ -90,10 +97,10 @@ def count_kinds(kinds: NDArray[np.int8], start: Ints, stop: Ints) -> Ints:
     [0, 5]
     """
     width = int((stop - start).max(initial=0))
-    place = start[..., np.newaxis] + np.arange(width)
-    taken = np.take_along_axis(kinds, np.minimum(place, kinds.shape[-1] - 1), axis=-1)
-    taken = np.where(place < stop[..., np.newaxis], taken, KINDS)
-    return np.stack([(taken == kind).sum(axis=-1) for kind in range(KINDS)], axis=-1)
+    positions = start[..., np.newaxis] + np.arange(width)
+    kinds_in_range = np.take_along_axis(kinds, np.minimum(positions, kinds.shape[-1] - 1), axis=-1)
+    kinds_in_range = np.where(positions < stop[..., np.newaxis], kinds_in_range, KINDS)
+    return np.stack([(kinds_in_range == kind).sum(axis=-1) for kind in range(KINDS)], axis=-1)
 
 
 def outcome_of(signs: NDArray[np.int8]) -> Ints:
@@ -111,5 +118,5 @@ def tables(counts: Ints, metric: Ints) -> Counts:
     >>> result.paired.tolist(), result.metric_only.tolist(), result.human_only.tolist()
     ([[0, 0, 0], [0, 1, 0], [0, 0, 0]], [4, 2, 2], [0, 0, 0])
     """
-    square = counts.reshape(*counts.shape[:-1], 3, 4)
-    return Counts(square[..., :3], metric - square[..., :3].sum(axis=-2), square[..., 3])
+    count_table = counts.reshape(*counts.shape[:-1], 3, 4)
+    return Counts(count_table[..., :3], metric - count_table[..., :3].sum(axis=-2), count_table[..., 3])

@@ -71,15 +71,15 @@ def posterior_shares(pilot: Pilot, *, draws: int, rng: np.random.Generator) -> F
     Source: Bradley and Terry 1952 with random effects; Laplace's approximation over a grid (Rue, Martino and Chopin
     2009). The application to pilots is ours.
     """
-    untied = pilot.sign != 0
-    better = _logits(pilot, pilot.sign > 0, untied, difference=True, draws=draws, rng=rng)
-    differs = _logits(pilot, untied, untied | True, difference=False, draws=draws, rng=rng)
-    win, untied_rate = (1 / (1 + np.exp(-logit)) for logit in (better, differs))
+    is_untied = pilot.sign != 0
+    win_logit = _logits(pilot, pilot.sign > 0, is_untied, difference=True, draws=draws, rng=rng)
+    untied_logit = _logits(pilot, is_untied, is_untied | True, difference=False, draws=draws, rng=rng)
+    win, untied_rate = (1 / (1 + np.exp(-logit)) for logit in (win_logit, untied_logit))
     return np.stack([untied_rate * win, 1 - untied_rate, untied_rate * (1 - win)], axis=-1)
 
 
 def continue_pilot(counts: Ints, shares: Floats, *, items: int, rng: np.random.Generator) -> Answers:
-    """Return one simulated study per draw, with a number of `items` annotated for each pair.
+    """Return one simulated study per draw, in which each pair has annotations of `items` items.
 
     The annotations of the pilot, `counts` (pairs, 3), come first, in random order. All further annotations are drawn
     with the proportions `shares` (draws, pairs, 3).
@@ -91,16 +91,18 @@ def continue_pilot(counts: Ints, shares: Floats, *, items: int, rng: np.random.G
 
     Source: ours.
     """
-    place, so_far = np.arange(items), counts.sum(axis=1)[:, np.newaxis]
-    edges = np.cumsum(counts, axis=1)[:, np.newaxis, :2]
-    answered = (place[:, np.newaxis] >= edges).sum(axis=-1).astype(np.int8)
+    positions, n_annotated = np.arange(items), counts.sum(axis=1)[:, np.newaxis]
+    outcome_ends = np.cumsum(counts, axis=1)[:, np.newaxis, :2]
+    annotated_outcomes = (positions[:, np.newaxis] >= outcome_ends).sum(axis=-1).astype(np.int8)
     kinds = np.empty((*shares.shape[:2], items), dtype=np.int8)
-    for block in chunks(len(kinds), kinds[0].size):
-        shape = kinds[block].shape
-        turn = np.argsort(rng.random(shape) + (place >= so_far), axis=-1)
-        kinds[block] = np.take_along_axis(np.broadcast_to(answered, shape), turn, axis=-1)
-    for block in chunks(len(kinds), kinds[0].size):
-        kinds[block] = np.where(place < so_far, kinds[block], drawn_kinds(shares[block], items, rng))
+    for draw_slice in chunks(len(kinds), kinds[0].size):
+        shape = kinds[draw_slice].shape
+        random_order = np.argsort(rng.random(shape) + (positions >= n_annotated), axis=-1)
+        kinds[draw_slice] = np.take_along_axis(np.broadcast_to(annotated_outcomes, shape), random_order, axis=-1)
+    for draw_slice in chunks(len(kinds), kinds[0].size):
+        kinds[draw_slice] = np.where(
+            positions < n_annotated, kinds[draw_slice], drawn_kinds(shares[draw_slice], items, rng)
+        )
     kinds *= 4
     kinds += 3
     return Answers(
@@ -118,9 +120,9 @@ def drawn_kinds(shares: Floats, items: int, rng: np.random.Generator) -> Signs:
 
     Source: by definition.
     """
-    limits = np.cumsum(shares, axis=-1)[..., np.newaxis, :2]
-    number = rng.random((*shares.shape[:-1], items))
-    return np.asarray((number > limits[..., 0]).astype(np.int8) + (number > limits[..., 1]))
+    outcome_limits = np.cumsum(shares, axis=-1)[..., np.newaxis, :2]
+    uniforms = rng.random((*shares.shape[:-1], items))
+    return np.asarray((uniforms > outcome_limits[..., 0]).astype(np.int8) + (uniforms > outcome_limits[..., 1]))
 
 
 def forecast(answers: Answers, rule: Rule) -> tuple[Floats, Floats]:
@@ -134,8 +136,8 @@ def forecast(answers: Answers, rule: Rule) -> tuple[Floats, Floats]:
     human = answers.kinds // 4
     wins, losses = ((human == kind).sum(axis=-1) for kind in (0, 2))
     reference = decide(human_theta(wins, losses), gamma=rule.gamma)
-    end = replay(answers, rule, reference=reference, truth=np.full((human.shape[1], 3), 1 / 3))
-    return (end.n / answers.available).mean(axis=1), end.correct[-1]
+    replay_result = replay(answers, rule, reference=reference, truth=np.full((human.shape[1], 3), 1 / 3))
+    return (replay_result.n / answers.available).mean(axis=1), replay_result.correct[-1]
 
 
 def shared_items(pilot: Pilot) -> float:
@@ -149,9 +151,11 @@ def shared_items(pilot: Pilot) -> float:
 
     Source: by definition.
     """
-    cells = np.unique(np.stack([pilot.pair, pilot.unit]), axis=1)
-    pairs = np.bincount(cells[1])
-    return float((pairs * (pairs - 1)).sum() / max(1, pairs.sum() * (len(pilot.systems) - 1)))
+    pair_units = np.unique(np.stack([pilot.pair, pilot.unit]), axis=1)
+    n_pairs_of_unit = np.bincount(pair_units[1])
+    return float(
+        (n_pairs_of_unit * (n_pairs_of_unit - 1)).sum() / max(1, n_pairs_of_unit.sum() * (len(pilot.systems) - 1))
+    )
 
 
 def share_interval(shares: Floats, *, confidence: float, shared: float) -> tuple[float, float]:
@@ -167,10 +171,10 @@ def share_interval(shares: Floats, *, confidence: float, shared: float) -> tuple
 
     Source: ours; calibrated like a conformal interval with normalised errors (Lei et al. 2018).
     """
-    middle, reach = shortest_interval(shares, confidence=confidence)
-    reach *= _WIDER * float(np.sqrt(1 + _WIDER_SHARED * shared))
+    centre, half_width = shortest_interval(shares, confidence=confidence)
+    half_width *= _WIDER * float(np.sqrt(1 + _WIDER_SHARED * shared))
     mean = float(shares.mean())
-    return min(middle - reach, mean), max(middle + reach, mean)
+    return min(centre - half_width, mean), max(centre + half_width, mean)
 
 
 def shortest_interval(values: Floats, *, confidence: float) -> tuple[float, float]:
@@ -185,10 +189,10 @@ def shortest_interval(values: Floats, *, confidence: float) -> tuple[float, floa
     """
     sorted_values = np.sort(values)
     n_inside = math.ceil(confidence * len(sorted_values) - _NEAR)
-    width = sorted_values[n_inside - 1 :] - sorted_values[: len(sorted_values) - n_inside + 1]
-    places = np.flatnonzero(width <= width.min() + 1e-12)
-    start = places[len(places) // 2]
-    low, high = sorted_values[start], sorted_values[start + n_inside - 1]
+    widths = sorted_values[n_inside - 1 :] - sorted_values[: len(sorted_values) - n_inside + 1]
+    shortest_starts = np.flatnonzero(widths <= widths.min() + 1e-12)
+    start_index = shortest_starts[len(shortest_starts) // 2]
+    low, high = sorted_values[start_index], sorted_values[start_index + n_inside - 1]
     return float((low + high) / 2), float((high - low) / 2)
 
 
@@ -211,33 +215,42 @@ class _Modes(NamedTuple):
 
 
 def _logits(
-    pilot: Pilot, hits: Bools, among: Bools, *, difference: bool, draws: int, rng: np.random.Generator
+    pilot: Pilot, is_hit: Bools, is_counted: Bools, *, difference: bool, draws: int, rng: np.random.Generator
 ) -> Floats:
     """Return draws (draws, pairs) of the logit of each pair's probability of a hit.
 
-    `hits` (n,) marks the annotations that are hits, and `among` (n,) the annotations that are counted. If `difference`
-    is true, a logit is the difference of two system effects plus a deviation of the pair. Otherwise it is the sum of a
-    mean, two system effects and a deviation.
+    `is_hit` (n,) marks the annotations that are hits, and `is_counted` (n,) the annotations that are counted. If
+    `difference` is true, a logit is the difference of two system effects plus a deviation of the pair. Otherwise it is
+    the sum of a mean, two system effects and a deviation.
     """
     from scipy.sparse import csr_array
 
     n_pairs, n_systems = len(pilot.systems), int(pilot.systems.max(initial=-1)) + 1
-    sign, width = (-1, 2) if difference else (1, 3)
-    columns = np.column_stack([pilot.systems, np.full(n_pairs, n_systems)])[:, :width]
-    cells = np.tile([1.0, sign, 1.0][:width], n_pairs), (np.repeat(np.arange(n_pairs), width), columns.ravel())
-    design = csr_array(cells, shape=(n_pairs, n_systems + width - 2))
-    pair, unit, hit = pilot.pair[among], pilot.unit[among], hits[among]
-    number, n = (np.bincount(pairs, minlength=n_pairs).astype(np.float64) for pairs in (pair[hit], pair))
-    worth = 1 / overlap(pilot.systems[pair], unit, hit - (number / np.maximum(n, 1))[pair], sign)
-    of_system, of_row = np.array(list(product(_SPREADS, _SPREADS))).T
-    of_column = np.column_stack(
-        [np.tile(of_system[:, np.newaxis], n_systems), np.full((len(of_row), width - 2), _WIDE)]
+    sign, n_entries = (-1, 2) if difference else (1, 3)
+    columns = np.column_stack([pilot.systems, np.full(n_pairs, n_systems)])[:, :n_entries]
+    design_entries = (
+        np.tile([1.0, sign, 1.0][:n_entries], n_pairs),
+        (np.repeat(np.arange(n_pairs), n_entries), columns.ravel()),
     )
-    modes = _modes(number * worth, n * worth, design, of_column, of_row)
-    chance = np.exp(modes.height - modes.height.max())
-    times = rng.multinomial(draws, chance / chance.sum())
-    drawn = [_draw_logits(modes, g, design, int(times[g]), rng) for g in np.flatnonzero(times).tolist()]
-    return np.asarray(rng.permutation(np.concatenate(drawn)))
+    design = csr_array(design_entries, shape=(n_pairs, n_systems + n_entries - 2))
+    pair, unit, is_counted_hit = pilot.pair[is_counted], pilot.unit[is_counted], is_hit[is_counted]
+    n_hits, n_counted = (
+        np.bincount(pairs, minlength=n_pairs).astype(np.float64) for pairs in (pair[is_counted_hit], pair)
+    )
+    annotation_weight = 1 / overlap(
+        pilot.systems[pair], unit, is_counted_hit - (n_hits / np.maximum(n_counted, 1))[pair], sign
+    )
+    system_sd, row_sd = np.array(list(product(_SPREADS, _SPREADS))).T
+    column_sd = np.column_stack(
+        [np.tile(system_sd[:, np.newaxis], n_systems), np.full((len(row_sd), n_entries - 2), _WIDE)]
+    )
+    modes = _modes(n_hits * annotation_weight, n_counted * annotation_weight, design, column_sd, row_sd)
+    grid_weights = np.exp(modes.height - modes.height.max())
+    n_draws_by_point = rng.multinomial(draws, grid_weights / grid_weights.sum())
+    logit_draws = [
+        _draw_logits(modes, g, design, int(n_draws_by_point[g]), rng) for g in np.flatnonzero(n_draws_by_point).tolist()
+    ]
+    return np.asarray(rng.permutation(np.concatenate(logit_draws)))
 
 
 def overlap(systems: Ints, unit: Ints, error: Floats, sign: int) -> float:
@@ -247,55 +260,69 @@ def overlap(systems: Ints, unit: Ints, error: Floats, sign: int) -> float:
     residual, and `sign` the sign of the second system in the model.
     """
     cells = systems.T.ravel() * (int(unit.max(initial=-1)) + 1) + np.tile(unit, 2)
-    _, place = np.unique(cells, return_inverse=True)
-    joint = np.bincount(place, np.concatenate([error, sign * error]))
-    alone = 2 * (error**2).sum()
-    return max(1.0, float((joint**2).sum() / alone)) if alone else 1.0
+    _, cell_index = np.unique(cells, return_inverse=True)
+    cell_sums = np.bincount(cell_index, np.concatenate([error, sign * error]))
+    independent_variance = 2 * (error**2).sum()
+    return max(1.0, float((cell_sums**2).sum() / independent_variance)) if independent_variance else 1.0
 
 
-def _modes(hits: Floats, n: Floats, design: Any, of_column: Floats, of_row: Floats) -> _Modes:
-    """Modes for every pair of standard deviations, of_column (grid, columns) and of_row (grid,), by Newton's method.
+def _modes(n_hits: Floats, n_counted: Floats, design: Any, column_sd: Floats, row_sd: Floats) -> _Modes:
+    """Modes by Newton's method at each point of the grid of standard deviations `column_sd` (grid, columns) and
+    `row_sd` (grid,).
 
     Deviations of rows are eliminated, so a step solves equations with one unknown per column.
     """
     from scipy.sparse import csr_array
 
-    (grid, columns), spread = of_column.shape, of_row[:, np.newaxis]
-    entries = int(design.indptr[1])  # number of entries of each row
-    places, values = design.indices.reshape(-1, entries), design.data.reshape(-1, entries)
-    cells = (places[:, :, np.newaxis] * columns + places[:, np.newaxis]).reshape(len(n), -1)
-    products = (values[:, :, np.newaxis] * values[:, np.newaxis]).reshape(len(n), -1)
-    outer = csr_array((products.ravel(), cells.ravel(), np.arange(len(n) + 1) * entries**2), shape=(len(n), columns**2))
-    column, row = np.zeros((grid, columns)), np.zeros((grid, len(n)))
+    (n_points, n_columns), row_sd_column = column_sd.shape, row_sd[:, np.newaxis]
+    n_entries = int(design.indptr[1])  # number of entries of each row
+    column_indices, values = design.indices.reshape(-1, n_entries), design.data.reshape(-1, n_entries)
+    product_columns = (column_indices[:, :, np.newaxis] * n_columns + column_indices[:, np.newaxis]).reshape(
+        len(n_counted), -1
+    )
+    products = (values[:, :, np.newaxis] * values[:, np.newaxis]).reshape(len(n_counted), -1)
+    entry_products = csr_array(
+        (products.ravel(), product_columns.ravel(), np.arange(len(n_counted) + 1) * n_entries**2),
+        shape=(len(n_counted), n_columns**2),
+    )
+    column_modes, row_modes = np.zeros((n_points, n_columns)), np.zeros((n_points, len(n_counted)))
     for _ in range(_STEPS):
-        chance = 1 / (1 + np.exp(-(column @ design.T + row)))
-        weight, slope = n * chance * (1 - chance), hits - n * chance
-        row_precision = weight + 1 / spread**2
-        prior = (_TAIL + 1) / (_TAIL * of_column**2 + column**2)
-        precision = ((weight - weight**2 / row_precision) @ outer).reshape(grid, columns, columns)
-        precision[:, np.arange(columns), np.arange(columns)] += prior
-        of_rows = slope - row / spread**2
-        pull = (slope - weight / row_precision * of_rows) @ design - column * prior
-        step = np.linalg.solve(precision, pull[:, :, np.newaxis])[:, :, 0]
-        row_step = (of_rows - weight * (step @ design.T)) / row_precision
-        largest = np.maximum(np.abs(step).max(axis=1), np.abs(row_step).max(axis=1))[:, np.newaxis]
-        scale = np.minimum(1.0, _LONGEST / np.maximum(largest, _NEAR))
-        column, row = column + scale * step, row + scale * row_step
-        if (largest < _NEAR).all():
+        probability = 1 / (1 + np.exp(-(column_modes @ design.T + row_modes)))
+        weight, residuals = n_counted * probability * (1 - probability), n_hits - n_counted * probability
+        row_precision = weight + 1 / row_sd_column**2
+        prior_precision = (_TAIL + 1) / (_TAIL * column_sd**2 + column_modes**2)
+        precision = ((weight - weight**2 / row_precision) @ entry_products).reshape(n_points, n_columns, n_columns)
+        precision[:, np.arange(n_columns), np.arange(n_columns)] += prior_precision
+        row_gradient = residuals - row_modes / row_sd_column**2
+        column_gradient = (residuals - weight / row_precision * row_gradient) @ design - column_modes * prior_precision
+        column_step = np.linalg.solve(precision, column_gradient[:, :, np.newaxis])[:, :, 0]
+        row_step = (row_gradient - weight * (column_step @ design.T)) / row_precision
+        largest_step = np.maximum(np.abs(column_step).max(axis=1), np.abs(row_step).max(axis=1))[:, np.newaxis]
+        step_scale = np.minimum(1.0, _LONGEST / np.maximum(largest_step, _NEAR))
+        column_modes, row_modes = column_modes + step_scale * column_step, row_modes + step_scale * row_step
+        if (largest_step < _NEAR).all():
             break
-    logit = column @ design.T + row
-    height = (hits * logit - n * np.logaddexp(0, logit)).sum(axis=1)
-    height -= (_TAIL + 1) / 2 * np.log1p((column / of_column) ** 2 / _TAIL).sum(axis=1) + np.log(of_column).sum(axis=1)
-    height -= np.linalg.slogdet(precision)[1] / 2 + of_row / _LIKELY
-    height -= ((row / spread) ** 2).sum(axis=1) / 2 + len(n) * np.log(of_row) + np.log(row_precision).sum(axis=1) / 2
-    return _Modes(column, row, precision, row_precision, weight / row_precision, height)
+    logit = column_modes @ design.T + row_modes
+    log_marginal = (n_hits * logit - n_counted * np.logaddexp(0, logit)).sum(axis=1)
+    log_marginal -= (_TAIL + 1) / 2 * np.log1p((column_modes / column_sd) ** 2 / _TAIL).sum(axis=1) + np.log(
+        column_sd
+    ).sum(axis=1)
+    log_marginal -= np.linalg.slogdet(precision)[1] / 2 + row_sd / _LIKELY
+    log_marginal -= (
+        ((row_modes / row_sd_column) ** 2).sum(axis=1) / 2
+        + len(n_counted) * np.log(row_sd)
+        + np.log(row_precision).sum(axis=1) / 2
+    )
+    return _Modes(column_modes, row_modes, precision, row_precision, weight / row_precision, log_marginal)
 
 
-def _draw_logits(modes: _Modes, g: int, design: Any, draws: int, rng: np.random.Generator) -> Floats:
-    """Draws of the logits (draws, rows) at point `g` of the grid."""
+def _draw_logits(modes: _Modes, grid_index: int, design: Any, draws: int, rng: np.random.Generator) -> Floats:
+    """Draws of the logits (draws, rows) at point `grid_index` of the grid."""
     # with precision = L L' and standard normal z, the solution x of L' x = z has covariance (L L')^-1
-    root = np.linalg.cholesky(modes.column_precision[g]).T
-    noise = design @ np.linalg.solve(root, rng.standard_normal((len(root), draws)))
-    deviation = rng.standard_normal(noise.shape) / np.sqrt(modes.row_precision[g])[:, np.newaxis]
-    centre = ((design @ modes.column[g]) + modes.row[g])[:, np.newaxis]
-    return np.asarray((centre + (1 - modes.follows[g])[:, np.newaxis] * noise + deviation).T)
+    root = np.linalg.cholesky(modes.column_precision[grid_index]).T
+    effect_deviations = design @ np.linalg.solve(root, rng.standard_normal((len(root), draws)))
+    pair_deviations = (
+        rng.standard_normal(effect_deviations.shape) / np.sqrt(modes.row_precision[grid_index])[:, np.newaxis]
+    )
+    mode = ((design @ modes.column[grid_index]) + modes.row[grid_index])[:, np.newaxis]
+    return np.asarray((mode + (1 - modes.follows[grid_index])[:, np.newaxis] * effect_deviations + pair_deviations).T)

@@ -27,46 +27,58 @@ def human_power(shares: Floats, n: NDArray[np.integer[Any]], *, gamma: float) ->
 
     Source: ours; the rule is that of Deriu et al. 2023, Algorithm 1.
     """
-    untied = np.arange(int(n.max(initial=0)) + 1)
-    need = _wins_needed(untied, gamma=gamma)
-    parts = [_power(np.asarray(shares)[rows], n[rows], untied, need) for rows in chunks(len(n), len(untied))]
-    first, second = np.concatenate([np.empty((2, 0)), *parts], axis=1)
+    n_untied = np.arange(int(n.max(initial=0)) + 1)
+    n_wins_needed = _wins_needed(n_untied, gamma=gamma)
+    power_chunks = [
+        _power(np.asarray(shares)[rows], n[rows], n_untied, n_wins_needed) for rows in chunks(len(n), len(n_untied))
+    ]
+    first, second = np.concatenate([np.empty((2, 0)), *power_chunks], axis=1)
     return first, second
 
 
-def _power(shares: Floats, n: NDArray[Any], untied: NDArray[Any], need: NDArray[Any]) -> Floats:
-    """Return both probabilities (2, k), given the number of wins that is needed among each number of `untied`
-    annotations."""
+def _power(shares: Floats, n: NDArray[Any], n_untied: NDArray[Any], n_wins_needed: NDArray[Any]) -> Floats:
+    """Return both probabilities (2, k) of `human_power`. Of `n_untied` annotations without a tie, `n_wins_needed` wins
+    decide."""
     from scipy.special import betainc, gammaln, xlog1py, xlogy
 
-    size, ties = n[:, np.newaxis], shares[:, 1:2]
-    possible = untied <= size
-    rest = np.where(possible, size - untied, 0)
-    log_chance = (
-        gammaln(size + 1) - gammaln(untied + 1) - gammaln(rest + 1) + xlog1py(untied, -ties) + xlogy(rest, ties)
+    n_annotations, tie_probability = n[:, np.newaxis], shares[:, 1:2]
+    is_possible = n_untied <= n_annotations
+    n_ties = np.where(is_possible, n_annotations - n_untied, 0)
+    log_probability = (
+        gammaln(n_annotations + 1)
+        - gammaln(n_untied + 1)
+        - gammaln(n_ties + 1)
+        + xlog1py(n_untied, -tie_probability)
+        + xlogy(n_ties, tie_probability)
     )
-    chance = np.where(possible, np.exp(log_chance), 0.0)
-    tails = []
+    untied_probability = np.where(is_possible, np.exp(log_probability), 0.0)
+    decision_probabilities = []
     for column in (0, 2):
-        win = shares[:, column] / np.maximum(1 - shares[:, 1], 1e-300)
-        tail = np.where(
-            need <= untied, betainc(np.maximum(need, 1), np.maximum(untied - need + 1, 1), win[:, np.newaxis]), 0.0
+        win_probability = shares[:, column] / np.maximum(1 - shares[:, 1], 1e-300)
+        decision_probability = np.where(
+            n_wins_needed <= n_untied,
+            betainc(
+                np.maximum(n_wins_needed, 1),
+                np.maximum(n_untied - n_wins_needed + 1, 1),
+                win_probability[:, np.newaxis],
+            ),
+            0.0,
         )
-        tails.append((chance * tail).sum(axis=1))
-    return np.stack(tails)
+        decision_probabilities.append((untied_probability * decision_probability).sum(axis=1))
+    return np.stack(decision_probabilities)
 
 
-def _wins_needed(untied: NDArray[np.integer[Any]], *, gamma: float) -> NDArray[np.integer[Any]]:
+def _wins_needed(n_untied: NDArray[np.integer[Any]], *, gamma: float) -> NDArray[np.integer[Any]]:
     """Return the smallest number of wins that decides, for each number of untied annotations.
 
     If no number of wins decides, the result is the number of untied annotations + 1.
     """
-    least, most = np.zeros_like(untied), untied + 1
-    while (least < most).any():  # bisection: if a number of wins decides, every larger number decides as well
-        wins = (least + most) // 2
-        enough = human_theta(wins, np.maximum(untied - wins, 0)) > 1 - gamma / 2
-        least, most = np.where((least < most) & ~enough, wins + 1, least), np.where(enough, wins, most)
-    return most
+    low, high = np.zeros_like(n_untied), n_untied + 1
+    while (low < high).any():  # bisection: if a number of wins decides, every larger number decides as well
+        wins = (low + high) // 2
+        is_enough = human_theta(wins, np.maximum(n_untied - wins, 0)) > 1 - gamma / 2
+        low, high = np.where((low < high) & ~is_enough, wins + 1, low), np.where(is_enough, wins, high)
+    return high
 
 
 def margin_width(shares: Floats, n: NDArray[np.integer[Any]], *, gamma: float) -> Floats:
@@ -100,9 +112,9 @@ def preference_correlation(shares: Floats, channel: Floats) -> Floats:
     Source: by definition.
     """
     shares = np.asarray(shares, dtype=np.float64)
-    answered = channel @ _SIGNS
-    human, metric = shares @ _SIGNS, shares @ answered
-    covariance = shares @ (_SIGNS * answered) - human * metric
-    spread = (shares @ _SIGNS**2 - human**2) * (shares @ (channel @ _SIGNS**2) - metric**2)
-    varies = spread > 1e-15
-    return np.asarray(np.where(varies, covariance / np.sqrt(np.where(varies, spread, 1.0)), 0.0))
+    metric_given_human = channel @ _SIGNS
+    mean_human, mean_metric = shares @ _SIGNS, shares @ metric_given_human
+    covariance = shares @ (_SIGNS * metric_given_human) - mean_human * mean_metric
+    variance_product = (shares @ _SIGNS**2 - mean_human**2) * (shares @ (channel @ _SIGNS**2) - mean_metric**2)
+    is_varying = variance_product > 1e-15
+    return np.asarray(np.where(is_varying, covariance / np.sqrt(np.where(is_varying, variance_product, 1.0)), 0.0))

@@ -69,14 +69,16 @@ def replay(answers: Answers, rule: Rule, *, reference: NDArray[np.int8], truth: 
     n_last = np.minimum(answers.available, rule.looks[-1])
     is_open = n_last > 0
     rounds: list[tuple[Ints, Floats, Floats, Floats]] = []
-    for look, target in enumerate(rule.looks):
+    for analysis_index, target in enumerate(rule.looks):
         n_new = grant_requests(np.where(is_open, np.minimum(target, n_last) - n, 0), n_left)
         counts += count_kinds(answers.kinds, n, n + n_new)
         n, n_left = n + n_new, n_left - n_new.sum(axis=1)
         is_judged = n_new > 0
         if is_judged.any():
-            look_results = _judge(answers, rule, counts, n, look=look, last=n_last, judged=is_judged)
-            decision[is_judged], is_open[is_judged], p[is_judged] = look_results
+            analysis_results = _judge(
+                answers, rule, counts, n, analysis_index=analysis_index, n_last=n_last, is_judged=is_judged
+            )
+            decision[is_judged], is_open[is_judged], p[is_judged] = analysis_results
         is_open &= (n < n_last) & (n_left > 0)[:, np.newaxis]
         correct = error_types(reference, decision)[..., 0]
         rounds.append((n.sum(axis=1), (decision != 0).mean(axis=1), correct, mean_kld(p, truth)))
@@ -96,24 +98,33 @@ def decide_fixed_design(answers: Answers, rule: Rule, *, total: Ints) -> NDArray
 
     n = divide_evenly(total, answers.available)
     counts, is_judged = count_kinds(answers.kinds, np.zeros_like(n), n), n > 0
-    looks, bounds = (int(n.max(initial=0)),), (float(-ndtri(rule.gamma / 2)),)
-    once = replace(rule, looks=looks, bounds=bounds, futility=None)
+    interim_analyses, bounds = (int(n.max(initial=0)),), (float(-ndtri(rule.gamma / 2)),)
+    fixed_rule = replace(rule, looks=interim_analyses, bounds=bounds, futility=None)
     decision = np.zeros(n.shape, dtype=np.int8)
-    decision[is_judged], *_ = _judge(answers, once, counts, n, look=0, last=n, judged=is_judged)
+    decision[is_judged], *_ = _judge(answers, fixed_rule, counts, n, analysis_index=0, n_last=n, is_judged=is_judged)
     return decision
 
 
 def _judge(
-    answers: Answers, rule: Rule, counts: Ints, n: Ints, *, look: int, last: Ints, judged: NDArray[np.bool_]
+    answers: Answers,
+    rule: Rule,
+    counts: Ints,
+    n: Ints,
+    *,
+    analysis_index: int,
+    n_last: Ints,
+    is_judged: NDArray[np.bool_],
 ) -> tuple[NDArray[np.int8], NDArray[np.bool_], Floats]:
-    """Return the results of `analyse_tables` for the pairs `judged`.
+    """Return the results of `analyse_tables` for the pairs that `is_judged` marks.
 
     `counts` (replications, pairs, 12) are the kinds of the first `n` (replications, pairs) annotations of each pair.
     """
-    needed = rule.estimator.needs_items or answers.clustered
-    items = answers.items(n) if answers.items and needed else None
-    counted_tables = tables(counts[judged], answers.metric[judged])
-    return analyse_tables(rule, counted_tables, look=look, last=last[judged], items=items, judged=judged)
+    needs_items = rule.estimator.needs_items or answers.clustered
+    items = answers.items(n) if answers.items and needs_items else None
+    counted_tables = tables(counts[is_judged], answers.metric[is_judged])
+    return analyse_tables(
+        rule, counted_tables, look=analysis_index, last=n_last[is_judged], items=items, judged=is_judged
+    )
 
 
 def mean_kld(p: Floats, truth: Floats) -> Floats:

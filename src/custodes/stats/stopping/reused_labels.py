@@ -84,9 +84,13 @@ class NextTest:
         self, correlation: Floats, earlier: Sequence[float], *, rng: np.random.Generator, draws: int = DRAWS
     ) -> None:
         factor = np.linalg.cholesky(correlation + 1e-9 * np.eye(len(correlation)))  # equal tests: a singular matrix
-        normal = rng.standard_normal((len(earlier), draws))
-        below = (factor[:-1, :-1] @ normal <= np.array(earlier)[:, np.newaxis]).all(axis=0)
-        self._center, self._spread, self._draws = (factor[-1, :-1] @ normal)[below], factor[-1, -1], draws
+        normal_draws = rng.standard_normal((len(earlier), draws))
+        is_below_earlier = (factor[:-1, :-1] @ normal_draws <= np.array(earlier)[:, np.newaxis]).all(axis=0)
+        self._center, self._spread, self._draws = (
+            (factor[-1, :-1] @ normal_draws)[is_below_earlier],
+            factor[-1, -1],
+            draws,
+        )
 
     def exceedance_probability(self, critical: float) -> float:
         """Return the probability that the next test exceeds `critical` and no earlier test exceeds its critical
@@ -96,7 +100,7 @@ class NextTest:
         return float(ndtr((self._center - critical) / self._spread).sum() / self._draws)
 
     def critical(self, level: float) -> float:
-        """Return the critical value for which `crossing` is `level`; `LARGEST_Z` if the level is 0."""
+        """Return the critical value at which `exceedance_probability` is `level`; `LARGEST_Z` if the level is 0."""
         from scipy.optimize import brentq
 
         if self.exceedance_probability(LARGEST_Z) >= level:
@@ -116,9 +120,9 @@ def next_level(level: float, spent: Sequence[float]) -> float:
     >>> round(next_level(0.04, []), 4), round(next_level(0.04, [0.0243]), 4), next_level(0.04, [0.03, 0.03])
     (0.0243, 0.0061, 0.0)
     """
-    parts = [level * spending_share(k + 1) for k in range(len(spent) + 1)]
-    rest = sum(parts[:-1]) - sum(spent)
-    return max(0.0, parts[-1] + (REST_USED * rest if rest > 0 else rest))
+    levels_by_spending = [level * spending_share(k + 1) for k in range(len(spent) + 1)]
+    unspent_level = sum(levels_by_spending[:-1]) - sum(spent)
+    return max(0.0, levels_by_spending[-1] + (REST_USED * unspent_level if unspent_level > 0 else unspent_level))
 
 
 def correlation_of(results: Floats) -> Floats:
@@ -127,8 +131,8 @@ def correlation_of(results: Floats) -> Floats:
     A test whose influences are all 0, such as an accuracy of 1, counts as independent of the remaining tests.
     """
     norm = np.sqrt((results**2).sum(axis=1, keepdims=True))
-    scaled = np.divide(results, norm, out=np.zeros_like(results), where=norm > 0)
-    correlation = scaled @ scaled.T
+    scaled_results = np.divide(results, norm, out=np.zeros_like(results), where=norm > 0)
+    correlation = scaled_results @ scaled_results.T
     np.fill_diagonal(correlation, 1.0)
     return np.asarray(correlation)
 
@@ -156,12 +160,12 @@ def posterior_z(draws: Floats, threshold: float, bounds: tuple[float, float]) ->
     statistic, to minus and plus infinity.
     """
 
-    def logit(values: Floats) -> Floats:
-        inside = np.clip((values - bounds[0]) / (bounds[1] - bounds[0]), 1e-9, 1 - 1e-9)
-        return np.log(inside / (1 - inside))
+    def logit(logit_draws: Floats) -> Floats:
+        scaled_values = np.clip((logit_draws - bounds[0]) / (bounds[1] - bounds[0]), 1e-9, 1 - 1e-9)
+        return np.log(scaled_values / (1 - scaled_values))
 
-    values = logit(draws)
-    return float((values.mean() - logit(np.array(threshold))) / values.std())
+    logit_draws = logit(draws)
+    return float((logit_draws.mean() - logit(np.array(threshold))) / logit_draws.std())
 
 
 def t_z(t: float, *, degrees: int) -> float:
@@ -211,8 +215,12 @@ class Precision(NamedTuple):
         if not self.trials:
             return float(ndtr(gain / self.error - critical)) if self.error else 0.0
         n = round(self.trials)
-        crossing = 1 + np.flatnonzero(self._scores() > critical)
-        return float(betainc(crossing[0], n - crossing[0] + 1, self.threshold + gain)) if len(crossing) else 0.0
+        crossing_counts = 1 + np.flatnonzero(self._scores() > critical)
+        return (
+            float(betainc(crossing_counts[0], n - crossing_counts[0] + 1, self.threshold + gain))
+            if len(crossing_counts)
+            else 0.0
+        )
 
     def _scores(self) -> Floats:
         """Return the normal scores of 1, 2, ... `trials` successes."""

@@ -54,12 +54,14 @@ def analyse_tables(
     # A replay analyses many tables, so quick estimators give no intervals and only the precision that a decision needs.
     gamma = 2 * tail if rule.estimator.quick else rule.gamma
     confidence = None if rule.estimator.quick else 1 - gamma
-    human, effect, estimate = _estimate_tables(rule, counts, items, judged, confidence=confidence, gamma=gamma)
+    human, design_effect, estimate = _estimate_tables(rule, counts, items, judged, confidence=confidence, gamma=gamma)
     decision = decide(estimate.theta, gamma=2 * tail)
     is_open = decision == 0
     if rule.futility is not None:
-        share = human.sum(axis=-1) / np.maximum(last / effect, 1)
-        probability = predictive_probability(estimate.margin, estimate.sd, share=share, bound=rule.bounds[-1])
+        information_share = human.sum(axis=-1) / np.maximum(last / design_effect, 1)
+        probability = predictive_probability(
+            estimate.margin, estimate.sd, share=information_share, bound=rule.bounds[-1]
+        )
         is_open &= ~(probability < rule.futility)
     return decision, is_open, estimate.p
 
@@ -108,7 +110,7 @@ def _estimate_tables(
     rule: Rule,
     counts: Counts,
     items: PairItems | None,
-    judged: NDArray[np.bool_],
+    is_judged: NDArray[np.bool_],
     *,
     confidence: float | None,
     gamma: float,
@@ -120,12 +122,12 @@ def _estimate_tables(
     """
     # All analyses have the same seed, so that the estimate of a table does not depend on other tables.
     options: dict[str, Any] = {"confidence": confidence, "gamma": gamma, "rng": np.random.default_rng(rule.seed)}
-    effect: Floats | float = 1.0
+    design_effect: Floats | float = 1.0
     if items is not None and rule.estimator.needs_items:
-        estimate = rule.estimator.estimate(items, **options).at(judged)
+        estimate = rule.estimator.estimate(items, **options).at(is_judged)
     else:
         if items is not None:
-            effect = pooled_design_effect(items.human, units=items.units)[judged]
-            counts = counts.effective(effect)
+            design_effect = pooled_design_effect(items.human, units=items.units)[is_judged]
+            counts = counts.effective(design_effect)
         estimate = rule.estimator.estimate(counts, **options)
-    return counts.human, effect, estimate.stopping_estimate(gamma=gamma)
+    return counts.human, design_effect, estimate.stopping_estimate(gamma=gamma)

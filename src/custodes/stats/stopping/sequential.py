@@ -46,17 +46,20 @@ def group_sequential_bounds(information: Sequence[float] | Floats, *, shape: Sha
     """
     from scipy.special import ndtri
 
-    share = np.asarray(information, dtype=np.float64)
-    share = share / share[-1]
+    information_fractions = np.asarray(information, dtype=np.float64)
+    information_fractions = information_fractions / information_fractions[-1]
     # the critical |z| of a single analysis, and that of equally many independent analyses
-    least, most = -ndtri(level / 2), -ndtri(level / 2 / len(share))
-    if shape is None or len(share) == 1:
-        return np.full(len(share), least)
-    ratio = shape(share)
+    single_bound, bonferroni_bound = -ndtri(level / 2), -ndtri(level / 2 / len(information_fractions))
+    if shape is None or len(information_fractions) == 1:
+        return np.full(len(information_fractions), single_bound)
+    relative_bounds = shape(information_fractions)
     constant = bisect_condition(
-        lambda c: crossing_probability(c * ratio, share) > level, least * 0.999, most * 1.001, steps=40
+        lambda c: crossing_probability(c * relative_bounds, information_fractions) > level,
+        single_bound * 0.999,
+        bonferroni_bound * 1.001,
+        steps=40,
     )
-    return np.asarray(constant * ratio)
+    return np.asarray(constant * relative_bounds)
 
 
 def crossing_probability(bounds: Floats, information: Floats) -> float:
@@ -88,20 +91,23 @@ class Path(NamedTuple):
     def upper_tail(self, drift: Floats, score: Floats) -> Floats:
         """Return the probability (m,) of a result at least as large as `score` (m,) at the last analysis.
 
-        Results are larger if the score crossed the upper bound at an earlier analysis. The score is sufficient for the
-        drift (m,): a drift multiplies the mass at x by exp(drift x - drift^2 information / 2). Therefore the path is
-        computed only once.
+        A result also counts as larger if the score crossed the upper bound at an earlier analysis. The score is
+        sufficient for the drift (m,): a drift multiplies the mass at x by exp(drift x - drift^2 information / 2).
+        Therefore the path is computed only once.
         """
         from scipy.special import ndtr
 
-        chance, tilt = np.zeros(len(drift)), drift[:, np.newaxis]
-        come, before = [(np.zeros(1), np.ones(1)), *self.inside], np.concatenate([[0.0], self.information])
-        for look, (place, mass) in enumerate(come):
-            step = np.sqrt(before[look + 1] - before[look])
-            edge = self.edges[look] if look < len(self.edges) else score[:, np.newaxis]
-            weight = mass * np.exp(tilt * place - tilt**2 * before[look] / 2)
-            chance += (weight * ndtr((place + tilt * step**2 - edge) / step)).sum(axis=1)
-        return chance
+        tail_probability, drift_column = np.zeros(len(drift)), drift[:, np.newaxis]
+        node_sets, previous_information = (
+            [(np.zeros(1), np.ones(1)), *self.inside],
+            np.concatenate([[0.0], self.information]),
+        )
+        for analysis, (nodes, mass) in enumerate(node_sets):
+            step = np.sqrt(previous_information[analysis + 1] - previous_information[analysis])
+            edge = self.edges[analysis] if analysis < len(self.edges) else score[:, np.newaxis]
+            weight = mass * np.exp(drift_column * nodes - drift_column**2 * previous_information[analysis] / 2)
+            tail_probability += (weight * ndtr((nodes + drift_column * step**2 - edge) / step)).sum(axis=1)
+        return tail_probability
 
 
 def paths(bounds: Floats, information: Floats) -> Path:
@@ -110,24 +116,24 @@ def paths(bounds: Floats, information: Floats) -> Path:
     The bound of the last analysis is not used.
     """
     information = np.asarray(information, dtype=np.float64)
-    inside = _propagate_density(np.asarray(bounds)[:-1], information[:-1]) if len(information) > 1 else []
-    return Path(inside, np.asarray(bounds)[:-1] * np.sqrt(information[:-1]), information)
+    node_sets = _propagate_density(np.asarray(bounds)[:-1], information[:-1]) if len(information) > 1 else []
+    return Path(node_sets, np.asarray(bounds)[:-1] * np.sqrt(information[:-1]), information)
 
 
 def _propagate_density(bounds: Floats, information: Floats) -> list[tuple[Floats, Floats]]:
     """Return for each analysis the nodes of scores that are within its bound and all earlier bounds, and their mass."""
     steps = np.sqrt(np.diff(information, prepend=0.0))
     edges = bounds * np.sqrt(information)
-    widest = float((2 * edges[1:] / steps[1:]).max(initial=0.0))
-    node, weight = legendre(_NODES + int(np.ceil(_NODES_A_SD * widest)))
-    place = edges[0] * node
-    carried = [(place, edges[0] * weight * _normal(place / steps[0]) / steps[0])]
+    largest_width = float((2 * edges[1:] / steps[1:]).max(initial=0.0))
+    node, weight = legendre(_NODES + int(np.ceil(_NODES_A_SD * largest_width)))
+    nodes = edges[0] * node
+    node_sets = [(nodes, edges[0] * weight * _normal(nodes / steps[0]) / steps[0])]
     for edge, step in zip(edges[1:], steps[1:], strict=True):
-        after = edge * node
-        density = _normal((after[:, np.newaxis] - place) / step) @ carried[-1][1] / step
-        place = after
-        carried.append((after, edge * weight * density))
-    return carried
+        next_nodes = edge * node
+        density = _normal((next_nodes[:, np.newaxis] - nodes) / step) @ node_sets[-1][1] / step
+        nodes = next_nodes
+        node_sets.append((next_nodes, edge * weight * density))
+    return node_sets
 
 
 class Stagewise(NamedTuple):
@@ -164,22 +170,27 @@ def stagewise(margin: Floats, error: Floats, *, n: Ints, bounds: Floats, level: 
     """
     margin, error = np.asarray(margin, dtype=np.float64), np.asarray(error, dtype=np.float64)
     columns = np.full((4, len(margin)), np.nan)
-    defined = np.isfinite(margin) & (error > 0) & np.isfinite(error)
-    if not defined.any():
+    is_defined = np.isfinite(margin) & (error > 0) & np.isfinite(error)
+    if not is_defined.any():
         return Stagewise(*columns)
     # An analysis without new information is merged with the previous analysis; the smaller bound applies.
-    looks, first = np.unique(n, return_index=True)
-    path = paths(np.minimum.reduceat(np.asarray(bounds, dtype=np.float64), first), looks.astype(np.float64))
-    z, scale = margin[defined] / error[defined], error[defined] * np.sqrt(looks[-1])
-    estimate, far, near, p = _infer_drift(path, np.abs(z) * np.sqrt(looks[-1]), level=level)
+    distinct_n, first_analysis = np.unique(n, return_index=True)
+    path = paths(
+        np.minimum.reduceat(np.asarray(bounds, dtype=np.float64), first_analysis), distinct_n.astype(np.float64)
+    )
+    z, drift_scale = margin[is_defined] / error[is_defined], error[is_defined] * np.sqrt(distinct_n[-1])
+    estimate, far_bound, near_bound, p = _infer_drift(path, np.abs(z) * np.sqrt(distinct_n[-1]), level=level)
     # Losses are computed as mirrored wins, so that swapping the systems negates all results exactly.
-    low, high = np.where(z < 0, -far, near) * scale, np.where(z < 0, -near, far) * scale
-    half = (high - low) / 2
-    even = z == 0
-    columns[:, defined] = (
-        np.where(even, 0.0, np.where(z < 0, -estimate, estimate) * scale),
-        np.where(even, -half, low),
-        np.where(even, half, high),
+    low, high = (
+        np.where(z < 0, -far_bound, near_bound) * drift_scale,
+        np.where(z < 0, -near_bound, far_bound) * drift_scale,
+    )
+    half_width = (high - low) / 2
+    is_zero = z == 0
+    columns[:, is_defined] = (
+        np.where(is_zero, 0.0, np.where(z < 0, -estimate, estimate) * drift_scale),
+        np.where(is_zero, -half_width, low),
+        np.where(is_zero, half_width, high),
         p,
     )
     columns[:3] = np.clip(columns[:3], -1, 1)
@@ -189,12 +200,16 @@ def stagewise(margin: Floats, error: Floats, *, n: Ints, bounds: Floats, level: 
 def _infer_drift(path: Path, score: Floats, *, level: float) -> tuple[Floats, Floats, Floats, Floats]:
     """Return the drifts (m,) at which a result at least as large as each score (m,) has probability 1/2, 1 - level/2
     and level/2, and the p-values (m,)."""
-    goals, scores = np.repeat([0.5, 1 - level / 2, level / 2], len(score)), np.tile(score, 3)
+    target_probabilities, scores = np.repeat([0.5, 1 - level / 2, level / 2], len(score)), np.tile(score, 3)
     information = path.information[-1]
-    centre, reach = scores / information, _REACH / np.sqrt(information)
-    drift = bisect_condition(lambda drift: path.upper_tail(drift, scores) < goals, centre - reach, centre + reach)
-    chance = path.upper_tail(np.zeros(len(score)), score)
-    return (*drift.reshape(3, -1), 2 * np.minimum(chance, 1 - chance))
+    centre, search_width = scores / information, _REACH / np.sqrt(information)
+    drift = bisect_condition(
+        lambda drift: path.upper_tail(drift, scores) < target_probabilities,
+        centre - search_width,
+        centre + search_width,
+    )
+    tail_probability = path.upper_tail(np.zeros(len(score)), score)
+    return (*drift.reshape(3, -1), 2 * np.minimum(tail_probability, 1 - tail_probability))
 
 
 def predictive_probability(
@@ -217,11 +232,11 @@ def predictive_probability(
     from scipy.special import ndtr
 
     margin, sd, share = (np.asarray(values, dtype=np.float64) for values in (margin, sd, share))
-    final = bound * sd * np.sqrt(share)
-    spread = sd * np.sqrt(np.maximum(1 - share, 0.0))
-    ahead = np.stack([margin - final, -margin - final])
+    required_margin = bound * sd * np.sqrt(share)
+    remaining_sd = sd * np.sqrt(np.maximum(1 - share, 0.0))
+    margin_excess = np.stack([margin - required_margin, -margin - required_margin])
     with np.errstate(divide="ignore", invalid="ignore"):
-        tails = np.where(spread > 0, ndtr(ahead / spread), ahead > 0)
+        tails = np.where(remaining_sd > 0, ndtr(margin_excess / remaining_sd), margin_excess > 0)
     return np.asarray(tails.sum(axis=0))
 
 
@@ -240,8 +255,8 @@ def sprt(
 
     Source: Wald 1945, "Sequential tests of statistical hypotheses".
     """
-    ratio = right * log(bad / good) + wrong * log((1 - bad) / (1 - good))
-    return -1 if ratio >= log((1 - beta) / alpha) else 1 if ratio <= log(beta / (1 - alpha)) else 0
+    log_ratio = right * log(bad / good) + wrong * log((1 - bad) / (1 - good))
+    return -1 if log_ratio >= log((1 - beta) / alpha) else 1 if log_ratio <= log(beta / (1 - alpha)) else 0
 
 
 def _normal(z: Floats) -> Floats:

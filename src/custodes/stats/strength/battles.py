@@ -95,14 +95,14 @@ class Battles:
 
         Systems are comparable only within a component.
 
-        >>> made = Battles(
+        >>> battles = Battles(
         ...     first=np.array([0, 2]), second=np.array([1, 3]), sign=np.array([1, 0], dtype=np.int8),
         ...     unit=np.arange(2), weight=np.ones(2), covariates=np.empty((2, 0)),
         ... )
-        >>> made.components(5).tolist()
+        >>> battles.components(5).tolist()
         [0, 0, 1, 1, 2]
         """
-        return _component_numbers(self.first[self.is_usable], self.second[self.is_usable], n_systems, strongly=False)
+        return _component_numbers(self.first[self.is_usable], self.second[self.is_usable], n_systems, is_strong=False)
 
     def strong_components(self, n_systems: int) -> Ints:
         """Return the strongly connected component (systems,) of each system in the graph of wins and ties.
@@ -119,17 +119,17 @@ class Battles:
             np.concatenate([battles.first[is_won_or_tied], battles.second[is_lost_or_tied]]),
             np.concatenate([battles.second[is_won_or_tied], battles.first[is_lost_or_tied]]),
             n_systems,
-            strongly=True,
+            is_strong=True,
         )
 
 
-def _component_numbers(start: Ints, end: Ints, n: int, *, strongly: bool) -> Ints:
+def _component_numbers(sources: Ints, targets: Ints, n: int, *, is_strong: bool) -> Ints:
     """Return the connected component (n,) of each node; components are numbered in the order of their smallest node."""
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 
-    graph = coo_array((np.ones(len(start), dtype=np.int64), (start, end)), shape=(n, n)).tocsr()
-    scipy_component = connected_components(graph, directed=True, connection="strong" if strongly else "weak")[1]
+    graph = coo_array((np.ones(len(sources), dtype=np.int64), (sources, targets)), shape=(n, n)).tocsr()
+    scipy_component = connected_components(graph, directed=True, connection="strong" if is_strong else "weak")[1]
     _, first_node, component_code = np.unique(scipy_component, return_index=True, return_inverse=True)
     return np.asarray(np.argsort(np.argsort(first_node))[component_code])
 
@@ -154,16 +154,16 @@ class BattleCounts:
 def count_by_kind(battles: Battles, weight: Floats | Ints) -> BattleCounts:
     """Group the battles that have a verdict into kinds; `weight` (n,) is the weight of each battle.
 
-    >>> made = Battles(
+    >>> battles = Battles(
     ...     first=np.array([0, 1, 0]), second=np.array([1, 0, 1]), sign=np.array([1, 1, 0], dtype=np.int8),
     ...     unit=np.arange(3), weight=np.ones(3), covariates=np.empty((3, 0)),
     ... )
-    >>> count_by_kind(made, made.weight).outcomes.tolist()
+    >>> count_by_kind(battles, battles.weight).outcomes.tolist()
     [[1.0, 1.0, 1.0]]
     """
-    is_turned = battles.first > battles.second
-    orientation = np.where(is_turned, -1, 1)
-    low, high = np.where(is_turned, (battles.second, battles.first), (battles.first, battles.second))
+    is_swapped = battles.first > battles.second
+    orientation = np.where(is_swapped, -1, 1)
+    low, high = np.where(is_swapped, (battles.second, battles.first), (battles.first, battles.second))
     covariates = battles.covariates * orientation[:, np.newaxis] + 0.0  # no -0.0
     sign = (battles.sign * orientation).astype(np.int8)
     kind_code = low * (int(high.max(initial=0)) + 1) + high

@@ -88,12 +88,12 @@ def correct_strengths(
         weight=np.asarray(weight * inverse_probability),
     )
     human_fit = fit_battles(labelled_battles, n_systems=n_systems, ties=ties)
-    is_joined = human_fit.component[battles.first] == human_fit.component[battles.second]
-    metric_fit = fit_battles(replace(battles, weight=weight * is_joined), n_systems=n_systems, ties=ties)
-    is_used = battles.is_usable & is_joined
+    is_connected = human_fit.component[battles.first] == human_fit.component[battles.second]
+    metric_fit = fit_battles(replace(battles, weight=weight * is_connected), n_systems=n_systems, ties=ties)
+    is_used = battles.is_usable & is_connected
     # The metric's residuals are brought to the scale of the human scores.
-    scale = weight[is_used].mean() / labelled_battles.weight[is_labelled].mean()
-    residual = metric_fit.residual(metric_fit.fit.coefficients) * scale
+    residual_scale = weight[is_used].mean() / labelled_battles.weight[is_labelled].mean()
+    residual = metric_fit.residual(metric_fit.fit.coefficients) * residual_scale
     fit, has_ties = human_fit.fit, human_fit.fit.has_ties
 
     # weights of the metric's residuals, which sum to about 0
@@ -110,8 +110,8 @@ def correct_strengths(
 
     control_scores = metric_scores(np.ones_like(is_labelled))
     scores_alone = human_fit.correct_leverage(human_fit.scores(human_fit.residual(fit.coefficients), has_ties=has_ties))
-    power = _control_weights(scores_alone, control_scores, fit.inverse[:n_systems])
-    diagonal_power = diags_array(power)
+    metric_weights = _control_weights(scores_alone, control_scores, fit.inverse[:n_systems])
+    diagonal_power = diags_array(metric_weights)
     tilted_fit = human_fit.refit_with_tilt((diagonal_power @ control_scores).sum(axis=0))
     estimate = tilted_fit.fit.coefficients
     # Human residuals at the adjusted estimate, corrected for the leverage of the battles with human ratings.
@@ -130,7 +130,7 @@ def correct_strengths(
     has_control = control_scores.power(2).sum(axis=1) > 0
     return CorrectedStrengths(
         strengths=human_fit.strengths(estimate, covariance, resamples, rng),
-        power=float(power[has_control].mean()) if has_control.any() else 0.0,
+        power=float(metric_weights[has_control].mean()) if has_control.any() else 0.0,
         saving=1 - float(variance / variance_alone) if is_finite else np.nan,
         # The test uses all battles, also those between systems that human ratings do not connect.
         p_random=p_random(fit_battles(battles, n_systems=n_systems, ties=ties), is_labelled[battles.is_usable])
@@ -172,7 +172,7 @@ def _control_weights(scores: Any, control: Any, inverse: Floats) -> Floats:
         cross_products[unit_slice] = -scores[unit_slice].multiply(weighted_control).sum(axis=1)
         square_sums[unit_slice] = control[unit_slice].multiply(weighted_control).sum(axis=1)
     fold = np.random.default_rng(STREAM).permutation(n_units) % _FOLDS
-    power = np.zeros(n_units)
+    weights = np.zeros(n_units)
     for k in range(_FOLDS):
         is_training = fold != k
         training_squares = square_sums[is_training].sum()
@@ -181,23 +181,23 @@ def _control_weights(scores: Any, control: Any, inverse: Floats) -> Floats:
             power_variance = (
                 (cross_products - optimal_power * square_sums)[is_training] ** 2
             ).sum() / training_squares**2
-            power[~is_training] = (
+            weights[~is_training] = (
                 np.clip(optimal_power - power_variance / optimal_power, 0.0, 1.0) if optimal_power > 0 else 0.0
             )
-    return power
+    return weights
 
 
 def p_random(metric: StrengthFit, judged: Bools) -> float:
     """Return the p-value of 'annotation is independent of the systems and of the metric's verdict'.
 
-    `judged` (n,) marks the annotated battles. Three tests compare annotated battles with all battles. The first
-    test is of three features of a battle by the metric: how close it is, whether it is a tie, and whether the weaker
-    system wins (also through covariates such as position). The second test is of the systems in the battles, and the
-    third test is of the metric's verdicts on each system.
+    `judged` (n,) marks the annotated battles. Three tests compare annotated battles with all battles. The first test is
+    of three features of a battle by the metric: the difference of strengths, whether it is a tie, and whether the
+    weaker system wins (also through covariates such as position). The second test is of the systems in the battles, and
+    the third test is of the metric's verdicts on each system.
 
     Each test sums (annotated - proportion) x feature over clusters and takes a quadratic form of the sums and their
     covariance. The covariance is estimated by clusters if clusters contain several battles; otherwise it is the known
-    covariance of a random choice of battles. The p-value is the smallest of the p-values, multiplied by their number.
+    covariance of a random choice of battles. The result is the smallest of these p-values, multiplied by their number.
     It is NaN if no battle or every battle is annotated.
 
     Source: Hotelling 1931; the degrees of freedom are the number of annotated battles, or the effective number of
@@ -223,11 +223,11 @@ def p_random(metric: StrengthFit, judged: Bools) -> float:
         ]
     )
     indicators = design[:, :n_systems]
-    has_enough = np.asarray(abs(indicators).sum(axis=0)) * labelling_rate >= _LEAST
+    is_tested_system = np.asarray(abs(indicators).sum(axis=0)) * labelling_rate >= _LEAST
     feature_sets = [
         csr_array(scalar_features.T),
-        abs(indicators)[:, has_enough],
-        diags_array(half_residual) @ indicators[:, has_enough],
+        abs(indicators)[:, is_tested_system],
+        diags_array(half_residual) @ indicators[:, is_tested_system],
     ]
     p_values = [_covariance_p_value(csr_array(features), judged - labelling_rate, unit) for features in feature_sets]
     finite_p_values = [p for p in p_values if np.isfinite(p)]
@@ -241,7 +241,7 @@ def _covariance_p_value(features: Any, surplus: Floats, unit: Ints) -> float:
 
     n = len(surplus)
     mean = np.asarray(features.sum(axis=0)) / n
-    total = features.T @ surplus
+    feature_surplus = features.T @ surplus
     _, unit = np.unique(unit, return_inverse=True)
     n_units = int(unit.max()) + 1
     # The number of annotated battles limits the degrees of freedom, because with few of them the sums are skewed.
@@ -249,8 +249,8 @@ def _covariance_p_value(features: Any, surplus: Floats, unit: Ints) -> float:
     if n_units == n:
         covariance = surplus @ surplus / (n - 1) * ((features.T @ features).toarray() - n * np.outer(mean, mean))
     else:
-        member = csr_array((surplus, (unit, np.arange(n))), shape=(n_units, n))
-        feature_sums, surplus_sums = member @ features, np.bincount(unit, weights=surplus)
+        surplus_by_unit = csr_array((surplus, (unit, np.arange(n))), shape=(n_units, n))
+        feature_sums, surplus_sums = surplus_by_unit @ features, np.bincount(unit, weights=surplus)
         cross_products = np.outer(feature_sums.T @ surplus_sums, mean)
         covariance = (
             (feature_sums.T @ feature_sums).toarray()
@@ -263,7 +263,7 @@ def _covariance_p_value(features: Any, surplus: Floats, unit: Ints) -> float:
     is_varying = standard_deviations > _SAME * max(1.0, float(standard_deviations.max(initial=0.0)))
     if not is_varying.any():
         return np.nan
-    eigenvalues, vectors = np.linalg.eigh(
+    eigenvalues, eigenvectors = np.linalg.eigh(
         covariance[np.ix_(is_varying, is_varying)]
         / np.outer(standard_deviations[is_varying], standard_deviations[is_varying])
     )
@@ -271,7 +271,7 @@ def _covariance_p_value(features: Any, surplus: Floats, unit: Ints) -> float:
     rank = int(is_positive.sum())
     test_statistic = float(
         (
-            ((total[is_varying] / standard_deviations[is_varying]) @ vectors[:, is_positive]) ** 2
+            ((feature_surplus[is_varying] / standard_deviations[is_varying]) @ eigenvectors[:, is_positive]) ** 2
             / eigenvalues[is_positive]
         ).sum()
     )

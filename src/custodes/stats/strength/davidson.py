@@ -70,8 +70,8 @@ def fit(
         (np.concatenate([ones, -ones]), (np.tile(kind_indices, 2), np.concatenate([kinds.first, kinds.second]))),
         shape=(n_kinds, n_systems),
     )
-    sparse = csr_array(hstack([pairs, csr_array(kinds.covariates)]))
-    design = densify_small(sparse)
+    sparse_design = csr_array(hstack([pairs, csr_array(kinds.covariates)]))
+    design = densify_small(sparse_design)
     ties = kinds.outcomes[:, 1]
     has_ties = not ties_are_half and bool(ties.sum() > 0)
     n, half_signs = kinds.outcomes.sum(axis=1), (kinds.outcomes[:, 0] - kinds.outcomes[:, 2]) / 2
@@ -111,7 +111,10 @@ def fit(
         )
         if inverse is None:
             if penalised and tilt is None:
-                raise InputError("covariates cannot be separated from the strengths; leave out one that does not vary")
+                raise InputError(
+                    "covariates cannot be separated from the strengths; leave out covariates that are constant, or that"
+                    " depend only on the systems or on other covariates"
+                )
             return None
         gradient = np.zeros(n_coefficients)
         gradient[: design.shape[1]] = design.T @ (half_signs - (n + pseudo_counts) * mean)
@@ -120,12 +123,12 @@ def fit(
         step = inverse @ (gradient + tilt_or_zero)
         if np.abs(step).max(initial=0) < _SMALL:
             break
-        likelihood_before, scale = likelihood(coefficients), 1.0
-        while scale > _SMALL and likelihood(coefficients + scale * step) < likelihood_before - 1e-9 * abs(
+        likelihood_before, step_length = likelihood(coefficients), 1.0
+        while step_length > _SMALL and likelihood(coefficients + step_length * step) < likelihood_before - 1e-9 * abs(
             likelihood_before
         ):
-            scale /= 2
-        coefficients = coefficients + scale * step
+            step_length /= 2
+        coefficients = coefficients + step_length * step
     else:
         if not penalised:
             return None
@@ -133,7 +136,7 @@ def fit(
     return Fit(
         coefficients=coefficients,
         inverse=inverse,
-        design=sparse,
+        design=sparse_design,
         variance=variance,
         pseudo=pseudo_counts,
         has_ties=has_ties,
@@ -184,15 +187,15 @@ def information_of(design: Any, weight: Floats, variance: Floats, *, has_ties: b
 
 
 def densify_small(design: Any) -> Any:
-    """Return the rows as a dense array if this array is small, because operations on small sparse arrays take ten times
-    as long; otherwise return them unchanged."""
+    """Return a design matrix as a dense array if this array is small, because operations on small sparse arrays take
+    ten times as long; otherwise return it unchanged."""
     return design if isinstance(design, np.ndarray) or np.prod(design.shape) > CHUNK else design.toarray()
 
 
 def _moments(eta: Floats, log_nu: float) -> tuple[Floats, Floats, Floats]:
     """Return the mean of half a sign, the probability of a tie, and (..., 3) their variances and covariance."""
-    total = _log_sum(eta, log_nu)
-    win, tie, loss = np.exp(eta / 2 - total), np.exp(log_nu - total), np.exp(-eta / 2 - total)
+    log_sum = _log_sum(eta, log_nu)
+    win, tie, loss = np.exp(eta / 2 - log_sum), np.exp(log_nu - log_sum), np.exp(-eta / 2 - log_sum)
     mean = (win - loss) / 2
     # equals (win + loss) / 4 - mean^2, but loses no precision if one side nearly always wins
     variance_of_half = win * loss + tie * (win + loss) / 4
@@ -212,12 +215,15 @@ def invert_information(information: Floats, level: Floats) -> Floats | None:
 
     `level` is the projection onto the unidentified subspace.
     """
-    size = float(information.diagonal().sum()) / len(information)
-    levelled = information + size * level
-    scale = np.sqrt(levelled.diagonal())
-    if not (scale > 0).all():
+    mean_information = float(information.diagonal().sum()) / len(information)
+    information_with_level = information + mean_information * level
+    diagonal_root = np.sqrt(information_with_level.diagonal())
+    if not (diagonal_root > 0).all():
         return None
-    eigenvalues, vectors = np.linalg.eigh(levelled / np.outer(scale, scale))
+    eigenvalues, eigenvectors = np.linalg.eigh(information_with_level / np.outer(diagonal_root, diagonal_root))
     if eigenvalues[0] <= _SINGULAR * eigenvalues[-1]:
         return None
-    return np.asarray((vectors / eigenvalues) @ vectors.T / np.outer(scale, scale) - level / size)
+    return np.asarray(
+        (eigenvectors / eigenvalues) @ eigenvectors.T / np.outer(diagonal_root, diagonal_root)
+        - level / mean_information
+    )

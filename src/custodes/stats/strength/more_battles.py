@@ -93,5 +93,5 @@ def _information_to_add(gain: Floats, variance: Floats, model_variance: Floats) 
     is_reachable = np.isfinite(gain)
     gain = np.where(is_reachable, gain, 0.0)
     slope = (1 + gain) / variance - 2 / model_variance
-    added = (slope + np.sqrt(slope**2 + 4 * gain / model_variance**2)) / 2
-    return np.where(is_reachable, added, np.inf)
+    added_information = (slope + np.sqrt(slope**2 + 4 * gain / model_variance**2)) / 2
+    return np.where(is_reachable, added_information, np.inf)

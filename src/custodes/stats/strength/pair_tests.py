@@ -67,7 +67,7 @@ def direct_tests(pairs: PairRates, battles: Battles, strengths: Strengths, *, co
     """
     ties_are_half = bool(np.isnan(strengths.ties[0]))
     tie_rates = 1 - pairs.wins - pairs.losses if ties_are_half else 0.0
-    wins, losses = (pairs.effective * (share + tie_rates / 2) for share in (pairs.wins, pairs.losses))
+    wins, losses = (pairs.effective * (rate + tie_rates / 2) for rate in (pairs.wins, pairs.losses))
     p_if_equal, p_by_strengths = _expected_win_rates(pairs, battles, strengths, ties_are_half=ties_are_half)
     alpha = 1 - confidence
     p_direct, p_fit = (

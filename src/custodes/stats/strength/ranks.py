@@ -45,12 +45,12 @@ def ranks(strengths: Strengths, *, confidence: float) -> Ranks:
 
     >>> estimate = np.array([[2.0, 0.1, -0.1]])
     >>> draws = estimate + np.random.default_rng(0).normal(0, 0.2, (1000, 3))
-    >>> made = Strengths(
+    >>> strengths = Strengths(
     ...     draws=np.concatenate([estimate, draws]), effects=np.empty((1001, 0)), ties=np.zeros(1001),
     ...     component=np.zeros(3, dtype=int), bounded=np.ones(3, dtype=bool), clusters=500, n_units=500,
     ... )
-    >>> found = ranks(made, confidence=0.95)
-    >>> found.rank.tolist(), found.low.tolist(), found.high.tolist()
+    >>> result = ranks(strengths, confidence=0.95)
+    >>> result.rank.tolist(), result.low.tolist(), result.high.tolist()
     ([1, 2, 3], [1, 2, 2], [1, 3, 3])
 
     Source: Romano and Wolf 2005. Ranks from tests of differences: Mogstad, Romano, Shaikh and Wilhelm 2024; Klein,
@@ -78,16 +78,16 @@ def ranks(strengths: Strengths, *, confidence: float) -> Ranks:
         is_significant = (p_adjusted <= 1 - confidence) & ~at_threshold
         is_stronger = estimate - estimate[:, np.newaxis] > _SAME  # [a, b]: b has a higher strength than a
     is_same_component = strengths.component[:, np.newaxis] == strengths.component
-    is_present = np.isfinite(estimate)
+    has_comparisons = np.isfinite(estimate)
 
-    def count(pair_indices: Any) -> NDArray[np.int64]:
-        return np.where(is_present, (pair_indices & is_same_component).sum(axis=1), -1)
+    def count(is_counted_pair: Any) -> NDArray[np.int64]:
+        return np.where(has_comparisons, (is_counted_pair & is_same_component).sum(axis=1), -1)
 
     return Ranks(
-        rank=count(is_stronger) + is_present,
-        low=count(is_significant & is_stronger) + is_present,
+        rank=count(is_stronger) + has_comparisons,
+        low=count(is_significant & is_stronger) + has_comparisons,
         high=np.where(
-            is_present,
+            has_comparisons,
             is_same_component.sum(axis=1) - (is_significant & is_stronger.T & is_same_component).sum(axis=1),
             -1,
         ),

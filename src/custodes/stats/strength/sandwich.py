@@ -41,16 +41,16 @@ def leverage_corrected(scores: Any, fit: Fit, kinds: BattleCounts, *, weight: Fl
     corrected_scores = csr_array(diags_array(factor) @ scores)
     if has_low_leverage.all():
         return corrected_scores
-    values, vectors = np.linalg.eigh(fit.inverse)
-    root = vectors * np.sqrt(values.clip(0.0))
+    inverse_eigenvalues, inverse_eigenvectors = np.linalg.eigh(fit.inverse)
+    root = inverse_eigenvectors * np.sqrt(inverse_eigenvalues.clip(0.0))
     order = np.argsort(unit, kind="stable")
-    unit_start = np.searchsorted(unit[order], np.arange(n_units + 1))
+    unit_pointers = np.searchsorted(unit[order], np.arange(n_units + 1))
     heavy_units = np.flatnonzero(~has_low_leverage)
     heavy_corrected, heavy_scores = np.zeros((len(heavy_units), scores.shape[1])), scores[heavy_units].toarray()
     design = densify_small(fit.design)
 
     def information(u: int) -> Floats:
-        battles = order[unit_start[u] : unit_start[u + 1]]
+        battles = order[unit_pointers[u] : unit_pointers[u + 1]]
         kinds_of_unit, kind_index = np.unique(kind[battles], return_inverse=True)
         weight_of_kind = np.bincount(kind_index, weights=weight[battles]).astype(np.float64)
         return information_of(
@@ -62,10 +62,10 @@ def leverage_corrected(scores: Any, fit: Fit, kinds: BattleCounts, *, weight: Fl
         eigenvalues, eigenvectors = np.linalg.eigh(root.T @ informations @ root)
         eigenvalues = eigenvalues.clip(1e-9, _MOST)
         gain = (1 / np.sqrt(1 - eigenvalues) - 1) / eigenvalues
-        turned_scores = eigenvectors @ (
+        rotated_scores = eigenvectors @ (
             gain[..., np.newaxis] * (eigenvectors.swapaxes(1, 2) @ (heavy_scores[heavy_slice] @ root)[..., np.newaxis])
         )
-        heavy_corrected[heavy_slice] = (informations @ (root @ turned_scores))[..., 0]
+        heavy_corrected[heavy_slice] = (informations @ (root @ rotated_scores))[..., 0]
     heavy_indicators = csr_array(
         (np.ones(len(heavy_units)), (heavy_units, np.arange(len(heavy_units)))), shape=(n_units, len(heavy_units))
     )
@@ -139,10 +139,10 @@ def normal_draws(covariance: Floats, n: int, rng: np.random.Generator) -> Floats
     Intervals and tests thus depend neither on the number of draws nor on the random numbers. If n is positive but
     smaller than p + 1, there are p + 1 draws.
     """
-    eigenvalues, vectors = np.linalg.eigh(covariance)
+    eigenvalues, eigenvectors = np.linalg.eigh(covariance)
     p = len(eigenvalues)
     n = max(n, p + 1) if n else 0
     draws = rng.standard_normal((n, p))
     if n:
         draws = np.linalg.qr(draws - draws.mean(axis=0))[0] * np.sqrt(n - 1)
-    return np.asarray(draws * np.sqrt(eigenvalues.clip(0.0)) @ vectors.T)
+    return np.asarray(draws * np.sqrt(eigenvalues.clip(0.0)) @ eigenvectors.T)

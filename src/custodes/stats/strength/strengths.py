@@ -59,7 +59,7 @@ def strengths(
     system may win every battle of a resample, and the refit would not be finite. Use `interval` for intervals and
     `ranks` for ranks. Raises InputError if covariates cannot be separated from strengths.
 
-    >>> made = strengths(
+    >>> result = strengths(
     ...     Battles(
     ...         first=np.zeros(100, dtype=int), second=np.ones(100, dtype=int),
     ...         unit=np.arange(100), weight=np.ones(100),
@@ -67,7 +67,7 @@ def strengths(
     ...     ),
     ...     n_systems=2, ties="davidson", resamples=1000, rng=np.random.default_rng(0),
     ... )
-    >>> made.draws[0].round(4).tolist()  # half of log 3 and of log 1/3
+    >>> result.draws[0].round(4).tolist()  # half of log 3 and of log 1/3
     [0.5493, -0.5493]
 
     Source: Davidson 1970; clustered covariance: Liang and Zeger 1986; score bootstrap: Kline and Santos 2012.
@@ -167,24 +167,24 @@ class StrengthFit:
         If there is no such fit, because the sum exceeds the possible wins, the coefficients are moved by one Newton
         step instead.
         """
-        penalised, ties_are_half = bool(self.fit.pseudo.any()), self.ties == "half"
+        is_penalised, ties_are_half = bool(self.fit.pseudo.any()), self.ties == "half"
         tilted_fit = fit(
-            self.made, component=self.component, ties_are_half=ties_are_half, penalised=penalised, tilt=tilt
+            self.made, component=self.component, ties_are_half=ties_are_half, penalised=is_penalised, tilt=tilt
         )
         if tilted_fit is None:
             tilted_fit = replace(self.fit, coefficients=self.fit.coefficients + self.fit.inverse @ tilt)
         return replace(self, fit=tilted_fit)
 
-    def covariance(self, moves: Any, inverse: Floats, *, scores: Any) -> Floats:
+    def covariance(self, adjusted_scores: Any, inverse: Floats, *, scores: Any) -> Floats:
         """Return the cluster-robust covariance (p, p) of the coefficients, inverse @ middle @ inverse.
 
-        The middle is moves.T @ moves plus the second moments of the penalty. `moves` (units, p) are scores by cluster,
-        and `inverse` (p, p) is the inverse information. The variances of systems with few clusters are increased with
-        the help of the `scores` (units, p) of this fit.
+        The middle is the cross product of `adjusted_scores` (units, p) plus the second moments of the penalty. Each row
+        of `adjusted_scores` is the score of one cluster; `inverse` (p, p) is the inverse information. The variances of
+        systems with few clusters are increased with the help of the `scores` (units, p) of this fit.
         """
         battles = self.battles
         effective_clusters = count_effective_clusters(self.fit, self.made, battles, n_systems=len(self.component))
-        score_products = (moves.T @ moves).toarray() + penalty_moments(self.fit)
+        score_products = (adjusted_scores.T @ adjusted_scores).toarray() + penalty_moments(self.fit)
         return widen_covariance(
             inverse @ score_products @ inverse,
             self.fit,
@@ -230,12 +230,16 @@ def fit_battles(battles: Battles, *, n_systems: int, ties: TieModel) -> Strength
         count_by_kind(counted_battles, counted_battles.weight * counted_battles.multiplicity),
         ties == "half",
     )
-    has_decided = bool((counted_battles.sign != 0).any())  # with only ties, nu would be infinite and would not vary
+    has_decided_battle = bool(
+        (counted_battles.sign != 0).any()
+    )  # with only ties, nu would be infinite and would not vary
     solution = None
-    if has_decided and is_bounded.all():
+    if has_decided_battle and is_bounded.all():
         solution = fit(kinds, component=component, ties_are_half=ties_are_half, penalised=False)
     if solution is None:
-        is_bounded = is_bounded if not (has_decided and is_bounded.all()) else np.bincount(component)[component] == 1
+        is_bounded = (
+            is_bounded if not (has_decided_battle and is_bounded.all()) else np.bincount(component)[component] == 1
+        )
         solution = fit(kinds, component=component, ties_are_half=ties_are_half, penalised=True)
         assert solution is not None  # a penalty keeps it finite
     return StrengthFit(

@@ -55,11 +55,11 @@ def system_rates(battles: Battles, *, n_systems: int, resamples: int, rng: np.ra
     Row 0 is the estimate; in the remaining rows clusters are resampled. Ties count half, and battles are weighted. All
     opponents have equal weights, regardless of the number of comparisons. A system without comparisons has NaN.
 
-    >>> made = Battles(
+    >>> battles = Battles(
     ...     first=np.array([0, 0, 0]), second=np.array([1, 1, 2]), sign=np.array([1, 0, 1], dtype=np.int8),
     ...     unit=np.arange(3), weight=np.ones(3), covariates=np.empty((3, 0)),
     ... )
-    >>> system_rates(made, n_systems=4, resamples=0, rng=np.random.default_rng(0))[0].round(3).tolist()
+    >>> system_rates(battles, n_systems=4, resamples=0, rng=np.random.default_rng(0))[0].round(3).tolist()
     [0.875, 0.25, 0.0, nan]
 
     Source: Efron 1979; for many clusters, Hanley and MacGibbon 2006 (Poisson numbers).
@@ -82,11 +82,11 @@ def system_rates(battles: Battles, *, n_systems: int, resamples: int, rng: np.ra
         resamples = 0
     draws = np.empty((1 + resamples, n_systems))
     for draw_slice in chunks(1 + resamples, max(n_groups, n_pairs) // 4):
-        size = draw_slice.stop - draw_slice.start
+        n_draws = draw_slice.stop - draw_slice.start
         if n_units < _MANY:
-            resample_counts = rng.multinomial(n_units, cluster_counts / n_units, size=size)
+            resample_counts = rng.multinomial(n_units, cluster_counts / n_units, size=n_draws)
         else:
-            resample_counts = rng.poisson(cluster_counts, size=(size, n_groups))
+            resample_counts = rng.poisson(cluster_counts, size=(n_draws, n_groups))
         weights = resample_counts.T.astype(np.float64)
         if draw_slice.start == 0:
             weights[:, 0] = cluster_counts
@@ -95,8 +95,8 @@ def system_rates(battles: Battles, *, n_systems: int, resamples: int, rng: np.ra
         )  # (pairs, size)
         pair_rate, is_present = ratio(points_won, points_possible), points_possible > 0
         rate_of_first, rate_of_second = np.where(is_present, pair_rate, 0.0), np.where(is_present, 1 - pair_rate, 0.0)
-        total = np.asarray(first_indicators @ rate_of_first + second_indicators @ rate_of_second)
-        draws[draw_slice] = ratio(total, np.asarray((first_indicators + second_indicators) @ is_present)).T
+        rate_sums = np.asarray(first_indicators @ rate_of_first + second_indicators @ rate_of_second)
+        draws[draw_slice] = ratio(rate_sums, np.asarray((first_indicators + second_indicators) @ is_present)).T
     return draws
 
 
@@ -106,9 +106,9 @@ def system_intervals(draws: Floats, battles: Battles, *, confidence: float) -> t
     These are Wilson intervals with the effective number of clusters of each system. Without resamples, they are NaN.
     """
     low, high = np.full((2, draws.shape[1]), np.nan)
-    for system, clusters in enumerate(_clusters(battles, draws.shape[1]).tolist()):
+    for system, n_clusters in enumerate(_clusters(battles, draws.shape[1]).tolist()):
         low[system], high[system] = student_interval(
-            draws[:, system], confidence=confidence, n_units=clusters, bounds=SHARE
+            draws[:, system], confidence=confidence, n_units=n_clusters, bounds=SHARE
         )
     return low, high
 
@@ -140,14 +140,14 @@ def pair_rates(battles: Battles, *, confidence: float) -> PairRates:
     contains several battles of a pair, battles count as independent. Otherwise, the bounds are NaN for every pair whose
     battles are all in one cluster.
 
-    >>> made = pair_rates(
+    >>> rates = pair_rates(
     ...     Battles(
     ...         first=np.zeros(10, dtype=int), second=np.ones(10, dtype=int), sign=np.ones(10, dtype=np.int8),
     ...         unit=np.arange(10), weight=np.ones(10), covariates=np.empty((10, 0)),
     ...     ),
     ...     confidence=0.95,
     ... )
-    >>> made.outcomes.tolist(), made.rate.tolist(), made.low.round(2).tolist(), made.high.tolist()
+    >>> rates.outcomes.tolist(), rates.rate.tolist(), rates.low.round(2).tolist(), rates.high.tolist()
     ([[10, 0, 0]], [1.0], [0.76], [1.0])
 
     Source: Bonett and Price 2012 (the adjusted Wald interval of a paired difference); design effects: Kish 1965.
@@ -156,41 +156,46 @@ def pair_rates(battles: Battles, *, confidence: float) -> PairRates:
 
     unit, weight, cluster_counts = battles.unit, battles.weight, battles.multiplicity
     pairs = count_by_kind(battles.without_covariates(), cluster_counts)
-    pair, sign, outcomes, n = pairs.kind, pairs.sign, pairs.outcomes.astype(np.int64), len(pairs.first)
+    pair_index, sign, outcomes, n_pairs = pairs.kind, pairs.sign, pairs.outcomes.astype(np.int64), len(pairs.first)
 
     def sum_by_pair(values: Floats) -> Floats:
-        return np.asarray(np.bincount(pair, weights=values * cluster_counts, minlength=n), dtype=np.float64)
+        return np.asarray(np.bincount(pair_index, weights=values * cluster_counts, minlength=n_pairs), dtype=np.float64)
 
-    total = sum_by_pair(weight)
-    win, loss = ratio(sum_by_pair(weight * (sign > 0)), total), ratio(sum_by_pair(weight * (sign < 0)), total)
+    total_weight = sum_by_pair(weight)
+    win, loss = (
+        ratio(sum_by_pair(weight * (sign > 0)), total_weight),
+        ratio(sum_by_pair(weight * (sign < 0)), total_weight),
+    )
     margin = win - loss
-    effective_by_weight = ratio(total**2, sum_by_pair(weight**2))
+    effective_by_weight = ratio(total_weight**2, sum_by_pair(weight**2))
     # sums over clusters of the squared contributions and of the squared weights
-    n_units, effective, clusters = int(unit.max(initial=-1)) + 1, effective_by_weight, outcomes.sum(axis=1)
-    pair_units, code = np.unique(pair * n_units + unit, return_inverse=True)
+    n_units, effective_n, n_clusters = int(unit.max(initial=-1)) + 1, effective_by_weight, outcomes.sum(axis=1)
+    pair_units, unit_code = np.unique(pair_index * n_units + unit, return_inverse=True)
     if has_shared_clusters := len(pair_units) < len(unit):
         pair_of_unit = pair_units // n_units
-        deviation_sums = np.bincount(code, weights=weight * (sign - margin[pair]))
-        weight_sums = np.bincount(code, weights=weight)
+        deviation_sums = np.bincount(unit_code, weights=weight * (sign - margin[pair_index]))
+        weight_sums = np.bincount(unit_code, weights=weight)
         n_equal_clusters = battles.clusters[pair_units % n_units]
-        clusters = np.bincount(pair_of_unit, weights=n_equal_clusters, minlength=n).astype(np.int64)
-        cluster_variance = np.bincount(pair_of_unit, weights=n_equal_clusters * deviation_sums**2, minlength=n) * ratio(
-            clusters, clusters - 1
-        )
+        n_clusters = np.bincount(pair_of_unit, weights=n_equal_clusters, minlength=n_pairs).astype(np.int64)
+        cluster_variance = np.bincount(
+            pair_of_unit, weights=n_equal_clusters * deviation_sums**2, minlength=n_pairs
+        ) * ratio(n_clusters, n_clusters - 1)
         effective_if_constant = ratio(
-            total**2, np.bincount(pair_of_unit, weights=n_equal_clusters * weight_sums**2, minlength=n)
+            total_weight**2, np.bincount(pair_of_unit, weights=n_equal_clusters * weight_sums**2, minlength=n_pairs)
         )
-        sign_variance = ratio(sum_by_pair(weight * (sign - margin[pair]) ** 2), total)
+        sign_variance = ratio(sum_by_pair(weight * (sign - margin[pair_index]) ** 2), total_weight)
         # Without variation, the correlation within clusters is unknown.
-        effective = np.where(
+        effective_n = np.where(
             sign_variance > 0,
-            np.fmin(ratio(sign_variance * total**2, cluster_variance), effective_by_weight),
+            np.fmin(ratio(sign_variance * total_weight**2, cluster_variance), effective_by_weight),
             effective_if_constant,
         )
     tail = (1 + confidence) / 2
-    critical_value = stdtrit(np.maximum(clusters - 1, 1), tail) if has_shared_clusters else np.full(n, ndtri(tail))
+    critical_value = (
+        stdtrit(np.maximum(n_clusters - 1, 1), tail) if has_shared_clusters else np.full(n_pairs, ndtri(tail))
+    )
     low, high = _adjusted_bounds(
-        win, loss, effective, np.where(has_shared_clusters & (clusters < 2), np.nan, critical_value)
+        win, loss, effective_n, np.where(has_shared_clusters & (n_clusters < 2), np.nan, critical_value)
     )
     return PairRates(
         first=pairs.first,
@@ -198,8 +203,8 @@ def pair_rates(battles: Battles, *, confidence: float) -> PairRates:
         outcomes=outcomes,
         wins=win,
         losses=loss,
-        freedom=clusters - 1.0 if has_shared_clusters else np.full(n, np.inf),
-        effective=np.asarray(effective, dtype=np.float64),
+        freedom=n_clusters - 1.0 if has_shared_clusters else np.full(n_pairs, np.inf),
+        effective=np.asarray(effective_n, dtype=np.float64),
         rate=(1 + margin) / 2,
         low=low,
         high=high,
@@ -221,8 +226,8 @@ def unexplained_share(values: Floats, first: Ints, second: Ints, *, n_systems: i
     laplacian = np.diag(n_comparisons.sum(axis=0)) - n_comparisons
     effect_sums = np.zeros((values.shape[1], n_systems))
     for k, column in enumerate(values.T):
-        for sign, side in ((1, first), (-1, second)):
-            effect_sums[k] += sign * np.bincount(side, weights=column, minlength=n_systems)
+        for sign, systems_of_side in ((1, first), (-1, second)):
+            effect_sums[k] += sign * np.bincount(systems_of_side, weights=column, minlength=n_systems)
     square_sums = (values**2).sum(axis=0)
     residual_squares = square_sums - (
         effect_sums * (effect_sums @ np.linalg.pinv(laplacian, rcond=1e-10, hermitian=True))

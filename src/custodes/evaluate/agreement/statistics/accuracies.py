@@ -16,16 +16,16 @@ def chance_accuracy(sample: Sample) -> Floats:
 
     If t is the human tie rate and u the tie rate of the metric, the value is t u + (1 - t)(1 - u) / 2.
     """
-    people, metric = sample.choices.tie_rates
-    return np.asarray(people * metric + (1 - people) * (1 - metric) / 2)
+    human_tie_rate, metric_tie_rate = sample.choices.tie_rates
+    return np.asarray(human_tie_rate * metric_tie_rate + (1 - human_tie_rate) * (1 - metric_tie_rate) / 2)
 
 
 def _population_margins(sample: Sample) -> Floats:
     comparison = sample.comparison
-    pairs = np.zeros((len(comparison.metrics), len(comparison.systems), len(comparison.systems)), dtype=np.bool_)
-    pairs[:, *comparison.design.pairs.T] = sample.choices.pairs
-    wins = population_values(*sample.choices.net_wins, n_units=comparison.design.n_units)
-    return accuracy.pairwise_accuracy(*wins, pairs=pairs)
+    is_compared = np.zeros((len(comparison.metrics), len(comparison.systems), len(comparison.systems)), dtype=np.bool_)
+    is_compared[:, *comparison.design.pairs.T] = sample.choices.pairs
+    net_wins = population_values(*sample.choices.net_wins, n_units=comparison.design.n_units)
+    return accuracy.pairwise_accuracy(*net_wins, pairs=is_compared)
 
 
 def _pairwise_accuracy(sample: Sample) -> Floats:
@@ -61,8 +61,8 @@ ACCURACIES = (
     Statistic(
         name="pairwise_accuracy",
         label="Pairwise accuracy of system means",
-        doc="proportion of pairs of systems that have the same order by the means of annotators and "
-        "metric (Kocmi et al. 2021)",
+        doc="proportion of pairs of systems that the mean human score and the mean metric score order in the same way "
+        "(Kocmi et al. 2021)",
         compute=_pairwise_accuracy,
         bounds=SHARE,
         population=lambda sample: accuracy.pairwise_accuracy(
