@@ -76,11 +76,8 @@ T = TypeVar("T")
 def result(cls: type[T]) -> type[T]:
     """Turn a class with declared tables into a result: a frozen dataclass with keyword fields."""
     frozen_class = dataclass(frozen=True, kw_only=True, repr=False)(cls)
-    tables = {
-        class_field.name: class_field.metadata[TABLE]
-        for class_field in fields(frozen_class)
-        if TABLE in class_field.metadata
-    }  # type: ignore[arg-type]
+    table_fields = [one for one in fields(frozen_class) if TABLE in one.metadata]  # type: ignore[arg-type]
+    tables = {one.name: one.metadata[TABLE] for one in table_fields}
     frozen_class.__doc__ = with_attributes(frozen_class.__doc__, tables)
     return frozen_class
 
