@@ -61,7 +61,8 @@ BELOW = {
 TOGETHER = {
     "gate": {"consistency", "rates"},
     "verdict": {
-        *("check", "rates", "leaderboard", "agreement", "favoritism", "consistency", "ranking", "complementarity")
+        *("annotators", "check", "rates", "leaderboard", "agreement", "favoritism", "consistency", "ranking"),
+        "complementarity",
     },
     "plan": {"protocol"},
     "check": {"rates"},

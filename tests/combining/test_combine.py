@@ -158,8 +158,8 @@ def test_verdicts_on_two_outputs_an_item() -> None:
     assert abs(weights["c"]) < weights["b"]
     assert result.favoritism.is_empty()
     assert (
-        "human ratings are verdicts, so favoritism is not computed here; join the held-out ratings with the "
-        "verdicts and use favoritism" in rules(result)["no-favoritism"]
+        "human ratings are verdicts, so favoritism is not computed here; to compute it, join the held-out ratings with "
+        "the verdicts, and call favoritism" in rules(result)["no-favoritism"]
     )
     assert result.model.objective == "accuracy"
 

@@ -141,5 +141,5 @@ def test_history_shows_every_date(predicted: Ceiling) -> None:
     assert plots.release_history(replace(predicted, history=versions)).to_dict()["layer"][1]["encoding"]["x"][
         "type"
     ] == ("ordinal")
-    with pytest.raises(InputError, match="raters file"):
+    with pytest.raises(InputError, match="raters table"):
         plots.release_history(replace(predicted, history=predicted.history.head(0)))

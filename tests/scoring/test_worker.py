@@ -224,7 +224,7 @@ def test_a_long_start_that_shows_progress_is_no_hang(
     expired: list[int] = []
 
     class Impatient(Process):
-        def _line(self, what: str, *, while_it_speaks: bool = False) -> bytes:
+        def _line(self, line_name: str, *, waits_for_activity: bool = False) -> bytes:
             lines, errors = self._heard, self._errors
 
             class Limit:
@@ -239,7 +239,7 @@ def test_a_long_start_that_shows_progress_is_no_hang(
 
             with monkeypatch.context() as patch:
                 patch.setattr(self, "_heard", Limit())
-                return super()._line(what, while_it_speaks=while_it_speaks)
+                return super()._line(line_name, waits_for_activity=waits_for_activity)
 
     monkeypatch.setattr("custodes.scoring.metrics.worker.Process", Impatient)
     assert start("slow start").score(texts(["a"])).values == 0

@@ -97,7 +97,7 @@ def test_uv_makes_the_environment_that_a_script_asks_for(tmp_path: Path, monkeyp
 def test_a_library_that_is_not_there_is_named_with_the_way_out(name: str, lacks: str, needs: str) -> None:
     result = (
         f"the worker ended with .* \"ModuleNotFoundError: No module named '{lacks}'\"; install {needs}, or "
-        f"name a Python"
+        "give an interpreter"
     )
     with pytest.raises(InputError, match=f"^worker '.*': {result} that has them with run=PYTHON"):
         WORKER.load(Place(), command=name)

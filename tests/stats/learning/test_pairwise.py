@@ -184,5 +184,5 @@ def test_newton_halves_a_step_that_overshoots(reuse: float, error: float) -> Non
     """Far from the optimum, where the curvature vanishes, a full step would overshoot a thousandfold."""
     z = np.array([[1.0], [-1.0]] * 3)
     pairs = pairwise._Pairs(z, *ordered_pairs(np.array([1.0, 0, 1, 0, 0, 1]), np.repeat(np.arange(3), 2)))
-    far = next(pairwise._path(pairs, [1e-9], np.array([25.0]), reuse=reuse))
+    far = next(pairwise._path(pairs, [1e-9], np.array([25.0]), reuse_threshold=reuse))
     np.testing.assert_allclose(far, [np.log(2) / 2], rtol=error)  # two of three wins: exp(2w) = 2
