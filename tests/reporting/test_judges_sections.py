@@ -209,7 +209,9 @@ def test_predictions_beyond_the_bound_say_what_that_means(predicted: Ceiling) ->
 
     assert sentence(high=0.8, humans=0.5).endswith("annotators are independent.")
     assert sentence(high=0.8, humans=0.9).endswith("because the same annotators rated these aspects.")
-    assert sentence(high=0.4, humans=0.9).endswith("so these errors depend on each other.")
+    assert sentence(high=0.4, humans=0.9).endswith(
+        "So the errors are not independent, and the bound cannot be estimated."
+    )
 
 
 def halo(same: float | None, other: float, metrics: float, *, width: float | None = 0.02) -> Ceiling:

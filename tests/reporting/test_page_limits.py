@@ -35,7 +35,7 @@ def test_a_page_of_many_carries_the_leading_ones(demo_report: Report, monkeypatc
 
     fresh = replace(demo_report)
     assert (
-        f"pairs of the 4 leading of {part.n_systems} systems and the 3 leading of {part.n_metrics} metrics"
+        f"pairs of the 4 leading systems (of {part.n_systems}) and the 3 leading metrics (of {part.n_metrics})"
         in fresh.html
     )
     limited = fresh.context.copy_with_page_rows()

@@ -135,8 +135,8 @@ def _outputs(row: Mapping[str, str], material: StudyMaterial, plan: StudyPlan) -
 
 
 def _checks(row: Mapping[str, str], material: StudyMaterial, plan: StudyPlan) -> Iterator[tuple[object, str]]:
-    """Iterate over the checks of a row: whether a value is not allowed, and the message. A later check may assume that
-    the earlier ones have passed."""
+    """Yield a pair for each check of a row: true if a value is not allowed, and the message. A later check may assume
+    that the earlier ones have passed."""
     kind, expected, item = row["kind"] or USUAL, row["expected"], row["item"]
     is_rating, (low, high) = plan.question.mode == "rate", plan.question.scale
     yield kind not in KINDS, f"kind {kind!r} is not allowed; allowed: {', '.join(KINDS)}{suggestion(kind, KINDS)}"

@@ -356,8 +356,8 @@ def check_plan(plan: StudyPlan) -> StudyPlan:
 
 
 def _checks(plan: StudyPlan) -> Iterator[tuple[object, str]]:
-    """Iterate over the checks of a plan: whether a value is not allowed, and the message. A later check may assume that
-    the earlier ones have passed."""
+    """Yield a pair for each check of a plan: true if a value is not allowed, and the message. A later check may assume
+    that the earlier ones have passed."""
     yield not plan.name.strip(), "name='': the study has no name; give a name"
     yield from _question_checks(plan)
     language, currency = plan.texts.language, plan.money.currency

@@ -171,7 +171,7 @@ class Combine(Result):
         *PARTIALITY,
     )
     trade_off: pl.DataFrame = table(
-        "Agreement and largest partiality for each penalty on partiality. There is no row without the method "
+        "Agreement and largest partiality for each penalty on partiality. There are rows only if the methods include "
         "`even-handed`.",
         score("penalty", "strength of the penalty; 0 is the method `ridge`"),
         flag("chosen", "whether `even-handed` chose this penalty on all data"),
@@ -180,7 +180,7 @@ class Combine(Result):
         *PARTIALITY,
     )
     calibration: pl.DataFrame = table(
-        "Shift of the saved model for each kind of output. There is no row without `calibrate_by`.",
+        "Shift of the saved model for each kind of output; empty if `calibrate_by` is not set.",
         label("kind", "value of the column, or range of the metric"),
         count("outputs", "number of rated outputs of the kind"),
         score("shift", "number added to the prediction: mean of the residuals of this kind and of ten residuals of 0"),
@@ -219,7 +219,7 @@ class Combine(Result):
             "objective on held-out folds; metrics are selected within `total_cost`, without data of the held-out fold",
             interval=True,
         ),
-        share("chosen", "proportion of folds in which this metric is selected within the same `total_cost`"),
+        share("chosen", "proportion of folds in which this metric is selected within the `total_cost` of this row"),
         essential=False,
     )
     pruning: pl.DataFrame = table(

@@ -291,8 +291,8 @@ class _Plan:
             return kinds.rename({"unit": "item"})
         if kinds.height > MOST_CLUSTERS:
             raise InputError(
-                f"{WHERE}: clusters without a human label have more than {MOST_CLUSTERS} different contents "
-                "(system, labels and columns of by); give fewer columns to by"
+                f"{WHERE}: more than {MOST_CLUSTERS} different clusters without a human label (clusters can differ "
+                "in systems, labels and columns of by=); give fewer columns in by="
             )
         rows = (
             kinds.unpivot(kind_columns, index=["unit", "n_outputs"], variable_name="place", value_name="times")

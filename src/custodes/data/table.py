@@ -263,7 +263,7 @@ def truth_column(frame: pl.DataFrame, name: str, *, where: str, empty: bool = Fa
 
 
 def typed_column(frame: pl.DataFrame, name: str, kind: Any, *, where: str, empty: bool = True) -> pl.Series:
-    """A column converted to a declared Polars type (labels, booleans, numbers or integers), with the checks of the
+    """A column converted to a declared Polars type (labels, booleans, numbers or integers) and checked by the
     function for this type."""
     if kind == pl.String:
         return label_column(frame, name, where=where, empty=empty)

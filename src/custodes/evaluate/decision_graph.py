@@ -58,8 +58,8 @@ def ranking_graph(
     """Return the nodes (names, members and wins) and the edges of the graph of significant wins.
 
     Systems that win against each other in a cycle share a node. The name of a node joins the names of its systems by
-    ' ~ '. The members are a matrix (nodes, systems), and the wins a matrix (nodes, nodes). The edges remain after
-    transitive reduction; each edge is a pair of winner and loser.
+    ' ~ '. The members are a matrix (nodes, systems), and the wins a matrix (nodes, nodes). The edges are those
+    that are left after transitive reduction; each edge is a pair of winner and loser.
     """
     component, wins = graphs.condensation(beats)
     is_member = component == np.arange(len(wins))[:, None]

@@ -195,7 +195,8 @@ class Favoritism(Result):
         label("system", "name of the system"),
         points(
             "partiality",
-            "partiality in points of win rate by the metric, adjusted for quality; positive: favoured",
+            "partiality, in points of the win rate that the metric gives the system, adjusted for quality; positive: "
+            "favoured",
             "Win rate beyond quality",
             interval=True,
         ),

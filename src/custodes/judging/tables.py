@@ -116,8 +116,8 @@ class Judgements(Result):
         label("order", "presentation order in both queries, as in `verdicts`"),
         score(
             "plain",
-            "outcome of the form without repeated content, without Markdown or without a name; for rewritten outputs, "
-            "outcome of the original output; null without an answer",
+            "outcome of the form that has no repeated content, no Markdown or no name (depending on `probe`); for "
+            "rewritten outputs, outcome of the original output; null if there is no answer",
         ),
         score(
             "changed",
@@ -487,8 +487,8 @@ def _notes(plan: JudgingPlan, outcome: QueriedPlan, rows: Sequence[Row], n_estim
         (
             "no-probabilities",
             n_unknown,
-            f"{n_unknown} answers have no probabilities, because the server returned none, or only those of some "
-            f"possible answers",
+            f"the probabilities of {n_unknown} answers are unknown, because the server returned none, or not those of "
+            "all allowed answers",
         ),
         (
             "tokens-guessed",

@@ -112,7 +112,7 @@ def annotations_and_kld(
     scale = alt.Scale(type="log", reverse=True)
     encoding = {
         "x": alt.X("share:Q", title="Proportion of annotations used", axis=alt.Axis(format="%")),
-        "y": alt.Y("kld_mode:Q", title="KLD from all annotations (nats), lower is better", scale=scale),
+        "y": alt.Y("kld_mode:Q", title="KLD from the result on all annotations (nats), lower is better", scale=scale),
         "color": alt.Color("metric:N", title=None),
         "shape": alt.Shape("stopping:N", title=None, legend=alt.Legend(columns=1, labelLimit=400)),
     }

@@ -89,9 +89,9 @@ class PageLimits:
         """Sentences on the omitted rows and how to get the complete tables; '' if nothing is omitted."""
         parts = []
         if len(self.systems) < self.n_systems:
-            parts.append(f"pairs of the {len(self.systems)} leading of {self.n_systems} systems")
+            parts.append(f"pairs of the {len(self.systems)} leading systems (of {self.n_systems})")
         if self.without:
-            parts.append(f"the {len(self.metrics)} leading of {self.n_metrics} metrics")
+            parts.append(f"the {len(self.metrics)} leading metrics (of {self.n_metrics})")
         if not parts:
             return ""
         return (

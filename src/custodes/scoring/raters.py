@@ -81,7 +81,7 @@ def _rule(spec: RaterSpec, scorer: Scorer) -> Rule | str:
 
 
 def _reference_mode(rule: Rule | str, shared: set[Rule | str], scorer: Scorer) -> Mode:
-    """Return which references the metric gets, such that raters of one metric share values if possible."""
+    """Return which references the metric gets. If possible, all raters that use the metric can share its values."""
     if shared == {"first"} or (scorer.traits.systems and rule == "first"):
         return "first"
     if "all" not in scorer.traits.rules or rule == "all":

@@ -217,7 +217,8 @@ class ResampledEstimate:
         With G clusters, there is no interval if sign flips could not be significant (2^(1 - G) above 1 - level). There
         is also no interval if a percentile lies beyond the most extreme draws. If no resample differs from the
         estimate, the error is unknown, but not 0. The interval then extends by `width` times 1 - ((1 - level) / 2)^(1 /
-        G). This factor is the proportion of clusters that could differ without being in the sample.
+        G). This factor is the upper confidence bound of the proportion of deviating clusters if none of G sampled
+        clusters deviates.
         """
         from scipy.special import ndtr
 

@@ -41,5 +41,5 @@ def test_folders_that_are_not_of_texts(tmp_path: Path) -> None:
             cu.read(write(tmp_path / str(number), files))
     with pytest.raises(cu.InputError, match="a folder of texts has no parts; remove '::Aster'"):
         cu.read(f"{write(tmp_path / 'texts', FILES)}::Aster")
-    with pytest.raises(cu.InputError, match="i1 has two files of source; keep one folder of source"):
+    with pytest.raises(cu.InputError, match="i1 has two files of source; keep one of them"):
         cu.read(write(tmp_path / "two", {**FILES, "prompts/i1.txt": "p", "sources/i1.txt": "q"}))

@@ -81,9 +81,10 @@ STEPS = tuple(
 EVEN_HANDED = Method(
     name="even-handed",
     label="ridge with a penalty on partiality",
-    doc="`ridge` with a second penalty · Σ (mean prediction of a system − value of a line through the human means)²; "
-    "the second penalty is the smallest with which the partiality in inner folds is at most `max_partiality`; by "
-    "default, it is the penalty with the least partiality among those that lower the objective by at most .01 (*ours*)",
+    doc="`ridge` with a second penalty term: λ · Σ (mean prediction of a system − value of a line through the human "
+    "means)². With `max_partiality`, λ is the smallest value whose partiality in inner folds is at most "
+    "`max_partiality`, or the value with the least partiality if there is none. By default, λ is the value with the "
+    "least partiality among those that lower the objective by at most .01 (*ours*)",
     family="weights",
     fit=even_handed,
 )

@@ -94,8 +94,8 @@ PAIRWISE = Method(
     name="pairwise",
     label="logistic on preferences",
     doc=(
-        "a + b·Σ w·x, where P(i preferred to j) = 1 / (1 + exp(−Σ w·(x_i − x_j))) is fitted to pairs of outputs of an "
-        "item that annotators do not tie; the penalty is as in `ridge`"
+        "a + b·Σ w·x, where w is fitted by P(i preferred to j) = 1 / (1 + exp(−Σ w·(x_i − x_j))) to pairs of outputs "
+        "of the same item for which annotators have a preference; the penalty is as in `ridge`"
     ),
     family="weights",
     fit=pairwise,

@@ -124,7 +124,7 @@ BLEND = Method(
 )
 HALF_BLEND = Method(
     name="half-blend",
-    label="halfway from the best metric to the blend",
+    label="mean of the best metric and the blend",
     doc="(`best` + `blend`) / 2 (*ours*)",
     family="both",
     fit=partial(fit_blend, share=2 / 3, with_trees=True),

@@ -296,7 +296,7 @@ class Columns:
         )
 
     def texts(self, columns: Sequence[str]) -> TextColumns:
-        """The text columns of a table with these columns."""
+        """The columns with texts, among these columns of a table."""
         text_roles = {
             role: name
             for role, name in self.roles.items()

@@ -47,7 +47,7 @@ def read_texts_folder(path: Path, *, part: str | None, invalid: Invalid) -> Stud
             if role is None:
                 rows.append((file.stem, folder.name, text))
             elif file.stem in facts[role]:
-                raise InputError(f"{where}: {file.stem} has two files of {role}; keep one folder of {role}")
+                raise InputError(f"{where}: {file.stem} has two files of {role}; keep one of them")
             else:
                 facts[role][file.stem] = text
     if not rows:

@@ -112,8 +112,8 @@ class Annotators(Result):
         ),
         p_value(
             "p_careless",
-            "p-value of the hypothesis that the annotator agrees with the others at least half as much as the others "
-            "agree with one another on the same tasks, adjusted for all tests of the study (Holm); null if there is an "
+            "p-value of the hypothesis that, on the same tasks, the annotator's agreement with the others is at least "
+            "half of the agreement among the others; adjusted (Holm) for all tests of the study; null if there is an "
             "`untested_reason`",
             essential=False,
         ),

@@ -163,7 +163,7 @@ class Ceiling(Result):
         count("step", "number of the step, from 1; step 0 has the metrics in use"),
         label(
             "metric",
-            "metric added at this step; at step 0, the first two metrics in use and the number of further metrics",
+            "metric added at this step; at step 0, the first two metrics in use and the number of the others",
             "Metric added",
         ),
         score("kendall", "held-out tau-b of paths that were selected without the held-out fold", "τ-b", interval=True),

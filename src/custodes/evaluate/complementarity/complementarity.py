@@ -174,7 +174,7 @@ class Complementarity(Result):
     clusters: pl.DataFrame = table(
         "Communities of raters, and the stability of the communities.",
         *_rater(),
-        count("cluster", "number of the rater's community, from 1; undefined distances count as average distances"),
+        count("cluster", "community of the rater, numbered from 1; an undefined distance is replaced by the average"),
         share(
             "stability",
             "proportion of the other raters of the community that a resample also puts into one community with this "

@@ -191,7 +191,7 @@ class Consistency(Result):
         ),
         share(
             "failure_rate",
-            "proportion of queried verdicts that failed: empty or unreadable (in a row of a reason: for this reason)",
+            "proportion of queried verdicts that failed (empty or unreadable); with factor `reason`: for this reason",
             "Failed",
             interval=True,
         ),
@@ -238,7 +238,7 @@ class Consistency(Result):
         label("system", "own system of the rater"),
         points(
             "partiality",
-            "win rate of the system by this rater in points, adjusted for quality",
+            "part of the system's win rate by this rater that quality does not explain, in points",
             "Adjusted win rate",
             interval=True,
         ),

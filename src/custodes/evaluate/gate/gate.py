@@ -76,7 +76,7 @@ class Gate(Result):
             interval=True,
         ),
         label(
-            "relation", "`>=`: the value must exceed the threshold; `<=`: the value must lie below it", essential=False
+            "relation", "`>=`: the threshold is a lower bound of the value; `<=`: it is an upper bound", essential=False
         ),
         score("threshold", "the threshold; with `against`, the negative margin"),
         p_value(

@@ -45,7 +45,7 @@ rows are labels of the judge and whose columns are human labels."""
 
 @dataclass(frozen=True, kw_only=True)
 class LabelTest:
-    """Estimate of a rule on labels.
+    """Estimate of the statistic of one gate rule, computed from labels.
 
     `values` (1 + draws,) has the estimate (NaN if undefined), followed by draws. A difference of two metrics has no
     draws, but a standard `error` and a number of `clusters`. `influence` (n,) is the influence of each output on the

@@ -210,7 +210,8 @@ class Rates(Result):
         count("n", "number of outputs of this annotator that also have another human label"),
         share(
             "advantage",
-            "proportion of outputs for which the metric is at least as close to the other annotators as this annotator",
+            "proportion of outputs for which the metric is at least as close to the other annotators as this "
+            "annotator is",
         ),
         difference(
             "difference",
@@ -354,7 +355,8 @@ def _answer(
     is_binary = len(selected_outputs.words) == 2
     if sampling == "by-label" and not is_binary:
         raise OptionError(
-            f"sampling='by-label' needs two labels, not {len(selected_outputs.words)}; name one with positive=LABEL"
+            f"sampling='by-label' needs two labels, not {len(selected_outputs.words)}; name the positive label with "
+            "positive=LABEL, so that all others count as negative"
         )
     settings = EstimateSettings(sampling=sampling, confidence=confidence, rng=rng)
     views = [selected_outputs] if is_binary else [outputs.binarise_labels(word) for word in outputs.words]

@@ -96,8 +96,8 @@ class Route(Result):
     signal="Confidence of the judge: a metric with scores, a column, repeats or judges (default: the first available).",
     positive="Label that counts as success (see rates).",
     disagreement="Largest acceptable disagreement of accepted judgements with human labels.",
-    threshold="Accept judgements of at least this confidence, and test whether disagreement rises "
-    "(default: search for a threshold).",
+    threshold="Accept judgements of at least this confidence, and test whether their disagreement with human labels "
+    "rises above the acceptable disagreement (default: search for a threshold).",
     audit="Proportion of accepted judgements that annotators also label, as an audit.",
     add="Number of outputs to label, allocated by expected error (default: all that are not accepted, and the audit).",
     confidence="Confidence level of the upper bound of the disagreement.",

@@ -67,7 +67,8 @@ def favours(view: AspectResults) -> Iterator[str]:
 
 
 def near_copy_groups(rows: list[Row]) -> list[list[Row]]:
-    """Return findings in groups of near copies with the same finding; each metric is in exactly one group."""
+    """Return groups of findings. A group has the first finding of a metric and the same finding of its near copies.
+    Each metric is in exactly one group."""
     groups: list[list[Row]] = []
     grouped_metrics: set[str] = set()
     for row in rows:

@@ -300,9 +300,9 @@ def prediction_texts(result: Ceiling) -> list[tuple[str, str]]:
             texts.append(
                 (
                     aspect,
-                    f"{text}. The bound of a perfect predictor cannot be estimated: the metrics exceed {bound_text}, "
-                    f"the bound for independent errors of the {bound['annotators']} annotators, so these errors "
-                    "depend on each other.",
+                    f"{text}. This exceeds {bound_text}, the bound of a perfect predictor if the errors of the "
+                    f"{bound['annotators']} annotators are independent. So the errors are not independent, and the "
+                    "bound cannot be estimated.",
                 )
             )
             continue

@@ -274,8 +274,8 @@ class _Sums:
 
         The standard error of theta combines the standard error by the delta method with the effect of one more draw,
         because an event that occurs in no draw may still be possible. The additional draw has the average weight
-        sum(w^2) / sum(w) or, if `cautious` is true, the largest weight: if few draws dominate, the squared weights
-        alone underestimate the error.
+        sum(w^2) / sum(w). If `cautious` is true, it has the largest weight, because the squared weights alone
+        underestimate the error if few draws dominate.
         """
         weight_sum, square_sum, better_sum, better_square_sum, *moment_sums = self.values[:, rows]
         n_effective = self.effective[rows]

@@ -82,7 +82,7 @@ def _fit_transform(columns: Floats) -> tuple[Scaling, Floats]:
     n_present = columns.shape[1] if is_complete else np.maximum(columns.shape[1] - is_missing.sum(axis=1), 1)
 
     def moments(values: Floats) -> tuple[Floats, Floats, Floats]:
-        """Mean, standard deviation and deviations of the present values; deviations up to rounding error are 0."""
+        """Mean, standard deviation and deviations of the values; a standard deviation within rounding error is 0."""
         if not is_complete:
             values = np.where(is_missing, 0.0, values)
         mean = values.sum(axis=1) / n_present

@@ -277,7 +277,7 @@ class _Search:
         )
 
     def curve_masks(self, *left_out: Ints) -> Bools:
-        """Return a mask (k, systems) of the systems of the curve, without the systems `left_out`, (k,) each."""
+        """Return a mask (k, systems) of the systems of the curve. Each array (k,) in `left_out` removes one per row."""
         in_curve = np.zeros((len(left_out[0]), len(self.reason)), dtype=np.bool_)
         in_curve[:, self.curve] = True
         for systems in left_out:
@@ -299,7 +299,7 @@ class _Search:
         return [(s, d) for s, d in self.distances.items() if s not in self.rivals and np.isfinite(d.p_value)]
 
     def rival(self, s: int) -> float:
-        """Return the largest p-value of system s that results if one more system is left out of the curve."""
+        """Leave each other system out of the curve in turn, and return the largest of the p-values of system s."""
         other_systems = np.array([t for t in self.curve if t != s], dtype=np.intp)
         tested_systems = np.full(len(other_systems), s)
         p_values = [

@@ -45,8 +45,8 @@ def analyse_tables(
     (..., 3), which are NaN if the estimator gives only a margin.
 
     `last` (...) is the number of annotations of each table at its last interim analysis. `items` are all annotations,
-    and `judged` is a mask of the pairs to analyse. If the estimator needs items, it gets `items`; otherwise `items`
-    are only given if items share clusters, and the design effect is computed from them.
+    and `judged` is a mask of the pairs to analyse. An estimator that needs items gets `items`. For other estimators,
+    `items` is given only if items share clusters; the design effect is then computed from `items`.
     """
     from scipy.special import ndtr
 
