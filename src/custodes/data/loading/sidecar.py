@@ -75,7 +75,7 @@ def _sidecar_names(file: str, mark: str) -> list[str]:
 
 
 def _archive_sidecars(archive: Path, mark: str, part: str) -> list[Path]:
-    """The tables of a zip archive that have the name of `part` followed by `mark`, as `ARCHIVE::PART`."""
+    """Paths `ARCHIVE::PART` of the tables in a zip archive whose name is the name of `part` followed by `mark`."""
     if not zipfile.is_zipfile(archive):
         return []
     with zipfile.ZipFile(archive) as zip_file:

@@ -228,7 +228,7 @@ class Ceiling(Result):
 
 @question(
     "custodes ceiling ratings.csv --human 'expert*' --in-use 'bleu,rouge*'",
-    level="Predict single outputs, or rank sums of systems.",
+    level="What is predicted: ratings of single outputs, or rank sums of systems.",
     folds="Held-out units: whole items, or single outputs (plain; training then uses outputs of the same items).",
     model="Prediction model.",
     in_use="Metrics in use, from which forward and backward selection start; comma list of globs.",

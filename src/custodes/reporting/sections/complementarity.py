@@ -70,7 +70,7 @@ def _variance(result: Complementarity) -> Figure:
         "cumulative proportion. Dashed line: cumulative proportion if the same number of raters "
         f"had random rankings. Grey line: {percent(SHARE)}. A steep blue line means that raters "
         "differ in few dimensions, not that they agree.",
-        alt="Bars and lines of the variance that principal components of the raters' ranks explain.",
+        alt="Bars and lines: variance of the raters' ranks that each principal component explains.",
         spec=spec_of(variance_curve(empty_rows()), width="container"),
         table="complementarity.components",
     )
