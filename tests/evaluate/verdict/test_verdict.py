@@ -129,7 +129,8 @@ def test_it_is_the_question_of_its_answers(results: dict[str, Any]) -> None:
     ("low", "high", "grade"),
     [
         (0.2, 0.66, "A single human rating is not reliable"),
-        (0.6, 0.7, "Single human ratings are reliable enough for tentative"),
+        (0.2, 0.9, "It is inconclusive"),
+        (0.67, 0.9, "Single human ratings are reliable enough for tentative"),
         (0.8, 0.9, "Single human ratings are reliable."),
         (-0.2, -0.1, "The annotators agree no better than by chance"),
         (None, None, "Without an interval"),

@@ -36,4 +36,6 @@ def _grade(row: Row, name: str) -> str:
         return "A single human rating is not reliable, so conclusions need means over many items or annotators."
     if low >= RELIABLE:
         return "Single human ratings are reliable."
-    return "Single human ratings are reliable enough for tentative conclusions, or nearly so."
+    if low >= TENTATIVE:
+        return "Single human ratings are reliable enough for tentative conclusions."
+    return "It is inconclusive whether single human ratings are reliable."

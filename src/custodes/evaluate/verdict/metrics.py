@@ -267,10 +267,12 @@ def _length_preferences(results: Mapping[str, Result], aspect: str) -> Iterator[
     lengths = results["consistency"].to_frame("length").filter(pl.col("aspect").is_in([aspect, ""]))
     depends_on_length = (pl.col("raw_effect_low") > 0) | (pl.col("raw_effect_high") < 0)
     strongest_first = lengths.filter(depends_on_length).sort(pl.col("raw_effect").abs(), descending=True)
-    for rater, rate in strongest_first.select("rater", "longer_win_rate").head(MOST_NAMED).iter_rows():
+    columns = strongest_first.select("rater", "longer_win_rate", "raw_effect").head(MOST_NAMED)
+    for rater, rate, effect in columns.iter_rows():
+        length_text = "longer" if effect > 0 else "shorter"
         yield (
-            f"{rater} prefers the longer output in {percent(rate)} of comparisons. Without human ratings, it is "
-            "unknown whether this is a bias or longer outputs are better."
+            f"{rater} prefers the {length_text} output in {percent(rate if effect > 0 else 1 - rate)} of comparisons. "
+            f"Without human ratings, it is unknown whether this is a bias or {length_text} outputs are better."
         )
 
 
