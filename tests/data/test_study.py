@@ -58,6 +58,12 @@ def test_a_metric_whose_aspect_nobody_rated_is_noted() -> None:
     assert rules(selection) == {"annotators-not-selected": 1, "aspect-without-annotators": 1}
 
 
+def test_metrics_of_an_aspect_that_was_not_selected_are_excluded_without_a_note() -> None:
+    selection = study().select(aspect="relevance")
+    assert set(selection.ratings.frame["rater"]) == {"bob", "bleu"}
+    assert rules(selection) == {}
+
+
 @pytest.mark.parametrize(
     ("metrics", "expected"),
     [

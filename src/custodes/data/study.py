@@ -227,7 +227,7 @@ class Study:
             *people_notes,
             *study._human_like_notes(chosen_metrics, people),
             *study._pooled_aspect_notes(people, aspects),
-            *study._aspect_notes(chosen_metrics, aspects),
+            *study._aspect_notes(chosen_metrics, aspect_labels),
         ]
         is_selected_row = pl.col("rater").is_in(list(people)) & pl.col("aspect").is_in(list(aspects)) | pl.col(
             "rater"
@@ -368,15 +368,15 @@ class Study:
         )
         return build_notes((POOLED_RULE, len(pooled_aspect_names), message))
 
-    def _aspect_notes(self, metric_names: tuple[str, ...], aspects: tuple[str, ...]) -> list[Note]:
+    def _aspect_notes(self, metric_names: tuple[str, ...], rated_aspects: Sequence[str]) -> list[Note]:
         rows = self._rater_rows(metric_names).select("rater", "aspect").unique(maintain_order=True)
-        usable_raters = set(rows.filter(pl.col("aspect").is_in([*aspects, ""]))["rater"])
+        usable_raters = set(rows.filter(pl.col("aspect").is_in([*rated_aspects, ""]))["rater"])
         excluded_rows = rows.filter(~pl.col("rater").is_in(list(usable_raters)))
         note_entries = [
             (
                 "aspect-without-annotators",
                 raters_of_aspect.height,
-                f"metrics of the aspect {aspect!r} are excluded ({join_labels(raters_of_aspect['rater'])}), as no "
+                f"metrics of the aspect {aspect!r} are excluded ({join_labels(raters_of_aspect['rater'])}), because no "
                 "selected annotator rated this aspect",
             )
             for (aspect,), raters_of_aspect in excluded_rows.group_by("aspect", maintain_order=True)

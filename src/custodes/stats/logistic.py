@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from custodes.stats.arrays import Floats, Ints
@@ -13,8 +15,17 @@ LARGEST = 30.0
 """A larger absolute coefficient indicates that the columns separate the outcome (no finite fit exists)."""
 
 
-def first_coefficient(outcome: Floats, design: Floats, units: Ints, *, confidence: float) -> tuple[float, float, float]:
-    """First coefficient of a logistic regression, and the bounds of its interval, by Newton's method.
+class Coefficient(NamedTuple):
+    """A coefficient with the bounds of its interval, and the p-value of the hypothesis that it is 0 (same t test)."""
+
+    value: float
+    low: float
+    high: float
+    p_value: float
+
+
+def first_coefficient(outcome: Floats, design: Floats, units: Ints, *, confidence: float) -> Coefficient:
+    """First coefficient of a logistic regression by Newton's method, with interval and test.
 
     Parameters
     ----------
@@ -29,9 +40,9 @@ def first_coefficient(outcome: Floats, design: Floats, units: Ints, *, confidenc
 
     Returns
     -------
-    tuple of float
-        Coefficient, lower bound and upper bound. All are NaN if columns are linearly dependent, if the outcome is
-        separated, or if there is only one cluster.
+    Coefficient
+        All values are NaN if columns are linearly dependent, if the outcome is separated, or if there is only one
+        cluster.
 
     References
     ----------
@@ -41,10 +52,12 @@ def first_coefficient(outcome: Floats, design: Floats, units: Ints, *, confidenc
     --------
     >>> outcome = np.repeat([0.75, 0.25], 50)
     >>> design = np.stack([np.repeat([1.0, -1.0], 50)], axis=1)
-    >>> first_coefficient(outcome, design, np.arange(100), confidence=0.95)[0].__round__(3)
+    >>> first_coefficient(outcome, design, np.arange(100), confidence=0.95).value.__round__(3)
     1.099
     """
-    undefined = (np.nan, np.nan, np.nan)
+    from scipy.special import stdtr
+
+    undefined = Coefficient(np.nan, np.nan, np.nan, np.nan)
     distinct_units, units = np.unique(units, return_inverse=True)
     if len(distinct_units) < 2 or np.linalg.matrix_rank(design) < design.shape[1]:
         return undefined
@@ -64,4 +77,7 @@ def first_coefficient(outcome: Floats, design: Floats, units: Ints, *, confidenc
     inverse = np.linalg.inv(information)
     error = np.sqrt((inverse @ (scores @ scores.T) @ inverse)[0, 0] * len(distinct_units) / (len(distinct_units) - 1))
     half_width = student_quantile(confidence, len(distinct_units)) * error
-    return float(coefficients[0]), float(coefficients[0] - half_width), float(coefficients[0] + half_width)
+    value = coefficients[0]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        p_value = 2 * stdtr(len(distinct_units) - 1, -np.abs(value / error))
+    return Coefficient(float(value), float(value - half_width), float(value + half_width), float(p_value))

@@ -91,7 +91,7 @@ def test_the_coefficient_maximises_the_likelihood_of_proportions() -> None:
         logit = design @ coefficients
         return float((np.logaddexp(0, logit) - outcome * logit).sum())
 
-    value, low, high = first_coefficient(outcome, design, np.arange(200), confidence=0.95)
+    value, low, high, _ = first_coefficient(outcome, design, np.arange(200), confidence=0.95)
     assert value == pytest.approx(minimize(loss, np.zeros(2), tol=1e-12).x[0], abs=1e-5)
     assert low < value < high
 

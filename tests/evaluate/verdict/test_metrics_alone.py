@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import polars as pl
 import pytest
 
 import custodes as cu
+from custodes.evaluate.verdict.metrics import _length_preferences
 
 
 def scored(metrics: dict[str, tuple[float, ...]], items: int = 60, noise: float = 1.0) -> pl.DataFrame:
@@ -59,30 +62,52 @@ def test_a_constant_text_that_a_judge_ranks_first_is_a_warning(text_of_a: str, *
     assert warnings["kind"].to_list() == ["best"] * is_constant
 
 
-def test_a_preference_for_length_is_reported_without_a_verdict_on_it() -> None:
+def judged_texts(p_longer: dict[str, float], n_items: int) -> cu.Study:
+    """Return a study of two systems with random lengths, in which a judge prefers the longer output with `p_longer`."""
     rng = np.random.default_rng(1)
-    words = rng.integers(2, 40, (200, 2))
-    longer_wins = rng.random(200) < 0.8
+    words = rng.integers(2, 40, (n_items, 2))
     rows = [
         {
             "item": f"i{i}",
             "model_a": "a",
             "model_b": "b",
-            "rater": "judge",
+            "rater": judge,
             "kind": "metric",
-            "winner": "model_a" if (words[i, 0] > words[i, 1]) == longer_wins[i] else "model_b",
+            "winner": "model_a" if (words[i, 0] > words[i, 1]) == (rng.random() < p) else "model_b",
         }
-        for i in range(200)
+        for judge, p in p_longer.items()
+        for i in range(n_items)
     ]
     texts = [
         {"item": f"i{i}", "system": name, "text": f"{name}{i} " * words[i, k]}
-        for i in range(200)
+        for i in range(n_items)
         for k, name in ((0, "a"), (1, "b"))
     ]
-    faults = cu.verdict(cu.read(pl.DataFrame(rows), pl.DataFrame(texts)), resamples=200).verdict.filter(kind="faults")
-    (text,) = [text for text in faults["text"] if "longer output" in text]
-    assert text.startswith("judge prefers the longer output in ")
-    assert "unknown whether this is a bias" in text
+    return cu.read(pl.DataFrame(rows), pl.DataFrame(texts))
+
+
+@pytest.mark.parametrize(("p_longer", "length_text"), [(0.8, "longer"), (0.2, "shorter")])
+def test_a_preference_for_length_is_reported_without_a_verdict_on_it(p_longer: float, length_text: str) -> None:
+    faults = cu.verdict(judged_texts({"judge": p_longer}, 200), resamples=200).verdict.filter(kind="faults")
+    (text,) = [text for text in faults["text"] if "prefers the" in text]
+    percentage = re.fullmatch(
+        rf"judge prefers the {length_text} output in (\d+) % of comparisons. Without human ratings, it is unknown "
+        rf"whether this is a bias or {length_text} outputs are better.",
+        text,
+    )
+    assert percentage
+    assert 70 < int(percentage[1]) < 90
+
+
+def test_a_preference_for_length_is_adjusted_for_the_number_of_judges() -> None:
+    p_longer = {f"judge{k}": 0.5 for k in range(11)} | {"weak": 0.67, "biased": 0.8}
+    results = {"consistency": cu.consistency(judged_texts(p_longer, 100), resamples=20)}
+    lengths = results["consistency"].length
+    excludes_zero = (lengths["raw_effect_low"] > 0) | (lengths["raw_effect_high"] < 0)
+    assert excludes_zero.to_list() == (lengths["raw_p_value"] < 0.05).to_list()  # one null
+    assert set(lengths.filter(excludes_zero)["rater"]) >= {"weak", "biased"}
+    (text,) = _length_preferences(results, "")
+    assert text.startswith("biased prefers the longer output")
 
 
 def test_equal_systems_have_no_best() -> None:

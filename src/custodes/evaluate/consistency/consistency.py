@@ -212,6 +212,7 @@ class Consistency(Result):
         score(
             "raw_effect", "logit slope of the rater's verdicts on the log ratio of words", "Raw slope", interval=True
         ),
+        p_value("raw_p_value", "p-value for a raw slope of 0; not adjusted for the number of raters", essential=False),
         score(
             "conditional_effect",
             "logit slope, adjusted for the mean human verdict; descriptive only",

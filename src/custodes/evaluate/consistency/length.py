@@ -79,6 +79,7 @@ def length_rows(
                 "comparisons": int(is_used.sum()),
                 "longer_win_rate": float(np.mean(_longer_wins(signs[is_used], part.length[is_used]))),
                 **_columns("raw_effect", slopes, 0),
+                "raw_p_value": slopes.p_value[0],
                 **_columns("conditional_effect", slopes, 1),
                 **_columns("human_effect", slopes, 2),
                 "adjusted_effect": excess_points,

@@ -124,6 +124,5 @@ def _length_controlled(
     if not standard_deviation > 0:  # NaN without all texts
         return np.nan, np.nan, np.nan
     design = np.stack([np.ones(len(win_points)), np.tanh(length_differences / standard_deviation)], axis=1)
-    return [
-        float(1 / (1 + np.exp(-value))) for value in first_coefficient(win_points, design, units, confidence=confidence)
-    ]
+    coefficient = first_coefficient(win_points, design, units, confidence=confidence)
+    return [float(1 / (1 + np.exp(-value))) for value in (coefficient.value, coefficient.low, coefficient.high)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+import numpy as np
 import polars as pl
 
 from custodes.answers.result import Result
@@ -21,6 +22,7 @@ from custodes.answers.wording import (
 )
 from custodes.evaluate.verdict.faults import faults
 from custodes.evaluate.verdict.view import MOST_NAMED, SYSTEM_LEVEL, AspectResults, Row, share_a_letter
+from custodes.stats.sign_test import adjust
 
 MARKED_EFFECT = 1.5
 """Minimum design effect for a sentence on clusters of items under the first heading."""
@@ -261,12 +263,16 @@ def _top(rows: pl.DataFrame, cycles: pl.DataFrame) -> str:
 
 
 def _length_preferences(results: Mapping[str, Result], aspect: str) -> Iterator[str]:
-    """Yield sentences on metrics whose preferences depend on the length of the outputs."""
+    """Yield sentences on metrics whose preferences depend on the length of the outputs (Holm over all metrics)."""
     if "consistency" not in results:
         return
-    lengths = results["consistency"].to_frame("length").filter(pl.col("aspect").is_in([aspect, ""]))
-    depends_on_length = (pl.col("raw_effect_low") > 0) | (pl.col("raw_effect_high") < 0)
-    strongest_first = lengths.filter(depends_on_length).sort(pl.col("raw_effect").abs(), descending=True)
+    consistency = results["consistency"]
+    lengths = consistency.to_frame("length")
+    p_adjusted = adjust(lengths["raw_p_value"].cast(pl.Float64).fill_null(np.nan).to_numpy(), correction="holm")
+    depends_on_length = pl.Series(p_adjusted <= consistency.provenance.options.get("alpha", 0.05))
+    strongest_first = lengths.filter(depends_on_length, pl.col("aspect").is_in([aspect, ""])).sort(
+        pl.col("raw_effect").abs(), descending=True
+    )
     columns = strongest_first.select("rater", "longer_win_rate", "raw_effect").head(MOST_NAMED)
     for rater, rate, effect in columns.iter_rows():
         length_text = "longer" if effect > 0 else "shorter"

@@ -304,7 +304,7 @@ class _Moments(NamedTuple):
 
 
 class Slopes(NamedTuple):
-    """Three slopes on length, with the bounds of their intervals, (3,) each; NaN if undefined.
+    """Three slopes on length, with the bounds of their intervals and p-values, (3,) each; NaN if undefined.
 
     The slopes are those of the judge, of the judge adjusted for human verdicts, and of annotators.
     """
@@ -312,6 +312,7 @@ class Slopes(NamedTuple):
     slope: Floats
     low: Floats
     high: Floats
+    p_value: Floats
 
 
 def logit_slopes(judge: Signs, people: Floats, length: Floats, *, units: Ints, confidence: float) -> Slopes:
