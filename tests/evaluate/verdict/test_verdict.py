@@ -382,8 +382,8 @@ def test_systems_that_never_met_are_not_ranked_together(results: dict[str, Any])
     parts = result.systems.with_columns(part=pl.when(pl.col("system").is_in(["A", "B"])).then(1).otherwise(2))
     text = text_of(make_verdict(results, leaderboard=replace(result, systems=parts)), "fluency", "best")
     assert text.startswith(
-        "2 groups of systems are not connected by comparisons (A and B; C and D), so the best "
-        "of all systems is unknown."
+        "2 groups of systems are not connected by comparisons (A and B; C and D), so it is "
+        "unknown which of all systems is best."
     )
     assert text_of(make_verdict(results, leaderboard=replace(result, systems=parts)), "", "best") == ""
     # Pairs without comparisons are not undecided; A and B, C and D are.
@@ -481,7 +481,7 @@ def test_every_finding_that_is_counted_is_of_a_metric_that_may_be_named(
     assert ("In all" in text) is (n_findings > 3)
     alone = {
         1: "Only noise over-rates or under-rates some system, and this metric is not significantly better than chance.",
-        2: "Only noise and selfeval over-rate or under-rate some system, and these metrics are not significantly better",
+        2: "Only noise and selfeval over-rate or under-rate some system, and these metrics are not significantly",
     }
     assert (alone[len(uninformative)] in text) is (n_findings == 0)
     assert "No metric is significantly partial" not in text

@@ -20,8 +20,8 @@ def best(view: AspectResults) -> Iterator[str]:
     if view.split:
         groups_text = "; ".join(names(group) for group in view.split)
         yield (
-            f"{len(view.split)} groups of systems are not connected by comparisons ({groups_text}), so the "
-            "best of all systems is unknown."
+            f"{len(view.split)} groups of systems are not connected by comparisons ({groups_text}), so it is "
+            "unknown which of all systems is best."
         )
         return
     if not view.board:
