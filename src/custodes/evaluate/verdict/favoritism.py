@@ -106,8 +106,8 @@ def _finding_line(view: AspectResults, group: list[Row]) -> str:
     text = (
         f"{metric} {RATES[row['finding']]} {system} by {interval(value, low, high, digits=0)} points of win rate,"
         f" adjusted for {view.aspect or 'quality'} and sampling error ({p_value_phrase(row['p_adjusted'])})."
-        f"{copies_text} {system} ranks {row['rank_human']} by the annotators and {row['rank']} by {metric}. Do not "
-        f"compare {system} with other systems by {metric} alone."
+        f"{copies_text} {system} has rank {row['rank_human']} by the annotators and rank {row['rank']} by {metric}. "
+        f"Do not compare {system} with other systems by {metric} alone."
     )
     further_findings = [other for other in view.partial if other["metric"] == metric and other["system"] != system]
     clauses = [
