@@ -74,7 +74,7 @@ def test_shell_completion_is_installed_and_knows_the_verbs(custodes: Run, monkey
         (("plan", "--metric-items", "50"), ("--metric-items 50 has no effect", "channel")),
         (("plan", "--budget", "1" * 30), ("--budget 1111", "at most 1000000000")),
         (("plan", "--budget", "1" * 5000), ("--budget", "comma list of whole numbers")),
-        (("agreement", "demo", "--resamples", "100000000"), ("--resamples 100000000: needs", "GB", "request fewer")),
+        (("agreement", "demo", "--resamples", "100000000"), ("--resamples 100000000: needs", "GB", "give a smaller")),
         (("protocol", "demo", "--replications", "900000000"), ("--replications 900000000: needs about", "GB")),
         (("plan", "--items", "900000000"), ("--items 900000000: needs about", "GB")),
         (("combine", "fit", "demo", "--target", "fluency", "--repeats", "900000000"), ("--repeats 900000000: needs",)),

@@ -38,7 +38,7 @@ def test_win_rates_and_flips_of_verdicts(tmp_path: Path) -> None:
     ]
     names = ["item", "system_a", "system_b", "rater", "kind", "order", "preference"]
     lines = summary_of(pl.DataFrame(rows, schema=names, orient="row"), tmp_path)
-    assert lines[0].startswith("judge (a): wins 88 % [")
+    assert lines[0].startswith("judge (a): win rate 88 % [")
     assert lines[2].startswith("judge changes its preference in 25 % [")
     assert lines[2].endswith("of 40 comparisons if the order is reversed")
 

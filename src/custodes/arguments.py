@@ -341,7 +341,7 @@ def _mapping_converter(convert: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def _progress(value: Any) -> Any:
-    """The callable for progress, wrapped so that an error in a call of it is reported in one line."""
+    """The callable for progress, wrapped so that its errors are reported in one line."""
     if value is silent or not callable(value):
         return value if callable(value) else None
 

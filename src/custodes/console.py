@@ -62,7 +62,7 @@ def run_for_exit_status(work: Callable[[], int | None]) -> int:
     except CustodesError as problem:
         message = str(problem)
     except MemoryError:
-        message = "not enough memory for this question; select fewer raters or systems, or ask for fewer --resamples"
+        message = "not enough memory for this question; select fewer raters or systems, or give fewer --resamples"
     except UnicodeEncodeError as problem:
         character = problem.object[problem.start : problem.end]
         message = (

@@ -59,13 +59,15 @@ EXTRAS: Mapping[str, Extra] = {
 
 @result
 class Doctor(Result):
-    """Result of `doctor`. The exit status `status` is 1 if a required package is missing or a test failed."""
+    """Result of `doctor`. The exit status `status` is 1 if a required package is not supported or a test failed."""
 
     BY: ClassVar[str] = ""
 
     place: pl.DataFrame = table(
         "Environment.",
-        label("what", "custodes, Python, the machine, numerical libraries"),
+        label(
+            "what", "custodes, Python, machine, arithmetic (numerical libraries) or text (encoding, temporary folder)"
+        ),
         label("found", "version and location; the home folder is written as ~"),
     )
     packages: pl.DataFrame = table(

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from custodes.control_characters import escape_controls
 
 LONGEST, HEAD = 2000, 600
-"""Maximum length of an error message, and length of the beginning of a longer message.
+"""Maximum length of an error message, and number of characters kept from the beginning of a longer message.
 
 A longer message is shortened in the middle, because its end contains the advice.
 """
@@ -36,7 +36,7 @@ class OptionError(CustodesError, ValueError):
 
 
 class MissingExtraError(CustodesError, ImportError):
-    """Error of a feature that needs an optional package, if this package is not installed."""
+    """Error of a feature whose optional package is not installed."""
 
 
 class CustodesWarning(UserWarning):

@@ -229,7 +229,7 @@ def lock(file: BinaryIO, *, wait: bool) -> None:
 
 @contextmanager
 def open_with_lock(path: str | Path) -> Iterator[BinaryIO]:
-    """Open an existing or new file that is locked against other processes.
+    """Open an existing or new file, and lock it against other processes.
 
     The file is read from its start, and writing appends to the file.
     """

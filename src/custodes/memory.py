@@ -41,6 +41,6 @@ def check_memory(name: str, value: int, numbers: float) -> None:
     n_bytes, n_available_bytes = 8 * numbers, machine_memory()
     if not fits_in_memory(n_bytes):
         raise OptionError(
-            f"{name}={value}: needs about {n_bytes / 1e9:.0f} GB of memory, but this machine has "
-            f"{n_available_bytes / 1e9:.0f} GB; request fewer"
+            f"{name}={value}: needs about {n_bytes / 1e9:.0f} GB of memory, more than {SHARE:.0%} of the "
+            f"{n_available_bytes / 1e9:.0f} GB of this machine; give a smaller number"
         )

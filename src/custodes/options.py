@@ -115,7 +115,7 @@ class InputOptions:
     ] = None
 
     def refuse(self, reason: str) -> None:
-        """Raise an error if an input option is given, because of a `reason` why it would have no effect."""
+        """Raise an error if an input option is given; `reason` states why such an option has no effect."""
         for option in fields(self):
             if (value := getattr(self, option.name)) != option.default:
                 raise OptionError(f"--{option.name} {value} has no effect: {reason}")
@@ -133,7 +133,7 @@ class InputOptions:
     def read_data(self, inputs: Sequence[str]) -> Any:
         """The data of a question: the sum of counts if all inputs are files of counts, otherwise a study."""
         if inputs and all(map(is_counts, inputs)):
-            self.refuse(f"{join_labels(inputs)}: files of counts")
+            self.refuse(f"the inputs are files of counts ({join_labels(inputs)})")
             return read_counts(*inputs)
         return self.study(inputs)
 

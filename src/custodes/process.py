@@ -77,7 +77,7 @@ def exit_on_signals() -> None:
 def use_one_heap() -> None:
     """Let all threads allocate from one heap, so that memory freed by one thread can be used by another.
 
-    The GNU C library gives each thread a separate heap, of which it returns little to the system. With other C
+    The GNU C library gives each thread a separate heap, and returns little of a heap to the system. With other C
     libraries this function has no effect. With one heap, the report on SummEval needs 526 MB instead of 638 MB, in the
     same time. The GNU C library also returns a freed array of some hundred kilobytes to the system at once, so the
     allocation of the next array of this size takes time. Ridge regression on SummEval takes a third less time if this
@@ -89,7 +89,7 @@ def use_one_heap() -> None:
 
 
 def return_memory() -> None:
-    """Return freed memory to the system. Without this call, the GNU C library keeps it for later allocations."""
+    """Return freed memory to the system. The GNU C library would keep this memory for later allocations."""
     _call_allocator("malloc_trim", 0)
 
 

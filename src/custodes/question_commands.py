@@ -94,7 +94,7 @@ def with_options(
 ) -> Callable[..., Any]:
     """Return a command whose options are the arguments of functions, except arguments that the command itself declares.
 
-    `group` is the group of the help that displays the options which only this verb has.
+    `group` is the help group of the options that only this verb has.
     """
     options = [option for function in functions for option in _options(function)]
     return with_parameters(command, [_parameter(option, group) for option in options])

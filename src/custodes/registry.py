@@ -1,4 +1,4 @@
-"""Registries: the objects of a type that a module imports.
+"""Registries. A registry is the list of all objects of one type that a module imports.
 
 To add an object to a registry, add a file that defines the object and a line that imports it."""
 

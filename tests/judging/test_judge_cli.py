@@ -177,8 +177,8 @@ def test_very_many_requests_want_a_word(custodes: Run, server: Server) -> None:
     result = custodes(*command(server, "--price", "0,1", "--sampling", "max_tokens=1000"))
     assert result.status == 2
     assert (
-        "2640 requests, about $0.0238 expected, at most $2.64; allow them with --max-cost "
-        "DOLLARS or --yes, or send fewer, as with --pairs"
+        "2640 requests, about $0.0238 expected, at most $2.64: more than 2000 need permission; give --max-cost "
+        "DOLLARS or --yes, or send fewer requests, as with --pairs"
     ) in result.err
     assert "--pairs sample:N" in result.err
     assert not server.seen

@@ -310,7 +310,7 @@ def stop(
     """
     with open_study_service(study) as service:
         service.control("stop", why).result()
-    print_line(f"{study}: stopped; `custodes annotate reopen` opens it again")
+    print_line(f"{study}: stopped; `custodes annotate reopen` opens the study again")
 
 
 @annotate.command
@@ -333,7 +333,7 @@ def exclude(
     *,
     why: Annotated[str, Parameter(help="Reason, which is stored in the study. It must not depend on the answers.")],
 ) -> None:
-    """Exclude an annotator. Open interim analyses collect other answers instead; completed ones do not change.
+    """Exclude an annotator. Open interim analyses collect other answers instead; completed analyses do not change.
 
     Example: `custodes annotate exclude study.db w007 --why 'known comparisons: 1 of 5'`
     """

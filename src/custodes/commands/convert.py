@@ -88,8 +88,8 @@ def convert(
         print_diagnostic(f"note: {note.message}")
     if n_probes := study.probes.height:
         print_diagnostic(
-            f"note: the probes ({n_probes} rows) are not converted; copy the file NAME.probes.csv, which is next to "
-            "the verdicts, into the folder of the new file"
+            f"note: the probes ({n_probes} rows) are not converted; copy the file VERDICTS.probes.csv, which is next "
+            "to the verdicts, to NEW.probes.csv next to the new file of verdicts"
         )
     if to == "every-eval-ever":
         n_preferences = study.preferences.frame.height

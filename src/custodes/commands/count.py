@@ -76,7 +76,7 @@ def count(
     orders: Annotated[
         Literal["mean", "consistent"] | None,
         Parameter(
-            help="Verdicts: how to combine the verdicts on both presentation orders (default: mean).", group=STATISTICS
+            help="Verdicts: how to combine the verdicts in both presentation orders (default: mean).", group=STATISTICS
         ),
     ] = None,
     engine: Annotated[

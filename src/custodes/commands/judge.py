@@ -261,8 +261,8 @@ def check_calls(judge: Judge, unsent_requests: Sequence[Request], *, is_allowed:
         cost_estimate = cost.estimate(unsent_requests, answer=cost.answer_tokens(judge))
         amount_text = f", {format_cost(cost_estimate, price)}" if price else ""
         raise OptionError(
-            f"{len(unsent_requests)} requests{amount_text}; allow them with --max-cost DOLLARS or "
-            "--yes, or send fewer, as with --pairs sample:N (`custodes plan` estimates how many are needed)"
+            f"{len(unsent_requests)} requests{amount_text}: more than {MANY} need permission; give --max-cost DOLLARS "
+            "or --yes, or send fewer requests, as with --pairs sample:N (`custodes plan` estimates a sufficient N)"
         )
 
 

@@ -89,7 +89,7 @@ def _win_rates(study: Study) -> Iterator[str]:
     for row in cu.leaderboard(study, resamples=RESAMPLES).systems.to_dicts():
         aspect_text = f"{row['aspect']}, " if row["aspect"] else ""
         rate_text = estimate_with_interval(row, "win_rate", write=percent)
-        yield f"{row['rater']} ({aspect_text}{row['system']}): wins {rate_text} of {row['battles']} comparisons"
+        yield f"{row['rater']} ({aspect_text}{row['system']}): win rate {rate_text}, {row['battles']} comparisons"
     for row in cu.consistency(study, resamples=RESAMPLES).orders.drop_nulls("flip_rate").to_dicts():
         flip_rate, n_pairs = estimate_with_interval(row, "flip_rate", write=percent), row["n_both_orders"]
         yield f"{row['rater']} changes its preference in {flip_rate} of {n_pairs} comparisons if the order is reversed"

@@ -82,7 +82,7 @@ def test_what_was_not_answered_is_told_with_reasons_and_what_is_left_out(results
     assert len(lines) == 1
     assert lines[0].startswith("judge gave no verdict in 10 % [")
     assert lines[0].endswith(
-        "of 80 questions (refusal 8 %, label 2 %). 8 comparisons queried in both orders but "
-        "answered in only one order are excluded if both orders are combined into one verdict."
+        "of 80 questions (refusal 8 %, label 2 %). Of the comparisons queried in both orders, 8 comparisons have a "
+        "verdict in only one order. Questions that combine both orders into one verdict exclude such comparisons."
     )
     assert not [text for text in faults(AspectResults(results, "")) if "no verdict" in text]

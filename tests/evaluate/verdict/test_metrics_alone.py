@@ -58,7 +58,7 @@ def test_a_constant_text_that_a_judge_ranks_first_is_a_warning(text_of_a: str, *
         for name, length in (("a", 3), ("b", 2), ("c", 1))
     ]
     result = cu.verdict(cu.read(pl.DataFrame(rows), pl.DataFrame(texts)), resamples=200).verdict
-    warnings = result.filter(pl.col("text").str.starts_with("Do not trust this ranking: a, which judge ranks first"))
+    warnings = result.filter(pl.col("text").str.starts_with("Do not trust the ranking by judge: a ranks first"))
     assert warnings["kind"].to_list() == ["best"] * is_constant
 
 

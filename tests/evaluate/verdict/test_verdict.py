@@ -85,7 +85,7 @@ def test_the_planted_truth_of_the_demo_is_found(results: dict[str, Any]) -> None
     assert "noise" in text_of(result, "coherence", "chance")
     assert "selfeval over-rates Dogwood by " in text_of(result, "coherence", "favours")
     assert (
-        "judge decides 80 % [62 %, 91 %] of 15 system pairs as the annotators do (deciding no pair would give 7 %), "
+        "judge decides 80 % [62 %, 91 %] of 15 system pairs as the annotators do (a metric that decides no pair: 7 %), "
         "reverses 0 %, misses a difference in 20 % and finds"
     ) in text_of(result, "coherence", "flips")
     assert "selfeval over-rates Dogwood on both aspects" in text_of(result, "", "favours")
@@ -159,7 +159,7 @@ def test_nobody_is_trusted_where_no_interval_is_above_chance(results: dict[str, 
 def test_without_intervals_nothing_is_claimed(results: dict[str, Any], trusted: list[str]) -> None:
     agreement = standing(results["agreement"], dict.fromkeys(trusted, (0.5, None, None)))
     result = make_verdict(results, agreement=agreement)
-    assert "Without intervals it cannot be compared with chance." in text_of(result, "fluency", "trust")
+    assert "Without intervals, this agreement cannot be compared with chance." in text_of(result, "fluency", "trust")
     assert text_of(result, "fluency", "chance") == ""
     assert "no difference between metrics can be compared" in text_of(result, "fluency", "uncertain")
 
@@ -382,8 +382,8 @@ def test_systems_that_never_met_are_not_ranked_together(results: dict[str, Any])
     parts = result.systems.with_columns(part=pl.when(pl.col("system").is_in(["A", "B"])).then(1).otherwise(2))
     text = text_of(make_verdict(results, leaderboard=replace(result, systems=parts)), "fluency", "best")
     assert text.startswith(
-        "2 groups of systems are not connected by comparisons (A and B; C and D), so the best "
-        "of all systems is unknown."
+        "2 groups of systems are not connected by comparisons (A and B; C and D), so it is "
+        "unknown which of all systems is best."
     )
     assert text_of(make_verdict(results, leaderboard=replace(result, systems=parts)), "", "best") == ""
     # Pairs without comparisons are not undecided; A and B, C and D are.
@@ -437,7 +437,7 @@ def test_pairs_with_the_leader_come_first(results: dict[str, Any]) -> None:
         f"About 900 more human comparisons of A and D {end}",
         f"About 1000 more human comparisons of A and B {end}",
         f"About 10 more human comparisons of B and C {end}",
-        "For A and C, even 20 times the present information would not give 50 % power.",
+        "For A and C, even 20 times the present information would not give 50 % power to tell which is better.",
     ]
 
 
@@ -454,7 +454,7 @@ def test_the_worst_finding_about_the_recommended_metric_comes_first(results: dic
     assert [metric for metric, *_ in lines] == [best, top[1], others[4]]
     assert lines[0][1] == "Elm"
     assert f"{best} also under-rates Aster." in lines[0][2]
-    assert f"So does its near copy {others[3]} (53 points)." in lines[2][2]
+    assert f"Its near copy also over-rates Fir: {others[3]} (53 points)." in lines[2][2]
     assert others[4] not in top
 
 
@@ -480,8 +480,8 @@ def test_every_finding_that_is_counted_is_of_a_metric_that_may_be_named(
     assert (total in text) is (n_findings > 3)
     assert ("In all" in text) is (n_findings > 3)
     alone = {
-        1: "Only noise over-rates or under-rates some system, and it is not significantly better than chance.",
-        2: "Only noise and selfeval over-rate or under-rate some system, and they are not significantly better than",
+        1: "Only noise over-rates or under-rates some system, and this metric is not significantly better than chance.",
+        2: "Only noise and selfeval over-rate or under-rate some system, and these metrics are not significantly",
     }
     assert (alone[len(uninformative)] in text) is (n_findings == 0)
     assert "No metric is significantly partial" not in text

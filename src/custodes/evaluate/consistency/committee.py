@@ -37,7 +37,8 @@ def committee_columns(
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the columns of the tables `committee` and `panels`.
 
-    Both tables are empty without human ratings. The table `committee` is also empty if there is only one judge.
+    Both tables are empty if annotators and all judges rated fewer than `FEWEST` clusters in common. The table
+    `committee` is also empty if there is only one judge.
     """
     has_human_preference = part.people != ABSENT
     metrics = part.select_kind("metric")

@@ -92,12 +92,12 @@ def confidence_rows(
 def _forecasts(study: Study, part: RaterPreferences, setting: PreferenceOptions) -> pl.DataFrame:
     """Return a row per verdict with probabilities, sorted by rater.
 
-    The comparisons have a human verdict, and all verdicts of the rater on the comparison have probabilities. The
-    columns are the probabilities, `order`, `people`, `unit` and `comparison`.
+    A comparison is included if it has a human verdict and all verdicts of the rater on it have probabilities. The
+    columns are the probabilities, `order`, `rater`, `item`, `pair`, `people`, `unit` and `comparison`.
 
     Each row is one forecast. Verdicts are not averaged, because the mean of two calibrated forecasts is underconfident.
-    Verdicts are not selected by agreement, because verdicts that agree are a biased selection. Verdicts are excluded
-    only with `orders='first'`.
+    Verdicts are not selected by agreement, because verdicts that agree are a biased selection. With `orders='first'`,
+    only the first verdict of a rater on a comparison is used.
     """
     preferences = study.preferences.select_rows(pl.col("rater").is_in(list(study.metrics)))
     preferences = preferences if preferences.frame["p_a"].count() else Preferences.empty()

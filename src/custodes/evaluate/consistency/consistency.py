@@ -51,8 +51,8 @@ class Consistency(Result):
         points(
             "estimate",
             "estimate in points, by kind: margin of the first position; margin of the longer output, adjusted for "
-            "human preference; win rate of an own system, adjusted for quality; mean confidence minus accuracy; effect "
-            "of a probe. Null for failures",
+            "human preference; part of an own system's win rate that quality does not explain; mean confidence minus "
+            "accuracy; effect of a probe. Null for failures",
             interval=True,
         ),
         p_value("p_value", "p-value of this test alone", "p", essential=False),
@@ -415,7 +415,7 @@ def _answer(
 ) -> tuple[dict[str, Any], list[Finding], list[Note]]:
     times = part.design.draw_weights(resamples, rng)
     orders, confusion, position_tests = order_columns(study, part, times, confidence)
-    missing_rng, length_rng = rng.spawn(2)  # so that estimates do not depend on the number of resamples
+    missing_rng, length_rng = rng.spawn(2)  # estimates must not depend on the number of resamples
     missing = missing_columns(part, times, confidence, missing_rng)
     own_tests = own_findings.get(part.aspect, [])
     length, length_tests = length_rows(part, own_tests, confidence, length_rng)

@@ -20,7 +20,7 @@ NEEDS = {
     CONFIDENCE: ("confidence", "needs probabilities of verdicts, and human ratings"),
     PROBE: ("form of the text", "needs verdicts on rewritten outputs"),
 }
-"""Kind of fault to its name and the data that its test needs, in sentences."""
+"""Name of each kind of fault, and the data that its test needs, as texts for sentences."""
 
 SAID = {
     POSITION: ("prefers what is shown first", "prefers what is shown second"),

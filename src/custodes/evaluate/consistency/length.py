@@ -24,9 +24,9 @@ from custodes.stats.judging.length import (
 from custodes.stats.ratios import mean_of_defined
 
 MOST_SLOTS = 5
-"""Number of slots for the human verdicts on a comparison; slots are used if there are more annotators than slots.
+"""Number of slots for the human verdicts on a comparison. If there are more annotators, slots replace annotators.
 
-The reason for slots is that two of many annotators often share too few comparisons.
+Two of many annotators often share too few comparisons; two slots share more.
 """
 
 FEWEST = 12

@@ -98,8 +98,8 @@ def order_columns(
 def _tables(verdicts: pl.DataFrame, raters: Any, n_units: int) -> Floats:
     """Return counts of the nine combinations of outcomes of the first system, (raters, units, 9).
 
-    A combination has the outcome when the first system is shown first and the outcome when it is shown second; verdicts
-    are paired by run.
+    A combination is the outcome if the first system is shown first, and the outcome if it is shown second. Verdicts are
+    paired by run.
     """
     both = both_orders(verdicts)
     cell = ((1 - both["preference"]) * 3 + 1 - both["preference_ba"]).cast(pl.Int64).to_numpy()
@@ -126,7 +126,7 @@ def _slot_wins(verdicts: pl.DataFrame, raters: Any, n_units: int) -> Floats:
 def _test(verdicts: pl.DataFrame, raters: Any, n_units: int, confidence: float) -> BiasTest:
     """Return the test of the margin of the first position.
 
-    A comparison that was shown in both orders is a stratum; the remaining comparisons of a pair of systems are a
+    Each comparison that was shown in both orders is a stratum. All other comparisons of a pair of systems form one
     stratum. Within each stratum, the verdict is regressed on the order, so unbalanced orders of a pair do not bias the
     result.
     """
@@ -145,8 +145,8 @@ def _test(verdicts: pl.DataFrame, raters: Any, n_units: int, confidence: float) 
     score_sums, sizes = (
         table_sums(rater, unit, shape=(len(raters), n_units), weights=values) for values in (score, squared_orders)
     )
-    # Fitted means make the residuals of a stratum too small. This does not concern a comparison, whose rows are all in
-    # one cluster.
+    # Fitted means make the residuals of a stratum too small. A stratum of one comparison needs no correction, because
+    # all its rows are in one cluster.
     n_in_stratum = rows["n"].to_numpy()
     variance_factor = np.where(rows["within"].to_numpy(), 1.0, n_in_stratum / np.maximum(n_in_stratum - 1, 1))
     variances, corrected_variances = (

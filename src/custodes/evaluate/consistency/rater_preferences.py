@@ -73,7 +73,7 @@ class RaterPreferences:
 def rater_preferences(study: Study, setting: PreferenceOptions) -> list[RaterPreferences]:
     """Return the preferences for every aspect of a selected study.
 
-    If some rows have no aspect but other rows have one, the rows without an aspect are a separate part. Raises
+    If only some rows have an aspect, the rows without an aspect are a separate part. Raises
     `InputError` if there are no verdicts, no scores of two outputs of one item, and no repeated labels.
     """
     aspects = list(study.aspects)
@@ -172,7 +172,7 @@ def repeated_labels(study: Study, aspect: str) -> pl.DataFrame:
 def _add_preferences(study: Study, part: RaterPreferences, setting: PreferenceOptions) -> RaterPreferences:
     """Return the part with arrays of preferences by rater and comparison."""
     queried = study.preferences.queried_verdicts
-    # if there are no ties of equal outputs, other questions can use the same comparisons
+    # Without excluded ties, the comparisons are those of other questions and can come from the cache of the study.
     has_no_exclusions = queried.frame.height == study.preferences.frame.height
     comparison = compare_all_raters(
         study if has_no_exclusions else replace(study, preferences=queried), part.aspect, setting

@@ -8,8 +8,8 @@ from custodes.answers.wording import estimate_with_interval, plural
 from custodes.evaluate.verdict.view import AspectResults, Row
 
 TENTATIVE, RELIABLE = 0.667, 0.8
-"""Thresholds of Krippendorff (2004): below the first, single ratings support no conclusion; from the second, they are
-reliable."""
+"""Thresholds of Krippendorff (2004). If alpha is below the first threshold, single ratings support no conclusion. If
+alpha is at least the second threshold, single ratings are reliable."""
 
 
 def reliability(view: AspectResults) -> Iterator[str]:
@@ -26,7 +26,7 @@ def reliability(view: AspectResults) -> Iterator[str]:
 
 
 def _grade(row: Row, name: str) -> str:
-    """Return a sentence on single ratings, which both bounds of the interval support."""
+    """Return the statement on the reliability of single ratings that both bounds of the interval support."""
     low, high = row[f"{name}_low"], row[f"{name}_high"]
     if low is None or high is None:
         return "Without an interval, the agreement of the annotators cannot be judged."

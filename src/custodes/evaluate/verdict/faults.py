@@ -15,8 +15,8 @@ from custodes.evaluate.verdict.view import MOST_NAMED, AspectResults
 FAULTS = {
     POSITION: "an output shown first has a margin of {points} points over the same output shown second",
     LENGTH: "longer outputs have a margin of {points} points, adjusted for human preference",
-    OWN: "{factor} gets {points} points of win rate, adjusted for quality",
-    CONFIDENCE: "its mean confidence is {points} points above its accuracy by human verdicts",
+    OWN: "the partiality to {factor} is {points} points of win rate, adjusted for quality",
+    CONFIDENCE: "mean confidence minus accuracy by human verdicts is {points} points",
     PROBE: "the form of an output alone changes its outcome by {points} points (probe {factor})",
     FAILURES: "its rate of missing verdicts depends on the {factor}",
 }
@@ -81,8 +81,8 @@ def _failure_sentences(view: AspectResults) -> Iterator[str]:
         )
         if row["rater"] in n_half_answered_of:
             text += (
-                f" {plural(n_half_answered_of[row['rater']], 'comparison')} queried in both orders but answered in "
-                f"only one order {'is' if n_half_answered_of[row['rater']] == 1 else 'are'} excluded if both orders "
-                "are combined into one verdict."
+                f" Of the comparisons queried in both orders, {plural(n_half_answered_of[row['rater']], 'comparison')} "
+                f"{'has' if n_half_answered_of[row['rater']] == 1 else 'have'} a verdict in only one order. Questions "
+                "that combine both orders into one verdict exclude such comparisons."
             )
         yield text

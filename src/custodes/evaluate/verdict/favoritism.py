@@ -50,11 +50,13 @@ def favours(view: AspectResults) -> Iterator[str]:
         yield "No metric is significantly partial to a system."
     elif not finding_groups:
         metrics = list(dict.fromkeys(row["metric"] for row in view.partial))
-        verb_text, pronoun_text = (
-            ("over-rates or under-rates", "it is") if len(metrics) == 1 else ("over-rate or under-rate", "they are")
+        verb_text, subject_text = (
+            ("over-rates or under-rates", "this metric is")
+            if len(metrics) == 1
+            else ("over-rate or under-rate", "these metrics are")
         )
         yield (
-            f"Only {names(metrics, limit=MOST_NAMED)} {verb_text} some system, and {pronoun_text} not "
+            f"Only {names(metrics, limit=MOST_NAMED)} {verb_text} some system, and {subject_text} not "
             "significantly better than chance."
         )
     elif len(informative_metrics) > len(set(reported_metrics)):
@@ -85,9 +87,9 @@ def near_copy_groups(rows: list[Row]) -> list[list[Row]]:
     return groups
 
 
-def do_near_copies(copies: list[str], **limit: int) -> str:
-    """Return the end of a sentence on near copies with the same finding, which follows the word `so`."""
-    return f"{'does its near copy' if len(copies) == 1 else 'do its near copies'} {names(copies, **limit)}"
+def do_near_copies(copies: list[str]) -> str:
+    """Return the words after `so` in a sentence on near copies that have the same finding."""
+    return f"{'does its near copy' if len(copies) == 1 else 'do its near copies'} {names(copies)}"
 
 
 def _finding_line(view: AspectResults, group: list[Row]) -> str:
@@ -97,15 +99,16 @@ def _finding_line(view: AspectResults, group: list[Row]) -> str:
     value, low, high = (row[f"partiality{end}"] for end in ("", "_low", "_high"))
     if row["finding"] != FAVOURED:  # the direction is given by the verb
         value, low, high = (None if one is None else -one for one in (value, high, low))
+    copy_texts = [f"{other['metric']} ({number(abs(other['partiality']), digits=0)} points)" for other in copy_rows]
+    copy_subject = "Its near copy also" if len(copy_rows) == 1 else "Its near copies also"
+    copy_verb = RATES[row["finding"]] if len(copy_rows) == 1 else RATES[row["finding"]].removesuffix("s")
+    copies_text = f" {copy_subject} {copy_verb} {system}: {names(copy_texts, limit=MOST_NAMED)}." if copy_rows else ""
     text = (
         f"{metric} {RATES[row['finding']]} {system} by {interval(value, low, high, digits=0)} points of win rate,"
         f" adjusted for {view.aspect or 'quality'} and sampling error ({p_value_phrase(row['p_adjusted'])})."
-        f" {system} ranks {row['rank_human']} by the annotators and {row['rank']} by {metric}. Do not compare {system} "
-        f"with other systems by {metric} alone."
+        f"{copies_text} {system} has rank {row['rank_human']} by the annotators and rank {row['rank']} by {metric}. "
+        f"Do not compare {system} with other systems by {metric} alone."
     )
-    if copy_rows:
-        copy_texts = [f"{other['metric']} ({number(abs(other['partiality']), digits=0)} points)" for other in copy_rows]
-        text += f" So {do_near_copies(copy_texts, limit=MOST_NAMED)}."
     further_findings = [other for other in view.partial if other["metric"] == metric and other["system"] != system]
     clauses = [
         f"{verb} {names(systems, limit=MOST_NAMED)}"
@@ -156,7 +159,7 @@ def flips(view: AspectResults) -> Iterator[str]:
         n_other_pairs = human_decisions.height - n_common_pairs
         yield (
             f"{row['metric']} decides {estimate_with_interval(row, 'correct', write=percent)} of "
-            f"{plural(n_common_pairs, 'system pair')} as the annotators do (deciding no pair would give "
+            f"{plural(n_common_pairs, 'system pair')} as the annotators do (a metric that decides no pair: "
             f"{percent(n_undecided / n_common_pairs)}), reverses "
             f"{percent(row['inversion'])}, misses a difference in "
             f"{percent(row['omission'])} and finds an additional difference in {percent(row['insertion'])}."

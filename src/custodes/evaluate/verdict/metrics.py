@@ -27,7 +27,7 @@ from custodes.stats.sign_test import adjust
 MARKED_EFFECT = 1.5
 """Minimum design effect for a sentence on clusters of items under the first heading."""
 OTHERWISE = ("negative-agreement", "no-metrics")
-"""Rules of problems that `chance` covers, or that are irrelevant for a question on annotators."""
+"""Rules of `check` that are left out: `chance` covers the first rule, and a verdict needs no metric."""
 
 
 EXAMPLE_RATE = 0.6
@@ -70,8 +70,8 @@ def trust(view: AspectResults) -> Iterator[str]:
         yield "No metric agrees with the annotators significantly better than chance."
     else:
         yield (
-            f"{best['metric']} has the highest agreement with the annotators ({_score(view, best)}). Without intervals"
-            " it cannot be compared with chance."
+            f"{best['metric']} has the highest agreement with the annotators ({_score(view, best)}). Without intervals,"
+            " this agreement cannot be compared with chance."
         )
 
 
@@ -79,7 +79,7 @@ def _score(view: AspectResults, row: Row) -> str:
     """Return the statistic that ranks the metrics, with interval and chance level."""
     if view.ordered:
         return f"Kendall's τ within items {estimate_with_interval(row, 'value')}; chance level 0"
-    # An interval of width 0 only occurs because no comparison differs.
+    # An interval has width 0 only if all comparisons give the same result.
     has_no_width = row["value_low"] == row["value_high"]
     value_text = percent(row["value"]) if has_no_width else estimate_with_interval(row, "value", write=percent)
     chance_text = "" if row["chance"] is None else f"; chance level {percent(row['chance'])}"
@@ -164,7 +164,8 @@ def chance(view: AspectResults) -> Iterator[str]:
         undeclared = [name for name in below if name not in view.lower] if view.ordered else []
         distance_text = f"{subject_with_verb(undeclared, 'is a distance', 'are distances')} (lower is better)"
         hint = f" If {distance_text}, declare this in a raters file." if undeclared else ""
-        yield f"{subject_with_verb(below, 'agrees', 'agree')} with the annotators significantly less than chance.{hint}"
+        metrics_text = subject_with_verb(below, "agrees", "agree")
+        yield f"{metrics_text} with the annotators significantly less than by chance.{hint}"
 
 
 def uncertain(view: AspectResults) -> Iterator[str]:
@@ -200,7 +201,7 @@ def metric_sentences(results: Mapping[str, Result], aspect: str, *, first: bool)
         "labels",
         "Collect human ratings of some items: they show which metric to trust (custodes agreement). With about "
         f"{EXAMPLE_COMPARISONS} human comparisons of two systems, a test detects a win rate of "
-        f"{percent(EXAMPLE_RATE)} with about 80 % power; custodes plan computes this for a study.",
+        f"{percent(EXAMPLE_RATE)} with about 80 % power; custodes plan computes the power of a study.",
     )
 
 
@@ -228,7 +229,7 @@ def _best(leaderboard: Result, aspect: str, constant_systems: set[str]) -> Itera
     first_systems = systems.filter(pl.col("rank") == 1, pl.col("system").is_in(list(constant_systems)))
     for system, metrics_of_system in first_systems.group_by("system", maintain_order=True).agg("rater").iter_rows():
         yield (
-            f"Do not trust this ranking: {system}, which {names(metrics_of_system, limit=MOST_NAMED)} ranks first, "
+            f"Do not trust the ranking by {names(metrics_of_system, limit=MOST_NAMED)}: {system} ranks first, but "
             "gave the same text for all items. Either this text misleads the metric, or the outputs are wrong."
         )
     pairs = leaderboard.to_frame("pairs").filter(pl.col("decision").is_in(["+", "-"]), aspect=aspect)
@@ -277,8 +278,9 @@ def _length_preferences(results: Mapping[str, Result], aspect: str) -> Iterator[
     for rater, rate, effect in columns.iter_rows():
         length_text = "longer" if effect > 0 else "shorter"
         yield (
-            f"{rater} prefers the {length_text} output in {percent(rate if effect > 0 else 1 - rate)} of comparisons. "
-            f"Without human ratings, it is unknown whether this is a bias or {length_text} outputs are better."
+            f"{rater} prefers the {length_text} output in {percent(rate if effect > 0 else 1 - rate)} of comparisons "
+            "(a tie counts half). Without human ratings, it is unknown whether this is a bias or "
+            f"{length_text} outputs are better."
         )
 
 

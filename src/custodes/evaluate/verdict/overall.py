@@ -21,11 +21,9 @@ def best(views: Sequence[AspectResults]) -> Iterator[str]:
     if len(systems_in_every_top) == 1 and len(aspects_with_single_top) == len(views):
         yield f"{systems_in_every_top[0]} is best on {_all_aspects_text(views)}."
     elif len(systems_in_every_top) == 1:
-        aspects_text = f"; on {names(aspects_with_single_top)} it is the best" if aspects_with_single_top else ""
-        yield (
-            f"{systems_in_every_top[0]} is the only system in the top group on "
-            f"{_all_aspects_text(views)}{aspects_text}."
-        )
+        system = systems_in_every_top[0]
+        aspects_text = f". On {names(aspects_with_single_top)}, {system} is best" if aspects_with_single_top else ""
+        yield f"{system} is in the top group on {_all_aspects_text(views)}; no other system is{aspects_text}."
     elif systems_in_every_top:
         yield f"{names(systems_in_every_top)} are in the top group on {_all_aspects_text(views)}."
     else:
@@ -73,9 +71,10 @@ def chance(views: Sequence[AspectResults]) -> Iterator[str]:
 
 
 def favours(views: Sequence[AspectResults]) -> Iterator[str]:
-    """Yield findings of partiality that occur on every aspect.
+    """Yield findings of partiality that occur on every aspect, for metrics that are above chance on some aspect.
 
-    Metrics of the top group come first. Within this group, and after it, larger partiality comes first.
+    Metrics in the top group of every aspect come first. Among these metrics, and among all other metrics, larger
+    partiality (on the last aspect) comes first.
     """
     metrics_in_every_top, informative_metrics = (
         leaders_everywhere(views),

@@ -106,7 +106,10 @@ def _replacement(rows: pl.DataFrame) -> Iterator[str]:
                 limit=2 * MOST_NAMED,
             )
             verb_text = "" if is_passed else "is " if judge_rows.height == 1 else "are "
-            yield f"{judges_text} {verb_text}{result_text} ({test_text}; winning rate in brackets; 50 % is needed)."
+            yield (
+                f"{judges_text} {verb_text}{result_text} ({test_text}; winning rate in brackets; at least 50 % is "
+                "needed)."
+            )
 
 
 def _differences(rows: pl.DataFrame) -> Iterator[str]:
@@ -119,7 +122,7 @@ def _differences(rows: pl.DataFrame) -> Iterator[str]:
         yield (
             f"{better} has a significantly higher rate of {row['label']} than {worse}: by "
             f"{interval(estimate_and_bounds[0] * 100, low * 100, high * 100, digits=0)} percentage points "
-            f"({p_value_phrase(row['p_adjusted'])}, all pairs)."
+            f"({p_value_phrase(row['p_adjusted'])}, all pairs tested together)."
         )
     undecided = rows.filter(decision="=").to_dicts()
     for row in undecided[: 1 if significant.height else MOST_NAMED]:
@@ -152,7 +155,7 @@ def _favoritism_sentences(rows: pl.DataFrame) -> Iterator[str]:
         yield (
             f"{row['metric']} over-rates {row['favoured']} relative to {other_system}{label_text}: its {measure_name} "
             f"differs between {row['system_a']} and {row['system_b']} by {_points(row, column)} "
-            f"({p_value_phrase(p)}). Do not compare the rates by {row['metric']} alone."
+            f"({p_value_phrase(p)}). Do not compare systems by the labels of {row['metric']} alone."
         )
 
 

@@ -24,7 +24,7 @@ def slices(view: AspectResults) -> Iterator[str]:
         rows = view.slices[question].sort("p_adjusted", "p_value", maintain_order=True).to_dicts()
         yield from map(write, rows[:MOST_NAMED])
         if len(rows) > MOST_NAMED:
-            yield f"In all, {question} has {len(rows)} significant findings on slices (table slices of {question})."
+            yield f"In all, the table slices of {question} has {len(rows)} significant findings."
 
 
 def _rates(row: Row) -> str:
@@ -49,4 +49,4 @@ def _consistency(row: Row) -> str:
 def _favoritism(row: Row) -> str:
     verb = "over-rates" if row["finding"] == FAVOURED else "under-rates"
     points_text = estimate_with_interval(row, "partiality", digits=0)
-    return f"On {row['slice']}, {row['metric']} {verb} {row['system']}, by {points_text} points of win rate."
+    return f"On {row['slice']}, {row['metric']} {verb} {row['system']} (partiality {points_text} points of win rate)."

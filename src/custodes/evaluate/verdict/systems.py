@@ -20,8 +20,8 @@ def best(view: AspectResults) -> Iterator[str]:
     if view.split:
         groups_text = "; ".join(names(group) for group in view.split)
         yield (
-            f"{len(view.split)} groups of systems are not connected by comparisons ({groups_text}), so the "
-            "best of all systems is unknown."
+            f"{len(view.split)} groups of systems are not connected by comparisons ({groups_text}), so it is "
+            "unknown which of all systems is best."
         )
         return
     if not view.board:
@@ -46,9 +46,9 @@ def best(view: AspectResults) -> Iterator[str]:
             )
         else:
             yield (
-                f"{coverage_text} {row['metric']} replaces the missing human preferences, "
-                "corrected for the errors of the metric on the annotated part. This assumes that the annotated "
-                "part was drawn at random."
+                f"{coverage_text} Preferences of {row['metric']} replace the missing human preferences. They are "
+                "corrected for the errors of the metric on the annotated part, which is assumed to be a random "
+                "part."
             )
     yield from map(_cycle, view.cycles)
     if not any({*row["cycle"].split(" > ")} & {*view.top} for row in view.cycles):
@@ -74,7 +74,8 @@ def interim(view: AspectResults) -> Iterator[str]:
         f"; {plural(n_undecided, 'pair is', 'pairs are')} undecided" if decided_pairs and n_undecided else ""
     )
     yield (
-        f"The interim analyses, which test each pair separately for these annotators, {decision_text}{undecided_text}."
+        f"The interim analyses {decision_text}{undecided_text}. They test each pair separately, and their decisions "
+        "hold only for these annotators."
     )
 
 
@@ -177,7 +178,10 @@ def labels(view: AspectResults) -> Iterator[str]:
         yield f"About {n_text} more human comparisons of {a} and {b} would give 50 % power to tell which is better."
     if pairs_without_forecast and view.judge == HUMAN:
         pairs_text = names(pairs_without_forecast, limit=MOST_NAMED)
-        yield f"For {pairs_text}, even {MOST:.0f} times the present information would not give 50 % power."
+        yield (
+            f"For {pairs_text}, even {MOST:.0f} times the present information would not give 50 % power to tell which "
+            "is better."
+        )
 
 
 def format_count(count: float) -> str:

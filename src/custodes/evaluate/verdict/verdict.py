@@ -188,7 +188,7 @@ def _metric_only_verdict(study: Study, by: str | None, alpha: float, options: di
 
 
 def best_metrics(agreement: Agreement) -> list[str]:
-    """Return the metrics with the highest agreement on an aspect; their leaderboard is displayed."""
+    """Return the metrics with the highest agreement on some aspect; the leaderboard includes only these metrics."""
     return agreement.standing.unique("aspect", keep="first", maintain_order=True)["metric"].unique().sort().to_list()
 
 

@@ -32,7 +32,7 @@ EMPTY: Mapping[str, Result] = {
     kind.__name__.lower(): kind.from_parts([kind.part("")], ())
     for kind in (Agreement, Annotators, Consistency, Favoritism, Leaderboard, Ranking)
 }
-"""Empty results of the questions that are omitted for studies with annotators alone or without verdicts."""
+"""Empty results, which replace the results of omitted questions (for example for a study without metrics)."""
 Row = dict[str, Any]
 
 
@@ -83,7 +83,7 @@ class AspectResults:
         best_metric = self.standing[0]["metric"] if self.standing else ""
         corrected = rows("leaderboard", "corrected").filter(metric=best_metric)
         self.corrected = _first(corrected.filter(pl.col("labels") <= FEW_LABELS * pl.col("battles")))
-        # Set if the comparisons by annotators are not a random part of the comparisons by the first metric.
+        # Set if the comparisons by annotators are not a random part of the comparisons by the best metric.
         self.not_random = _first(corrected.filter(pl.col("p_random") < NOT_RANDOM))
         self.judge = f"{CORRECTED}{best_metric}" if self.corrected and not self.corrected["reason"] else HUMAN
         unbeaten_messages = messages("leaderboard", "unbeaten") if self.judge == HUMAN else []
