@@ -30,7 +30,7 @@ def sentences(frame: pl.DataFrame, kind: str) -> list[str]:
 def test_metrics_that_agree_name_one_system() -> None:
     frame = scored({"m1": (2.0, 0.0, 0.0), "m2": (2.0, 0.0, 0.0)})
     best = sentences(frame, "best")
-    assert best[0] == "By m1 and m2, a is best: significantly ahead of every other system."
+    assert best[0] == "By m1 and m2, a ranks first: significantly ahead of every other system."
     assert best[1].startswith("Of 3 pairs of systems, all metrics decide 2 equally, and no two metrics")
     assert any("There are no human ratings" in text for text in sentences(frame, "design"))
     assert "unknown which metric is right" in sentences(frame, "trust")[0]
@@ -39,7 +39,7 @@ def test_metrics_that_agree_name_one_system() -> None:
 def test_metrics_that_contradict_each_other_are_told() -> None:
     best = sentences(scored({"m1": (2.0, 0.0, -2.0), "m2": (-2.0, 0.0, 2.0)}), "best")
     assert set(best[:2]) == {
-        f"By {m}, {s} is best: significantly ahead of every other system." for m, s in (("m1", "a"), ("m2", "c"))
+        f"By {m}, {s} ranks first: significantly ahead of every other system." for m, s in (("m1", "a"), ("m2", "c"))
     }
     assert "all metrics decide 0 equally, and on 3 pairs two metrics contradict each other significantly" in best[2]
 
@@ -91,7 +91,7 @@ def test_a_preference_for_length_is_reported_without_a_verdict_on_it(p_longer: f
     faults = cu.verdict(judged_texts({"judge": p_longer}, 200), resamples=200).verdict.filter(kind="faults")
     (text,) = [text for text in faults["text"] if "prefers the" in text]
     percentage = re.fullmatch(
-        rf"judge prefers the {length_text} output in (\d+) % of comparisons. Without human ratings, it is unknown "
+        rf"judge prefers the {length_text} output in (\d+) % of comparisons \(a tie counts half\). Without human ratings, it is unknown "
         rf"whether this is a bias or {length_text} outputs are better.",
         text,
     )
@@ -113,8 +113,8 @@ def test_a_preference_for_length_is_adjusted_for_the_number_of_judges() -> None:
 def test_equal_systems_have_no_best() -> None:
     best = sentences(scored({"m1": (0.0, 0.0, 0.0)}), "best")
     assert len(best) == 1
-    assert best[0].startswith("By m1, which of ")
-    assert best[0].endswith(" is best is undecided.")
+    assert best[0].startswith("By m1, it is undecided which of ")
+    assert best[0].endswith(" ranks first.")
 
 
 def test_the_report_needs_no_human_ratings() -> None:

@@ -132,7 +132,7 @@ def test_it_is_the_question_of_its_answers(results: dict[str, Any]) -> None:
         (0.2, 0.9, "It is inconclusive"),
         (0.67, 0.9, "Single human ratings are reliable enough for tentative"),
         (0.8, 0.9, "Single human ratings are reliable."),
-        (-0.2, -0.1, "The annotators agree no better than by chance"),
+        (-0.2, -0.1, "On single outputs, the annotators agree no better than by chance"),
         (None, None, "Without an interval"),
     ],
 )
@@ -409,7 +409,7 @@ def test_undecided_pairs_and_forecasts_are_of_the_leaderboard(results: dict[str,
             elif row["more_comparisons"] is not None:
                 about = f"About {format_count(row['more_comparisons'])} more human comparisons of"
                 assert any(
-                    f"{about} {pair_name} would give 50 % power to tell which is better." in text for pair_name in named
+                    f"{about} {pair_name} would decide with 50 % power which is better." in text for pair_name in named
                 )
         # A row of the table is one sentence or several.
         assert all(text.endswith(".") for text in result.verdict.filter(kind="labels")["text"])
@@ -432,12 +432,12 @@ def test_pairs_with_the_leader_come_first(results: dict[str, Any]) -> None:
     frame = pl.DataFrame([{**dict.fromkeys(schema), **row} for row in rows], schema=schema)
     result = make_verdict(results, leaderboard=replace(changed, systems=systems, pairs=frame))
     texts = result.verdict.filter(aspect="fluency", kind="labels")["text"].to_list()
-    end = "would give 50 % power to tell which is better."
+    end = "would decide with 50 % power which is better."
     assert texts[1:] == [
         f"About 900 more human comparisons of A and D {end}",
         f"About 1000 more human comparisons of A and B {end}",
         f"About 10 more human comparisons of B and C {end}",
-        "For A and C, even 20 times the present information would not give 50 % power to tell which is better.",
+        "For A and C, even 20 times as many further comparisons would probably not show which is better.",
     ]
 
 

@@ -31,7 +31,10 @@ def _grade(row: Row, name: str) -> str:
     if low is None or high is None:
         return "Without an interval, the agreement of the annotators cannot be judged."
     if high <= 0:
-        return "The annotators agree no better than by chance; check the scale and the names of items and systems."
+        return (
+            "On single outputs, the annotators agree no better than by chance; check the scale and the names of items "
+            "and systems. Means of systems over many items can still differ significantly."
+        )
     if high < TENTATIVE:
         return "A single human rating is not reliable, so conclusions need means over many items or annotators."
     if low >= RELIABLE:

@@ -20,6 +20,12 @@ from custodes.data.comparisons import HUMAN
 from custodes.evaluate.partiality_table import DISFAVOURED, FAVOURED, INCONCLUSIVE
 from custodes.evaluate.verdict.view import MOST_NAMED, AspectResults, Row
 
+_TESTS = {
+    "none": "If each pair is tested alone",
+    "holm": "If all pairs are tested together (Holm)",
+    "bh": "If all pairs are tested together (Benjamini-Hochberg)",
+}
+"""Text of each correction of the sign tests."""
 RATES = {FAVOURED: "over-rates", DISFAVOURED: "under-rates"}
 
 
@@ -106,8 +112,7 @@ def _finding_line(view: AspectResults, group: list[Row]) -> str:
     text = (
         f"{metric} {RATES[row['finding']]} {system} by {interval(value, low, high, digits=0)} points of win rate,"
         f" adjusted for {view.aspect or 'quality'} and sampling error ({p_value_phrase(row['p_adjusted'])})."
-        f"{copies_text} {system} has rank {row['rank_human']} by the annotators and rank {row['rank']} by {metric}. "
-        f"Do not compare {system} with other systems by {metric} alone."
+        f"{copies_text} {_ranks_text(row)} Do not compare {system} with other systems by {metric} alone."
     )
     further_findings = [other for other in view.partial if other["metric"] == metric and other["system"] != system]
     clauses = [
@@ -116,6 +121,19 @@ def _finding_line(view: AspectResults, group: list[Row]) -> str:
         if (systems := [other["system"] for other in further_findings if other["finding"] == finding])
     ]
     return f"{text} {metric} also {' and '.join(clauses)}." if clauses else text
+
+
+def _ranks_text(row: Row) -> str:
+    """Return sentences on the ranks of a system by annotators and metric, and on a misleading size of partiality."""
+    metric, system, human_rank = row["metric"], row["system"], row["rank_human"]
+    text = f"{system} has rank {human_rank} by the annotators and rank {row['rank']} by {metric}."
+    if abs(row["rank_without"] - human_rank) <= abs(row["rank"] - human_rank):
+        return text
+    # The metric is right about this system, but not because of the quality that it measures on the other systems.
+    return (
+        f"{text} Without this effect, {metric} would give it rank {row['rank_without']}, because {metric} hardly follows "
+        "the annotators on the other systems; the size of the effect is therefore uncertain."
+    )
 
 
 def _overall_scores(view: AspectResults, metrics: list[str]) -> Iterator[str]:
@@ -158,7 +176,8 @@ def flips(view: AspectResults) -> Iterator[str]:
         n_common_pairs, n_undecided = common_decisions.height, common_decisions.filter(decision="=").height
         n_other_pairs = human_decisions.height - n_common_pairs
         yield (
-            f"{row['metric']} decides {estimate_with_interval(row, 'correct', write=percent)} of "
+            f"{_TESTS[view.correction]}, {row['metric']} decides "
+            f"{estimate_with_interval(row, 'correct', write=percent)} of "
             f"{plural(n_common_pairs, 'system pair')} as the annotators do (a metric that decides no pair: "
             f"{percent(n_undecided / n_common_pairs)}), reverses "
             f"{percent(row['inversion'])}, misses a difference in "

@@ -30,6 +30,8 @@ OTHERWISE = ("negative-agreement", "no-metrics")
 """Rules of `check` that are left out: `chance` covers the first rule, and a verdict needs no metric."""
 
 
+MANY_TIES = 0.5
+"""Minimum proportion of ties of the best metric for a sentence on these ties."""
 EXAMPLE_RATE = 0.6
 
 EXAMPLE_COMPARISONS = 200
@@ -63,6 +65,9 @@ def trust(view: AspectResults) -> Iterator[str]:
     if view.metrics_on_side("above"):
         agreement_text = f"{best['metric']} agrees best with the annotators ({_score(view, best)})."
         yield f"{agreement_text}{_differences(view, best, others)}"
+        tie_rate = view.tie_rates.get(best["metric"]) or 0.0
+        if view.ordered and tie_rate >= MANY_TIES:
+            yield f"{best['metric']} gives equal scores in {percent(tie_rate)} of comparisons and does not decide these."
         # With two systems, pairwise accuracy is 0 or 1.
         if view.ordered and best[SYSTEM_LEVEL] is not None:
             yield _system_level_text(view, best)
@@ -230,7 +235,8 @@ def _best(leaderboard: Result, aspect: str, constant_systems: set[str]) -> Itera
     for system, metrics_of_system in first_systems.group_by("system", maintain_order=True).agg("rater").iter_rows():
         yield (
             f"Do not trust the ranking by {names(metrics_of_system, limit=MOST_NAMED)}: {system} ranks first, but "
-            "gave the same text for all items. Either this text misleads the metric, or the outputs are wrong."
+            "gave the same text for all items. Either this text misleads the metric, or the outputs are wrong: read "
+            f"them, and rank the other systems alone (--systems '!{system}')."
         )
     pairs = leaderboard.to_frame("pairs").filter(pl.col("decision").is_in(["+", "-"]), aspect=aspect)
     if len(metrics) > 1:
@@ -258,9 +264,9 @@ def _top(rows: pl.DataFrame, cycles: pl.DataFrame) -> str:
     if cycles.height:
         return f"preferences form a cycle, so no ranking is consistent with the preferences ({cycles['cycle'][0]})"
     if len(top_systems) > 1:
-        return f"which of {names(top_systems, limit=MOST_NAMED)} is best is undecided"
+        return f"it is undecided which of {names(top_systems, limit=MOST_NAMED)} ranks first"
     lead_text = ": significantly ahead of every other system" if rows["rank_high"][0] == 1 else ""
-    return f"{top_systems[0]} is best{lead_text}"
+    return f"{top_systems[0]} ranks first{lead_text}"
 
 
 def _length_preferences(results: Mapping[str, Result], aspect: str) -> Iterator[str]:

@@ -33,17 +33,21 @@ def best(views: Sequence[AspectResults]) -> Iterator[str]:
 
 
 def trust(views: Sequence[AspectResults]) -> Iterator[str]:
-    """Yield a sentence on the metrics in the top group of every aspect."""
+    """Yield sentences on the metrics that are in the top group and better than chance on every aspect."""
     metrics_in_every_top = leaders_everywhere(views)
     if metrics_in_every_top:
-        group_text = (
-            f"in the top group of metrics on {_all_aspects_text(views)}: not significantly worse than any other metric"
+        yield (
+            f"On {_all_aspects_text(views)}, {subject_with_verb(metrics_in_every_top, 'is', 'are')} significantly better "
+            "than chance and not significantly worse than any other metric."
         )
-        yield f"{subject_with_verb(metrics_in_every_top, 'is', 'are')} {group_text}."
         partial_metrics = {row["metric"] for view in views for row in view.partial}
         if affected := [name for name in metrics_in_every_top if name in partial_metrics]:
             affected_text = subject_with_verb(affected, "over-rates or under-rates", "over-rate or under-rate")
-            yield f"Of these metrics, {affected_text} some system."
+            others = [name for name in metrics_in_every_top if name not in affected]
+            others_text = (
+                f"; for {names(others, limit=MOST_NAMED)}, this is not significant or inconclusive" if others else ""
+            )
+            yield f"Of these metrics, {affected_text} some system{others_text}."
     else:
         aspect_leaders = [f"{view.leaders[0]} on {view.aspect}" for view in views if view.leaders]
         leaders_text = (
@@ -51,12 +55,14 @@ def trust(views: Sequence[AspectResults]) -> Iterator[str]:
             if aspect_leaders
             else ""
         )
-        yield f"No metric is in the top group on every aspect{leaders_text}."
+        yield f"No metric is in the top group and better than chance on every aspect{leaders_text}."
 
 
 def leaders_everywhere(views: Sequence[AspectResults]) -> list[str]:
-    """Return the metrics in the top group of every aspect."""
-    return [row["metric"] for row in views[0].standing if all(row["metric"] in view.leaders for view in views)]
+    """Return the metrics that are in the top group and better than chance on every aspect, by their mean rank."""
+    metrics = [{*view.leaders} & {*view.metrics_on_side("above")} for view in views]
+    ranks = [{row["metric"]: rank for rank, row in enumerate(view.standing)} for view in views]
+    return sorted(set.intersection(*metrics), key=lambda name: (sum(rank[name] for rank in ranks), name))
 
 
 def chance(views: Sequence[AspectResults]) -> Iterator[str]:

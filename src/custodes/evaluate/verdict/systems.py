@@ -53,6 +53,7 @@ def best(view: AspectResults) -> Iterator[str]:
     yield from map(_cycle, view.cycles)
     if not any({*row["cycle"].split(" > ")} & {*view.top} for row in view.cycles):
         yield _top_group_text(view)
+        yield from _next_to_reference(view)
     yield from map(sentence, view.unbeaten)
     yield from interim(view)
 
@@ -87,6 +88,24 @@ def _cycle(row: Row) -> str:
         f"No ranking describes these systems: {first} beats {beaten_text}. Each system wins at least "
         f"{percent(row['win_rate'])} of the points against the next system ({p_value_phrase(row['p_direct'])}, all "
         "pairs tested together). Choose between two systems by their direct comparisons."
+    )
+
+
+def _next_to_reference(view: AspectResults) -> Iterator[str]:
+    """Yield a sentence on the best of the other systems if the best system looks like the reference."""
+    first_row, *other_rows = view.board
+    if first_row["system"] not in view.reference_systems or len(other_rows) < 2:
+        return
+    next_row = other_rows[0]
+    equals = [row["system"] for row in other_rows[1:] if share_a_letter(next_row, row)]
+    equals_text = (
+        f"It does not differ significantly from {names(equals, limit=MOST_LISTED)}"
+        if equals
+        else "It is significantly better than all other systems"
+    )
+    yield (
+        f"{first_row['system']} looks like the reference. Of the other {len(other_rows)} systems, {next_row['system']} "
+        f"ranks first. {equals_text}."
     )
 
 
@@ -175,12 +194,11 @@ def labels(view: AspectResults) -> Iterator[str]:
         pairs_without_forecast += [f"{a} and {b}" for a, b in systems if frozenset((a, b)) not in n_more_of_pair]
     for a, b in pairs_with_forecast[:MOST_NAMED]:
         n_text = format_count(n_more_of_pair[frozenset((a, b))])
-        yield f"About {n_text} more human comparisons of {a} and {b} would give 50 % power to tell which is better."
+        yield f"About {n_text} more human comparisons of {a} and {b} would decide with 50 % power which is better."
     if pairs_without_forecast and view.judge == HUMAN:
         pairs_text = names(pairs_without_forecast, limit=MOST_NAMED)
         yield (
-            f"For {pairs_text}, even {MOST:.0f} times the present information would not give 50 % power to tell which "
-            "is better."
+            f"For {pairs_text}, even {MOST:.0f} times as many further comparisons would probably not show which is better."
         )
 
 

@@ -54,6 +54,9 @@ class AspectResults:
 
         self.aspect = aspect
         self.problems = rows("check", "problems")
+        reference_rows = results["check"].to_frame("problems").filter(rule="reference-system")
+        self.reference_systems = {str(examples[0]) for examples in reference_rows["examples"]}
+        self.tie_rates = dict(rows("check", "raters").select("rater", "ties").iter_rows())
         self.sided = bool(self.problems["rule"].is_in(SIDED).any())
         self.agreement_of_annotators: list[Row] = rows("annotators", "agreement").to_dicts()
         self.lower = set(results["check"].to_frame("used").filter(~pl.col("higher_is_better"))["rater"])
@@ -75,6 +78,7 @@ class AspectResults:
             name: rows(name, "slices").filter(~pl.col("finding").is_in(["", INCONCLUSIVE])) for name in question_names
         }
         self.overall = rows("favoritism", "metrics").select("metric", "overall")
+        self.correction = results["ranking"].provenance.options.get("correction", "none")
         self.errors, self.reversals = rows("ranking", "errors"), rows("ranking", "reversals")
         self.decisions = rows("ranking", "decisions").filter(pl.col("decision").is_not_null())
         self.design_effects = rows("ranking", "decisions").filter(rater=HUMAN)["design_effect"].drop_nulls()
