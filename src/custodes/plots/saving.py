@@ -115,7 +115,7 @@ def _bundle() -> str:
 def offline(chart: alt.TopLevelMixin) -> alt.TopLevelMixin:
     """The same chart, with a display that needs no network. Copies of the chart have the same display."""
     if not isinstance(chart, _Offline):
-        object.__setattr__(chart, "__class__", _class(type(chart).__name__))  # Altair takes attributes for its schema's
+        object.__setattr__(chart, "__class__", _class(type(chart).__name__))  # Altair overrides assignment
     return chart
 
 
