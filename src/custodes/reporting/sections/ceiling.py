@@ -244,8 +244,8 @@ def halo_sentences(result: Ceiling) -> list[str]:
         )
         if metric_leads.height:
             texts.append(
-                "Metrics do not predict a rating significantly worse than other annotators’ ratings of other aspects: "
-                f"{names(metric_leads['target'].to_list())}."
+                "Metrics do not predict a rating significantly worse than other annotators’ ratings of other "
+                f"aspects do: {names(metric_leads['target'].to_list())}."
             )
     uncertain = of_source.filter(pl.col("lead_low") <= 0)
     for beginning, condition in (
