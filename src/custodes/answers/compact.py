@@ -28,7 +28,7 @@ HEADING_WIDTH = 14
 """Maximum number of characters in a line of a heading."""
 
 LETTERS = "group"
-"""The column of significance letters, if a table declares one."""
+"""Name of the column of significance letters."""
 
 
 def compact_latex(table: Table, frame: pl.DataFrame, name: str, estimates: Sequence[str] = ()) -> str:

@@ -19,7 +19,7 @@ from custodes.plots.drawable import drawable
 
 KINDS = {"human": "human raters", "metric": "metrics"}
 CELL_MIN, CELL_NAMED, CELL_MAX = 5.0, 13.0, 22.0
-"""Width of a cell of the heat map in pixels: minimum without a label, minimum with a label, maximum (small studies)."""
+"""Width in pixels of a cell of the heat map: minimum without labels, minimum with labels, and maximum."""
 GAP = " "
 """Size of the empty row and column between human raters and metrics, in cells."""
 SAME, UNRELATED, OPPOSITE = theme.BLUE, "rgba(0,114,178,0)", theme.VERMILION
@@ -31,8 +31,7 @@ NAMED, NEAREST = 25, 3
 With more raters, only human raters, the three metrics closest to human raters, and extreme metrics are labelled.
 """
 LABELLED = 100
-"""Maximum number of raters for which every row of the heat map is labelled. With more raters, only some rows
-are labelled."""
+"""Maximum number of raters for which every row of the heat map is labelled."""
 AVERAGES = {
     "human-human": "pairs of human aspects",
     "human-metric": "human aspects and metrics",

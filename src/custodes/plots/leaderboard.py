@@ -21,7 +21,7 @@ PART = "systems connected by comparisons: group"
 NUMBERED = 25
 """Maximum number of systems for which the cells of the map contain numbers."""
 WIDE, SMALL = 38, 14
-"""Width in pixels of a cell with a number, and of a cell without a number. Row labels do not overlap."""
+"""Widths in pixels of a cell with a number and of a cell without a number."""
 
 
 def leaderboard_strengths(

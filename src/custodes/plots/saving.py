@@ -79,7 +79,7 @@ def save(chart: alt.TopLevelMixin | Mapping[str, Any], path: str | Path) -> Path
 
 
 def render_chart(chart: alt.TopLevelMixin | Mapping[str, Any], kind: str) -> str | bytes:
-    """The content of a file with this chart, in one of the `FORMATS`."""
+    """The content of a file with this chart. `kind` is one of the `FORMATS`."""
     import vl_convert
 
     spec: Any = drawable(chart if isinstance(chart, Mapping) else chart.to_dict())

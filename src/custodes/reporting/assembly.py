@@ -151,13 +151,13 @@ def report(
 
     Notes
     -----
-    All questions get the same arguments and seed. The page contains `check`, `leaderboard`, `annotators`, `agreement`,
-    `favoritism`, `consistency`, `ranking` and `complementarity`, then `ceiling` (ridge regression), `combine` for each
-    aspect (fast methods), `correction` by the best metrics, and `protocol` and `plan` with human ratings alone. For a
-    study of labels, the page contains `check`, `rates` and `annotators`. For a study without metrics, it contains
-    `check`, `leaderboard`, `annotators`, `protocol` and `plan`. For a study without human ratings, it contains `check`,
-    `leaderboard`, `consistency` and `complementarity`. If a question is not possible for the study, it is missing in
-    `results`, and the page gives the reason.
+    All questions get the same seed and arguments, but `check` uses 1000 resamples. The page contains `check`,
+    `leaderboard`, `annotators`, `agreement`, `favoritism`, `consistency`, `ranking`, `complementarity`, `ceiling`
+    (ridge regression), `combine` for each aspect (fast methods), `correction` by the best metrics, and `protocol` and
+    `plan` with human ratings alone. Without metrics, it contains `check`, `leaderboard`, `annotators`, `protocol` and
+    `plan`. Without human ratings, it contains `check`, `leaderboard`, `consistency` and `complementarity`. For a study
+    of labels, it contains `check`, `rates` and `annotators`. A question that is not possible for the study is missing
+    in `results`, and the page gives the reason.
 
     Examples
     --------
