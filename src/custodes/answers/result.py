@@ -92,7 +92,7 @@ class Result:
     """The function of `custodes.plots` that draws the main chart."""
 
     BY: ClassVar[str] = "aspect"
-    """Name of the column that precedes the declared columns of a table, unless the table declares another column (`by`)."""
+    """Name of the column that precedes the declared columns of a table, unless a table declares another name (`by`)."""
 
     @classmethod
     @cache

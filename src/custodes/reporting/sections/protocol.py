@@ -23,8 +23,8 @@ FEWEST = 20
 CAPTIONS = {
     "correct": "Each point is the mean over replications at one interim analysis. An undecided pair counts "
     "as a decision for no difference.",
-    "kld": "Kullback–Leibler divergence (KLD) of the proportions of wins, ties and losses on the annotations "
-    "so far from the proportions on all annotations.",
+    "kld": "Kullback–Leibler divergence (KLD) between the proportions of wins, ties and losses on the "
+    "annotations so far and on all annotations.",
 }
 
 
