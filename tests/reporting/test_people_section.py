@@ -77,7 +77,7 @@ def test_the_section_tells_who_answered_and_what_stopped(people_report: Report) 
         "For 2 comparisons an annotator displayed the differing words",
         "Interim analyses",
         "Distribution of the answers over annotators",
-        "the answers no longer agree with the decision for Birch and Cedar",
+        "excluded annotators no longer agree with the decision for Birch and Cedar",
         "a true margin of 0.20, the mean margin was 0.46",
     ):
         assert phrase in section.replace("\u00a0", " "), phrase
@@ -108,7 +108,7 @@ def test_without_looks_or_decisions_nothing_is_said_of_them(study: Study) -> Non
 def test_pay_by_the_hour(study: Study) -> None:
     n = study.preferences.frame.height + study.second.frame.height
     assert cost_sentences(study).endswith(
-        f"cost {n * 0.26:.2f} usd. At the median time of an answer, this is 46.80 per hour, fees included."
+        f"cost {n * 0.26:.2f} usd. With the median time per answer, this is 46.80 usd per hour."
     )
     assert cost_sentences(cu.read("demo")) == ""
 
@@ -118,7 +118,7 @@ def test_one_person_has_nobody_to_be_compared_with() -> None:
         {"item": ["1", "2"], "system_a": "A", "system_b": "B", "rater": "ann", "kind": "human", "winner": "A"}
     )
     people_report = cu.report(cu.read(rows), resamples=20)
-    assert people_report.context.absent["annotators"].startswith("fewer than two annotators answered")
+    assert people_report.context.absent["annotators"].startswith("the study has fewer than two annotators")
 
 
 def test_nobody_to_ask_about() -> None:

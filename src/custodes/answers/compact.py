@@ -18,8 +18,8 @@ MOST_ESTIMATES = 2
 """Maximum number of estimates with intervals that fit next to a label in one column of a two-column page."""
 
 MOST_LABELS = 3
-"""Maximum number of label columns. A table with this number has room for only one estimate with an interval. The
-labels of all other label columns become headings above the rows."""
+"""Maximum number of label columns. A table with this many label columns has room for only one estimate with an
+interval. The labels of further label columns become headings above the rows."""
 
 LONG_TEXT = 40
 """Number of characters above which a label is broken into lines."""
@@ -28,7 +28,7 @@ HEADING_WIDTH = 14
 """Maximum number of characters in a line of a heading."""
 
 LETTERS = "group"
-"""The column of significance letters, if a table declares one."""
+"""Name of the column of significance letters."""
 
 
 def compact_latex(table: Table, frame: pl.DataFrame, name: str, estimates: Sequence[str] = ()) -> str:

@@ -20,7 +20,7 @@ PER_ROW = (1e-5, 1e-3)
 PER_DRAW = (4e-8, 2e-6)
 """Additional CPU seconds and megabytes for each combination of item, resample, rater and aspect."""
 REPLAY = 10
-"""Number of resamples of one item that take as long as one replication of one item of one pair of systems."""
+"""Cost of one replication for one item and one pair of systems, as a number of resamples of one item."""
 PASSES = {
     **dict.fromkeys(
         ("check", "favoritism", "ranking", "correction", "consistency", "leaderboard", "annotators", "rates"), 1
@@ -64,9 +64,9 @@ def effort(
 ) -> Effort:
     """Estimate the CPU time and the memory of a question from the size of its data, without answering the question.
 
-    The estimate is an order of magnitude. It is the sum of a constant and three terms. The terms are proportional to
-    the number of rows, to the product of items, aspects, resamples and raters, and to the product of items, aspects,
-    replications and pairs of systems.
+    The estimate is an order of magnitude: the sum of a constant and three terms. The terms are proportional to the
+    number of rows, to the product of items, aspects, resamples and raters, and to the product of items, aspects,
+    replications and pairs of systems. The time is multiplied by the relative cost of the question.
 
     Parameters
     ----------

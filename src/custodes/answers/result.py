@@ -29,8 +29,8 @@ from custodes.errors import CustodesError, OptionError, join_labels, short_repr,
 class Provenance:
     """Record of how a result was computed.
 
-    The record is printed as one line and is sufficient to repeat the computation. `counted`: the options with which
-    the counts were made, if the data are counts.
+    The record is printed as one line. With the data, it is sufficient to repeat the computation if it has a seed.
+    `counted`: if the data are counts, the options that were used for counting.
     """
 
     question: str
@@ -52,8 +52,7 @@ class Provenance:
     def replay(self, study: Any = None) -> Any:
         """Repeat the question with the same options and seed. `study` must hold the data of the original computation.
 
-        Raises `OptionError` if the result was computed with a generator of the caller, since such a result cannot be
-        repeated.
+        Raises `OptionError` if the result has no seed because the caller passed a generator.
         """
         if self.seed is None:
             raise OptionError(
@@ -93,7 +92,7 @@ class Result:
     """The function of `custodes.plots` that draws the main chart."""
 
     BY: ClassVar[str] = "aspect"
-    """Name of the column that precedes the declared columns of a table, unless the table declares another (`by`)."""
+    """Name of the column that precedes the declared columns of a table, unless a table declares another name (`by`)."""
 
     @classmethod
     @cache

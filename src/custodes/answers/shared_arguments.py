@@ -63,12 +63,12 @@ HELP: Mapping[str, str] = {
     "human": "Raters to treat as annotators (default: raters of kind human).",
     "metrics": "Metrics (default: all); @aspect selects metrics with scores per aspect, @noaspect all other metrics.",
     "systems": "Systems (default: all).",
-    "aspect": "Aspects of the human ratings (default: each).",
+    "aspect": "Aspects of the human ratings (default: all).",
     "group": "Groups of items, such as domains or subsets (default: all).",
     "aggregate": "How to combine annotators: mean score difference or majority vote.",
     "human_ties": "Largest difference of human scores that counts as a tie (default: 0).",
-    "ties": "Rule for ties of metric scores: exact, calibrated, or the largest difference (a number).",
-    "orders": "How to combine the verdicts on both presentation orders of a pair.",
+    "ties": "Rule for ties of metric scores: exact, calibrated, or the largest difference that counts as a tie.",
+    "orders": "How to combine the verdicts on a pair that was shown in both presentation orders.",
     "confidence": "Confidence level of the intervals.",
     "resamples": f"Number of bootstrap resamples, at least {FEWEST_RESAMPLES}, or 0 for no intervals.",
     "alpha": "Significance level of the tests.",
@@ -99,5 +99,5 @@ def settings(options: PreferenceOptions) -> PreferenceOptions:
 
 
 def selection_arguments(options: Mapping[str, Any]) -> Selection:
-    """Those options that select data."""
+    """The options that select data."""
     return {name: options[name] for name in Selection.__annotations__ if name in options}  # type: ignore[return-value]

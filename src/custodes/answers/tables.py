@@ -38,7 +38,8 @@ p-value; a probability.
 
 POINTS = "points"
 RANGES: Mapping[Kind, str] = {"difference": "−1 to 1"}
-"""Range that the label of a column states if the column has no unit. Papers and pages write proportions in per cent."""
+"""Range that the label of a column states if the column has no unit. Pages write proportions, but not differences, in
+per cent."""
 
 TYPES: Mapping[Kind, Any] = {
     "label": pl.String,
@@ -58,7 +59,7 @@ class Column:
     """The declaration of one column of a table.
 
     With `interval`, the two columns of the bounds (`x_low`, `x_high`) follow the column `x`. With `sd`, the column of
-    the standard deviation over replications (`x_sd`) follows. `label`: the heading of the column on pages. `unit`: the
+    the standard deviation over replications (`x_sd`) follows. `label`: the heading in papers and on pages. `unit`: the
     unit of the numbers. `essential`: the column is displayed by default. `best`: whether high or low values are better
     (`""`: neither).
     """
@@ -102,7 +103,7 @@ def column(
     essential: bool = True,
     best: Literal["high", "low", ""] = "",
 ) -> Column:
-    """Declare a column. The default label is the name of the column with blanks; the unit follows the label."""
+    """Declare a column. The default label is the name with spaces for underscores; the unit follows the label."""
     unit = unit or (POINTS if kind == POINTS else "")
     label_text = label or name[0].upper() + name[1:].replace("_", " ")
     label_text += f" ({unit or RANGES[kind]})" if unit or kind in RANGES else ""
@@ -133,8 +134,8 @@ probability = partial(column, kind="probability")
 
 UNRELIABLE = labels(
     "unreliable",
-    "columns with an interval from too few clusters; in simulations with this number of clusters, the coverage was "
-    "below 85 %",
+    "columns whose intervals come from too few clusters; in simulations with this number of clusters, the coverage "
+    "was below 85 %",
     "Interval unreliable",
     essential=False,
 )

@@ -60,7 +60,7 @@ def split_by_aspect(frame: pl.DataFrame, aspect_column: str | None) -> Iterable[
 
 
 def digits_of_column(rows: pl.DataFrame, column: Column, least: int = DIGITS) -> int:
-    """Number of decimals for a column. It is at least `least` if the column has neither intervals nor deviations."""
+    """Number of decimals for a column. `least` is used if the column has neither intervals nor standard deviations."""
     if column.kind == "p" or not column.is_number:
         return 0
     has_uncertainty = column.sd or (column.interval and bool(rows[f"{column.name}_low"].count()))

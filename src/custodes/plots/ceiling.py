@@ -191,7 +191,7 @@ def ratio_curve(data: Any) -> Any:
 
 
 def release_history(result: Ceiling, *, width: int = theme.PAGE_WIDTH, dark: bool = False) -> alt.TopLevelMixin:
-    """Held-out tau-b of predictions from the metrics that were released until each date.
+    """Held-out tau-b of predictions from the metrics that were released up to each date.
 
     Each aspect has a line with whiskers.
 

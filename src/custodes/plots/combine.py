@@ -40,7 +40,7 @@ KEPT = ("kept", "not kept")
 HOLLOW = "rgba(0,114,178,0.08)"
 HEIGHT = 240
 LOG_AXIS_RATIO = 50.0
-"""Minimum ratio of the last to the first total cost for which the cost axis is logarithmic."""
+"""Ratio of the largest to the smallest total cost above which the cost axis is logarithmic."""
 NARROWEST = 230
 """Width in pixels of a plot on a phone. The labels of the cost curve are placed for this width."""
 
@@ -126,8 +126,8 @@ def combination_weights(
 ) -> alt.TopLevelMixin:
     """Weights of metrics in the saved model: the 25 largest weights, and the number of the remaining weights.
 
-    Hollow points have an interval that contains 0. Importances have no intervals, and neither have weights of methods
-    that are too slow to be refitted. Points without an interval are filled.
+    Hollow points have an interval that contains 0. Importances have no intervals. Weights of methods that are too slow
+    to refit have no intervals either. If no weight has an interval, all points are filled.
 
     Parameters
     ----------
@@ -203,8 +203,8 @@ def weights(data: Any, *, intervals: bool, label: str = WEIGHTS["weight"]) -> An
 def weight_rows(table: pl.DataFrame, statistic: str = "weight") -> pl.DataFrame:
     """The largest weights of each target, and one row for all smaller weights.
 
-    The columns are target, metric, value, low, high, place and rest. In the row of the smaller weights, `rest` states
-    the size of these weights.
+    The columns are target, metric, value, low, high, place and rest. In the row of the smaller weights, `rest` is a
+    text on the size of these weights.
     """
     bound_columns = {
         bound: f"weight_{bound}" if statistic == "weight" else pl.lit(None, pl.Float64) for bound in ("low", "high")
@@ -237,7 +237,7 @@ def cost_curve(
 ) -> alt.TopLevelMixin:
     """Held-out objective by budget, with metrics added to ridge regression in the order of gain per cost.
 
-    The line has a step for each added metric, labelled with the name of the metric. A band shows the interval. If the
+    The line has a step for each added metric, labelled with the name of the metric. The band shows intervals. If the
     raters have no costs, each metric costs 1. `OptionError` is raised if the target is unknown.
 
     Parameters
@@ -424,7 +424,7 @@ def accuracy_and_favoritism(
     Raises
     ------
     InputError
-        If the result has no favoritism, as for verdicts.
+        If the result has no favoritism, for example because the human ratings are verdicts.
     OptionError
         If the target is unknown.
 

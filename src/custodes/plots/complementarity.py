@@ -19,20 +19,19 @@ from custodes.plots.drawable import drawable
 
 KINDS = {"human": "human raters", "metric": "metrics"}
 CELL_MIN, CELL_NAMED, CELL_MAX = 5.0, 13.0, 22.0
-"""Width of a cell of the heat map in pixels: minimum without a label, minimum with a label, maximum (small studies)."""
+"""Width in pixels of a cell of the heat map: minimum without labels, minimum with labels, and maximum."""
 GAP = " "
 """Size of the empty row and column between human raters and metrics, in cells."""
 SAME, UNRELATED, OPPOSITE = theme.BLUE, "rgba(0,114,178,0)", theme.VERMILION
 ENOUGH = 0.995
 """Cumulative proportion of explained variance at which the curve ends."""
 NAMED, NEAREST = 25, 3
-"""Maximum number of raters for which the map labels every rater.
+"""Maximum number of raters for which the map labels every rater, and number of labelled metrics otherwise.
 
-With more raters, only human raters, the metrics closest to human raters, and the extreme metrics are labelled.
+With more raters, only human raters, the three metrics closest to human raters, and extreme metrics are labelled.
 """
 LABELLED = 100
-"""Maximum number of raters for which every row of the heat map is labelled. With more raters, only some rows
-are labelled."""
+"""Maximum number of raters for which every row of the heat map is labelled."""
 AVERAGES = {
     "human-human": "pairs of human aspects",
     "human-metric": "human aspects and metrics",
@@ -48,10 +47,10 @@ def complementarity_map(
 ) -> alt.TopLevelMixin:
     """Heat map of the complementarity of each pair of raters.
 
-    Blue cells have equal rankings, blank cells unrelated rankings, and vermilion cells opposite rankings. Human raters
-    come first, separated from metrics. Human raters and metrics are each ordered by similarity. Raters without a
-    ranking are omitted. Cells are smaller if there are more raters, but have at least 13 pixels. With more than 100
-    raters, cells have at least 5 pixels, and only some rows are labelled.
+    Blue cells are pairs with similar rankings, blank cells with unrelated rankings, and vermilion cells with opposite
+    rankings. Human raters come first, separated from metrics. Human raters and metrics are each ordered by similarity.
+    Raters without a ranking are omitted. Cells are smaller if there are more raters, but at least 13 pixels wide. With
+    more than 100 raters, cells are at least 5 pixels wide, and only some rows are labelled.
 
     Parameters
     ----------
@@ -274,7 +273,7 @@ def places(data: Any, result: Complementarity, *, width: float, named: Sequence[
     frame = result.coordinates
     names, domains, height = _layout_points(result, width, named)
     scales = [alt.Scale(domain=domain, nice=False, zero=False) for domain in domains]
-    variance_shares = [*result.components["explained_variance"], 0.0][:2]  # two systems differ in one direction
+    variance_shares = [*result.components["explained_variance"], 0.0][:2]  # rankings of two systems have one component
     axes = [
         alt.Axis(
             title=f"Principal component {k + 1} ({share or 0:.0%} of variance)",
@@ -333,7 +332,7 @@ def _layout_points(
     frame = result.coordinates
     points = frame.select("x", "y").to_numpy()
     low, high = points.min(axis=0), points.max(axis=0)
-    units_per_pixel = (high - low).max() / (width - 2 * MARGIN) or 1.0  # of a pixel
+    units_per_pixel = (high - low).max() / (width - 2 * MARGIN) or 1.0  # data units
     size = np.array([width, max(width / 3, (high - low)[1] / units_per_pixel + 2 * MARGIN)])
     axis_units = units_per_pixel * np.array([1, -1])  # pixels are counted from the upper left corner
     corner = (low + high - size * axis_units) / 2

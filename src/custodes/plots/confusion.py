@@ -18,7 +18,7 @@ _TURNED = {cell: "_".join(OUTCOMES[-1 - OUTCOMES.index(outcome)] for outcome in 
     "system_a": "system_b",
     "system_b": "system_a",
 }
-"""Columns of a pair, and the names of these columns after the two systems are exchanged."""
+"""For each column of a pair, its name after the two systems are exchanged."""
 
 
 def confusion_matrix(
@@ -71,8 +71,8 @@ def confusion_matrix(
     pair_rows = both_directions.filter(system_a=system_a, system_b=system_b)
     if not pair_rows.height:
         raise OptionError(
-            f"{function_name}: {system_a!r} and {system_b!r} are not a pair of systems in the result; give "
-            f"two systems of the result"
+            f"{function_name}: {system_a!r} and {system_b!r} are not a pair of systems in the result; give a "
+            "pair of the table confusion"
         )
     title = f"Human ratings and {metric}: {system_a} against {system_b}"
     return theme.apply_theme(matrix(theme.embed_rows(pair_rows)), dark=dark, title=title_with_aspect(title, aspect))

@@ -21,7 +21,7 @@ AXES = {
     CONFIDENCE: "Overconfidence, in points",
     PROBE: "Effect of the changed form of an output, in points",
 }
-"""Axis titles by kind of finding; failures have none."""
+"""Axis titles by kind of finding. The kind `FAILURES` has none."""
 
 READINGS = {"significant": theme.VERMILION, "not significant": theme.GREY}
 
@@ -36,9 +36,9 @@ def judge_faults(
 ) -> alt.TopLevelMixin:
     """Dot-and-whisker plot of one kind of bias for each judge, in percentage points.
 
-    The bias is a preference for the first position, for longer outputs or for the judge's own systems, an effect of
-    a changed form of the output, or overconfidence. Red marks findings that are significant after adjustment for all
-    tests of the study.
+    A bias is a preference for the first position, for longer outputs or for the judge's own systems, an effect of a
+    changed form of the output, or overconfidence. Red findings are significant after adjustment for all tests of the
+    study.
 
     Parameters
     ----------

@@ -13,7 +13,7 @@ from custodes.evaluate.correction import BESIDE, Correction
 from custodes.plots.choice import select_aspect, select_rows, title_with_aspect
 
 CHANGED = "changed"
-"""Value of the column `changed` if the corrected decision differs from the naive decision; otherwise it is null."""
+"""Value of the column `changed` if the corrected decision differs from the naive decision (otherwise null)."""
 
 KEYS = ("aspect", "metric", "system_a", "system_b")
 LABELS = {"_naive": "metric", "_human": "human ratings", "": "corrected"}
@@ -44,8 +44,7 @@ def correction_margins(
 
     The three margins of a pair are by the metric alone, by human ratings alone, and corrected. The margin is the
     proportion of items on which the first system is better minus the proportion on which the second system is better.
-    Pairs are sorted by the corrected margin, the largest first. `changed` selects pairs whose corrected decision
-    differs from the decision of the metric alone.
+    Pairs are sorted by the corrected margin, the largest first.
 
     Parameters
     ----------
@@ -58,7 +57,7 @@ def correction_margins(
     estimator : str, optional
         Estimator of the result; default: the first estimator that is neither naive nor human.
     changed : bool, default False
-        Whether to draw only pairs whose decision the correction changes.
+        Whether to draw only pairs whose corrected decision differs from the decision of the metric alone.
     width : int, default 455
         Width of the plot in pixels.
     dark : bool, default False
@@ -160,8 +159,8 @@ def pair_outcome(
 ) -> alt.TopLevelMixin:
     """Proportions of wins, ties and losses of one pair of systems, by every estimator.
 
-    Dots are posterior means and whiskers are intervals. A result contains no posterior draws, so there is no density.
-    Estimators that give only a margin have no row. The systems can be given in either order.
+    Dots are posterior means, and whiskers are intervals. Estimators that give only a margin have no row. The systems
+    can be given in either order.
 
     Parameters
     ----------

@@ -14,9 +14,9 @@ _TAKEN = re.compile(
     r"|isPrototypeOf|propertyIsEnumerable|toLocaleString|toString|valueOf|__proto__)(?![\w\u200b(])"
 )
 _MARKED = "\\1\u200b"
-"""Replacement for each name: the name and a zero-width space, which is a different key with the same appearance."""
+"""Replacement for each name: the name and a zero-width space. It looks the same, but is a different key."""
 
-# A page may contain a specification within a script element, which these would close or leave open (HTML, 4.12.1.3).
+# In a page, these texts would close the script element of a specification, or leave it open (HTML, 4.12.1.3).
 _ENDING = re.compile(r"<(?=/?script|!--)", re.IGNORECASE)
 
 

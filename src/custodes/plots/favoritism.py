@@ -20,8 +20,8 @@ HEIGHT = 300
 PAD = 24
 """Margin in pixels between the outermost points and the edges of the scatter plot."""
 ALL_NAMED, ENDS = 12, 2
-"""Maximum number of metrics for which every metric is labelled, and number of metrics that are labelled at each end of
-both axes if there are more."""
+"""Maximum number of metrics for which every metric is labelled, and number of extreme metrics that are otherwise
+labelled at each end of both axes."""
 ACCURACIES = ["Accuracy against human decisions", "circles: comparisons; squares: pairs of systems"]
 AXIS = "Favi-Score: errors against the system ← 0 → errors for it"
 
@@ -142,7 +142,7 @@ def favoritism_map(result: Favoritism, *, aspect: str | None = None, dark: bool 
     """Heat map of the mean Favi-Score of each system over all opponents, for each metric.
 
     Orange cells are favoured systems, and blue cells are disfavoured systems. Metrics with the largest favoritism are
-    first. Colours are saturated at -1 and 1. The numbers are exact.
+    first. Colours are saturated at -1 and 1, but numbers are not limited.
 
     Parameters
     ----------
@@ -263,7 +263,7 @@ def _diverging_scale(field: str, saturation: float) -> Any:
 
 
 def _metric_system_map(chart: Any, field: str) -> Any:
-    """Heat map with metrics as rows and systems as columns, each ordered by `field`, the largest values first."""
+    """Heat map with metrics as rows, by the largest |`field`|, and systems as columns, by the mean `field`."""
     return (
         chart.transform_calculate(size=f"abs(datum.{field})")
         .transform_joinaggregate(largest="max(size)", groupby=["metric"])
@@ -336,7 +336,7 @@ def favoritism_and_accuracy(
 def point_rows(
     metrics: pl.DataFrame, named: Mapping[str, Sequence[str]], *, width: float | None = None
 ) -> pl.DataFrame:
-    """The rows of `Favoritism.metrics` with both coordinates, and with the columns of `labels.columns`.
+    """The rows of `Favoritism.metrics` in which both coordinates are defined, with the columns of `labels.columns`.
 
     If there are few metrics, all are labelled. Otherwise the extremes of both axes and the metrics in `named` (by
     aspect) are labelled. `width` is the argument of `labels.columns`.

@@ -16,11 +16,11 @@ HEIGHT = 220
 def favoritism_of_pairs(
     result: Favoritism, *, aspect: str | None = None, width: int = theme.PAGE_WIDTH, dark: bool = False
 ) -> alt.TopLevelMixin:
-    """|Favi-Score| of pairs of systems by agreement of the signs of margins, and Favi-Score by sample accuracy.
+    """Favi-Scores of pairs of systems, by the signs of margins (upper plot) and by sample accuracy (lower plot).
 
-    Each metric and pair of systems has a point, as in figure 5 of the Favi-Score paper. The upper plot has a box plot
-    of pairs whose human and metric margins have the same sign, and a box plot of pairs with opposite signs. The colours
-    of the lower plot show the same two groups. Spearman's correlations are in the titles and in the table
+    Each metric and pair of systems has a point, as in figure 5 of the Favi-Score paper. The upper plot has one box plot
+    for pairs whose human and metric margins have the same sign, and one for pairs with opposite signs. The colours of
+    the lower plot show the same two groups. Spearman's correlations are in the titles and in the table
     `correlations`.
 
     Parameters

@@ -22,9 +22,8 @@ def gate_rules(
 ) -> alt.TopLevelMixin:
     """Dot-and-whisker plot of value minus threshold for each rule, with a grey line at 0.
 
-    A rule holds or fails if its interval does not contain 0; otherwise it is inconclusive.
-
-    All aspects are shown, or only `aspect`. A rule with an undefined value has no dot.
+    If the interval of a rule does not contain 0, the rule holds or fails. Otherwise it is inconclusive. A rule with an
+    undefined value has no dot.
 
     Parameters
     ----------

@@ -16,7 +16,7 @@ LETTER, LINE = 6.7, 14.5
 """Mean width of a character and height of a line of 12-point text, in pixels."""
 
 DISTANCES = (6.0, 16.0, 30.0, 48.0, 70.0, 95.0)
-"""Distance in pixels between a point and its label; a line connects them."""
+"""Possible distances in pixels between a point and its label. A line connects the point and the label."""
 
 CUT, HIDDEN, UNREADABLE = 100.0, 4.0, 20.0
 """Costs of the position of a label, relative to the cost of 1 for a pixel of distance between the label and its point.
@@ -48,8 +48,8 @@ def place_labels(
 
     `point_positions` (n, 2) are fractions of the width from the left (without `pad` on both sides), and fractions of
     `height` from the top. Labels of the points `labelled_indices` are placed in this order, each at the nearest
-    free position, or at the position with the least overlap. Every other point gets an offset for the case that its
-    label is the only label besides the labels of `labelled_indices`. The result is deterministic.
+    free position, or at the position with the least overlap. Every other point gets an offset that suits its label
+    if this label alone is added. The result is deterministic.
 
     >>> points = np.array([[0.25, 0.5], [0.35, 0.5]])
     >>> place_labels(points, ["abcd", ""], [0], widths=[200], height=100)[0].tolist()  # left
@@ -132,7 +132,7 @@ def layers(base: Any, text: str, is_labelled: str, **spot: Any) -> list[Any]:
 
 
 CHOSEN = "chosen"
-"""Parameter of a figure that contains the metric that the reader has chosen, if there is one."""
+"""Name of the parameter of a figure that contains the metric chosen by the reader, or an empty text."""
 
 
 def is_chosen(text: str) -> str:

@@ -75,7 +75,7 @@ def _centre(x: dict[int, float], neighbours: Sequence[int], position: float) -> 
 
 
 def _spread(layers: Sequence[Sequence[int]], n: int) -> dict[int, float]:
-    """The horizontal positions of the nodes in each row, which are centred on 0."""
+    """The horizontal positions of the nodes of each layer. The positions of a layer are centred on 0."""
     x: dict[int, float] = {}
     for layer_nodes in layers:
         widths = np.array([1.0 if node < n else BEND_WIDTH for node in layer_nodes])

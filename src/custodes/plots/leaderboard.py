@@ -21,7 +21,7 @@ PART = "systems connected by comparisons: group"
 NUMBERED = 25
 """Maximum number of systems for which the cells of the map contain numbers."""
 WIDE, SMALL = 38, 14
-"""Widths in pixels of a cell with a number and of a cell without a number, such that row labels do not overlap."""
+"""Widths in pixels of a cell with a number and of a cell without a number."""
 
 
 def leaderboard_strengths(
@@ -44,7 +44,7 @@ def leaderboard_strengths(
         Result of `leaderboard`.
     rater : str or sequence of str, optional
         Raters to draw. By default, these are human ratings, and human ratings corrected by the metric that saves most
-        annotations. If there are few raters, all are drawn.
+        annotations. With at most three raters, or without human ratings, all raters are drawn.
     aspect : str, optional
         Aspect to draw; required if the result has several aspects.
     value : {'strength', 'win_rate'}, default 'strength'
@@ -160,7 +160,8 @@ def win_rate_map(
 ) -> alt.TopLevelMixin:
     """Heat map of the win rate of the row's system against the column's system; a tie counts half.
 
-    Orange: above one half; blue: below. The best system is in the first row; cells without comparisons are empty.
+    Orange: above one half. Blue: below one half. The best system is in the first row. Cells without comparisons are
+    empty.
 
     Parameters
     ----------

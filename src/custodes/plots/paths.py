@@ -139,7 +139,7 @@ def forward_path(
 ) -> alt.TopLevelMixin:
     """Held-out tau-b in forward selection of metrics.
 
-    The interval of the gain of a step is above 0 for filled points, and below 0 for vermilion points.
+    Filled blue points are steps whose interval of the gain is above 0. For vermilion points, this interval is below 0.
 
     Parameters
     ----------

@@ -17,7 +17,7 @@ def power_curve(
 ) -> alt.TopLevelMixin:
     """Power to find the better system with human ratings alone, by margin and number of annotations of a pair.
 
-    Each number of annotations has a line, and each pair of systems (or assumed margin) has a point. The power is exact
+    Each number of annotations has a line, with a point for each pair of systems (or assumed margin). The power is exact
     for a single analysis per pair.
 
     Parameters

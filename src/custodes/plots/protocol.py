@@ -28,8 +28,7 @@ def budget_curve(
     """Proportion of correctly decided pairs (upper panel) and KLD (lower panel) by number of annotations.
 
     Each combination of metric, estimator and stopping rule has a line. Each round has a point, which is the mean over
-    replications.
-    Estimators that give only a margin have no KLD.
+    replications. Estimators that give only a margin have no KLD.
 
     Parameters
     ----------
@@ -68,11 +67,11 @@ def budget_curve(
 def annotations_and_kld(
     result: Protocol, *, aspect: str | None = None, width: int = theme.PAGE_WIDTH, dark: bool = False
 ) -> alt.TopLevelMixin:
-    """Proportion of annotations that are used, by KLD from the posterior mode of all annotations (logarithmic axis).
+    """KLD from the posterior mode of all annotations (logarithmic axis), by the proportion of annotations used.
 
-    Each combination of metric, estimator and stopping rule has a point, and so has each metric alone without
-    annotations (naive), as in figure 2 of the paper on the correction of errors. Points further left and
-    higher are better. Rows without a finite KLD are left out.
+    Each combination of metric, estimator and stopping rule has a point. Each metric alone, without annotations
+    (naive), has a point too, as in figure 2 of the paper on the correction of errors. Points further left and higher
+    are better. Rows without a finite, positive KLD are left out.
 
     Parameters
     ----------

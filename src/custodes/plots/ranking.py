@@ -56,10 +56,10 @@ def ranking_graphs(
     """Graphs of significant differences between systems, by human ratings (left) and by a metric (right).
 
     Winners are on top, and edges that follow from other edges are omitted. Systems that beat each other in a cycle
-    share a node (`A ~ B`). A system without significant wins or losses is in the middle. Edges of the metric that are
-    missing in the human graph are dashed. With more than 12 systems, a table is drawn, with the best systems by human
-    ratings first. In the table, `+` means that the system in the row is better, and `−` means that the system in the
-    column is better.
+    share a node (`A ~ B`). A system without significant wins or losses is in the middle. An edge of the metric is
+    dotted if human ratings show no significant difference, and dashed if they show the opposite one. With more than 12
+    systems, a table is drawn, with the best systems by human ratings first. In the table, `+` means that the system in
+    the row is better, and `−` means that the system in the column is better.
 
     Parameters
     ----------

@@ -187,7 +187,7 @@ def slice_dots(data: Any) -> Any:
 def roc_curve(
     result: Rates, metric: str, *, aspect: str | None = None, width: int = 260, dark: bool = False
 ) -> alt.TopLevelMixin:
-    """ROC curve of a judge that gives scores, with a mark at the threshold that turns scores into labels.
+    """ROC curve of a judge that gives scores. A mark shows the threshold that turns scores into labels.
 
     Parameters
     ----------
@@ -248,7 +248,7 @@ def roc_lines(data: Any) -> Any:
 def reliability_curve(
     result: Rates, metric: str, *, aspect: str | None = None, width: int = 260, dark: bool = False
 ) -> alt.TopLevelMixin:
-    """Proportion of positive human labels by the score of a judge, in bins of equal size, with intervals.
+    """Proportion of positive human labels by the score of a judge, with intervals, in bins of equally many labels.
 
     Parameters
     ----------
@@ -259,7 +259,7 @@ def reliability_curve(
     aspect : str, optional
         Aspect to draw; required if the result has several aspects.
     width : int, default 260
-        Width of the plot in pixels.
+        Width and height of the plot in pixels.
     dark : bool, default False
         Whether to use colours for a dark background.
 
@@ -310,7 +310,7 @@ def reliability_dots(data: Any) -> Any:
 
 
 def label_matrix(result: Rates, metric: str, *, aspect: str | None = None, dark: bool = False) -> alt.TopLevelMixin:
-    """Table of counts of outputs by the human label and the label of a judge.
+    """Table of the numbers of outputs, by human label and by label of a judge.
 
     Parameters
     ----------

@@ -79,7 +79,7 @@ def save(chart: alt.TopLevelMixin | Mapping[str, Any], path: str | Path) -> Path
 
 
 def render_chart(chart: alt.TopLevelMixin | Mapping[str, Any], kind: str) -> str | bytes:
-    """The content of a file with this chart, in one of the `FORMATS`."""
+    """The content of a file with this chart. `kind` is one of the `FORMATS`."""
     import vl_convert
 
     spec: Any = drawable(chart if isinstance(chart, Mapping) else chart.to_dict())
@@ -115,7 +115,7 @@ def _bundle() -> str:
 def offline(chart: alt.TopLevelMixin) -> alt.TopLevelMixin:
     """The same chart, with a display that needs no network. Copies of the chart have the same display."""
     if not isinstance(chart, _Offline):
-        object.__setattr__(chart, "__class__", _class(type(chart).__name__))  # Altair takes attributes for its schema's
+        object.__setattr__(chart, "__class__", _class(type(chart).__name__))  # Altair overrides assignment
     return chart
 
 

@@ -23,7 +23,7 @@ BLUE, ORANGE, GREEN, VERMILION, PURPLE, SKY = "#0072B2", "#E69F00", "#009E73", "
 GREY = "#8A8F98"
 
 DIVERGING_DOMAIN = (-1.0, -0.001, 0.001, 1.0)
-"""Colours from blue (negative) to orange (positive). They are transparent at 0, so that they fit any background."""
+"""Scale from blue (negative) to orange (positive). Colours are transparent at 0, so that they fit any background."""
 DIVERGING_RANGE = ("rgba(0,114,178,0.75)", "rgba(0,114,178,0)", "rgba(230,159,0,0)", "rgba(230,159,0,0.75)")
 
 TEXT = 12
@@ -33,7 +33,8 @@ ROW = 18
 """Height in pixels of a row with a label. It is as small as the text allows, so that 72 metrics fit on a page."""
 
 WHISKER: dict[str, Any] = {"strokeWidth": 2, "opacity": 1}
-"""Opacity of intervals. At 0.6, blue has a contrast of 2 to 1 on a dark background; 3 to 1 is needed to be visible."""
+"""Style of intervals. At an opacity of 0.6, blue would have a contrast of only 2 to 1 on a dark background; 3 to 1 is
+needed to be visible."""
 
 
 @dataclass(frozen=True, kw_only=True)

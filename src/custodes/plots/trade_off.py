@@ -1,4 +1,4 @@
-"""Figure of the trade-off between agreement and partiality of a combined metric."""
+"""Figure: trade-off between agreement and partiality of a combined metric."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ from custodes.reporting.sections.rates import RATES
 SECTION_PROGRESS = "sections"
 """Label of the progress bar over the sections."""
 STATISTICS = (CHOOSING, ORDERING)
-"""Statistic in the saved figures of agreement."""
+"""Statistics for which figures of agreement are saved."""
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -99,7 +99,8 @@ class Report:
     def save_figures(self, path: str | Path, *, format: str = "svg") -> list[Path]:
         """Save the figures of the page in a folder.
 
-        Each figure is saved for every aspect. A figure of a selected metric shows the best metric of the aspect.
+        A figure that depends on the aspect is saved for every aspect. A figure of one metric shows the best metric of
+        the aspect.
         `format` is svg, pdf, png, html or json. `OptionError` is raised for any other format, and for a folder that is
         not writable.
         """
@@ -109,7 +110,7 @@ class Report:
         return [save(chart, target / f"{name}.{format}") for name, chart in zip(names, charts.values(), strict=True)]
 
     def _charts(self) -> dict[tuple[str, ...], Any]:
-        """The figures by their selection. A figure that does not depend on the aspect occurs once."""
+        """The figures, by aspect, name, metric and statistic. A part is empty if the figure does not depend on it."""
         context, charts = self.context.copy_with_page_rows(), dict[tuple[str, ...], Any]()
         for section in self.sections:
             for figure in section.build_content(context)[0]:
@@ -150,12 +151,13 @@ def report(
 
     Notes
     -----
-    The page contains `check`, `leaderboard`, `agreement`, `favoritism`, `consistency` and `ranking` with the same
-    arguments and seed, then `complementarity`, `ceiling` (ridge regression), `combine` for each aspect (fast methods),
-    `correction` by the best metrics, and `protocol` and `plan` with annotators only. For a study of labels, the page
-    contains `check`, `rates` and `annotators`. For a study without human ratings, it contains `check`, `leaderboard`,
-    `consistency` and `complementarity`. A question that is not possible for the study is missing in `results`, and the
-    page gives the reason.
+    All questions get the same seed and arguments, but `check` uses 1000 resamples. The page contains `check`,
+    `leaderboard`, `annotators`, `agreement`, `favoritism`, `consistency`, `ranking`, `complementarity`, `ceiling`
+    (ridge regression), `combine` for each aspect (fast methods), `correction` by the best metrics, and `protocol` and
+    `plan` with human ratings alone. Without metrics, it contains `check`, `leaderboard`, `annotators`, `protocol` and
+    `plan`. Without human ratings, it contains `check`, `leaderboard`, `consistency` and `complementarity`. For a study
+    of labels, it contains `check`, `rates` and `annotators`. A question that is not possible for the study is missing
+    in `results`, and the page gives the reason.
 
     Examples
     --------
@@ -196,8 +198,8 @@ LONGEST = 150
 def file_names(labels: Sequence[str]) -> list[str]:
     """A file name for each label, which is valid on any system.
 
-    A name consists of letters, digits, `-`, `_` and `.`, and its length is limited. If a name is truncated, or if a
-    file system that ignores case would confuse two names, the name ends in a digest of the label.
+    A name consists of letters, digits, `-`, `_` and `.`, and its length is limited. A name ends in a digest of the
+    label if it would otherwise be empty, truncated, or equal to another name (up to case).
 
     >>> file_names(["fluency", "a/b", "a:b"])
     ['fluency', 'a_b-c14cddc0', 'a_b-6783a31e']

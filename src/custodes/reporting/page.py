@@ -22,7 +22,7 @@ def study_summary(context: Context) -> str:
     noun_of_column = {"items": "item", "systems": "system", "humans": "annotator", "metrics": "metric"}
     sizes = {word: int(summary[name].max() or 0) for name, word in noun_of_column.items()}  # type: ignore[arg-type]
     count_texts = [plural(size, word) for word, size in sizes.items() if size]
-    return f"{names(count_texts)}{f', rated for {names(aspects)}' if aspects else ''}."
+    return f"{names(count_texts)}{f'; rated aspects: {names(aspects)}' if aspects else ''}."
 
 
 def _findings(section: Section, sentences: Sequence[Mapping[str, Any]], context: Context) -> list[Mapping[str, Any]]:

@@ -17,12 +17,11 @@ from custodes.answers.result import Result
 from custodes.data.comparisons import HUMAN
 
 METRICS = 100
-"""Maximum number of metrics on a page. They give about five thousand comparisons for each statistic and aspect."""
+"""Maximum number of metrics on a page. With 100 metrics, each statistic and aspect has 4,950 pairs of metrics."""
 PAIRS = 30_000
-"""Approximate maximum number of rows (pairs of systems, times metrics, times aspects) that a browser opens in a
-second."""
+"""Number of rows (pairs of systems, times raters, times aspects) that a browser opens in about a second."""
 FEWEST, MOST = 10, 60
-"""Minimum and maximum of the limit on the systems whose pairs are on a page. A map of 60 systems has 3,540 cells."""
+"""Smallest and largest limit on the systems whose pairs are on a page. A map of 60 systems has 3,540 cells."""
 
 ONE = ("metric", "rater")
 TWO = (("metric_a", "metric_b"), ("rater_a", "rater_b"))
@@ -33,8 +32,8 @@ PAIR_OF_SYSTEMS = (("system_a", "system_b"), ("winner", "loser"))
 class PageLimits:
     """The leading systems and metrics, which are on the page, in the order of their ranks.
 
-    `without`: names of the omitted metrics, as in the tables. `n_systems` and `n_metrics`: numbers of all systems and
-    metrics.
+    `without`: names of the omitted metrics in the tables (with and without an aspect). `n_systems` and `n_metrics`:
+    numbers of all systems and metrics.
     """
 
     systems: tuple[str, ...]

@@ -36,11 +36,10 @@ class Figure:
     """A figure drawn by the page from its tables.
 
     `spec`: Vega-Lite without data; the reader's selection replaces the texts `{statistic}` and `{metric}`. `table`: the
-    name of the table. `where`: which rows of the table are drawn, as a mapping from a column to a selection
-    (`{aspect}`) or to a literal value. `fields`: renamed columns, which can contain `{statistic}`. `lines`: columns
-    whose distinct values are the lines of the figure at page width. `opening`: whether the figure is displayed below
-    the verdict instead of in its section.
-
+    full name of the table. `where`: the rows to draw, as a mapping from a column (or `a|b` for either of two columns)
+    to a selection (`{aspect}`) or a literal value. `fields`: a mapping from new names to columns, whose names can
+    contain `{statistic}`. `lines`: columns whose distinct values are the rows of a figure that is as wide as the page.
+    `opening`: whether the figure is displayed below the verdict instead of in its section.
     """
 
     id: str
@@ -91,7 +90,7 @@ def _replace_words(spec: Any, words: Mapping[str, str]) -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class SelectionTable:
-    """A long table, of which the page displays only the rows of the reader's selection.
+    """A long table. The page displays only the rows of the reader's selection.
 
     `table`: the name of the table. `columns`: the displayed columns. `where`: the selection of rows, as in `Figure`.
     """
@@ -108,9 +107,9 @@ class Context:
     """Input of the sections: a study and the results of its questions. Each result is computed once.
 
     `options`: options of the report, which are passed to every question with an argument of the same name. `best`: the
-    best metric of each aspect. `extra`: tables that are not in a result. `absent`: the reason why a question is not
-    answered, by question. `whole`: a context with all rows, if some rows are omitted here (otherwise None).
-    `left_out`: a sentence on the omitted rows.
+    best metric of each aspect. `extra`: tables that are not in a result. `absent`: for each question without an answer,
+    the reason. `whole`: the context with all rows, if this context is a copy for the page (otherwise None).
+    `left_out`: sentences on the omitted rows.
     """
 
     study: Study
@@ -196,7 +195,7 @@ class Context:
         return leaders(agreement_result)
 
     def choice(self, aspect: str, metric: str, statistic: str) -> dict[str, str]:
-        """The initial selection on a page, with the first pair of systems and all pairs of a correction."""
+        """The selection of a saved figure: the arguments, the first pair of systems, and all pairs of a correction."""
         pair_tables = ("favoritism.pairs", "leaderboard.pairs", "rates.differences")
         rows = self.table(next(name for name in pair_tables if name.split(".")[0] in self.results)).head(1).to_dicts()
         pair = {name: row[name] for row in rows for name in ("system_a", "system_b")}
@@ -204,8 +203,8 @@ class Context:
 
     @cached_property
     def one_sided_aspects(self) -> list[str]:
-        """Aspects for which sides instead of systems are compared: annotators always prefer the same side, or the
-        study declares the sides."""
+        """Aspects that compare the sides of a pair, not systems: annotators always prefer the same side, or the study
+        declares the sides."""
         rows = self.table("check.problems").filter(pl.col("rule").is_in(SIDED))
         return [str(aspect) for aspect in rows["aspect"].unique(maintain_order=True)]
 
@@ -224,12 +223,11 @@ class Section:
     and the `table` among the values of `build`.
 
     `finding`: type of verdict sentences; the first sentence of this type opens the section. `extra`: a function that
-    computes tables which only figures use. `compares_systems`: whether the section applies only to a study that
-    compares systems, not sides of a pair.
+    computes further tables for the page. `compares_systems`: whether the section applies only to a study that compares
+    systems, not sides of a pair. `required`: whether the page needs the result.
 
-    `alone`: whether the section is also on the page of a study without metrics. `labels`: whether it is also on the
-    page of a study of labels. `of_metrics`: whether it is also on the page of a study without human ratings.
-
+    `alone`: whether the section is on the page of a study without metrics. `labels`: whether it is on the page of a
+    study of labels. `of_metrics`: whether it is on the page of a study without human ratings.
     """
 
     question: str
@@ -309,7 +307,7 @@ def render(template: str, **values: Any) -> str:
 
 
 def spec_of(chart: Any, **properties: Any) -> dict[str, Any]:
-    """The specification of a chart without data, with these properties. The page adds the rows and the colours."""
+    """The specification of a chart without rows and colours, with these properties. The page adds rows and colours."""
     spec: dict[str, Any] = chart.to_dict(validate=False) | properties
     for name in ("$schema", "config"):
         spec.pop(name, None)

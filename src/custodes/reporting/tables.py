@@ -18,10 +18,10 @@ from custodes.answers.wording import FLAG, UNDEFINED, estimate_text, letter_rang
 from custodes.reporting.section import Context, SelectionTable, render
 
 DIGITS = 5
-"""Significant digits of embedded numbers, which are more than the precision of any interval."""
+"""Number of significant digits of the numbers that the page contains as data."""
 
 LEAST_DIGITS = 2
-"""Number of decimals in a column without intervals."""
+"""Minimum number of decimals in a column without intervals, for numbers below 10."""
 
 LEVEL = 6
 """Compression level of deflate. Level 9 takes three times as long, and its output is only 1 % smaller."""
@@ -76,7 +76,7 @@ def build_selection_table(
 ) -> SelectionTable:
     """A table of the essential columns of a declared table.
 
-    Columns that the selection fixes are left out, and so are columns without values.
+    Columns that the selection fixes and columns without values are left out.
     """
     columns = [
         column for column in context.table_declaration(table).columns if column.essential and column.name not in where
@@ -155,10 +155,10 @@ def _column(series: pl.Series) -> Any:
 
 
 def compress_page_data(parts: Mapping[str, Any], tables: Iterable[tuple[str, pl.DataFrame]]) -> str:
-    """`parts` and the `tables` by name as JSON, which is deflated and encoded in base 64.
+    """`parts`, and the `tables` by name, as JSON that is deflated and encoded in base 64.
 
-    The text has a quarter of the size of the JSON, and no characters that could close its HTML element. Tables are
-    converted one at a time to limit memory.
+    The text has about a quarter of the size of the JSON, and no characters that could close its HTML element. To limit
+    memory, tables are converted one at a time.
     """
     deflate = zlib.compressobj(LEVEL)
     chunks = [deflate.compress(msgspec.json.encode(parts)[:-1] + b',"tables":{')]

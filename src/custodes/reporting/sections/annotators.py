@@ -30,10 +30,10 @@ SHOWN = (
 )
 LOOKS = (
     *PAIR,
-    count("looks", "completed"),
+    count("looks", "number of completed interim analyses", "Analyses"),
     count("n", "number of answers in the last interim analysis", "Answers"),
-    label("said", "better system; = not decided", "Decision"),
-    flag("is_open", "whether more answers are collected", "Open"),
+    label("said", "better system; = if the pair is undecided", "Decision"),
+    flag("is_open", "whether more answers on the pair are collected", "Open"),
     difference(
         "at_look",
         "proportion of answers that prefer system_a minus proportion that prefer system_b; the interval "
@@ -49,19 +49,19 @@ LOOKS = (
 )
 INFLATED = (
     "If an interim analysis decided a pair, the margin of the pair is too large on average: in simulations "
-    "with a true margin of 0.20, the mean margin was 0.46. Use such a margin for the direction of a "
-    "difference, not for its size."
+    "with a true margin of 0.20, the mean margin was 0.46. Such a margin shows which system is better, but "
+    "not by how much."
 )
 REPORTED = (
     *("excluded-annotators", "incomplete-looks", "second-opinions", "peeked", "marked", "stopped-by-answers"),
     "invalid-verdict",
 )
-"""Rules of the notes about annotators that come from reading the study and from selecting its data."""
+"""Rules of the displayed notes that come from reading the study and from selecting its data."""
 
 
 def _ask(context: Context) -> Annotators:
     if len(context.study.humans) < 2:
-        raise InputError("fewer than two annotators answered, so agreement cannot be estimated")
+        raise InputError("the study has fewer than two annotators, so agreement cannot be estimated")
     result: Annotators = context.ask(annotators)
     return result
 
@@ -107,8 +107,8 @@ def _omission_sentence(rows: pl.DataFrame, kind: str) -> str:
 def last_interim_analyses(study: Study) -> pl.DataFrame:
     """The last interim analysis of each pair of systems; empty if there are no interim analyses.
 
-    The columns include the margins that would result if all refusals preferred one system, and the margin on the
-    current answers. Interim analyses concern only the first aspect of a study.
+    The columns include the margins that would result if all refusals were answers that prefer one of the systems, and
+    the margin on the current answers. Interim analyses concern only the first aspect of a study.
     """
     if study.looks.is_empty():
         return pl.DataFrame(schema={name: pl.String for column in LOOKS for name in column.names})
@@ -146,11 +146,11 @@ def looks_sentences(looks: pl.DataFrame) -> list[str]:
         for rows, beginning in (
             (
                 contradicted,
-                "Without the excluded annotators, the answers no longer agree with the decision for",
+                "The answers without excluded annotators no longer agree with the decision for",
             ),
             (
                 uncertain,
-                "If all refusals had preferred the other system, the decision would be reversed for",
+                "If all refusals were answers against the decision, the answers would not agree with the decision for",
             ),
         )
         if rows.height
@@ -176,7 +176,7 @@ def cost_sentences(study: Study) -> str:
             + (
                 "."
                 if hourly is None
-                else f". At the median time of an answer, this is {number(hourly)} per hour, fees included."
+                else f". With the median time per answer, this is {' '.join([number(hourly), unit]).strip()} per hour."
             )
         )
     return " ".join(sentences)

@@ -120,8 +120,8 @@ def _aspect_figures(result: Ceiling, of_aspect: str) -> list[Figure]:
             id="ceiling-lasso",
             title=f"Lasso weights of the raters{of_aspect}",
             caption="The penalty decreases from left to right. A rater that enters early and keeps a large "
-            "weight contains information that other raters lack. Among near copies, the choice is "
-            "arbitrary. Coloured lines: other human aspects.",
+            "weight contains information that other raters lack. Among near copies of "
+            "one rater, it is arbitrary which copy enters first. Coloured lines: other human aspects.",
             alt="Lines of the standardised weight of every rater along the penalty of a lasso.",
             spec=spec_of(paths(empty_rows(), result), width="container"),
             table="ceiling.lasso",
@@ -130,7 +130,7 @@ def _aspect_figures(result: Ceiling, of_aspect: str) -> list[Figure]:
         Figure(
             id="ceiling-forward",
             title=f"Adding one metric at a time{of_aspect}",
-            caption="Each step adds the metric with the largest gain. Whisker: interval. Filled point: the "
+            caption="Each step adds the metric with the largest gain. Whisker: interval. Filled blue point: the "
             "interval of the gain of this step is above 0. Vermilion point: this interval is below "
             "0. Each interval is for one step, not for the whole path.",
             alt="Line of the agreement of predictions with human ratings as metrics are added one by one.",
@@ -145,7 +145,7 @@ def _history(result: Ceiling) -> Figure:
     return Figure(
         id="ceiling-history",
         title="Prediction by release date of the metrics",
-        caption="Agreement of human ratings with predictions from all metrics that were released by each "
+        caption="Agreement of human ratings with predictions from all metrics that were released up to each "
         "date. Metrics without a date are left out.",
         alt="Lines of the agreement of predictions with human ratings against dates of release, with one "
         "line for every aspect.",
@@ -218,8 +218,8 @@ def sentences(result: Ceiling) -> list[str]:
 def halo_sentences(result: Ceiling) -> list[str]:
     """Sentences on the halo effect.
 
-    They state whether a rating is predicted better from the same annotator's ratings of other aspects than from other
-    annotators' ratings of these aspects.
+    A halo effect means that a rating is predicted better from the same annotator's ratings of other aspects than from
+    other annotators' ratings of these aspects.
     """
     same_source, other_source, metric_source = SOURCES
     tau = {(row["target"], row["source"]): row["kendall"] for row in result.halo.iter_rows(named=True)}
@@ -244,8 +244,8 @@ def halo_sentences(result: Ceiling) -> list[str]:
         )
         if metric_leads.height:
             texts.append(
-                "Metrics predict a rating at least as well as other annotators’ ratings of other aspects do: "
-                f"{names(metric_leads['target'].to_list())}."
+                "Metrics do not predict a rating significantly worse than other annotators’ ratings of other "
+                f"aspects do: {names(metric_leads['target'].to_list())}."
             )
     uncertain = of_source.filter(pl.col("lead_low") <= 0)
     for beginning, condition in (

@@ -32,9 +32,9 @@ def _build(context: Context) -> Mapping[str, str]:
 
 
 RESAMPLES = 1000
-"""Number of resamples of the test of `check`, independent of the resamples of the report.
+"""Number of resamples of the test in `check`, independent of the resamples of the report.
 
-The level of this test is lower than the level of the intervals, so it needs more resamples.
+The significance level of this test is 1 %, so it needs more resamples than an interval does.
 """
 
 CHECK = Section(

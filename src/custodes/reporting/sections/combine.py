@@ -89,7 +89,7 @@ def _build(context: Context) -> Mapping[str, Any]:
 
 
 def first_method(result: Combine) -> str:
-    """The name of the method that is tested. It is the first method, which was chosen before any result was known."""
+    """The name of the only method that is tested: the first method, which is chosen before any result is known."""
     return str(result.provenance.options["method"][0])
 
 
@@ -98,7 +98,7 @@ def _comparison(result: Combine, of_aspect: str) -> Figure:
         id="combine-comparison",
         title=f"Agreement of combined metrics{of_aspect}",
         caption="Kendall τ-b with human ratings on held-out outputs. Whisker: interval from resampled items. "
-        "Dashed: the best single metric, which is also chosen without these outputs.",
+        "Dashed: the best single metric, which is chosen without the held-out outputs.",
         alt="Dots with whiskers of the agreement with human ratings by method; the table below holds the numbers.",
         spec=spec_of(methods(empty_rows(), objective=objective_of(result)), width="container"),
         table="combine.comparison",
@@ -111,9 +111,8 @@ def _favoritism(result: Combine, of_aspect: str) -> Figure:
     return Figure(
         id="combine-favoritism",
         title=f"Favoritism and accuracy of combined metrics{of_aspect}",
-        caption="Horizontal: sample accuracy. Vertical: mean |Favi-Score| of the errors, which "
-        "is larger by chance if "
-        "there are few errors.",
+        caption="Horizontal: sample accuracy. Vertical: mean |Favi-Score| of the errors. If "
+        "there are few errors, chance alone makes |Favi-Score| large.",
         alt="Scatter plot of the mean |Favi-Score| of errors against sample accuracy, with one point for "
         "every way of combining.",
         spec=spec_of(favoritism_points(empty_rows(), result), width="container"),
@@ -129,8 +128,8 @@ def _weights(result: Combine, of_aspect: str) -> Figure:
         title=f"Weights of the combined metric{of_aspect}",
         caption="Ridge regression on all items. A weight is the change on the human scale from the lowest to "
         "the highest score of a metric, with the scores of the other metrics constant. Whisker: "
-        "interval from refits on resampled items. Weights of near copies are arbitrary: one weight "
-        "may be negative if another is larger instead.",
+        "interval from refits on resampled items. Metrics that are near copies of each other have "
+        "arbitrary weights: one may be negative while another is too large.",
         alt="Dots with whiskers of the weight of every metric in the combination, largest first.",
         spec=spec_of(weights(empty_rows(), intervals=intervals), width="container"),
         table="weights",
@@ -208,7 +207,7 @@ def sentences(result: Combine) -> list[tuple[str, str]]:
 
 
 def _gain(row: Mapping[str, Any]) -> str:
-    """The conclusion from a gain and its interval, as part of a sentence."""
+    """Whether there is a gain, with the gain and its interval, as part of a sentence."""
     if row["gain_low"] is None or row["gain_high"] is None:
         return f"the difference ({number(row['gain'])}) has no interval, so it is inconclusive"
     gain_text = estimate_with_interval(row, "gain")

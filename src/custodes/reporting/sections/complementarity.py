@@ -65,8 +65,8 @@ def _variance(result: Complementarity) -> Figure:
     return Figure(
         id="complementarity-variance",
         title="Number of dimensions in which raters differ",
-        caption="The ranking that all raters share is subtracted first. Bars: proportion of the "
-        "remaining variance explained by each principal component, with its interval. Blue line: "
+        caption="The common ranking of all raters is subtracted first. Bars: proportion of the "
+        "remaining variance that each principal component explains, with its interval. Blue line: "
         "cumulative proportion. Dashed line: cumulative proportion if the same number of raters "
         f"had random rankings. Grey line: {percent(SHARE)}. A steep blue line means that raters "
         "differ in few dimensions, not that they agree.",
@@ -124,7 +124,7 @@ def sentences(result: Complementarity) -> list[str]:
         else:
             verdict = more if gap["difference_low"] > 0 else less if gap["difference_high"] < 0 else same
         texts.append(
-            f"{verdict}. The mean complementarity is {number(between)} for annotators with metrics and "
+            f"{verdict}. The mean complementarity is {number(between)} for a human aspect and a metric, and "
             f"{number(mean[within])} for {AVERAGES[within]} (difference {estimate_with_interval(gap, 'difference')})."
         )
     texts += [

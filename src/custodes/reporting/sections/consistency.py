@@ -52,8 +52,8 @@ def _ask(context: Context) -> Consistency:
     result: Consistency = context.ask(consistency)
     if all(result.to_frame(name).is_empty() for name in EXAMINED):
         raise InputError(
-            "the study has no verdicts and no texts, it names no own systems of judges, and no two "
-            "judges can be compared with human ratings"
+            "the study has no verdicts and no texts, names no judge's own systems, and has no two "
+            "judges that can be compared with human ratings"
         )
     return result
 
@@ -116,7 +116,7 @@ def _figures(context: Context) -> Sequence[Figure]:
             title="Verdicts of {metric} in both orders",
             caption="Green: same verdict in both orders. Red: the first position gains. Blue: the second position "
             "gains.",
-            alt="Three by three table: outcome of a system when shown first, by its outcome when shown second.",
+            alt="Three by three table: outcome of a system shown first, by outcome of the same system shown second.",
             spec=spec_of(symmetry(empty_rows())),
             table="consistency-confusion",
             where={"aspect": "{aspect}", "rater": "{metric}"},
@@ -158,8 +158,8 @@ CONSISTENCY = Section(
     title="Consistency of judges",
     finding="faults",
     text="A consistent judge gives the same verdict if the presentation order changes or the query is "
-    "repeated, and does not prefer outputs because of their length or origin. Faults are significant after "
-    "adjustment for all judges and kinds of fault. A judge without a significant fault may still have a fault "
+    "repeated, and does not prefer outputs because of their length or origin. A fault counts as significant only "
+    "after adjustment for all judges and kinds of fault. A judge without a significant fault may still have a fault "
     "that these data cannot show.",
     ask=_ask,
     figures=_figures,

@@ -20,10 +20,10 @@ ALL = "all"
 MOST_CORRECTED = 3
 """Maximum number of corrected metrics, because sampling takes seconds per metric.
 
-If the aspects have more best metrics than this, all of them are corrected.
+The best metric of every aspect is always corrected, even if there are more of them.
 """
 
-# For each choice of rows, there is a column with the name of the choice, which contains this name in the chosen rows.
+# The reader selects `changed` or `all`. The column of this name contains its own name in the selected rows.
 WHERE = {"aspect": "{aspect}", "metric": "{corrected}", f"{CHANGED}|{ALL}": "{which}"}
 
 MARGINS = tuple(f"margin{end}_{who}" for who in ("naive", "human") for end in ("", "_low", "_high"))

@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from custodes.evaluate.favoritism import favoritism
-from custodes.plots.favoritism import accuracy_scatter, favoritism_box_plot, heat_map, partial_map, point_rows
+from custodes.plots.favoritism import (
+    ALL_NAMED,
+    accuracy_scatter,
+    favoritism_box_plot,
+    heat_map,
+    partial_map,
+    point_rows,
+)
 from custodes.reporting.section import Context, Figure, Section, empty_rows, spec_of
 from custodes.reporting.tables import build_selection_table, table_html
 
@@ -18,9 +25,9 @@ def _figures(context: Context) -> Sequence[Figure]:
         Figure(
             id="favoritism-accuracy",
             title="Accuracy and one-sidedness of errors",
-            caption="Circle: sample accuracy. Square: system accuracy. The further right a metric is, the "
-            "fewer errors it makes; the lower it is, the more its errors cancel. Whisker: interval "
-            "from resampled items. Labelled: the metric that agrees best with the annotators, the "
+            caption="Circle: sample accuracy. Square: system accuracy. Metrics further right make fewer errors; "
+            "errors of lower metrics cancel more. Whisker: interval from resampled items. With more than "
+            f"{ALL_NAMED} metrics, only these are labelled: the metric that agrees best with the annotators, the "
             "chosen metric (bold), and the extremes.",
             alt="Scatter plot of mean absolute Favi-Score by sample and system accuracy, two points per metric.",
             spec=spec_of(accuracy_scatter(empty_rows(), "{metric}"), width="container"),
@@ -51,7 +58,7 @@ def _figures(context: Context) -> Sequence[Figure]:
         Figure(
             id="favoritism-systems",
             title="Favi-Scores of each system by {metric}",
-            caption="One point per opponent. Box: quartiles. Orange line: median. Hollow point: not significant.",
+            caption="One point per opponent. Box: quartiles. Orange line: median. Hollow point: interval contains 0.",
             alt="Strip and box plot of the Favi-Scores of every system against every other system, for the "
             "chosen metric.",
             spec=spec_of(favoritism_box_plot(empty_rows()), width="container"),

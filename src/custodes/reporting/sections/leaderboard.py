@@ -19,7 +19,7 @@ PEOPLE, CORRECTED_PEOPLE = "human ratings", "human ratings, corrected by a metri
 """Labels of the raters in the first figure."""
 
 RATER_KINDS = (("human", HUMAN, "human ratings"), ("metric", "{metric}", "{metric}"))
-"""Parts of the section: name of the part, rater of the figures and tables of the part, displayed name of the rater."""
+"""Parts of the section. Each part has a name, the rater of its figures and tables, and the displayed rater name."""
 
 
 def _rater_kinds(context: Context) -> Sequence[tuple[str, str, str]]:

@@ -21,7 +21,7 @@ def _power(context: Context) -> list[Figure]:
             id="plan-power",
             title="Power by margin",
             caption="Power to find the better system with human ratings alone and one analysis per pair. "
-            "Points: pairs of systems, each at the margin that this study suggests.",
+            "Points: pairs of systems, each at the margin estimated from this study.",
             alt="Lines of the power to find the better system against the margin, with one line for each "
             "number of annotations.",
             spec=spec_of(curve(empty_rows()), width="container"),
@@ -34,7 +34,7 @@ def _power(context: Context) -> list[Figure]:
 PLAN = Section(
     question="plan",
     title="Planning the next study",
-    text="Future studies are simulated from the posterior of this study. Their pairs of systems differ as much as "
+    text="Future studies are simulated from the posterior of this study, so their pairs of systems differ as much as "
     "the pairs of this study. Decisions use human ratings alone, with the interim analyses of the previous "
     "section. A decision is “correct” if it equals the simulated truth.",
     ask=_ask,

@@ -18,22 +18,22 @@ STOPPING = Stopping(looks=(10, 20, 40), boundary="pocock")
 """Interim analyses of the replayed protocol."""
 
 FEWEST = 20
-"""Minimum number of annotations per pair. If there are fewer annotations, early stopping saves nothing."""
+"""Minimum mean number of annotations per pair. With fewer annotations, early stopping saves nothing."""
 
 CAPTIONS = {
-    "correct": "Each point is the mean over replications at one interim analysis. Undecided pairs count as "
-    "not different.",
-    "kld": "Distance between the proportions of wins, ties and losses on these annotations and the "
-    "proportions on all annotations.",
+    "correct": "Each point is the mean over replications at one interim analysis. An undecided pair counts "
+    "as a decision for no difference.",
+    "kld": "Kullback–Leibler divergence (KLD) between the proportions of wins, ties and losses on the "
+    "annotations so far and on all annotations.",
 }
 
 
 def check_not_stopped(context: Context) -> None:
-    """Raise an error if the number of answers depended on the answers, because then no fixed number can be replayed."""
+    """Raise an error if the number of answers depended on earlier answers, because a replay needs a fixed number."""
     if sequential_notes(context.study.looks):
         raise InputError(
-            "in this study the number of answers depended on earlier answers, so a replay or a plan with a "
-            "fixed number is not possible; the section Annotators shows the interim analyses."
+            "in this study the number of answers depended on earlier answers, but a replay or a plan needs a "
+            "fixed number of answers; the section Annotators shows the interim analyses."
         )
 
 

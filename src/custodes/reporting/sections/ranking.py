@@ -14,7 +14,7 @@ from custodes.plots.ranking import graph_rows, has_too_many_systems, picture, ta
 from custodes.reporting.section import Context, Figure, Section, SelectionTable, empty_rows, spec_of
 from custodes.reporting.tables import build_selection_table, table_html
 
-WINNERS = "Better systems are on top. Lines that follow from other lines are left out."
+WINNERS = "Better systems are on top. A line that follows from other lines is left out."
 DIFFERENT = (
     "Dotted: human ratings show no significant difference. Dashed red: human ratings show the opposite difference."
 )

@@ -68,7 +68,7 @@ def _figures(context: Context) -> Sequence[Figure]:
         )
     if context.table("rates.roc").height:
         for name, title, caption, chart in (
-            ("roc", "ROC curve of {metric}", "Red: the threshold that is used.", roc_lines),
+            ("roc", "ROC curve of {metric}", "Red: the threshold that turns scores into labels.", roc_lines),
             (
                 "calibration",
                 "Human labels by the score of {metric}",
@@ -106,10 +106,10 @@ RATES = Section(
     question="rates",
     title="Rates",
     finding="rates",
-    text="The corrected rate is a weighted mean: for each label of the judge, the rate is computed from the "
-    "human labels and weighted by the frequency of this label of the judge. TPR is the proportion of "
-    "positive outputs that the judge recognises, and TNR is the proportion of negative outputs that the "
-    "judge recognises.",
+    text="For each label of the judge, the rate by human labels is computed on the outputs with this label. The "
+    "corrected rate is the mean of these rates, weighted by the frequency of the judge’s labels. TPR is the "
+    "proportion of positive outputs that the judge recognises, and TNR is the proportion of negative outputs "
+    "that the judge recognises.",
     ask=_ask,
     figures=_figures,
     build=_build,
