@@ -134,7 +134,7 @@ def _unbounded_message(systems: Sequence[str], model: FittedModel) -> str:
     ]
     if not group_texts:
         return ""
-    return f"{', '.join(group_texts)}: one bound of the interval of each strength is unknown"
+    return f"{', '.join(group_texts)}: one bound of the strength of each of these systems is unknown"
 
 
 def _list_systems(systems: Sequence[str], is_listed: Bools) -> str:
