@@ -219,8 +219,8 @@ class Leaderboard(Result):
         label("successor", "the system that leads after the smallest set of comparisons is removed (see `removals`)"),
         count(
             "removals",
-            "number of comparisons in the smallest set found whose removal changes the leader; null if a system won or "
-            f"lost all comparisons, or if there are more than {MOST_PAIRS:,} pairs",
+            "number of comparisons in the smallest set found whose removal changes the leader; null if the data do not "
+            f"bound the strength of the leader, or if there are more than {MOST_PAIRS:,} pairs",
         ),
         share("proportion", "`removals` as a proportion of all comparisons of the rater"),
         essential=False,
@@ -278,7 +278,7 @@ class Leaderboard(Result):
         share(
             "saving",
             "proportion of human comparisons that the metric replaces: 1 - variance with correction / variance without "
-            "correction; null if a system won or lost all human comparisons",
+            "correction; null if the human comparisons do not bound the strength of every system",
         ),
         p_value(
             "p_random",

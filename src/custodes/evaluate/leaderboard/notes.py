@@ -46,7 +46,7 @@ def notes_on(
         elif correction.order_averaged:
             message = (
                 "annotators and metric saw outputs in different orders; the order is averaged out, because annotators "
-                "saw both systems of a pair first equally often"
+                "did not see one system of a pair first significantly more often"
             )
             raters_of_message["order-averaged", message].append(correction.metric)
     notes = [

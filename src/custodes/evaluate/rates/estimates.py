@@ -269,7 +269,7 @@ def judge_rates(
     has_label = judged_outputs.has_human_label
     weights = np.where(has_label, judged_outputs.weight, 0.0)
     weights = np.nan_to_num(weights * ratio(has_label.sum(), weights.sum()))
-    # Outputs of a separate golden set do not count in the rate of all other outputs.
+    # With 'by-label', outputs with a human label are a separate set, which does not count in the estimated rate.
     is_estimated = ~has_label if sampling == "by-label" else np.ones(len(codes), dtype=bool)
     label_strata = StratifiedLabels(
         outputs=judged_outputs,

@@ -64,7 +64,8 @@ class Labelling(Result):
     """Number of human labels that are needed, and outputs to label next; see `labelling`."""
 
     needed: pl.DataFrame = table(
-        "One row per slice and quantity: total number of human labels needed, including existing labels.",
+        "One row per slice and quantity: number of human labels needed, including existing labels. For a difference, "
+        "it is the number for each of the two systems.",
         label("metric", "the judge"),
         label("slice", "value of the column `by`; null if `by` is not set"),
         label("quantity", "`corrected_rate`, `tpr`, `tnr`, or `difference` of two systems"),

@@ -69,7 +69,12 @@ class Rates(Result):
         ),
         count("n_labelled", "number of outputs with a human label", "Human labels"),
         share("judge_rate", "rate by the metric's labels alone", "Judge's rate", interval=True),
-        share("human_rate", "rate by human labels alone", "Human labels alone", interval=True),
+        share(
+            "human_rate",
+            "rate by human labels alone; null unless `sampling='random'`",
+            "Human labels alone",
+            interval=True,
+        ),
         share(
             "corrected_rate",
             "rate estimated from human labels and metric labels; if there is no metric, from human labels alone",
