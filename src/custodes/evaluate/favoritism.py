@@ -286,7 +286,7 @@ def favoritism(
     progress: Progress = silent,
     **setting: Unpack[PreferenceOptions],
 ) -> Favoritism:
-    """Favi-Score of each metric for each pair of systems, with intervals and the decisions that the metric changes.
+    """Favi-Scores of metrics for each pair of systems, with intervals, and decisions by annotators and by metrics.
 
     Notes
     -----

@@ -120,9 +120,9 @@ class Ranking(Result):
         labels("metrics", "metrics that decide the opposite", "Reversed by"),
         p_value(
             "p_adjusted",
-            "largest adjusted p-value of these metrics; a metric's p-value is the larger of the human and the metric "
-            "p-value, adjusted (Holm) over all combinations of a pair and a metric whose margin for this pair is "
-            "opposite to the human margin",
+            "largest adjusted p-value of these metrics. The p-value of a metric is the larger of the human p-value and "
+            "the metric's p-value. Holm's adjustment covers all combinations of a pair and a metric whose margin for "
+            "this pair is opposite to the human margin",
             "p, all tested",
         ),
         rows=lambda ranking: ranking.reversals.filter(pl.int_range(pl.len()).over("aspect") < MOST_REVERSED),

@@ -147,7 +147,7 @@ def _p_values(
         variance *= n_clusters / (n_clusters - 1)
         p = np.divide(difference_sums, np.sqrt(variance, out=variance), out=variance)
         ndtr(np.negative(p, out=p), out=p)
-    if is_constant.any():  # without variation, no flip reaches a positive difference, and all flips reach any other
+    if is_constant.any():  # without variation, p is 0 for a positive difference, otherwise 1
         p[:, is_doubtful] = np.where(
             is_constant,
             difference_sums[:, is_doubtful] <= _SAME * weighted_sums(weights, doubtful_differences),

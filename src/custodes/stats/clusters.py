@@ -281,8 +281,8 @@ def influence_design_effect(
 def null_effect(wins_and_losses: NDArray[Any], squares: NDArray[Any], clusters: NDArray[Any]) -> Floats:
     """Divisor of counts in a sign test with clusters: (...) for all three arguments -> (...), at least 1.
 
-    `squares` are sums over clusters of the squared sum of signs. They are the variance of wins - losses under the null
-    hypothesis. If every item is a cluster, this variance is the number of wins and losses. Because the variance holds
+    `squares` are sums over clusters of the squared sum of signs. Such a sum is the variance of wins - losses under the
+    null hypothesis. If every item is a cluster, it is the number of wins and losses. Because the variance holds
     under the null hypothesis, no t quantiles are needed, and the test is also valid at small levels: with C `clusters`,
     |z| is at most sqrt(C). With fewer than twelve clusters, this limit would allow smaller p-values than 2^(1 - C), the
     smallest p-value of sign flips of whole clusters. The divisor is then increased so that no p-value is smaller than

@@ -292,9 +292,9 @@ def simultaneous_intervals(
 
     Consider normal variates with the correlations that the estimates have over their shared resamples. The `confidence`
     quantile of the largest |z| of these variates is the common critical value. The level of each interval alone is the
-    normal probability of a |z| below this value. A p-value is at most 1 - confidence exactly if the interval excludes
-    the value of the hypothesis. A single estimate has its ordinary interval. Estimates that are None, or that have no
-    interval at `confidence`, do not belong to the family.
+    normal probability of a |z| below this value. A p-value is at most 1 - confidence if and only if the interval
+    excludes the value of the hypothesis. A single estimate has its ordinary interval. Estimates that are None, or that
+    have no interval at `confidence`, do not belong to the family.
 
     >>> from custodes.stats.intervals import ANY
     >>> rng = np.random.default_rng(0)

@@ -127,7 +127,7 @@ def _shares(points: Floats, weights: Floats) -> Floats:
         )
     else:
         gram = centred_points * weights[:, np.newaxis, :] @ centred_points.swapaxes(1, 2)
-    # between raters there is one more eigenvalue, the 0 due to centring
+    # the matrix between raters has one more eigenvalue, which is 0 because of centring
     eigenvalues = np.maximum(np.linalg.eigvalsh(gram)[:, ::-1][:, : min(n_raters - 1, n_features)], 0.0)
     eigenvalue_sum = eigenvalues.sum(axis=1, keepdims=True)
     uncentred_size = np.einsum("bn,bn->b", np.einsum("brn,brn->bn", points, points), weights)[:, np.newaxis]

@@ -30,8 +30,8 @@ def pair_coincidences(table: NDArray[Any]) -> Floats:
 def coincidences(labels: AnnotatorLabels, *, units: Ints, n_units: int) -> Floats:
     """Coincidence matrices of labels, summed over the tasks of each unit: units (tasks,) -> (units, labels, labels).
 
-    Each of the m labels of a task is paired with the m - 1 other labels of the task. These pairs have a total weight of
-    1. Tasks with one label are ignored.
+    Each of the m labels of a task is paired with the m - 1 other labels of the task. The m - 1 pairs of a label have a
+    total weight of 1. Tasks with one label are ignored.
     """
     votes, n_votes = labels.votes, labels.n_votes
     pair_weight = np.where(n_votes > 1, 1 / np.maximum(n_votes - 1, 1), 0.0)

@@ -264,7 +264,7 @@ def test_verdicts_are_judged_by_sample_accuracy() -> None:
         ({"require": "kendall_item>=nan"}, ["between -1 and 1"]),
         ({"require": "sample_accuracy>=70"}, ["sample_accuracy lies between 0 and 1"]),
         ({"require": "kendall_item<=0.3"}, ["higher is better", "kendall_item>=0.3"]),
-        ({"not_worse_than": "m1"}, ["is the metric itself"]),
+        ({"not_worse_than": "m1"}, ["is the tested metric"]),
         ({"not_worse_than": "m*"}, ["not_worse_than='m*' matches 2 metrics; name one of m1, m2"]),
         ({"not_worse_than": "m2", "margin": -0.1}, ["margin=-0.1", "at least 0"]),
         ({"not_worse_than": "m2", "resamples": 19}, ["at least 20"]),

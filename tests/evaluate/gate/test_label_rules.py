@@ -65,7 +65,7 @@ def test_two_judges_are_compared_on_the_same_outputs() -> None:
     (swapped,) = rows(data, metric="judge_old", not_worse_than="judge_new", margin=0.0)
     assert swapped["value"] == pytest.approx(-rule["value"])
     assert swapped["value_low"] == pytest.approx(-rule["value_high"])
-    with pytest.raises(OptionError, match="cannot compare two metrics"):
+    with pytest.raises(OptionError, match="can be compared only on outputs"):
         cu.gate(data, metric="judge_new", not_worse_than="judge_old", sampling="by-judge")
 
 

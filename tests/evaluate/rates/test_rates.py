@@ -305,7 +305,7 @@ def test_a_label_of_the_judge_without_human_labels_is_named() -> None:
     data = table(400, labelled=0.5).with_columns(expert=pl.when(pl.col("judge") == "pass").then(pl.col("expert")))
     result = cu.rates(data, sampling="by-judge")
     assert "labels-of-a-judge-unchecked" in {note.rule for note in result.notes}
-    reason = "some outputs have a label (or score) of the metric for which there are no human labels"
+    reason = "for some labels (or score bins) of the metric, no output has a human label"
     assert row(result.rates)["reason"] == reason
 
 

@@ -359,7 +359,7 @@ def _common_columns(sample: Sample) -> dict[str, Any]:
     metrics_with_data = np.flatnonzero([shared_set.any for shared_set in shared_sets])
     if len(equal_grounds([shared_sets[m] for m in metrics_with_data])) < 2:
         return {}
-    # A metric with scores only does not restrict the verdicts. One with verdicts only does not restrict the scores.
+    # A metric without verdicts does not restrict the verdicts. A metric without scores does not restrict the scores.
     key_sets = [shared_set.keys for shared_set in shared_sets if len(shared_set.keys)] or [shared_sets[0].keys]
     scored_masks = [
         shared_set.scored for shared_set in shared_sets if shared_set.scored is not None and shared_set.scored.any()

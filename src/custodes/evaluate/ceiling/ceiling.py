@@ -249,7 +249,7 @@ def ceiling(
     progress: Progress = silent,
     **selection: Unpack[Selection],
 ) -> Ceiling:
-    """How well human ratings of an aspect can be predicted: from all metrics, from the other aspects, and from both.
+    """Estimate how well human ratings of an aspect are predicted from all metrics, from other aspects, and from both.
 
     Notes
     -----

@@ -97,7 +97,7 @@ class Check(ProblemResult):
         label("signature", "library, version and parameters on which the scores of the rater depend"),
         essential=False,
     )
-    problems: pl.DataFrame = problem_table("Problems that would invalidate or bias results.", page="the question")
+    problems: pl.DataFrame = problem_table("Problems that would invalidate or bias results.", page="`check`")
 
 
 @question(

@@ -97,7 +97,7 @@ RULES: dict[str, tuple[Literal["error", "warning", "info"], str]] = {
     "annotators-as-metrics": (
         "warning",
         "these raters look human but are evaluated as metrics: {raters}; if they are human, select them with the "
-        "option human or declare them as human in the raters file; otherwise leave them out of metrics",
+        "option human, declare them as human in the raters file, or leave them out of metrics",
     ),
     "near-duplicates": ("info", "these metrics are nearly identical (correlation above {correlation}): {pairs}"),
     "mean-of-others": ("warning", "{rater!r} is the mean of the {others}"),

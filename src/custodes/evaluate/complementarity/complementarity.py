@@ -169,7 +169,11 @@ class Complementarity(Result):
             "mean adjusted Rand index with the communities of resamples; null without resamples, and with fewer than "
             "four raters",
         ),
-        count("rank_sum_clusters", "number of communities by sums of ranks", essential=False),
+        count(
+            "rank_sum_clusters",
+            "number of communities if similarity is the correlation of sums of ranks",
+            essential=False,
+        ),
     )
     clusters: pl.DataFrame = table(
         "Communities of raters, and the stability of the communities.",

@@ -97,14 +97,14 @@ class Gate(Result):
         "State of the ledger after the candidate, as one row. The table is empty without a ledger.",
         label(
             "generation",
-            "digest of the human labels at the start of the generation (the labels on which candidates are tested in "
-            "turn)",
+            "digest of the human labels with which the generation starts; a generation is a set of labels on which "
+            "candidates are tested in turn",
         ),
         count("candidate", "number of candidates tested in this generation", "Candidates"),
         count("openings", "number of candidates that opened the gate"),
         count("labels", "number of outputs with a human label", "Human labels"),
         label("ledger_digest", "digest of the last entry of the ledger; several digests after a merge of branches"),
-        label("remaining", "with `status`: how many further candidates the labels can test", "Remaining"),
+        label("remaining", "with `status`: how many further candidates can be tested on the labels", "Remaining"),
         by="",
     )
 
@@ -112,7 +112,7 @@ class Gate(Result):
     def outcome(self) -> str:
         """Joint outcome: `fails` if a rule fails, else `inconclusive` if a rule is inconclusive, else `holds`.
 
-        With a ledger, this is the outcome of the ledger.
+        With a ledger, the joint outcome is `open`, `closed`, `not tested` or `inconclusive`.
         """
         return outcome_of(self.rules)
 
@@ -132,8 +132,8 @@ class Gate(Result):
     def to_junit(self, seconds: float = 0.0) -> str:
         """Return JUnit XML for continuous integration, with one test case per rule.
 
-        A rule that fails is a failure. An inconclusive rule is skipped, because continuous integration would treat an
-        error as a failure. `seconds` is the run time.
+        The test case of a failed rule is a failure. The test case of an inconclusive rule is marked as skipped, because
+        continuous integration would treat an error as a failure. `seconds` is the run time.
         """
         if not 0 <= seconds < np.inf:
             raise OptionError(f"seconds={seconds} is not allowed; give a finite number of at least 0")
@@ -161,14 +161,15 @@ class Gate(Result):
     metric="Metric to test: a name or a glob (default: the only metric).",
     require="Requirement STATISTIC>=NUMBER, such as 'kendall_item>=0.3'; comma list or repeated.",
     not_worse_than="Metric to which the tested metric must be non-inferior; comma list or repeated.",
-    statistic="Statistic of the non-inferiority test (default: kendall_item, or sample_accuracy with two systems).",
+    statistic="Statistic of the non-inferiority test (default: kendall_item; sample_accuracy with two systems; kappa "
+    "for labels).",
     margin="Non-inferiority margin, in units of the statistic.",
     positive="For rules on labels: the label that counts as success (see rates).",
     sampling="For rules on labels: how outputs were selected for human labels (random, by-judge or by-label).",
     resamples=f"Bootstrap resamples, at least {FEWEST_RESAMPLES}; rules on labels need none.",
     ledger="For rules on labels: file that records all candidates tested on the same labels (created if missing).",
     ledger_digest="Digest that an earlier run reported; the command fails if the ledger does not contain this digest.",
-    status="Report how many further candidates the labels can test, and test nothing.",
+    status="Report how many further candidates can be tested on the labels, and test nothing.",
 )
 def gate(
     study: Study,
@@ -194,8 +195,8 @@ def gate(
     Notes
     -----
     `require` accepts any statistic of `agreement` for which higher is better. `not_worse_than` tests whether the metric
-    reaches the agreement of another metric minus `margin`. This agreement is measured by `statistic` on the outputs
-    that annotators and both metrics rated. Each rule is tested for each selected aspect.
+    reaches the agreement of another metric minus `margin`. `statistic` measures the agreement of both metrics, on the
+    outputs that annotators and both metrics rated. Each rule is tested for each selected aspect.
 
     A rule holds if the interval of its statistic lies above the threshold, fails if the interval lies below, and is
     inconclusive otherwise. The intervals are computed as in `agreement`, and the intervals of all rules and aspects
@@ -212,7 +213,7 @@ def gate(
 
     With `ledger`, rules on labels are tested for one candidate after another on the same labels, which are called a
     generation. In each generation, the probability that any candidate opens the gate although it does not satisfy all
-    rules is at most 1 - confidence. The result has no estimates.
+    rules is at most 1 - confidence. With `ledger`, the result has no estimates.
 
     References
     ----------
@@ -265,7 +266,7 @@ def gate(
     for pattern in value_list("not_worse_than", not_worse_than or (), labels=selected_study.metrics):
         other_metric = select_metric(selected_study, pattern, option="not_worse_than")
         if other_metric == metric_name:
-            raise OptionError(f"not_worse_than={pattern!r} is the metric itself; name another metric")
+            raise OptionError(f"not_worse_than={pattern!r} is the tested metric; name another metric")
         rules.append(
             GateRule(
                 text=f"not worse than {other_metric}", statistic=statistic, threshold=0.0 - margin, against=other_metric
@@ -407,7 +408,7 @@ def _inconclusive_reason(measurement: RuleEstimate, threshold: float, low: float
     if estimate is None:
         return measurement.reason
     if not np.isnan(low):
-        is_simulated = estimate.population is not None  # the width of a simulated interval does not depend on n items
+        is_simulated = estimate.population is not None  # more items would not make a simulated interval narrower
         return CONTAINED + ("" if is_simulated else more_data(estimate.value, low, high, threshold, "items"))
     n_units, is_defined = estimate.n_units, np.isfinite(estimate.correlation_draws)
     if 2.0 ** (1 - n_units) > 1 - level or estimate.correlation_draws.size == 0:
@@ -415,5 +416,5 @@ def _inconclusive_reason(measurement: RuleEstimate, threshold: float, low: float
     return (
         "the statistic is undefined in most resamples"
         if 2 * is_defined.sum() < is_defined.size
-        else "this number of rules needs more resamples"
+        else "too few resamples for joint intervals of this number of rules"
     )

@@ -47,10 +47,10 @@ rows are labels of the judge and whose columns are human labels."""
 class LabelTest:
     """Estimate of the statistic of one gate rule, computed from labels.
 
-    `values` (1 + draws,) has the estimate (NaN if undefined), followed by draws. A difference of two metrics has no
-    draws, but a standard `error` and a number of `clusters`. `influence` (n,) is the influence of each output on the
-    estimate, and `unit` (n,) is the cluster of each output. `counts` are the effective successes and trials, for a
-    proportion of outputs that were selected at random.
+    `values` (1 + draws,) has the estimate (NaN if undefined), followed by posterior draws. A difference of two metrics
+    has no draws, but a standard error (`error`) and a number of clusters. `influence` (n,) is the influence of each
+    output on the estimate, and `unit` (n,) is the cluster of each output. `counts` are the effective successes and
+    trials if the statistic is a proportion of outputs that were selected at random.
     """
 
     rule: GateRule
@@ -84,7 +84,7 @@ class LabelTest:
 
     @property
     def p_value(self) -> float:
-        """P-value of 'the value equals the threshold'."""
+        """Two-sided p-value of the hypothesis that the value equals the threshold."""
         if not self.has_interval:
             return np.nan
         if len(self.values) > 1:
@@ -101,7 +101,7 @@ class LabelTest:
 
     @property
     def score(self) -> float:
-        """Normal score of the one-sided test of 'the value is at most the threshold'."""
+        """Normal score of the one-sided test of the hypothesis that the value is at most the threshold."""
         if self.counts is not None:
             return proportion_z(*self.counts, self.rule.threshold)
         if len(self.values) > 1:
@@ -150,13 +150,13 @@ def label_tests(
         See `rates`.
     sampling : {'random', 'by-judge', 'by-label'}
     confidence : float
-        Confidence of the design effect of clusters.
+        Confidence level; with few clusters, the increase of the design effect depends on it.
     rng : numpy.random.Generator
     """
     if sampling != "random" and any(rule.against for rule in rules):
         raise OptionError(
-            f"sampling={sampling!r}: outputs that were selected by one metric cannot compare two metrics "
-            "(not_worse_than); omit one of these two options"
+            f"sampling={sampling!r}: two metrics (not_worse_than) can be compared only on outputs that were selected "
+            "at random; omit one of these two options"
         )
     settings = EstimateSettings(sampling=sampling, confidence=confidence, rng=rng)
     for outputs in labelled_outputs(study, consensus="vote"):

@@ -21,9 +21,9 @@ LENGTH = 16
 
 
 class LabelEntry(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
-    """Human labels that start a generation or are added to it.
+    """Human labels of a generation: its first labels if `starts` is true, otherwise labels that are added later.
 
-    `labels` maps the digest of each output to the digest of its label.
+    `labels` maps the digest of each output to the digest of its label. `level` is the level of the generation.
     """
 
     starts: bool
@@ -150,14 +150,14 @@ class Ledger:
         outputs : mapping
             Digest of each output to its name, for messages.
         level : float
-            Level of a generation.
+            Upper bound for the probability of any false opening in a generation.
         name : str
             Name of the file.
 
         Raises
         ------
         InputError
-            If a label differs from the label in the ledger, or if a label is missing.
+            If a label differs from the label in the ledger, or if a label of the generation is missing.
         OptionError
             If the level differs from the level of the generation.
         """

@@ -26,7 +26,8 @@ from custodes.strict_json import digest
 OPEN, CLOSED, UNDECIDED, UNTESTED = "open", "closed", "inconclusive", "not tested"
 
 GAIN = 0.09
-"""Power is computed for a true value that exceeds the threshold by this difference."""
+"""Power is computed for a true value that exceeds the threshold by this difference, or by half of the distance from the
+threshold to the upper bound of the statistic if this is less."""
 
 POWER = 0.5
 """If the power is below this value, a gate that does not open is inconclusive."""
@@ -38,7 +39,7 @@ HORIZON = 100
 """Maximum number of further candidates for which power is computed."""
 
 TYPICAL_CORRELATION = 0.5
-"""Correlation of candidates that is assumed as long as there are no candidates."""
+"""Correlation of candidates that is assumed with fewer than two candidates since the last opening of the gate."""
 
 
 LedgerAnswer = tuple[str, str, dict[str, Any]]
@@ -55,15 +56,16 @@ class LedgerTests:
     rules : tuple of str
         Text of each rule, with aspect and system.
     scores : array of shape (tests,)
-        Normal scores of the tests against the thresholds.
+        Normal score of the test of each statistic against its threshold.
     units : tuple of str
-        Digests of units.
+        Digests of the clusters of outputs.
     results : array of shape (tests, units)
         Influence of each unit on the statistic of each test.
     precisions : tuple of Precision
     gains : tuple of float
+        Difference between true value and threshold for which the power of each test is computed.
     labels, outputs : dict
-        Both map the digest of each labelled output: `labels` to the label's digest, `outputs` to the output's name.
+        Digest of the label, and name, of each labelled output; keys are digests of outputs.
     undefined : str
         Why a test is undefined (the candidate is then not tested); empty if all tests are defined.
     """
@@ -259,7 +261,7 @@ class _Sequence:
     def last_candidate(self, tests: LedgerTests, *, times: float = 1.0) -> int:
         """Return the number of further candidates that can be tested with enough power.
 
-        Further candidates are assumed to have the mean correlation of the earlier candidates.
+        All tests are assumed to have the mean correlation of the tests so far, or `TYPICAL_CORRELATION`.
         """
         correlation_so_far = correlation_of(self.results(tests))
         pair_correlations = correlation_so_far[np.triu_indices(len(correlation_so_far), 1)]

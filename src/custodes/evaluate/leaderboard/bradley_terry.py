@@ -308,9 +308,10 @@ def _is_same_order(human_order: Floats, rows: Comparisons, is_labelled: Bools, *
 def unbalanced_order(order: Floats, pair: Ints, units: Ints) -> str:
     """Return the reason why the presentation order of annotators cannot be averaged out.
 
-    The reason is empty if the two systems of each pair came first about equally often. `order`, `pair` and `units` (n,)
-    are the presentation order, the pair of systems and the cluster of each comparison. The test compares how often each
-    system of a pair came first, with a variance over clusters. A chi-squared test combines all pairs.
+    The reason is empty if the two systems of each pair came first about equally often, or if no order is known.
+    `order`, `pair` and `units` (n,) are the presentation order, the pair of systems and the cluster of each comparison.
+    The test compares how often each system of a pair came first, with a variance over clusters. A chi-squared test
+    combines all pairs.
     """
     from scipy.stats import chi2
 

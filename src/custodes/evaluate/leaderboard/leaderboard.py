@@ -104,8 +104,8 @@ class Leaderboard(Result):
         ),
         score(
             "strength",
-            "log odds of winning against a system of strength 0; the mean over all systems is 0. A bound is null if "
-            "the data do not determine it",
+            "log odds of a win to a loss against a system of strength 0; the mean over all systems is 0. A bound is "
+            "null if the data do not determine it",
             unit="log odds",
             interval=True,
         ),
@@ -219,8 +219,8 @@ class Leaderboard(Result):
         label("successor", "the system that leads after the smallest set of comparisons is removed (see `removals`)"),
         count(
             "removals",
-            "number of comparisons in the smallest set found whose removal changes the leader; null if a system won or "
-            f"lost all comparisons, or if there are more than {MOST_PAIRS:,} pairs",
+            "number of comparisons in the smallest set found whose removal changes the leader; null if the data do not "
+            f"bound the strength of the leader, or if there are more than {MOST_PAIRS:,} pairs",
         ),
         share("proportion", "`removals` as a proportion of all comparisons of the rater"),
         essential=False,
@@ -278,7 +278,7 @@ class Leaderboard(Result):
         share(
             "saving",
             "proportion of human comparisons that the metric replaces: 1 - variance with correction / variance without "
-            "correction; null if a system won or lost all human comparisons",
+            "correction; null if the human comparisons do not bound the strength of every system",
         ),
         p_value(
             "p_random",
@@ -312,10 +312,10 @@ def leaderboard(
     -----
     A comparison consists of two outputs of one item that a rater scored or compared; scores are compared by the tie
     rule. `strength` follows the Bradley-Terry model with ties by Davidson: if the strengths of two systems differ by d,
-    the odds of a win are exp(d). The model adjusts for the presentation order if the order is known and varies. It also
-    adjusts for each of `covariates`: 'length' (log ratio of the numbers of words of two texts), or a rater (the scores
-    in standard deviations). Intervals use clusters of items. Intervals of ranks, groups and decisions hold jointly for
-    all systems of a rater.
+    the odds of a win to a loss are exp(d). The model adjusts for the presentation order if it is known and varies, and
+    for each of `covariates`: 'length' (log ratio of the numbers of words of two texts), or a rater (the scores in
+    standard deviations). Intervals treat clusters of items as independent. Intervals of ranks, groups and decisions
+    hold jointly for all systems of a rater.
 
     The combined annotators are 'human'. If a metric rated comparisons without human ratings, 'corrected:METRIC'
     estimates human strengths from the human ratings and the ratings of the metric. The correction assumes that

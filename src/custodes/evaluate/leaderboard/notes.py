@@ -46,7 +46,7 @@ def notes_on(
         elif correction.order_averaged:
             message = (
                 "annotators and metric saw outputs in different orders; the order is averaged out, because annotators "
-                "saw both systems of a pair first equally often"
+                "did not see one system of a pair first significantly more often"
             )
             raters_of_message["order-averaged", message].append(correction.metric)
     notes = [
@@ -134,7 +134,7 @@ def _unbounded_message(systems: Sequence[str], model: FittedModel) -> str:
     ]
     if not group_texts:
         return ""
-    return f"{', '.join(group_texts)}: one bound of the interval of each strength is unknown"
+    return f"{', '.join(group_texts)}: one bound of the strength of each of these systems is unknown"
 
 
 def _list_systems(systems: Sequence[str], is_listed: Bools) -> str:

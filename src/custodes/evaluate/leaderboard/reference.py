@@ -119,7 +119,7 @@ def _mean(values: Floats, units: Ints, confidence: float) -> Sequence[float]:
 def _length_controlled(
     win_points: Floats, length_differences: Floats, units: Ints, confidence: float
 ) -> Sequence[float]:
-    """Return the win rate at equal lengths, by logistic regression on tanh of the difference of lengths."""
+    """Return the win rate at equal lengths, by logistic regression on tanh of the standardised length difference."""
     standard_deviation = float(length_differences.std())
     if not standard_deviation > 0:  # NaN without all texts
         return np.nan, np.nan, np.nan

@@ -20,7 +20,7 @@ from custodes.stats.stopping.allocation import annotation_kinds, annotation_orde
 from custodes.stats.stopping.replay import Answers
 
 IDEAL = "ideal"
-"""Name of the simulated metric of Appendix E."""
+"""Name of the simulated metric of Deriu et al. 2023, Appendix E."""
 
 IDEAL_MIXTURE = np.array([[0.8, 0.25, 0.1], [0.1, 0.5, 0.1], [0.1, 0.25, 0.8]])
 """Mixture matrix [metric, human] of the ideal metric, with columns that sum to 1 (Deriu et al. 2023, Appendix E)."""
@@ -104,7 +104,7 @@ def simulate_ideal_metric(pairs: RatedPairs, n_further_items: int, rng: np.rando
 def permute_systems(pairs: RatedPairs, rng: np.random.Generator) -> RatedPairs:
     """Return the preferences of annotators and metric with systems permuted within every cluster.
 
-    No pair of systems then differs on average, and clusters stay whole."""
+    The two systems of each pair are then equal on average, and clusters stay whole."""
     n_systems, n_units = int(pairs.systems.max()) + 1, int(pairs.units.max()) + 1
     system_permutation = rng.permuted(np.tile(np.arange(n_systems), (n_units, 1)), axis=1)[pairs.units]
     first, second = (system_permutation[:, pairs.systems[:, k]].T for k in range(2))

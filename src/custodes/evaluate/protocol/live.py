@@ -31,7 +31,7 @@ class Decision(NamedTuple):
 
     `decision` is '+' (system_a is better), '-' (system_b is better) or '=' (undecided). `annotations` is the number of
     annotations so far, and `is_open` tells whether more annotations are needed. `annotated` is False if the decision
-    uses no annotation. `margin` and the bounds `low` and `high` come from the last interim analysis (None before the
+    uses no annotation. `margin` and its bounds, `low` and `high`, come from the last interim analysis (None before the
     first analysis). While the pair is open, the bounds hold simultaneously over all analyses. If the pair ended as
     planned, the bounds use stage-wise ordering.
     """
@@ -62,8 +62,8 @@ def start(
     `protocol`.
 
     `metric` has the preferences of one rater on the same systems and items, for estimators that use a metric.
-    `clusters` is the document of each item. Documents alternate, and annotations that share a document have less
-    weight.
+    `clusters` is the document of each item. Every document gives one item before any document gives a second item.
+    Annotations that share a document have less weight.
 
     >>> state = start(["A", "B"], ["i1", "i2", "i3"], stopping=Stopping(batch=2))
     >>> len(next_annotations(state))

@@ -93,7 +93,7 @@ class Plan(Result):
             "proportion of pairs that are undecided although systems differ",
             "proportion of pairs that are decided although systems do not differ",
         ),
-        score("interval_width", "width of the margin's interval at the end", "Interval width"),
+        score("interval_width", "width of the interval of the margin when the study ends", "Interval width"),
         score(
             "saving",
             "proportion of annotations that the metric saves, compared with annotators alone under the same stopping "

@@ -66,8 +66,8 @@ MEANINGS = (
 _NUMBERS = 10
 """Number of values in memory for each pair and each resample of the human decisions."""
 KLD = (
-    "Kullback-Leibler divergence from the outcome rates of all annotations, mean over pairs; null for estimators that "
-    "give only a margin"
+    "Kullback-Leibler divergence of the estimated outcome rates from the rates in all annotations, mean over pairs; "
+    "null for estimators that give only a margin"
 )
 KLD_MODE = "as `kld`, but from the posterior mode (rates without smoothing) of all annotations, as in the paper"
 ESTIMATOR = label("estimator", "estimator of theta, the probability that p_win is greater than p_loss")
@@ -102,7 +102,7 @@ class Protocol(Result):
         score("kld_mode", KLD_MODE, "KLD of the mode", sd=True, best="low", essential=False),
         share(
             "null_error",
-            "proportion of pairs with a false decision if no pair differs; null if not requested",
+            "proportion of pairs with a false decision if all systems are equal; null if not requested",
             "False",
             sd=True,
         ),
@@ -179,7 +179,8 @@ def protocol(
     below gamma/2. The protocol ends when every pair is decided, or when the items or the budget are used up. `stopping`
     sets these rules; each rule has a row. The reference decisions use annotators alone, with the same threshold gamma
     and all annotations. Each row also reports a fixed design with the same number of annotations, divided equally among
-    pairs and analysed once. Clusters (documents) alternate, and annotations that share a cluster have less weight.
+    pairs and analysed once. Every cluster (document) gives one item before any cluster gives a second item. Annotations
+    that share a cluster have less weight.
 
     With `metrics` 'none' (the default), only annotators are used. `ideal` simulates a metric with the confusion matrix
     of the paper. `null` permutes the systems within each cluster (or item).
@@ -278,7 +279,7 @@ def _row(
 ) -> dict[str, dict[str, Any]]:
     """Return a row of `protocol` and the rows of `curve`.
 
-    `answers_of_scenarios` are the answers of the study and, if the null is simulated, answers if no pair differs.
+    `answers_of_scenarios` are the answers of the study and, if the null is simulated, answers for equal systems.
     """
     reference, n_available = pairs.reference(stopping.gamma), answers_of_scenarios[0].available
     rule = stopping.rule(

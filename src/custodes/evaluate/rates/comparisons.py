@@ -1,4 +1,4 @@
-"""Comparison of rates between two systems, or between a slice and all other outputs, by posterior draws."""
+"""Comparison of rates between two systems, or between a slice and all other slices, by posterior draws."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def add_decisions(rows: list[dict[str, Any]], *, alpha: float) -> Iterator[dict[
     """Yield the rows of all metrics with adjusted p-values (Holm), decisions and the favoured system.
 
     Tests of the corrected difference are adjusted over the pairs and labels of a metric. Tests of error rates are
-    adjusted over all metrics, all pairs and both error rates.
+    adjusted over all metrics, pairs, labels and both error rates.
     """
     metrics, adjusted_p = np.array([row["metric"] for row in rows]), np.array([row["p_value"] for row in rows])
     for metric in dict.fromkeys(metrics.tolist()):
@@ -178,7 +178,7 @@ def slice_row(
     confidence: float,
     rng: np.random.Generator,
 ) -> dict[str, Any]:
-    """Return a row of the table `slices`, with unadjusted p-values of the comparison with all other outputs."""
+    """Return a row of the table `slices`, with unadjusted p-values of the comparison with all other slices."""
     tpr, tnr = error_differences(slice_rates, other_rates)
     rate = rate_difference(slice_rates, other_rates, outputs, rng)
     return {
@@ -220,7 +220,7 @@ FINDINGS = {"p_rate": "rate", "p_tpr": "TPR", "p_tnr": "TNR"}
 def add_findings(rows: list[dict[str, Any]], *, alpha: float) -> Iterator[dict[str, Any]]:
     """Yield the rows of the table `slices` for all metrics, with adjusted p-values and significant differences.
 
-    P-values are adjusted over slices and tests (Holm).
+    P-values are adjusted over metrics, slices and tests (Holm).
     """
     names = list(FINDINGS)
     p_values = np.array([[row[name] for name in names] for row in rows], dtype=np.float64)

@@ -48,7 +48,7 @@ UNDEFINED = Interval(np.nan, np.nan, np.nan)
 
 
 class EstimateSettings(TypedDict):
-    """Selection of outputs for human labels, confidence of the bounds, and random generator of the draws."""
+    """How outputs were selected for human labels, confidence of the bounds, and random generator of the draws."""
 
     sampling: Sampling
     confidence: float
@@ -107,7 +107,10 @@ class StratifiedLabels:
         return self if self.sampling == "by-label" else replace(self, totalled=np.ones(len(self.stratum)))
 
     def influence(self, statistic: Callable[[Floats], Floats]) -> Floats:
-        """Return the influence of one output of each row, (n,), on a statistic of proportions (..., strata, labels)."""
+        """Return the influence (n,) of one equal output of each row on a statistic of proportions.
+
+        The proportions have the shape (..., strata, labels).
+        """
         return output_influence(
             lambda counts: statistic(joint_estimate(counts, sampling=self.sampling)),
             self.counts,
@@ -266,7 +269,7 @@ def judge_rates(
     has_label = judged_outputs.has_human_label
     weights = np.where(has_label, judged_outputs.weight, 0.0)
     weights = np.nan_to_num(weights * ratio(has_label.sum(), weights.sum()))
-    # Outputs of a separate golden set do not count in the rate of all other outputs.
+    # With 'by-label', outputs with a human label are a separate set, which does not count in the estimated rate.
     is_estimated = ~has_label if sampling == "by-label" else np.ones(len(codes), dtype=bool)
     label_strata = StratifiedLabels(
         outputs=judged_outputs,
@@ -379,8 +382,8 @@ class JudgeLabels:
 def judges_of(outputs: LabelledOutputs, threshold: str | None) -> Iterator[JudgeLabels]:
     """Yield each metric as a judge; if there is no metric, yield one judge named `human`.
 
-    `threshold` is a number or a `ThresholdTarget` for cross-fitting, by which scores become labels; it requires two
-    labels. Without `threshold`, scores only form strata.
+    `threshold` turns scores into labels and requires two labels. It is a number, or a `ThresholdTarget` by which
+    thresholds are cross-fitted. Without `threshold`, scores only form strata.
     """
     if not outputs.metrics:
         same_label = np.zeros(len(outputs.system))

@@ -72,8 +72,9 @@ def judged_outputs(study: Study, outputs: LabelledOutputs, judge: int, signal: s
     judge : int
         Position of the metric that gives the labels.
     signal : str or None
-        Measure of confidence: a metric that gives scores, a column of outputs, `repeats` or `judges`. By default, a
-        metric that gives scores, then `repeats`, then `judges`, whichever is available first.
+        Measure of confidence: a metric that gives scores, a column of outputs, `repeats` or `judges`. By default, the
+        first available of: the scores of the judge itself (named with `EXPECTED_SUFFIX`), the only metric that gives
+        scores, `repeats`, `judges`.
 
     Raises
     ------

@@ -180,9 +180,10 @@ def _labelled_scores(outputs: LabelledOutputs, judge: JudgeLabels) -> tuple[Floa
 def replacement_rows(
     outputs: LabelledOutputs, *, epsilon: float, alpha: float, confidence: float
 ) -> Iterator[tuple[dict[str, Any], list[dict[str, Any]]]]:
-    """Yield a row of `replacement`, and the rows of `replacement_annotators`, for each metric that gives labels.
+    """Yield a row of `replacement`, and the rows of `replacement_annotators`, for each metric.
 
-    Nothing is yielded if no output has labels of two annotators.
+    A metric that gives scores is left out if the labels have no order. Nothing is yielded if no output has labels of
+    two annotators.
     """
     has_several_annotators = np.sum(~np.isnan(outputs.annotated), axis=0) >= 2
     if not has_several_annotators.any():
@@ -235,8 +236,8 @@ def _judge_row(
         "winning_rate_outputs": test_by_output.winning_rate if is_enough else np.nan,
         "reason": ""
         if is_enough
-        else f"fewer than {FEWEST_ANNOTATORS} annotators labelled {FEWEST_OUTPUTS} outputs that also have another "
-        "human label",
+        else f"fewer than {FEWEST_ANNOTATORS} annotators labelled {FEWEST_OUTPUTS} or more outputs that also have "
+        "another human label",
     }
 
 

@@ -49,7 +49,7 @@ POWER = 0.8
 MOST_LABELS_ALONE = 10**7
 
 MIXTURES = (1.0, 0.75, 0.5, 0.25, 0.0)
-"""Weights of Neyman's allocation in the mixtures of this allocation and proportional allocation; the best is used.
+"""Weights of Neyman's allocation in its mixtures with proportional allocation; the best mixture is used.
 
 If human labels are few, Neyman's allocation gives too few of them to a label of the judge that is nearly always
 correct.
@@ -64,7 +64,8 @@ class Labelling(Result):
     """Number of human labels that are needed, and outputs to label next; see `labelling`."""
 
     needed: pl.DataFrame = table(
-        "One row per slice and quantity: total number of human labels needed, including existing labels.",
+        "One row per slice and quantity: number of human labels needed, including existing labels. For a difference, "
+        "it is the number for each of the two systems.",
         label("metric", "the judge"),
         label("slice", "value of the column `by`; null if `by` is not set"),
         label("quantity", "`corrected_rate`, `tpr`, `tnr`, or `difference` of two systems"),
@@ -233,7 +234,7 @@ class _LabellingPlan:
         self.rows: Bools = is_of_system[:, np.newaxis] & (codes == np.arange(2)[:, np.newaxis])
         self.n, self.labelled = self.rows.sum(axis=2), (self.rows & outputs.has_human_label).sum(axis=2)
         counts = self.rows @ np.nan_to_num(outputs.gold)
-        # If no output of a system with one label of the judge has a human label, all other systems give the rate.
+        # The prior of each system is the rates over all systems; a system without human labels has these rates.
         prior = stratum_rates(counts.sum(axis=0), np.array([1 - accuracy, accuracy]))
         self.rates = np.array([stratum_rates(label_counts, prior) for label_counts in counts])
         self.confidence = confidence

@@ -280,7 +280,7 @@ def _aggregate_repeats(values: Floats, output_of_value: Ints, n_outputs: int, is
 
 
 def _numeric_scale(study: Study, rows: pl.DataFrame, aspect: str) -> tuple[LabelScale, pl.DataFrame]:
-    """Return the scale of numeric ratings, which must be few different whole numbers, and the rows with codes."""
+    """Return the scale of numeric ratings, which must have few distinct whole numbers, and the rows with codes."""
     scale_raters = study.humans or study.metrics
     values = rows.filter(pl.col("rater").is_in(list(scale_raters)))["score"].unique().sort()
     if not values.len() or (values != values.round()).any() or values.len() > MOST_STEPS:

@@ -69,7 +69,12 @@ class Rates(Result):
         ),
         count("n_labelled", "number of outputs with a human label", "Human labels"),
         share("judge_rate", "rate by the metric's labels alone", "Judge's rate", interval=True),
-        share("human_rate", "rate by human labels alone", "Human labels alone", interval=True),
+        share(
+            "human_rate",
+            "rate by human labels alone; null unless `sampling='random'`",
+            "Human labels alone",
+            interval=True,
+        ),
         share(
             "corrected_rate",
             "rate estimated from human labels and metric labels; if there is no metric, from human labels alone",
@@ -107,7 +112,7 @@ class Rates(Result):
         ),
         difference("corrected_difference", "difference of the corrected rates", "Corrected difference", interval=True),
         p_value("p_value", "p-value of the test of equal corrected rates", "p"),
-        p_value("p_adjusted", "p-value adjusted for all pairs (Holm)", "p, all pairs"),
+        p_value("p_adjusted", "p-value adjusted for all pairs and labels of the metric (Holm)", "p, all pairs"),
         label(
             "decision",
             "`+` system_a has the higher rate, `-` system_b has the higher rate, `=` no significant difference",
@@ -116,13 +121,13 @@ class Rates(Result):
         difference("tnr_difference", "TNR for system_a minus TNR for system_b", "TNR difference", interval=True),
         p_value(
             "p_tpr",
-            "p-value of the test of equal TPR, adjusted for all pairs and both error rates (Holm)",
+            "p-value of the test of equal TPR, adjusted for all metrics, pairs and both error rates (Holm)",
             "p of TPR",
             essential=False,
         ),
         p_value(
             "p_tnr",
-            "p-value of the test of equal TNR, adjusted for all pairs and both error rates (Holm)",
+            "p-value of the test of equal TNR, adjusted for all metrics, pairs and both error rates (Holm)",
             "p of TNR",
             essential=False,
         ),
@@ -132,7 +137,7 @@ class Rates(Result):
         ),
     )
     slices: pl.DataFrame = table(
-        "One row per metric and slice (`by`): comparison of the slice with all other outputs.",
+        "One row per metric and slice (`by`): comparison of the slice with all other slices combined.",
         label("metric", "name of the metric"),
         label("slice", "value of the column"),
         count(
@@ -146,23 +151,23 @@ class Rates(Result):
         share("tnr", MEASURES["tnr"], "TNR", interval=True),
         p_value(
             "p_rate",
-            "p-value of the test that the slice and all other outputs have equal corrected rates, adjusted for all "
-            "slices and tests (Holm)",
+            "p-value of the test that the slice and all other slices have equal corrected rates, adjusted for all "
+            "metrics, slices and tests (Holm)",
             essential=False,
         ),
         p_value(
             "p_tpr",
-            "p-value of the test that the slice and all other outputs have equal TPR, adjusted for all slices and "
-            "tests (Holm)",
+            "p-value of the test that the slice and all other slices have equal TPR, adjusted for all metrics, slices "
+            "and tests (Holm)",
             essential=False,
         ),
         p_value(
             "p_tnr",
-            "p-value of the test that the slice and all other outputs have equal TNR, adjusted for all slices and "
-            "tests (Holm)",
+            "p-value of the test that the slice and all other slices have equal TNR, adjusted for all metrics, slices "
+            "and tests (Holm)",
             essential=False,
         ),
-        label("finding", "quantities in which the slice differs significantly from all other outputs"),
+        label("finding", "quantities in which the slice differs significantly from all other slices"),
     )
     confusion: pl.DataFrame = table(
         "One row per metric and combination of metric label and human label.",
@@ -185,7 +190,7 @@ class Rates(Result):
         share(
             "winning_rate",
             "proportion of annotators for whom the test rejects the hypothesis that the annotator is better than the "
-            "metric by epsilon or more; clusters are the independent units",
+            "metric by epsilon or more; the test treats clusters of items as independent",
             "Winning rate",
         ),
         flag("may_replace", "whether the winning rate is at least .5", "May replace"),
@@ -197,7 +202,7 @@ class Rates(Result):
         ),
         share(
             "winning_rate_outputs",
-            "winning rate as in the paper, with outputs as independent units",
+            "winning rate if the test treats outputs as independent, as in Calderon, Reichart and Dror 2025",
             essential=False,
         ),
         label("reason", "reason for an undefined test", essential=False),
@@ -287,8 +292,8 @@ def rates(
     adjusted by Holm's method.
 
     If outputs have labels of several annotators, the table `replacement` has the alternative annotator test. For each
-    annotator, it tests whether the judge is closer to the other annotators than this annotator is, up to the margin
-    `epsilon`.
+    annotator, the test can reject the hypothesis that the annotator is closer to the other annotators than the judge
+    is, by `epsilon` or more.
 
     References
     ----------
@@ -440,7 +445,7 @@ def _rate_row(metric: str, system: str, label_name: str, system_rates: JudgeRate
         ),
         (
             system_rates.unlabelled > 0,
-            "some outputs have a label (or score) of the metric for which there are no human labels",
+            "for some labels (or score bins) of the metric, no output has a human label",
         ),
     )
     return {

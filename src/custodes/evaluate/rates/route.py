@@ -125,7 +125,7 @@ def route(
     -----
     The outputs with human labels must be a random part of the outputs. Thresholds are tested from the highest
     confidence downwards until the upper bound of the disagreement (Clopper and Pearson) exceeds `disagreement`. The
-    disagreement at the last threshold that passes is at most `disagreement` with a probability of `confidence`.
+    probability is at least `confidence` that the true disagreement at the chosen threshold is at most `disagreement`.
 
     There are four measures of confidence: a score of the judge's positive label, a column such as `judge_confidence`,
     the proportion of equal labels among repeats, and the proportion of judges that give the same label. With a score,
@@ -273,7 +273,7 @@ def _search_threshold(
         )
         n_more = labels_needed(rate) if rate < largest_disagreement else None
         reason = f"{rate:.1%} of the {judgements_text} differ from the human label" + (
-            f"; with {n_more} labels, this rate would be low enough" if n_more else ""
+            f"; if the rate stays the same, {n_more} labels would be enough" if n_more else ""
         )
     return np.inf, rows, reason
 

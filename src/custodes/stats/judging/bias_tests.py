@@ -34,7 +34,7 @@ def slot_test(sums: Floats, sizes: Floats, *, wider: Floats, confidence: float) 
     `sums` and `sizes` (k, units) are the contributions of each cluster to numerator and denominator. Under the null
     hypothesis, the contribution of a cluster to the numerator is positive or negative with equal probability. So the
     score is the sum divided by the root of the sum of squared contributions, as in a sign test by clusters. The sum of
-    squares is multiplied by the factor of `few_clusters` and by a further factor of the variance, `wider` (k,). The
+    squares is multiplied by the factor of `few_clusters` and by `wider` (k,), a further factor of the variance. The
     interval contains the values that the test does not reject. Results are NaN without data. If no cluster has a
     nonzero sum, p is 1 and there is no interval.
 

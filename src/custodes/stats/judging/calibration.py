@@ -74,7 +74,7 @@ def bins_of(sure: Floats) -> Ints:
 
 
 def share_by_bin(right: Floats, bins: Ints, *, units: Ints, confidence: float) -> tuple[Floats, Floats, Floats]:
-    """Mean of `right` (n,) in each bin with Wilson bounds, (bins,) each.
+    """Mean correctness (`right`, (n,)) in each bin with Wilson bounds, (bins,) each.
 
     The number of verdicts is divided by the design effect of the clusters in `units`. In a bin with only correct or
     only wrong verdicts, each cluster counts as one verdict.
@@ -131,10 +131,10 @@ def correct_count_variance(chances: Floats, comparisons: Ints) -> float:
 def estimate_overconfidence(
     sure: Floats, right: Floats, *, least_variance: float, units: Ints, confidence: float
 ) -> BiasTest:
-    """Mean of `sure` (n,) minus mean of `right` (n,), with a test of whether this difference is 0.
+    """Mean confidence (`sure`, (n,)) minus mean correctness (`right`, (n,)), with a test of equality.
 
-    The test uses Student's t, with clusters `units`. The variance of the number of right verdicts is the larger of two
-    values: `least_variance`, which the probabilities imply, and the estimate over clusters, with the factor of
+    The test uses Student's t, with clusters `units`. The variance of the number of correct verdicts is the larger of
+    two values: `least_variance`, which the probabilities imply, and the estimate over clusters, with the factor of
     `few_clusters`. So errors that verdicts of a cluster share are taken into account.
 
     >>> right, units = np.repeat([1.0, 0.0], 50), np.arange(100)
@@ -167,8 +167,8 @@ def estimate_overconfidence(
 def expected_error(sure: Floats, right: Floats, bins: Ints, *, units: Ints) -> tuple[float, float]:
     """Expected calibration error, and its approximate expectation for calibrated probabilities.
 
-    In each bin, take the absolute difference between the mean of `right` and the mean of `sure`. The error is the mean
-    of these differences, weighted by the number of verdicts in each bin.
+    In each bin, take the absolute difference between mean correctness (`right`) and mean confidence (`sure`). The error
+    is the mean of these differences, weighted by the number of verdicts in each bin.
 
     >>> sure, right = np.full(40, 0.75), np.repeat([1.0, 1.0, 1.0, 0.0], 10)
     >>> expected_error(sure, right, np.zeros(40, dtype=int), units=np.arange(40))[0]

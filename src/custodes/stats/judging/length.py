@@ -320,8 +320,8 @@ def logit_slopes(judge: Signs, people: Floats, length: Floats, *, units: Ints, c
 
     `judge` (n,) are verdicts 1, 0, -1. `people` (n,) are mean human verdicts, NaN without any. `length` (n,) is the log
     ratio of lengths, and `units` (n,) are the clusters. Ties of the judge are left out. Standard errors are clustered.
-    The second slope adjusts for noisy human verdicts, so part of the effect of quality on length remains. It is
-    descriptive and not a test.
+    Human verdicts are a noisy measure of quality, so the second slope still contains a part of the effect of quality.
+    It is descriptive and not a test.
 
     >>> length, units = np.tile([-1.0, 1.0], 50), np.arange(100)
     >>> judge = np.sign(length).astype(np.int8) * np.where(np.arange(100) % 4 < 3, 1, -1).astype(np.int8)

@@ -63,8 +63,8 @@ class Moves(NamedTuple):
         such folds. Models of different folds have nearly the same training data, so their errors are correlated. To
         account for this, variances are multiplied by 1 + folds / (folds - 1). The interval uses Student's t. For
         systems, the variance is the sum of the variances over clusters of items and over systems, minus the variance
-        over outputs, which both of them contain. This variance is at least the larger of the two variances in the sum,
-        and it has Satterthwaite's degrees of freedom. No interval is narrower than the interval over items.
+        over outputs, which both variances contain. This variance is at least the larger of the two variances in the
+        sum, and it has Satterthwaite's degrees of freedom. No interval is narrower than the interval over items.
 
         Source: Nadeau and Bengio 2003 (the factor); Cameron, Gelbach and Miller 2011 (clusters of two kinds).
         """

@@ -32,7 +32,7 @@ def rate_partiality(
     Parameters
     ----------
     placements
-        One for each metric.
+        The placement by each metric.
     confidence
         Simultaneous level of all intervals of a metric (Bonferroni over all systems of the placements).
     systems

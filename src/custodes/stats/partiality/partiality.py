@@ -110,7 +110,7 @@ def partiality(
     Parameters
     ----------
     placements
-        One for each metric.
+        The placement by each metric.
     alpha
         Familywise level of the sequential test.
     confidence

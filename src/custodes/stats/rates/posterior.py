@@ -258,9 +258,9 @@ def correlate_draws(first: Floats, second: Floats, correlation: float, rng: np.r
 def two_sided_p(draws: Floats) -> Floats:
     """Return the two-sided posterior p-value of 'the value is 0', given draws (draws, ...).
 
-    The p-value is below 1 - c exactly if the central interval of level c excludes 0. If all draws have the same sign,
-    the p-value is at most the two-sided tail probability of a normal distribution with the mean and the variance of the
-    draws. The p-value can thus be small enough to stay significant after an adjustment for many tests.
+    The p-value is below 1 - c if and only if the central interval of level c excludes 0. If all draws have the same
+    sign, the p-value is at most the two-sided tail probability of a normal distribution with the mean and the variance
+    of the draws. The p-value can thus be small enough to stay significant after an adjustment for many tests.
 
     >>> float(two_sided_p(np.repeat([-1.0, 1.0], 50)))
     1.0

@@ -62,7 +62,7 @@ def fixed_sequence(wrong: Floats, n: Floats, *, most: float, confidence: float) 
     most : float
         Largest acceptable rate of disagreement.
     confidence : float
-        Probability with which the rate of disagreement at the chosen threshold is at most `most`.
+        Minimum probability that the true rate of disagreement at the chosen threshold is at most `most`.
 
     Returns
     -------
@@ -87,7 +87,7 @@ def fixed_sequence(wrong: Floats, n: Floats, *, most: float, confidence: float) 
 
 
 def e_values(wrong: Bools, *, most: float) -> Floats:
-    """Return an e-process (n,) against 'each judgement disagrees with a probability of at most `most`'.
+    """Return an e-process (n,) against the hypothesis that each judgement disagrees with probability `most` or less.
 
     `wrong` (n,) is in order of time. If this hypothesis is true, the probability that the e-process ever reaches 1 / a
     is at most a (Ville's inequality). The e-process is a mixture of likelihood ratios over `RISES` and over the moments

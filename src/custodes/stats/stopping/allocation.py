@@ -17,9 +17,9 @@ KINDS = 12
 def annotation_order(available: NDArray[np.bool_], units: NDArray[np.integer[Any]], rng: np.random.Generator) -> Ints:
     """Return a random order (pairs, items) of the items of every pair; items that are not `available` come last.
 
-    Clusters of items, `units` (items,), alternate, because several annotations of one document contain less
-    information. The order differs between pairs: with a common order, the errors of pairs would be correlated, which
-    makes the results measurably worse.
+    Every cluster (`units` (items,) is the cluster of each item) gives one item before any cluster gives a second item,
+    because several annotations of one document contain less information. The order differs between pairs, because the
+    errors of pairs would be correlated with a common order, and results would be measurably worse.
 
     >>> order = annotation_order(np.array([[True, False, True]]), np.arange(3), np.random.default_rng(0))
     >>> sorted(order[0, :2].tolist()), int(order[0, 2])
