@@ -91,7 +91,8 @@ def test_a_preference_for_length_is_reported_without_a_verdict_on_it(p_longer: f
     faults = cu.verdict(judged_texts({"judge": p_longer}, 200), resamples=200).verdict.filter(kind="faults")
     (text,) = [text for text in faults["text"] if "prefers the" in text]
     percentage = re.fullmatch(
-        rf"judge prefers the {length_text} output in (\d+) % of comparisons \(a tie counts half\). Without human ratings, it is unknown "
+        rf"judge prefers the {length_text} output in (\d+) % of comparisons \(a tie counts half\). "
+        r"Without human ratings, it is unknown "
         rf"whether this is a bias or {length_text} outputs are better.",
         text,
     )

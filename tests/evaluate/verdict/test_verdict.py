@@ -11,6 +11,7 @@ import pytest
 
 import custodes as cu
 from custodes.answers.wording import estimate_with_interval, p_value_phrase, percent
+from custodes.data.notes import Note
 from custodes.evaluate.verdict.systems import format_count
 from custodes.evaluate.verdict.verdict import Verdict, best_metrics, verdict_of
 from custodes.evaluate.verdict.view import leaders
@@ -500,3 +501,82 @@ def partiality_of(
         ends = {"partiality": size, "partiality_low": size - 9, "partiality_high": size + 9}
         finding_rows.append({**row, **ends, "p_adjusted": p, "finding": finding, "near_copies": near})
     return pl.DataFrame(finding_rows, schema=favoritism.partiality.schema)
+
+
+def test_the_best_system_that_looks_like_the_reference_is_followed_by_the_next(results: dict[str, Any]) -> None:
+    problem = {
+        "aspect": "",
+        "severity": "warning",
+        "rule": "reference-system",
+        "message": "system 'A' looks like the reference",
+        "examples": ["A", "overlap"],
+    }
+    problems = pl.DataFrame([problem], schema=results["check"].problems.schema)
+    check = replace(results["check"], problems=problems)
+    changed = board(results["leaderboard"], {"A": (1, True), "B": (2, False), "C": (3, False)})
+    for groups, end in (
+        (["a", "b", "c"], "It is significantly better than all other systems."),
+        (["a", "b", "b"], "It does not differ significantly from C."),
+    ):
+        systems = changed.systems.with_columns(group=pl.Series(groups * 2))
+        leaderboard = replace(changed, systems=systems)
+        text = text_of(make_verdict(results, check=check, leaderboard=leaderboard), "coherence", "best")
+        assert f"A looks like the reference. Of the other 2 systems, B ranks first. {end}" in text
+        assert "looks like" not in text_of(make_verdict(results, leaderboard=leaderboard), "coherence", "best")
+
+
+@pytest.mark.parametrize("rate", [0.2, 0.68])
+def test_many_ties_of_the_best_metric_are_reported(results: dict[str, Any], rate: float) -> None:
+    check = replace(results["check"], raters=results["check"].raters.with_columns(ties=pl.lit(rate)))
+    text = text_of(make_verdict(results, check=check), "coherence", "trust")
+    assert ("gives equal scores in 68 % of comparisons." in text) is (rate > 0.5)
+
+
+def test_metrics_of_every_top_group_are_better_than_chance_and_come_by_mean_rank(results: dict[str, Any]) -> None:
+    agreement = results["agreement"]
+    ends = (0.1, 0.9)
+    order = {"coherence": ["judge", "overlap", "learned"], "fluency": ["learned", "overlap", "judge"]}
+    parts = [
+        standing(agreement, {name: (0.5 - i / 10, *ends) for i, name in enumerate(names)}).standing.filter(
+            aspect=aspect
+        )
+        for aspect, names in order.items()
+    ]
+    # judge is in the top group of fluency, but not better than chance
+    is_unclear = (pl.col("aspect") == "fluency") & (pl.col("metric") == "judge")
+    rows = pl.concat(parts).with_columns(side=pl.when(is_unclear).then(pl.lit("unclear")).otherwise("side"))
+    favoritism = results["favoritism"]
+    partial = partiality_of(favoritism, [("overlap", "Fir", 20.0, 0.001)], copies={})
+    changes = {
+        "agreement": replace(agreement, standing=rows),
+        "favoritism": replace(favoritism, partiality=partial),
+    }
+    text = text_of(make_verdict(results, **changes), "", "trust")
+    assert text.startswith(
+        "On both aspects, learned and overlap are significantly better than chance and not significantly worse than "
+        "any other metric. Of these metrics, overlap over-rates or under-rates some system; for learned, this is not "
+        "significant or inconclusive."
+    )
+
+
+def test_partiality_that_agrees_with_annotators_has_an_uncertain_size(results: dict[str, Any]) -> None:
+    favoritism, (best, *_) = results["favoritism"], results["agreement"].standing.filter(aspect="coherence")["metric"]
+    rows = partiality_of(favoritism, [(best, "Aster", 20.0, 0.001)], copies={})
+    for rank, rank_without in ((1, 6), (4, 1)):
+        changed = rows.with_columns(
+            rank_human=pl.lit(1, pl.Int64), rank=pl.lit(rank, pl.Int64), rank_without=pl.lit(rank_without, pl.Int64)
+        )
+        result = make_verdict(results, favoritism=replace(favoritism, partiality=changed))
+        ((*_, text),) = findings(result, "coherence")
+        assert f"Aster has rank 1 by the annotators and rank {rank} by {best}." in text
+        assert (f"Without this effect, {best} would give it rank 6" in text) is (rank == 1)
+        assert text.endswith(f"Do not compare Aster with other systems by {best} alone.")
+
+
+def test_systems_that_won_or_lost_everything_are_named(results: dict[str, Any]) -> None:
+    leaderboard = results["leaderboard"]
+    messages = ("human for aspect 'fluency': A won all comparisons", "judge: B lost all comparisons")
+    notes = [Note("unbeaten", message, 1, aspect="fluency") for message in messages]
+    text = text_of(make_verdict(results, leaderboard=replace(leaderboard, notes=tuple(notes))), "fluency", "best")
+    assert "A won all comparisons." in text
+    assert "B lost" not in text

@@ -421,7 +421,8 @@ def _notes(
         (
             "method",
             bool(method),
-            f"{aspect_answers.what}{aspect_text} are combined by {method}, because {method_reason}",
+            f"the table labels combines {aspect_answers.what}{aspect_text} by {method}, because {method_reason}; all "
+            "other questions combine annotators by the option aggregate",
         ),
         (
             "numbers",

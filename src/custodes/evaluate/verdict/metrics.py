@@ -67,7 +67,7 @@ def trust(view: AspectResults) -> Iterator[str]:
         yield f"{agreement_text}{_differences(view, best, others)}"
         tie_rate = view.tie_rates.get(best["metric"]) or 0.0
         if view.ordered and tie_rate >= MANY_TIES:
-            yield f"{best['metric']} gives equal scores in {percent(tie_rate)} of comparisons and does not decide these."
+            yield f"{best['metric']} gives equal scores in {percent(tie_rate)} of comparisons."
         # With two systems, pairwise accuracy is 0 or 1.
         if view.ordered and best[SYSTEM_LEVEL] is not None:
             yield _system_level_text(view, best)

@@ -37,8 +37,8 @@ def trust(views: Sequence[AspectResults]) -> Iterator[str]:
     metrics_in_every_top = leaders_everywhere(views)
     if metrics_in_every_top:
         yield (
-            f"On {_all_aspects_text(views)}, {subject_with_verb(metrics_in_every_top, 'is', 'are')} significantly better "
-            "than chance and not significantly worse than any other metric."
+            f"On {_all_aspects_text(views)}, {subject_with_verb(metrics_in_every_top, 'is', 'are')} significantly "
+            "better than chance and not significantly worse than any other metric."
         )
         partial_metrics = {row["metric"] for view in views for row in view.partial}
         if affected := [name for name in metrics_in_every_top if name in partial_metrics]:

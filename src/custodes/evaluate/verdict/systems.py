@@ -198,7 +198,8 @@ def labels(view: AspectResults) -> Iterator[str]:
     if pairs_without_forecast and view.judge == HUMAN:
         pairs_text = names(pairs_without_forecast, limit=MOST_NAMED)
         yield (
-            f"For {pairs_text}, even {MOST:.0f} times as many further comparisons would probably not show which is better."
+            f"For {pairs_text}, even {MOST:.0f} times as many further comparisons would probably not show which is "
+            "better."
         )
 
 

@@ -315,6 +315,8 @@ def prediction_texts(result: Ceiling) -> list[tuple[str, str]]:
                 " Predictions from the other human aspects exceed this bound, because the same "
                 "annotators rated these aspects."
             )
+        elif row["kendall"] >= bound["attainable"]:
+            text += " The metrics reach this bound, so these data do not show that better metrics are possible."
         texts.append((aspect, text))
     return texts
 

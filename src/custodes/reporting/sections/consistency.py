@@ -131,6 +131,7 @@ def _build(context: Context) -> Mapping[str, Any]:
         rows = _repeat_for_aspects(context, name)
         has_rows = not rows.is_empty()
         if name == "findings":
+            has_rows = bool(rows["p_value"].count())
             rows = rows.filter(~pl.col("finding").is_in(["", INCONCLUSIVE]))
         if name == "missing":
             rows = rows.filter(pl.col("factor").is_in([ALL, REASON, SYSTEM]))
@@ -146,7 +147,8 @@ def _build(context: Context) -> Mapping[str, Any]:
 
 def _untested_text(context: Context) -> str:
     """Sentences on the kinds of fault that were tested, and on the kinds that these data cannot show."""
-    tested_kinds = context.results["consistency"].to_frame("findings")["kind"].unique().to_list()
+    tests = context.results["consistency"].to_frame("findings").filter(pl.col("p_value").is_not_null())
+    tested_kinds = tests["kind"].unique().to_list()
     tested = [name for kind, (name, _) in NEEDS.items() if kind in tested_kinds]
     untested = [f"{name} ({needs})" for kind, (name, needs) in NEEDS.items() if kind not in tested_kinds]
     tested_text = f"Tested: {', '.join(tested)}. " if tested else "No kind of fault can be tested with these data. "

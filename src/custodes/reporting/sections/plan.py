@@ -44,7 +44,7 @@ PLAN = Section(
             context.table("plan.plan"),
             [own for own in context.table_declaration("plan.plan").columns if own.name not in ("metric", "estimator")],
             id="plan-table",
-            caption="What a study of the same size would decide, and with how many annotations",
+            caption=f"Decisions of studies with at most {max(STOPPING.looks or ())} annotations of each pair",
         )
     },
     alone=True,
