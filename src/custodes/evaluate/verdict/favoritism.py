@@ -131,8 +131,8 @@ def _ranks_text(row: Row) -> str:
         return text
     # The metric is right about this system, but not because of the quality that it measures on the other systems.
     return (
-        f"{text} Without this effect, {metric} would give it rank {row['rank_without']}, because {metric} hardly "
-        "follows the annotators on the other systems; the size of the effect is therefore uncertain."
+        f"{text} Its scores of the other systems predict rank {row['rank_without']}, which is farther from the "
+        "annotators' rank, so the size of the effect is uncertain."
     )
 
 

@@ -20,6 +20,8 @@ def best(views: Sequence[AspectResults]) -> Iterator[str]:
     ]
     if len(systems_in_every_top) == 1 and len(aspects_with_single_top) == len(views):
         yield f"{systems_in_every_top[0]} is best on {_all_aspects_text(views)}."
+        if systems_in_every_top[0] in views[0].reference_systems:
+            yield "This system looks like the reference; each aspect below names the best of the other systems."
     elif len(systems_in_every_top) == 1:
         system = systems_in_every_top[0]
         aspects_text = f". On {names(aspects_with_single_top)}, {system} is best" if aspects_with_single_top else ""
