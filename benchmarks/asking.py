@@ -30,7 +30,7 @@ def engine(estimator: str) -> tuple[list[float], list[float], list[float]]:
     answers, looks, ends = [], [], []
     while free := annotation.open_pairs():
         pair = int(rng.choice(free))
-        place, label = annotation.wanted(pair)[0], int(rng.choice([1, 0, -1], p=[0.45, 0.2, 0.35]))
+        place, label = annotation.free_slots(pair)[0], int(rng.choice([1, 0, -1], p=[0.45, 0.2, 0.35]))
         ruling, took = timed(lambda pair=pair, place=place, label=label: annotation.answer(pair, place, label))
         (answers if ruling is None else looks if annotation.is_open[pair] else ends).append(took)
     return answers, looks, ends

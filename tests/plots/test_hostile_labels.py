@@ -165,7 +165,7 @@ def test_a_report_of_such_labels_draws_and_names_every_picture(
     monkeypatch.setitem(boost.SETTINGS, "rounds", 3)
     monkeypatch.setattr(tables, "REFITS", 3)
     monkeypatch.setattr(gaussian_process, "ITERATIONS", 2)
-    report = cu.report(study, resamples=3)
+    report = cu.report(study, resamples=20)
     saved = report.save_figures(tmp_path)
     assert len({path.name.casefold() for path in saved}) == len(saved) == len(list(tmp_path.iterdir()))
     # Each aspect has a separate file, though `/` and `:` are not allowed in file names.

@@ -65,7 +65,7 @@ def attended(annotation: ConcurrentAnnotation, crowd: Crowd, shares: tuple[float
             heapq.heappush(clock, (now + POLL, person, "ask", -1, -1, 0))
             continue
         pair = free[int(rng.integers(len(free)))]
-        place = annotation.wanted(pair)[0]
+        place = annotation.free_slots(pair)[0]
         annotation.lease(pair, place)
         if rng.random() < crowd.leaving:
             careless.append(bool(rng.random() < crowd.careless))

@@ -19,7 +19,7 @@ from custodes.evaluate.ceiling.prediction_target import MODELS
 from custodes.evaluate.clusters import AspectCounts
 from custodes.evaluate.design import Design
 from custodes.evaluate.favoritism import _mean_sizes
-from custodes.evaluate.ranking import _resample_outcomes
+from custodes.evaluate.ranking import _errors
 from custodes.evaluate.rater_comparison import RaterComparison
 from custodes.evaluate.scores import ItemScores
 from custodes.stats import accuracy, bootstrap, decision_errors, favi_score
@@ -29,7 +29,6 @@ from custodes.stats.intervals import CORRELATION, POSITIVE, SHARE, Bounds
 from custodes.stats.learning import heldout
 from custodes.stats.learning.folds import grouped_folds
 from custodes.stats.pooled_correlation import pooled_correlation
-from custodes.stats.ratios import mean_of_defined
 from custodes.stats.sign_test import SignTest
 
 CONFIDENCE = 0.95
@@ -171,14 +170,9 @@ def intervals(
 
 def errors(part: AspectCounts, resamples: int, rng: np.random.Generator) -> dict[str, tuple[Floats, Bounds]]:
     """Error rates and divergence of `ranking` in every resample, (1 + B, metrics), with their bounds."""
-    rule = SignTest(alpha=0.05)
     counts = np.concatenate([part.counts.human[None], np.moveaxis(part.counts.metric, 1, 0)])
-    human, *metrics = _resample_outcomes(part, counts, resamples, rng)
-    decided = rule.decisions(human)
-    kinds = np.stack([decision_errors.error_types(decided, rule.decisions(metric)) for metric in metrics], axis=1)
-    divergence = np.stack(
-        [mean_of_defined(decision_errors.divergence(metric, human, estimate="mean")) for metric in metrics],
-        axis=1,
+    kinds, divergence, _ = _errors(
+        part, counts, sign_test=SignTest(alpha=0.05), kld="mean", resamples=resamples, rng=rng
     )
     results = {name: (kinds[..., i], SHARE) for i, name in enumerate(decision_errors.ERRORS)}
     return {**results, "kld": (divergence, POSITIVE)}

@@ -56,7 +56,7 @@ def alone(stopping: Stopping, shares: tuple[float, float, float], *, seed: int, 
     rule = stopping.rule(ESTIMATORS["human"], most=60, seed=0)
     annotation = ConcurrentAnnotation(orders=[range(60)], rule=rule, systems=np.array([[0, 1]]), units=np.arange(60))
     while annotation.is_open[0]:
-        ruling = annotation.answer(0, annotation.wanted(0)[0], 1 - int(rng.choice(3, p=shares)))
+        ruling = annotation.answer(0, annotation.free_slots(0)[0], 1 - int(rng.choice(3, p=shares)))
         if ruling is not None and ruling.is_open and abs(ruling.margin) >= owner:
             break
     return annotation.rulings[-1]

@@ -36,7 +36,7 @@ def answers_per_pair(signs: np.ndarray, rule: str) -> np.ndarray:
     )
     while tasks := state.open_pairs():
         for pair in tasks:
-            for place in state.wanted(pair):
+            for place in state.free_slots(pair):
                 state.answer(pair, place, int(signs[pair, place]))
     return np.array(state.n)
 

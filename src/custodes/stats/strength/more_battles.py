@@ -91,7 +91,9 @@ def _information_to_add(gain: Floats, variance: Floats, model_variance: Floats) 
     i. If the gain is infinite, so is the information.
     """
     is_reachable = np.isfinite(gain)
-    gain = np.where(is_reachable, gain, 0.0)
+    gain, variance, model_variance = (
+        np.where(is_reachable, values, fill) for values, fill in ((gain, 0.0), (variance, 1.0), (model_variance, 1.0))
+    )
     slope = (1 + gain) / variance - 2 / model_variance
     added_information = (slope + np.sqrt(slope**2 + 4 * gain / model_variance**2)) / 2
     return np.where(is_reachable, added_information, np.inf)
