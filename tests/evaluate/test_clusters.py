@@ -87,9 +87,10 @@ def test_documents_take_decisions_away() -> None:
     assert effect["design_effect"].max() > 2
     human = effect.filter(pl.col("estimator") == "human").group_by("system_a", "system_b").agg(pl.col("*").n_unique())
     assert human["design_effect"].to_list() == [1, 1, 1]  # whatever the metric
-    (note,) = (note for note in cu.ranking(documents, resamples=0).notes if note.rule == "design-effect")
     mean = second.filter(rater="human")["design_effect"].mean()
-    assert f"200 items in 20 clusters: the variance of human margins is {mean:.2f} times" in note.message
+    for result in (cu.ranking(documents, resamples=0), cu.correction(documents, estimator="ppi")):
+        (note,) = (note for note in result.notes if note.rule == "design-effect")
+        assert f"200 items in 20 clusters: the variance of human margins is {mean:.2f} times" in note.message
 
 
 def test_one_cluster_decides_nothing_and_says_so() -> None:

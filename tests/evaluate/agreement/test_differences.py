@@ -5,6 +5,7 @@ import polars as pl
 import pytest
 from scipy import stats
 
+from custodes.data.reading import read
 from custodes.evaluate.agreement.agreement import agreement
 from custodes.evaluate.check.check import check
 from custodes.evaluate.verdict.verdict import verdict
@@ -194,3 +195,10 @@ def test_a_metric_with_two_items_silences_nobody() -> None:
     rows = {(row["metric_a"], row["metric_b"]): row for row in beside.comparisons.to_dicts()}
     assert rows["m1", "m2"]["p_adjusted"] < 0.01
     assert rows["m1", "m3"]["p_adjusted"] is None
+
+
+def test_every_pair_of_metrics_is_tested_by_every_statistic() -> None:
+    statistics = ("pairwise_accuracy", "kendall_item", "pearson_system")
+    result = agreement(read("demo"), resamples=20, compare_by=statistics)
+    assert sorted(result.comparisons["statistic"].unique()) == sorted(statistics)
+    assert result.comparisons["p_value"].null_count() == 0

@@ -252,6 +252,8 @@ def test_committees_by_hand() -> None:
     assert panels["best majority"]["gain"] == pytest.approx(0.2, abs=0.1)
     assert panels["all"]["cost_per_correct"] == pytest.approx(6)
     assert panels["b"]["cost_per_correct"] == pytest.approx(2 / 0.8)
+    single = consistency_of(cu.read(pl.concat([judges[0], person]), raters=raters)).panels
+    assert single["panel"].to_list() == ["a"]  # one judge is no committee
     # The name of the combined annotators may be the name of an annotator.
     as_human = consistency_of(cu.read(pl.concat([*judges, person.with_columns(rater=pl.lit("human"))]), raters=raters))
     assert as_human.committee.equals(result.committee)

@@ -327,6 +327,8 @@ def test_counts_of_battles_that_share_items_have_no_intervals() -> None:
     assert result.pairs["win_rate_low"].null_count() == result.pairs["decision"].null_count() == 3
     with pytest.raises(OptionError, match="counts contain no texts and no scores; give the study instead of counts"):
         cu.leaderboard(cu.count_battles(frame), covariates="length")
+    with pytest.raises(OptionError, match="^aggregate: selection and tie rules were already applied"):
+        cu.leaderboard(cu.count_battles(frame), aggregate="vote")
 
 
 def test_no_decision_depends_on_the_seed_or_on_the_number_of_resamples() -> None:

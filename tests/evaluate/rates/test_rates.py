@@ -1,15 +1,17 @@
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
-from scipy.stats import chi2_contingency
+from scipy.stats import chi2_contingency, norm
 from sklearn import metrics as sklearn_metrics
 
 import custodes as cu
 from custodes.errors import InputError, OptionError
+from custodes.evaluate.rates.comparisons import has_equivalent_rates
 from custodes.evaluate.rates.estimates import sampling_p_value
 from custodes.evaluate.rates.outputs import labelled_outputs
 
@@ -411,3 +413,14 @@ def test_the_test_of_random_sampling_counts_equal_outputs() -> None:
     expected = chi2_contingency([[13, 17], [30, 70]], correction=False).pvalue
     assert p_values == pytest.approx([expected, expected], rel=0.15)
     assert p_values[0] == pytest.approx(p_values[1])
+
+
+@pytest.mark.parametrize(("sd", "is_equivalent"), [(0.0175, True), (0.0195, False)])
+def test_equivalence_is_two_one_sided_tests_at_level_alpha(sd: float, *, is_equivalent: bool) -> None:
+    # The difference is .02, so the distance from the margin of .05 is 1.71 or 1.54 standard errors (quantile 1.645).
+    quantiles = norm.ppf((np.arange(2000) + 0.5) / 2000)
+    none = np.zeros(2001)
+    first, second = (
+        SimpleNamespace(n_labelled=50, error_rates=(tpr, none)) for tpr in (0.02 + np.append(0.0, sd * quantiles), none)
+    )
+    assert has_equivalent_rates([first, second], alpha=0.05) is is_equivalent  # type: ignore[list-item]

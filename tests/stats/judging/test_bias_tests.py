@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from math import comb
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -100,3 +102,13 @@ def test_fair_failures_are_rarely_called_uneven() -> None:
         p.append(p_of(failed, features, units=items))
     share = float(np.mean(np.array(p) <= 0.05))
     assert share - 1.645 * np.sqrt(share * (1 - share) / 1000) <= 0.05
+
+
+def test_draws_as_extreme_as_the_data_count() -> None:
+    # Five of six failures among the six verdicts with the feature: hypergeometric, both tails.
+    feature = np.repeat([1.0, 0.0], 6)
+    failed = np.zeros(12, dtype=bool)
+    failed[[0, 1, 2, 3, 4, 6]] = True
+    p = uneven_p(failed, feature[None], units=np.arange(12), draws=20_000, rng=np.random.default_rng(3))
+    exact = 2 * sum(comb(6, k) * comb(6, 6 - k) for k in (5, 6)) / comb(12, 6)
+    assert p == pytest.approx(exact, abs=0.01)
