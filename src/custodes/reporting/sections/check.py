@@ -18,7 +18,7 @@ def _build(context: Context) -> Mapping[str, str]:
         "summary": ("Ratings by aspect", aspect, None),
         "raters": ("Raters", [], "aspect"),
         "problems": ("Problems of the data", aspect, None),
-        "used": ("Kind, direction and use of each rater", [], None),
+        "used": ("Metadata of the raters", [], None),
     }
     frames = {name: context.table(f"check.{name}") for name in tables}
     frames["problems"] = merge_aspects(frames["problems"])
