@@ -103,5 +103,5 @@ def test_check_names_a_system_with_one_text(tmp_path: Path) -> None:
     path.write_text(json.dumps(records))
     problems = cu.check(cu.read(folder)).problems.filter(rule="constant-outputs")
     assert problems["message"].item() == (
-        "weak gave one constant text for all items; read the outputs, then repair or exclude these systems"
+        "weak gave one constant text for all items; read the outputs, and repair or exclude them"
     )

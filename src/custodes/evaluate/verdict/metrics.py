@@ -240,8 +240,8 @@ def _best(leaderboard: Result, aspect: str, constant_systems: set[str]) -> Itera
             f", {finding}."
         )
     if systems["part"].n_unique() == 1:
-        rule = ("not-all-met", aspect)
-        yield from (sentence(note.message) for note in leaderboard.notes if (note.rule, note.aspect) == rule)
+        notes = [note for note in leaderboard.notes if (note.rule, note.aspect) == ("not-all-met", aspect)]
+        yield from (sentence(note.message.partition(": ")[2]) for note in notes[:1])
     first_systems = systems.filter(pl.col("rank") == 1, pl.col("system").is_in(list(constant_systems)))
     for system, metrics_of_system in first_systems.group_by("system", maintain_order=True).agg("rater").iter_rows():
         yield (
