@@ -87,8 +87,9 @@ def test_the_planted_truth_of_the_demo_is_found(results: dict[str, Any]) -> None
     assert "selfeval over-rates Dogwood by " in text_of(result, "coherence", "favours")
     assert (
         "judge decides 80 % [62 %, 91 %] of 15 system pairs as the annotators do (a metric that decides no pair: 7 %), "
-        "reverses 0 %, misses a difference in 20 % and finds"
+        "reverses 0 % [0 %, 22 %], misses a difference in 20 % [10 %, 36 %] and finds"
     ) in text_of(result, "coherence", "flips")
+    assert "judge is not significantly partial to a system." in text_of(result, "coherence", "favours")
     assert "selfeval over-rates Dogwood on both aspects" in text_of(result, "", "favours")
     # Random errors raise the weakest system against every other one, which is no favoritism.
     noise = results["favoritism"].systems.filter(metric="noise", system="Fir", aspect="coherence").row(0, named=True)

@@ -145,7 +145,7 @@ class Leaderboard(Result):
             "decision",
             "`+`: system_a is significantly stronger, `-`: system_b is significantly stronger, `=`: no significant "
             "difference; null without a test",
-            "Decision (all pairs)",
+            "Decision (all pairs together)",
         ),
         label(
             "note",

@@ -53,6 +53,10 @@ def favours(view: AspectResults) -> Iterator[str]:
         yield _finding_line(view, group)
     yield from _overall_scores(view, reported_metrics)
     informative_metrics = {row["metric"] for group in finding_groups for row in group}
+    for metric in best_metrics:
+        is_conclusive = metric in conclusive["metric"] and metric in view.leaders
+        if finding_groups and is_conclusive and metric not in {row["metric"] for row in rows}:
+            yield f"{metric} is not significantly partial to a system."
     if not view.partial:
         yield "No metric is significantly partial to a system."
     elif not finding_groups:
@@ -187,8 +191,9 @@ def flips(view: AspectResults) -> Iterator[str]:
             f"{estimate_with_interval(row, 'correct', write=percent)} of "
             f"{plural(n_common_pairs, 'system pair')} as the annotators do (a metric that decides no pair: "
             f"{percent(n_undecided / n_common_pairs)}), reverses "
-            f"{percent(row['inversion'])}, misses a difference in "
-            f"{percent(row['omission'])} and finds an additional difference in {percent(row['insertion'])}."
+            f"{estimate_with_interval(row, 'inversion', write=percent)}, misses a difference in "
+            f"{estimate_with_interval(row, 'omission', write=percent)} and finds an additional difference in "
+            f"{estimate_with_interval(row, 'insertion', write=percent)}."
             + (
                 f" The metric has no decision on {plural(n_other_pairs, 'other pair')} that annotators compared."
                 if n_other_pairs
