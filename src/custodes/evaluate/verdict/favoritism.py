@@ -221,5 +221,6 @@ def flips(view: AspectResults) -> Iterator[str]:
             "the opposite."
         )
     if len(reversals) > MOST_NAMED:
-        below_text = "; metrics that agree less than by chance are not counted" if has_reversal_below else ""
-        yield f"In all, {plural(len(reversals), 'pair')} are significantly reversed by some metric{below_text}."
+        yield f"In all, {plural(len(reversals), 'pair')} are significantly reversed by some metric."
+    if reversals and has_reversal_below:
+        yield "Metrics that agree with the annotators less than by chance are not counted here."
