@@ -135,7 +135,7 @@ def test_the_report_shows_signatures_and_leaves_out_what_nobody_said() -> None:
         for section in (CHECK, AGREEMENT):
             section.answer(result)
         html = CHECK.html(result, *CHECK.build_content(result))
-        assert "Kind, direction and use of each rater" in html
+        assert "Metadata of the raters" in html
         assert ("ter | sacrebleu 2.6.0" in html) == is_shown
 
 

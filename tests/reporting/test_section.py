@@ -13,6 +13,7 @@ import custodes as cu
 from custodes.answers.tables import Table, count, flag, label, labels, p_value, probability, score, share
 from custodes.errors import InputError
 from custodes.reporting import Report
+from custodes.reporting.page import study_summary
 from custodes.reporting.section import Context, Section
 from custodes.reporting.sections.leaderboard import LEADERBOARD
 from custodes.reporting.tables import build_selection_table, table_html
@@ -156,6 +157,17 @@ def test_a_context_knows_aspects_metrics_and_the_best(demo_report: Report) -> No
     assert extra.table("mine").rows() == [(1,)]
     assert [aspect for aspect, _ in context.notes("ranking", "self-agreement")] == ["coherence", "fluency"]
     assert context.notes("ranking", "no-such-rule") == []
+
+
+def test_the_opening_counts_the_metrics_of_all_aspects() -> None:
+    raters = [("ann", "human", "a"), ("ann", "human", "b"), ("m1", "metric", "a"), ("m2", "metric", "b")]
+    rows = [(f"i{i}", s, *rater, float(i * k % 5)) for i in range(6) for k, s in enumerate("XYZ") for rater in raters]
+    frame = pl.DataFrame(rows, ["item", "system", "rater", "kind", "aspect", "score"], orient="row")
+    context = Context(study=cu.read(frame), options={"resamples": 0})
+    context.results["check"] = cu.check(context.study)
+    context.results["agreement"] = context.ask(cu.agreement)
+    sizes = "6 items, 3 systems, 1 annotator and 2 metrics (at most 1 on one aspect)"
+    assert study_summary(context) == f"{sizes}; rated aspects: a and b."
 
 
 def test_parts_that_never_met_have_pictures_of_their_own() -> None:

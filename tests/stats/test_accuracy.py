@@ -95,6 +95,13 @@ def test_acc_eq_takes_float_noise_for_ties() -> None:
     np.testing.assert_allclose(epsilon, 0.1)
 
 
+def test_acc_eq_compares_tiny_scores() -> None:
+    # Rounding errors are relative to the scores of the pair: a large score does not turn small scores into ties.
+    human, metrics = np.array([[1.0, 2.0, 3.0]]), np.array([[[1e-40, 1e-20, 10.0]]])
+    accuracy, epsilon = acc_eq(human, metrics, units=np.zeros(1, dtype=int), weights=np.ones((1, 1)), human_tie=0.0)
+    assert (accuracy.item(), epsilon.item()) == (1.0, 0.0)
+
+
 @pytest.mark.parametrize("level", [0, -5000, 10**6])
 @pytest.mark.parametrize("seed", range(4))
 def test_acc_eq_of_rounded_decimals_is_that_of_whole_numbers(seed: int, level: int) -> None:

@@ -284,10 +284,10 @@ def plural(count: int, one: str, many: str | None = None) -> str:
 
 
 def sentence(message: str) -> str:
-    """A message as a full sentence.
+    """A message as a full sentence. A name before a colon keeps its first letter.
 
-    >>> sentence("two systems only"), sentence("Is it a distance?")
-    ('Two systems only.', 'Is it a distance?')
+    >>> sentence("two systems only"), sentence("Is it a distance?"), sentence("results: two systems only")
+    ('Two systems only.', 'Is it a distance?', 'results: two systems only.')
     """
-    text = message[:1].upper() + message[1:]
+    text = message if message.partition(" ")[0].endswith(":") else message[:1].upper() + message[1:]
     return text if text.endswith((".", "?", "!")) else f"{text}."

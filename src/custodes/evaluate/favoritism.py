@@ -126,7 +126,7 @@ class Favoritism(Result):
         "One row per metric: how one-sided its errors are, over all pairs of systems.",
         label("metric", "name of the metric"),
         score("mean_abs_favi", "mean of |favi| over pairs", "Mean |Favi-Score|", interval=True, best="low"),
-        score("std_abs_favi", "standard deviation of |favi| over pairs", "Spread"),
+        score("std_abs_favi", "standard deviation of |favi| over pairs", "SD of |Favi-Score|"),
         share(
             "sample_accuracy",
             "proportion of comparisons in which the metric agrees with the annotators on win, tie or loss",
@@ -135,7 +135,7 @@ class Favoritism(Result):
         share(
             "system_accuracy",
             "proportion of pairs of systems in which human and metric margin (wins minus losses) have the same sign",
-            "Same sign of margin",
+            "System accuracy (signs of margins)",
             best="high",
         ),
         flag(
@@ -150,23 +150,21 @@ class Favoritism(Result):
         "One row per metric and pair of systems.",
         label("metric", "name of the metric"),
         *PAIR,
-        count("n", "items that both annotators and metric rated", "n"),
+        count("n", "items that both annotators and metric rated", "Items"),
         count("errors", "number of the `n` items on which annotators and metric differ"),
-        score(
-            "favi", "Favi-Score, from -2 to 2; positive if errors favour system_a", "Favi-Score (for A)", interval=True
-        ),
+        score("favi", "Favi-Score, -2 to 2; positive if errors favour system_a", "Favi-Score (for A)", interval=True),
         share("sample_accuracy", "proportion of the `n` items on which annotators and metric agree"),
-        flag("sign_agrees", "whether human and metric margin have the same sign"),
+        flag("sign_agrees", "whether human and metric margin have the same sign", "Same sign of margin"),
         label(
             "decision_human",
-            "decision of a sign test: `+` system_a is better, `-` system_b is better, `=` no significant difference",
-            "Human decision",
+            "decision of a sign test of this pair alone: `+` system_a is better, `-` system_b is better, `=` undecided",
+            "Human decision (pair alone)",
         ),
-        label("decision_metric", "decision of the same test on the metric ratings", "Metric decision"),
+        label("decision_metric", "decision of the same test on the metric ratings", "Metric decision (pair alone)"),
         probability(
             "flip_probability",
             "posterior probability that human and metric margin have opposite signs",
-            "Margins opposite",
+            "P(margins opposite)",
         ),
         score(
             "design_effect",
@@ -182,7 +180,7 @@ class Favoritism(Result):
         label("metric", "name of the metric"),
         label("system", "name of the system"),
         score("favi", "mean Favi-Score over all other systems; positive: favoured", "Mean Favi-Score"),
-        score("favi_min", "smallest Favi-Score against another system", "Least"),
+        score("favi_min", "smallest Favi-Score against another system", "Smallest"),
         score("favi_max", "largest Favi-Score against another system", "Largest"),
         count("opponents", "number of other systems against which the Favi-Score is defined", essential=False),
         view=lambda frame: _matrix(
@@ -217,11 +215,13 @@ class Favoritism(Result):
             "`reason`; otherwise empty",
         ),
         label("reason", "reason for an inconclusive result", essential=False),
-        count("rank_human", "rank of the system by annotators", "Rank by annotators"),
-        count("rank", "rank of the system by the metric", "Rank by metric"),
         count(
-            "rank_without", "rank of the system by the metric if the partiality is removed", "Rank without partiality"
+            "rank_human",
+            "rank of the system by mean human ratings, or by win rates if there are only verdicts",
+            "Rank by human means",
         ),
+        count("rank", "rank of the system by the metric", "Rank by metric"),
+        count("rank_without", "rank by the metric if only this partiality is removed", "Rank without this partiality"),
         labels(
             "near_copies",
             "other metrics that have the same finding and rank the outputs of an item almost equally "
@@ -237,7 +237,7 @@ class Favoritism(Result):
         label("metric", "name of the metric"),
         label("slice", "value (or range of values) of the column that `by` names"),
         label("system", "name of the system"),
-        count("n", "number of items of the slice", "n"),
+        count("n", "number of items of the slice", "Items"),
         score("favi", "mean Favi-Score over all other systems; positive: favoured", "Mean Favi-Score"),
         points(
             "partiality",

@@ -29,7 +29,7 @@ REASONS: Mapping[Reason, str] = {
     Reason.UNRATED: "the system is not rated by both annotators and metric",
     Reason.UNMET: "the system is not compared with every other system",
     Reason.CONSTANT: "no score varies between items",
-    Reason.WIDE: "the other systems do not determine the score that a fair metric would give the system",
+    Reason.WIDE: "the score that a fair metric would give the system cannot be predicted from the other systems",
     Reason.APART: "no other system of similar quality",
     Reason.UNCONNECTED: "the system shares no items with the other systems",
 }

@@ -21,7 +21,12 @@ def study_summary(context: Context) -> str:
     aspects = [aspect for aspect in context.aspects if aspect]
     noun_of_column = {"items": "item", "systems": "system", "humans": "annotator", "metrics": "metric"}
     sizes = {word: int(summary[name].max() or 0) for name, word in noun_of_column.items()}  # type: ignore[arg-type]
+    raters = (context.whole or context).table("check.raters")
+    n_metrics, largest_n_metrics = raters.filter(kind="metric")["rater"].n_unique(), sizes["metric"]
+    sizes["metric"] = max(n_metrics, largest_n_metrics)
     count_texts = [plural(size, word) for word, size in sizes.items() if size]
+    if 0 < largest_n_metrics < n_metrics:
+        count_texts[-1] += f" (at most {largest_n_metrics} on one aspect)"
     return f"{names(count_texts)}{f'; rated aspects: {names(aspects)}' if aspects else ''}."
 
 

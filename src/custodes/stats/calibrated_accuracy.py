@@ -20,7 +20,7 @@ from custodes.stats.ratios import ratio
 
 _EXACT = 2**24  # maximum integer that is exact in single precision
 _SEGMENTS = 128  # number of thresholds at a time: few, so that whole blocks can be excluded
-_SAME = 1e-12  # relative rounding error
+_SAME = 1e-12  # rounding error relative to the larger score of a pair
 
 
 def acc_eq(
@@ -39,7 +39,7 @@ def acc_eq(
     the annotators by more than epsilon. Accuracy is the proportion of correct pairs of an item, averaged over the items
     with a pair. Epsilon is a difference of metric scores that is fitted in every resample: the smallest value that
     maximises accuracy, chosen from 0 and the observed absolute differences. Differences that agree to 1e-12 of the
-    metric's largest score count as equal. For example, .9983 - .9951 and .9951 - .9919 are different floating-point
+    larger score of their pair count as equal. For example, .9983 - .9951 and .9951 - .9919 are different floating-point
     numbers but count as equal. Accuracy and epsilon are NaN without pairs.
 
     >>> human, metric = np.array([[1.0, 1.0, 3.0]]), np.array([[[0.2, 0.3, 0.9]]])
@@ -80,7 +80,7 @@ def events(
         Events(
             np.where(np.abs(difference) <= human_tie, 0.0, np.sign(difference)),  # NaN stays NaN
             metric[:, first_system] - metric[:, second_system],
-            slack=_SAME * float(np.fmax.reduce(np.abs(metric), axis=None, initial=0.0)),
+            slack=_SAME * np.fmax(np.abs(metric[:, first_system]), np.abs(metric[:, second_system])),
             units=units,
             n_units=n_units,
             item_weights=item_weights,
@@ -116,10 +116,10 @@ class Events:
     """
 
     def __init__(
-        self, order: Floats, differences: Floats, *, slack: float, units: Ints, n_units: int, item_weights: Floats
+        self, order: Floats, differences: Floats, *, slack: Floats, units: Ints, n_units: int, item_weights: Floats
     ) -> None:
-        """Find the events from the human order and the metric's differences of pairs of outputs, (items, pairs)
-        each."""
+        """Find the events from the human order, the metric's differences of pairs of outputs, and the rounding error
+        of these differences, (items, pairs) each."""
         is_rated = ~np.isnan(order) & ~np.isnan(differences)
         n_pairs = is_rated.sum(axis=1)
         item_weight_if_rated = np.where(n_pairs > 0, item_weights, 0.0)
@@ -135,7 +135,7 @@ class Events:
         self.at_zero = np.bincount(unit[is_won_at_zero], pair_weight[is_won_at_zero], minlength=n_units)
         size_order = np.argsort(event_differences)
         size_order = size_order[np.count_nonzero(event_differences == 0) :]
-        self.delta = _merge_near_equal(event_differences[size_order], slack)
+        self.delta = _merge_near_equal(event_differences[size_order], slack[item, pair][size_order])
         self.share, self.unit, self.gain = pair_weight[size_order], unit[size_order], is_gain[size_order]
         self.segment = self._segments()
         make_read_only(self)
@@ -224,11 +224,11 @@ def _unit_positions(unit: Ints, n_units: int) -> tuple[Ints, Ints]:
     return present_units, unit_index
 
 
-def _merge_near_equal(ordered_values: Floats, slack: float) -> Floats:
-    """Ascending values with near-equal values merged: values that differ from a neighbour by at most `slack` form a
-    group, and each is replaced by the largest value of its group."""
+def _merge_near_equal(ordered_values: Floats, slack: Floats) -> Floats:
+    """Ascending values with near-equal values merged: values that differ from a neighbour by at most the `slack` of
+    one of them form a group, and each is replaced by the largest value of its group."""
     last_of_run = (
-        np.flatnonzero(np.append(np.diff(ordered_values) > slack, True))
+        np.flatnonzero(np.append(np.diff(ordered_values) > np.maximum(slack[:-1], slack[1:]), True))
         if len(ordered_values)
         else np.zeros(0, dtype=np.intp)
     )

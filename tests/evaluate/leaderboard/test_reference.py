@@ -60,7 +60,7 @@ def test_win_rates_against_the_common_system(tmp_path: Path) -> None:
         error = graded.std(ddof=1) / np.sqrt(len(graded))
         assert row["win_rate_high"] - row["win_rate"] == pytest.approx(1.968 * error, rel=1e-3)
         assert row["length_controlled_win_rate_low"] < row["length_controlled_win_rate"]
-    assert any("wrong name is weak" in note.message for note in board.notes)
+    assert any("'wrong name' is renamed to 'weak'" in note.message for note in board.notes)
 
 
 def test_nothing_is_extrapolated_to_equal_lengths(tmp_path: Path) -> None:
@@ -102,4 +102,6 @@ def test_check_names_a_system_with_one_text(tmp_path: Path) -> None:
     records = [record | {"output_2": "same"} for record in json.loads(path.read_text())]
     path.write_text(json.dumps(records))
     problems = cu.check(cu.read(folder)).problems.filter(rule="constant-outputs")
-    assert problems["message"].item() == "weak gave one constant text for all items; check how the systems were run"
+    assert problems["message"].item() == (
+        "weak gave one constant text for all items; read the outputs, and repair or exclude them"
+    )

@@ -60,6 +60,14 @@ def test_a_constant_text_that_a_judge_ranks_first_is_a_warning(text_of_a: str, *
     result = cu.verdict(cu.read(pl.DataFrame(rows), pl.DataFrame(texts)), resamples=200).verdict
     warnings = result.filter(pl.col("text").str.starts_with("Do not trust the ranking by judge: a ranks first"))
     assert warnings["kind"].to_list() == ["best"] * is_constant
+    # one judge, and no comparison of b and c
+    assert "describe the preferences of the metric, but not whether the metric is right." in " ".join(result["text"])
+    assert (
+        result.filter(pl.col("text").str.starts_with("Not all pairs of systems were compared"))["kind"].item() == "best"
+    )
+    assert (
+        result.filter(kind="labels")["text"].item().startswith("Collect human ratings of some items: they show whether")
+    )
 
 
 def judged_texts(p_longer: dict[str, float], n_items: int) -> cu.Study:

@@ -87,8 +87,9 @@ def test_the_planted_truth_of_the_demo_is_found(results: dict[str, Any]) -> None
     assert "selfeval over-rates Dogwood by " in text_of(result, "coherence", "favours")
     assert (
         "judge decides 80 % [62 %, 91 %] of 15 system pairs as the annotators do (a metric that decides no pair: 7 %), "
-        "reverses 0 %, misses a difference in 20 % and finds"
+        "reverses 0 % [0 %, 22 %], misses a difference in 20 % [10 %, 36 %] and finds"
     ) in text_of(result, "coherence", "flips")
+    assert "judge is not significantly partial to a system." in text_of(result, "coherence", "favours")
     assert "selfeval over-rates Dogwood on both aspects" in text_of(result, "", "favours")
     # Random errors raise the weakest system against every other one, which is no favoritism.
     noise = results["favoritism"].systems.filter(metric="noise", system="Fir", aspect="coherence").row(0, named=True)
@@ -114,6 +115,10 @@ def test_the_number_in_the_sentence_is_of_the_statistic_that_ranks(results: dict
         assert second.startswith(f"At system level, {best['metric']} orders {text} of the pairs of systems")
         highest = metrics["pairwise_accuracy"].max()
         assert ("has the highest" in second) is (highest > best["pairwise_accuracy"])
+        tests = results["agreement"].comparisons.filter(aspect=aspect, statistic="pairwise_accuracy")
+        tests = tests.filter(pl.any_horizontal(pl.col("metric_a", "metric_b") == best["metric"]), note="")
+        end = "No other metric differs significantly in this accuracy."
+        assert second.endswith(end) is bool((tests["p_adjusted"] > 0.05).all())
 
 
 def test_it_is_the_question_of_its_answers(results: dict[str, Any]) -> None:
@@ -133,6 +138,7 @@ def test_it_is_the_question_of_its_answers(results: dict[str, Any]) -> None:
         (0.2, 0.9, "It is inconclusive"),
         (0.67, 0.9, "Single human ratings are reliable enough for tentative"),
         (0.8, 0.9, "Single human ratings are reliable."),
+        (-0.1, 0.1, "On single outputs, the annotators do not agree significantly better than by chance"),
         (-0.2, -0.1, "On single outputs, the annotators agree no better than by chance"),
         (None, None, "Without an interval"),
     ],
@@ -223,7 +229,11 @@ def test_a_difference_at_the_threshold_is_reported_as_such(
     clear = [f"{name} (p = .300)" for name in level if name not in near]
     close = [f"{name} (p = .049)" for name in level if name in near]
     expected = f" It does not differ significantly from {' and '.join(clear)}." if clear else ""
-    expected += f" At the threshold, which counts as not significant: {' and '.join(close)}." if close else ""
+    expected += (
+        f" Too close to the significance level for a decision, which counts as not significant: {' and '.join(close)}."
+        if close
+        else ""
+    )
     assert text.endswith(f"chance level 0).{expected}")
 
 
@@ -336,7 +346,45 @@ def test_systems_are_best_only_by_their_ranks(
     assert phrase in text_of(result, "coherence", "best")
     alone = [name for name, (_, may) in systems.items() if may]
     assert result.verdict.filter(aspect="coherence", kind="best").height == 1
-    assert ("A is best on both aspects." in text_of(result, "", "best")) is (len(alone) == 1)
+    summary = text_of(result, "", "best")
+    assert ("A is best on both aspects." in summary) is (len(alone) == 1)
+    assert summary.startswith("A ranks first on both aspects. ") is (len(alone) > 1)
+
+
+def test_the_first_system_of_each_aspect_is_named_with_the_common_top_group(results: dict[str, Any]) -> None:
+    coherence = board(results["leaderboard"], {"A": (1, True), "B": (2, True)}).systems.filter(aspect="coherence")
+    fluency = board(results["leaderboard"], {"B": (1, True), "C": (2, True)}).systems.filter(aspect="fluency")
+    changed = replace(results["leaderboard"], systems=pl.concat([coherence, fluency]))
+    assert text_of(make_verdict(results, leaderboard=changed), "", "best") == (
+        "A ranks first on coherence; B ranks first on fluency. Only B is in the top group (not significantly worse "
+        "than any other system) on both aspects."
+    )
+
+
+@pytest.mark.parametrize(("groups", "better"), [("abc", "A"), ("aba", "some other system")])
+def test_systems_behind_the_top_group_are_worse_than_the_first_only_by_its_tests(
+    results: dict[str, Any], groups: str, better: str
+) -> None:
+    changed = board(results["leaderboard"], {"A": (2, True), "B": (3, True), "C": (3, False)})
+    letters = dict(zip("ABC", groups, strict=True))
+    systems = changed.systems.with_columns(group=pl.col("system").replace_strict(letters))
+    text = text_of(make_verdict(results, leaderboard=replace(changed, systems=systems)), "fluency", "best")
+    assert text.endswith(f"The other system is significantly worse than {better}.")
+
+
+def test_reversals_by_metrics_below_chance_are_not_reported(results: dict[str, Any], trusted: list[str]) -> None:
+    values: dict[str, Ends] = {name: (0.5 - i / 50, 0.2, 0.6) for i, name in enumerate(trusted)}
+    agreement = standing(results["agreement"], values | {"noise": (-0.5, -0.6, -0.2)})
+    rows = pl.DataFrame(
+        {"aspect": "fluency", "better": "Aster", "worse": "Fir", "metrics": [["noise"]], "p_adjusted": 0.01}
+    )
+    ranking = replace(results["ranking"], reversals=rows)
+    text = text_of(make_verdict(results, agreement=agreement, ranking=ranking), "fluency", "flips")
+    assert "No metric, except metrics that agree less than by chance, significantly reverses a decision" in text
+    rows = rows.with_columns(metrics=pl.Series([["noise", "judge"]]))
+    ranking = replace(results["ranking"], reversals=rows)
+    text = text_of(make_verdict(results, agreement=agreement, ranking=ranking), "fluency", "flips")
+    assert "Annotators rate Aster significantly better than Fir; judge says the opposite." in text
 
 
 def test_people_who_judged_few_are_corrected_by_the_best_metric(results: dict[str, Any]) -> None:
@@ -410,7 +458,8 @@ def test_undecided_pairs_and_forecasts_are_of_the_leaderboard(results: dict[str,
             elif row["more_comparisons"] is not None:
                 about = f"About {format_count(row['more_comparisons'])} more human comparisons of"
                 assert any(
-                    f"{about} {pair_name} would decide with 50 % power which is better." in text for pair_name in named
+                    f"{about} {pair_name}, each on one item, would give 50 % power to tell" in text
+                    for pair_name in named
                 )
         # A row of the table is one sentence or several.
         assert all(text.endswith(".") for text in result.verdict.filter(kind="labels")["text"])
@@ -433,12 +482,12 @@ def test_pairs_with_the_leader_come_first(results: dict[str, Any]) -> None:
     frame = pl.DataFrame([{**dict.fromkeys(schema), **row} for row in rows], schema=schema)
     result = make_verdict(results, leaderboard=replace(changed, systems=systems, pairs=frame))
     texts = result.verdict.filter(aspect="fluency", kind="labels")["text"].to_list()
-    end = "would decide with 50 % power which is better."
+    end = "each on one item, would give 50 % power to tell which is better."
     assert texts[1:] == [
-        f"About 900 more human comparisons of A and D {end}",
-        f"About 1000 more human comparisons of A and B {end}",
-        f"About 10 more human comparisons of B and C {end}",
-        "For A and C, even 20 times as many further comparisons would probably not show which is better.",
+        f"About 900 more human comparisons of A and D, {end}",
+        f"About 1000 more human comparisons of A and B, {end}",
+        f"About 10 more human comparisons of B and C, {end}",
+        "For A and C, the difference would probably not be significant even with a standard error 4.6 times smaller.",
     ]
 
 
@@ -481,7 +530,7 @@ def test_every_finding_that_is_counted_is_of_a_metric_that_may_be_named(
     assert (total in text) is (n_findings > 3)
     assert ("In all" in text) is (n_findings > 3)
     alone = {
-        1: "Only noise over-rates or under-rates some system, and this metric is not significantly better than chance.",
+        1: "Only noise over-rates Fir, and this metric is not significantly better than chance.",
         2: "Only noise and selfeval over-rate or under-rate some system, and these metrics are not significantly",
     }
     assert (alone[len(uninformative)] in text) is (n_findings == 0)
@@ -560,8 +609,8 @@ def test_metrics_of_every_top_group_are_better_than_chance_and_come_by_mean_rank
     text = text_of(make_verdict(results, **changes), "", "trust")
     assert text.startswith(
         "On both aspects, learned and overlap are significantly better than chance and not significantly worse than "
-        "any other metric. Of these metrics, overlap over-rates or under-rates some system; for learned, this is not "
-        "significant or inconclusive."
+        "any other metric. Of these metrics, overlap over-rates or under-rates some system on some aspect; for "
+        "learned, this is not significant or inconclusive."
     )
 
 

@@ -126,7 +126,7 @@ def _rounding_notes(preference: pl.Series, second_systems: pl.Series, *, where: 
         f"{where}: {n_between} of {preferences.len()} preferences are not whole numbers and are rounded to the "
         "preferred "
         "output. The table 'reference' of leaderboard has the win rate without rounding, as AlpacaEval defines it "
-        f"(mean of preference - 1{rate_text})"
+        f"(mean of (preference − 1){rate_text})"
     )
     return build_notes(("graded-preference", n_between, message))
 
@@ -213,7 +213,7 @@ def _rename_by_folder(files: Sequence[Path], frames: Sequence[pl.DataFrame]) -> 
             frame = frame.with_columns(
                 pl.col(system_columns).cast(pl.String).replace({next(iter(distinct_systems)): folder})
             )
-            renamed_texts.append(f"{next(iter(distinct_systems))} is {folder}")
+            renamed_texts.append(f"{next(iter(distinct_systems))!r} is renamed to {folder!r}")
         renamed_frames.append(frame)
     return renamed_frames, renamed_texts
 

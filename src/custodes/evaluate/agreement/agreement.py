@@ -69,7 +69,10 @@ class Agreement(Result):
             "(all pairs tested jointly); null if not tested",
         ),
         count(
-            "n", "comparisons (item × pair of systems) rated by both annotators and the metric", "n", essential=False
+            "n",
+            "comparisons (item × pair of systems) rated by both annotators and the metric",
+            "Comparisons",
+            essential=False,
         ),
         *(statistic.column for statistic in STATISTICS.values()),
         *(own.chance_column for own in STATISTICS.values() if own.chance_column),
@@ -81,7 +84,7 @@ class Agreement(Result):
         "One row per metric: every statistic on the outputs that all metrics rated. The table is empty if all metrics "
         "rated the same outputs.",
         label("metric", "name of the metric"),
-        count("n", "comparisons rated by annotators and all metrics", "n"),
+        count("n", "comparisons rated by annotators and all metrics", "Comparisons"),
         *(replace(statistic.column, interval=False) for statistic in STATISTICS.values()),
     )
     comparisons: pl.DataFrame = table(
@@ -89,7 +92,7 @@ class Agreement(Result):
         label("metric_a", "first metric", "Metric"),
         label("metric_b", "second metric", "Against"),
         label("statistic", "the statistic compared"),
-        count("n", "comparisons rated by annotators and both metrics", "n"),
+        count("n", "comparisons rated by annotators and both metrics", "Comparisons"),
         score(
             "difference",
             "statistic of metric_a minus statistic of metric_b, on the outputs that both metrics rated",

@@ -251,7 +251,11 @@ class Statistic:
             f"chance level of `{self.name}`: expected value if human and metric preferences with these tie rates were "
             "independent"
         )
-        return score(f"{self.name}_chance", doc, essential=False) if callable(self.chance) else None
+        return (
+            score(f"{self.name}_chance", doc, f"{self.label} by chance", essential=False)
+            if callable(self.chance)
+            else None
+        )
 
     def chance_of(self, sample: Sample) -> Floats:
         """(1 + B, metrics): the chance level, NaN if the statistic has none."""

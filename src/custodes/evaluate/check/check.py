@@ -54,7 +54,7 @@ class Check(ProblemResult):
         count(
             "unpaired",
             "comparisons that are excluded because no annotator rated both outputs",
-            "Left out",
+            "Comparisons left out",
             essential=False,
         ),
     )

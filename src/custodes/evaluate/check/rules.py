@@ -134,7 +134,7 @@ RULES: dict[str, tuple[Literal["error", "warning", "info"], str]] = {
     ),
     "constant-outputs": (
         "warning",
-        "{systems} gave one constant text for all items; check how the systems were run",
+        "{systems} gave one constant text for all items; read the outputs, and repair or exclude them",
     ),
     "duplicate-outputs": (
         "info",

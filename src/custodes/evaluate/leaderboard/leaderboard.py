@@ -134,7 +134,7 @@ class Leaderboard(Result):
         count("ties", "number of ties between the two systems"),
         count("losses", "number of losses of system_a", "B better"),
         share("win_rate", "win rate of system_a; a tie counts half a win", interval=True),
-        share("expected", "win rate expected from the strengths, at equal covariates"),
+        share("expected", "win rate expected from the strengths, at equal covariates", "Expected win rate"),
         score("difference", "strength of system_a minus strength of system_b", interval=True, essential=False),
         p_value(
             "p_adjusted",
@@ -145,7 +145,7 @@ class Leaderboard(Result):
             "decision",
             "`+`: system_a is significantly stronger, `-`: system_b is significantly stronger, `=`: no significant "
             "difference; null without a test",
-            "Decision (all pairs)",
+            "Decision (all pairs together)",
         ),
         label(
             "note",

@@ -35,6 +35,11 @@ def _grade(row: Row, name: str) -> str:
             "On single outputs, the annotators agree no better than by chance; check the scale and the names of items "
             "and systems. Means of systems over many items can still differ significantly."
         )
+    if low <= 0 and high < TENTATIVE:
+        return (
+            "On single outputs, the annotators do not agree significantly better than by chance, so conclusions need "
+            "means over many items or annotators."
+        )
     if high < TENTATIVE:
         return "A single human rating is not reliable, so conclusions need means over many items or annotators."
     if low >= RELIABLE:

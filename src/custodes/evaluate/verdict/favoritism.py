@@ -14,6 +14,7 @@ from custodes.answers.wording import (
     p_value_phrase,
     percent,
     plural,
+    sentence,
     subject_with_verb,
 )
 from custodes.data.comparisons import HUMAN
@@ -52,18 +53,22 @@ def favours(view: AspectResults) -> Iterator[str]:
         yield _finding_line(view, group)
     yield from _overall_scores(view, reported_metrics)
     informative_metrics = {row["metric"] for group in finding_groups for row in group}
+    for metric in best_metrics:
+        is_conclusive = metric in conclusive["metric"] and metric in view.leaders
+        if finding_groups and is_conclusive and metric not in {row["metric"] for row in rows}:
+            yield f"{metric} is not significantly partial to a system."
     if not view.partial:
         yield "No metric is significantly partial to a system."
     elif not finding_groups:
         metrics = list(dict.fromkeys(row["metric"] for row in view.partial))
         verb_text, subject_text = (
-            ("over-rates or under-rates", "this metric is")
+            (_rated_systems(view.partial), "this metric is")
             if len(metrics) == 1
-            else ("over-rate or under-rate", "these metrics are")
+            else ("over-rate or under-rate some system", "these metrics are")
         )
         yield (
-            f"Only {names(metrics, limit=MOST_NAMED)} {verb_text} some system, and {subject_text} not "
-            "significantly better than chance."
+            f"Only {names(metrics, limit=MOST_NAMED)} {verb_text}, and {subject_text} not significantly better than "
+            "chance."
         )
     elif len(informative_metrics) > len(set(reported_metrics)):
         n_metrics = conclusive.filter(~pl.col("metric").is_in(uninformative))["metric"].n_unique()
@@ -115,12 +120,17 @@ def _finding_line(view: AspectResults, group: list[Row]) -> str:
         f"{copies_text} {_ranks_text(row)} Do not compare {system} with other systems by {metric} alone."
     )
     further_findings = [other for other in view.partial if other["metric"] == metric and other["system"] != system]
+    return f"{text} {metric} also {_rated_systems(further_findings)}." if further_findings else text
+
+
+def _rated_systems(findings: list[Row]) -> str:
+    """Return the verbs and the systems of the findings of one metric: `over-rates A and under-rates B and C`."""
     clauses = [
         f"{verb} {names(systems, limit=MOST_NAMED)}"
         for finding, verb in RATES.items()
-        if (systems := [other["system"] for other in further_findings if other["finding"] == finding])
+        if (systems := [row["system"] for row in findings if row["finding"] == finding])
     ]
-    return f"{text} {metric} also {' and '.join(clauses)}." if clauses else text
+    return " and ".join(clauses)
 
 
 def _ranks_text(row: Row) -> str:
@@ -140,11 +150,12 @@ def _overall_scores(view: AspectResults, metrics: list[str]) -> Iterator[str]:
     """Yield a sentence on metrics that have no score for the aspect, so that scores without an aspect are used."""
     metrics_without_aspect = set(view.overall.filter("overall")["metric"])
     if affected_metrics := [name for name in metrics if name in metrics_without_aspect]:
-        subject_text = f"{subject_with_verb(affected_metrics, 'has', 'have')} no"
-        yield (
-            f"{'No metric has a' if view.overall['overall'].all() else subject_text} score for {view.aspect}; scores "
-            "without an aspect are used instead, so apparent partiality may reflect quality on another aspect."
+        subject_text = (
+            f"No metric has a score for {view.aspect}"
+            if view.overall["overall"].all()
+            else f"{subject_with_verb(affected_metrics, 'has one score', 'have one score')} for all aspects"
         )
+        yield f"{subject_text}, so apparent partiality may reflect quality on another aspect."
 
 
 def _inconclusive(view: AspectResults) -> Iterator[str]:
@@ -180,20 +191,36 @@ def flips(view: AspectResults) -> Iterator[str]:
             f"{estimate_with_interval(row, 'correct', write=percent)} of "
             f"{plural(n_common_pairs, 'system pair')} as the annotators do (a metric that decides no pair: "
             f"{percent(n_undecided / n_common_pairs)}), reverses "
-            f"{percent(row['inversion'])}, misses a difference in "
-            f"{percent(row['omission'])} and finds an additional difference in {percent(row['insertion'])}."
+            f"{estimate_with_interval(row, 'inversion', write=percent)}, misses a difference in "
+            f"{estimate_with_interval(row, 'omission', write=percent)} and finds an additional difference in "
+            f"{estimate_with_interval(row, 'insertion', write=percent)}."
             + (
                 f" The metric has no decision on {plural(n_other_pairs, 'other pair')} that annotators compared."
                 if n_other_pairs
                 else ""
             )
         )
-    if not view.reversals.height:
-        yield "No metric significantly reverses a decision of the annotators."
-    for row in view.reversals.head(MOST_NAMED).to_dicts():
+    yield from map(sentence, view.replicated)
+    # Metrics that agree less than by chance may have the opposite direction, so they reverse many decisions.
+    below = view.metrics_on_side("below")
+    reversals = [
+        (row["better"], row["worse"], metrics)
+        for row in view.reversals.to_dicts()
+        if (metrics := [name for name in row["metrics"] if name not in below])
+    ]
+    has_reversal_below = any(name in below for metrics in view.reversals["metrics"] for name in metrics)
+    if not reversals:
+        without_text = ", except metrics that agree less than by chance," if has_reversal_below else ""
         yield (
-            f"Annotators rate {row['better']} significantly better than {row['worse']}; "
-            f"{subject_with_verb(row['metrics'], 'says', 'say')} the opposite."
+            f"No metric{without_text} significantly reverses a decision of the annotators (all metrics and pairs "
+            "tested together)."
         )
-    if view.reversals.height > MOST_NAMED:
-        yield (f"In all, {plural(view.reversals.height, 'pair')} are significantly reversed by some metric.")
+    for better, worse, metrics in sorted(reversals, key=lambda row: -len(row[2]))[:MOST_NAMED]:
+        yield (
+            f"Annotators rate {better} significantly better than {worse}; {subject_with_verb(metrics, 'says', 'say')} "
+            "the opposite."
+        )
+    if len(reversals) > MOST_NAMED:
+        yield f"In all, {plural(len(reversals), 'pair')} are significantly reversed by some metric."
+    if reversals and has_reversal_below:
+        yield "Metrics that agree with the annotators less than by chance are not counted here."

@@ -13,7 +13,6 @@ from custodes.answers.wording import (
     estimate_with_interval,
     names,
     number,
-    p_value,
     p_value_phrase,
     percent,
     plural,
@@ -112,7 +111,8 @@ def _differences(view: AspectResults, best: Row, others: list[Row]) -> str:
             else ""
         )
         close_text = (
-            f" {AT_THRESHOLD.capitalize()}, which counts as not significant: {_names_with_p_values(p_of_close_metric)}."
+            " Too close to the significance level for a decision, which counts as not significant: "
+            f"{_names_with_p_values(p_of_close_metric)}."
         )
         return clear_text + (close_text if p_of_close_metric else "")
     if not others:
@@ -136,7 +136,8 @@ def _names_with_p_values(p_of_metric: dict[str, float | None]) -> str:
     if len(p_of_metric) <= MOST_NAMED:
         return names([name if p is None else f"{name} ({p_value_phrase(p)})" for name, p in p_of_metric.items()])
     p_values = [p for p in p_of_metric.values() if p is not None]
-    return f"{names([*p_of_metric], limit=MOST_NAMED)}{f' (p ≥ {p_value(min(p_values))})' if p_values else ''}"
+    p_text = p_value_phrase(min(p_values)).removeprefix("p ") if p_values else ""
+    return f"{names([*p_of_metric], limit=MOST_NAMED)}{f' (smallest p {p_text})' if p_values else ''}"
 
 
 def _system_level_text(view: AspectResults, best: Row) -> str:
@@ -144,17 +145,21 @@ def _system_level_text(view: AspectResults, best: Row) -> str:
 
     If another metric has the highest pairwise accuracy, a second sentence reports this accuracy.
     """
+    all_tests = _tests_of(view, best["metric"], SYSTEM_LEVEL)
+    is_significant = (pl.col("p_adjusted") <= view.alpha) & (pl.col("note") != AT_THRESHOLD)
+    has_no_difference = bool(all_tests.height) and all_tests.filter(is_significant).is_empty()
+    no_difference_text = " No other metric differs significantly in this accuracy." if has_no_difference else ""
     text = (
         f"At system level, {best['metric']} orders {estimate_with_interval(best, SYSTEM_LEVEL, write=percent)} of the "
         "pairs of systems as the annotators do (pairwise accuracy; chance level 50 %)."
     )
     most_accurate_row = max(view.standing, key=lambda row: -1.0 if row[SYSTEM_LEVEL] is None else row[SYSTEM_LEVEL])
     if most_accurate_row[SYSTEM_LEVEL] <= best[SYSTEM_LEVEL]:
-        return text
-    tests = _tests_of(view, best["metric"], SYSTEM_LEVEL).filter(other=most_accurate_row["metric"])
-    p_text = "".join(f" ({p_value_phrase(p_value)} for the difference)" for p_value in tests["p_adjusted"])
+        return f"{text}{no_difference_text}"
+    tests = all_tests.filter(other=most_accurate_row["metric"])
+    p_text = "".join(f" (difference: {p_value_phrase(p_value)})" for p_value in tests["p_adjusted"])
     highest_text = percent(most_accurate_row[SYSTEM_LEVEL])
-    return f"{text} {most_accurate_row['metric']} has the highest accuracy, {highest_text}{p_text}."
+    return f"{text} {most_accurate_row['metric']} has the highest accuracy, {highest_text}{p_text}.{no_difference_text}"
 
 
 def chance(view: AspectResults) -> Iterator[str]:
@@ -167,8 +172,8 @@ def chance(view: AspectResults) -> Iterator[str]:
         )
     if below:
         undeclared = [name for name in below if name not in view.lower] if view.ordered else []
-        distance_text = f"{subject_with_verb(undeclared, 'is a distance', 'are distances')} (lower is better)"
-        hint = f" If {distance_text}, declare this in a raters file." if undeclared else ""
+        scores_text = "scores of this metric" if len(undeclared) == 1 else "scores of these metrics"
+        hint = f" If lower {scores_text} are better, declare this in a raters file." if undeclared else ""
         metrics_text = subject_with_verb(below, "agrees", "agree")
         yield f"{metrics_text} with the annotators significantly less than by chance.{hint}"
 
@@ -179,8 +184,6 @@ def uncertain(view: AspectResults) -> Iterator[str]:
         yield "There are no intervals, so no difference between metrics can be compared with chance."
     elif view.leaders[1:]:
         yield f"It is undecided which of {names(view.leaders)} agrees best with the annotators."
-    if not view.sided:
-        yield from map(sentence, view.replicated)
 
 
 def metric_sentences(results: Mapping[str, Result], aspect: str, *, first: bool) -> Iterator[tuple[str, str]]:
@@ -192,10 +195,14 @@ def metric_sentences(results: Mapping[str, Result], aspect: str, *, first: bool)
     view = AspectResults(results, aspect)
     problems = results["check"].to_frame("problems").filter(pl.col("aspect").is_in([aspect, *([""] if first else [])]))
     yield from (("design", text) for text in serious(problems.filter(pl.col("rule") != "no-annotators")))
+    is_single = results["leaderboard"].to_frame("systems").filter(aspect=aspect)["rater"].n_unique() == 1
     yield (
         "design",
-        "There are no human ratings, so these sentences describe the preferences of the metrics, but not which metric "
-        "is right. Metrics that agree with each other may share an error.",
+        "There are no human ratings, so these sentences describe the preferences of the metric, but not whether the "
+        "metric is right."
+        if is_single
+        else "There are no human ratings, so these sentences describe the preferences of the metrics, but not which "
+        "metric is right. Metrics that agree with each other may share an error.",
     )
     constant_systems = set(problems.filter(rule="constant-outputs")["examples"].explode().drop_nulls())
     yield from (("best", text) for text in _best(results["leaderboard"], aspect, constant_systems))
@@ -204,9 +211,10 @@ def metric_sentences(results: Mapping[str, Result], aspect: str, *, first: bool)
     yield from (("faults", text) for text in (*faults(view), *_length_preferences(results, aspect)))
     yield (
         "labels",
-        "Collect human ratings of some items: they show which metric to trust (custodes agreement). With about "
-        f"{EXAMPLE_COMPARISONS} human comparisons of two systems, a test detects a win rate of "
-        f"{percent(EXAMPLE_RATE)} with about 80 % power; custodes plan computes the power of a study.",
+        f"Collect human ratings of some items: they show {'whether' if is_single else 'which metric'} to trust "
+        f"{'the metric ' if is_single else ''}(custodes agreement). With about {EXAMPLE_COMPARISONS} human comparisons "
+        f"of two systems, a test at the 5 % level detects a win rate of {percent(EXAMPLE_RATE)} with about 80 % power; "
+        "custodes plan computes the power of a study.",
     )
 
 
@@ -231,6 +239,9 @@ def _best(leaderboard: Result, aspect: str, constant_systems: set[str]) -> Itera
             f"By {f'all {len(metrics)} metrics' if is_all_metrics else names(metrics_with_finding, limit=MOST_NAMED)}"
             f", {finding}."
         )
+    if systems["part"].n_unique() == 1:
+        notes = [note for note in leaderboard.notes if (note.rule, note.aspect) == ("not-all-met", aspect)]
+        yield from (sentence(note.message.partition(": ")[2]) for note in notes[:1])
     first_systems = systems.filter(pl.col("rank") == 1, pl.col("system").is_in(list(constant_systems)))
     for system, metrics_of_system in first_systems.group_by("system", maintain_order=True).agg("rater").iter_rows():
         yield (

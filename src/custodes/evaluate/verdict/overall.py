@@ -14,20 +14,34 @@ def best(views: Sequence[AspectResults]) -> Iterator[str]:
     top_groups = [view.top for view in views if not (view.sided or view.split or view.not_random) and view.board]
     if len(top_groups) < len(views) or not any(top_groups):
         return
+    aspects_of_first: dict[str, list[str]] = {}
+    for view in views:
+        aspects_of_first.setdefault(view.board[0]["system"], []).append(view.aspect)
+    every_text = _all_aspects_text(views)
+    first_texts = [
+        f"{system} ranks first on {every_text if len(aspects) == len(views) else names(aspects)}"
+        for system, aspects in aspects_of_first.items()
+    ]
     systems_in_every_top = [name for name in top_groups[0] if all(name in top for top in top_groups)]
     aspects_with_single_top = [
         view.aspect for view, top in zip(views, top_groups, strict=True) if top == systems_in_every_top
     ]
     if len(systems_in_every_top) == 1 and len(aspects_with_single_top) == len(views):
-        yield f"{systems_in_every_top[0]} is best on {_all_aspects_text(views)}."
+        yield f"{systems_in_every_top[0]} is best on {every_text}."
         if systems_in_every_top[0] in views[0].reference_systems:
             yield "This system looks like the reference; each aspect below names the best of the other systems."
-    elif len(systems_in_every_top) == 1:
-        system = systems_in_every_top[0]
-        aspects_text = f". On {names(aspects_with_single_top)}, {system} is best" if aspects_with_single_top else ""
-        yield f"{system} is in the top group on {_all_aspects_text(views)}; no other system is{aspects_text}."
     elif systems_in_every_top:
-        yield f"{names(systems_in_every_top)} are in the top group on {_all_aspects_text(views)}."
+        only_text = "Only " if len(systems_in_every_top) == 1 else ""
+        top_text = subject_with_verb(systems_in_every_top, "is", "are")
+        single_text = (
+            f" On {names(aspects_with_single_top)}, {systems_in_every_top[0]} is best."
+            if aspects_with_single_top
+            else ""
+        )
+        yield (
+            f"{'; '.join(first_texts)}. {only_text}{top_text} in the top group (not significantly worse than any other "
+            f"system) on {every_text}.{single_text}"
+        )
     else:
         top_texts = [" or ".join(top) if len(top) <= MOST_NAMED else f"one of {len(top)}" for top in top_groups]
         aspect_texts = [f"{top} on {view.aspect}" for view, top in zip(views, top_texts, strict=True)]
@@ -49,7 +63,7 @@ def trust(views: Sequence[AspectResults]) -> Iterator[str]:
             others_text = (
                 f"; for {names(others, limit=MOST_NAMED)}, this is not significant or inconclusive" if others else ""
             )
-            yield f"Of these metrics, {affected_text} some system{others_text}."
+            yield f"Of these metrics, {affected_text} some system on some aspect{others_text}."
     else:
         aspect_leaders = [f"{view.leaders[0]} on {view.aspect}" for view in views if view.leaders]
         leaders_text = (

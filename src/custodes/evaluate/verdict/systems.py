@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import combinations
-from math import exp
+from math import exp, sqrt
 
 from custodes.answers.wording import estimate_with_interval, interval, names, p_value_phrase, percent, plural, sentence
 from custodes.data.comparisons import HUMAN
@@ -149,9 +149,11 @@ def _top_group_text(view: AspectResults) -> str:
         else " or ".join(names(top_systems).rsplit(" and ", 1))
     )
     rest_text = "The other system is" if n_behind == 1 else f"The other {n_behind} systems are"
+    rows_behind = [row for row in view.board if not row["may_be_first"]]
+    better_text = "some other system" if any(share_a_letter(first_row, row) for row in rows_behind) else leader
     return (
         f"{candidates_text} is best; which one is undecided. {leader} ranks first: it {rate_text}. {rest_text} "
-        "significantly worse."
+        f"significantly worse than {better_text}."
     )
 
 
@@ -180,7 +182,7 @@ def labels(view: AspectResults) -> Iterator[str]:
         f"{'is' if len(undecided_pairs) == 1 else 'are'}"
         f" undecided (all pairs tested together); {n_concerned or 'none'} of them"
         f" {'concern' if n_concerned > 1 else 'concerns'} which system is best"
-        f"{'' if n_concerned else ', so no more annotations are needed to name the best system'}."
+        f"{'' if n_concerned else ', so more comparisons are not needed to name the best system'}."
     )
     rows = view.pairs.select("system_a", "system_b", "more_comparisons").drop_nulls().iter_rows()
     n_more_of_pair = {frozenset((a, b)): float(n_text) for a, b, n_text in rows}
@@ -194,12 +196,15 @@ def labels(view: AspectResults) -> Iterator[str]:
         pairs_without_forecast += [f"{a} and {b}" for a, b in systems if frozenset((a, b)) not in n_more_of_pair]
     for a, b in pairs_with_forecast[:MOST_NAMED]:
         n_text = format_count(n_more_of_pair[frozenset((a, b))])
-        yield f"About {n_text} more human comparisons of {a} and {b} would decide with 50 % power which is better."
+        yield (
+            f"About {n_text} more human comparisons of {a} and {b}, each on one item, would give 50 % power to tell "
+            "which is better."
+        )
     if pairs_without_forecast and view.judge == HUMAN:
         pairs_text = names(pairs_without_forecast, limit=MOST_NAMED)
         yield (
-            f"For {pairs_text}, even {MOST:.0f} times as many further comparisons would probably not show which is "
-            "better."
+            f"For {pairs_text}, the difference would probably not be significant even with a standard error "
+            f"{sqrt(1 + MOST):.1f} times smaller."
         )
 
 

@@ -46,7 +46,7 @@ HEADINGS: Mapping[str, str] = {
     "slices": "Which slices of the data differ",
     "labels": "Undecided pairs, and what to do next",
     "chance": "Not significantly better than chance",
-    "flips": "Decisions that metrics reverse",
+    "flips": "Decision errors of metrics",
     "uncertain": "Undecided",
 }
 ESSENTIAL = ("design", "rates", "best", "annotators", "trust", "faults", "favours", "slices", "labels")

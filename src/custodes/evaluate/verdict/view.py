@@ -68,6 +68,7 @@ class AspectResults:
         self.ordered = bool(self.standing) and self.standing[0]["statistic"] == ORDERING
         self.bounded = any(row["value_low"] is not None for row in self.standing)
         self.tests = rows("agreement", "comparisons").filter(pl.col("p_adjusted").is_not_null())
+        self.alpha = results["agreement"].provenance.options.get("alpha", 0.05)
         self.leaders = leaders(results["agreement"]).get(aspect, [])  # type: ignore[arg-type]
         self.partiality = rows("favoritism", "partiality")
         # Findings of partiality, with the most significant finding first.

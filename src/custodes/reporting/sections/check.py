@@ -15,10 +15,10 @@ def _build(context: Context) -> Mapping[str, str]:
     """HTML of the tables of coverage, missing ratings and ties, and of problems of the data."""
     aspect = [label("aspect", "what was rated")] if context.aspects != ("",) else []
     tables = {
-        "summary": ("Ratings by aspect", aspect, None),
+        "summary": ("Ratings by aspect" if aspect else "Ratings", aspect, None),
         "raters": ("Raters", [], "aspect"),
         "problems": ("Problems of the data", aspect, None),
-        "used": ("Kind, direction and use of each rater", [], None),
+        "used": ("Metadata of the raters", [], None),
     }
     frames = {name: context.table(f"check.{name}") for name in tables}
     frames["problems"] = merge_aspects(frames["problems"])

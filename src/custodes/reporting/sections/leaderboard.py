@@ -157,6 +157,8 @@ def _tables(context: Context) -> Sequence[SelectionTable]:
             context, id, caption, f"leaderboard.{table}", {"aspect": "{aspect}", "rater": rater}
         )
 
+    has_covariates = not context.table("leaderboard.effects").filter(pl.col("effect") != "ties").is_empty()
+    effects_text = "Ties and covariates" if has_covariates else "Ties"
     return [
         *(
             rater_table(f"leaderboard-systems-{who}", f"Systems by {name}", "systems", rater)
@@ -167,7 +169,7 @@ def _tables(context: Context) -> Sequence[SelectionTable]:
             for who, rater, name in _rater_kinds(context)
         ),
         *(
-            [rater_table("leaderboard-effects", "Ties and covariates by human ratings", "effects", HUMAN)]
+            [rater_table("leaderboard-effects", f"{effects_text} by human ratings", "effects", HUMAN)]
             if context.has_people
             else []
         ),

@@ -36,7 +36,7 @@ def _figures(context: Context) -> Sequence[Figure]:
     graphs = [
         Figure(
             id=f"ranking-{who}",
-            title=name,
+            title=f"Decisions by {name}",
             caption=of_table if is_crowded else of_graph,
             alt=f"{'Table' if is_crowded else 'Graph'} of significant differences by {name}; the table below has "
             "all decisions.",
