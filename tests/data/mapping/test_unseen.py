@@ -297,6 +297,7 @@ def test_scores_of_one_system_are_named_like_the_file() -> None:
 @pytest.mark.parametrize(("column", "kind"), [("annotator", "human"), ("metric", "metric")])
 def test_the_name_of_the_column_of_raters_gives_their_kind_and_only_people_are_noted(column: str, kind: str) -> None:
     rows = [(f"i{i}", s, r, i % 3 + k) for i in range(6) for k, s in enumerate("AB") for r in ("r1", "r2")]
-    study = cu.read(pl.DataFrame(rows, schema=["item", "system", column, "score"], orient="row"))
+    frame = pl.DataFrame(rows, schema=["item", "system", column, "score"], orient="row")
+    study = cu.read(frame, columns={"rater": column})
     assert set(study.raters.kind.values()) == {kind}
     assert [note.rule for note in study.notes].count("annotators-by-column") == (kind == "human")
