@@ -461,8 +461,8 @@ def _notes(
         (
             "first-method",
             len(trial.methods) > 1,
-            f"the saved model is that of the first method, {first_method_name}; if you select a method by its score, "
-            "this score is optimistic",
+            f"{first_method_name}, the first method, is the model of the result; if you select another method by its "
+            "score, this score is optimistic",
         ),
         (
             "no-weight-intervals",

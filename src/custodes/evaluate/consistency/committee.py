@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import polars as pl
 
 from custodes.answers.tables import with_interval
+from custodes.data.notes import Note, build_notes
 from custodes.data.study import Study
+from custodes.errors import join_labels
+from custodes.evaluate.comparable import label_of
 from custodes.evaluate.consistency.rater_preferences import RaterPreferences
 from custodes.stats import ABSENT, intervals
 from custodes.stats.arrays import Bools, Floats
@@ -60,6 +64,16 @@ def committee_columns(
         else {},
         _panels(study, part, judges, is_used, times, interval_options),
     )
+
+
+def committee_notes(committee: Mapping[str, Any], aspect: str) -> list[Note]:
+    """Return a note on the judges that the tables `committee` and `panels` exclude."""
+    (left_out,) = committee.get("left_out", [[]])
+    message = (
+        f"the tables committee and panels exclude {join_labels(left_out)}{label_of(aspect)}: they use the first "
+        f"{MOST_JUDGES} judges and metrics of the data that have enough comparisons"
+    )
+    return build_notes(("not-in-committee", len(left_out), message), aspect=aspect)
 
 
 def _error_correlation(
