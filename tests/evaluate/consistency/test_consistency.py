@@ -228,6 +228,17 @@ def test_one_comparison_says_nothing_and_no_comparison_is_one_line() -> None:
         consistency_of(battles((1, "ab", 1)), metrics="judgee")
 
 
+def test_judges_outside_the_committee_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("custodes.evaluate.consistency.committee.MOST_JUDGES", 2)
+    study = cu.read("demo").select(aspect="fluency", metrics=["learned", "judge", "noise"])
+    result = consistency_of(study)
+    assert result.committee["left_out"].to_list() == [["noise"]]
+    (note,) = (note for note in result.notes if note.rule == "not-in-committee")
+    assert "exclude noise for aspect 'fluency': they use the first 2 judges" in note.message
+    monkeypatch.undo()
+    assert "not-in-committee" not in {note.rule for note in consistency_of(study).notes}
+
+
 def test_committees_by_hand() -> None:
     truth = np.array([1, -1] * 30)
     views = {

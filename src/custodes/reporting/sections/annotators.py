@@ -188,11 +188,6 @@ def _remove_file_name(files: Sequence[str], message: str) -> str:
     return message.removeprefix(f"{beginning}: ")
 
 
-def _has_tests(rows: pl.DataFrame) -> bool:
-    """Whether any annotator was tested. Otherwise, empty flags would look as if no fault had been found."""
-    return bool((rows["p_position"].is_not_null() | rows["p_careless"].is_not_null()).any())
-
-
 def _build(context: Context) -> Mapping[str, Any]:
     study = _select_study(context)
     tables = []
@@ -203,7 +198,8 @@ def _build(context: Context) -> Mapping[str, Any]:
                 column for column in context.table_declaration(f"annotators.{name}").columns if column.essential
             ]
             columns = columns_with_values(essential, rows)
-            if name == "annotators" and not _has_tests(rows):
+            if name == "annotators" and not rows["is_person"].any():
+                # Slots are not tested, so empty flags would look as if no fault had been found.
                 columns = tuple(column for column in columns if column.name != "flags")
             notes = context.notes("annotators", "few-", "none-", "slots") if name == "concentration" else ()
             tables.append(table_html(rows, columns, id=f"annotators-{name}-table", caption=caption, notes=notes))
