@@ -115,7 +115,7 @@ class Combine(Result):
             "accuracy",
             "proportion of pairs of outputs of an item that the method orders as the annotators do; human ties are "
             "left out; null with `folds='system'`",
-            "In human order",
+            "Pairs in human order",
             interval=True,
             best="high",
         ),

@@ -231,7 +231,9 @@ def test_one_comparison_says_nothing_and_no_comparison_is_one_line() -> None:
 def test_judges_outside_the_committee_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("custodes.evaluate.consistency.committee.MOST_JUDGES", 2)
     study = cu.read("demo").select(aspect="fluency", metrics=["learned", "judge", "noise"])
-    result = consistency_of(study)
+    noise = study.ratings.frame.filter(rater="noise")
+    elsewhere = noise.with_columns(rater=pl.lit("other"), aspect=pl.lit("style"), kind=pl.lit("metric"))
+    result = consistency_of(join([study, cu.read(elsewhere)]), aspect="fluency")
     assert result.committee["left_out"].to_list() == [["noise"]]
     (note,) = (note for note in result.notes if note.rule == "not-in-committee")
     assert "exclude noise for aspect 'fluency': they use the first 2 judges" in note.message

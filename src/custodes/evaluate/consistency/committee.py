@@ -57,7 +57,8 @@ def committee_columns(
     if len(np.unique(part.unit[is_used])) < FEWEST:
         return {}, {}
     interval_options: dict[str, Any] = {"confidence": confidence, "clusters": part.n_units}
-    left_out = [part.raters[r] for r in metrics if r not in judges]
+    # A metric of another aspect has no preference here, so it is not a candidate.
+    left_out = [part.raters[r] for r in metrics if r not in judges and (part.signs[r] != ABSENT).any()]
     return (
         _error_correlation(part, judges, is_used, times, interval_options) | {"left_out": [left_out]}
         if len(judges) > 1

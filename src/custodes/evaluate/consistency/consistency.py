@@ -332,7 +332,7 @@ class Consistency(Result):
             "cost of a comparison divided by accuracy; null if a cost is unknown or if costs have different units",
             essential=False,
         ),
-        labels("judges", "members of the panel; the members of a best panel are chosen on all items"),
+        labels("judges", "members of the panel; the members of a best panel are chosen on all items", "Members"),
         essential=False,
     )
 

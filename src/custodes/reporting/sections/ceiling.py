@@ -47,7 +47,7 @@ def _tables(context: Context) -> Sequence[SelectionTable]:
     captions = {
         "halo": "Halo effect by annotator",
         "next": "Gain and loss of each metric",
-        "backward": "Backward elimination",
+        "backward": f"Backward elimination, at most {context.results['ceiling'].provenance.options['steps']} steps",
     }
     tables = {
         name: build_selection_table(
