@@ -434,7 +434,7 @@ def _notes(
         (
             "few-annotators",
             n_annotators < FEW_ANNOTATORS and not n_slots,
-            f"results for {aspect_answers.what}{aspect_text} describe only these {n_annotators} annotators: "
+            f"{aspect_answers.what}{aspect_text}: results describe only these {n_annotators} annotators, because "
             "intervals are over items and do not extend to other annotators",
         ),
         (

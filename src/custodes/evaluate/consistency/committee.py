@@ -48,9 +48,12 @@ def committee_columns(
     metrics = part.select_kind("metric")
     n_rated_of_judge = {r: int((has_human_preference & (part.signs[r] != ABSENT)).sum()) for r in metrics}
     most_rated = max(n_rated_of_judge.values(), default=0)
-    judges = [r for r in metrics if n_rated_of_judge[r] and n_rated_of_judge[r] >= MOST_LEFT_OUT * most_rated][
-        :MOST_JUDGES
-    ]
+    judges = [r for r in metrics if n_rated_of_judge[r] and n_rated_of_judge[r] >= MOST_LEFT_OUT * most_rated]
+    # Judges of this aspect take precedence over metrics with one score for all aspects.
+    of_aspect = {
+        rater for table in (study.ratings, study.preferences) for rater in _raters_of(table.frame, part.aspect)
+    }
+    judges = sorted(sorted(judges, key=lambda r: part.raters[r] not in of_aspect)[:MOST_JUDGES])
     is_used = (
         has_human_preference & (part.signs[judges] != ABSENT).all(axis=0) if judges else np.zeros(0, dtype=np.bool_)
     )
@@ -67,12 +70,16 @@ def committee_columns(
     )
 
 
+def _raters_of(frame: pl.DataFrame, aspect: str) -> list[str]:
+    return frame.filter(aspect=aspect)["rater"].unique().to_list()
+
+
 def committee_notes(committee: Mapping[str, Any], aspect: str) -> list[Note]:
     """Return a note on the judges that the tables `committee` and `panels` exclude."""
     (left_out,) = committee.get("left_out", [[]])
     message = (
-        f"the tables committee and panels exclude {join_labels(left_out)}{label_of(aspect)}: they use the first "
-        f"{MOST_JUDGES} judges and metrics of the data that have enough comparisons"
+        f"the tables committee and panels exclude {join_labels(left_out)}{label_of(aspect)}: they use at most "
+        f"{MOST_JUDGES} judges and metrics with enough comparisons, and prefer those with scores for the aspect"
     )
     return build_notes(("not-in-committee", len(left_out), message), aspect=aspect)
 
