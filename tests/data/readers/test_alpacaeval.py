@@ -56,7 +56,7 @@ def test_preferences_between_1_and_2(tmp_path: Path) -> None:
     assert "3 of 8 preferences are not whole numbers and are rounded to the preferred output. " in values
     assert values.endswith(
         "The table 'reference' of leaderboard has the win rate without rounding, as AlpacaEval defines it (mean of "
-        "preference - 1, 43.8 %)"
+        "(preference - 1), 43.8 %)"
     )
 
 
