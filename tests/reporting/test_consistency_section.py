@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import polars as pl
 import pytest
 
@@ -72,3 +74,10 @@ def test_chances_beside_people_have_a_curve_and_a_table() -> None:
     html = CONSISTENCY.html(result, figures, tables)
     assert "Calibration of the probabilities" in html
     assert "is overconfident" in html
+
+
+def test_no_missing_verdicts_are_a_result_not_a_lack_of_data() -> None:
+    result = context(planted([replace(PLANTED[0], fails=0.0)], World(items=20), 3))
+    html = CONSISTENCY.html(result, *CONSISTENCY.build_content(result))
+    assert "No verdict is missing." in html
+    assert "missing verdicts (needs" not in html

@@ -181,8 +181,9 @@ def test_the_ceiling_is_told_by_aspect(predicted: Ceiling) -> None:
         " aspects: coherence (difference in τ-b 0.20 [0.10, 0.30]).",
         "No significant difference between predictions from all metrics and predictions from the human ratings of"
         " other aspects: fluency.",
-        "For these aspects, adding the human ratings of other aspects improves the prediction from all metrics, so the"
-        " metrics lack information: coherence (difference in τ-b 0.20 [0.10, 0.30]).",
+        "For these aspects, adding the human ratings of other aspects improves the prediction from all metrics: the"
+        " metrics lack information, or one annotator’s ratings of several aspects share errors: coherence"
+        " (difference in τ-b 0.20 [0.10, 0.30]).",
         "No significant difference between predictions from all metrics with and without the human ratings of other"
         " aspects: fluency.",
     ]
@@ -201,17 +202,30 @@ def test_a_gap_the_other_way_round_is_turned(predicted: Ceiling) -> None:
 
 def test_predictions_beyond_the_bound_say_what_that_means(predicted: Ceiling) -> None:
     def sentence(**limit: float) -> str:
-        bound = predicted.annotators.with_columns(attainable_high=pl.lit(limit["high"]))
-        rows = predicted.prediction.with_columns(
-            kendall_low=pl.when(features="humans").then(limit["humans"]).otherwise(0.5)
+        bound = predicted.annotators.with_columns(
+            attainable_high=pl.lit(limit["high"]), attainable=pl.lit(limit.get("attainable", 0.7))
         )
+        low = pl.when(features="humans").then(limit["humans"]).when(features="both").then(limit.get("both", 0.5))
+        rows = predicted.prediction.with_columns(kendall_low=low.otherwise(0.5))
         return prediction_texts(replace(predicted, annotators=bound, prediction=rows))[0][1]
 
     assert sentence(high=0.8, humans=0.5).endswith("annotators are independent.")
-    assert sentence(high=0.8, humans=0.9).endswith("because the same annotators rated these aspects.")
-    assert sentence(high=0.4, humans=0.9).endswith(
-        "So the errors are not independent, and the bound cannot be estimated."
+    no_bound = "So the errors are not independent, and the bound cannot be estimated."
+    assert sentence(high=0.8, humans=0.9).endswith(f"the other human aspects exceed this bound. {no_bound}")
+    assert sentence(high=0.8, humans=0.5, both=0.9) == sentence(high=0.8, humans=0.9)
+    assert sentence(high=0.4, humans=0.9).endswith(no_bound)
+    assert sentence(high=0.0, humans=0.9, attainable=0.0).endswith(
+        "Halves of the annotators do not agree, so the bound of a perfect predictor cannot be estimated."
     )
+
+
+def test_a_bound_that_the_annotators_do_not_determine_has_no_value(demo_report: Report, predicted: Ceiling) -> None:
+    names = ("attainable", "attainable_low", "attainable_high")
+    undetermined = predicted.annotators.with_columns(pl.lit(0.0).alias(name) for name in names)
+    html = html_of(CEILING, context(demo_report, ceiling=replace(predicted, annotators=undetermined)))
+    row = html[html.index("a perfect predictor</td>") :].partition("</tr>")[0]
+    assert "0.0" not in row
+    assert "–" in row
 
 
 def halo(same: float | None, other: float, metrics: float, *, width: float | None = 0.02) -> Ceiling:
@@ -242,7 +256,7 @@ def test_halo_is_told_where_only_the_same_annotator_knows() -> None:
     assert "is not predicted significantly better" in sentence
     assert sentence.endswith(": x.")
     (worse,) = halo_sentences(halo(0.2, 0.3, 0.1))
-    assert worse.startswith("A rating is predicted better from other annotators’ ratings")
+    assert worse.startswith("No halo effect: a rating is predicted better from other annotators’ ratings")
 
 
 def test_halo_is_not_told_without_intervals_or_sources() -> None:

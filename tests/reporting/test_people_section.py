@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
@@ -12,8 +13,15 @@ import custodes as cu
 from custodes.annotate.plan import Money, StudyPlan
 from custodes.data.study import Study
 from custodes.errors import InputError
+from custodes.evaluate.annotators.annotators import Annotators
 from custodes.reporting import Report
-from custodes.reporting.sections.annotators import INFLATED, cost_sentences, last_interim_analyses, looks_sentences
+from custodes.reporting.sections.annotators import (
+    ANNOTATORS,
+    INFLATED,
+    cost_sentences,
+    last_interim_analyses,
+    looks_sentences,
+)
 from tests.data.annotation_files import Said, connected, exclude, look, new_file, say
 
 SYSTEMS = ("Aster", "Birch", "Cedar")
@@ -125,3 +133,16 @@ def test_nobody_to_ask_about() -> None:
     rows = pl.DataFrame({"item": ["1"], "system": ["A"], "rater": ["ann"], "kind": ["human"], "score": [1]})
     with pytest.raises(InputError, match="only 1 system"):
         cu.report(cu.read(rows), resamples=20)
+
+
+def test_slots_are_named_and_have_no_flags(demo_report: Report) -> None:
+    def section(result: Annotators) -> str:
+        results = {**demo_report.results, "annotators": result}
+        changed = replace(demo_report.context, results=results)
+        return ANNOTATORS.html(changed, *ANNOTATORS.build_content(changed))
+
+    persons, slots = (
+        section(cu.annotators(cu.read("demo"), annotator_type=kind, resamples=20)) for kind in ("persons", "slots")
+    )
+    assert ">Flags<" in persons
+    assert ">Flags<" not in slots

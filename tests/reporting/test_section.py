@@ -16,6 +16,7 @@ from custodes.reporting import Report
 from custodes.reporting.page import study_summary
 from custodes.reporting.section import Context, Section
 from custodes.reporting.sections.leaderboard import LEADERBOARD
+from custodes.reporting.sections.method import CITATIONS, METHOD
 from custodes.reporting.tables import build_selection_table, table_html
 from tests.reporting.shown import html_of
 
@@ -93,7 +94,7 @@ def test_a_table_of_choices_leaves_out_what_is_chosen_and_what_says_nothing(demo
 
 
 def failing(context: Context) -> Any:
-    raise InputError("nothing to see")
+    raise InputError(f"{context.study.name}: nothing to see")
 
 
 def test_a_question_that_cannot_be_answered_says_why_unless_it_is_needed(demo_report: Report) -> None:
@@ -198,3 +199,13 @@ def test_parts_that_never_met_have_pictures_of_their_own() -> None:
         assert chart is not None
         assert {row["system"] for row in chart["datasets"]["rows"]} == systems
     assert all(f'data-figure="{name}"' in html_of(LEADERBOARD, context) for name in list(results)[2:])
+
+
+def test_sources_are_those_of_the_questions_on_the_page(demo_report: Report) -> None:
+    def subjects(*questions: str) -> list[str]:
+        results = {name: demo_report.results[name] for name in questions}
+        return [what for what, _ in METHOD.build(replace(demo_report.context, results=results))["citations"]]
+
+    assert subjects("check", "leaderboard") == ["Strengths with ties"]
+    assert "Combined metrics" not in subjects("check", "leaderboard", "agreement")
+    assert len(subjects(*demo_report.results)) == len(CITATIONS) - 1  # the demo has no labels

@@ -115,7 +115,7 @@ class Combine(Result):
             "accuracy",
             "proportion of pairs of outputs of an item that the method orders as the annotators do; human ties are "
             "left out; null with `folds='system'`",
-            "In human order",
+            "Pairs in human order",
             interval=True,
             best="high",
         ),
@@ -461,8 +461,8 @@ def _notes(
         (
             "first-method",
             len(trial.methods) > 1,
-            f"the saved model is that of the first method, {first_method_name}; if you select a method by its score, "
-            "this score is optimistic",
+            f"{first_method_name}, the first method, is the model of the result; if you select another method by its "
+            "score, this score is optimistic",
         ),
         (
             "no-weight-intervals",

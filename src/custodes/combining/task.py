@@ -157,8 +157,8 @@ def task(selected_study: Study, target: str | None) -> Task:
         (
             "missing-metric-scores",
             n_missing,
-            f"{n_missing} metric scores of rated outputs are missing; linear methods replace them by the training "
-            f"mean, and XGBoost handles missing scores itself",
+            f"{n_missing} metric scores of rated outputs are missing; all methods except boosted trees replace them by "
+            "the training mean",
         ),
         (
             "more-features-than-rows",

@@ -256,7 +256,7 @@ class Section:
         except CustodesError as error:
             if self.required:
                 raise
-            context.absent[self.question] = str(error)
+            context.absent[self.question] = str(error).removeprefix(f"{context.study.name}: ")
         else:
             context.extra |= self.extra(context) if self.extra else {}
 

@@ -228,6 +228,19 @@ def test_one_comparison_says_nothing_and_no_comparison_is_one_line() -> None:
         consistency_of(battles((1, "ab", 1)), metrics="judgee")
 
 
+def test_judges_outside_the_committee_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("custodes.evaluate.consistency.committee.MOST_JUDGES", 2)
+    study = cu.read("demo").select(aspect="fluency", metrics=["learned", "selfeval", "judge"])
+    learned = study.ratings.frame.filter(rater="learned")
+    elsewhere = learned.with_columns(rater=pl.lit("other"), aspect=pl.lit("style"), kind=pl.lit("metric"))
+    result = consistency_of(join([study, cu.read(elsewhere)]), aspect="fluency")
+    assert result.committee["left_out"].to_list() == [["selfeval"]]  # the judge has scores for the aspect
+    (note,) = (note for note in result.notes if note.rule == "not-in-committee")
+    assert "exclude selfeval for aspect 'fluency': they use at most 2 judges" in note.message
+    monkeypatch.undo()
+    assert "not-in-committee" not in {note.rule for note in consistency_of(study).notes}
+
+
 def test_committees_by_hand() -> None:
     truth = np.array([1, -1] * 30)
     views = {

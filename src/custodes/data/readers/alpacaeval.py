@@ -124,9 +124,8 @@ def _rounding_notes(preference: pl.Series, second_systems: pl.Series, *, where: 
     rate_text = f", {100 * (preferences.mean() - 1):.1f} %" if n_between and second_systems.n_unique() == 1 else ""  # type: ignore[operator]
     message = (
         f"{where}: {n_between} of {preferences.len()} preferences are not whole numbers and are rounded to the "
-        "preferred "
-        "output. The table 'reference' of leaderboard has the win rate without rounding, as AlpacaEval defines it "
-        f"(mean of (preference − 1){rate_text})"
+        "preferred output. The table 'reference' of leaderboard has the win rate without rounding, as AlpacaEval "
+        f"defines it (mean of (preference − 1){rate_text})"
     )
     return build_notes(("graded-preference", n_between, message))
 
@@ -188,7 +187,10 @@ def read_results(path: Path, *, part: str | None, invalid: Invalid) -> Study:
     frames = [table.frame.select(name for name in table.frame.columns if name in names) for _, table in tables]
     frames, renamed_texts = _rename_by_folder(files, frames)
     study = read_alpacaeval(pl.concat(frames, how="diagonal"), where=path.name, invalid=invalid)
-    message = f"{path.name}: systems are named after their folders ({join_labels(renamed_texts, limit=3)})"
+    message = (
+        f"{path.name}: systems are named after their folders, not as in the files "
+        f"({join_labels(renamed_texts, limit=3)})"
+    )
     study = replace(study, notes=(*study.notes, *build_notes(("folder-name", len(renamed_texts), message))))
     return replace(study, digest=sha256("".join(table.digest for _, table in tables).encode()).hexdigest()[:16])
 

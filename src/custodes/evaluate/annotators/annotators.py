@@ -135,7 +135,9 @@ class Annotators(Result):
         count("tasks", "number of tasks (comparisons or outputs) with answers"),
         count("n_multiply_rated", "number of tasks that several annotators answered", "Multiply rated"),
         count("answers", "number of answers to tasks that several annotators answered", essential=False),
-        score("alpha_nominal", "Krippendorff's alpha for nominal answers", "Alpha", interval=True, best="high"),
+        score(
+            "alpha_nominal", "Krippendorff's alpha for nominal answers", "Alpha, nominal", interval=True, best="high"
+        ),
         score("alpha_ordinal", "Krippendorff's alpha for ordinal answers", "Alpha, ordinal", interval=True),
         score(
             "alpha_interval",
@@ -421,8 +423,8 @@ def _notes(
         (
             "method",
             bool(method),
-            f"the table labels combines {aspect_answers.what}{aspect_text} by {method}, because {method_reason}; all "
-            "other questions combine annotators by the option aggregate",
+            f"labels{'' if method == 'majority' else ' and competence'} from {aspect_answers.what}{aspect_text} use "
+            f"{method}, because {method_reason}; all other questions combine annotators by the option aggregate",
         ),
         (
             "numbers",
@@ -432,7 +434,7 @@ def _notes(
         (
             "few-annotators",
             n_annotators < FEW_ANNOTATORS and not n_slots,
-            f"results for {aspect_answers.what}{aspect_text} describe only these {n_annotators} annotators: "
+            f"{aspect_answers.what}{aspect_text}: results describe only these {n_annotators} annotators, because "
             "intervals are over items and do not extend to other annotators",
         ),
         (

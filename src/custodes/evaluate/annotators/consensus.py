@@ -89,9 +89,11 @@ def chosen_method(aspect_answers: AnnotatorAnswers, method: Method, *, has_slots
     if median_shared >= ENOUGH:
         return (
             "dawid-skene",
-            f"half of the annotators share {median_shared:g} or more answered tasks with other annotators",
+            f"the median annotator shares {median_shared:g} answered tasks with others, and {ENOUGH} are enough",
         )
-    return "mace", f"half of the annotators share at most {median_shared:g} answered tasks with other annotators"
+    return "mace", (
+        f"the median annotator shares {median_shared:g} answered tasks with others, and dawid-skene needs {ENOUGH}"
+    )
 
 
 def consensus(

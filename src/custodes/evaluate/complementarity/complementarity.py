@@ -111,6 +111,7 @@ class Complementarity(Result):
             "position",
             "position in a heat map, from 0: human raters come first, and similar raters are adjacent; null for a "
             "constant rater",
+            "Position in the heat map",
             essential=False,
         ),
         rows=_closest_selector("raters"),
@@ -184,7 +185,7 @@ class Complementarity(Result):
             "proportion of the other raters of the community that a resample also puts into one community with this "
             "rater, mean over resamples; for a community of one rater, the proportion of resamples in which the rater "
             "is alone; null without resamples",
-            "Together",
+            "Cluster stability",
         ),
         count(
             "rank_sum_cluster",

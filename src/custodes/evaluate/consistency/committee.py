@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import polars as pl
 
 from custodes.answers.tables import with_interval
+from custodes.data.notes import Note, build_notes
 from custodes.data.study import Study
+from custodes.errors import join_labels
+from custodes.evaluate.comparable import label_of
 from custodes.evaluate.consistency.rater_preferences import RaterPreferences
 from custodes.stats import ABSENT, intervals
 from custodes.stats.arrays import Bools, Floats
@@ -44,22 +48,40 @@ def committee_columns(
     metrics = part.select_kind("metric")
     n_rated_of_judge = {r: int((has_human_preference & (part.signs[r] != ABSENT)).sum()) for r in metrics}
     most_rated = max(n_rated_of_judge.values(), default=0)
-    judges = [r for r in metrics if n_rated_of_judge[r] and n_rated_of_judge[r] >= MOST_LEFT_OUT * most_rated][
-        :MOST_JUDGES
-    ]
+    judges = [r for r in metrics if n_rated_of_judge[r] and n_rated_of_judge[r] >= MOST_LEFT_OUT * most_rated]
+    # Judges of this aspect take precedence over metrics with one score for all aspects.
+    of_aspect = {
+        rater for table in (study.ratings, study.preferences) for rater in _raters_of(table.frame, part.aspect)
+    }
+    judges = sorted(sorted(judges, key=lambda r: part.raters[r] not in of_aspect)[:MOST_JUDGES])
     is_used = (
         has_human_preference & (part.signs[judges] != ABSENT).all(axis=0) if judges else np.zeros(0, dtype=np.bool_)
     )
     if len(np.unique(part.unit[is_used])) < FEWEST:
         return {}, {}
     interval_options: dict[str, Any] = {"confidence": confidence, "clusters": part.n_units}
-    left_out = [part.raters[r] for r in metrics if r not in judges]
+    # A metric of another aspect has no preference here, so it is not a candidate.
+    left_out = [part.raters[r] for r in metrics if r not in judges and (part.signs[r] != ABSENT).any()]
     return (
         _error_correlation(part, judges, is_used, times, interval_options) | {"left_out": [left_out]}
         if len(judges) > 1
         else {},
         _panels(study, part, judges, is_used, times, interval_options),
     )
+
+
+def _raters_of(frame: pl.DataFrame, aspect: str) -> list[str]:
+    return frame.filter(aspect=aspect)["rater"].unique().to_list()
+
+
+def committee_notes(committee: Mapping[str, Any], aspect: str) -> list[Note]:
+    """Return a note on the judges that the tables `committee` and `panels` exclude."""
+    (left_out,) = committee.get("left_out", [[]])
+    message = (
+        f"the tables committee and panels exclude {join_labels(left_out)}{label_of(aspect)}: they use at most "
+        f"{MOST_JUDGES} judges and metrics with enough comparisons, and prefer those with scores for the aspect"
+    )
+    return build_notes(("not-in-committee", len(left_out), message), aspect=aspect)
 
 
 def _error_correlation(

@@ -16,7 +16,7 @@ from custodes.data.notes import Note, build_notes
 from custodes.data.preferences import HALF_RULE
 from custodes.data.study import Study
 from custodes.errors import join_labels
-from custodes.evaluate.consistency.committee import committee_columns
+from custodes.evaluate.consistency.committee import committee_columns, committee_notes
 from custodes.evaluate.consistency.confidence import confidence_rows
 from custodes.evaluate.consistency.findings import SAID, Finding, finding_rows
 from custodes.evaluate.consistency.length import length_rows
@@ -209,14 +209,12 @@ class Consistency(Result):
             "comparisons in which both outputs have texts; comparisons with the rater's own systems are excluded",
         ),
         share("longer_win_rate", "win rate of the longer output; a tie is half a win", "Longer wins"),
-        score(
-            "raw_effect", "logit slope of the rater's verdicts on the log ratio of words", "Raw slope", interval=True
-        ),
+        score("raw_effect", "logit slope of verdicts on the log ratio of words", "Raw slope (log odds)", interval=True),
         p_value("raw_p_value", "p-value for a raw slope of 0; not adjusted for the number of raters", essential=False),
         score(
             "conditional_effect",
             "logit slope, adjusted for the mean human verdict; descriptive only",
-            "Conditional slope",
+            "Conditional slope (log odds)",
             interval=True,
         ),
         score(
@@ -298,7 +296,7 @@ class Consistency(Result):
     )
     committee: pl.DataFrame = table(
         "The effective number of independent judges.",
-        count("judges", "judges with verdicts on enough of the comparisons that have human verdicts"),
+        count("judges", "judges with verdicts on enough of the comparisons that have human verdicts", "Raters"),
         count("comparisons", "comparisons on which annotators and all these judges gave verdicts"),
         score(
             "error_correlation",
@@ -315,27 +313,26 @@ class Consistency(Result):
             "Effective number",
             interval=True,
         ),
-        labels("left_out", "judges that are excluded because they have too few comparisons", essential=False),
+        labels("left_out", "judges that are excluded: too few comparisons, or too many judges", essential=False),
     )
     panels: pl.DataFrame = table(
         "Accuracy of each judge and of majority votes of several judges.",
         label("panel", "`all`, `best majority`, `best single judge` or the name of a judge"),
-        count("size", "number of judges in the panel"),
+        count("size", "number of judges in the panel", "Raters"),
         share(
             "accuracy",
-            "proportion of comparisons that the panel and the annotators decide equally; a tie against a "
-            "decision counts half. A best panel is chosen on one part of the items, and evaluated on "
-            "another part",
+            "proportion of comparisons that the panel and the annotators decide equally; a tie against a decision "
+            "counts half. A best panel is chosen on one part of the items, and evaluated on another part",
             interval=True,
             best="high",
         ),
-        difference("gain", "accuracy minus the accuracy of `best single judge`", interval=True),
+        difference("gain", "accuracy minus the accuracy of `best single judge`", "Gain over the best", interval=True),
         score(
             "cost_per_correct",
             "cost of a comparison divided by accuracy; null if a cost is unknown or if costs have different units",
             essential=False,
         ),
-        labels("judges", "members of the panel; the members of a best panel are chosen on all items"),
+        labels("judges", "members of the panel; the members of a best panel are chosen on all items", "Members"),
         essential=False,
     )
 
@@ -441,6 +438,7 @@ def _answer(
         slices = slices_of_items(study, part.design.items, by)
         tables["slices"] = slice_columns("rater", ratios_of(study, part), slices, confidence=confidence, alpha=alpha)
     notes = few_clusters_notes(part.n_units, resamples, aspect=part.aspect)
+    notes += committee_notes(committee, part.aspect)
     notes += build_notes(
         (
             "item-weights",
@@ -455,10 +453,8 @@ def _notes(answer: Consistency, study: Study) -> list[Note]:
     """Return the notes on properties of judges that could not be examined."""
     one_order_raters = answer.orders.filter(pl.col("n_both_orders") == 0)["rater"].unique(maintain_order=True)
     n_other = pl.col("n_one_order") - pl.col("n_half_answered")
-    half, single = (
-        answer.orders.filter(pl.col("n_half_answered") > 0),
-        answer.orders.filter((pl.col("n_both_orders") > 0) & (n_other > 0)),
-    )
+    half = answer.orders.filter(pl.col("n_half_answered") > 0)
+    single = answer.orders.filter((pl.col("n_both_orders") > 0) & (n_other > 0))
     inconclusive = answer.findings.filter(pl.col("finding") == INCONCLUSIVE)
     is_empty = all(frame.is_empty() for frame in answer.tables().values())
     return build_notes(

@@ -445,7 +445,7 @@ def _pilot_notes(world: _World, items: int) -> list[Note]:
             "no-forecast",
             most_annotations >= items,
             f"items={items}: the pilot already has up to {most_annotations} annotations of a pair{aspect_text}, so "
-            "there is no forecast; give a larger number",
+            "the table forecast is empty; for a forecast, give a larger number",
         ),
         (
             "shared-items",

@@ -88,25 +88,36 @@ class Protocol(Result):
         STOPPING,
         count("replications", "number of replays", essential=False),
         score("annotations", "number of annotations used, over all pairs", sd=True, essential=False, best="low"),
-        share("share", "annotations used, as a proportion of those available; mean over pairs", sd=True, best="low"),
+        share(
+            "share",
+            "annotations used, as a proportion of those available; mean over pairs",
+            "Annotations used",
+            sd=True,
+            best="low",
+        ),
         *error_columns(*MEANINGS, sd=True),
         share(
             "correct_fixed",
             "`correct` of a fixed design that divides the same number of annotations equally among pairs "
             "and analyses each pair once",
+            "Correct, fixed",
         ),
         difference(
-            "gain", "`correct` minus `correct_fixed`; below 0, the fixed design is better", sd=True, best="high"
+            "gain",
+            "`correct` minus `correct_fixed`; below 0, the fixed design is better",
+            "Gain over fixed",
+            sd=True,
+            best="high",
         ),
         score("kld", KLD, "KLD (nats)", sd=True, best="low"),
         score("kld_mode", KLD_MODE, "KLD of the mode", sd=True, best="low", essential=False),
         share(
             "null_error",
             "proportion of pairs with a false decision if all systems are equal; null if not requested",
-            "False",
+            "False if equal",
             sd=True,
         ),
-        share("null_error_fixed", "`null_error` of the fixed design", "False, fixed"),
+        share("null_error_fixed", "`null_error` of the fixed design", "False if equal, fixed"),
     )
     reference: pl.DataFrame = table(
         "The reference decisions, which use all annotations.",
@@ -406,9 +417,10 @@ def _savings(rows: Sequence[dict[str, Any]], gamma: float) -> Iterator[Note]:
         ):
             message = (
                 f"{row['estimator']}, {row['stopping']}{label_of(row['aspect'])}: with {row['share']:.0%} of "
-                f"the annotations, a proportion of {row['correct']:.2f} of the pairs is decided correctly, "
-                f"{row['gain']:.2f} more than with a fixed design of as many annotations (sd {row['gain_sd']:.2f} "
-                f"over {row['replications']} orders of these annotations)"
+                f"the annotations, {row['correct']:.0%} of the pairs have the decision of all annotations, and "
+                f"{row['correct_fixed']:.0%} with a fixed design of as many annotations (difference {row['gain']:.2f}, "
+                f"standard error {two_se_factor / 2 * row['gain_sd']:.3f} over {row['replications']} orders of these "
+                "annotations)"
             )
             yield Note(rule="saving", message=message, aspect=row["aspect"])
 

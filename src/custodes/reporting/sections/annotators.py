@@ -198,7 +198,10 @@ def _build(context: Context) -> Mapping[str, Any]:
                 column for column in context.table_declaration(f"annotators.{name}").columns if column.essential
             ]
             columns = columns_with_values(essential, rows)
-            notes = context.notes("annotators", "few-", "none-", "method") if name == "concentration" else ()
+            if name == "annotators" and not rows["is_person"].any():
+                # Slots are not tested, so empty flags would look as if no fault had been found.
+                columns = tuple(column for column in columns if column.name != "flags")
+            notes = context.notes("annotators", "few-", "none-", "slots") if name == "concentration" else ()
             tables.append(table_html(rows, columns, id=f"annotators-{name}-table", caption=caption, notes=notes))
     looks = last_interim_analyses(study)
     if looks.height:

@@ -47,7 +47,7 @@ def _tables(context: Context) -> Sequence[SelectionTable]:
     captions = {
         "halo": "Halo effect by annotator",
         "next": "Gain and loss of each metric",
-        "backward": "Backward elimination",
+        "backward": f"Backward elimination, at most {context.results['ceiling'].provenance.options['steps']} steps",
     }
     tables = {
         name: build_selection_table(
@@ -106,7 +106,8 @@ def _ratio() -> Figure:
         title="Information in other aspects that metrics lack",
         caption="Error of a lasso that predicts from the metrics and the human ratings of other aspects, "
         "divided by the error of a lasso that predicts from the metrics alone. Below the dashed "
-        "line, the other aspects contain information that no metric has. Band: interval.",
+        "line, the other aspects contain information that no metric has, or errors that the aspects share. Band: "
+        "interval.",
         alt="Lines of the ratio of errors against the penalty of the lasso, with one line for every aspect.",
         spec=spec_of(ratio_curve(empty_rows()), width="container"),
         table="ceiling.information",
@@ -155,15 +156,21 @@ def _history(result: Ceiling) -> Figure:
 
 
 def _predictions(result: Ceiling) -> pl.DataFrame:
-    """The rows of `prediction`, followed by the rows of `annotators`, for each aspect; predictors are in words."""
+    """The rows of `prediction`, followed by the rows of `annotators`, for each aspect; predictors are in words.
+
+    A bound of 0 is left empty, because the annotators do not determine it.
+    """
     rows = result.prediction.with_columns(what=pl.col("features").replace(FEATURES), order=pl.lit(0))
     bounds = [
         result.annotators.select(
             "target",
             what=pl.lit(label),
-            kendall=name,
-            kendall_low=f"{name}_low",
-            kendall_high=f"{name}_high",
+            **{
+                f"kendall{bound}": pl.when(
+                    (pl.col("attainable") > 0).fill_null(True) | pl.lit(name == "split_half")
+                ).then(f"{name}{bound}")
+                for bound in ("", "_low", "_high")
+            },
             order=pl.lit(1),
         )
         for name, label in BOUNDS.items()
@@ -191,7 +198,7 @@ def sentences(result: Ceiling) -> list[str]:
             "both",
             "metrics",
             "For these aspects, adding the human ratings of other aspects improves the prediction from all "
-            "metrics, so the metrics lack information",
+            "metrics: the metrics lack information, or one annotator’s ratings of several aspects share errors",
             "For these aspects, adding the human ratings of other aspects makes the prediction from all "
             "metrics worse, by chance or for lack of data",
         ),
@@ -250,13 +257,13 @@ def halo_sentences(result: Ceiling) -> list[str]:
     uncertain = of_source.filter(pl.col("lead_low") <= 0)
     for beginning, condition in (
         (
-            "A rating is not predicted significantly better from the same annotator’s ratings of other "
-            "aspects than from other annotators’ ratings of these aspects",
+            "No significant halo effect: a rating is not predicted significantly better from the same annotator’s "
+            "ratings of other aspects than from other annotators’ ratings of these aspects",
             pl.col("lead_high") >= 0,
         ),
         (
-            "A rating is predicted better from other annotators’ ratings of other aspects than from the same "
-            "annotator’s ratings of these aspects",
+            "No halo effect: a rating is predicted better from other annotators’ ratings of other aspects than from "
+            "the same annotator’s ratings of these aspects",
             pl.col("lead_high") < 0,
         ),
     ):
@@ -290,10 +297,17 @@ def prediction_texts(result: Ceiling) -> list[tuple[str, str]]:
         if features != "metrics" or row["kendall"] is None:
             continue
         opening = f"On {aspect}, all" if aspect else "All"
-        text = f"{opening} metrics together predict human ratings with τ-b {estimate_with_interval(row, 'kendall')}"
+        text = (
+            f"{opening} metrics together predict human ratings with τ-b {estimate_with_interval(row, 'kendall')} over "
+            "held-out outputs"
+        )
         bound = bounds.get(aspect)
         if bound is None or bound["attainable"] is None:
             texts.append((aspect, f"{text}."))
+            continue
+        if bound["attainable"] <= 0:
+            no_bound = "Halves of the annotators do not agree, so the bound of a perfect predictor cannot be estimated."
+            texts.append((aspect, f"{text}. {no_bound}"))
             continue
         bound_text = estimate_with_interval(bound, "attainable")
         if _is_above_bound(row, bound):
@@ -310,10 +324,10 @@ def prediction_texts(result: Ceiling) -> list[tuple[str, str]]:
             f". A perfect predictor could reach {bound_text} if the errors of the {bound['annotators']} annotators are "
             "independent."
         )
-        if _is_above_bound(rows.get((aspect, "humans")), bound):
+        if any(_is_above_bound(rows.get((aspect, features)), bound) for features in ("humans", "both")):
             text += (
-                " Predictions from the other human aspects exceed this bound, because the same "
-                "annotators rated these aspects."
+                " Predictions that use the other human aspects exceed this bound. So the errors are not independent, "
+                "and the bound cannot be estimated."
             )
         elif row["kendall"] >= bound["attainable"]:
             text += " The metrics reach this bound, so these data do not show that better metrics are possible."

@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 
 from custodes.answers.tables import label, score
-from custodes.answers.wording import estimate_with_interval, names, number, percent, sentence
+from custodes.answers.wording import estimate_with_interval, names, number, sentence
 from custodes.combining.combine import LEFT_OUT, Combine, combine
 from custodes.combining.generalisation import GAIN
 from custodes.combining.methods import BEST, FAST, METHODS
@@ -69,7 +69,6 @@ def _build(context: Context) -> Mapping[str, Any]:
         "first": METHODS[first_method(result)].label,
         "left_out": [sentence(message) for message in left_out],
         "sentences": sentences(result),
-        "errors": errors(result),
         "table": table_html(
             comparison_rows(result),
             [
@@ -198,8 +197,8 @@ def sentences(result: Combine) -> list[tuple[str, str]]:
         sentences.append(
             (
                 target,
-                f"{_sentence_opening(target)}{way['what']} reaches τ-b {estimate_with_interval(way, 'kendall')} with "
-                "human ratings on held-out items. The best single metric reaches "
+                f"{_sentence_opening(target)}{way['what']} reaches τ-b {estimate_with_interval(way, 'kendall')} over "
+                "held-out outputs. The single metric with the highest τ-b on the training items reaches "
                 f"{estimate_with_interval(best_metric, 'kendall')}{claim}.{_other_methods_sentence(other_methods)}",
             )
         )
@@ -221,30 +220,6 @@ def _gain(row: Mapping[str, Any]) -> str:
 def _other_methods_sentence(others: pl.DataFrame) -> str:
     scores = names([f"{row['what']} (τ-b {number(row['kendall'])})" for row in others.iter_rows(named=True)])
     return f" Combinations that are not tested: {scores}." if scores else ""
-
-
-def errors(result: Combine) -> list[tuple[str, str]]:
-    """For each aspect, a text on accuracy and mean |Favi-Score| of the combination and of the single metric.
-
-    The two values of |Favi-Score| are not compared, because fewer errors make |Favi-Score| larger by chance.
-    """
-    texts = []
-    for target, way, best_metric, _ in _rivals(result):
-        compared_columns = ("sample_accuracy", "mean_abs_favi")
-        if any(row[name] is None for row in (way, best_metric) for name in compared_columns):
-            continue
-        favi_texts = [estimate_with_interval(row, "mean_abs_favi") for row in (way, best_metric)]
-        texts.append(
-            (
-                target,
-                f"{_sentence_opening(target)}{way['what']} decides {percent(way['sample_accuracy'])} of comparisons as "
-                f"the annotators do, and the best single metric decides {percent(best_metric['sample_accuracy'])}. "
-                f"The mean |Favi-Score| of errors is {favi_texts[0]} for the combination and {favi_texts[1]} for the "
-                "single metric. Do not compare these two values: few errors make |Favi-Score| larger by "
-                "chance.",
-            )
-        )
-    return texts
 
 
 def _rivals(result: Combine) -> list[tuple[str, dict[str, Any], dict[str, Any], pl.DataFrame]]:

@@ -100,19 +100,16 @@ def sentences(result: Complementarity) -> list[str]:
         (
             "metric-metric",
             "Rankings by metrics are more similar to each other than to rankings by annotators. Together, "
-            "the metrics contain less information than their number suggests, and they miss something that "
-            "annotators see",
-            "Rankings by metrics are more similar to rankings by annotators than to each other. The metrics "
-            "err in different ways, so a combination of metrics may be better than each metric alone",
+            "the metrics contain less information than their number suggests. Noise of the human ratings contributes "
+            "to the difference",
+            "Rankings by metrics are more similar to rankings by annotators than to each other, so the metrics err in "
+            "different ways",
             "Rankings by metrics are not significantly more similar to rankings by annotators than to each other",
         ),
         (
             "human-human",
             "Rankings by human aspects are more similar to each other than to rankings by metrics",
-            (
-                "Rankings by human aspects are more similar to rankings by metrics than to each other, so "
-                "the aspects measure different qualities"
-            ),
+            "Rankings by human aspects are more similar to rankings by metrics than to each other",
             "Rankings by human aspects are not significantly more similar to each other than to rankings by metrics",
         ),
     ):
@@ -124,8 +121,9 @@ def sentences(result: Complementarity) -> list[str]:
         else:
             verdict = more if gap["difference_low"] > 0 else less if gap["difference_high"] < 0 else same
         texts.append(
-            f"{verdict}. The mean complementarity is {number(between)} for a human aspect and a metric, and "
-            f"{number(mean[within])} for {AVERAGES[within]} (difference {estimate_with_interval(gap, 'difference')})."
+            f"{verdict}. The mean complementarity (0.5: unrelated) is {number(between)} for a human aspect and a "
+            f"metric, and {number(mean[within])} for {AVERAGES[within]} (difference "
+            f"{estimate_with_interval(gap, 'difference')})."
         )
     texts += [
         f"{plural(round(row['dimension']), 'principal component')} "

@@ -8,8 +8,9 @@ from typing import Any
 import polars as pl
 
 from custodes.errors import InputError
+from custodes.evaluate.consistency.committee import BEST, CHOSEN
 from custodes.evaluate.consistency.consistency import Consistency, consistency
-from custodes.evaluate.consistency.findings import CONFIDENCE, LENGTH, NEEDS, OWN, POSITION, PROBE
+from custodes.evaluate.consistency.findings import CONFIDENCE, FAILURES, LENGTH, NEEDS, OWN, POSITION, PROBE
 from custodes.evaluate.consistency.missing import ALL, REASON, SYSTEM
 from custodes.evaluate.partiality_table import INCONCLUSIVE
 from custodes.plots.consistency import AXES, calibration, faults, flips, symmetry
@@ -34,9 +35,11 @@ SHOWN = (
     ("probes", "Probes: the same outputs in another form"),
     ("own_systems", "Own systems"),
     ("confidence", "Calibration of the probabilities"),
-    ("committee", "Effective number of judges"),
-    ("panels", "Accuracy of one judge and of majorities"),
+    ("committee", "Effective number of judges and metrics"),
+    ("panels", "Accuracy of single judges and metrics, and of majority votes (a tie counts half)"),
 )
+
+ELSEWHERE = ", chosen on other items"
 
 EXAMINED = ("findings", "orders", "repeats", "length", "probes", "confidence", "committee")
 """Tables of which at least one must have a row; otherwise the section is not displayed."""
@@ -44,6 +47,7 @@ EXAMINED = ("findings", "orders", "repeats", "length", "probes", "confidence", "
 NOTES = {
     "findings": ("inconclusive", "no-texts"),
     "orders": ("few-clusters", "half-judged", "one-of-two-orders", "one-order"),
+    "committee": ("not-in-committee",),
 }
 """Rules of the notes below each table."""
 
@@ -133,6 +137,10 @@ def _build(context: Context) -> Mapping[str, Any]:
         if name == "findings":
             has_rows = bool(rows["p_value"].count())
             rows = rows.filter(~pl.col("finding").is_in(["", INCONCLUSIVE]))
+        if name == "panels":
+            rows = rows.with_columns(
+                pl.col("panel").replace([BEST, CHOSEN], [f"{BEST}{ELSEWHERE}", f"{CHOSEN}{ELSEWHERE}"])
+            )
         if name == "missing":
             rows = rows.filter(pl.col("factor").is_in([ALL, REASON, SYSTEM]))
         if has_rows:
@@ -150,8 +158,15 @@ def _untested_text(context: Context) -> str:
     tests = context.results["consistency"].to_frame("findings").filter(pl.col("p_value").is_not_null())
     tested_kinds = tests["kind"].unique().to_list()
     tested = [name for kind, (name, _) in NEEDS.items() if kind in tested_kinds]
-    untested = [f"{name} ({needs})" for kind, (name, needs) in NEEDS.items() if kind not in tested_kinds]
+    failure_rates = context.results["consistency"].to_frame("missing").filter(factor=ALL)["failure_rate"]
+    has_no_failures = failure_rates.len() > 0 and failure_rates.max() == 0
+    untested = [
+        f"{name} ({needs})"
+        for kind, (name, needs) in NEEDS.items()
+        if kind not in tested_kinds and not (kind == FAILURES and has_no_failures)
+    ]
     tested_text = f"Tested: {', '.join(tested)}. " if tested else "No kind of fault can be tested with these data. "
+    tested_text += "No verdict is missing. " if has_no_failures else ""
     return tested_text + (f"Not tested, because data are missing: {', '.join(untested)}." if untested else "")
 
 

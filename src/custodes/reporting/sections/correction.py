@@ -38,8 +38,8 @@ def _columns() -> tuple[Column, ...]:
     ]
     index = [column.name for column in declared].index("decision") + 1
     other_decisions = [
-        label("decision_naive", "by the metric alone", "Metric"),
-        label("decision_human", "by human ratings alone", "Human"),
+        label("decision_naive", "by the metric alone", "Decision, metric alone"),
+        label("decision_human", "by human ratings alone", "Decision, human ratings alone"),
     ]
     return tuple(
         column
@@ -97,9 +97,10 @@ def _build(context: Context) -> Mapping[str, Any]:
         "metrics": [(name, name) for name in metrics],
         "best": best,
         "corrected": names(metrics),
+        "most": MOST_CORRECTED,
         "others": len((context.whole or context).metrics) - len(metrics),
         "alone": rows["n_metric"].sum() == 0,
-        "rows": [(CHANGED, "with a changed decision"), (ALL, "all")],
+        "rows": [(CHANGED, "where correction changes the metric’s decision"), (ALL, "all")],
         "which": CHANGED if of_best[CHANGED].is_not_null().any() else ALL,
         "notes": context.notes("correction"),
     }

@@ -13,40 +13,48 @@ CITATIONS = (
         "Favi-Score, sample and system accuracy, kinds of error",
         "P. von Däniken, J. Deriu, D. Tuggener, M. Cieliebak. Favi-Score: A Measure for Favoritism in Automated "
         "Preference Ratings for Generative AI Evaluation. ACL 2024.",
+        ("agreement", "favoritism", "combine"),
     ),
     (
         "acc_eq and calibrated ties",
         "D. Deutsch, G. Foster, M. Freitag. Ties Matter: Meta-Evaluating Modern Metrics with Pairwise Accuracy and "
         "Tie Calibration. EMNLP 2023.",
+        ("agreement",),
     ),
     (
         "Pairwise accuracy of system means",
         "T. Kocmi, C. Federmann, R. Grundkiewicz, M. Junczys-Dowmunt, H. Matsushita, A. Menezes. To Ship or Not to "
         "Ship: An Extensive Evaluation of Automatic Metrics for Machine Translation. WMT 2021.",
+        ("agreement",),
     ),
     (
         "Soft pairwise accuracy",
         "B. Thompson, N. Mathur, D. Deutsch, H. Khayrallah. Improving Statistical Significance in Human Evaluation "
         "of Automatic Metrics via Soft Pairwise Accuracy. WMT 2024.",
+        ("agreement",),
     ),
     (
         "Corrected decisions, annotation protocol",
         "J. Deriu, P. von Däniken, D. Tuggener, M. Cieliebak. Correction of Errors in Preference Ratings from "
         "Automated Metrics for Text Generation. Findings of ACL 2023.",
+        ("correction", "protocol", "plan"),
     ),
     (
         "Boundaries for interim analyses",
         "S. J. Pocock. Group Sequential Methods in the Design and Analysis of Clinical Trials. Biometrika 64(2), 1977.",
+        ("protocol", "plan"),
     ),
     (
         "Complementarity, the glass ceiling",
         "P. Colombo, M. Peyrard, N. Noiry, R. West, P. Piantanida. The Glass Ceiling of Automatic Evaluation in "
         "Natural Language Generation. Findings of IJCNLP-AACL 2023.",
+        ("complementarity", "ceiling"),
     ),
     (
         "Combined metrics",
         "G. I. Winata, D. Anugraha, L. Susanto, G. Kuwanto, D. T. Wijaya. MetaMetrics: Calibrating Metrics for "
         "Generation Tasks Using Human Preferences. 2024.",
+        ("combine",),
     ),
     (
         "Corrected rates",
@@ -54,12 +62,21 @@ CITATIONS = (
         "Rogan, B. Gladen. Estimating Prevalence from the Results of a Screening Test. American Journal of "
         "Epidemiology 107(1), 1978; L. D. Brown, T. T. Cai, A. DasGupta. Interval Estimation for a Binomial "
         "Proportion. Statistical Science 16(2), 2001.",
+        ("rates",),
     ),
     (
         "Sign test with ties",
         "C. W. Coakley, M. A. Heise. Versions of the Sign Test in the Presence of Ties. Biometrics 52(4), 1996.",
+        ("ranking", "favoritism"),
+    ),
+    (
+        "Strengths with ties",
+        "R. R. Davidson. On Extending the Bradley-Terry Model to Accommodate Ties in Paired Comparison Experiments. "
+        "Journal of the American Statistical Association 65(329), 1970.",
+        ("leaderboard",),
     ),
 )
+"""Subject, source, and the questions that use the source."""
 
 
 def _build(context: Context) -> Mapping[str, Any]:
@@ -73,7 +90,9 @@ def _build(context: Context) -> Mapping[str, Any]:
         "alone": is_single_source,
         "labels": has_labels,
         "noted": merge_notes(note for result in context.results.values() for note in result.notes),
-        "citations": [pair for pair in CITATIONS if (pair[0] == "Corrected rates") == has_labels],
+        "citations": [
+            (what, source) for what, source, questions in CITATIONS if not set(questions).isdisjoint(context.results)
+        ],
         "downloads": [
             f"{question}.{name}" for question, result in context.results.items() for name in result.table_declarations()
         ],

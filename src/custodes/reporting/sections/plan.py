@@ -35,8 +35,9 @@ PLAN = Section(
     question="plan",
     title="Planning the next study",
     text="Future studies are simulated from the posterior of this study, so their pairs of systems differ as much as "
-    "the pairs of this study. Decisions use human ratings alone, with the interim analyses of the previous "
-    "section. A decision is “correct” if it equals the simulated truth.",
+    "the pairs of this study. Decisions use human ratings alone, with interim analyses after "
+    f"{', '.join(map(str, STOPPING.looks or ()))} annotations and a Pocock boundary. An annotation is one comparison "
+    "of two systems on one item. A decision is “correct” if it equals the simulated truth.",
     ask=_ask,
     figures=_power,
     build=lambda context: {
