@@ -32,8 +32,8 @@ DISTANCES = pl.DataFrame({"rater": ["BaryScore*", "DepthScore*", "InfoLM*"], "hi
 INTRODUCTION = """# Partiality and worth of published metrics
 
 This page reports three properties of each metric in four public data sets: how well the metric agrees with annotators,
-which system it over-rates or under-rates most, and what it adds to the best other metric. The page was made on {date}
-with custodes {version} by `python docs/metric_table.py`.
+which system it over-rates or under-rates most, and what it adds to the best other metric. The page was made on
+{date} with custodes {version} by `python docs/metric_table.py`.
 
 - **agreement**: Kendall's τ-b of the metric and the mean human rating, computed within items, and its 95 % interval
   over items. On RewardBench, agreement is the proportion of pairs that the metric orders as the annotators do.
@@ -46,8 +46,9 @@ with custodes {version} by `python docs/metric_table.py`.
   agreement. The number is the agreement of this combination on held-out items minus that of the better of the two
   metrics. Here agreement is τ-b over all outputs; on RewardBench it is the proportion of pairs. A number is bold if its
   interval lies above 0.
-- **consistency**: mean τ-b within items over all pairs of the four runs of an LLM judge (HANNA only). """ CONCLUSIONS =
-  """## What may not be concluded
+- **consistency**: mean τ-b within items over all pairs of the four runs of an LLM judge (HANNA only).
+"""
+CONCLUSIONS = """## What may not be concluded
 - A metric without a significant partiality need not be fair. Read the interval.
 - Partiality is relative to the other systems of a data set, so it may differ in a data set with other systems.
 - On SummEval and HANNA, human ratings are means over several aspects. A metric that measures only one of the aspects is
@@ -122,8 +123,8 @@ SOURCES = (
     ),
     Source(
         title="HANNA",
-        about="stories: 96 prompts, ten systems, three annotators, mean of six aspects. The score of a judge is the mean "
-        "of four runs. Symbols such as Ξ§ belong to the metrics' names",
+        about="stories: 96 prompts, ten systems, three annotators, mean of six aspects. Scores of judges are means of "
+        "four runs. Symbols such as Ξ§ belong to the metrics' names",
         licence="MIT",
         read=hanna,
     ),
