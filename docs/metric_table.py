@@ -33,20 +33,20 @@ INTRODUCTION = """# Partiality and worth of published metrics
 
 This page reports three properties of each metric in four public data sets: how well the metric agrees with annotators,
 which system it over-rates or under-rates most, and what it adds to the best other metric. The page was made on
-{date} with custodes {version} by `python docs/metric_table.py`. The numbers hold for these data sets only.
+{date} with custodes {version} by `python docs/metric_table.py`.
 
 - **agreement**: Kendall's τ-b of the metric and the mean human rating, computed within items, and its 95 % interval
   over items. On RewardBench, agreement is the proportion of pairs that the metric orders as the annotators do.
-- **largest partiality**: the largest [partiality](favoritism.md#partiality) to any system, in points of the system's
-  win rate by the metric. The interval is not adjusted for the choice of the largest value. A star marks a significant
-  partiality (Holm correction over all metrics and systems of the data set). Without a star, the partiality may be
-  sampling error. A question mark marks an inconclusive result.
+- **largest partiality**: the [partiality](favoritism.md#partiality) of largest absolute value over all systems, in
+  points of win rate. It is positive if the metric over-rates the system. The interval is not adjusted for this choice
+  of system. A star marks a significant partiality (Holm correction over all metrics and systems of the data set). A
+  question mark marks an inconclusive result.
 - **to**: the system of the largest partiality.
-- **adds to the best other**: a [ridge regression](combine.md) combines the metric with the best other metric. The
-  number is the agreement of this combination on held-out items minus the agreement of the better of the two metrics.
-  Agreement is τ-b over all outputs, or on RewardBench the proportion of pairs. A number is bold if its interval lies
-  above 0.
-- **consistency**: mean τ-b within items between the four runs of an LLM judge. Only HANNA has several runs.
+- **adds to the best other**: a [ridge regression](combine.md) combines the metric with the other metric of the highest
+  agreement. The number is the agreement of this combination on held-out items minus that of the better of the two
+  metrics. Here agreement is τ-b over all outputs; on RewardBench it is the proportion of pairs. A number is bold if its
+  interval lies above 0.
+- **consistency**: mean τ-b within items over all pairs of the four runs of an LLM judge (HANNA only).
 """
 CONCLUSIONS = """## What may not be concluded
 - A metric without a significant partiality need not be fair. Read the interval.
@@ -123,7 +123,8 @@ SOURCES = (
     ),
     Source(
         title="HANNA",
-        about="stories: 96 prompts, ten systems, three annotators, mean of six aspects; judges are means of four runs",
+        about="stories: 96 prompts, ten systems, three annotators, mean of six aspects. Scores of judges are means of "
+        "four runs. Symbols such as Ξ§ belong to the metrics' names",
         licence="MIT",
         read=hanna,
     ),
@@ -236,7 +237,7 @@ def section(
         drawn = replace(favoritism, partiality=favoritism.partiality.filter(pl.col("metric").is_in(best.to_list())))
         name = f"partiality-{source.title.lower().replace(' ', '-')}.svg"
         plots.save(plots.partiality_map(drawn), images / name)
-        alt = f"Partiality to every system of the {len(best)} metrics of the highest agreement"
+        alt = f"Partiality to each system, for the {len(best)} metrics with the highest agreement"
         lines += [f"![{alt}]({images.name}/{name})", ""]
     return [*lines, *markdown(rows, runs), ""]
 
