@@ -250,8 +250,8 @@ def plan_notes(plan: StudyPlan, *, items: int) -> list[Note]:
             np.full(len(analysis_sizes), -ndtri(stopping_plan.gamma / 2)), np.array(analysis_sizes, dtype=float)
         )
         message = (
-            f"boundary none: after {len(analysis_sizes)} interim analyses, {false_rate:.2f} of pairs without a "
-            f"difference are declared different instead of {stopping_plan.gamma:g}; boundary pocock keeps the level"
+            f"boundary none: with {len(analysis_sizes)} interim analyses, a pair without a difference is declared "
+            f"different with probability {false_rate:.2f}, not {stopping_plan.gamma:g}; use boundary pocock"
         )
         notes += build_notes(("no-boundary", True, message))
     return notes

@@ -200,8 +200,8 @@ def _rehearsal_notes(
             rule="assumed",
             message=(
                 f"assumed: {annotators} annotators at a time, replaced when they leave or have completed all "
-                f"batches; {habits.careless:.0%} answer at random, {habits.sided:.0%} choose the first "
-                f"output, {habits.leaving:.0%} leave after an answer, {habits.seconds:g} s per answer, "
+                f"batches; {habits.careless:.0%} answer at random, {habits.sided:.0%} always choose the first "
+                f"output, {habits.leaving:.0%} leave after each answer; {habits.seconds:g} s per answer, "
                 f"reliability {habits.reliability:g}. Real annotators may differ"
             ),
         ),

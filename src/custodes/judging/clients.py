@@ -68,9 +68,9 @@ def asynchronous(function: Any) -> Client:
 
 def client_identity(client: Any) -> str | None:
     """The identity of a client in cache keys: the `address`, or the module and name with a hash of the source of the
-    module. Because of the hash, replies of a function are not reused after the function is edited. The result is None
-    for a lambda, a partial, a nested function, an object, and a function without a file, which have no such identity.
+    module. Because of the hash, replies of a function are not reused after the function is edited.
 
+    The result is None for a lambda, a partial, a nested function, an object, and a function without source code.
     """
     declared_address = getattr(client, "address", None)
     if isinstance(declared_address, str):

@@ -487,8 +487,8 @@ def _notes(plan: JudgingPlan, outcome: QueriedPlan, rows: Sequence[Row], n_estim
         (
             "no-probabilities",
             n_unknown,
-            f"the probabilities of {n_unknown} answers are unknown, because the server returned none, or not those of "
-            "all allowed answers",
+            f"the probabilities of {n_unknown} answers are unknown, because the server returned no probabilities, or "
+            "only those of some allowed answers",
         ),
         (
             "tokens-guessed",
