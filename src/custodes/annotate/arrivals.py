@@ -189,7 +189,7 @@ def _visit(log: EventLog, worker: Annotator, params: Mapping[str, str]) -> str:
 
 
 def forget(log: EventLog, worker: Annotator) -> None:
-    """Erase the data that identify an annotator from all tables. All other data are never rewritten."""
+    """Erase the data that identify an annotator, and the annotator's comments. Other data do not change."""
     for statement in (
         "UPDATE worker SET external_id = '' WHERE worker = ?",
         "UPDATE session SET params = '{}' WHERE worker = ?",

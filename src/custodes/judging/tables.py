@@ -41,13 +41,16 @@ WHERE = (
     label("system_b", "second system in alphabetical order; empty for a score or label"),
     label("aspect", "aspect judged"),
     label("repeat", f"number of the repeat, from 0; `{REPEAT_WITHOUT_QUERY}` if both outputs are identical (a tie)"),
-    label("order", "`ab`: system_a was shown first; `ba`: system_b was shown first; empty: no query"),
+    label(
+        "order",
+        "`ab`: system_a was shown first; `ba`: system_b was shown first; empty: identical outputs, or one output",
+    ),
 )
 INVALID = label(
     "invalid",
     "why there is no answer; with a reply: `refusal`, `filtered`, `truncated`, `empty`, `no-verdict` or `label` (a "
     "word that is not an allowed label); without a reply: `unavailable`, `rejected`, `denied` or `budget` (the cost "
-    "limit was reached between the two orders); empty for a valid answer",
+    "limit was reached after another order or repeat of the question); empty for a valid answer",
 )
 
 NOT_ANSWERED = "not-answered"
@@ -146,7 +149,7 @@ class Judgements(Result):
     failures: pl.DataFrame = table(
         "Numbers of answers and failures for each system.",
         label("system", "the system; empty for all systems", essential=False),
-        count("asked", "queries that showed an output of the system"),
+        count("asked", "queries of the plan that show an output of the system"),
         count("answered", "queries with a verdict, score or label"),
         label("invalid", "why there is no answer", "Why not"),
         count("failures", "queries with this reason"),
