@@ -156,7 +156,7 @@ def _first_free_unit(state: StudyState, worker: Annotator, pair: int) -> Unit | 
 
 
 def single_answer_pairs(state: StudyState, worker: Annotator) -> list[int]:
-    """Return the pairs with a unit that needs a second opinion and that this annotator never got."""
+    """Return the pairs with a unit that lacks a second opinion and that this annotator never got."""
     return [
         pair
         for pair, units in enumerate(state.assignments.singles)

@@ -91,8 +91,8 @@ def _edition(module: ModuleType, name: str) -> str | None:
 
 
 class _NamedClient:
-    """A client with a name and an address. An error before the first answer ends the run, because every request would
-    raise the same error.
+    """A client with a name and an address. Before the first answer, any error except a connection error ends the run,
+    because every request would raise the same error.
     """
 
     def __init__(self, client: Client, name: str, *, address: str) -> None:
