@@ -82,7 +82,7 @@ def link_parameters(plan: StudyPlan, params: Mapping[str, str]) -> dict[str, str
     worker_id = params.get(plan.annotators.worker_id, "").strip()
     if worker_id and not IDENTIFIER.fullmatch(worker_id):
         raise InputError(
-            f"the value of {plan.annotators.worker_id} is not a valid id (1 to 100 letters, digits and . _ @ + -). "
+            f"The value of {plan.annotators.worker_id} is not a valid id (1 to 100 letters, digits and . _ @ + -). "
             "Please start again from the page that sent you here, or type your id"
         )
     other_params = {name: value for name, value in params.items() if name != plan.annotators.worker_id}
