@@ -146,7 +146,7 @@ def test_the_owner_sees_the_agreement_and_what_may_still_be_done(study: Path, se
     n_agreed, n_doubled = (
         sum(getattr(annotator, name) for annotator in now.annotators) for name in ("agreed", "doubled")
     )
-    assert f"<dd>{100 * n_agreed / n_doubled:.0f} %<small>of second ratings" in page
+    assert f"<dd>{100 * n_agreed / n_doubled:.0f} %<small>of pairs of answers" in page
     assert "/admin/study/report.html" in page
     assert len(re.findall('class="problem"', page)) == len(now.notes)
 

@@ -201,7 +201,7 @@ def test_a_plan_without_a_boundary_says_what_it_costs() -> None:
     # Ten interim analyses, one per 10 answers: .193 (Armitage 1969; protocol-and-plan.md in docs/explanation).
     ten = StudyPlan(stopping=StoppingRule(boundary="none", looks=tuple(range(10, 101, 10))))
     (note,) = plan_notes(ten, items=200)
-    assert (note.rule, "0.19 of pairs without a difference are declared" in note.message) == ("no-boundary", True)
+    assert (note.rule, "different with probability 0.19" in note.message) == ("no-boundary", True)
     assert [note.rule for note in plan_notes(StudyPlan(), items=15)] == ["looks-cut"]
     assert plan_notes(StudyPlan(), items=40) == []
 

@@ -31,7 +31,7 @@ def messages(result: cu.Scores) -> list[str]:
 def test_what_a_metric_needs_is_there_or_nothing_is_scored(monkeypatch: pytest.MonkeyPatch, need: Need) -> None:
     metric = recorded(monkeypatch, constant(1.0), Traits(needs=(need,)))
     lacking = "1 of 2 items have none (2)" if need == "references" else f"2 of 2 items have no {need} (1, 2)"
-    with pytest.raises(InputError, match=re.escape(f"metric made needs {need}, and {lacking}; add them, or")):
+    with pytest.raises(InputError, match=re.escape(f"metric made needs {need}, and {lacking}; add these inputs, or")):
         cu.score(texts_of(OUTPUTS, references={"1": ["a fox"]}), ["length", "made"])
     assert not metric.calls
 
@@ -42,7 +42,7 @@ def test_what_lacks_it_is_dropped_on_request_and_counted(monkeypatch: pytest.Mon
     assert len(scores_of(result, "length")) == 6
     assert len(scores_of(result, "made")) == 3
     assert result.skipped.rows() == [("2", system, "made", "no references") for system in "ABC"]
-    assert messages(result) == ["1 of 2 items have no references, so they are not scored by made"]
+    assert messages(result) == ["1 of 2 items have no references, so their outputs are not scored by made"]
     assert result.status == 0
 
 

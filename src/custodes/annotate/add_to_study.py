@@ -239,7 +239,7 @@ def _add_questions(
         add_units(base, pair_id, item_order)
         n_added += len(item_order)
     if not n_added:
-        raise InputError("nothing to ask: each new output is empty, or there is no different output to compare it with")
+        raise InputError("nothing to ask: each new output is empty, or its item has no output that differs from it")
     has_grown_family = bool(new_pairs) and stored_study.plan.stopping.family
     n_pairs, gamma = len(stored_study.pairs) + len(new_pairs), stored_study.plan.stopping.gamma
     n_tested, joint_level = _level(base, gamma, n_pairs) if has_grown_family else (0, gamma)

@@ -82,7 +82,7 @@ def link_parameters(plan: StudyPlan, params: Mapping[str, str]) -> dict[str, str
     worker_id = params.get(plan.annotators.worker_id, "").strip()
     if worker_id and not IDENTIFIER.fullmatch(worker_id):
         raise InputError(
-            f"{plan.annotators.worker_id} is not a valid id (1 to 100 letters, digits and . _ @ + -). "
+            f"The value of {plan.annotators.worker_id} is not a valid id (1 to 100 letters, digits and . _ @ + -). "
             "Please start again from the page that sent you here, or type your id"
         )
     other_params = {name: value for name, value in params.items() if name != plan.annotators.worker_id}
@@ -189,7 +189,7 @@ def _visit(log: EventLog, worker: Annotator, params: Mapping[str, str]) -> str:
 
 
 def forget(log: EventLog, worker: Annotator) -> None:
-    """Erase the data that identify an annotator from all tables. All other data are never rewritten."""
+    """Erase the data that identify an annotator, and the annotator's comments. Other data do not change."""
     for statement in (
         "UPDATE worker SET external_id = '' WHERE worker = ?",
         "UPDATE session SET params = '{}' WHERE worker = ?",

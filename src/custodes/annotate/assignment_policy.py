@@ -19,11 +19,11 @@ from custodes.annotate.state import StudyState
 
 LEAST_CAP = 2
 BEYOND = 3
-"""Maximum excess over the planned number: of the second opinions in a study, and of the control questions of an idle
-annotator."""
+"""Maximum number of second opinions in a study beyond their planned number, and maximum number of control questions of
+an idle annotator beyond their planned number."""
 ACTIVE = 3
-"""Maximum number of begun items. An annotator with this number of begun items rates their outputs before outputs of new
-items."""
+"""Maximum number of begun items, which are items with rated outputs and with outputs that the annotator can still rate.
+An annotator with so many begun items gets no output of a new item."""
 
 
 class NextQuestion(NamedTuple):
@@ -109,8 +109,8 @@ def has_control_room(state: StudyState, worker: Annotator) -> bool:
 
 def cap(annotators: AnnotatorPlan, target: int, n_annotators: int | None) -> int:
     """Return the maximum number of answers that one annotator may give to a pair that needs `target` answers.
-    `n_annotators` is None if the number of annotators is unknown. If there are few annotators, the maximum is raised so
-    that they can complete the study.
+    `n_annotators` is None if the number of annotators is unknown. The maximum is at least `LEAST_CAP`, and at least an
+    equal share of the answers, so that few annotators can complete the study.
 
     >>> cap(AnnotatorPlan(), 10, None), cap(AnnotatorPlan(), 10, 4), cap(AnnotatorPlan(), 10, 1)
     (2, 3, 10)
@@ -156,7 +156,7 @@ def _first_free_unit(state: StudyState, worker: Annotator, pair: int) -> Unit | 
 
 
 def single_answer_pairs(state: StudyState, worker: Annotator) -> list[int]:
-    """Return the pairs with a unit that needs a second opinion and that this annotator never got."""
+    """Return the pairs with a unit that lacks a second opinion and that this annotator never got."""
     return [
         pair
         for pair, units in enumerate(state.assignments.singles)

@@ -275,7 +275,7 @@ def _decision_problems(stored: StoredStudy, max_size: int) -> Iterator[Problem]:
 SECONDS = 40.0
 """Assumed seconds per answer with fewer than `FEWEST` timed answers: 1.5 answers per minute (Deriu et al. 2023)."""
 FEWEST = 10
-"""Minimum number of timed answers. With so many, the median of their times replaces the assumed seconds."""
+"""Minimum number of timed answers for the use of their median time instead of the assumed seconds."""
 
 
 def annotator_problems(
@@ -286,7 +286,7 @@ def annotator_problems(
     annotators, money, texts = plan.annotators, plan.money, plan.texts
     n_gold, empty_texts = known_kinds.count("gold"), type(texts)(title=texts.title, contact=texts.contact)
     max_gold = ceil(annotators.batch * annotators.batches / annotators.gold_every) if annotators.gold_every else 0
-    typical_seconds, seconds_source = SECONDS, "as in other studies; a pilot study measures the real time"
+    typical_seconds, seconds_source = SECONDS, "assumed; a pilot study measures the real time"
     if len(seconds) >= FEWEST:
         typical_seconds, seconds_source = max(median(seconds), 0.1), "the median so far"
     hourly_wage, price_text = money.price * 3600 / typical_seconds, f"{money.price:.2f}"
@@ -314,8 +314,8 @@ def annotator_problems(
             0 < n_gold < max_gold,
             "info",
             "little-gold",
-            f"{n_gold} comparisons have known answers, but an annotator may be asked up to {max_gold} such questions; "
-            f"an annotator who has seen all {n_gold} gets no more of them",
+            f"{n_gold} comparisons have known answers, but the plan provides for about {max_gold} such questions per "
+            f"annotator; an annotator who has seen all {n_gold} gets no more of them",
         ),
         (
             annotators.worker_id and not money.price,
@@ -432,7 +432,7 @@ def self_naming_problems(material: StudyMaterial) -> Iterator[Problem]:
 
 
 def system_naming_problems(material: StudyMaterial) -> Iterator[Problem]:
-    """Problems if outputs contain the label of a system, although the displayed context does not contain it."""
+    """Problems if outputs contain the label of a system, and the displayed context does not contain this label."""
     displayed_context = {item.label: f"{item.context} {item.source}".lower() for item in material.items}
     lower_text = {key: output.text.lower() for key, output in material.outputs.items()}
     for system in material.systems:

@@ -42,11 +42,11 @@ class CodeReconciliation(Result):
         "One row per entry of the list, then one row per annotator who has a code but is not on the list.",
         label("person", "name of the annotator on the platform"),
         label("worker", "label of the annotator in the study; empty if the study does not have the name"),
-        label("code", "code in the list"),
+        label("code", "code in the list; for `missing`, the code in the study"),
         label(
             "verdict",
             "ours: annotator and code match; no such code: the annotator is known, but the code is unknown; "
-            "another's code: the code belongs to another annotator; unknown: annotator and code are unknown; "
+            "another's code: the code belongs to another annotator; unknown: no annotator has this name or code; "
             "missing: an annotator has a code but is not on the list; twice: the row repeats an earlier row",
         ),
         label("standing", "status of the annotator: ok, watch, blocked or excluded"),

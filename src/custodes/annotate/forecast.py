@@ -46,7 +46,7 @@ class Forecast:
 
     `answers`: expected further answers that are used for decisions. `paid`: expected further paid answers of all kinds.
     `hours`: expected further hours at the rate of the half hour before the last answer, or None if no answer in that
-    half hour was used for decisions or if the study cannot finish. `stuck`: reason why the study cannot finish, or ''.
+    half hour was used for decisions or if the study is stuck. `stuck`: reason why the study is stuck, or ''. The reason
     'annotators' means that the current interim analyses need more answers than the current annotators may give, and
     'nobody' that nobody has answered for a day. `spent` and `cost`: cost so far and expected further cost, including
     the platform's fee. `wage`: hourly wage, or None with too few timed answers. `is_low`: whether this wage is below
@@ -66,10 +66,10 @@ class Forecast:
 def forecast(snapshot: Snapshot) -> Forecast:
     """Simulate the rest of the study `DRAWS` times, with outcome proportions from the posterior of each open pair.
 
-    The prior is a Dirichlet distribution around the tie rate of all pairs. Its weight is drawn according to the
-    similarity of pairs. Only outcomes of completed interim analyses are used, so the forecast reveals no running
-    results. Answers that incomplete analyses already have are subtracted. Only human answers are used, although a
-    metric may decide a pair earlier.
+    The prior is a Dirichlet distribution around the tie rate of all pairs. The weight of the prior is drawn from its
+    posterior, so it is large if the pairs are similar. Only outcomes of completed interim analyses are used, so the
+    forecast reveals no running results. Answers that incomplete analyses already have are subtracted. Only human
+    answers are used, although a metric may decide a pair earlier.
 
     Source: ours; posterior predictive simulation of the plan's stopping rule.
     """

@@ -172,7 +172,7 @@ def _orders(
             f"{len(material.systems)} systems, {n_same} comparisons of identical outputs, {n_control_comparisons} with "
             "known answers)"
         )
-    # The random draws are the same as in `live`.
+    # The random draws are the same as in `evaluate.protocol.state`.
     clusters = clusters_of([item.cluster for item in material.items])
     orders = annotation_order(is_askable, clusters, np.random.default_rng(plan.seed))
     items_of_pairs = [order[:n].tolist() for order, n in zip(orders, is_askable.sum(axis=1), strict=True)]
@@ -250,8 +250,8 @@ def plan_notes(plan: StudyPlan, *, items: int) -> list[Note]:
             np.full(len(analysis_sizes), -ndtri(stopping_plan.gamma / 2)), np.array(analysis_sizes, dtype=float)
         )
         message = (
-            f"boundary none: after {len(analysis_sizes)} interim analyses, {false_rate:.2f} of pairs without a "
-            f"difference are declared different instead of {stopping_plan.gamma:g}; boundary pocock keeps the level"
+            f"boundary none: with {len(analysis_sizes)} interim analyses, a pair without a difference is declared "
+            f"different with probability {false_rate:.2f}, not {stopping_plan.gamma:g}; use boundary pocock"
         )
         notes += build_notes(("no-boundary", True, message))
     return notes

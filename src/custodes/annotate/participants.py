@@ -45,8 +45,8 @@ class Annotator:
 
     @property
     def is_able(self) -> bool:
-        """Whether the annotator may get questions. An annotator who is excluded, erased or not qualified gets no
-        questions, nor does an annotator who has declined or left every visit."""
+        """Whether the annotator may get questions. This is false if the annotator is excluded, erased or not qualified,
+        or has declined or left every visit."""
         has_declined = bool(self.sessions) and all(session.declined for session in self.sessions)
         return not (self.excluded or self.forgotten or self.qualified is False or has_declined)
 

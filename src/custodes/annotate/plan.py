@@ -135,7 +135,7 @@ class AnnotatorPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
             gt=0,
             le=1,
             description="maximum proportion of a pair's answers (up to the current interim analysis) that one "
-            "annotator may give; with personal links, an annotator may always give an equal share",
+            "annotator may give; always allowed are 2 answers and, with personal links, an equal share",
         ),
     ] = 0.1
     per_item: Annotated[

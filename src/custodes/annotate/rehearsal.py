@@ -199,9 +199,9 @@ def _rehearsal_notes(
         Note(
             rule="assumed",
             message=(
-                f"assumed: {annotators} annotators at a time, replaced when they leave or have completed all "
-                f"batches; {habits.careless:.0%} answer at random, {habits.sided:.0%} choose the first "
-                f"output, {habits.leaving:.0%} leave after an answer, {habits.seconds:g} s per answer, "
+                f"assumed: {annotators} annotators at a time, replaced when they leave, are blocked or have "
+                f"completed all batches; {habits.careless:.0%} answer at random, {habits.sided:.0%} always choose "
+                f"the first output, {habits.leaving:.0%} leave after each answer; {habits.seconds:g} s per answer, "
                 f"reliability {habits.reliability:g}. Real annotators may differ"
             ),
         ),

@@ -108,10 +108,10 @@ class Service:
 
     @run_in_writer
     def join(self, *, external_id: str, params: Mapping[str, str], address: str) -> str | None:
-        """Return a token for a worker who arrives by the open link. Return None if a limit is reached.
+        """Return a token for a worker who arrives by the open link. Return None if the worker is not admitted.
 
-        A worker with a known `external_id` continues the latest visit. If the last batch of that visit is complete,
-        another batch is allowed, and the parameters of the link are different, a new visit begins. With an empty
+        A worker with a known `external_id` continues the latest visit. Instead, a new visit begins if the last batch of
+        that visit is complete, another batch is allowed, and the parameters of the link are different. With an empty
         `external_id`, the worker counts as new. In one hour, at most `NEW` new workers and `AGAIN` returning workers
         may arrive from one network address (for IPv6, from one /64 network). Network addresses are not stored.
         """

@@ -66,7 +66,7 @@ class ShownQuestion:
 
 class Crowd:
     """Annotators who arrive one after another. `better` is the margin by which careful annotators prefer each system to
-    the next one in alphabetical order. It is 0 for equal systems."""
+    the next one in alphabetical order. A margin of 0 means equal systems."""
 
     def __init__(
         self,

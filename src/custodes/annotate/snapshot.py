@@ -143,7 +143,7 @@ class PersonNow(Work):
 
     `began`: whether the annotator has started; otherwise the annotator only has a link. `seconds`: median of the
     visible seconds per answer. `doubled`: how often another annotator answered the same question. `agreed`: how often
-    both answers were equal. `standing`: ok, watch, blocked or excluded. `flags`: reasons for the standing.
+    both answers were equal. `standing`: the status ok, watch, blocked or excluded. `flags`: reasons for this status.
     """
 
     label: str
@@ -208,9 +208,9 @@ class Snapshot(Totals):
         )
         n_excluded_answers, n_excluded = self.excluded
         excluded_text = (
-            f"{plural(n_excluded_answers, 'answer')} of {plural(n_excluded, 'excluded annotator')} are part of "
-            "completed interim analyses, which are not recomputed; the leaderboard and all other results leave these "
-            "answers out"
+            f"completed interim analyses contain {plural(n_excluded_answers, 'answer')} of "
+            f"{plural(n_excluded, 'excluded annotator')} and are not recomputed; the leaderboard and all other results "
+            "leave out answers of excluded annotators"
         )
         return [
             *_standstill(self.reach, has_links=self.plan.annotators.recruit == "links"),

@@ -125,7 +125,7 @@ SELECT w.worker, w.label, w.source, w.at, coalesce(
 FROM worker w;
 
 -- All answers. `answer` is a rating, or the preference for system_a (for a control question, for its first output).
--- `role`: use of the answer (primary, second, gold, attention, qualification). `taken_back`: the answer was corrected.
+-- `role`: use of the answer (primary, second, gold, attention, qualification). `taken_back`: the answer was withdrawn.
 CREATE VIEW answers AS
 SELECT
     j.judgment AS answer_id, g.label AS rater, g.source AS source, i.label AS item, a1.label AS system_a,

@@ -231,8 +231,8 @@ def medium(path: str) -> Medium:
         size = file_path.stat().st_size
         if size > LARGEST:
             raise InputError(
-                f"image {short_repr(path)}: {size / 2**20:.1f} MiB, but the limit is {LARGEST >> 20} MiB; make it "
-                "smaller"
+                f"image {short_repr(path)}: {size / 2**20:.1f} MiB, but the limit is {LARGEST >> 20} MiB; make the "
+                "image smaller"
             )
         content = file_path.read_bytes()
     except OSError as problem:

@@ -46,7 +46,8 @@ class Status(Result):
         score(
             "hours",
             "expected further hours at the rate of the half hour before the last answer; null if no answer in that "
-            "half hour was used for decisions, or if the study cannot finish",
+            "half hour was used for decisions, if the current annotators cannot give all needed answers, or if "
+            "nobody has answered for a day",
             interval=True,
         ),
         score("wage", "hourly wage at the median time of an answer; null if there are too few timed answers"),
@@ -83,16 +84,16 @@ class Status(Result):
     persons: pl.DataFrame = table(
         "One row per annotator.",
         label("worker", "label of the annotator in every file"),
-        label("source", "link or platform", essential=False),
+        label("source", "how the annotator arrived: links (a personal link) or open (the open link)", essential=False),
         count("answers", "answers to real comparisons"),
         count("batches", "batches that the annotator has begun", essential=False),
         score("seconds", "median of the seconds per answer for which the page was visible"),
         count("known_right", "control questions answered correctly"),
-        count("known_asked", "control questions shown"),
+        count("known_asked", "control questions answered"),
         share("first_shown", "proportion of answers that prefer the output shown first, among answers other than ties"),
-        share("agreed", "proportion of other annotators' answers to the same questions that equal this annotator's"),
+        share("agreed", "proportion of equal answers among answers of other annotators to the same questions"),
         label("standing", "status of the annotator: ok, watch, blocked or excluded"),
-        labels("flags", "reasons for the standing"),
+        labels("flags", "reasons for this status"),
     )
 
 
@@ -101,8 +102,8 @@ def status(path: str | Path) -> Status:
     """Return the status of a study: decisions of completed interim analyses, answers, annotators, and cost so far and
     expected further cost.
 
-    A note reports that the current annotators cannot complete the study, and another note that decisions are based on
-    few annotators. The study may be served at the same time, because a copy is read. Raises `InputError` for files that
+    Notes report if the current annotators cannot complete the study, and if decisions are based on few annotators. The
+    study may be served at the same time, because a copy is read. Raises `InputError` for files that
     are not a study.
 
     >>> import custodes as cu, tempfile

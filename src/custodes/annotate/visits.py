@@ -221,8 +221,9 @@ def _done(log: EventLog, session: Session, why: str) -> VisitEnd:
 
 
 def can_undo(log: EventLog, session: Session, current_question: IssuedQuestion | None = None) -> IssuedQuestion | None:
-    """Return the question whose answer may be withdrawn, or None. This is the latest answered question of the batch
-    (before the question `current_question`, if given), if its interim analysis is incomplete."""
+    """Return the latest answered question of the batch (before `current_question`, if given) if its answer may be
+    withdrawn, otherwise None. Answers to control questions and second opinions may always be withdrawn. A primary
+    answer may be withdrawn while its interim analysis is incomplete, a refusal only until its unit is settled."""
     assignments = log.state.assignments
     for issued in sorted(session.answered, key=lambda question: question.number, reverse=True):
         if current_question is not None and issued.number >= current_question.number:
@@ -377,7 +378,8 @@ def _answer(log: EventLog, issued: IssuedQuestion, act: Answer | Skip) -> None:
 
 
 def _role(log: EventLog, issued: IssuedQuestion) -> str:
-    """Return the role of an answer. A late primary answer remains primary only if its unit is still free."""
+    """Return the role of an answer. A primary answer becomes a second opinion if others got its unit meanwhile, if the
+    study is stopped, or if the annotator is excluded."""
     if issued.role != "primary" or issued.unit is None:
         return issued.role
     state = log.state

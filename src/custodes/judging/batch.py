@@ -49,8 +49,8 @@ def read_replies(path: str | Path, requests: Sequence[Request], cache: Cache) ->
     """Store the replies of a file as if the server had sent them. Return the failed requests by key, and notes.
 
     A line is `{custom_id, response: {status_code, body}, error}`. Lines may be in any order. Notes report unknown ids,
-    repeated ids (the first reply counts) and an incomplete last line. If the file has a different format or no reply to
-    any request, InputError is raised and nothing is stored.
+    repeated ids (the first line without an error counts) and an incomplete last line. If the file has a different
+    format or no reply to any request, InputError is raised and nothing is stored.
     """
     file_path = Path(path)
     check_exists(file_path)
@@ -101,8 +101,8 @@ def read_replies(path: str | Path, requests: Sequence[Request], cache: Cache) ->
         (
             "doubled-replies",
             n_duplicates,
-            f"{file_path.name}: {n_duplicates} replies have the id of an earlier reply and are ignored; the first "
-            "reply of each id counts",
+            f"{file_path.name}: {n_duplicates} lines have the id of an earlier line; of each id, the first line "
+            "without an error counts",
         ),
         (
             "half-a-line",

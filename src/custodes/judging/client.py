@@ -283,8 +283,8 @@ def _parse_address(base_url: str) -> SplitResult:
         ),
         (
             parts.query or parts.fragment,
-            f"base_url={re.split('[?#]', displayed_url)[0]}...': an address must not contain ? or #; if the text after "
-            "it is an API key, give the key with its own option",
+            f"base_url={re.split('[?#]', displayed_url)[0]}...': an address must not contain ? or #; if an API key "
+            "follows this character, give the key with its own option",
         ),
     )
     return parts

@@ -68,9 +68,9 @@ def asynchronous(function: Any) -> Client:
 
 def client_identity(client: Any) -> str | None:
     """The identity of a client in cache keys: the `address`, or the module and name with a hash of the source of the
-    module. Because of the hash, replies of a function are not reused after the function is edited. The result is None
-    for a lambda, a partial, a nested function, an object, and a function without a file, which have no such identity.
+    module. Because of the hash, replies of a function are not reused after the function is edited.
 
+    The result is None for a lambda, a partial, a nested function, an object, and a function without source code.
     """
     declared_address = getattr(client, "address", None)
     if isinstance(declared_address, str):
@@ -91,8 +91,8 @@ def _edition(module: ModuleType, name: str) -> str | None:
 
 
 class _NamedClient:
-    """A client with a name and an address. An error before the first answer ends the run, because every request would
-    raise the same error.
+    """A client with a name and an address. Before the first answer, any error except a connection error ends the run,
+    because every request would raise the same error.
     """
 
     def __init__(self, client: Client, name: str, *, address: str) -> None:

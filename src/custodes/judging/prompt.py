@@ -37,7 +37,7 @@ WORDS: Mapping[str, Any] = {
     "context_word": "Context",
     "definitions": {},
 }
-"""Texts of the built-in prompts, unless a prompt overrides them."""
+"""Default words of the built-in prompts; a prompt may override these words."""
 
 OUTPUTS: Mapping[str, tuple[str, ...]] = {"pairwise": ("a", "b"), "pointwise": ("text",)}
 ADDRESSES = ("http://", "https://", "data:image/")

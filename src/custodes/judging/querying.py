@@ -59,8 +59,8 @@ def query(
     start and at most `tpm` tokens are used per minute. A request that could exceed the budget is not sent. An
     unanswered request is a failure with a reason. Failures are not stored, so the next run sends these requests again.
     The requests run in a separate thread, so this also works inside a running event loop. After Ctrl-C the stored
-    replies remain. Raises OptionError if the server answers no request, because the key, the model or the address is
-    wrong, or because every request has the same error.
+    replies remain. Raises OptionError if there is no reply, not even a stored one, and the server denies all requests
+    (wrong key, model or address) or rejects several in a row.
 
     """
     check_at_least("concurrency", concurrency, 1)
@@ -135,11 +135,11 @@ def read_stored(requests: Sequence[Request], *, cache: Cache, failures: Mapping[
 
 @dataclass(frozen=True, kw_only=True)
 class QueriedPlan:
-    """The outcome of a plan. The mappings have the key of the first request of each question. `requests` has the
-    request that counts, which is the second one if it has a reply. `replies` has the reply to this request, `answers`
-    the parsed answer, `failures` the failure if there is no reply, and `again` the second request. `used` has all
-    requests with a reply, each with the reply. `asked` is the number of requests that were sent. `sent` is the number
-    of times that requests were sent, retries included.
+    """The outcome of a plan. The keys of all mappings are the keys of first requests. `requests` has the request that
+    counts, which is the second one if it has a reply. `replies` has the reply to this request, and `answers` the parsed
+    answer. `failures` has the failure of the first request, or of the second one unless it was rejected. `again` has
+    the second request. `used` has all requests with a reply, each with the reply. `asked` is the number
+    of requests that were sent. `sent` is the number of times that requests were sent, retries included.
     """
 
     requests: Mapping[str, Request]

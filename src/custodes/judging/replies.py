@@ -117,7 +117,7 @@ class _Verdict:
 
 
 class _UnclearError(Exception):
-    """The answer is ambiguous, because a key occurs twice in one object or the text is too long."""
+    """The answer is ambiguous, because a key occurs twice in one object or the text has too many braces."""
 
 
 def _last_verdict(text: str, judge: Judge, prompt_texts: Sequence[str]) -> _Verdict | None:

@@ -223,8 +223,7 @@ def client_of(judge: Judge, client: Any, *, key: str | None, timeout: float | No
     for name, value in (("key", key), ("timeout", timeout)):
         if value is not None:
             raise OptionError(
-                f"{name} applies only to the server at base_url; if you pass your own client, set the {name} in this "
-                "client"
+                f"{name} applies only to the server at base_url, but client is given; set the {name} in this client"
             )
     return asynchronous(client)
 

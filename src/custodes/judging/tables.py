@@ -41,13 +41,13 @@ WHERE = (
     label("system_b", "second system in alphabetical order; empty for a score or label"),
     label("aspect", "aspect judged"),
     label("repeat", f"number of the repeat, from 0; `{REPEAT_WITHOUT_QUERY}` if both outputs are identical (a tie)"),
-    label("order", "`ab`: system_a was shown first; `ba`: system_b was shown first; empty: no query"),
+    label("order", "`ab`: system_a was shown first; `ba`: system_b; empty: identical outputs, or one output"),
 )
 INVALID = label(
     "invalid",
     "why there is no answer; with a reply: `refusal`, `filtered`, `truncated`, `empty`, `no-verdict` or `label` (a "
     "word that is not an allowed label); without a reply: `unavailable`, `rejected`, `denied` or `budget` (the cost "
-    "limit was reached between the two orders); empty for a valid answer",
+    "limit was reached after another order or repeat of the question); empty for a valid answer",
 )
 
 NOT_ANSWERED = "not-answered"
@@ -113,7 +113,7 @@ class Judgements(Result):
         label("rater", "the judge"),
         label("aspect", "aspect judged"),
         label("probe", "`length`, `format`, `name`, or the name of a file of rewritten outputs"),
-        label("order", "presentation order in both queries, as in `verdicts`"),
+        label("order", "`ab`: system_a was shown first; `ba`: system_b; empty: identical outputs, or one output"),
         score(
             "plain",
             "outcome of the form that has no repeated content, no Markdown or no name (depending on `probe`); for "
@@ -146,7 +146,7 @@ class Judgements(Result):
     failures: pl.DataFrame = table(
         "Numbers of answers and failures for each system.",
         label("system", "the system; empty for all systems", essential=False),
-        count("asked", "queries that showed an output of the system"),
+        count("asked", "queries of the plan that show an output of the system"),
         count("answered", "queries with a verdict, score or label"),
         label("invalid", "why there is no answer", "Why not"),
         count("failures", "queries with this reason"),
@@ -161,8 +161,8 @@ class Judgements(Result):
         count("requests", "distinct requests, including requests that were repeated after an invalid reply"),
         count("asked", "requests sent in this run; the remaining replies were cached"),
         count("sent", "number of times that requests were sent in this run, retries included"),
-        count("tokens_in", "input tokens of all replies, as counted by the server"),
-        count("tokens_out", "output tokens of all replies"),
+        count("tokens_in", "input tokens of all replies; estimated if the server reports no numbers"),
+        count("tokens_out", "output tokens of all replies; estimated if the server reports no numbers"),
         score("dollars", "cost of all replies, cached ones included; null without a price"),
     )
     details: pl.DataFrame = table(
@@ -172,11 +172,11 @@ class Judgements(Result):
         label("probe", "the probe; empty for the original outputs"),
         label("answer", "the answer of the judge: `A`, `B`, `tie`, the score or the label"),
         INVALID,
-        label("reason", "the reason that the judge gave; for an invalid answer the whole reply"),
+        label("reason", "the judge's reason; for `refusal`, `no-verdict` and `label` the text of the reply"),
         label("model", "name of the model, as given by the server"),
-        flag("again", "whether the first reply was invalid and the request was repeated"),
-        count("tokens_in", "input tokens of the reply"),
-        count("tokens_out", "output tokens of the reply"),
+        flag("again", "whether this is the reply to a second request, after an invalid first reply"),
+        count("tokens_in", "input tokens of the reply; null if the server reports no number"),
+        count("tokens_out", "output tokens of the reply; null if the server reports no number"),
         score("seconds", "seconds until the reply"),
         essential=False,
     )
@@ -487,8 +487,8 @@ def _notes(plan: JudgingPlan, outcome: QueriedPlan, rows: Sequence[Row], n_estim
         (
             "no-probabilities",
             n_unknown,
-            f"the probabilities of {n_unknown} answers are unknown, because the server returned none, or not those of "
-            "all allowed answers",
+            f"the probabilities of {n_unknown} answers are unknown, because the server returned no probabilities, or "
+            "only those of some allowed answers",
         ),
         (
             "tokens-guessed",

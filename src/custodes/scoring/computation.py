@@ -201,10 +201,10 @@ class Computation:
 
     @cached_property
     def units(self) -> list[list[tuple[int, ShownItem]]]:
-        """Inputs of each value, as pairs of an output and its item.
+        """The units to score, each with pairs of an output and its item.
 
-        A value of an output has one pair, and there is one value for each set of references. A value of a system has
-        the pairs of all outputs of the system, in an order that the texts determine.
+        A unit has one pair, for one output and one set of references. If the metric scores systems, a unit has the
+        pairs of all outputs of a system, in an order that the texts determine.
         """
         texts = self.corpus.texts
         items = {item: self._items(item) for item in {int(texts.item[output]) for output in self.used}}

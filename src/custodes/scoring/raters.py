@@ -109,8 +109,8 @@ def _check(texts: Study, corpus: Corpus, specs: Sequence[RaterSpec], scorers: di
                     f"{texts.name}: metric {spec.name} needs {LACKS[need].removeprefix('no ')}, and "
                     f"{len(items_without_input)} of {len(corpus.items)} items have "
                     f"{'none' if need == 'references' else 'no ' + need} "
-                    f"({join_labels([corpus.items[i] for i in items_without_input], limit=3)}); add them, or skip "
-                    "these items with --missing drop (in Python missing='drop')"
+                    f"({join_labels([corpus.items[i] for i in items_without_input], limit=3)}); add these inputs, or "
+                    "skip these items with --missing drop (in Python missing='drop')"
                 )
     if corpus.absent:
         absent_text = join_labels([f"{corpus.systems[s]} of {corpus.items[i]}" for i, s in corpus.absent], limit=3)

@@ -26,8 +26,8 @@ NOTHING = "no output has all inputs of the metric"
 
 @document_arguments(
     "custodes score texts.jsonl --metric rouge1 --metric bleu@first,mean -o scores.csv",
-    metrics="Metric: [NAME=]METRIC[:key=value,...][@rule,...]. Repeat the option for several metrics; metrics "
-    "without a colon can also be given as a comma list. See --list.",
+    metrics="Metric: [NAME=]METRIC[:key=value,...][@rule,...]; --list shows all metrics. Repeat the option for several "
+    "metrics, or give metrics without a colon as a comma list.",
     cache="File of cached scores.",
     jobs="Number of processes of a worker.",
     device="Device of the models: cpu, cuda, cuda:1, mps.",

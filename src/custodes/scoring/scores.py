@@ -180,7 +180,7 @@ def omission_notes(raters: Sequence[Rater], corpus: Corpus) -> list[Note]:
     for rater in raters:
         for need in rater.traits.needs:
             if n := int(corpus.lacks_input(need).sum()):
-                message = f"{n} of {len(corpus.items)} items have {LACKS[need]}, so they are not scored by"
+                message = f"{n} of {len(corpus.items)} items have {LACKS[need]}, so their outputs are not scored by"
                 names_of_message.setdefault(message, []).append(rater.asked.name)
     reference_metric_names = [rater.asked.name for rater in raters if "references" in rater.traits.needs]
     copying_systems = corpus.reference_systems if reference_metric_names else []

@@ -46,7 +46,7 @@ class RaterSpec:
 
 
 def spec_list(specs: str | Iterable[str], metrics: Collection[str]) -> list[str]:
-    """Return one text per metric, given a repeatable argument; a comma list may contain metrics with rules.
+    """Return one text per metric, given a repeatable argument. In a comma list, each rule stays with its metric.
 
     >>> spec_list(["rouge1,bleu@first,mean", "chrf:beta=2,case=false"], ["rouge1", "bleu", "chrf"])
     ['rouge1', 'bleu@first,mean', 'chrf:beta=2,case=false']

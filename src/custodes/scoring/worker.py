@@ -135,7 +135,7 @@ class Process:
             thread.start()
 
     def hello(self) -> Hello:
-        """Return the worker's first line; there is no timeout while the worker writes to standard error."""
+        """Return the worker's first line; the timeout is extended if the worker writes to standard error."""
         self._hello = self._parse_line(self._line("its first line", waits_for_activity=True), Hello, "its first line")
         return self._hello
 

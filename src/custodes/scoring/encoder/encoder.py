@@ -110,7 +110,7 @@ def _rows(values: list[Ints], mask: Ints) -> Ints:
 
 
 def iter_item_groups(texts: MetricInputs, texts_of_items: Sequence[Sequence[str]]) -> Iterator[dict[int, list[int]]]:
-    """Yield the positions of outputs by item, in groups of items whose embeddings fit in memory.
+    """Yield the positions of outputs by item, in groups of items with at most `PART` characters, or of a single item.
 
     `texts_of_items` (items,) are further texts of each item to encode.
     """

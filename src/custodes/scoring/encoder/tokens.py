@@ -49,7 +49,7 @@ class TextTokenizer:
 
     A text gets at most `limit` tokens. Tokens with the ids `weightless` have no weight in BERTScore. As in bert-score
     0.3.13, a text is stripped, and the tokens that begin and separate texts (`cls_token`, `sep_token`) have weight 0,
-    but other tokens may be matched with these two.
+    but other tokens may be matched with these special tokens.
     """
 
     def __init__(self, files: ModelFiles, tokenizer: Tokenizer) -> None:

@@ -115,7 +115,7 @@ class OnnxModel:
         if not candidates:
             raise OptionError(
                 f"layer={layer}: {short_repr(self.name)} has no output hidden_states.{layer} (outputs: "
-                f"{join_labels(outputs)}); export the model cut after that layer, or use backend=transformers"
+                f"{join_labels(outputs)}); export a model that ends with this layer, or use backend=transformers"
             )
         return candidates[0]
 
