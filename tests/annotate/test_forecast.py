@@ -52,6 +52,9 @@ def test_answers_count_every_annotator_of_a_majority() -> None:
         plan = StudyPlan(annotators=AnnotatorPlan(per_item=3), stopping=StoppingRule(budget=budget))
         now = replace(current, plan=plan, primary=0)
         assert forecast(now).answers == Range(remaining, remaining, remaining)
+        alone = StudyPlan(annotators=AnnotatorPlan(per_item=3, overlap=0.0), stopping=plan.stopping)
+        without_extras = replace(now, plan=alone, known=frozenset())
+        assert forecast(without_extras).paid == forecast(without_extras).answers == Range(*[remaining] * 3)
 
 
 def test_the_budget_is_a_bound() -> None:

@@ -200,14 +200,15 @@ def annotator_only(outcomes: NDArray[np.integer]) -> Counts:
 
 def _draw_paid_answers(snapshot: Snapshot, n_deciding_answers: Floats) -> Floats:
     """Return draws of the number of paid answers of all kinds, given the number of answers used for decisions (DRAWS,).
-    Second opinions and control questions are added according to the policy, and refusals at the current rate.
+    Answers used for decisions include those of all annotators of an output. Second opinions and control questions are
+    added according to the policy, and refusals at the current rate.
 
     The number of additional questions for idle annotators is unknown. It is drawn uniformly between 0 and the maximum.
     """
     if not n_deciding_answers.any():
         return n_deciding_answers
     rng, annotator_plan = np.random.default_rng(0), snapshot.plan.annotators
-    n_primary = np.resize(n_deciding_answers, DRAWS) * annotator_plan.per_item
+    n_primary = np.resize(n_deciding_answers, DRAWS)
     idle_rate = rng.random(DRAWS)
     max_second = (annotator_plan.overlap * (snapshot.primary + n_primary) + BEYOND) / (
         1 - annotator_plan.overlap
