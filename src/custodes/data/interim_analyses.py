@@ -56,7 +56,7 @@ def sequential_notes(interim_analyses: pl.DataFrame) -> list[Note]:
     message = (
         f"{n_pairs} pairs were annotated sequentially, with interim analyses. Leaderboard strengths, ranks and "
         "groups remain valid if the stopping boundary allows for repeated analyses. Win rates, sign tests, decisions "
-        "and margins of single pairs assume a fixed sample size; for these, use the table of interim analyses"
+        "and margins of single pairs assume a fixed sample size; for single pairs, use the table of interim analyses"
     )
     return build_notes((SEQUENTIAL_RULE, n_pairs, message))
 

@@ -56,8 +56,8 @@ class Scale:
         overlap_width = min(self.high, other.high) - max(self.low, other.low)
         smaller_width = min(self.high - self.low, other.high - other.low)
         if smaller_width == 0:
-            # A constant rater uses only one point of the scale; within the other's range there is no evidence of a
-            # difference.
+            # A constant rater uses only one point of the scale. If this point is in the range of the other rater,
+            # nothing shows that the scales differ.
             return overlap_width >= 0
         return overlap_width / union_width >= LEAST_OVERLAP
 

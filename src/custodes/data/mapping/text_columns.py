@@ -101,7 +101,7 @@ class TextColumns:
         if per_row:
             return pl.Series("item", [str(row) for row in range(1, frame.height + 1)])
         raise InputError(
-            f"{where}: no column is the item, so outputs of different systems cannot be joined; map item or source"
+            f"{where}: no column has the role item, so outputs of an item cannot be joined; map item or source"
         )
 
     def _system(self, frame: pl.DataFrame, where: str) -> pl.Series | str:
