@@ -286,7 +286,7 @@ def combine(
     methods 'best', 'gp' and 'auto' and pruning maximise the objective. With `folds` = 'item', there are five folds of
     whole items or clusters, drawn `repeats` times. With 'system', 'dataset' or 'group', one system, data set or group
     is held out at a time. Folds can also come from a file with the columns item and fold. `unseen` selects the methods
-    that are tested on unseen systems, data sets and groups: 'fast' ('best', 'equal', 'ridge'), 'all' or 'none'. `costs`
+    that are tested on unseen systems, data sets and groups: 'fast' ('equal' and 'ridge'), 'all' or 'none'. `costs`
     are a mapping from metric to cost, or a table file with the columns metric and cost (default: the raters file).
 
     'even-handed' penalises partiality. It chooses the smallest penalty with which the largest partiality is at most
@@ -299,8 +299,8 @@ def combine(
     If there are more than 20,000 rated outputs, a random sample of clusters with about 20,000 outputs is used.
 
     Scales, choices and weights are learned in the training part only. Scores are means over held-out folds. Intervals
-    are Student's t intervals over resampled clusters with fixed predictions. Intervals of differences and gains use the
-    infinitesimal jackknife.
+    of scores are Student's t intervals from resampled clusters, without new fits. Intervals of differences and gains
+    use the infinitesimal jackknife.
 
     References
     ----------

@@ -325,8 +325,8 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             (
                 "fitted-on",
                 is_fitted_on,
-                "the model was fitted to these ratings, so agreement with them is overestimated; use the "
-                "held-out ratings",
+                "the model was fitted to ratings of this study, so agreement with these ratings is overestimated; use "
+                "the held-out ratings",
             ),
         )
 

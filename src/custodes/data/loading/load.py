@@ -82,7 +82,7 @@ SUFFIXES = (*TEXTS, *(suffix for binary in FORMATS for suffix in binary.suffixes
 COMPRESSED_SUFFIXES = tuple(packing.suffix for packing in compression.COMPRESSION_FORMATS)
 
 MOST_COLUMNS = 10_000
-"""Maximum number of columns of a table. Every column may be a rater and takes time, and no study has more raters."""
+"""Maximum number of columns of a table. Every column may be a rater, and each rater takes time."""
 
 SIGNATURE = "signature.txt"
 SIGNATURE_PREFIX = "study of people's answers: "

@@ -87,7 +87,7 @@ WHERE coalesce(is_open, 1) AND u.place > coalesce(last.place, -1) AND u.unit IN 
     AND (SELECT kind FROM event WHERE kind IN ('paused', 'resumed', 'stopped', 'reopened') ORDER BY event DESC LIMIT 1)
         IS NOT 'stopped'
 """
-"""Comparisons of incomplete interim analyses. Using them would be a further interim analysis, so they are left out."""
+"""Comparisons of incomplete interim analyses. They are left out, because their use would be a further analysis."""
 METRIC = """
 SELECT i.label AS item, a.label AS system_a, b.label AS system_b, m.rater AS rater, 'metric' AS kind,
     coalesce((SELECT json_extract(json, '$.question.aspects[0]') FROM plan ORDER BY version DESC LIMIT 1), '')
@@ -160,8 +160,8 @@ def read_open_study(connection: sqlite3.Connection, where: str) -> Study:
         (
             INCOMPLETE_LOOKS,
             n_waiting,
-            f"{where}: {n_waiting} answers to incomplete interim analyses are left out; they count as soon as "
-            "the interim analysis is complete",
+            f"{where}: {n_waiting} answers of incomplete interim analyses are left out; they count when the analysis "
+            "is complete or the study is stopped",
         ),
         (
             "second-opinions",
