@@ -105,8 +105,8 @@ def collect_rows(frame: nw.LazyFrame[Any]) -> pl.DataFrame:
 
 
 def split_batches(rows: nw.LazyFrame[Any], column: str, batches: int | None, *, where: str) -> list[nw.LazyFrame[Any]]:
-    """The rows in batches, such that rows with the same value of a column are in one batch. Engines
-    other than Polars get a single batch.
+    """The rows in batches, such that rows with the same value of a column are in one batch. Engines other
+    than Polars get a single batch.
 
     `batches` is the number of batches (default: by the number of rows).
     """
