@@ -120,7 +120,7 @@ class Combine(Result):
             best="high",
         ),
         score("spread", "standard deviation of the objective over repeats; null with one repeat"),
-        score("seconds", "mean seconds of a fit; for `auto`, of the chosen method"),
+        score("seconds", "mean seconds of a fit, without parts that were fitted for another method before"),
         score("metrics_used", "number of metrics in the fitted formula, averaged over fits"),
     )
     generalisation: pl.DataFrame = table(
