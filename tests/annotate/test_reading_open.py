@@ -49,7 +49,7 @@ def test_exports_and_reports_use_completed_interim_analyses(tmp_path: Path) -> N
         folder = export(path, tmp_path / "out")
         assert (pl.read_csv(folder / "battles.csv").height, pl.read_csv(folder / "answers.csv").height) == (4, 6)
         assert (
-            "2 answers to incomplete interim analyses are left out; they count as soon as the interim analysis is"
+            "2 answers of incomplete interim analyses are left out; they count when the analysis is complete or the"
         ) in (folder / "signature.txt").read_text()
         assert last_interim_analyses(read(path)).select("n", "n_now").row(0) == (4, 4)
         service.control("stop").result()

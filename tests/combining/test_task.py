@@ -183,10 +183,10 @@ def test_people_who_always_say_the_same_teach_nothing() -> None:
 
 def test_fewer_items_or_clusters_than_folds_are_refused() -> None:
     assert task_of(planted(items=5)).design.n_units == 5
-    with pytest.raises(InputError, match=r"annotators rated 4 items \(or clusters\).*at least 5"):
+    with pytest.raises(InputError, match=r"4 items \(or clusters\) have human ratings.*at least 5"):
         task_of(planted(items=4))
     clusters = table_of_items(cluster=[f"c{k % 4}" for k in range(ITEMS)])
-    with pytest.raises(InputError, match=r"annotators rated 4 items \(or clusters\)"):
+    with pytest.raises(InputError, match=r"4 items \(or clusters\) have human ratings"):
         task_of(planted(), items=clusters)
 
 

@@ -131,7 +131,8 @@ def test_without_the_best_single_metric_of_the_fit_a_note_says_so(tmp_path: Path
     for validation, words in (
         (
             record,
-            "'c', the best single metric of the fit, is not in these data; if it has another name here, use rename",
+            "'c', the best single metric of the fit, is not in these data; if the metric has another name in these "
+            "data, use rename",
         ),
         ({}, "the model file does not name the best single metric of the fit; fit the model again"),
     ):

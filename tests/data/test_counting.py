@@ -246,6 +246,6 @@ def test_bad_tables_are_refused(hand: pl.DataFrame, connection: Any) -> None:
         (hand.with_columns(score=pl.col("score") / 0), "a score is infinite; a score must be finite"),
     ):
         assert input_error(count_pairs, table, human="ann").startswith(f"count_pairs: {message}")
-    message = "count_pairs: batches=2 works only with Polars, as this engine writes to disk itself; leave batches out"
+    message = "count_pairs: batches=2 applies only to tables that Polars counts; leave batches out"
     with pytest.raises(OptionError, match=message):
         count_pairs(connection.from_arrow(hand.to_arrow()), human="ann", batches=2)

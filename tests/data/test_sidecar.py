@@ -204,8 +204,8 @@ def test_metrics_that_it_does_not_name_are_told(tmp_path: Path) -> None:
 def test_a_metric_called_like_one_that_counts_errors_is_told_while_nothing_says_what_it_is(tmp_path: Path) -> None:
     study = cu.read(SCORES)
     message = (
-        "in `custodes score` lower is better for metrics with the names ter, but in these data higher counts "
-        "as better; if lower is better, declare this in a raters table"
+        "`custodes score` has metrics named ter, for which lower is better, but in these data higher counts as better; "
+        "if lower is better, set higher_is_better to false in a raters table"
     )
     assert message in rules(study)[DIRECTION_RULE]
     problems = cu.check(study, human="ann").problems

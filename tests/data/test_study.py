@@ -188,7 +188,7 @@ def test_side_tables() -> None:
     )
     assert described.raters.direction == {"ann": 1.0, "bleu": -1.0}
     assert described.items.frame["cluster"].to_list() == ["doc", "doc"]
-    assert [note.message for note in described.notes] == ["items: the table lacks 1 of 2 rated items (2)"]
+    assert [note.message for note in described.notes] == ["items: the table lacks 1 of 2 items of the data (2)"]
 
 
 def test_the_fingerprint_depends_on_every_part() -> None:

@@ -80,8 +80,8 @@ def test_the_section_tells_who_answered_and_what_stopped(people_report: Report) 
     section = people_report.html.split('id="annotators">')[1].split("</details>")[0]
     for phrase in (
         "Half of the answers took 20 seconds or less.",
-        "20 answers of excluded annotators (1) are left out",
-        "The owner looked at the estimates 1 times between interim analyses",
+        "20 answers of excluded annotators are left out (number of these annotators: 1)",
+        "The owner viewed estimates of incomplete interim analyses (number of times: 1)",
         "For 2 comparisons an annotator displayed the differing words",
         "Interim analyses",
         "Distribution of the answers over annotators",

@@ -120,8 +120,8 @@ class Combine(Result):
             best="high",
         ),
         score("spread", "standard deviation of the objective over repeats; null with one repeat"),
-        score("seconds", "mean seconds of a fit; for `auto`, of the chosen method"),
-        score("metrics_used", "number of metrics in a formula, averaged over fits"),
+        score("seconds", "mean seconds of a fit, without parts that were fitted for another method before"),
+        score("metrics_used", "number of metrics in the fitted formula, averaged over fits"),
     )
     generalisation: pl.DataFrame = table(
         "Tests of whether a method is better than the best single metric on held-out items, systems, data sets or "
@@ -135,8 +135,8 @@ class Combine(Result):
         score("score", "objective of the method on the held-out units", best="high"),
         score(
             "seen",
-            "objective, on the comparisons of `score`, of models that were fitted to other items of the held-out "
-            "systems or data sets; null for items",
+            "objective on the same comparisons as `score`, but of models that were fitted to other items of the "
+            "held-out systems or data sets; null for items",
         ),
         score("single", "objective of the best single metric, which is selected in each training part"),
         score(
@@ -165,14 +165,14 @@ class Combine(Result):
         share("sample_accuracy", "as in `agreement`", best="high"),
     )
     partiality: pl.DataFrame = table(
-        "Largest partiality of each method. There is no row if the human ratings are verdicts, if there are fewer "
-        "than five systems, or if `folds='system'`.",
+        "Largest partiality of each method. There is no row if the human ratings are verdicts, if fewer than five "
+        "systems have ten rated items (or clusters), or if `folds='system'`.",
         label("method", "method, a row of `comparison`", "Way of combining"),
         *PARTIALITY,
     )
     trade_off: pl.DataFrame = table(
         "Agreement and largest partiality for each penalty on partiality. There are rows only if the methods include "
-        "`even-handed`.",
+        "`even-handed`, and the table `partiality` has rows.",
         score("penalty", "strength of the penalty; 0 is the method `ridge`"),
         flag("chosen", "whether `even-handed` chose this penalty on all data"),
         score("score", "objective on held-out outputs", interval=True),
@@ -183,7 +183,7 @@ class Combine(Result):
         "Shift of the saved model for each kind of output; empty if `calibrate_by` is not set.",
         label("kind", "value of the column, or range of the metric"),
         count("outputs", "number of rated outputs of the kind"),
-        score("shift", "number added to the prediction: mean of the residuals of this kind and of ten residuals of 0"),
+        score("shift", "number added to the prediction: mean residual of this kind, with ten residuals of 0 added"),
         essential=False,
     )
     weights: pl.DataFrame = table(
@@ -191,8 +191,8 @@ class Combine(Result):
         label("metric", "name of the metric"),
         score(
             "weight",
-            "change of the prediction from the lowest to the highest score of the metric; for a model that "
-            "consists only of trees, the importance, which has no interval",
+            "change of the prediction from the lowest to the highest score of the metric; if the model consists "
+            "only of trees, the importance, without interval",
             interval=True,
         ),
         share(
@@ -249,8 +249,8 @@ class Combine(Result):
     repeats="Repetitions of the item folds.",
     unseen="Methods to test on unseen systems, data sets and groups.",
     top="Combine only this number of metrics: those with the highest objective in training (default: all metrics).",
-    max_partiality="Largest partiality of even-handed, in points of win rate (default: no limit; of the penalties that "
-    "lower the objective by at most .01, the penalty with the least partiality).",
+    max_partiality="Limit on the largest partiality of even-handed, in points of win rate. Without a limit, the "
+    "penalty has the least partiality among penalties that lower the objective by at most .01.",
     calibrate_by="Calibrate predictions separately for each value of this column of items, or for each quartile of "
     "this metric.",
     costs="Table with columns metric (or rater) and cost (default: costs in the raters table, or 1 for each metric).",
@@ -286,7 +286,7 @@ def combine(
     methods 'best', 'gp' and 'auto' and pruning maximise the objective. With `folds` = 'item', there are five folds of
     whole items or clusters, drawn `repeats` times. With 'system', 'dataset' or 'group', one system, data set or group
     is held out at a time. Folds can also come from a file with the columns item and fold. `unseen` selects the methods
-    that are tested on unseen systems, data sets and groups: 'fast' ('best', 'equal', 'ridge'), 'all' or 'none'. `costs`
+    that are tested on unseen systems, data sets and groups: 'fast' ('equal' and 'ridge'), 'all' or 'none'. `costs`
     are a mapping from metric to cost, or a table file with the columns metric and cost (default: the raters file).
 
     'even-handed' penalises partiality. It chooses the smallest penalty with which the largest partiality is at most
@@ -299,8 +299,8 @@ def combine(
     If there are more than 20,000 rated outputs, a random sample of clusters with about 20,000 outputs is used.
 
     Scales, choices and weights are learned in the training part only. Scores are means over held-out folds. Intervals
-    are Student's t intervals over resampled clusters with fixed predictions. Intervals of differences and gains use the
-    infinitesimal jackknife.
+    of scores are Student's t intervals from resampled clusters, without new fits. Intervals of differences and gains
+    use the infinitesimal jackknife.
 
     References
     ----------
@@ -467,12 +467,12 @@ def _notes(
         (
             "no-weight-intervals",
             method.family == "weights" and method.refits is None,
-            f"{method.name} is too slow to be refitted, so the weights have no intervals",
+            f"{method.name} is too slow for bootstrap refits, so the weights have no intervals",
         ),
     )
     model_notes = build_notes(
         ("auto", bool(formula.chosen), f"{first_method_name} chose {formula.chosen} on all data"),
-        ("not-in-folds", n_unused, f"{n_unused} rated outputs are unused: no fold has them (folds={settings.folds!r})"),
+        ("not-in-folds", n_unused, f"{n_unused} rated outputs are in no fold and not used (folds={settings.folds!r})"),
         (
             # A method without predictions on some folds is scored on fewer folds than other methods.
             "undefined-folds",

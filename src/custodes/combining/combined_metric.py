@@ -228,9 +228,8 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         """Return ratings of all outputs by the combined metric, as a long table that `read` accepts, and notes.
 
         `name` is the name of the metric in the table (default: the name in the file). Outputs without any metric score
-        get no rating. All remaining missing scores are filled as in training, and scores outside the bounds are
+        get no rating. Other missing scores are handled as in training, and scores outside the bounds are
         clipped. Notes count these cases. Raises `InputError` if a metric of the combination is not in the study.
-
 
         >>> import custodes as cu
         >>> study = cu.read("demo")
@@ -325,8 +324,8 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             (
                 "fitted-on",
                 is_fitted_on,
-                "the model was fitted to these ratings, so agreement with them is overestimated; use the "
-                "held-out ratings",
+                "the model was fitted to ratings of this study, so agreement with these ratings is overestimated; use "
+                "the held-out ratings",
             ),
         )
 

@@ -113,8 +113,8 @@ def task(selected_study: Study, target: str | None) -> Task:
     n_clusters = len(np.unique(rater_scores.design.units[is_rated.any(axis=1)]))
     if n_clusters < N_FOLDS:
         raise InputError(
-            f"{selected_study.name}: annotators rated {n_clusters} items (or clusters) with metric scores; "
-            f"cross-validation needs at least {N_FOLDS}"
+            f"{selected_study.name}: {n_clusters} items (or clusters) have human ratings"
+            f"{' and metric scores' if verdicts else ''}; cross-validation needs at least {N_FOLDS}"
         )
     if np.ptp(human[is_rated]) == 0:
         raise InputError(

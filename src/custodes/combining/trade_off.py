@@ -97,8 +97,8 @@ def _notes(trial: Trial, largest_partiality: float) -> list[Note]:
         (
             "no-partiality",
             np.isnan(largest_partiality),
-            "partiality is undefined, because it needs five systems with ten rated items each; even-handed is "
-            "the same as ridge here",
+            "partiality is undefined, because it needs five systems with ten rated items (or clusters) each, so "
+            "even-handed equals ridge",
         ),
         (
             "bound-not-satisfied",

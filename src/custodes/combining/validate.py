@@ -55,7 +55,7 @@ class Validate(Result):
         label(
             "rater",
             "combined: the combined metric; best single: the single metric that was best on the data of the fit; best "
-            "in hindsight: the single metric that is best on these data, which is optimistic",
+            "in hindsight: the single metric that is best on these data, whose agreement is optimistic",
         ),
         label("metric", "name of the metric in these data"),
         count("n", "outputs", essential=False),
@@ -113,8 +113,8 @@ def validate(
     Notes
     -----
     `rename` maps raters of the study to names in the model, {'old': 'new'} or 'old=new'. `aspect` is the human aspect
-    (default: the target of the model, or the only aspect). With scales='data', the bounds of the metrics are estimated
-    from this study (within three standard deviations).
+    (default: the target of the model, or the only aspect). With scales='data', the bounds of each metric are the range
+    of its scores in this study, within three standard deviations of the mean.
 
     The combined metric is compared with two single metrics: the best metric on the data of the fit, and the best metric
     on this study. Nothing is fitted, and nothing is random. Intervals are Student's t intervals with the infinitesimal
@@ -322,8 +322,8 @@ def _rivals(
         single_scores = raw_scores(study, metric, aspect, target_task.design.items, target_task.design.systems)
         if single_scores is None:
             reason = (
-                f"{name!r}, the best single metric of the fit, is not in these data; if it has another "
-                f"name here, use rename"
+                f"{name!r}, the best single metric of the fit, is not in these data; if the metric has "
+                f"another name in these data, use rename"
             )
         else:
             rivals.append(

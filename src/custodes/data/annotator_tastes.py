@@ -1,4 +1,4 @@
-"""Studies in which each item has one annotator, and annotators may prefer different systems."""
+"""Studies in which most items have one annotator, and annotators may prefer different systems."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LEVEL = 0.25
 """Level of the test of equal preferences. If the p-value is larger, the items of one annotator are not resampled
 together. The level is lenient, as usual for pooling variances, so that an undetected effect is too small to matter."""
 CLEAR = 0.02
-"""Largest p-value of the test for which different preferences give a warning."""
+"""Largest p-value at which the note states that annotators differ; above this value, they may differ."""
 
 
 FEWEST = 3
@@ -42,7 +42,7 @@ class Assignment(NamedTuple):
     def message(self) -> str:
         """Text of the note."""
         differ_text = (
-            f"each item was rated by only one of {self.people} annotators, and the annotators "
+            f"most items were rated by only one of {self.people} annotators, and the annotators "
             f"{'differ' if self.p_value <= CLEAR else 'may differ'} in their "
             f"preferences among systems (permutation test, p = {self.p_value:.2g}). "
         )
@@ -58,10 +58,11 @@ class Assignment(NamedTuple):
 
 
 def assignment(study: Study, people: Sequence[str], repeated: Sequence[Sequence[str]]) -> Assignment:
-    """Items grouped by annotator, if each item has one annotator and annotators may have different preferences.
+    """Items grouped by annotator, if most items have one annotator and annotators may have different preferences.
 
-    There are no groups in four cases: there are fewer than `FEWEST` annotators, annotators share items, a cluster of
-    items or a group of repeated items has several annotators, or there is no evidence of different preferences.
+    There are no groups in four cases: there are fewer than `FEWEST` annotators, items have more than `MOST_PER_ITEM`
+    annotators on average, a cluster of items or a group of repeated items has several annotators, or there is no
+    evidence of different preferences.
     """
     no_assignment = Assignment([], float("nan"))
     if len(people) < 2:

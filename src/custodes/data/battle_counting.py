@@ -123,9 +123,8 @@ def count_battles(
     turned_rows = meanings.filter("turned")
     unsure_words = ", ".join(turned_rows["said"].unique().sort().head(2))
     position_text = (
-        f"{unsure_words} is read as the name of a column, whatever the presentation order; if a position is meant, "
-        "write the "
-        "name of the system"
+        f"verdicts such as {unsure_words} are read as columns, whatever the presentation order; if positions are "
+        "meant, write the names of the systems"
     )
     notes += build_notes(
         ("missing-verdict", n_missing, f"{n_missing} verdicts are empty and count as not rated"),
@@ -412,7 +411,7 @@ def _merge_comparisons(signed_rows: Rows, rows: Rows, people: Sequence[str], ord
     rater_counts = collect_rows(merged_rows.group_by("rater").agg(nw.col("half").sum(), nw.col("contradictory").sum()))
     n_half, n_contradictory = int(rater_counts["half"].sum()), int(rater_counts["contradictory"].sum())
     outcome_text = (
-        "comparisons are left out" if orders == "consistent" else "verdicts are merged as the sign of the mean"
+        "these comparisons are left out" if orders == "consistent" else "the sign of the mean verdict is used"
     )
     return _combine_human_rows(merged_rows, people), build_notes(
         (
@@ -425,7 +424,6 @@ def _merge_comparisons(signed_rows: Rows, rows: Rows, people: Sequence[str], ord
             "torn-verdicts",
             n_contradictory,
             f"{n_contradictory} comparisons have verdicts of one rater that differ between presentation orders or "
-            "repeats; "
-            f"these {outcome_text}",
+            f"repeats; {outcome_text}",
         ),
     )

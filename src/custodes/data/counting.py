@@ -77,7 +77,7 @@ def count_pairs(
     a common item are zero.
 
     Polars processes the items in `batches` (default: by the number of rows), so that memory does not grow with the
-    number of items; each batch scans the table once. DuckDB needs one pass and spills to disk by its own
+    number of items; each batch scans the table once. DuckDB needs one pass and spills to disk at its own
     `memory_limit`.
 
     Examples

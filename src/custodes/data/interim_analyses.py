@@ -39,8 +39,10 @@ def empty_interim_analyses() -> pl.DataFrame:
 
 
 def sequential_notes(interim_analyses: pl.DataFrame) -> list[Note]:
-    """A note on the results that remain valid in a sequentially annotated study. If every pair had a single analysis
-    after a fixed number of annotations, there is no note. The page on statistics has the simulation behind the note.
+    """A note on the results that remain valid in a sequentially annotated study.
+
+    There is no note if all pairs have a single, final analysis and at least one of these pairs is undecided, because
+    the number of annotations was then fixed. The page on statistics has the simulation behind the note.
 
     >>> sequential_notes(empty_interim_analyses())
     []
@@ -56,7 +58,7 @@ def sequential_notes(interim_analyses: pl.DataFrame) -> list[Note]:
     message = (
         f"{n_pairs} pairs were annotated sequentially, with interim analyses. Leaderboard strengths, ranks and "
         "groups remain valid if the stopping boundary allows for repeated analyses. Win rates, sign tests, decisions "
-        "and margins of single pairs assume a fixed sample size; for these, use the table of interim analyses"
+        "and margins of single pairs assume a fixed sample size; for single pairs, use the table of interim analyses"
     )
     return build_notes((SEQUENTIAL_RULE, n_pairs, message))
 

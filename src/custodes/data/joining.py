@@ -19,8 +19,8 @@ from custodes.errors import InputError, join_labels
 def join(studies: Sequence[Study]) -> Study:
     """Join several studies into one study that has all rows. The overlap by item and system is checked and reported.
 
-    Raises `InputError` if two inputs with ratings have no common output and no common rater, or if a rater is human in
-    one input and a metric in another input.
+    Raises `InputError` if two inputs with outputs have no common output and no common rater (unless both hold only
+    texts), if two inputs hold the same rating or verdict, or if a rater is human in one input and a metric in another.
     """
     joined_study, *other_studies = studies
     for other_study in other_studies:

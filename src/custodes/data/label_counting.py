@@ -246,7 +246,7 @@ class _Plan:
         if kinds.height > MOST_KINDS:
             raise InputError(
                 f"{WHERE}: more than {MOST_KINDS} different combinations of system, labels and {join_labels(self.by)}; "
-                "give fewer columns to by"
+                "give fewer columns in by="
             )
         return kinds
 

@@ -105,9 +105,9 @@ def infer_scale(columns: Mapping[str, pl.Series], *, gold: Sequence[str], where:
     """The common scale of label columns that `label_words` converted. The columns in `gold` contain human labels.
 
     Known binary labels make a binary scale, even if they are from different pairs. Integers make an ordinal scale.
-    Other words make a nominal scale, in alphabetical order. If the human labels are binary, a numeric column with
-    values other than binary labels holds scores. If there are no human labels, a column with non-integers holds scores
-    if another column has binary labels.
+    Other words make a nominal scale, in alphabetical order. If the human labels are binary or integers, a numeric
+    column with other values holds scores. If there are no human labels, a column with non-integers holds scores if
+    another column has binary or integer labels.
 
     Raises
     ------
@@ -134,8 +134,8 @@ def infer_scale(columns: Mapping[str, pl.Series], *, gold: Sequence[str], where:
         values = sorted({float(word) for word in words})
         if any(value != int(value) for value in values) or len(values) > MOST_STEPS:
             raise InputError(
-                f"{where}: human labels are scores ({join_labels(words, limit=4)}); give labels that are words or at "
-                f"most {MOST_STEPS} whole numbers"
+                f"{where}: {'human ' if gold else ''}labels are scores ({join_labels(words, limit=4)}); give labels "
+                f"that are words or at most {MOST_STEPS} whole numbers"
             )
         raters_with_scores = frozenset(
             name

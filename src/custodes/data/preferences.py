@@ -137,8 +137,9 @@ class Preferences:
         unused_text = f"; columns not used: {join_labels(unused)}" if unused else ""
         hint = (
             f"{f'try {options_text}; ' if options_text else ''}if pairs were rated in both presentation orders, give "
-            f"'order' (ab, ba{'' if column_of_role['order'] else '; or --column order=NAME'}) or name the "
-            f"systems in the displayed order; if pairs were rated repeatedly, number the runs in 'repeat'{unused_text}"
+            f"a column 'order' (ab, ba{'' if column_of_role['order'] else '; or --column order=NAME'}), or name "
+            "the systems in the displayed order; if pairs were rated repeatedly, number the runs in a column "
+            f"'repeat'{unused_text}"
         )
         check_unique(verdicts, KEY, where=where, what="verdict", hint=hint)
         is_unreadable = pl.lit(False) if unreadable is None else pl.lit(unreadable)
@@ -218,13 +219,11 @@ class Preferences:
         is_consistent = orders == "consistent"
         excluded_text = (
             f"{n_contradictory} comparisons are excluded because verdicts of one rater differ between presentation "
-            "orders or "
-            "repeats"
+            "orders or repeats"
         )
         mean_text = (
             f"{n_contradictory} comparisons have verdicts of one rater that differ between presentation orders or "
-            "repeats; "
-            "these verdicts are merged as the sign of the mean"
+            "repeats; the sign of the mean verdict is used"
         )
         half_text = (
             f"{half_rows.height} comparisons are excluded because they were queried in both orders and have a verdict "

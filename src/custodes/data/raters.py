@@ -139,7 +139,7 @@ class Raters:
             for rater, metric_signatures in conflicting_signatures.iter_rows()
         ]
         message = (
-            "two inputs have raters with the same name and different signatures, which are treated as one rater: "
+            "raters with the same name in two inputs are treated as one rater, although their signatures differ: "
             f"{join_labels(examples, limit=2)}. If the raters differ, rename one of them"
         )
         return Raters(frame=frame, directed=self.directed | other.directed), build_notes(
@@ -205,10 +205,9 @@ class Raters:
         ]
         undeclared_metrics = [name for name in error_metrics if self.direction[name] > 0 and name not in self.directed]
         message = (
-            f"in `custodes score` lower is better for metrics with the names {join_labels(undeclared_metrics)}, but in "
-            "these "
-            "data higher counts as better; if lower is better, declare this in a raters table (--raters, column "
-            "higher_is_better)"
+            f"`custodes score` has metrics named {join_labels(undeclared_metrics)}, for which lower is better, but in "
+            "these data higher counts as better; if lower is better, set higher_is_better to false in a raters table "
+            "(--raters)"
         )
         return build_notes((DIRECTION_RULE, len(undeclared_metrics), message))
 

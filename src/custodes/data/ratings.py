@@ -113,6 +113,6 @@ def _check_size(ratings: pl.DataFrame, *, where: str) -> None:
         if score:
             range_text = f"beyond {LARGEST:g}" if score > LARGEST else f"all below {1 / LARGEST:g}"
             raise InputError(
-                f"{where}: scores of {rater!r} are {range_text} (the largest is {score:g}); rescale the scores, or "
-                "take logarithms"
+                f"{where}: scores of {rater!r} are {range_text} (largest absolute value {score:g}); rescale the "
+                "scores, or take logarithms"
             )

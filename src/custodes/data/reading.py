@@ -170,8 +170,7 @@ def read(
 
 
 def _with_human_labels(studies: list[Study]) -> list[Study]:
-    """The studies, changed as follows: if `label` is the only column of labels in a table, these labels become human
-    labels.
+    """The studies. If `label` is the only column of labels in a table, its labels become human labels.
 
     This requires that all further studies have only metrics, and that no metric is called `label`. Labels in a column
     such as `passed` do not become human labels, because a program may have given these labels.
@@ -402,8 +401,8 @@ def _read_table(table: LoadedTable, *, reader: str | None, invalid: Invalid, col
         raise InputError(f"{table.name}: no row has a score or a verdict; give at least one")
     if mapped.items is not None and study.items.frame.height:
         raise OptionError(
-            f"{table.name}: the reader {table_reader.name} already gives {join_labels(mapped.items.columns[1:])} of "
-            "items; do not map these columns"
+            f"{table.name}: the reader {table_reader.name} already reads {join_labels(mapped.items.columns[1:])} of "
+            "items; map no column to these roles"
         )
     return study if mapped.items is None else study.describe(items=mapped.items, items_name=table.name)
 

@@ -40,8 +40,8 @@ def repeated_items(study: Study, people: Sequence[str]) -> list[tuple[str, ...]]
     """Groups of two or more items with the same texts, or with the same scores by all metrics or by all `people`.
 
     Equal scores count only if a coincidence is unlikely. This holds if there are more equal items than nearly equal
-    items (at most half of the cells differ), or if all items occur equally often. Items of one declared cluster are not
-    a group, since a cluster is resampled as a whole.
+    items, which differ in at most half of the cells, or if all items occur equally often. Items of one declared
+    cluster are not a group, since a cluster is resampled as a whole.
     """
     other_raters = [name for name in study.raters.kind if name not in people]
     text_groups, items_with_text = _groups_by_text(study)

@@ -56,8 +56,8 @@ class Scale:
         overlap_width = min(self.high, other.high) - max(self.low, other.low)
         smaller_width = min(self.high - self.low, other.high - other.low)
         if smaller_width == 0:
-            # A constant rater uses only one point of the scale; within the other's range there is no evidence of a
-            # difference.
+            # A constant rater uses only one point of the scale. If this point is in the range of the other rater,
+            # nothing shows that the scales differ.
             return overlap_width >= 0
         return overlap_width / union_width >= LEAST_OVERLAP
 
@@ -82,9 +82,9 @@ class MissingCode:
     def from_scores(cls, scores: NDArray[np.float64]) -> MissingCode | None:
         """The lowest or highest value, if this value may be a code for a missing score; otherwise None.
 
-        A value may be a code in two cases. In the first case, the value is the only negative integer, and the scale
-        starts at 0 or above. In the second case, all digits of the value are nines (99, -999), and the distance of the
-        value to the scale is larger than the width of the scale.
+        A value may be a code in two cases. In the first case, the value is the only negative integer, and the other
+        values start at 0 or above and end at `LEAST_TOP` or above. In the second case, all digits of the value are
+        nines (99, -999), and the distance of the value to the other values is larger than their range.
         """
         values, counts = np.unique(scores[np.isfinite(scores)], return_counts=True)
         for index, other_values in ((0, values[1:]), (-1, values[:-1])):

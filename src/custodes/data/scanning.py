@@ -64,7 +64,7 @@ def scan_sources(
             _check_alike(files, kind)
             table = read_files([str(file) for file in files])
         except duckdb.Error as problem:
-            raise InputError(f"{files[0].name}: DuckDB cannot read it: {str(problem).splitlines()[0]}") from None
+            raise InputError(f"{files[0].name}: DuckDB cannot read the file: {str(problem).splitlines()[0]}") from None
         yield _rename_columns(table, columns)
 
 

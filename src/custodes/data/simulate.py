@@ -57,11 +57,11 @@ class SimulatedMetric:
     """How a metric rates an output. The latent score is `signal` times the true quality, plus a bonus from `favours`,
     plus normal noise with standard deviation `noise`.
 
-    `favours` maps systems to a bonus, in units of quality. `copies` names an earlier metric whose latent score is used
-    instead of a new latent score. With `levels`, scores are the integers from 1 to `levels`, as from a judge (0:
-    continuous scores in (0, 1)). With `by_aspect` the metric rates each aspect; otherwise it rates the mean of all
-    aspects. If `higher_is_better` is false, the metric is a distance in (0, inf). `missing` is the proportion of items
-    without scores.
+    `favours` maps systems to a bonus, in units of quality. `copies` names an earlier metric whose latent score
+    replaces `signal` times the true quality. With `levels`, scores are the integers from 1 to `levels`, as from a
+    judge (0: continuous scores in (0, 1)). With `by_aspect` the metric rates each aspect; otherwise it rates the mean
+    of all aspects. If `higher_is_better` is false, the metric is a distance in (0, inf). `missing` is the proportion of
+    items without scores.
     """
 
     name: str

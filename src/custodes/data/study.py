@@ -443,7 +443,7 @@ def _items_notes(study: Study, items: Items, *, where: str) -> list[Note]:
             f"{suggestion(str(declared_items[0]), list(labels)) if declared_items.len() else ''}"
         )
     message = (
-        f"{where}: the table lacks {undescribed_items.len()} of {labels.len()} rated items "
+        f"{where}: the table lacks {undescribed_items.len()} of {labels.len()} items of the data "
         f"({join_labels(undescribed_items, limit=3)})"
     )
     return build_notes(("items-not-described", undescribed_items.len(), message))

@@ -20,10 +20,10 @@ MISSING_TOKENS = ("", "na", "n/a", "nan", "none", "null", "-")
 """Texts that count as empty in a column of numbers, in upper or lower case."""
 
 SLIP = 0.8
-"""Minimum similarity to a known column at which an unknown one is a misspelling ('aspct', not 'dataset')."""
+"""Minimum similarity of an unknown name to a known column for a misspelling ('aspct', but not 'dataset')."""
 
 NUMBER_OF_ANOTHER_COUNTRY = re.compile(r"[+-]?\d+([.,'\u2019\s]\d+)+")
-"""Numbers such as 3,5 and 1.234,5 and 1 234."""
+"""Numbers such as `3,5`, `1.234,5` and `1 234`."""
 
 DUPLICATE_ADVICE = "a column name occurs twice; rename one, or remove it"
 

@@ -26,7 +26,7 @@ ENGINE_ADVICE = {
 """Advice by engine, for a failure from lack of memory or disk space."""
 
 ENGINE_OF_PACKAGE = {"_duckdb": "duckdb", "py4j": "pyspark"}
-"""The engine of a package that raises errors but does not have the name of the engine."""
+"""The engine of each package whose errors are errors of an engine with another name."""
 
 ALL = (*ENGINE_ADVICE, *ENGINE_OF_PACKAGE, "narwhals", "pyarrow", "distributed", "sqlglot")
 """Packages whose errors are reported as input errors."""
@@ -105,16 +105,15 @@ def collect_rows(frame: nw.LazyFrame[Any]) -> pl.DataFrame:
 
 
 def split_batches(rows: nw.LazyFrame[Any], column: str, batches: int | None, *, where: str) -> list[nw.LazyFrame[Any]]:
-    """The rows in batches, such that rows with the same value of a column are in one batch. If the engine spills to
-    disk, there is a single batch.
+    """The rows in batches, such that rows with the same value of a column are in one batch. Engines other
+    than Polars get a single batch.
 
     `batches` is the number of batches (default: by the number of rows).
     """
     if not rows.implementation.is_polars():
         if batches not in (None, 1):
             raise OptionError(
-                f"{where}: batches={batches} works only with Polars, as this engine writes to disk "
-                "itself; leave batches out"
+                f"{where}: batches={batches} applies only to tables that Polars counts; leave batches out"
             )
         return [rows]
     lazy: pl.LazyFrame = rows.to_native()

@@ -77,7 +77,7 @@ def test_a_zip_of_one_table(tmp_path: Path) -> None:
         ),
         (
             zipped({"a.zip": zipped({"a.csv": TEXT})}),
-            "s.zip: this is an archive inside an archive; unzip the outer archive",
+            "s.zip: a.zip is an archive inside this archive; unzip the outer archive",
         ),
     ],
 )

@@ -170,7 +170,7 @@ def test_people_in_no_pattern_are_told() -> None:
             "and by a column; remove {aspect} from the pattern, or map no column to aspect",
         ),
         ({**OUTPUT, "score": "human_{rater}_ann{aspect:1}"}, ""),
-        ({"item": "doc_id", "score": BOTH}, "match score columns, but no column is the system; name a column, as in"),
+        ({"item": "doc_id", "score": BOTH}, "match score columns, but no column has the role system; map one, as in"),
         ({**OUTPUT, "score": "metric:output"}, "no column matched by the patterns holds a number (output); name the"),
         ({**OUTPUT, "group": "bleu"}, "table: item 'd0' has several values of group "),
         ({"system": "model", "group": "model"}, "group describes items, but table has no column of items; map item"),

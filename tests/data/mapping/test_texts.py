@@ -251,7 +251,7 @@ def test_a_column_with_one_name_does_not_name_the_systems() -> None:
 def test_a_source_that_is_sometimes_missing_is_no_item() -> None:
     texts = {"model": ["A", "A", "A"], "prompt": ["x", None, "y"], "completion": ["one", "two", "three"]}
     columns = {"system": "model", "source": "prompt", "text": "completion"}
-    with pytest.raises(cu.InputError, match="no column is the item, so outputs of different systems cannot be joined"):
+    with pytest.raises(cu.InputError, match="no column has the role item, so outputs of an item cannot be joined"):
         cu.read(pl.DataFrame(texts), columns=columns)
     full = pl.DataFrame(texts).with_columns(prompt=pl.Series(["x", "z", "y"]))
     assert outputs_of(cu.read(full, columns=columns)).texts["item"].to_list() == ["x", "z", "y"]

@@ -53,10 +53,10 @@ def test_preferences_between_1_and_2(tmp_path: Path) -> None:
     }
     assert study.preferences.missing["why"].to_list() == ["unreadable"] * 3
     values = next(note.message for note in study.notes if note.rule == "graded-preference")
-    assert "3 of 8 preferences are not whole numbers and are rounded to the preferred output. " in values
+    assert "3 of 8 preferences are not whole numbers and are replaced by the number of the preferred output. " in values
     assert values.endswith(
-        "The table 'reference' of leaderboard has the win rate without rounding, as AlpacaEval defines it (mean of "
-        "(preference − 1), 43.8 %)"
+        "The table 'reference' of leaderboard has the win rate from the original preferences, as AlpacaEval defines it "
+        "(mean of (preference − 1), 43.8 %)"
     )
 
 

@@ -44,7 +44,7 @@ def test_a_column_that_may_say_who_judged_is_not_made_one_person(column: str) ->
     frame = BATTLES.drop("rater", "kind").with_columns(pl.Series(column, list("pqpq")), winner=pl.lit("tie"))
     with pytest.raises(InputError) as error:
         read(frame)
-    assert f"table: no column is the rater, but {column!r} may name the raters; try --column" in str(error.value)
+    assert f"table: no column has the role rater, but {column!r} may name the raters; try --column" in str(error.value)
     assert f"rater={column}" in str(error.value)
     assert set(read(frame, columns={"rater": column}).raters.kind) == {"p", "q"}
     assert "rater-assumed" in {note.rule for note in read(frame.with_columns(pl.lit(None).alias(column))).notes}

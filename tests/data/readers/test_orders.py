@@ -125,7 +125,7 @@ def test_the_bias_is_found_in_names_as_in_an_order_column() -> None:
 def test_notes_say_how_words_and_names_were_read() -> None:
     notes = {note.rule: note for note in study_of(NOTATIONS["0, 1"]).notes}
     assert notes["place-or-column"].count == sum(row["swapped"] and row["sign"] != 0 for row in TRUTH)
-    assert "if positions are meant, write left and right" in notes["place-or-column"].message
+    assert "if a position is meant, write left or right" in notes["place-or-column"].message
     for quiet in ("original, swapped", "left, right", "names, A"):
         assert "place-or-column" not in {note.rule for note in study_of(NOTATIONS[quiet]).notes}
     assert {note.rule: note.count for note in study_of(BY_NAMES).notes}["order-by-names"] == 3 * N_ITEMS
@@ -229,7 +229,7 @@ def test_a_word_that_the_data_say_is_the_place_is_refused(first: str, second: st
         return pl.DataFrame(turned).with_columns(rater=pl.lit("j"))
 
     assert reading_error(frame_of(20)) == (
-        f"table: winner {first}, {second} may be a column or a position and was read as a column (80 % of "
+        f"table: winner {first}, {second} may mean a column or a position and is read as a column (80 % of "
         "comparisons have contradictory verdicts in this reading, and 20 % if the cells mean the position). Write left "
         "and right for positions, or model_a and model_b for columns"
     )

@@ -74,8 +74,8 @@ def test_drop_takes_one_in_twenty_and_no_more() -> None:
     assert study.preferences.frame.height == 19
     frame = verdicts_by_rater({"j": ["garbage", "oh", *["A"] * 37]})
     assert reading_error(frame, invalid="drop").endswith(
-        "that is 5.1 % of the file, 5.1 % of j, but invalid='drop' allows at most 5 %; correct them, or drop "
-        "them all with --invalid force "
+        "that is 5.1 % of the file, 5.1 % of j, but invalid='drop' allows at most 5 % per file and rater; correct "
+        "these verdicts, or drop all of them with --invalid force "
         "(in Python invalid='force')"
     )
     assert read(frame, invalid="force").preferences.frame.height == 37

@@ -82,9 +82,9 @@ EVEN_HANDED = Method(
     name="even-handed",
     label="ridge with a penalty on partiality",
     doc="`ridge` with a second penalty term: λ · Σ (mean prediction of a system − value of a line through the human "
-    "means)². With `max_partiality`, λ is the smallest value whose partiality in inner folds is at most "
-    "`max_partiality`, or the value with the least partiality if there is none. By default, λ is the value with the "
-    "least partiality among those that lower the objective by at most .01 (*ours*)",
+    "means)². With `max_partiality`, λ is the smallest value whose largest partiality in inner folds is "
+    "at most `max_partiality`, or the value with the least partiality if all values exceed this limit. By default, λ "
+    "is the value with the least partiality among values that lower the objective by at most .01 (*ours*)",
     family="weights",
     fit=even_handed,
 )

@@ -82,7 +82,7 @@ SUFFIXES = (*TEXTS, *(suffix for binary in FORMATS for suffix in binary.suffixes
 COMPRESSED_SUFFIXES = tuple(packing.suffix for packing in compression.COMPRESSION_FORMATS)
 
 MOST_COLUMNS = 10_000
-"""Maximum number of columns of a table. Every column may be a rater and takes time, and no study has more raters."""
+"""Maximum number of columns of a table. Every column may be a rater, and each rater takes time."""
 
 SIGNATURE = "signature.txt"
 SIGNATURE_PREFIX = "study of people's answers: "
@@ -229,7 +229,7 @@ def _from_zip(data: bytes, part: str | None, name: str) -> tuple[pl.DataFrame, l
         raise InputError(f"{name}: the archive holds no table file; allowed in an archive: {', '.join(SUFFIXES)}")
     member = select_part(part, table_members, name=name, what="file")
     if _suffix(member) == ".zip":
-        raise InputError(f"{name}: this is an archive inside an archive; unzip the outer archive")
+        raise InputError(f"{name}: {member} is an archive inside this archive; unzip the outer archive")
     where = f"{name}::{member}"
     return _parse_content(compression.zip_member(archive, member, where), Path(member), _suffix(member), None, where)
 

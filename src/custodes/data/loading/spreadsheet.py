@@ -37,7 +37,7 @@ def from_workbook(data: bytes, part: str | None, name: str) -> tuple[pl.DataFram
     """A sheet as a frame of text, and a note on cells with errors. A formula gives the value that was computed last."""
     try:
         import fastexcel
-        import pyarrow  # noqa: F401  # fastexcel tells errors of cells through it
+        import pyarrow  # noqa: F401  # fastexcel returns errors of cells through PyArrow
     except ImportError as error:
         raise MissingExtraError(
             f"{name}: spreadsheets need fastexcel: pip install 'custodes[excel]', or save the spreadsheet as CSV"

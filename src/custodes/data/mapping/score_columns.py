@@ -29,7 +29,7 @@ def melt_patterns(
     for name in ("item",) if has_system else ("item", "system"):
         if name not in keys:
             raise UnfitError(
-                f"{where}: the patterns match score columns, but no column is the {name}; name a column, as in "
+                f"{where}: the patterns match score columns, but no column has the role {name}; map one, as in "
                 f"{name}=NAME. Columns: {join_labels(mapped.columns, limit=MAX_LISTED)}"
             )
     labels_of_column = {

@@ -50,7 +50,8 @@ class TextColumns:
         """A table with one row per output: item, system, text, and the columns that describe the item.
 
         With `rated`, rows are ratings, so an output may occur in several rows. Without an item column, the item is the
-        source or the row number. Without a system column, the system is the name of the file.
+        source, or else the row number if a row has the outputs of several systems. Without a system column, the system
+        is the name of the file.
         """
         cells_of_role = {role: self._cells(frame, role) for role in ITEM_ROLES if role in self.roles}
         roles = dict(self.roles)
@@ -101,7 +102,7 @@ class TextColumns:
         if per_row:
             return pl.Series("item", [str(row) for row in range(1, frame.height + 1)])
         raise InputError(
-            f"{where}: no column is the item, so outputs of different systems cannot be joined; map item or source"
+            f"{where}: no column has the role item, so outputs of an item cannot be joined; map item or source"
         )
 
     def _system(self, frame: pl.DataFrame, where: str) -> pl.Series | str:

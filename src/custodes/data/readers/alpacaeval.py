@@ -95,8 +95,8 @@ def read_alpacaeval(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Stu
         (
             "old-draw",
             n_old_draws,
-            f"{where}: {n_old_draws} preferences are 0, the code of older versions of AlpacaEval for a draw, and "
-            "count as ties",
+            f"{where}: {n_old_draws} preferences are 0, which is a draw in older versions of AlpacaEval, and count "
+            "as ties",
         ),
     )
     groups = label_column(frame, "dataset", where=where, empty=True)
@@ -118,14 +118,14 @@ def read_alpacaeval(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Stu
 
 
 def _rounding_notes(preference: pl.Series, second_systems: pl.Series, *, where: str) -> list[Note]:
-    """A note on preferences between 1 and 2, which are rounded to the preferred output."""
+    """A note on preferences between 1 and 2, which are replaced by the number of the preferred output."""
     preferences = preference.drop_nulls()
     n_between = int((~preferences.is_in([1.0, 1.5, 2.0])).sum())
     rate_text = f", {100 * (preferences.mean() - 1):.1f} %" if n_between and second_systems.n_unique() == 1 else ""  # type: ignore[operator]
     message = (
-        f"{where}: {n_between} of {preferences.len()} preferences are not whole numbers and are rounded to the "
-        "preferred output. The table 'reference' of leaderboard has the win rate without rounding, as AlpacaEval "
-        f"defines it (mean of (preference − 1){rate_text})"
+        f"{where}: {n_between} of {preferences.len()} preferences are not whole numbers and are replaced by the "
+        "number of the preferred output. The table 'reference' of leaderboard has the win rate from the original "
+        f"preferences, as AlpacaEval defines it (mean of (preference − 1){rate_text})"
     )
     return build_notes(("graded-preference", n_between, message))
 

@@ -71,7 +71,7 @@ FROM plan ORDER BY version DESC LIMIT 1
 """
 """Cost of an answer, and its currency."""
 PEEK_QUERY = "SELECT count(*) FROM event WHERE kind = 'peeked'"
-"""Number of times that the owner viewed estimates between interim analyses."""
+"""Number of times that the owner viewed estimates of incomplete interim analyses."""
 MARK_QUERY = "SELECT count(DISTINCT assignment) FROM event WHERE kind = 'marked'"
 """Number of comparisons for which an annotator displayed the differing words."""
 INCOMPLETE_LOOKS = "incomplete-looks"
@@ -87,7 +87,7 @@ WHERE coalesce(is_open, 1) AND u.place > coalesce(last.place, -1) AND u.unit IN 
     AND (SELECT kind FROM event WHERE kind IN ('paused', 'resumed', 'stopped', 'reopened') ORDER BY event DESC LIMIT 1)
         IS NOT 'stopped'
 """
-"""Comparisons of incomplete interim analyses. Using them would be a further interim analysis, so they are left out."""
+"""Comparisons of incomplete interim analyses. They are left out, because their use would be a further analysis."""
 METRIC = """
 SELECT i.label AS item, a.label AS system_a, b.label AS system_b, m.rater AS rater, 'metric' AS kind,
     coalesce((SELECT json_extract(json, '$.question.aspects[0]') FROM plan ORDER BY version DESC LIMIT 1), '')
@@ -154,14 +154,14 @@ def read_open_study(connection: sqlite3.Connection, where: str) -> Study:
         (
             "excluded-annotators",
             n_excluded,
-            f"{where}: {n_excluded} answers of excluded annotators ({n_excluded_people}) are left out; interim "
-            "analyses are not recomputed",
+            f"{where}: {n_excluded} answers of excluded annotators are left out (number of these annotators: "
+            f"{n_excluded_people}); interim analyses are not recomputed",
         ),
         (
             INCOMPLETE_LOOKS,
             n_waiting,
-            f"{where}: {n_waiting} answers to incomplete interim analyses are left out; they count as soon as "
-            "the interim analysis is complete",
+            f"{where}: {n_waiting} answers of incomplete interim analyses are left out; they count when the analysis "
+            "is complete or the study is stopped",
         ),
         (
             "second-opinions",
@@ -172,15 +172,15 @@ def read_open_study(connection: sqlite3.Connection, where: str) -> Study:
         (
             "peeked",
             n_peeked,
-            f"{where}: the owner looked at the estimates {n_peeked} times between interim analyses; "
-            "if the owner stops because of an estimate, the rate of false decisions is up to five times the stated "
-            "rate",
+            f"{where}: the owner viewed estimates of incomplete interim analyses (number of times: {n_peeked}); "
+            "stopping because of such an estimate may raise the rate of false decisions to more than five times the "
+            "stated rate",
         ),
         (
             "marked",
             n_marked,
-            f"{where}: for {n_marked} comparisons an annotator displayed the differing words, which may draw attention "
-            f"to wording rather than content",
+            f"{where}: for {n_marked} comparisons an annotator displayed the differing words; this display may draw "
+            "attention to wording rather than content",
         ),
     )
     return Study(

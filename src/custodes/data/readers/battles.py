@@ -149,7 +149,7 @@ def refuse_nameless(frame: pl.DataFrame, *, where: str) -> None:
     )
     if rater_column is not None:
         raise InputError(
-            f"{where}: no column is the rater, but {rater_column!r} may name the raters; try "
+            f"{where}: no column has the role rater, but {rater_column!r} may name the raters; try "
             f"{column_option('rater', rater_column)} (in Python columns={{'rater': {rater_column!r}}}), or remove the "
             "column if one person gave all verdicts"
         )
@@ -204,13 +204,12 @@ def _unsure_notes(verdicts: pl.DataFrame, unsure: pl.Series, *, where: str, colu
     )
     if repeated_comparisons.height >= FEW and column_rate >= max(CONTRADICTED, CLEARER * position_rate):
         raise InputError(
-            f"{where}: {column} {words_seen} may be a column or a position and was read as a column ({rates_text}). "
+            f"{where}: {column} {words_seen} may mean a column or a position and is read as a column ({rates_text}). "
             "Write left and right for positions, or model_a and model_b for columns"
         )
     message = (
-        f"{where}: {column} {words_seen} is read as the name of a column, whatever the presentation "
-        f"order{f' ({rates_text})' if repeated_comparisons.height else ''}; if positions are meant, write left and "
-        "right"
+        f"{where}: {column} {words_seen} is read as a column, whatever the presentation "
+        f"order{f' ({rates_text})' if repeated_comparisons.height else ''}; if a position is meant, write left or right"
     )
     return build_notes(("place-or-column", int(is_reversed_position.sum()), message))
 

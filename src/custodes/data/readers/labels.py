@@ -126,7 +126,7 @@ def _read_long(frame: pl.DataFrame, keys: pl.DataFrame, layout: LabelLayout, *, 
             f"{where}: rater {raters_of_two_kinds[0]!r} has labels of kind human and of kind metric; give each rater "
             "one kind"
         )
-    hint = "number the runs in a column, as in repeat=NAME"
+    hint = "number the runs in a column, and name this column with repeat=NAME"
     check_unique(table, ["item", "system", "rater", "aspect", "repeat"], where=where, what="label", hint=hint)
     reasons = label_column(frame, layout.invalid, where=where, empty=True).replace("", None).drop_nulls()
     message = f"{where}: {reasons.len()} labels are invalid and count as not labelled ({format_counts(reasons)})"

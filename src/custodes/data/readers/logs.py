@@ -110,7 +110,7 @@ def _keys(path: Path, changed: int, size: int) -> frozenset[str]:
 
 
 def has_keys(path: Path, *keys: str) -> bool:
-    """Whether the object in a .json file has these keys, or the first lines of a file of JSON Lines contain them."""
+    """Whether the object in a .json file has these keys, or the first `HEAD` bytes of another file contain them."""
     if path.suffix.lower() == ".json":
         return top_keys(path).issuperset(keys)
     with path.open("rb") as stream:
@@ -175,7 +175,7 @@ class LogRecords:
     def study(
         self, *, preferences: Preferences | None = None, notes: Sequence[Note] = (), sides: bool = False
     ) -> Study:
-        """The study of all records. Duplicate scores and a log without scores raise `InputError`."""
+        """The study of all records. Duplicate scores, and a log without scores and preferences, raise `InputError`."""
         try:
             scores = pl.DataFrame(
                 self.scores, schema={**dict.fromkeys(KEY, pl.String), "score": pl.Float64}, orient="row"

@@ -90,8 +90,7 @@ def _read_scores(frame: pl.DataFrame, keys: pl.DataFrame, *, where: str) -> tupl
             (
                 "judge-failed",
                 n_failed,
-                f"{where}: {n_failed} scores are -1, which means that the judge's reply had no score, and count as not "
-                f"rated",
+                f"{where}: {n_failed} scores are -1 (the judge's reply had no score) and count as not rated",
             ),
             (
                 "repeats",

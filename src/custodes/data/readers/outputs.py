@@ -63,7 +63,7 @@ def read_outputs(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
         (
             "output-not-text",
             n_not_text,
-            f"{where}: {n_not_text} outputs are true or false instead of text and are read as these words",
+            f"{where}: {n_not_text} outputs are true or false instead of text and are read as the words true and false",
         )
     )
     return Study(raters=Raters.infer({}), outputs=outputs, notes=tuple(notes), name=where)

@@ -91,8 +91,8 @@ def _drop_limit_message(verdicts: pl.DataFrame, unreadable: pl.DataFrame) -> str
     )
     return (
         f"that is {100 * total_rate:.1f} % of the file{f', {raters_text}' if raters_text else ''}, but "
-        f"invalid='drop' allows at most {100 * MAX_DROP_RATE:.0f} %; correct them, or drop them all with "
-        "--invalid force (in Python invalid='force')"
+        f"invalid='drop' allows at most {100 * MAX_DROP_RATE:.0f} % per file and rater; correct these verdicts, or "
+        "drop all of them with --invalid force (in Python invalid='force')"
     )
 
 
