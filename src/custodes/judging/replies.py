@@ -208,8 +208,8 @@ def _reject_repeated_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _is_quotation(text: str, verdict: _Verdict, prompt_texts: Sequence[str]) -> bool:
-    """Whether an object may be a quotation from the prompt. This holds if a text of the prompt contains the object, and
-    the object is not alone at the end of the reply."""
+    """Whether an object may be a quotation from the prompt. This holds if a text of the prompt contains the object,
+    unless the object is the last line of the reply."""
     answer_text = _remove_whitespace(text[verdict.start : verdict.end])
     return any(answer_text in _remove_whitespace(prompt_text) for prompt_text in prompt_texts) and not _is_last_line(
         text, verdict

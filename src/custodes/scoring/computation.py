@@ -47,8 +47,8 @@ SHORTEST = 1e-9
 NO_NUMBER = "the metric returned no number"
 
 FEW = 5
-"""Minimum number of outputs for the note on a system whose outputs are all references. Fewer outputs may be equal to
-references by chance."""
+"""Minimum number of outputs for the note on a system whose outputs are all references. With fewer outputs, this can
+happen by chance."""
 
 
 @dataclass(frozen=True, kw_only=True)

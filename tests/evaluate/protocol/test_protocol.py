@@ -226,7 +226,7 @@ def test_a_saving_is_told_only_where_it_is_one() -> None:
     assert row["gain"] > 2 * row["gain_sd"] / np.sqrt(40)
     assert row["null_error"] <= 0.05
     (message,) = [note.message for note in result.notes if note.rule == "saving"]
-    assert f"{row['correct']:.0%} of the pairs have the decision of all annotations" in message
+    assert f"{row['correct']:.0%} of the pairs are decided as with all annotations" in message
     assert f"difference {row['gain']:.2f}, standard error {row['gain_sd'] / np.sqrt(40):.3f} over 40 orders" in message
     unknown = protocol(study_of(latent[np.newaxis]), stopping=rule, resamples=0, replications=40)
     assert not any(note.rule == "saving" for note in unknown.notes)

@@ -27,7 +27,7 @@ FOREVER = "public, max-age=31536000, immutable"
 SAID: Mapping[type, str] = {Comment: "sent", Undo: "taken_back"}
 TOLD = frozenset(SAID.values())
 REMEMBERED = 100_000
-"""Maximum number of tokens for which the study is cached, if several studies are served."""
+"""Maximum number of access tokens whose study the server caches, if it serves several studies."""
 
 
 class Site:

@@ -63,8 +63,8 @@ RULES: dict[str, tuple[Literal["error", "warning", "info"], str]] = {
     ),
     "coverage-differs": (
         "warning",
-        "{metrics} did not rate all comparisons with human ratings. The comparisons that a metric rated "
-        "may be easier, so two metrics are compared on the comparisons that both metrics rated",
+        "{metrics} did not rate all comparisons that annotators rated. The comparisons that a metric rated "
+        "may be easier, so each pair of metrics is evaluated only on the comparisons that both rated",
     ),
     "different-items": (
         "warning",
