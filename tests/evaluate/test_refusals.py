@@ -75,7 +75,7 @@ def test_both_checks_tell_and_the_report_says_what_could_have_been(tmp_path: Pat
     assert note == ("ended.db: 8 comparisons could not be rated by the annotator and count as not rated (other 8)")
     looks = last_interim_analyses(cu.read(finished))
     assert looks.select("refused", "least", "most").row(0) == (8, (4 - 8) / 18, (4 + 8) / 18)
-    assert looks_sentences(looks)[-1].endswith("would not agree with the decision for Aster and Birch.")
+    assert looks_sentences(looks)[-1].endswith("would not support the decision on Aster and Birch.")
 
 
 def test_a_study_that_runs_is_checked_too(tmp_path: Path) -> None:

@@ -85,7 +85,7 @@ def test_the_section_tells_who_answered_and_what_stopped(people_report: Report) 
         "For 2 comparisons an annotator displayed the differing words",
         "Interim analyses",
         "Distribution of the answers over annotators",
-        "excluded annotators no longer agree with the decision for Birch and Cedar",
+        "excluded annotators, the data no longer support the earlier decision on Birch and Cedar",
         "a true margin of 0.20, the mean margin was 0.46",
     ):
         assert phrase in section.replace("\u00a0", " "), phrase

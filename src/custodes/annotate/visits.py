@@ -192,8 +192,8 @@ def _idle_view(log: EventLog, session: Session) -> View:
 
 
 def _is_anybody_at_work(log: EventLog, session: Session) -> bool:
-    """Whether another annotator has an open question of any kind. Control questions count, because after a control
-    question the annotator continues with questions of the analysis."""
+    """Whether another annotator has an open question. An open control question is included, because the annotator
+    continues with questions of the analysis after it."""
     return any(
         not issued.expired and not visit.worker.excluded
         for visit in log.state.sessions.values()

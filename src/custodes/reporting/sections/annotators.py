@@ -146,11 +146,11 @@ def looks_sentences(looks: pl.DataFrame) -> list[str]:
         for rows, beginning in (
             (
                 contradicted,
-                "The answers without excluded annotators no longer agree with the decision for",
+                "Without the answers of the excluded annotators, the data no longer support the earlier decision on",
             ),
             (
                 uncertain,
-                "If all refusals were answers against the decision, the answers would not agree with the decision for",
+                "If all refusals were answers against the decision, the data would not support the decision on",
             ),
         )
         if rows.height

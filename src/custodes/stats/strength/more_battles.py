@@ -86,9 +86,9 @@ def _model_variance(pairs: PairRates, information: Floats, n_systems: int) -> Fl
 def _information_to_add(gain: Floats, variance: Floats, model_variance: Floats) -> Floats:
     """Return the information (pairs,) of added independent battles that divides an estimate's variance by 1 + `gain`.
 
-    The fit weights added information i against 1 / `model_variance`, whatever the `variance` of the estimate is. The
-    variance becomes (variance / model_variance**2 + i) / (1 / model_variance + i)**2, and this equation is solved for
-    i. If the gain is infinite, so is the information.
+    The fit weights the added information i relative to 1 / `model_variance`; the `variance` of the estimate does
+    not enter this weight. The variance becomes (variance / model_variance**2 + i) / (1 / model_variance + i)**2,
+    and this equation is solved for i. If the gain is infinite, so is the information.
     """
     is_reachable = np.isfinite(gain)
     gain, variance, model_variance = (
