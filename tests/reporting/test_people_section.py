@@ -104,7 +104,7 @@ def test_what_was_judged_stands_beside_what_counts_now(study: Study) -> None:
     assert rows[2][6] == -1
     lines = looks_sentences(last_interim_analyses(study))
     assert lines[0] == INFLATED
-    assert lines[1].endswith("agree with the decision for Birch and Cedar.")
+    assert lines[1].endswith("the earlier decision on Birch and Cedar.")
 
 
 def test_without_looks_or_decisions_nothing_is_said_of_them(study: Study) -> None:

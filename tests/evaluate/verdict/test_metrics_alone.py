@@ -60,6 +60,7 @@ def test_a_constant_text_that_a_judge_ranks_first_is_a_warning(text_of_a: str, *
     result = cu.verdict(cu.read(pl.DataFrame(rows), pl.DataFrame(texts)), resamples=200).verdict
     warnings = result.filter(pl.col("text").str.starts_with("Do not trust the ranking by judge: a ranks first"))
     assert warnings["kind"].to_list() == ["best"] * is_constant
+    assert all(text.endswith("(--systems '!a'), of which c now has the highest rank.") for text in warnings["text"])
     # one judge, and no comparison of b and c
     assert "describe the preferences of the metric, but not whether the metric is right." in " ".join(result["text"])
     assert (

@@ -56,7 +56,7 @@ def favours(view: AspectResults) -> Iterator[str]:
     for metric in best_metrics:
         is_conclusive = metric in conclusive["metric"] and metric in view.leaders
         if finding_groups and is_conclusive and metric not in {row["metric"] for row in rows}:
-            yield f"{metric} is not significantly partial to a system."
+            yield f"No partiality of {metric} to a system is significant, which does not show that there is none."
     if not view.partial:
         yield "No metric is significantly partial to a system."
     elif not finding_groups:
@@ -110,14 +110,19 @@ def _finding_line(view: AspectResults, group: list[Row]) -> str:
     value, low, high = (row[f"partiality{end}"] for end in ("", "_low", "_high"))
     if row["finding"] != FAVOURED:  # the direction is given by the verb
         value, low, high = (None if one is None else -one for one in (value, high, low))
-    copy_texts = [f"{other['metric']} ({number(abs(other['partiality']), digits=0)} points)" for other in copy_rows]
+    is_uncertain = _has_uncertain_size(row)
+    copy_texts = [
+        other["metric"] + ("" if is_uncertain else f" ({number(abs(other['partiality']), digits=0)} points)")
+        for other in copy_rows
+    ]
     copy_subject = "Its near copy also" if len(copy_rows) == 1 else "Its near copies also"
     copy_verb = RATES[row["finding"]] if len(copy_rows) == 1 else RATES[row["finding"]].removesuffix("s")
     copies_text = f" {copy_subject} {copy_verb} {system}: {names(copy_texts, limit=MOST_NAMED)}." if copy_rows else ""
+    size_text = "" if is_uncertain else f" by {interval(value, low, high, digits=0)} points of win rate"
     text = (
-        f"{metric} {RATES[row['finding']]} {system} by {interval(value, low, high, digits=0)} points of win rate,"
-        f" adjusted for {view.aspect or 'quality'} and sampling error ({p_value_phrase(row['p_adjusted'])})."
-        f"{copies_text} {_ranks_text(row)} Do not compare {system} with other systems by {metric} alone."
+        f"{metric} {RATES[row['finding']]} {system}{size_text}, adjusted for {view.aspect or 'quality'} and sampling "
+        f"error ({p_value_phrase(row['p_adjusted'])}).{copies_text} {_ranks_text(row)} "
+        f"Do not compare {system} with other systems by {metric} alone."
     )
     further_findings = [other for other in view.partial if other["metric"] == metric and other["system"] != system]
     return f"{text} {metric} also {_rated_systems(further_findings)}." if further_findings else text
@@ -133,16 +138,20 @@ def _rated_systems(findings: list[Row]) -> str:
     return " and ".join(clauses)
 
 
+def _has_uncertain_size(row: Row) -> bool:
+    """Return whether the metric ranks the system as the annotators do, but not by the quality that it measures on the
+    other systems. The expected score of the system is then an extrapolation."""
+    return bool(abs(row["rank_without"] - row["rank_human"]) > abs(row["rank"] - row["rank_human"]))
+
+
 def _ranks_text(row: Row) -> str:
     """Return sentences on the ranks of a system by annotators and metric, and on a misleading size of partiality."""
-    metric, system, human_rank = row["metric"], row["system"], row["rank_human"]
-    text = f"{system} has rank {human_rank} by the annotators and rank {row['rank']} by {metric}."
-    if abs(row["rank_without"] - human_rank) <= abs(row["rank"] - human_rank):
+    text = f"{row['system']} has rank {row['rank_human']} by the annotators and rank {row['rank']} by {row['metric']}."
+    if not _has_uncertain_size(row):
         return text
-    # The metric is right about this system, but not because of the quality that it measures on the other systems.
     return (
-        f"{text} Its scores of the other systems predict rank {row['rank_without']}, which is farther from the "
-        "annotators' rank, so the size of the effect is uncertain."
+        f"{text} The metric's scores of the other systems predict rank {row['rank_without']}, which is farther from "
+        "the annotators' rank, so the size of the effect cannot be estimated."
     )
 
 

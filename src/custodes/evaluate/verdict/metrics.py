@@ -157,7 +157,7 @@ def _system_level_text(view: AspectResults, best: Row) -> str:
     if most_accurate_row[SYSTEM_LEVEL] <= best[SYSTEM_LEVEL]:
         return f"{text}{no_difference_text}"
     tests = all_tests.filter(other=most_accurate_row["metric"])
-    p_text = "".join(f" (difference: {p_value_phrase(p_value)})" for p_value in tests["p_adjusted"])
+    p_text = "".join(f" (adjusted {p_value_phrase(p_value)} for the difference)" for p_value in tests["p_adjusted"])
     highest_text = percent(most_accurate_row[SYSTEM_LEVEL])
     return f"{text} {most_accurate_row['metric']} has the highest accuracy, {highest_text}{p_text}.{no_difference_text}"
 
@@ -244,10 +244,14 @@ def _best(leaderboard: Result, aspect: str, constant_systems: set[str]) -> Itera
         yield from (sentence(note.message.partition(": ")[2]) for note in notes[:1])
     first_systems = systems.filter(pl.col("rank") == 1, pl.col("system").is_in(list(constant_systems)))
     for system, metrics_of_system in first_systems.group_by("system", maintain_order=True).agg("rater").iter_rows():
+        others = systems.filter(pl.col("rater") == metrics_of_system[0], ~pl.col("system").is_in(constant_systems))
+        next_text = (
+            f", of which {others.sort('rank')['system'][0]} now has the highest rank" if others.height > 1 else ""
+        )
         yield (
             f"Do not trust the ranking by {names(metrics_of_system, limit=MOST_NAMED)}: {system} ranks first, but "
             "gave the same text for all items. Either this text misleads the metric, or the outputs are wrong: read "
-            f"them, and rank the other systems alone (--systems '!{system}')."
+            f"them, and rank the other systems alone (--systems '!{system}'){next_text}."
         )
     pairs = leaderboard.to_frame("pairs").filter(pl.col("decision").is_in(["+", "-"]), aspect=aspect)
     if len(metrics) > 1:

@@ -177,12 +177,13 @@ def labels(view: AspectResults) -> Iterator[str]:
         pair for pair in undecided_pairs if pair not in pairs_with_leader and all(row["may_be_first"] for row in pair)
     ]
     n_concerned = len(pairs_with_leader) + len(pairs_in_top_group)
+    has_reference = view.board[0]["system"] in view.reference_systems
     yield (
         f"{len(undecided_pairs)} of {plural(len(pairs), 'pair')} of systems "
         f"{'is' if len(undecided_pairs) == 1 else 'are'}"
         f" undecided (all pairs tested together); {n_concerned or 'none'} of them"
         f" {'concern' if n_concerned > 1 else 'concerns'} which system is best"
-        f"{'' if n_concerned else ', so more comparisons are not needed to name the best system'}."
+        f"{'' if n_concerned or has_reference else ', so more comparisons are not needed to name the best system'}."
     )
     rows = view.pairs.select("system_a", "system_b", "more_comparisons").drop_nulls().iter_rows()
     n_more_of_pair = {frozenset((a, b)): float(n_text) for a, b, n_text in rows}
