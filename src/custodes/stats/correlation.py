@@ -462,8 +462,7 @@ def _contingency_concordance(x: _SortedRows, y: _SortedRows) -> NDArray[Any] | N
 
 
 def _sequences(x: _SortedRows, y: _SortedRows) -> Iterator[tuple[Ints, Ints]]:
-    """Yield two arrays (rows, n): the outputs in the order of y; and for the outputs in the order of x, their positions
-    in the first array.
+    """Yield arrays (rows, n): the outputs in order of y, and for the outputs in order of x, positions in this array.
 
     The positions have no ties. Ties in x follow the order of y. If y has ties, two orders are yielded, the second with
     reversed ties.
