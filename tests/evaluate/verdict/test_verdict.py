@@ -575,8 +575,8 @@ def test_the_best_system_that_looks_like_the_reference_is_followed_by_the_next(r
         assert f"A looks like the reference. Of the other 2 systems, B ranks first. {end}" in text
         overall_text = text_of(make_verdict(results, check=check, leaderboard=leaderboard), "", "best")
         assert overall_text == (
-            "A is best on both aspects. This system looks like the reference; each aspect below names the best of the "
-            "other systems."
+            "A is best on both aspects. This system looks like the reference. Of the other systems, B ranks first on "
+            "both aspects."
         )
         without_reference = make_verdict(results, leaderboard=leaderboard)
         assert "looks like" not in " ".join(without_reference.verdict.filter(kind="best")["text"])
@@ -611,8 +611,8 @@ def test_metrics_of_every_top_group_are_better_than_chance_and_come_by_mean_rank
     text = text_of(make_verdict(results, **changes), "", "trust")
     assert text.startswith(
         "On both aspects, learned and overlap are significantly better than chance and not significantly worse than "
-        "any other metric. Of these metrics, overlap over-rates or under-rates some system on some aspect; for "
-        "learned, this is not significant or inconclusive."
+        "any other metric (best mean rank first). Of these metrics, overlap (Fir on coherence and Fir on fluency) "
+        "over-rates or under-rates a system; for learned, this is not significant or inconclusive."
     )
 
 

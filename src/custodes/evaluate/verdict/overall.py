@@ -14,14 +14,7 @@ def best(views: Sequence[AspectResults]) -> Iterator[str]:
     top_groups = [view.top for view in views if not (view.sided or view.split or view.not_random) and view.board]
     if len(top_groups) < len(views) or not any(top_groups):
         return
-    aspects_of_first: dict[str, list[str]] = {}
-    for view in views:
-        aspects_of_first.setdefault(view.board[0]["system"], []).append(view.aspect)
     every_text = _all_aspects_text(views)
-    first_texts = [
-        f"{system} ranks first on {every_text if len(aspects) == len(views) else names(aspects)}"
-        for system, aspects in aspects_of_first.items()
-    ]
     systems_in_every_top = [name for name in top_groups[0] if all(name in top for top in top_groups)]
     aspects_with_single_top = [
         view.aspect for view, top in zip(views, top_groups, strict=True) if top == systems_in_every_top
@@ -29,7 +22,7 @@ def best(views: Sequence[AspectResults]) -> Iterator[str]:
     if len(systems_in_every_top) == 1 and len(aspects_with_single_top) == len(views):
         yield f"{systems_in_every_top[0]} is best on {every_text}."
         if systems_in_every_top[0] in views[0].reference_systems:
-            yield "This system looks like the reference; each aspect below names the best of the other systems."
+            yield f"This system looks like the reference. Of the other systems, {_first_text(views, position=1)}."
     elif systems_in_every_top:
         only_text = "Only " if len(systems_in_every_top) == 1 else ""
         top_text = subject_with_verb(systems_in_every_top, "is", "are")
@@ -39,13 +32,24 @@ def best(views: Sequence[AspectResults]) -> Iterator[str]:
             else ""
         )
         yield (
-            f"{'; '.join(first_texts)}. {only_text}{top_text} in the top group (not significantly worse than any other "
-            f"system) on {every_text}.{single_text}"
+            f"{_first_text(views, position=0)}. {only_text}{top_text} in the top group (not significantly worse than "
+            f"any other system) on {every_text}.{single_text}"
         )
     else:
         top_texts = [" or ".join(top) if len(top) <= MOST_NAMED else f"one of {len(top)}" for top in top_groups]
         aspect_texts = [f"{top} on {view.aspect}" for view, top in zip(views, top_texts, strict=True)]
         yield f"No system is in the top group on every aspect: {names(aspect_texts)}."
+
+
+def _first_text(views: Sequence[AspectResults], *, position: int) -> str:
+    """Return clauses on the systems that have this position in the ranking, with their aspects."""
+    aspects_of_system: dict[str, list[str]] = {}
+    for view in views:
+        aspects_of_system.setdefault(view.board[position]["system"], []).append(view.aspect)
+    return "; ".join(
+        f"{system} ranks first on {_all_aspects_text(views) if len(aspects) == len(views) else names(aspects)}"
+        for system, aspects in aspects_of_system.items()
+    )
 
 
 def trust(views: Sequence[AspectResults]) -> Iterator[str]:
@@ -54,16 +58,24 @@ def trust(views: Sequence[AspectResults]) -> Iterator[str]:
     if metrics_in_every_top:
         yield (
             f"On {_all_aspects_text(views)}, {subject_with_verb(metrics_in_every_top, 'is', 'are')} significantly "
-            "better than chance and not significantly worse than any other metric."
+            "better than chance and not significantly worse than any other metric"
+            f"{' (best mean rank first)' if len(metrics_in_every_top) > 1 else ''}."
         )
-        partial_metrics = {row["metric"] for view in views for row in view.partial}
-        if affected := [name for name in metrics_in_every_top if name in partial_metrics]:
-            affected_text = subject_with_verb(affected, "over-rates or under-rates", "over-rate or under-rate")
+        systems_of_metric: dict[str, list[str]] = {}
+        for view in views:
+            for row in view.partial:
+                systems_of_metric.setdefault(row["metric"], []).append(f"{row['system']} on {view.aspect}")
+        if affected := [name for name in metrics_in_every_top if name in systems_of_metric]:
+            affected_text = subject_with_verb(
+                [f"{name} ({names(systems_of_metric[name], limit=2)})" for name in affected],
+                "over-rates or under-rates",
+                "over-rate or under-rate",
+            )
             others = [name for name in metrics_in_every_top if name not in affected]
             others_text = (
                 f"; for {names(others, limit=MOST_NAMED)}, this is not significant or inconclusive" if others else ""
             )
-            yield f"Of these metrics, {affected_text} some system on some aspect{others_text}."
+            yield f"Of these metrics, {affected_text} a system{others_text}."
     else:
         aspect_leaders = [f"{view.leaders[0]} on {view.aspect}" for view in views if view.leaders]
         leaders_text = (
