@@ -29,8 +29,8 @@ from custodes.errors import CustodesError, OptionError, join_labels, short_repr,
 class Provenance:
     """Record of how a result was computed.
 
-    The record is printed as one line. With the data, it is sufficient to repeat the computation if it has a seed.
-    `counted`: if the data are counts, the options that were used for counting.
+    The record is printed as one line. The record and the data are enough to repeat the computation, provided that the
+    record has a seed. `counted`: if the data are counts, the options that were used for counting.
     """
 
     question: str

@@ -256,9 +256,9 @@ def _answer(
     notes += build_notes(("infinite-kld", len(infinite_metrics), message), aspect=aspect)
     if len(replication_rates):
         message = (
-            f"human decisions{label_of(aspect)} replicate for {percent(float(np.mean(replication_rates)))} of pairs "
-            "when items are resampled; treat this rate, not 100 %, as the ceiling of the proportion of pairs that a "
-            "metric decides as the annotators do"
+            f"if items are resampled, human decisions{label_of(aspect)} stay the same for "
+            f"{percent(float(np.mean(replication_rates)))} of pairs; do not expect a metric to decide more pairs as "
+            "the annotators do"
         )
         notes += build_notes(("self-agreement", True, message), aspect=aspect)
     notes += few_clusters_notes(aspect_counts.n_clusters, resamples, fewest=FEWEST, aspect=aspect)

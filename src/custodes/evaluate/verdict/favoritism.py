@@ -31,10 +31,11 @@ RATES = {FAVOURED: "over-rates", DISFAVOURED: "under-rates"}
 
 
 def favours(view: AspectResults) -> Iterator[str]:
-    """Yield findings of partiality of metrics that are significantly better than chance, one per group of near copies.
+    """Yield lines on systems that a metric over-rates or under-rates, one per group of near copies.
 
-    Each line reports the first finding of a group. The metric that agrees best comes first, then other metrics of the
-    top group, then all remaining metrics. Within each of these classes, larger partiality comes first.
+    Only metrics that are significantly better than chance have a line. A line reports the first finding of a group.
+    The metric that agrees best comes first, then other metrics of the top group, then all remaining metrics. Within
+    each of these classes, larger partiality comes first.
     """
     conclusive = view.partiality.filter(pl.col("partiality").is_not_null(), pl.col("finding") != INCONCLUSIVE)
     if not conclusive.height:

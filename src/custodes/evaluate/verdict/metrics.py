@@ -183,7 +183,7 @@ def uncertain(view: AspectResults) -> Iterator[str]:
     if view.standing and not view.bounded:
         yield "There are no intervals, so no difference between metrics can be compared with chance."
     elif view.leaders[1:]:
-        yield f"It is undecided which of {names(view.leaders)} agrees best with the annotators."
+        yield f"Which metric agrees best with the annotators is undecided. Candidates: {names(view.leaders)}."
 
 
 def metric_sentences(results: Mapping[str, Result], aspect: str, *, first: bool) -> Iterator[tuple[str, str]]:

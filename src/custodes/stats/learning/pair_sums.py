@@ -17,7 +17,7 @@ _FEW = 8  # below this proportion of the outputs, 1 / 8, comparing rows with all
 
 
 class PairSums(NamedTuple):
-    """Sums over pairs of some outputs (rows) with all n outputs.
+    """Sums for some of the n outputs (the rows), over the pairs of each row with all n outputs.
 
     `row` (q, rows) are the sums for each of the rows over all outputs. `column` (q, n) are the sums for each output
     over the rows. `inside` (2, q, rows) are the sums for each of the rows over the outputs of the same unit, and over

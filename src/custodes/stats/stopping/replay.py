@@ -89,8 +89,8 @@ def replay(answers: Answers, rule: Rule, *, reference: NDArray[np.int8], truth: 
 def decide_fixed_design(answers: Answers, rule: Rule, *, total: Ints) -> NDArray[np.int8]:
     """Return the decisions (replications, pairs) of a fixed design, with which a sequential design can be compared.
 
-    Every pair gets the same number of annotations, `total` (replications,) for all pairs, in the same order as in the
-    sequential design. Each pair is analysed once, at the level of the rule.
+    In each replication, the annotations of all pairs, `total` (replications,), are divided equally among the pairs.
+    Annotations come in the order of the sequential design. Each pair is analysed once, at the level of the rule.
 
     Source: ours.
     """
