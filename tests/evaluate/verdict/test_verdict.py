@@ -573,6 +573,9 @@ def test_the_best_system_that_looks_like_the_reference_is_followed_by_the_next(r
         leaderboard = replace(changed, systems=systems)
         text = text_of(make_verdict(results, check=check, leaderboard=leaderboard), "coherence", "best")
         assert f"A looks like the reference. Of the other 2 systems, B ranks first. {end}" in text
+        labels_text = text_of(make_verdict(results, check=check, leaderboard=leaderboard), "coherence", "labels")
+        assert "more comparisons are not needed" not in labels_text
+        assert ("exclude the reference (--systems '!A')" in labels_text) is (groups[1] == groups[2])
         overall_text = text_of(make_verdict(results, check=check, leaderboard=leaderboard), "", "best")
         assert overall_text == (
             "A is best on both aspects. This system looks like the reference. Of the other systems, B ranks first on "
@@ -638,3 +641,15 @@ def test_systems_that_won_or_lost_everything_are_named(results: dict[str, Any]) 
     text = text_of(make_verdict(results, leaderboard=replace(leaderboard, notes=tuple(notes))), "fluency", "best")
     assert "A won all comparisons." in text
     assert "B lost" not in text
+
+
+def test_a_metric_whose_decisions_are_no_better_than_none_is_reported(results: dict[str, Any]) -> None:
+    ranking, best = results["ranking"], results["agreement"].standing.filter(aspect="coherence")["metric"][0]
+    human = ranking.decisions.filter(aspect="coherence", rater="human")
+    undecided_rate = human.filter(decision="=").height / human.height
+    for correct in (undecided_rate, undecided_rate + 0.01):
+        is_best = (pl.col("aspect") == "coherence") & (pl.col("metric") == best)
+        errors = ranking.errors.with_columns(correct=pl.when(is_best).then(correct).otherwise("correct"))
+        text = text_of(make_verdict(results, ranking=replace(ranking, errors=errors)), "coherence", "trust")
+        expected = f"decisions by {best} are no better than no decision"
+        assert (expected in text) is (correct == undecided_rate)

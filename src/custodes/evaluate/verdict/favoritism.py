@@ -186,21 +186,47 @@ def _inconclusive(view: AspectResults) -> Iterator[str]:
             )
 
 
-def flips(view: AspectResults) -> Iterator[str]:
-    """Yield sentences on decision errors of the best metric, and on human decisions that a metric reverses."""
-    errors, human_decisions = view.errors.filter(pl.col("correct").is_not_null()), view.decisions.filter(rater=HUMAN)
-    if not errors.height or not human_decisions.height:
-        return
-    for row in errors.filter(metric=view.standing[0]["metric"] if view.standing else "").to_dicts():
+def useless_decisions(view: AspectResults) -> Iterator[str]:
+    """Yield a sentence if the decisions of the best metric are not closer to human decisions than no decision."""
+    for row, n_common_pairs, undecided_rate in _errors_of_best(view):
+        if row["correct"] <= undecided_rate:
+            yield (
+                f"In these data, decisions by {row['metric']} are no better than no decision: they equal the human "
+                f"decision for {percent(row['correct'])} of {plural(n_common_pairs, 'pair')} of systems; if every pair "
+                f"is called undecided, {percent(undecided_rate)} equal it."
+            )
+
+
+def _errors_of_best(view: AspectResults) -> Iterator[tuple[Row, int, float]]:
+    """Yield the decision errors of the metric that agrees best, the number of pairs that both annotators and metric
+    compared, and the proportion of these pairs that annotators leave undecided."""
+    human_decisions = view.decisions.filter(rater=HUMAN)
+    best_errors = view.errors.filter(pl.col("correct").is_not_null(), metric=_best_metric(view))
+    for row in best_errors.to_dicts():
         metric_decisions = view.decisions.filter(rater=row["metric"])
         common_decisions = human_decisions.join(metric_decisions, on=["system_a", "system_b"], how="semi")
-        n_common_pairs, n_undecided = common_decisions.height, common_decisions.filter(decision="=").height
+        if common_decisions.height:
+            n_undecided = common_decisions.filter(decision="=").height
+            yield row, common_decisions.height, n_undecided / common_decisions.height
+
+
+def _best_metric(view: AspectResults) -> str:
+    """Return the metric that agrees best, or '' without metrics."""
+    return view.standing[0]["metric"] if view.standing else ""
+
+
+def flips(view: AspectResults) -> Iterator[str]:
+    """Yield sentences on decision errors of the best metric, and on human decisions that a metric reverses."""
+    human_decisions = view.decisions.filter(rater=HUMAN)
+    if not view.errors["correct"].count() or not human_decisions.height:
+        return
+    for row, n_common_pairs, undecided_rate in _errors_of_best(view):
         n_other_pairs = human_decisions.height - n_common_pairs
         yield (
             f"{_TESTS[view.correction]}, {row['metric']} decides "
             f"{estimate_with_interval(row, 'correct', write=percent)} of "
             f"{plural(n_common_pairs, 'system pair')} as the annotators do (a metric that decides no pair: "
-            f"{percent(n_undecided / n_common_pairs)}), reverses "
+            f"{percent(undecided_rate)}), reverses "
             f"{estimate_with_interval(row, 'inversion', write=percent)}, misses a difference in "
             f"{estimate_with_interval(row, 'omission', write=percent)} and finds an additional difference in "
             f"{estimate_with_interval(row, 'insertion', write=percent)}."

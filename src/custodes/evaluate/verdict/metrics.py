@@ -20,6 +20,7 @@ from custodes.answers.wording import (
     subject_with_verb,
 )
 from custodes.evaluate.verdict.faults import faults
+from custodes.evaluate.verdict.favoritism import useless_decisions
 from custodes.evaluate.verdict.view import MOST_NAMED, SYSTEM_LEVEL, AspectResults, Row, share_a_letter
 from custodes.stats.sign_test import adjust
 
@@ -70,6 +71,8 @@ def trust(view: AspectResults) -> Iterator[str]:
         # With two systems, pairwise accuracy is 0 or 1.
         if view.ordered and best[SYSTEM_LEVEL] is not None:
             yield _system_level_text(view, best)
+        if not view.sided:
+            yield from useless_decisions(view)
     elif view.bounded:
         yield "No metric agrees with the annotators significantly better than chance."
     else:

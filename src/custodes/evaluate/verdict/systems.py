@@ -185,6 +185,12 @@ def labels(view: AspectResults) -> Iterator[str]:
         f" {'concern' if n_concerned > 1 else 'concerns'} which system is best"
         f"{'' if n_concerned or has_reference else ', so more comparisons are not needed to name the best system'}."
     )
+    if has_reference and not n_concerned and len(view.board) > 2 and share_a_letter(*view.board[1:3]):
+        reference = view.board[0]["system"]
+        yield (
+            f"Which of the other systems is best is undecided; exclude the reference (--systems '!{reference}') to see "
+            "how many more comparisons are needed."
+        )
     rows = view.pairs.select("system_a", "system_b", "more_comparisons").drop_nulls().iter_rows()
     n_more_of_pair = {frozenset((a, b)): float(n_text) for a, b, n_text in rows}
     pairs_with_forecast, pairs_without_forecast = [], []
