@@ -653,3 +653,5 @@ def test_a_metric_whose_decisions_are_no_better_than_none_is_reported(results: d
         text = text_of(make_verdict(results, ranking=replace(ranking, errors=errors)), "coherence", "trust")
         expected = f"decisions by {best} are no better than no decision"
         assert (expected in text) is (correct == undecided_rate)
+    undecided = replace(ranking, decisions=ranking.decisions.with_columns(decision=pl.lit("=")))
+    assert expected not in text_of(make_verdict(results, ranking=undecided), "coherence", "trust")

@@ -140,8 +140,11 @@ def _rated_systems(findings: list[Row]) -> str:
 
 
 def _has_uncertain_size(row: Row) -> bool:
-    """Return whether the metric ranks the system as the annotators do, but not by the quality that it measures on the
-    other systems. The expected score of the system is then an extrapolation."""
+    """Return whether the rank predicted from the other systems is farther from the human rank than the metric's rank.
+
+    The expected score of the system is then an extrapolation, such as for a reference text among systems that a metric
+    does not rank by quality.
+    """
     return bool(abs(row["rank_without"] - row["rank_human"]) > abs(row["rank"] - row["rank_human"]))
 
 
@@ -187,9 +190,12 @@ def _inconclusive(view: AspectResults) -> Iterator[str]:
 
 
 def useless_decisions(view: AspectResults) -> Iterator[str]:
-    """Yield a sentence if the decisions of the best metric are not closer to human decisions than no decision."""
+    """Yield a sentence if the decisions of the best metric are not closer to human decisions than no decision.
+
+    There is no sentence if annotators decide no pair.
+    """
     for row, n_common_pairs, undecided_rate in _errors_of_best(view):
-        if row["correct"] <= undecided_rate:
+        if row["correct"] - 1e-9 <= undecided_rate < 1:  # rounding error
             yield (
                 f"In these data, decisions by {row['metric']} are no better than no decision: they equal the human "
                 f"decision for {percent(row['correct'])} of {plural(n_common_pairs, 'pair')} of systems; if every pair "
