@@ -667,8 +667,8 @@ def test_next_comparisons_over_all_aspects(results: dict[str, Any]) -> None:
         "text"
     ].to_list() == [
         "On coherence, more comparisons are not needed to name the best system.",
-        "Pairs that need the fewest further human comparisons for 50 % power: about 20 for B and C on fluency and about "
-        "900 for A and B on fluency.",
+        "Pairs that need the fewest further human comparisons for 50 % power: about 20 for B and C on fluency and "
+        "about 900 for A and B on fluency.",
         "On fluency, some systems of the top group are so similar that even 20 times as many further comparisons would "
         "probably not separate them: choose among them by other criteria, such as cost.",
     ]
