@@ -45,8 +45,9 @@ def weaknesses(view: AspectResults) -> Iterator[str]:
     tie_rate = view.tie_rates.get(metric) or 0.0
     if view.ordered and tie_rate >= MANY_TIES:
         yield f"{metric} gives equal scores in {percent(tie_rate)} of comparisons."
-    if not view.sided:
-        yield from _partiality(view, metric)
+    if view.sided:
+        return
+    yield from _partiality(view, metric)
     tested = view.judges["findings"].filter(pl.col("p_value").is_not_null(), rater=metric)["kind"]
     if LENGTH not in tested:
         yield f"Whether {metric} prefers longer outputs is not tested: the test {NEEDS[LENGTH][1]}."
