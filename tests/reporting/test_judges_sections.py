@@ -202,9 +202,7 @@ def test_a_gap_the_other_way_round_is_turned(predicted: Ceiling) -> None:
 
 def test_predictions_beyond_the_bound_say_what_that_means(predicted: Ceiling) -> None:
     def sentence(**limit: float) -> str:
-        bound = predicted.annotators.with_columns(
-            attainable_high=pl.lit(limit["high"]), attainable=pl.lit(limit.get("attainable", 0.7))
-        )
+        bound = predicted.annotators.with_columns(attainable_high=pl.lit(limit["high"]), attainable=pl.lit(0.7))
         low = pl.when(features="humans").then(limit["humans"]).when(features="both").then(limit.get("both", 0.5))
         rows = predicted.prediction.with_columns(kendall_low=low.otherwise(0.5))
         return prediction_texts(replace(predicted, annotators=bound, prediction=rows))[0][1]
@@ -214,15 +212,18 @@ def test_predictions_beyond_the_bound_say_what_that_means(predicted: Ceiling) ->
     assert sentence(high=0.8, humans=0.9).endswith(f"the other human aspects exceed this bound. {no_bound}")
     assert sentence(high=0.8, humans=0.5, both=0.9) == sentence(high=0.8, humans=0.9)
     assert sentence(high=0.4, humans=0.9).endswith(no_bound)
-    assert sentence(high=0.0, humans=0.9, attainable=0.0).endswith(
-        "Halves of the annotators do not agree, so the bound of a perfect predictor cannot be estimated."
-    )
 
 
 def test_a_bound_that_the_annotators_do_not_determine_has_no_value(demo_report: Report, predicted: Ceiling) -> None:
     names = ("attainable", "attainable_low", "attainable_high")
-    undetermined = predicted.annotators.with_columns(pl.lit(0.0).alias(name) for name in names)
-    html = html_of(CEILING, context(demo_report, ceiling=replace(predicted, annotators=undetermined)))
+    undetermined = predicted.annotators.with_columns(
+        *(pl.lit(None, pl.Float64).alias(name) for name in names), split_half=pl.lit(-0.01)
+    )
+    result = replace(predicted, annotators=undetermined)
+    assert prediction_texts(result)[0][1].endswith(
+        "Halves of the annotators do not agree, so the bound of a perfect predictor cannot be estimated."
+    )
+    html = html_of(CEILING, context(demo_report, ceiling=result))
     row = html[html.index("a perfect predictor</td>") :].partition("</tr>")[0]
     assert "0.0" not in row
     assert "–" in row

@@ -79,6 +79,19 @@ def test_people_are_split_in_halves(planted_ceiling: Ceiling) -> None:
     assert row["attainable_low"] < row["attainable"] < row["attainable_high"]
 
 
+def test_annotators_who_disagree_bound_nothing() -> None:
+    scores = planted()
+    scores["bob", "style"] = -0.5 * scores["ann", "style"]
+    result = ceiling_of(scores, resamples=20)
+    row = result.annotators.row(0, named=True)
+    assert row["split_half"] == row["split_half_high"] == -1
+    assert row["attainable"] is row["attainable_low"] is row["attainable_high"] is None
+    assert [note.message for note in result.notes if note.rule == "no-attainable"] == [
+        "for 'style', halves of the annotators do not agree, so the tau-b that a perfect predictor could reach cannot "
+        "be estimated"
+    ]
+
+
 def test_splits_that_say_nothing_are_left_out() -> None:
     # Bob rates one half of ann's outputs and cy the other half, so bob and cy share no outputs.
     scores = {("ann", "style"): planted()["ann", "style"], ("first", ""): planted()["first", ""]}

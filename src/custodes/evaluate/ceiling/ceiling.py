@@ -105,7 +105,7 @@ class Ceiling(Result):
         score(
             "attainable",
             "tau-b that a perfect predictor of the mean rating of all annotators would reach (the mean rating may have "
-            "ties, the predictor has none); 0 if halves do not agree, null at level system",
+            "ties, the predictor has none); null at level system or if halves disagree (`split_half` not above 0)",
             interval=True,
         ),
     )
@@ -437,6 +437,7 @@ def _notes(result: Ceiling, raters: RaterScores, level: Level, excluded_annotato
     lone_targets = targets.filter(~targets.is_in(result.annotators["target"].to_list()))
     targets_text = "" if len(lone_targets) == len(targets) else f" of {join_labels(map(repr, lone_targets))}"
     undivided_targets = result.annotators.filter(pl.col("split_half").is_null())["target"]
+    disagreeing_targets = result.annotators.filter(pl.col("split_half") <= 0)["target"] if level == "output" else []
     bounded_predictions = result.prediction.join(result.annotators, on="target", maintain_order="left")
     is_above_bound = pl.col("kendall_low") > pl.col("attainable_high")
     exceeding_targets = bounded_predictions.filter(is_above_bound)["target"].unique(maintain_order=True)
@@ -481,6 +482,12 @@ def _notes(result: Ceiling, raters: RaterScores, level: Level, excluded_annotato
             len(undivided_targets),
             f"for {join_labels(map(repr, undivided_targets))}, annotators cannot be split into halves that "
             "rated the same outputs",
+        ),
+        (
+            "no-attainable",
+            len(disagreeing_targets),
+            f"for {join_labels(map(repr, disagreeing_targets))}, halves of the annotators do not agree, so the "
+            "tau-b that a perfect predictor could reach cannot be estimated",
         ),
         (
             "halo-annotators",

@@ -74,7 +74,10 @@ def prediction_columns(
 
 
 def annotator_columns(target: Target, rng: np.random.Generator, confidence: float) -> dict[str, Any]:
-    """Return the columns of `annotators`: agreement of two halves of the annotators, and the attainable tau-b."""
+    """Return the columns of `annotators`: agreement of two halves of the annotators, and the attainable tau-b.
+
+    The attainable tau-b is undefined if two halves do not agree, even if they agree in some resamples.
+    """
     if len(target.persons) < 2:
         return {}
     sorted_persons = sorted(
@@ -96,6 +99,8 @@ def annotator_columns(target: Target, rng: np.random.Generator, confidence: floa
     attainable_values = split_half.attainable_tau(
         split_half_values, target.rows(person_ratings).T, [splits[k] for k in defined_splits], rng=rng
     )
+    if split_half_values[0] <= 0:  # the errors of annotators have no estimate
+        attainable_values = np.full_like(attainable_values, np.nan)
     return {
         "annotators": len(person_ratings),
         **with_interval("split_half", split_half_values, confidence, clusters=target.n_clusters, bounds=CORRELATION),

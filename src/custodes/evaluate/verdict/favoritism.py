@@ -7,27 +7,17 @@ from collections.abc import Iterator
 import polars as pl
 
 from custodes.answers.wording import (
-    estimate_with_interval,
     interval,
     names,
     number,
     p_value_phrase,
-    percent,
     plural,
     sentence,
     subject_with_verb,
 )
 from custodes.data.comparisons import HUMAN
-from custodes.evaluate.partiality_table import DISFAVOURED, FAVOURED, INCONCLUSIVE
-from custodes.evaluate.verdict.view import MOST_NAMED, AspectResults, Row
-
-_TESTS = {
-    "none": "If each pair is tested alone",
-    "holm": "If all pairs are tested together (Holm)",
-    "bh": "If all pairs are tested together (Benjamini-Hochberg)",
-}
-"""Text of each correction of the sign tests."""
-RATES = {FAVOURED: "over-rates", DISFAVOURED: "under-rates"}
+from custodes.evaluate.partiality_table import FAVOURED, INCONCLUSIVE
+from custodes.evaluate.verdict.view import MOST_NAMED, RATES, AspectResults, Row, rated_systems
 
 
 def favours(view: AspectResults) -> Iterator[str]:
@@ -54,16 +44,12 @@ def favours(view: AspectResults) -> Iterator[str]:
         yield _finding_line(view, group)
     yield from _overall_scores(view, reported_metrics)
     informative_metrics = {row["metric"] for group in finding_groups for row in group}
-    for metric in best_metrics:
-        is_conclusive = metric in conclusive["metric"] and metric in view.leaders
-        if finding_groups and is_conclusive and metric not in {row["metric"] for row in rows}:
-            yield f"No partiality of {metric} to a system is significant, which does not show that there is none."
     if not view.partial:
         yield "No metric is significantly partial to a system."
     elif not finding_groups:
         metrics = list(dict.fromkeys(row["metric"] for row in view.partial))
         verb_text, subject_text = (
-            (_rated_systems(view.partial), "this metric is")
+            (rated_systems(view.partial), "this metric is")
             if len(metrics) == 1
             else ("over-rate or under-rate some system", "these metrics are")
         )
@@ -77,7 +63,10 @@ def favours(view: AspectResults) -> Iterator[str]:
             f"In all, {len(informative_metrics)} of {plural(n_metrics, 'metric')} that are significantly better than "
             "chance over-rate or under-rate some system."
         )
-    yield from _inconclusive(view)
+    is_inconclusive = (pl.col("finding") == INCONCLUSIVE).all().over("system")
+    systems = view.partiality.filter(is_inconclusive)["system"].unique(maintain_order=True).to_list()
+    if systems:
+        yield f"Whether a metric is partial to {names(systems)} is inconclusive."
 
 
 def near_copy_groups(rows: list[Row]) -> list[list[Row]]:
@@ -126,17 +115,7 @@ def _finding_line(view: AspectResults, group: list[Row]) -> str:
         f"Do not compare {system} with other systems by {metric} alone."
     )
     further_findings = [other for other in view.partial if other["metric"] == metric and other["system"] != system]
-    return f"{text} {metric} also {_rated_systems(further_findings)}." if further_findings else text
-
-
-def _rated_systems(findings: list[Row]) -> str:
-    """Return the verbs and the systems of the findings of one metric: `over-rates A and under-rates B and C`."""
-    clauses = [
-        f"{verb} {names(systems, limit=MOST_NAMED)}"
-        for finding, verb in RATES.items()
-        if (systems := [row["system"] for row in findings if row["finding"] == finding])
-    ]
-    return " and ".join(clauses)
+    return f"{text} {metric} also {rated_systems(further_findings)}." if further_findings else text
 
 
 def _has_uncertain_size(row: Row) -> bool:
@@ -171,77 +150,11 @@ def _overall_scores(view: AspectResults, metrics: list[str]) -> Iterator[str]:
         yield f"{subject_text}, so apparent partiality may reflect quality on another aspect."
 
 
-def _inconclusive(view: AspectResults) -> Iterator[str]:
-    """Yield sentences on systems to which the partiality of all metrics, or of the best metric, is inconclusive."""
-    is_inconclusive = pl.col("finding") == INCONCLUSIVE
-    systems = (
-        view.partiality.filter(is_inconclusive.all().over("system"))["system"].unique(maintain_order=True).to_list()
-    )
-    if systems:
-        yield f"Whether a metric is partial to {names(systems)} is inconclusive."
-    for best_metric in [row["metric"] for row in view.standing[:1] if view.leaders]:
-        best_metric_rows = view.partiality.filter(is_inconclusive, ~pl.col("system").is_in(systems), metric=best_metric)
-        if best_metric_rows.height:
-            reasons = names(best_metric_rows["reason"].unique(maintain_order=True).to_list())
-            yield (
-                f"Whether {best_metric} is partial to {names(best_metric_rows['system'].to_list())} is "
-                f"inconclusive: {reasons}."
-            )
-
-
-def useless_decisions(view: AspectResults) -> Iterator[str]:
-    """Yield a sentence if the decisions of the best metric are not closer to human decisions than no decision.
-
-    There is no sentence if annotators decide no pair.
-    """
-    for row, n_common_pairs, undecided_rate in _errors_of_best(view):
-        if row["correct"] - 1e-9 <= undecided_rate < 1:  # rounding error
-            yield (
-                f"In these data, decisions by {row['metric']} are no better than no decision: they equal the human "
-                f"decision for {percent(row['correct'])} of {plural(n_common_pairs, 'pair')} of systems; if every pair "
-                f"is called undecided, {percent(undecided_rate)} equal it."
-            )
-
-
-def _errors_of_best(view: AspectResults) -> Iterator[tuple[Row, int, float]]:
-    """Yield the decision errors of the metric that agrees best, the number of pairs that both annotators and metric
-    compared, and the proportion of these pairs that annotators leave undecided."""
-    human_decisions = view.decisions.filter(rater=HUMAN)
-    best_errors = view.errors.filter(pl.col("correct").is_not_null(), metric=_best_metric(view))
-    for row in best_errors.to_dicts():
-        metric_decisions = view.decisions.filter(rater=row["metric"])
-        common_decisions = human_decisions.join(metric_decisions, on=["system_a", "system_b"], how="semi")
-        if common_decisions.height:
-            n_undecided = common_decisions.filter(decision="=").height
-            yield row, common_decisions.height, n_undecided / common_decisions.height
-
-
-def _best_metric(view: AspectResults) -> str:
-    """Return the metric that agrees best, or '' without metrics."""
-    return view.standing[0]["metric"] if view.standing else ""
-
-
 def flips(view: AspectResults) -> Iterator[str]:
-    """Yield sentences on decision errors of the best metric, and on human decisions that a metric reverses."""
+    """Yield sentences on human decisions: how often they replicate, and which of them a metric reverses."""
     human_decisions = view.decisions.filter(rater=HUMAN)
     if not view.errors["correct"].count() or not human_decisions.height:
         return
-    for row, n_common_pairs, undecided_rate in _errors_of_best(view):
-        n_other_pairs = human_decisions.height - n_common_pairs
-        yield (
-            f"{_TESTS[view.correction]}, {row['metric']} decides "
-            f"{estimate_with_interval(row, 'correct', write=percent)} of "
-            f"{plural(n_common_pairs, 'system pair')} as the annotators do (a metric that decides no pair: "
-            f"{percent(undecided_rate)}), reverses "
-            f"{estimate_with_interval(row, 'inversion', write=percent)}, misses a difference in "
-            f"{estimate_with_interval(row, 'omission', write=percent)} and finds an additional difference in "
-            f"{estimate_with_interval(row, 'insertion', write=percent)}."
-            + (
-                f" The metric has no decision on {plural(n_other_pairs, 'other pair')} that annotators compared."
-                if n_other_pairs
-                else ""
-            )
-        )
     yield from map(sentence, view.replicated)
     # Metrics that agree less than by chance may have the opposite direction, so they reverse many decisions.
     below = view.metrics_on_side("below")

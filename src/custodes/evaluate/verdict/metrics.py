@@ -20,7 +20,6 @@ from custodes.answers.wording import (
     subject_with_verb,
 )
 from custodes.evaluate.verdict.faults import faults
-from custodes.evaluate.verdict.favoritism import useless_decisions
 from custodes.evaluate.verdict.view import MOST_NAMED, SYSTEM_LEVEL, AspectResults, Row, share_a_letter
 from custodes.stats.sign_test import adjust
 
@@ -29,9 +28,6 @@ MARKED_EFFECT = 1.5
 OTHERWISE = ("negative-agreement", "no-metrics")
 """Rules of `check` that are left out: `chance` covers the first rule, and a verdict needs no metric."""
 
-
-MANY_TIES = 0.5
-"""Minimum proportion of ties of the best metric for a sentence on these ties."""
 EXAMPLE_RATE = 0.6
 
 EXAMPLE_COMPARISONS = 200
@@ -65,14 +61,9 @@ def trust(view: AspectResults) -> Iterator[str]:
     if view.metrics_on_side("above"):
         agreement_text = f"{best['metric']} agrees best with the annotators ({_score(view, best)})."
         yield f"{agreement_text}{_differences(view, best, others)}"
-        tie_rate = view.tie_rates.get(best["metric"]) or 0.0
-        if view.ordered and tie_rate >= MANY_TIES:
-            yield f"{best['metric']} gives equal scores in {percent(tie_rate)} of comparisons."
         # With two systems, pairwise accuracy is 0 or 1.
         if view.ordered and best[SYSTEM_LEVEL] is not None:
             yield _system_level_text(view, best)
-        if not view.sided:
-            yield from useless_decisions(view)
     elif view.bounded:
         yield "No metric agrees with the annotators significantly better than chance."
     else:
@@ -229,6 +220,17 @@ def _best(leaderboard: Result, aspect: str, constant_systems: set[str]) -> Itera
     systems = leaderboard.to_frame("systems").filter(pl.col("strength").is_not_null(), aspect=aspect)
     cycles = leaderboard.to_frame("cycles").filter(aspect=aspect)
     metrics = systems["rater"].unique(maintain_order=True).to_list()
+    first_systems = systems.filter(pl.col("rank") == 1, pl.col("system").is_in(list(constant_systems)))
+    for system, metrics_of_system in first_systems.group_by("system", maintain_order=True).agg("rater").iter_rows():
+        others = systems.filter(pl.col("rater") == metrics_of_system[0], ~pl.col("system").is_in(constant_systems))
+        next_text = (
+            f", of which {others.sort('rank')['system'][0]} now has the highest rank" if others.height > 1 else ""
+        )
+        yield (
+            f"Do not trust the ranking by {names(metrics_of_system, limit=MOST_NAMED)}: {system} ranks first, but "
+            "gave the same text for all items. Either this text misleads the metric, or the outputs are wrong: read "
+            f"them, and rank the other systems alone (--systems '!{system}'){next_text}."
+        )
     metrics_of_finding: dict[str, list[str]] = {}
     for metric in metrics:
         rows = systems.filter(rater=metric).sort("rank")
@@ -245,17 +247,6 @@ def _best(leaderboard: Result, aspect: str, constant_systems: set[str]) -> Itera
     if systems["part"].n_unique() == 1:
         notes = [note for note in leaderboard.notes if (note.rule, note.aspect) == ("not-all-met", aspect)]
         yield from (sentence(note.message.partition(": ")[2]) for note in notes[:1])
-    first_systems = systems.filter(pl.col("rank") == 1, pl.col("system").is_in(list(constant_systems)))
-    for system, metrics_of_system in first_systems.group_by("system", maintain_order=True).agg("rater").iter_rows():
-        others = systems.filter(pl.col("rater") == metrics_of_system[0], ~pl.col("system").is_in(constant_systems))
-        next_text = (
-            f", of which {others.sort('rank')['system'][0]} now has the highest rank" if others.height > 1 else ""
-        )
-        yield (
-            f"Do not trust the ranking by {names(metrics_of_system, limit=MOST_NAMED)}: {system} ranks first, but "
-            "gave the same text for all items. Either this text misleads the metric, or the outputs are wrong: read "
-            f"them, and rank the other systems alone (--systems '!{system}'){next_text}."
-        )
     pairs = leaderboard.to_frame("pairs").filter(pl.col("decision").is_in(["+", "-"]), aspect=aspect)
     if len(metrics) > 1:
         counts_of_pair = pairs.group_by("system_a", "system_b").agg(

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
-from custodes.answers.wording import names, plural, subject_with_verb
-from custodes.evaluate.verdict.favoritism import RATES, do_near_copies, near_copy_groups
-from custodes.evaluate.verdict.view import MOST_NAMED, AspectResults
+from custodes.answers.wording import names, number, percent, plural, subject_with_verb
+from custodes.evaluate.verdict.favoritism import do_near_copies, near_copy_groups
+from custodes.evaluate.verdict.systems import format_count, undecided
+from custodes.evaluate.verdict.view import MOST_NAMED, RATES, AspectResults, share_a_letter
+from custodes.evaluate.verdict.weaknesses import decisions_of, is_partiality_tested
+from custodes.stats.information_gain import MOST
 
 
 def best(views: Sequence[AspectResults]) -> Iterator[str]:
@@ -39,6 +42,16 @@ def best(views: Sequence[AspectResults]) -> Iterator[str]:
         top_texts = [" or ".join(top) if len(top) <= MOST_NAMED else f"one of {len(top)}" for top in top_groups]
         aspect_texts = [f"{top} on {view.aspect}" for view, top in zip(views, top_texts, strict=True)]
         yield f"No system is in the top group on every aspect: {names(aspect_texts)}."
+    undecided_texts = [
+        f"{view.aspect} ({plural(len(top), 'candidate')})"
+        for view, top in zip(views, top_groups, strict=True)
+        if len(top) > 1
+    ]
+    if undecided_texts:
+        yield f"Which system is best is undecided on {names(undecided_texts)}."
+    references = [view for view in views if view.board[0]["system"] in view.reference_systems and len(view.board) > 2]
+    if undecided_others := [view.aspect for view in references if share_a_letter(*view.board[1:3])]:
+        yield f"Which of the other systems is best is undecided on {_aspects_text(undecided_others, views)}."
 
 
 def _first_text(views: Sequence[AspectResults], *, position: int) -> str:
@@ -47,8 +60,7 @@ def _first_text(views: Sequence[AspectResults], *, position: int) -> str:
     for view in views:
         aspects_of_system.setdefault(view.board[position]["system"], []).append(view.aspect)
     return "; ".join(
-        f"{system} ranks first on {_all_aspects_text(views) if len(aspects) == len(views) else names(aspects)}"
-        for system, aspects in aspects_of_system.items()
+        f"{system} ranks first on {_aspects_text(aspects, views)}" for system, aspects in aspects_of_system.items()
     )
 
 
@@ -61,13 +73,10 @@ def trust(views: Sequence[AspectResults]) -> Iterator[str]:
             "better than chance and not significantly worse than any other metric"
             f"{' (best mean rank first)' if len(metrics_in_every_top) > 1 else ''}."
         )
-        systems_of_metric: dict[str, list[str]] = {}
-        for view in views:
-            for row in view.partial:
-                systems_of_metric.setdefault(row["metric"], []).append(f"{row['system']} on {view.aspect}")
-        if affected := [name for name in metrics_in_every_top if name in systems_of_metric]:
+        findings_of_metric = {name: _findings(views, name) for name in metrics_in_every_top}
+        if affected := [name for name, findings in findings_of_metric.items() if findings]:
             affected_text = subject_with_verb(
-                [f"{name} ({names(systems_of_metric[name], limit=2)})" for name in affected],
+                [f"{name} ({names(findings_of_metric[name], limit=2)})" for name in affected],
                 "over-rates or under-rates",
                 "over-rate or under-rate",
             )
@@ -76,6 +85,17 @@ def trust(views: Sequence[AspectResults]) -> Iterator[str]:
                 f"; for {names(others, limit=MOST_NAMED)}, this is not significant or inconclusive" if others else ""
             )
             yield f"Of these metrics, {affected_text} a system{others_text}."
+        chosen = candidate(views)
+        if len(metrics_in_every_top) > 1:
+            without_text = " without significant partiality" if affected and chosen not in affected else ""
+            yield f"If one metric is needed: {chosen} has the best mean rank of these metrics{without_text}."
+        if all(view.ordered for view in views):
+            values = [row["value"] for view in views for row in view.standing if row["metric"] == chosen]
+            yield (
+                f"Kendall's τ within items of {chosen} is {_range(values, number)}, depending on the aspect (0: "
+                "chance, 1: the order of the annotators)."
+            )
+        yield from _unlisted_text(views)
     else:
         aspect_leaders = [f"{view.leaders[0]} on {view.aspect}" for view in views if view.leaders]
         leaders_text = (
@@ -84,6 +104,102 @@ def trust(views: Sequence[AspectResults]) -> Iterator[str]:
             else ""
         )
         yield f"No metric is in the top group and better than chance on every aspect{leaders_text}."
+
+
+def _unlisted_text(views: Sequence[AspectResults]) -> Iterator[str]:
+    """Yield a sentence on metrics above chance that have scores for some aspects only."""
+    scored = [{row["metric"] for row in view.standing} for view in views]
+    partly_scored = set.union(*scored) - set.intersection(*scored)
+    leaders = [
+        f"{first} on {view.aspect}"
+        for view in views
+        if (first := next((name for name in view.leaders if name in partly_scored), ""))
+    ]
+    if leaders:
+        yield (
+            f"{plural(len(partly_scored), 'metric has', 'metrics have')} scores for some aspects only and cannot be "
+            f"compared on all. In the top group of their aspect are {names(leaders)}."
+        )
+
+
+def decisions(views: Sequence[AspectResults]) -> Iterator[str]:
+    """Yield a sentence on the decisions of the metric that `trust` names, over all aspects."""
+    metric = candidate(views)
+    found = [found_on_aspect for view in _of_systems(views) if (found_on_aspect := decisions_of(view, metric))]
+    if found:
+        yield (
+            f"{metric} decides {_range([one.errors['correct'] for one in found], percent)} of the pairs of systems as "
+            "the annotators do, depending on the aspect. A metric that decides no pair would reach "
+            f"{_range([one.undecided for one in found], percent)}."
+        )
+
+
+def weaknesses(views: Sequence[AspectResults]) -> Iterator[str]:
+    """Yield sentences on the weaknesses of the metric that `trust` names, over all aspects."""
+    metric = candidate(views)
+    if findings := _findings(views, metric):
+        yield f"The partiality of {metric} is significant for {names(findings)}."
+    elif any(is_partiality_tested(view, metric) for view in _of_systems(views)):
+        yield f"No partiality of {metric} to a system is significant, which does not show that there is none."
+
+
+def labels(views: Sequence[AspectResults]) -> Iterator[str]:
+    """Yield sentences on the comparisons that would decide which system is best."""
+    ranked_views = [view for view in _of_systems(views) if view.board and not view.not_random]
+    pairs_of_aspect = {view.aspect: undecided(view) for view in ranked_views}
+    references = {view.board[0]["system"] for view in ranked_views} & views[0].reference_systems
+    if references:
+        yield (
+            f"Exclude the reference (--systems '!{min(references)}') and summarise again, to learn which of the other "
+            "systems is best and which metric agrees best on them."
+        )
+        return
+    decided = [view.aspect for view in ranked_views if len(view.top) == 1 and not pairs_of_aspect[view.aspect].n_top]
+    if decided:
+        yield f"On {_aspects_text(decided, views)}, more comparisons are not needed to name the best system."
+    forecasts = [
+        (n, f"{a} and {b} on {aspect}") for aspect, pairs in pairs_of_aspect.items() for a, b, n in pairs.forecasts
+    ]
+    if forecasts:
+        texts = [f"about {format_count(n)} for {pair}" for n, pair in sorted(forecasts)[:MOST_NAMED]]
+        yield f"Pairs that need the fewest further human comparisons for 50 % power: {names(texts)}."
+    hopeless = [aspect for aspect, pairs in pairs_of_aspect.items() if pairs.hopeless]
+    if hopeless:
+        yield (
+            f"On {_aspects_text(hopeless, views)}, some systems of the top group are so similar that even "
+            f"{MOST:.0f} times as many further comparisons would probably not separate them: choose among them by "
+            "other criteria, such as cost."
+        )
+
+
+def candidate(views: Sequence[AspectResults]) -> str:
+    """Return the metric of the top group of every aspect with the best mean rank, or ''.
+
+    A metric without significant partiality comes first.
+    """
+    metrics = leaders_everywhere(views)
+    return next((name for name in metrics if not _findings(views, name)), metrics[0] if metrics else "")
+
+
+def _findings(views: Sequence[AspectResults], metric: str) -> list[str]:
+    """Return the significant findings of partiality of a metric: `SYSTEM on ASPECT`."""
+    return [
+        f"{row['system']} on {view.aspect}"
+        for view in _of_systems(views)
+        for row in view.partial
+        if row["metric"] == metric
+    ]
+
+
+def _of_systems(views: Sequence[AspectResults]) -> list[AspectResults]:
+    """Return the aspects that compare systems, not sides of a pair."""
+    return [view for view in views if not view.sided]
+
+
+def _range(values: Sequence[float], write: Callable[[float], str]) -> str:
+    """Return the smallest and the largest value as text; one number if they are written alike."""
+    low, high = write(min(values)), write(max(values))
+    return low if low == high else f"{low} to {high}"
 
 
 def leaders_everywhere(views: Sequence[AspectResults]) -> list[str]:
@@ -114,7 +230,7 @@ def favours(views: Sequence[AspectResults]) -> Iterator[str]:
         leaders_everywhere(views),
         {name for view in views for name in view.metrics_on_side("above")},
     )
-    views = [view for view in views if not view.sided]
+    views = _of_systems(views)
     findings_by_aspect = [
         {(row["metric"], row["system"], row["finding"]): row for row in view.partial} for view in views
     ]
@@ -132,6 +248,10 @@ def favours(views: Sequence[AspectResults]) -> Iterator[str]:
     if len(groups) > MOST_NAMED:
         n_metrics_text = plural(len({row["metric"] for row in rows}), "metric")
         yield f"In all, {n_metrics_text} over-rate or under-rate some system on every aspect."
+
+
+def _aspects_text(aspects: Sequence[str], views: Sequence[AspectResults]) -> str:
+    return _all_aspects_text(views) if len(aspects) == len(views) else names(aspects)
 
 
 def _all_aspects_text(views: Sequence[AspectResults]) -> str:

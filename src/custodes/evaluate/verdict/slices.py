@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from custodes.answers.wording import estimate_with_interval, percent
-from custodes.evaluate.partiality_table import FAVOURED
-from custodes.evaluate.verdict.view import MOST_NAMED, AspectResults, Row
+from custodes.evaluate.verdict.view import MOST_NAMED, RATES, AspectResults, Row
 
 FAULTS: Mapping[str, str] = {
     "consistency": "gives the same verdict in both orders",
@@ -47,6 +46,8 @@ def _consistency(row: Row) -> str:
 
 
 def _favoritism(row: Row) -> str:
-    verb = "over-rates" if row["finding"] == FAVOURED else "under-rates"
     points_text = estimate_with_interval(row, "partiality", digits=0)
-    return f"On {row['slice']}, {row['metric']} {verb} {row['system']} (partiality {points_text} points of win rate)."
+    return (
+        f"On {row['slice']}, {row['metric']} {RATES[row['finding']]} {row['system']} "
+        f"(partiality {points_text} points of win rate)."
+    )

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import combinations
-from math import exp, sqrt
+from math import exp
+from operator import itemgetter
+from typing import NamedTuple
 
 from custodes.answers.wording import estimate_with_interval, interval, names, p_value_phrase, percent, plural, sentence
 from custodes.data.comparisons import HUMAN
@@ -157,12 +159,26 @@ def _top_group_text(view: AspectResults) -> str:
     )
 
 
-def labels(view: AspectResults) -> Iterator[str]:
-    """Yield sentences on undecided pairs, and on further comparisons that would decide which system is best.
+class Undecided(NamedTuple):
+    """Undecided pairs of systems of one aspect (all pairs tested together).
 
-    Pairs with the leader come first, then pairs within the top group. Decisions and forecasts use the joint test of all
-    pairs. If the strengths do not fit a pair, only the comparisons of this pair are used. There is no forecast for a
-    corrected leaderboard.
+    `n_pairs` counts all connected pairs, `n_undecided` the undecided ones, and `n_top` those that concern which system
+    is best. `forecasts` are pairs of the last kind with the number of comparisons that would give 50 % power; pairs
+    with the leader come first, then smaller numbers. `hopeless` are pairs without such a number.
+    """
+
+    n_pairs: int
+    n_undecided: int
+    n_top: int
+    forecasts: list[tuple[str, str, float]]
+    hopeless: list[tuple[str, str]]
+
+
+def undecided(view: AspectResults) -> Undecided:
+    """Return the undecided pairs of an aspect.
+
+    Decisions and forecasts use the joint test of all pairs. If the strengths do not fit a pair, only the comparisons of
+    this pair are used. There is no forecast for a corrected leaderboard.
     """
     pairs = [pair for pair in combinations(view.board, 2) if pair[0]["part"] == pair[1]["part"]]
     undecided_pairs = [
@@ -170,48 +186,52 @@ def labels(view: AspectResults) -> Iterator[str]:
         for a, b in pairs
         if share_a_letter(a, b) and frozenset((a["system"], b["system"])) not in view.decided_directly
     ]
-    if view.not_random or not undecided_pairs:
-        return
     pairs_with_leader = [pair for pair in undecided_pairs if any(row["rank"] == 1 for row in pair)]
     pairs_in_top_group = [
         pair for pair in undecided_pairs if pair not in pairs_with_leader and all(row["may_be_first"] for row in pair)
     ]
-    n_concerned = len(pairs_with_leader) + len(pairs_in_top_group)
+    rows = view.pairs.select("system_a", "system_b", "more_comparisons").drop_nulls().iter_rows()
+    n_more_of_pair = {frozenset((a, b)): float(n_text) for a, b, n_text in rows}
+    forecasts, hopeless = [], []
+    for group in (pairs_with_leader, pairs_in_top_group):
+        systems = [(a["system"], b["system"]) for a, b in group]
+        with_forecast = [
+            (*pair, n_more_of_pair[frozenset(pair)]) for pair in systems if frozenset(pair) in n_more_of_pair
+        ]
+        forecasts += sorted(with_forecast, key=itemgetter(2))
+        hopeless += [pair for pair in systems if frozenset(pair) not in n_more_of_pair]
+    n_top = len(pairs_with_leader) + len(pairs_in_top_group)
+    return Undecided(len(pairs), len(undecided_pairs), n_top, forecasts, hopeless if view.judge == HUMAN else [])
+
+
+def labels(view: AspectResults) -> Iterator[str]:
+    """Yield sentences on undecided pairs, and on further comparisons that would decide which system is best."""
+    pairs = undecided(view)
+    if view.not_random or not pairs.n_undecided:
+        return
     has_reference = view.board[0]["system"] in view.reference_systems
     yield (
-        f"{len(undecided_pairs)} of {plural(len(pairs), 'pair')} of systems "
-        f"{'is' if len(undecided_pairs) == 1 else 'are'}"
-        f" undecided (all pairs tested together); {n_concerned or 'none'} of them"
-        f" {'concern' if n_concerned > 1 else 'concerns'} which system is best"
-        f"{'' if n_concerned or has_reference else ', so more comparisons are not needed to name the best system'}."
+        f"{pairs.n_undecided} of {plural(pairs.n_pairs, 'pair')} of systems "
+        f"{'is' if pairs.n_undecided == 1 else 'are'} undecided (all pairs tested together); {pairs.n_top or 'none'} "
+        f"of them {'concern' if pairs.n_top > 1 else 'concerns'} which system is best"
+        f"{'' if pairs.n_top or has_reference else ', so more comparisons are not needed to name the best system'}."
     )
-    if has_reference and not n_concerned and len(view.board) > 2 and share_a_letter(*view.board[1:3]):
+    if has_reference and not pairs.n_top and len(view.board) > 2 and share_a_letter(*view.board[1:3]):
         reference = view.board[0]["system"]
         yield (
             f"Which of the other systems is best is undecided; exclude the reference (--systems '!{reference}') to see "
             "how many more comparisons are needed."
         )
-    rows = view.pairs.select("system_a", "system_b", "more_comparisons").drop_nulls().iter_rows()
-    n_more_of_pair = {frozenset((a, b)): float(n_text) for a, b, n_text in rows}
-    pairs_with_forecast, pairs_without_forecast = [], []
-    for group in (pairs_with_leader, pairs_in_top_group):
-        systems = [(a["system"], b["system"]) for a, b in group]
-        pairs_with_forecast += sorted(
-            (pair for pair in systems if frozenset(pair) in n_more_of_pair),
-            key=lambda pair: n_more_of_pair[frozenset(pair)],
-        )
-        pairs_without_forecast += [f"{a} and {b}" for a, b in systems if frozenset((a, b)) not in n_more_of_pair]
-    for a, b in pairs_with_forecast[:MOST_NAMED]:
-        n_text = format_count(n_more_of_pair[frozenset((a, b))])
+    for a, b, n_more in pairs.forecasts[:MOST_NAMED]:
         yield (
-            f"About {n_text} more human comparisons of {a} and {b}, each on one item, would give 50 % power to tell "
-            "which is better."
+            f"About {format_count(n_more)} more human comparisons of {a} and {b}, each on one item, would give 50 % "
+            "power to tell which is better."
         )
-    if pairs_without_forecast and view.judge == HUMAN:
-        pairs_text = names(pairs_without_forecast, limit=MOST_NAMED)
+    if pairs.hopeless:
+        pairs_text = names([f"{a} and {b}" for a, b in pairs.hopeless], limit=MOST_NAMED)
         yield (
-            f"For {pairs_text}, the difference would probably not be significant even with a standard error "
-            f"{sqrt(1 + MOST):.1f} times smaller."
+            f"For {pairs_text}, even {MOST:.0f} times as many further comparisons as there are now would probably show "
+            "no significant difference."
         )
 
 

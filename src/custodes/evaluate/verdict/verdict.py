@@ -33,6 +33,7 @@ from custodes.evaluate.verdict.rates import rate_sentences
 from custodes.evaluate.verdict.slices import slices
 from custodes.evaluate.verdict.systems import best, labels
 from custodes.evaluate.verdict.view import AspectResults
+from custodes.evaluate.verdict.weaknesses import decisions, weaknesses
 from custodes.progress import Progress, silent
 
 HEADINGS: Mapping[str, str] = {
@@ -41,21 +42,37 @@ HEADINGS: Mapping[str, str] = {
     "best": "Which system is best",
     "annotators": "How reliable the human ratings are",
     "trust": "Which metric agrees best with the annotators",
+    "decisions": "How well this metric decides which system is better",
+    "weaknesses": "What is wrong with this metric",
     "faults": "Biases and failures of judges",
     "favours": "Which systems metrics over-rate or under-rate",
     "slices": "Which slices of the data differ",
-    "labels": "Undecided pairs, and what to do next",
+    "labels": "What to do next",
     "chance": "Not significantly better than chance",
-    "flips": "Decision errors of metrics",
+    "flips": "Human decisions that metrics reverse",
     "uncertain": "Undecided",
 }
-ESSENTIAL = ("design", "rates", "best", "annotators", "trust", "faults", "favours", "slices", "labels")
+ESSENTIAL = (
+    "design",
+    "rates",
+    "best",
+    "annotators",
+    "trust",
+    "decisions",
+    "weaknesses",
+    "faults",
+    "favours",
+    "slices",
+    "labels",
+)
 """Headings that are displayed by default."""
 SUBJECTS: Mapping[str, Callable[[AspectResults], Iterable[str]]] = {
     "design": design,
     "best": best,
     "annotators": reliability,
     "trust": trust,
+    "decisions": decisions,
+    "weaknesses": weaknesses,
     "faults": faults,
     "favours": favours,
     "slices": slices,
@@ -68,13 +85,16 @@ SUBJECTS: Mapping[str, Callable[[AspectResults], Iterable[str]]] = {
 ACROSS: Mapping[str, Callable[[Sequence[AspectResults]], Iterable[str]]] = {
     "best": overall.best,
     "trust": overall.trust,
-    "chance": overall.chance,
+    "decisions": overall.decisions,
+    "weaknesses": overall.weaknesses,
     "favours": overall.favours,
+    "labels": overall.labels,
+    "chance": overall.chance,
 }
 """Functions that yield the sentences on all aspects, by heading."""
 OF_SYSTEMS = ("design", "best", "annotators", "labels")
 """Headings that need no metric."""
-NOT_OF_SIDES = ("best", "favours", "labels", "flips")
+NOT_OF_SIDES = ("best", "decisions", "favours", "labels", "flips")
 """Headings that have no meaning if sides of a pair are compared instead of systems."""
 
 
@@ -90,8 +110,8 @@ class Verdict(Result):
         label(
             "kind",
             (
-                "subject of the statement: design, rates, best, annotators, trust, faults, favours, slices, labels, "
-                "chance, flips or uncertain"
+                "subject of the statement: design, rates, best, annotators, trust, decisions, weaknesses, faults, "
+                "favours, slices, labels, chance, flips or uncertain"
             ),
         ),
         label("text", "the sentence", ""),

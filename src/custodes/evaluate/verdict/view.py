@@ -9,6 +9,7 @@ from typing import Any
 import polars as pl
 
 from custodes.answers.result import Result
+from custodes.answers.wording import names
 from custodes.data.comparisons import HUMAN
 from custodes.data.interim_analyses import SEQUENTIAL_RULE
 from custodes.evaluate.agreement.agreement import Agreement
@@ -27,6 +28,8 @@ SYSTEM_LEVEL = "pairwise_accuracy"
 """Statistic that is reported at system level."""
 FEW_LABELS = 0.5
 """If at most this proportion of a metric's comparisons is annotated, the corrected ranks determine the best system."""
+RATES = {FAVOURED: "over-rates", DISFAVOURED: "under-rates"}
+"""Verb of each finding of partiality."""
 LETTER = re.compile(r"[a-z]\d*")
 EMPTY: Mapping[str, Result] = {
     kind.__name__.lower(): kind.from_parts([kind.part("")], ())
@@ -139,6 +142,16 @@ def leaders(agreement: Agreement) -> dict[str, list[str]]:
         metrics = rows.filter(pl.col("may_be_best").fill_null(is_above))["metric"].to_list()
         top_group_of_aspect[str(aspect)] = metrics if rows.filter(is_above).height else []
     return top_group_of_aspect
+
+
+def rated_systems(findings: list[Row]) -> str:
+    """Return the verbs and the systems of the findings of one metric: `over-rates A and under-rates B and C`."""
+    clauses = [
+        f"{verb} {names(systems, limit=MOST_NAMED)}"
+        for finding, verb in RATES.items()
+        if (systems := [row["system"] for row in findings if row["finding"] == finding])
+    ]
+    return " and ".join(clauses)
 
 
 def share_a_letter(one: Row, other: Row) -> bool:

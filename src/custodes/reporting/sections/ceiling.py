@@ -156,21 +156,13 @@ def _history(result: Ceiling) -> Figure:
 
 
 def _predictions(result: Ceiling) -> pl.DataFrame:
-    """The rows of `prediction`, followed by the rows of `annotators`, for each aspect; predictors are in words.
-
-    A bound of 0 is left empty, because the annotators do not determine it.
-    """
+    """The rows of `prediction`, followed by the rows of `annotators`, for each aspect; predictors are in words."""
     rows = result.prediction.with_columns(what=pl.col("features").replace(FEATURES), order=pl.lit(0))
     bounds = [
         result.annotators.select(
             "target",
             what=pl.lit(label),
-            **{
-                f"kendall{bound}": pl.when(
-                    (pl.col("attainable") > 0).fill_null(True) | pl.lit(name == "split_half")
-                ).then(f"{name}{bound}")
-                for bound in ("", "_low", "_high")
-            },
+            **{f"kendall{bound}": f"{name}{bound}" for bound in ("", "_low", "_high")},
             order=pl.lit(1),
         )
         for name, label in BOUNDS.items()
@@ -303,11 +295,9 @@ def prediction_texts(result: Ceiling) -> list[tuple[str, str]]:
         )
         bound = bounds.get(aspect)
         if bound is None or bound["attainable"] is None:
-            texts.append((aspect, f"{text}."))
-            continue
-        if bound["attainable"] <= 0:
+            is_disagreement = bound is not None and bound["split_half"] is not None and bound["split_half"] <= 0
             no_bound = "Halves of the annotators do not agree, so the bound of a perfect predictor cannot be estimated."
-            texts.append((aspect, f"{text}. {no_bound}"))
+            texts.append((aspect, f"{text}. {no_bound}" if is_disagreement else f"{text}."))
             continue
         bound_text = estimate_with_interval(bound, "attainable")
         if _is_above_bound(row, bound):

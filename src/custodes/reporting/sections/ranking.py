@@ -97,7 +97,7 @@ def _build(context: Context) -> Mapping[str, Any]:
 RANKING = Section(
     question="ranking",
     title="Rankings and decision errors",
-    finding="flips",
+    finding="decisions",
     ask=lambda context: context.ask(ranking),
     figures=_figures,
     tables=_tables,

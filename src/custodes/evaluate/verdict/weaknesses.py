@@ -1,0 +1,122 @@
+"""Sentences on the decisions of a metric, and on its weaknesses: ties, partiality, and untested bias."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import polars as pl
+
+from custodes.answers.wording import estimate_with_interval, names, percent, plural
+from custodes.data.comparisons import HUMAN
+from custodes.evaluate.consistency.findings import LENGTH, NEEDS
+from custodes.evaluate.partiality_table import INCONCLUSIVE
+from custodes.evaluate.verdict.view import AspectResults, Row, rated_systems
+
+MANY_TIES = 0.5
+"""Minimum proportion of ties of a metric for a sentence on these ties."""
+_TESTS = {
+    "none": "If each pair is tested alone",
+    "holm": "If all pairs are tested together (Holm)",
+    "bh": "If all pairs are tested together (Benjamini-Hochberg)",
+}
+"""Text of each correction of the sign tests."""
+
+
+class Decisions(NamedTuple):
+    """Decision errors of a metric on the pairs of systems that both annotators and metric compared.
+
+    `errors` is the row of the table `errors` of ranking. `pairs` is the number of these pairs, `undecided` the
+    proportion of them that annotators leave undecided, and `other_pairs` the number of pairs without a decision of the
+    metric.
+    """
+
+    errors: Row
+    pairs: int
+    undecided: float
+    other_pairs: int
+
+
+def weaknesses(view: AspectResults) -> Iterator[str]:
+    """Yield sentences on the weaknesses of the metric that agrees best, if it is better than chance."""
+    if not view.metrics_on_side("above"):
+        return
+    metric = view.standing[0]["metric"]
+    tie_rate = view.tie_rates.get(metric) or 0.0
+    if view.ordered and tie_rate >= MANY_TIES:
+        yield f"{metric} gives equal scores in {percent(tie_rate)} of comparisons."
+    if view.sided:
+        return
+    yield from _partiality(view, metric)
+    tested = view.judges["findings"].filter(pl.col("p_value").is_not_null(), rater=metric)["kind"]
+    if LENGTH not in tested:
+        yield f"Whether {metric} prefers longer outputs is not tested: the test {NEEDS[LENGTH][1]}."
+
+
+def decisions(view: AspectResults) -> Iterator[str]:
+    """Yield sentences on the decisions of the metric that agrees best.
+
+    A second sentence says whether these decisions are no closer to human decisions than no decision; it is left out if
+    annotators decide no pair.
+    """
+    metric = view.standing[0]["metric"] if view.standing else ""
+    found = decisions_of(view, metric)
+    if found is None:
+        return
+    errors = found.errors
+    other_pairs_text = (
+        f" The metric has no decision on {plural(found.other_pairs, 'other pair')} that annotators compared."
+        if found.other_pairs
+        else ""
+    )
+    yield (
+        f"{_TESTS[view.correction]}, {metric} decides {estimate_with_interval(errors, 'correct', write=percent)} of "
+        f"{plural(found.pairs, 'system pair')} as the annotators do (a metric that decides no pair: "
+        f"{percent(found.undecided)}), reverses {estimate_with_interval(errors, 'inversion', write=percent)}, "
+        f"misses a difference in {estimate_with_interval(errors, 'omission', write=percent)} and finds an additional "
+        f"difference in {estimate_with_interval(errors, 'insertion', write=percent)}.{other_pairs_text}"
+    )
+    if errors["correct"] - 1e-9 <= found.undecided < 1:  # rounding error
+        yield (
+            f"In these data, decisions by {metric} are no better than no decision: they equal the human decision for "
+            f"{percent(errors['correct'])} of {plural(found.pairs, 'pair')} of systems; if every pair is called "
+            f"undecided, {percent(found.undecided)} equal it."
+        )
+
+
+def decisions_of(view: AspectResults, metric: str) -> Decisions | None:
+    """Return the decision errors of a metric; None if they are undefined."""
+    human_decisions = view.decisions.filter(rater=HUMAN)
+    pair_columns = ["system_a", "system_b"]
+    common_pairs = human_decisions.join(view.decisions.filter(rater=metric), on=pair_columns, how="semi")
+    errors = view.errors.filter(pl.col("correct").is_not_null(), metric=metric).to_dicts()
+    if not errors or not common_pairs.height:
+        return None
+    undecided_rate = common_pairs.filter(decision="=").height / common_pairs.height
+    return Decisions(errors[0], common_pairs.height, undecided_rate, human_decisions.height - common_pairs.height)
+
+
+def _partiality(view: AspectResults, metric: str) -> Iterator[str]:
+    """Yield sentences on the systems to which the partiality of a metric is significant or inconclusive."""
+    rows = view.partiality.filter(metric=metric)
+    findings = [row for row in view.partial if row["metric"] == metric]
+    if findings:
+        yield f"{metric} {rated_systems(findings)}. Do not compare these systems with others by {metric} alone."
+    elif is_partiality_tested(view, metric):
+        yield f"No partiality of {metric} to a system is significant, which does not show that there is none."
+    # Systems for which every metric is inconclusive have a sentence of their own.
+    is_unclear = pl.col("finding") == INCONCLUSIVE
+    unclear_systems = view.partiality.filter(is_unclear.all().over("system"))["system"].unique().to_list()
+    unclear_rows = rows.filter(is_unclear, ~pl.col("system").is_in(unclear_systems))
+    if unclear_rows.height:
+        reasons = names(unclear_rows["reason"].drop_nulls().unique(maintain_order=True).to_list())
+        reasons_text = f": {reasons}" if reasons else ""
+        yield (
+            f"Whether {metric} is partial to {names(unclear_rows['system'].to_list())} is inconclusive{reasons_text}."
+        )
+
+
+def is_partiality_tested(view: AspectResults, metric: str) -> bool:
+    """Return whether the partiality of a metric to some system is significant or not, rather than inconclusive."""
+    is_tested = pl.col("partiality").is_not_null() & (pl.col("finding") != INCONCLUSIVE)
+    return not view.partiality.filter(is_tested, metric=metric).is_empty()
