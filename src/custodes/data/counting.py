@@ -22,9 +22,10 @@ from custodes.data.table_engines import (
     lazy_rows,
     resolve_metrics,
     resolve_names,
+    select_aspect_rows,
     split_batches,
 )
-from custodes.data.ties_and_orders import FLOAT_NOISE, Aggregate, mean_preference, tie_rule, vote_preference
+from custodes.data.ties_and_orders import Aggregate, human_threshold, mean_preference, tie_rule, vote_preference
 from custodes.errors import InputError, OptionError, join_labels, suggestion
 from custodes.progress import Progress, silent
 
@@ -121,7 +122,7 @@ def count_pairs(
         rows = rows.filter(nw.col("system").is_in(list(systems)))
     if not np.isfinite(survey.select("low", "high").drop_nulls().to_numpy()).all():
         raise InputError("count_pairs: a score is infinite; a score must be finite (empty where not rated)")
-    human_threshold = (human_ties or 0.0) + FLOAT_NOISE * _spread(survey, people)
+    human_ranges = survey.filter(pl.col("rater").is_in(list(people))).select("low", "high").to_numpy()
     threshold_of_metric = {
         name: float(ties.get(name, 0.0) if isinstance(ties, Mapping) else ties) for name in metric_names
     }
@@ -129,7 +130,9 @@ def count_pairs(
     count_batch = partial(
         _count_outcomes,
         human=_human_preference(
-            [f"score{k}" for k in range(len(people))], threshold=human_threshold, aggregate=aggregate
+            [f"score{k}" for k in range(len(people))],
+            threshold=human_threshold(human_ranges, human_ties),
+            aggregate=aggregate,
         ),
         thresholds=threshold_of_metric,
         aspects=aspects,
@@ -266,14 +269,4 @@ def _select_rows_to_count(
             f"count_pairs: aspect={aspect!r} was rated by no annotator; aspects of the annotators: "
             f"{join_labels(map(repr, aspect_labels))}{suggestion(aspect, aspect_labels)}"
         )
-    raters_with_aspect = set(survey.filter(pl.col("aspect") == aspect)["rater"])
-    aspects = {
-        name: aspect if name in people or name in raters_with_aspect else "" for name in (*people, *metric_names)
-    }
-    chosen_aspects = pl.DataFrame({"rater": list(aspects), "aspect": list(aspects.values())})
-    return survey.join(chosen_aspects, on=["rater", "aspect"], how="semi"), aspects
-
-
-def _spread(survey: pl.DataFrame, people: tuple[str, ...]) -> float:
-    ranges = survey.filter(pl.col("rater").is_in(list(people))).select(pl.col("high").max() - pl.col("low").min())
-    return float(ranges.item() or 0.0)
+    return select_aspect_rows(survey, people, metric_names, aspect)

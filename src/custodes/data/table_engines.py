@@ -165,6 +165,18 @@ def resolve_metrics(
     return judges
 
 
+def select_aspect_rows(
+    survey: pl.DataFrame, people: Sequence[str], metrics: Sequence[str], aspect: str
+) -> tuple[pl.DataFrame, dict[str, str]]:
+    """The rows of annotators and metrics to count, and the aspect of each rater. If a metric has no rows of the aspect,
+    its rows without an aspect are counted."""
+    raters_with_aspect = {*people, *survey.filter(pl.col("aspect") == aspect)["rater"]}
+    aspects = {name: aspect if name in raters_with_aspect else "" for name in (*people, *metrics)}
+    columns = {"rater": list(aspects), "aspect": list(aspects.values())}
+    chosen_aspects = pl.DataFrame(columns, schema=dict.fromkeys(columns, pl.String))
+    return survey.join(chosen_aspects, on=["rater", "aspect"], how="semi"), aspects
+
+
 def indicator(condition: nw.Expr) -> nw.Expr:
     """1 if the condition is true, 0 if it is false or null."""
     return conditional_value(condition, 1, 0)
