@@ -12,7 +12,7 @@ import pytest
 
 import custodes as cu
 from custodes import cli
-from custodes.data.loading.sidecar import FORMS, sidecar_raters
+from custodes.data.loading.source import FORMS, sidecar_raters
 from custodes.data.raters import DIRECTION_RULE, ERRORS
 from custodes.data.study import Study
 from custodes.data.writing import write_table

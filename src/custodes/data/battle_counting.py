@@ -30,9 +30,9 @@ from custodes.data.table_engines import (
     conditional_value,
     convert_engine_errors,
     lazy_rows,
+    match_aspects,
     resolve_metrics,
     resolve_names,
-    select_aspect_rows,
 )
 from custodes.data.ties_and_orders import OUTPUTS, combine_annotators, merge_orders, merging_notes
 from custodes.errors import InputError, OptionError, join_labels
@@ -96,7 +96,7 @@ def count_battles(
     people = _people(survey, human, raters, has_kinds)
     metric_names = resolve_metrics(metrics, raters, people, where=WHERE)
     aspects = survey["aspect"].unique().sort()
-    survey, _ = select_aspect_rows(survey, people, metric_names, aspect)
+    survey, _ = match_aspects(survey, people, metric_names, aspect)
     if survey.is_empty():
         raise OptionError(f"{WHERE}: aspect={aspect!r} has no verdict; aspects: {join_labels(map(repr, aspects))}")
     if systems is not None:

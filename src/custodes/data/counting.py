@@ -20,9 +20,9 @@ from custodes.data.table_engines import (
     convert_engine_errors,
     indicator,
     lazy_rows,
+    match_aspects,
     resolve_metrics,
     resolve_names,
-    select_aspect_rows,
     split_batches,
 )
 from custodes.data.ties_and_orders import Aggregate, human_threshold, mean_preference, tie_rule, vote_preference
@@ -269,4 +269,4 @@ def _select_rows_to_count(
             f"count_pairs: aspect={aspect!r} was rated by no annotator; aspects of the annotators: "
             f"{join_labels(map(repr, aspect_labels))}{suggestion(aspect, aspect_labels)}"
         )
-    return select_aspect_rows(survey, people, metric_names, aspect)
+    return match_aspects(survey, people, metric_names, aspect)

@@ -94,14 +94,15 @@ def _polars_frame(table: Any, *, where: str) -> pl.DataFrame:
         columns = {str(column.name): _from_pandas(column, where=where) for column in frame.iter_columns()}
         if len(columns) < len(frame.columns):
             raise InputError(f"{where}: {DUPLICATE_ADVICE}")
-        return pl.DataFrame(columns)
+        return pl.DataFrame(columns).fill_nan(None)
     return pl.DataFrame(frame.to_polars())
 
 
 def _from_pandas(column: nw.Series[Any], *, where: str) -> pl.Series:
     name = str(column.name)
     try:
-        return series_of(name, [None if _is_missing(value) else value for value in column.to_list()])
+        values = zip(column.to_list(), column.is_null(), strict=True)
+        return series_of(name, [None if is_missing else value for value, is_missing in values])
     except UnicodeEncodeError:
         raise InputError(
             f"{where}: column {name!r} holds an unpaired surrogate, which is not valid text; correct the cell"
@@ -119,15 +120,6 @@ def series_of(name: str, values: Sequence[Any]) -> pl.Series:
     except (TypeError, ValueError, OverflowError, pl.exceptions.PolarsError):
         texts = [None if value is None else str(value) for value in values]
         return pl.Series(name, texts, dtype=pl.String)
-
-
-def _is_missing(value: Any) -> bool:
-    try:
-        return value is None or bool(value != value)
-    except TypeError:  # pandas.NA has no truth value
-        return True
-    except ValueError:  # a comparison of arrays has no truth value either
-        return False
 
 
 def check_columns(
@@ -175,12 +167,7 @@ def label_column(frame: pl.DataFrame, name: str, *, where: str, empty: bool = Fa
     raises `InputError`."""
     if name not in frame.columns:
         return pl.repeat("", frame.height, dtype=pl.String, eager=True).alias(name)
-    column = frame[name]
-    if column.dtype.is_float():
-        # Integers that a dataframe converted to floats because of an empty cell: 3.0 was 3.
-        column = column.fill_nan(None)
-        is_integer_cell = (column == column.round()) & (column.abs() < EXACT_INTEGERS)
-        column = column.cast(pl.Int64) if is_integer_cell.fill_null(True).all() else column
+    column = restore_integers(frame[name])
     try:
         if column.dtype.is_nested():
             raise InputError(
@@ -199,6 +186,15 @@ def label_column(frame: pl.DataFrame, name: str, *, where: str, empty: bool = Fa
         lambda rows, _: f"{where}: column {name!r} ends in a NUL character in row {rows}; remove the character",
     )
     return labels.alias(name)
+
+
+def restore_integers(column: pl.Series) -> pl.Series:
+    """The column as integers, if a dataframe converted integers to floats because of an empty cell: 3.0 was 3."""
+    if not column.dtype.is_float():
+        return column
+    column = column.fill_nan(None)
+    is_integer_cell = (column == column.round()) & (column.abs() < EXACT_INTEGERS)
+    return column.cast(pl.Int64) if is_integer_cell.fill_null(True).all() else column
 
 
 def bounded_column(frame: pl.DataFrame, name: str, high: float, *, where: str, allowed: str) -> pl.Series:

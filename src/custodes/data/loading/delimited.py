@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from custodes.data.loading.size import check_delimited
+from custodes.data.loading.compression import check_delimited
 from custodes.data.loading.table import strip_column_names
 from custodes.data.notes import Note, build_notes
 from custodes.data.table import MISSING_TOKENS

@@ -18,7 +18,6 @@ from custodes.data.loading import arrow, compression, database, live_study, spre
 from custodes.data.loading.delimited import from_delimited
 from custodes.data.loading.folders import folder_files, holds_table, stack_tables, with_class_names
 from custodes.data.loading.records import from_json, from_lines
-from custodes.data.loading.sidecar import without_sidecars
 from custodes.data.loading.source import (
     check_exists,
     glob_files,
@@ -27,6 +26,7 @@ from custodes.data.loading.source import (
     path_and_part,
     read_file_bytes,
     table_text,
+    without_sidecars,
 )
 from custodes.data.loading.table import LoadedTable, select_part, shorten_part
 from custodes.data.notes import Note, build_notes
