@@ -116,7 +116,14 @@ def count_pairs(
     resolve_names("ties", [*ties] if isinstance(ties, Mapping) else [], raters, where=WHERE)
     if systems is not None:
         systems = resolve_names("systems", systems, tuple(survey["system"].unique().sort()), where=WHERE, what="system")
-    survey, aspects = _select_rows_to_count(survey, people=people, metric_names=metric_names, aspect=aspect)
+    human_survey = survey.filter(pl.col("rater").is_in(list(people)))
+    if aspect not in human_survey["aspect"]:
+        aspect_labels = human_survey["aspect"].unique().sort()
+        raise OptionError(
+            f"count_pairs: aspect={aspect!r} was rated by no annotator; aspects of the annotators: "
+            f"{join_labels(map(repr, aspect_labels))}{suggestion(aspect, aspect_labels)}"
+        )
+    survey, aspects = match_aspects(survey, people, metric_names, aspect)
     if systems is not None:
         survey = survey.filter(pl.col("system").is_in(list(systems)))
         rows = rows.filter(nw.col("system").is_in(list(systems)))
@@ -256,17 +263,3 @@ def _survey(rows: nw.LazyFrame[Any]) -> pl.DataFrame:
         nw.col("score").min().alias("low"), nw.col("score").max().alias("high")
     )
     return collect_rows(ranges)
-
-
-def _select_rows_to_count(
-    survey: pl.DataFrame, *, people: tuple[str, ...], metric_names: tuple[str, ...], aspect: str
-) -> tuple[pl.DataFrame, dict[str, str]]:
-    """The rows to count, and the aspect used for each rater."""
-    is_human = pl.col("rater").is_in(list(people))
-    if not survey.filter(is_human & (pl.col("aspect") == aspect)).height:
-        aspect_labels = survey.filter(is_human)["aspect"].unique().sort()
-        raise OptionError(
-            f"count_pairs: aspect={aspect!r} was rated by no annotator; aspects of the annotators: "
-            f"{join_labels(map(repr, aspect_labels))}{suggestion(aspect, aspect_labels)}"
-        )
-    return match_aspects(survey, people, metric_names, aspect)

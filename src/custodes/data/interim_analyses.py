@@ -77,20 +77,17 @@ def last_looks(interim_analyses: pl.DataFrame) -> pl.DataFrame:
 def sort_pair_labels(interim_analyses: pl.DataFrame) -> pl.DataFrame:
     """The table with system_a < system_b, as in verdicts."""
     is_reversed_pair = pl.col("system_a") > pl.col("system_b")
-
-    def swap_column(name: str, other: pl.Expr) -> pl.Expr:
-        return pl.when(is_reversed_pair).then(other).otherwise(pl.col(name)).alias(name)
-
-    swapped_columns = (("system_a", "system_b"), ("wins", "losses"))
-    swapped_expressions = [
-        swap_column(name, pl.col(other))
-        for column_pair in swapped_columns
-        for name, other in (column_pair, column_pair[::-1])
-    ]
-    negated_expressions = [
-        swap_column(name, -pl.col(other)) for name, other in (("margin", "margin"), ("low", "high"), ("high", "low"))
-    ]
-    decision = swap_column("decision", -pl.col("decision"))
+    reversed_values = {
+        "system_a": pl.col("system_b"),
+        "system_b": pl.col("system_a"),
+        "wins": pl.col("losses"),
+        "losses": pl.col("wins"),
+        "decision": -pl.col("decision"),
+        "theta": 1 - pl.col("theta"),
+        "margin": -pl.col("margin"),
+        "low": -pl.col("high"),
+        "high": -pl.col("low"),
+    }
     return interim_analyses.with_columns(
-        *swapped_expressions, *negated_expressions, decision, swap_column("theta", 1 - pl.col("theta"))
+        **{name: pl.when(is_reversed_pair).then(value).otherwise(name) for name, value in reversed_values.items()}
     )

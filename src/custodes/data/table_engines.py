@@ -281,8 +281,14 @@ def _rename_columns(table: Any, columns: Mapping[str, str]) -> Any:
     rows = nw.from_native(table)
     present_columns = rows.collect_schema().names()
     for role, name in columns.items():
-        if name not in present_columns:
-            raise OptionError(f"--column {role}={name}: no such column; columns: {join_labels(present_columns)}")
-        if role in present_columns and role != name:
-            raise OptionError(f"--column {role!r}={name}: the table already has a column {role!r}; remove it")
+        reject(
+            (
+                name not in present_columns,
+                f"--column {role}={name}: no such column; columns: {join_labels(present_columns)}",
+            ),
+            (
+                role in present_columns and role != name,
+                f"--column {role}={name}: the table already has a column {role!r}; remove it",
+            ),
+        )
     return rows.rename({name: role for role, name in columns.items()}).to_native()

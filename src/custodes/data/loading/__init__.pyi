@@ -18,4 +18,3 @@ from .source import sidecar_raters as sidecar_raters
 from .source import sidecar_tables as sidecar_tables
 from .source import utf8_text as utf8_text
 from .source import without_sidecars as without_sidecars
-from .table import LoadedTable as LoadedTable

@@ -11,8 +11,8 @@ from typing import Any
 import polars as pl
 
 from custodes.data.loading import compression
-from custodes.data.loading.table import select_part, shorten_part, with_column_names
 from custodes.data.notes import Note, build_notes
+from custodes.data.table import select_part, shorten_part, with_column_names
 from custodes.errors import InputError, join_labels
 from custodes.strict_json import reject_duplicate_keys
 
