@@ -33,18 +33,13 @@ SEQUENTIAL_RULE = "stopped-by-answers"
 """The note on studies in which answers determined the number of further annotations."""
 
 
-def empty_interim_analyses() -> pl.DataFrame:
-    """An empty table, for a study without known interim analyses."""
-    return pl.DataFrame(schema=SCHEMA)
-
-
 def sequential_notes(interim_analyses: pl.DataFrame) -> list[Note]:
     """A note on the results that remain valid in a sequentially annotated study.
 
     There is no note if all pairs have a single, final analysis and at least one of these pairs is undecided, because
     the number of annotations was then fixed. The page on statistics has the simulation behind the note.
 
-    >>> sequential_notes(empty_interim_analyses())
+    >>> sequential_notes(pl.DataFrame(schema=SCHEMA))
     []
     """
     n_pairs = interim_analyses.select("system_a", "system_b").n_unique() if interim_analyses.height else 0
@@ -66,7 +61,7 @@ def sequential_notes(interim_analyses: pl.DataFrame) -> list[Note]:
 def last_looks(interim_analyses: pl.DataFrame) -> pl.DataFrame:
     """The last completed interim analysis of each pair, with the number of interim analyses of the pair (`looks`).
 
-    >>> last_looks(empty_interim_analyses()).height
+    >>> last_looks(pl.DataFrame(schema=SCHEMA)).height
     0
     """
     pair = ["system_a", "system_b"]

@@ -97,14 +97,13 @@ class Raters:
     @property
     def bounds(self) -> dict[str, tuple[float, float]]:
         """The declared bounds (low, high) of each rater that has both bounds."""
-        rows_with_bounds = self.frame.drop_nulls(["low", "high"])
-        return {row["rater"]: (row["low"], row["high"]) for row in rows_with_bounds.iter_rows(named=True)}
+        rows_with_bounds = self.frame.drop_nulls(["low", "high"]).select("rater", "low", "high").iter_rows()
+        return {rater: (low, high) for rater, low, high in rows_with_bounds}
 
     @property
     def own_systems(self) -> dict[str, str]:
         """The patterns of the systems that belong to each rater. Raters without patterns are omitted."""
-        rows_with_own_system = self.frame.drop_nulls("own_system")
-        return dict(zip(rows_with_own_system["rater"], rows_with_own_system["own_system"], strict=True))
+        return dict(self.frame.drop_nulls("own_system").select("rater", "own_system").iter_rows())
 
     def select_raters(self, raters: Sequence[str]) -> Raters:
         """The table of these raters only, in this order."""

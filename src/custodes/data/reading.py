@@ -15,13 +15,13 @@ from custodes.arguments import check_arguments
 from custodes.data.joining import join
 from custodes.data.loading import (
     PROBES,
+    RATERS,
     check_exists,
     is_standard_input,
     is_stream,
     load_table,
     path_and_part,
     path_exists,
-    sidecar_raters,
     sidecar_tables,
     without_sidecars,
 )
@@ -229,7 +229,7 @@ def _add_side_tables(study: Study, table: LoadedTable, raters: Any) -> Study:
     raters_location = _locate_source(raters)
     for file in table.files if study.raters.frame.height else ():
         study = _with_probes(study, file, table.part)
-        sidecars = sidecar_raters(file, table.part)
+        sidecars = sidecar_tables(file, RATERS, table.part)
         if raters_location and any(
             path.resolve() == raters_location[0].resolve() and part == raters_location[1]
             for path, part in filter(None, map(_locate_source, sidecars))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence, Sized
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, TypeVar
 
 import polars as pl
@@ -12,7 +12,8 @@ import polars as pl
 from custodes.arguments import check_arguments, value_list
 from custodes.control_characters import escape_controls
 from custodes.data.dependent_items import dependent_items, merge_clusters
-from custodes.data.interim_analyses import empty_interim_analyses, sequential_notes
+from custodes.data.interim_analyses import SCHEMA as INTERIM_ANALYSES
+from custodes.data.interim_analyses import sequential_notes
 from custodes.data.items import Items
 from custodes.data.labels import LabelScale
 from custodes.data.mapping.annotator_columns import aspect_variants, pooled_aspects
@@ -21,7 +22,7 @@ from custodes.data.notes import Note, build_notes
 from custodes.data.outputs import Outputs
 from custodes.data.patterns import Patterns, select_labels
 from custodes.data.preferences import SECONDS, Preferences
-from custodes.data.probes import empty_probes
+from custodes.data.probes import SCHEMA as PROBES
 from custodes.data.raters import DIRECTION_RULE, Raters
 from custodes.data.ratings import Ratings
 from custodes.data.table import digest_of, filter_rows
@@ -60,8 +61,8 @@ class Study:
     preferences: Preferences = field(default_factory=Preferences.empty)
     second: Preferences = field(default_factory=Preferences.empty)
     second_ratings: Ratings = field(default_factory=Ratings.empty)
-    probes: pl.DataFrame = field(default_factory=empty_probes)
-    looks: pl.DataFrame = field(default_factory=empty_interim_analyses)
+    probes: pl.DataFrame = field(default_factory=partial(pl.DataFrame, schema=PROBES))
+    looks: pl.DataFrame = field(default_factory=partial(pl.DataFrame, schema=INTERIM_ANALYSES))
     raters: Raters
     items: Items = field(default_factory=Items.empty)
     outputs: Outputs | None = None

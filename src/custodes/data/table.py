@@ -76,10 +76,6 @@ def check_names(names: Iterable[str], *, where: str) -> None:
 
 
 def _polars_frame(table: Any, *, where: str) -> pl.DataFrame:
-    if isinstance(table, pl.DataFrame):
-        return table
-    if isinstance(table, pl.LazyFrame):
-        return table.collect()
     try:
         frame = nw.from_native(table)
     except nw.exceptions.DuplicateError:

@@ -5,6 +5,7 @@ from .load import load_table as load_table
 from .records import find_tables as find_tables
 from .records import parse_json as parse_json
 from .source import PROBES as PROBES
+from .source import RATERS as RATERS
 from .source import check_exists as check_exists
 from .source import files_of_sidecar as files_of_sidecar
 from .source import glob_files as glob_files
@@ -14,7 +15,6 @@ from .source import path_and_part as path_and_part
 from .source import path_exists as path_exists
 from .source import read_file_bytes as read_file_bytes
 from .source import read_small_file as read_small_file
-from .source import sidecar_raters as sidecar_raters
 from .source import sidecar_tables as sidecar_tables
 from .source import utf8_text as utf8_text
 from .source import without_sidecars as without_sidecars

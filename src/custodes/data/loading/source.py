@@ -199,20 +199,14 @@ RATERS, PROBES = ".raters", ".probes"
 FORMS = (".csv", ".tsv", ".jsonl", ".parquet", ".csv.gz", ".tsv.gz", ".jsonl.gz")
 
 
-def sidecar_raters(file: Path, part: str | None = None) -> list[Path]:
-    """The raters tables of a file, found by their names in the folder of the file. There should be at most one.
-
-    >>> sidecar_raters(Path("nowhere/scores.csv"))
-    []
-    """
-    return sidecar_tables(file, RATERS, part)
-
-
 def sidecar_tables(file: Path, mark: str, part: str | None = None) -> list[Path]:
     """The tables in the folder of a file that have the name of the file followed by `mark`, such as `.raters`.
 
     If the file is in a zip archive (`part`), tables in the archive come first. If the file is a link, tables in the
-    folder of the link come first.
+    folder of the link come first. There should be at most one table.
+
+    >>> sidecar_tables(Path("nowhere/scores.csv"), RATERS)
+    []
     """
     if part is not None and (archived_tables := _archive_sidecars(file, mark, part)):
         return archived_tables
