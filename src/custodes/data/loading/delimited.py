@@ -73,10 +73,11 @@ def _iter_cell_rows(text: str, separator: str) -> Iterator[list[str]]:
 def _detect_separator(text: str, usual_separator: str) -> str:
     """The separator that gives the most cells, among separators for which all rows have as many cells as the header. In
     a tie, the usual separator is returned."""
+    cell_counts = {
+        separator: _count_cells(text, separator) for separator in dict.fromkeys([usual_separator, *SEPARATORS])
+    }
     n_cells_of_separator = {
-        separator: n_cells
-        for separator in dict.fromkeys([usual_separator, *SEPARATORS])
-        if (n_cells := _count_cells(text, separator)) and n_cells[0] > 1
+        separator: n_cells for separator, n_cells in cell_counts.items() if n_cells and n_cells[0] > 1
     }
     consistent_separators = [
         separator for separator, n_cells in n_cells_of_separator.items() if set(n_cells) == {n_cells[0]}
