@@ -27,7 +27,7 @@ from custodes.command_line import OUTPUT_OPTIONS, READING_OPTIONS, SWITCH
 from custodes.console import print_diagnostic, print_line, quiet_pipe, write_stdout
 from custodes.control_characters import escape_controls
 from custodes.data.counts import is_counts, read_counts
-from custodes.data.loading import PROBES, glob_files, path_and_part, sidecar_raters, sidecar_tables
+from custodes.data.loading import PROBES, RATERS, glob_files, path_and_part, sidecar_tables
 from custodes.data.mapping.columns import ROLES
 from custodes.data.mapping.pattern import KINDS
 from custodes.data.mapping.schema import Schema
@@ -371,7 +371,7 @@ def input_files(inputs: Sequence[str], *options: Any, sidecars: bool = True) -> 
     """
     files = [file for name in inputs for file in tuple(glob_files(Path(name))) or (name,)]
     paths_with_parts = [path_and_part(file) for file in files if sidecars]
-    sidecar_paths = [sidecar for path_with_part in paths_with_parts for sidecar in sidecar_raters(*path_with_part)]
+    sidecar_paths = [sidecar for path, part in paths_with_parts for sidecar in sidecar_tables(path, RATERS, part)]
     sidecar_paths += [sidecar for path, part in paths_with_parts for sidecar in sidecar_tables(path, PROBES, part)]
     return [*files, *sidecar_paths, *filter(os.path.isfile, _words(options))]
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from custodes.data.confusable_labels import confusable_groups, escape_confusable
+from custodes.data.patterns import confusable_groups, escape_confusable
 
 ALIKE = {
     "case": ("GPT-4", "gpt-4"),

@@ -9,7 +9,6 @@ import custodes as cu
 from custodes.data.interim_analyses import (
     SCHEMA,
     SEQUENTIAL_RULE,
-    empty_interim_analyses,
     sequential_notes,
     sort_pair_labels,
 )
@@ -88,4 +87,4 @@ def test_turned_twice_is_as_before() -> None:
     assert once.row(0)[:9] == ("A", "B", 1, 10, 3, 1, 6, 1, False)[:9]
     assert once.row(1) == analyses.row(1)
     assert once.row(0, named=True)["low"] == -0.5
-    assert sort_pair_labels(empty_interim_analyses()).is_empty()
+    assert sort_pair_labels(pl.DataFrame(schema=SCHEMA)).is_empty()

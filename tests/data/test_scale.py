@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from custodes.data.scale import Scale
+from custodes.data.raters import Scale
 
 MQM = Scale(low=-25, high=0, n=400)
 DA = Scale(low=0, high=100, n=400)

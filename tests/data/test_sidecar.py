@@ -12,7 +12,7 @@ import pytest
 
 import custodes as cu
 from custodes import cli
-from custodes.data.loading.sidecar import FORMS, sidecar_raters
+from custodes.data.loading.source import FORMS, RATERS, sidecar_tables
 from custodes.data.raters import DIRECTION_RULE, ERRORS
 from custodes.data.study import Study
 from custodes.data.writing import write_table
@@ -148,7 +148,7 @@ def test_what_score_writes_is_the_right_way_round_without_any_option(
 
 def test_names_that_are_no_file_have_nothing_beside_them(tmp_path: Path) -> None:
     for name in ("", ".", "..", "/", "nul\0.csv", "x" * 250 + ".csv", "postgresql://u@h/db", "-", "demo"):
-        assert sidecar_raters(Path(name)) == []
+        assert sidecar_tables(Path(name), RATERS) == []
     path = write_table(SCORES, tmp_path / ("x" * 230 + ".csv"))
     assert cu.read(path.rename(tmp_path / ("y" * 251 + ".csv"))).ratings.frame.height == 8
     path = write_table(SCORES, tmp_path / "scores.csv")

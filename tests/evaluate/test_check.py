@@ -11,7 +11,7 @@ import pytest
 
 import custodes as cu
 from custodes.data.notes import Note
-from custodes.data.scale import MissingCode
+from custodes.data.raters import MissingCode
 from custodes.data.study import Study
 from custodes.data.writing import write_table
 from custodes.errors import InputError

@@ -20,7 +20,7 @@ from custodes.data.panel import label_codes
 from custodes.data.patterns import Patterns, select_labels
 from custodes.data.reading import read
 from custodes.data.study import Study
-from custodes.data.ties_and_orders import FLOAT_NOISE
+from custodes.data.ties_and_orders import human_threshold
 from custodes.errors import InputError, MissingExtraError, OptionError, join_labels, short_repr, suggestion
 from custodes.evaluate.rater_comparison import compare_all_raters
 from custodes.progress import Progress
@@ -326,7 +326,7 @@ def metric_signs(
             "first aspect of the question is not among them; give the first aspect of the question one of these names"
         )
     scores = metric_study.ratings.frame.filter(rater=name)["score"].to_numpy()
-    tie_threshold = FLOAT_NOISE * float(np.ptp(scores)) if len(scores) else 0.0
+    tie_threshold = human_threshold(scores, None)
     comparison = compare_all_raters(metric_study, scored_aspects[0], {"ties": tie_threshold})
     rows = comparison.preferences.select_rater(1)
     column_of_item = label_codes(pl.Series(comparison.items, dtype=pl.String), [item.label for item in material.items])

@@ -41,8 +41,8 @@ from custodes.combining.trade_off import partiality_columns, trade_off_columns
 from custodes.combining.training import training_data
 from custodes.combining.trial import STATISTICS, Trial, cross_validate
 from custodes.data.notes import Note, build_notes
+from custodes.data.raters import RANGE_MARGIN
 from custodes.data.ratings import Ratings
-from custodes.data.scale import RANGE_MARGIN
 from custodes.data.study import Study
 from custodes.errors import CustodesError, OptionError, join_labels, short_repr
 from custodes.evaluate.parallel import limit_blas_threads

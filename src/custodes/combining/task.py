@@ -16,7 +16,7 @@ from custodes.combining.kinds import Kinds
 from custodes.data.loading import load_table
 from custodes.data.notes import Note, build_notes
 from custodes.data.panel import label_codes
-from custodes.data.scale import Scale
+from custodes.data.raters import Scale
 from custodes.data.study import Study
 from custodes.data.table import check_columns, check_unique, label_column
 from custodes.errors import InputError, OptionError, join_labels, short_repr, suggestion

@@ -13,8 +13,7 @@ from custodes.arguments import value_list
 from custodes.command_line import OUTPUT_OPTIONS, READING_OPTIONS, SELECTION, STATISTICS, SWITCH, parse_whole_number
 from custodes.console import print_diagnostic, print_line
 from custodes.data.counts import SUFFIX
-from custodes.data.scanning import Engine, scan_sources
-from custodes.data.table_engines import convert_engine_errors
+from custodes.data.table_engines import Engine, convert_engine_errors, scan_sources
 from custodes.data.writing import SUFFIXES, write_table
 from custodes.errors import OptionError, join_labels, reject, short_repr
 from custodes.files import check_distinct_files, check_writable

@@ -10,7 +10,7 @@ from pathlib import Path
 import polars as pl
 
 from custodes.console import print_diagnostic
-from custodes.data.loading import PROBES, files_of_sidecar, load_table, sidecar_raters
+from custodes.data.loading import PROBES, RATERS, files_of_sidecar, load_table, sidecar_tables
 from custodes.data.raters import Raters
 from custodes.data.reading import takes_raters
 from custodes.data.writing import check_suffix, write_table
@@ -94,7 +94,7 @@ def raters_sidecar(output: str, raters: Raters) -> Path | None:
     """
     inferred_raters, sidecars, path = (
         Raters.infer(raters.kind),
-        sidecar_raters(Path(output)),
+        sidecar_tables(Path(output), RATERS),
         sidecar_path(output, ".raters.csv"),
     )
     try:

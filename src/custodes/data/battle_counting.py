@@ -30,10 +30,11 @@ from custodes.data.table_engines import (
     conditional_value,
     convert_engine_errors,
     lazy_rows,
+    match_aspects,
     resolve_metrics,
     resolve_names,
 )
-from custodes.data.ties_and_orders import OUTPUTS, combine_annotators, merge_orders
+from custodes.data.ties_and_orders import OUTPUTS, combine_annotators, merge_orders, merging_notes
 from custodes.errors import InputError, OptionError, join_labels
 
 WHERE = "count_battles"
@@ -94,7 +95,10 @@ def count_battles(
     raters = sorted(survey["rater"].unique())
     people = _people(survey, human, raters, has_kinds)
     metric_names = resolve_metrics(metrics, raters, people, where=WHERE)
-    survey = _select_aspect_rows(survey, people=people, metric_names=metric_names, aspect=aspect)
+    aspects = survey["aspect"].unique().sort()
+    survey, _ = match_aspects(survey, people, metric_names, aspect)
+    if survey.is_empty():
+        raise OptionError(f"{WHERE}: aspect={aspect!r} has no verdict; aspects: {join_labels(map(repr, aspects))}")
     if systems is not None:
         known_systems = sorted({*survey["a"], *survey["b"]})
         chosen_systems = resolve_names("systems", systems, known_systems, where=WHERE, what="system")
@@ -166,25 +170,6 @@ def _people(
     if survey["kind"].unique().to_list() == [""]:
         return tuple(raters)
     return tuple(sorted(survey.filter(kind="human")["rater"].unique()))
-
-
-def _select_aspect_rows(
-    survey: pl.DataFrame, *, people: Sequence[str], metric_names: Sequence[str], aspect: str
-) -> pl.DataFrame:
-    """The rows of the aspect. If a metric has no rows of the aspect, its rows without an aspect are returned."""
-    raters_with_aspect = set(survey.filter(pl.col("aspect") == aspect)["rater"])
-    aspect_of_rater = {
-        name: aspect if name in raters_with_aspect or name in people else "" for name in (*people, *metric_names)
-    }
-    rater_aspects = pl.DataFrame(
-        {"rater": list(aspect_of_rater), "aspect": list(aspect_of_rater.values())},
-        schema=dict.fromkeys(["rater", "aspect"], pl.String),
-    )
-    chosen_rows = survey.join(rater_aspects, on=["rater", "aspect"], how="semi")
-    if not chosen_rows.height:
-        aspects = sorted(survey["aspect"].unique())
-        raise OptionError(f"{WHERE}: aspect={aspect!r} has no verdict; aspects: {join_labels(map(repr, aspects))}")
-    return chosen_rows
 
 
 def _count_by_order(frame: pl.DataFrame) -> pl.DataFrame:
@@ -410,20 +395,4 @@ def _merge_comparisons(signed_rows: Rows, rows: Rows, people: Sequence[str], ord
     merged_rows = merge_orders(signed_rows, orders)
     rater_counts = collect_rows(merged_rows.group_by("rater").agg(nw.col("half").sum(), nw.col("contradictory").sum()))
     n_half, n_contradictory = int(rater_counts["half"].sum()), int(rater_counts["contradictory"].sum())
-    outcome_text = (
-        "these comparisons are left out" if orders == "consistent" else "the sign of the mean verdict is used"
-    )
-    return _combine_human_rows(merged_rows, people), build_notes(
-        (
-            "half-judged",
-            n_half,
-            f"{n_half} comparisons are excluded because they were queried in both orders and have a verdict in only "
-            "one order",
-        ),
-        (
-            "torn-verdicts",
-            n_contradictory,
-            f"{n_contradictory} comparisons have verdicts of one rater that differ between presentation orders or "
-            f"repeats; {outcome_text}",
-        ),
-    )
+    return _combine_human_rows(merged_rows, people), merging_notes(n_half, n_contradictory, orders)

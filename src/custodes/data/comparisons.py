@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -226,8 +227,14 @@ class Comparisons:
     def signs(self) -> Signs:
         """Preferences as an array (pairs, raters, items), with `ABSENT` for no preference. An array that is too large
         for memory raises `InputError`."""
-        check_cells(len(self.items), len(self.pairs), len(self.raters))
-        signs = np.full((len(self.pairs), len(self.raters), len(self.items)), ABSENT, dtype=np.int8)
+        n_pairs, n_raters, n_items = shape = (len(self.pairs), len(self.raters), len(self.items))
+        if math.prod(shape) > MOST_CELLS:
+            raise InputError(
+                f"{n_items} items x {n_pairs} pairs of systems x {n_raters} raters do not fit into memory, but this "
+                "question needs every pair on every item. Select fewer items, systems or metrics, or use leaderboard, "
+                "favoritism, ranking, correction or agreement, which read only comparisons in the data"
+            )
+        signs = np.full(shape, ABSENT, dtype=np.int8)
         signs[self.pair, self.rater, self.item] = self.sign
         return make_read_only(signs)
 
@@ -242,14 +249,3 @@ def pairs_of(systems: Sequence[str]) -> tuple[NDArray[np.int64], NDArray[np.int6
 def pair_codes(first: NDArray[np.int64], second: NDArray[np.int64], n: int) -> NDArray[np.int64]:
     """The index of each pair (first < second) among all pairs of n systems, in the order of `pairs_of`."""
     return first * n - first * (first + 1) // 2 + second - first - 1
-
-
-def check_cells(items: int, pairs: int, raters: int) -> None:
-    """Raise `InputError` if an array over all pairs and items would be too large."""
-    if items * pairs * raters > MOST_CELLS:
-        raise InputError(
-            f"{items} items x {pairs} pairs of systems x {raters} raters do not fit into memory, but "
-            "this question needs every pair on every item. Select fewer items, systems or metrics, "
-            "or use leaderboard, favoritism, ranking, correction or agreement, which read only "
-            "comparisons in the data"
-        )

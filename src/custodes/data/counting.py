@@ -20,11 +20,12 @@ from custodes.data.table_engines import (
     convert_engine_errors,
     indicator,
     lazy_rows,
+    match_aspects,
     resolve_metrics,
     resolve_names,
     split_batches,
 )
-from custodes.data.ties_and_orders import FLOAT_NOISE, Aggregate, mean_preference, tie_rule, vote_preference
+from custodes.data.ties_and_orders import Aggregate, human_threshold, mean_preference, tie_rule, vote_preference
 from custodes.errors import InputError, OptionError, join_labels, suggestion
 from custodes.progress import Progress, silent
 
@@ -115,13 +116,20 @@ def count_pairs(
     resolve_names("ties", [*ties] if isinstance(ties, Mapping) else [], raters, where=WHERE)
     if systems is not None:
         systems = resolve_names("systems", systems, tuple(survey["system"].unique().sort()), where=WHERE, what="system")
-    survey, aspects = _select_rows_to_count(survey, people=people, metric_names=metric_names, aspect=aspect)
+    human_survey = survey.filter(pl.col("rater").is_in(list(people)))
+    if aspect not in human_survey["aspect"]:
+        aspect_labels = human_survey["aspect"].unique().sort()
+        raise OptionError(
+            f"count_pairs: aspect={aspect!r} was rated by no annotator; aspects of the annotators: "
+            f"{join_labels(map(repr, aspect_labels))}{suggestion(aspect, aspect_labels)}"
+        )
+    survey, aspects = match_aspects(survey, people, metric_names, aspect)
     if systems is not None:
         survey = survey.filter(pl.col("system").is_in(list(systems)))
         rows = rows.filter(nw.col("system").is_in(list(systems)))
     if not np.isfinite(survey.select("low", "high").drop_nulls().to_numpy()).all():
         raise InputError("count_pairs: a score is infinite; a score must be finite (empty where not rated)")
-    human_threshold = (human_ties or 0.0) + FLOAT_NOISE * _spread(survey, people)
+    human_ranges = survey.filter(pl.col("rater").is_in(list(people))).select("low", "high").to_numpy()
     threshold_of_metric = {
         name: float(ties.get(name, 0.0) if isinstance(ties, Mapping) else ties) for name in metric_names
     }
@@ -129,7 +137,9 @@ def count_pairs(
     count_batch = partial(
         _count_outcomes,
         human=_human_preference(
-            [f"score{k}" for k in range(len(people))], threshold=human_threshold, aggregate=aggregate
+            [f"score{k}" for k in range(len(people))],
+            threshold=human_threshold(human_ranges, human_ties),
+            aggregate=aggregate,
         ),
         thresholds=threshold_of_metric,
         aspects=aspects,
@@ -253,27 +263,3 @@ def _survey(rows: nw.LazyFrame[Any]) -> pl.DataFrame:
         nw.col("score").min().alias("low"), nw.col("score").max().alias("high")
     )
     return collect_rows(ranges)
-
-
-def _select_rows_to_count(
-    survey: pl.DataFrame, *, people: tuple[str, ...], metric_names: tuple[str, ...], aspect: str
-) -> tuple[pl.DataFrame, dict[str, str]]:
-    """The rows to count, and the aspect used for each rater."""
-    is_human = pl.col("rater").is_in(list(people))
-    if not survey.filter(is_human & (pl.col("aspect") == aspect)).height:
-        aspect_labels = survey.filter(is_human)["aspect"].unique().sort()
-        raise OptionError(
-            f"count_pairs: aspect={aspect!r} was rated by no annotator; aspects of the annotators: "
-            f"{join_labels(map(repr, aspect_labels))}{suggestion(aspect, aspect_labels)}"
-        )
-    raters_with_aspect = set(survey.filter(pl.col("aspect") == aspect)["rater"])
-    aspects = {
-        name: aspect if name in people or name in raters_with_aspect else "" for name in (*people, *metric_names)
-    }
-    chosen_aspects = pl.DataFrame({"rater": list(aspects), "aspect": list(aspects.values())})
-    return survey.join(chosen_aspects, on=["rater", "aspect"], how="semi"), aspects
-
-
-def _spread(survey: pl.DataFrame, people: tuple[str, ...]) -> float:
-    ranges = survey.filter(pl.col("rater").is_in(list(people))).select(pl.col("high").max() - pl.col("low").min())
-    return float(ranges.item() or 0.0)

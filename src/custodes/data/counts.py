@@ -165,12 +165,17 @@ def _read_file(path: Path) -> OutcomeCounts:
         content = decompress(content, packing, path.name)
     try:
         document = decode(content, _FILE)
-        if document.digest != digest([document.how, document.counts]):
-            raise InputError("the content does not match the digest in the file")
-        if (document.format, document.version) != (FORMAT, VERSION):
-            raise InputError(
-                f"format {document.format!r}, version {document.version}, is unknown to this version of custodes"
-            )
+        reject(
+            (
+                document.digest != digest([document.how, document.counts]),
+                "the content does not match the digest in the file",
+            ),
+            (
+                (document.format, document.version) != (FORMAT, VERSION),
+                f"format {document.format!r}, version {document.version}, is unknown to this version of custodes",
+            ),
+            error=InputError,
+        )
         return _parse_counts(document.counts, Origin(how=document.how, name=path.name, digest=document.digest[:16]))
     except (InputError, KeyError, TypeError, ValueError, pl.exceptions.PolarsError) as problem:
         raise InputError(f"{path.name}: counts cannot be read: {problem}; count again with `custodes count`") from None

@@ -33,18 +33,13 @@ SEQUENTIAL_RULE = "stopped-by-answers"
 """The note on studies in which answers determined the number of further annotations."""
 
 
-def empty_interim_analyses() -> pl.DataFrame:
-    """An empty table, for a study without known interim analyses."""
-    return pl.DataFrame(schema=SCHEMA)
-
-
 def sequential_notes(interim_analyses: pl.DataFrame) -> list[Note]:
     """A note on the results that remain valid in a sequentially annotated study.
 
     There is no note if all pairs have a single, final analysis and at least one of these pairs is undecided, because
     the number of annotations was then fixed. The page on statistics has the simulation behind the note.
 
-    >>> sequential_notes(empty_interim_analyses())
+    >>> sequential_notes(pl.DataFrame(schema=SCHEMA))
     []
     """
     n_pairs = interim_analyses.select("system_a", "system_b").n_unique() if interim_analyses.height else 0
@@ -66,7 +61,7 @@ def sequential_notes(interim_analyses: pl.DataFrame) -> list[Note]:
 def last_looks(interim_analyses: pl.DataFrame) -> pl.DataFrame:
     """The last completed interim analysis of each pair, with the number of interim analyses of the pair (`looks`).
 
-    >>> last_looks(empty_interim_analyses()).height
+    >>> last_looks(pl.DataFrame(schema=SCHEMA)).height
     0
     """
     pair = ["system_a", "system_b"]
@@ -77,20 +72,17 @@ def last_looks(interim_analyses: pl.DataFrame) -> pl.DataFrame:
 def sort_pair_labels(interim_analyses: pl.DataFrame) -> pl.DataFrame:
     """The table with system_a < system_b, as in verdicts."""
     is_reversed_pair = pl.col("system_a") > pl.col("system_b")
-
-    def swap_column(name: str, other: pl.Expr) -> pl.Expr:
-        return pl.when(is_reversed_pair).then(other).otherwise(pl.col(name)).alias(name)
-
-    swapped_columns = (("system_a", "system_b"), ("wins", "losses"))
-    swapped_expressions = [
-        swap_column(name, pl.col(other))
-        for column_pair in swapped_columns
-        for name, other in (column_pair, column_pair[::-1])
-    ]
-    negated_expressions = [
-        swap_column(name, -pl.col(other)) for name, other in (("margin", "margin"), ("low", "high"), ("high", "low"))
-    ]
-    decision = swap_column("decision", -pl.col("decision"))
+    reversed_values = {
+        "system_a": pl.col("system_b"),
+        "system_b": pl.col("system_a"),
+        "wins": pl.col("losses"),
+        "losses": pl.col("wins"),
+        "decision": -pl.col("decision"),
+        "theta": 1 - pl.col("theta"),
+        "margin": -pl.col("margin"),
+        "low": -pl.col("high"),
+        "high": -pl.col("low"),
+    }
     return interim_analyses.with_columns(
-        *swapped_expressions, *negated_expressions, decision, swap_column("theta", 1 - pl.col("theta"))
+        **{name: pl.when(is_reversed_pair).then(value).otherwise(name) for name, value in reversed_values.items()}
     )

@@ -181,14 +181,9 @@ def _overlap_notes(a: Study, b: Study) -> list[Note]:
             f"{a.name} and {b.name} have no item and system in common ({'; '.join(label_texts)}); use the "
             "same labels in both inputs"
         )
-    note_entries = []
-    for name, frame in ((a.name, outputs_a), (b.name, outputs_b)):
-        n_unmatched = frame.height - n_common
-        note_entries.append(
-            (
-                "partial-join",
-                n_unmatched,
-                f"{name}: {n_unmatched} of {frame.height} outputs have no match in the other input",
-            )
+    return build_notes(
+        *(
+            ("partial-join", n - n_common, f"{name}: {n - n_common} of {n} outputs have no match in the other input")
+            for name, n in ((a.name, outputs_a.height), (b.name, outputs_b.height))
         )
-    return build_notes(*note_entries)
+    )

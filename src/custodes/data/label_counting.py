@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
+from operator import and_, or_
 from typing import Any
 
 import narwhals as nw
@@ -119,9 +120,7 @@ def _infer_layout(rows: nw.LazyFrame[Any], columns: Columns) -> LabelLayout:
     for name in flat_columns:
         seen_values = first_rows[name].drop_nulls().unique()
         if seen_values.len() <= 1 and first_rows.height == LAYOUT_ROWS:
-            is_unseen_value = ~nw.col(name).is_null()
-            for value in seen_values:
-                is_unseen_value = is_unseen_value & (nw.col(name) != value)
+            is_unseen_value = reduce(and_, [nw.col(name) != value for value in seen_values], ~nw.col(name).is_null())
             samples.append(collect_rows(rows.select(flat_columns).filter(is_unseen_value).head(FURTHER_ROWS)))
     sample = pl.concat(samples, how="vertical_relaxed").unique(maintain_order=True)
     layout = label_layout(sample, columns)
@@ -231,12 +230,15 @@ class _Plan:
     @property
     def has_label(self) -> nw.Expr:
         """Whether an output has a human label."""
-        is_labelled = nw.lit(False)
-        for name, rater in self.raters.items():
-            label_values = rater.values.filter(label_words(rater.values).is_not_null()).to_list()
-            if rater.kind == "human" and label_values:
-                is_labelled = is_labelled | nw.col(name).is_in(label_values).fill_null(False)
-        return is_labelled
+        labels_of_column = {
+            name: rater.values.filter(label_words(rater.values).is_not_null()).to_list()
+            for name, rater in self.raters.items()
+            if rater.kind == "human"
+        }
+        has_labels = [
+            nw.col(name).is_in(labels).fill_null(False) for name, labels in labels_of_column.items() if labels
+        ]
+        return reduce(or_, has_labels, nw.lit(False))
 
     @cached_property
     def kinds(self) -> pl.DataFrame:
@@ -267,12 +269,10 @@ class _Plan:
             return collect_rows(outputs.filter(self.has_label)), collect_rows(key_counts)
         labelled_units = outputs.filter(self.has_label).select(self.unit).unique()
         unlabelled_outputs = outputs.join(labelled_units, on=self.unit, how="anti")
-        kind_indicators = {}
-        for k, key_values in enumerate(self.kinds.iter_rows()):
-            is_row_of_kind = nw.lit(True)
-            for name, value in zip(self.key, key_values, strict=True):
-                is_row_of_kind = is_row_of_kind & (nw.col(name).is_null() if value is None else nw.col(name) == value)
-            kind_indicators[f"kind{k}"] = indicator(is_row_of_kind)
+        kind_indicators = {
+            f"kind{k}": indicator(_has_values(values_of_column))
+            for k, values_of_column in enumerate(self.kinds.iter_rows(named=True))
+        }
         cluster_kinds = (
             unlabelled_outputs.select(self.unit, **kind_indicators)
             .group_by(self.unit)
@@ -359,6 +359,14 @@ def _build_plan(rows: nw.LazyFrame[Any], layout: LabelLayout, *, by: tuple[str, 
     )
 
 
+def _has_values(value_of_column: Mapping[str, Any]) -> nw.Expr:
+    """Whether a row has these values."""
+    return reduce(
+        and_,
+        [nw.col(name).is_null() if value is None else nw.col(name) == value for name, value in value_of_column.items()],
+    )
+
+
 def _system_expression(layout: LabelLayout, name: str) -> nw.Expr:
     """The system of each row."""
     if not layout.systems:
@@ -392,16 +400,13 @@ def _raters_of_rows(rows: nw.LazyFrame[Any], layout: LabelLayout) -> Iterator[_R
     survey = collect_rows(rows.select(*key_columns, layout.label).unique().head(MOST_LABELS))
     _check_few_values(survey[layout.label], max_values=MOST_LABELS - 1)
     for key_values, rater_rows in survey.sort(key_columns).group_by(key_columns, maintain_order=True):
-        is_row_of_key = nw.lit(True)
         value_of_column = dict(zip(key_columns, key_values, strict=True))
-        for name, value in value_of_column.items():
-            is_row_of_key = is_row_of_key & (nw.col(name).is_null() if value is None else nw.col(name) == value)
         rater = str(value_of_column[layout.rater or layout.kind])
         kind = KINDS.get(str(label_words(pl.Series([value_of_column[layout.kind]]))[0]), "")
         yield _Rater(
             name=rater,
             kind=kind or ("human" if looks_human(rater) else "metric"),
             aspect=str(value_of_column.get(layout.aspect) or ""),
-            label=nw.when(is_row_of_key).then(nw.col(layout.label)),
+            label=nw.when(_has_values(value_of_column)).then(nw.col(layout.label)),
             values=_check_few_values(rater_rows[layout.label]),
         )

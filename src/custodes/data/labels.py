@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from custodes.data.mapping.column_vocabulary import BINARY_WORDS
-from custodes.data.table import EXACT_INTEGERS, MISSING_TOKENS
+from custodes.data.table import MISSING_TOKENS, restore_integers
 from custodes.errors import InputError, join_labels
 
 BINARY: Sequence[tuple[str, str]] = (
@@ -83,10 +83,7 @@ def label_words(column: pl.Series) -> pl.Series:
 
 
 def _words(column: pl.Series) -> pl.Series:
-    if column.dtype.is_float():
-        column = column.fill_nan(None)
-        is_integer_column = ((column == column.round()) & (column.abs() < EXACT_INTEGERS)).fill_null(True).all()
-        column = column.cast(pl.Int64) if is_integer_column else column
+    column = restore_integers(column)
     words = column.cast(pl.String).str.strip_chars().str.to_lowercase()
     if not column.dtype.is_numeric():
         is_text = words.cast(pl.Float64, strict=False).is_null()

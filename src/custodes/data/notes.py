@@ -52,18 +52,12 @@ def merge_notes(notes: Iterable[Note]) -> list[Note]:
         aspect_text = ASPECT_PHRASE.format(note.aspect)
         message_parts = note.message.split(aspect_text, 1) if note.aspect else [note.message]
         groups.setdefault((note.rule, str(note.count), *message_parts), []).append(note)
-    return [_merge_group(group) for group in groups.values()]
-
-
-def _merge_group(group: list[Note]) -> Note:
-    """Merge notes that differ only in the aspect."""
-    first_note = group[0]
-    aspects = list(dict.fromkeys(repr(note.aspect) for note in group))
-    if len(aspects) == 1:
-        return first_note
-    aspects_text = f" for aspects {', '.join(aspects[:-1])} and {aspects[-1]}"
-    return replace(
-        first_note,
-        message=first_note.message.replace(ASPECT_PHRASE.format(first_note.aspect), aspects_text, 1),
-        aspect="",
-    )
+    merged_notes = []
+    for note, *further_notes in groups.values():
+        *aspects, last_aspect = dict.fromkeys(repr(group_note.aspect) for group_note in (note, *further_notes))
+        if aspects:
+            aspects_text = f" for aspects {', '.join(aspects)} and {last_aspect}"
+            message = note.message.replace(ASPECT_PHRASE.format(note.aspect), aspects_text, 1)
+            note = replace(note, message=message, aspect="")
+        merged_notes.append(note)
+    return merged_notes

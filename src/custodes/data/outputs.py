@@ -46,14 +46,10 @@ class Outputs:
     @classmethod
     def from_sources(cls, texts: pl.DataFrame, sources: pl.DataFrame, images: pl.DataFrame | None = None) -> Outputs:
         """Outputs from `sources` that may lack columns; missing columns and nulls become empty."""
-        columns = [
-            pl.col(name) if name in sources.columns else pl.lit(None, dtype=dtype).alias(name)
-            for name, dtype in SOURCES.items()
-        ]
-        list_columns = [name for name, dtype in SOURCES.items() if dtype == pl.List(pl.String)]
+        all_columns = pl.concat([pl.DataFrame(schema=SOURCES), sources], how="diagonal_relaxed").select(list(SOURCES))
         empty_list = pl.lit([], dtype=pl.List(pl.String))
-        completed_sources = sources.select(columns).with_columns(
-            pl.col(pl.String).fill_null(""), pl.col(list_columns).fill_null(empty_list)
+        completed_sources = all_columns.with_columns(
+            pl.col(pl.String).fill_null(""), pl.col(pl.List(pl.String)).fill_null(empty_list)
         )
         return cls(
             texts=texts, sources=completed_sources, images=pl.DataFrame(schema=IMAGES) if images is None else images
@@ -89,10 +85,8 @@ def select_first_values(
     """The first text of each output, the first non-empty value of each item in each column, and notes on further
     values."""
     names = [name for name in sources.columns if name != "item"]
-    list_columns = [name for name in names if sources[name].dtype == pl.List(pl.String)]
-    with_nulls = sources.with_columns(
-        pl.col(pl.String).replace("", None), *(pl.when(pl.col(name).list.len() > 0).then(name) for name in list_columns)
-    )
+    lists = pl.col(pl.List(pl.String))
+    with_nulls = sources.with_columns(pl.col(pl.String).replace("", None), pl.when(lists.list.len() > 0).then(lists))
     rows_by_item, output_key = with_nulls.group_by("item", maintain_order=True), ["item", "system"]
     n_several_texts = texts.group_by(output_key).agg(pl.col("text").n_unique()).filter(pl.col("text") > 1).height
     has_several_values = rows_by_item.agg(pl.col(names).drop_nulls().n_unique() > 1) if names else with_nulls.clear()

@@ -61,11 +61,7 @@ class Panel:
 
 def label_codes(labels: pl.Series, categories: Sequence[str]) -> NDArray[np.int64]:
     """The position of each label in `categories`; -1 for a missing label."""
-    table = pl.DataFrame(
-        {"label": list(categories), "code": range(len(categories))}, schema={"label": pl.String, "code": pl.Int64}
-    )
-    codes = labels.alias("label").to_frame().join(table, on="label", how="left", maintain_order="left")
-    return codes["code"].fill_null(-1).to_numpy()
+    return labels.replace_strict(categories, range(len(categories)), default=-1, return_dtype=pl.Int64).to_numpy()
 
 
 def pair_positions(rows: pl.DataFrame, systems: Sequence[str]) -> NDArray[np.int64]:

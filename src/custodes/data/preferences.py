@@ -26,7 +26,7 @@ from custodes.data.table import (
     refuse_values,
     to_polars,
 )
-from custodes.data.ties_and_orders import Orders, merge_orders
+from custodes.data.ties_and_orders import Orders, merge_orders, merging_notes
 from custodes.errors import InputError, join_labels
 
 KEY = ("item", "system_a", "system_b", "rater", "aspect", "repeat", "order")
@@ -44,8 +44,6 @@ INVALID = "invalid-verdict"
 """The note on verdicts that the file marks as invalid."""
 REPEAT_WITHOUT_QUERY = "not asked"
 """Value of `repeat` for a tie that was set without a query because both outputs are identical."""
-HALF_RULE = "half-judged"
-"""The note on comparisons that were queried in both orders but have a verdict in only one."""
 COMPARISON = ("item", "system_a", "system_b", "rater", "aspect")
 ORDER_CODES = pl.col("order").replace_strict({"ab": 1.0, "ba": -1.0, "": 0.0}, return_dtype=pl.Float64)
 """Codes of presentation orders: 1 if system_a was shown first, -1 if system_b was shown first, 0 if the order is
@@ -216,28 +214,14 @@ class Preferences:
             return self.frame.select(*COMPARISON, "preference", ORDER_CODES), []
         merged_rows = self._merge_rows(orders)
         half_rows, n_contradictory = merged_rows.filter(pl.col("half") == 1), int(merged_rows["contradictory"].sum())
-        is_consistent = orders == "consistent"
-        excluded_text = (
-            f"{n_contradictory} comparisons are excluded because verdicts of one rater differ between presentation "
-            "orders or repeats"
-        )
-        mean_text = (
-            f"{n_contradictory} comparisons have verdicts of one rater that differ between presentation orders or "
-            "repeats; the sign of the mean verdict is used"
-        )
-        half_text = (
-            f"{half_rows.height} comparisons are excluded because they were queried in both orders and have a verdict "
-            f"in only one order ({format_counts(half_rows['rater'])}). With one order, the position preference of the "
-            "rater does not cancel. To keep these comparisons, set orders='first'"
+        half_advice = (
+            f" ({format_counts(half_rows['rater'])}). With one order, the position preference of the rater does not "
+            "cancel. To keep these comparisons, set orders='first'"
         )
         kept_rows = merged_rows.drop_nulls("sign").select(
             *COMPARISON, pl.col("sign").cast(pl.Int8).alias("preference"), "order"
         )
-        return kept_rows, build_notes(
-            (HALF_RULE, half_rows.height, half_text),
-            ("torn-verdicts", is_consistent and n_contradictory, excluded_text),
-            ("torn-verdicts", not is_consistent and n_contradictory, mean_text),
-        )
+        return kept_rows, merging_notes(half_rows.height, n_contradictory, orders, half_advice=half_advice)
 
     def _merge_rows(self, orders: Orders) -> pl.DataFrame:
         """The result of `merge_orders` for all verdicts, in file order."""

@@ -13,11 +13,6 @@ SCHEMA = {**dict.fromkeys(KEY, pl.String), **dict.fromkeys(OUTCOMES, pl.Float64)
 EMPTY = ("against", "aspect", "order")
 
 
-def empty_probes() -> pl.DataFrame:
-    """An empty table of probes."""
-    return pl.DataFrame(schema=SCHEMA)
-
-
 def read_probes(frame: pl.DataFrame, *, where: str) -> pl.DataFrame:
     """Return a checked table of probes in the format that `judge` writes.
 

@@ -15,14 +15,13 @@ from custodes.arguments import check_arguments
 from custodes.data.joining import join
 from custodes.data.loading import (
     PROBES,
-    LoadedTable,
+    RATERS,
     check_exists,
     is_standard_input,
     is_stream,
     load_table,
     path_and_part,
     path_exists,
-    sidecar_raters,
     sidecar_tables,
     without_sidecars,
 )
@@ -43,7 +42,7 @@ from custodes.data.readers.logs import holds_records, top_keys
 from custodes.data.readers.ratings import read_ratings
 from custodes.data.readers.reader import Invalid, PathReader, TableReader, plugin_readers
 from custodes.data.study import Study
-from custodes.data.table import digest_of, to_polars
+from custodes.data.table import LoadedTable, digest_of, to_polars
 from custodes.data.writing import RATING_TABLES
 from custodes.errors import CustodesError, InputError, OptionError, join_labels, reject, short_repr, suggestion
 
@@ -230,7 +229,7 @@ def _add_side_tables(study: Study, table: LoadedTable, raters: Any) -> Study:
     raters_location = _locate_source(raters)
     for file in table.files if study.raters.frame.height else ():
         study = _with_probes(study, file, table.part)
-        sidecars = sidecar_raters(file, table.part)
+        sidecars = sidecar_tables(file, RATERS, table.part)
         if raters_location and any(
             path.resolve() == raters_location[0].resolve() and part == raters_location[1]
             for path, part in filter(None, map(_locate_source, sidecars))
@@ -316,7 +315,15 @@ def _read_study(table: LoadedTable, *, reader: str | None, invalid: Invalid, col
         frames = frames or [table.frame]
 
         def reads(frame: pl.DataFrame, mapping: Columns, systems: int = 2) -> bool:
-            return _is_readable(replace(table, frame=frame), reader, invalid, mapping, systems=systems)
+            """Whether a table can be read with a mapping and has at least `systems` systems. A table of texts needs
+            only one system."""
+            try:
+                study = _read_table(replace(table, frame=frame), reader=reader, invalid=invalid, columns=mapping)
+            except CustodesError:
+                return False
+            if not study.raters.frame.height and study.outputs is not None:
+                return study.outputs.texts.height > 0
+            return len(study.systems) >= systems
 
         certain_mapping = None if reader else find_certain_mapping(frames[0], columns, partial(reads, systems=1))
         if certain_mapping is not None:
@@ -336,18 +343,6 @@ def _read_study(table: LoadedTable, *, reader: str | None, invalid: Invalid, col
             if advice := suggest_mapping(frame, columns, reads, error.wrong, nested):
                 raise InputError(f"{error.wrong}{advice}") from None
         raise InputError(str(error)) from None
-
-
-def _is_readable(table: LoadedTable, reader: str | None, invalid: Invalid, columns: Columns, *, systems: int) -> bool:
-    """Whether a table can be read with a mapping and has at least `systems` systems. A table of texts needs only one
-    system."""
-    try:
-        study = _read_table(table, reader=reader, invalid=invalid, columns=columns)
-    except CustodesError:
-        return False
-    if not study.raters.frame.height and study.outputs is not None:
-        return study.outputs.texts.height > 0
-    return len(study.systems) >= systems
 
 
 def _read_table(table: LoadedTable, *, reader: str | None, invalid: Invalid, columns: Columns) -> Study:

@@ -329,26 +329,35 @@ def _check(
         _check_numbers(dict(zip(aspects, values, strict=False)), where=f"quality[{system!r}]")
         if len(values) != len(aspects):
             raise OptionError(f"simulate: quality[{system!r}] has {len(values)} values for {len(aspects)} aspects")
-    for annotator, reliability in annotators.items():
-        if not 0 < reliability <= 1:
-            raise OptionError(
-                f"simulate: reliability {reliability} of {annotator!r} is not allowed; give a number "
-                "above 0 and at most 1"
+    reject(
+        *(
+            (
+                not 0 < reliability <= 1,
+                f"simulate: reliability {reliability} of {annotator!r} is not allowed; give a number above 0 and at "
+                "most 1",
             )
+            for annotator, reliability in annotators.items()
+        )
+    )
     metric_of_name: dict[str, SimulatedMetric] = {}
     for metric in metrics:
-        for system in metric.favours:
-            if system not in systems:
-                raise OptionError(
-                    f"simulate: {metric.name!r} favours {system!r}: no such system; systems: "
-                    f"{join_labels(systems)}{suggestion(system, systems)}"
-                )
-        if metric.copies and metric.copies not in metric_of_name:
-            raise OptionError(f"simulate: {metric.name!r} copies {metric.copies!r}, which is not an earlier metric")
-        if metric.copies and metric.by_aspect != metric_of_name[metric.copies].by_aspect:
-            raise OptionError(
-                f"simulate: {metric.name!r} and {metric.copies!r} must both have by_aspect true, or both false"
-            )
+        copied_metric = metric_of_name.get(metric.copies)
+        unknown_systems = [system for system in metric.favours if system not in systems]
+        reject(
+            (
+                unknown_systems,
+                f"simulate: {metric.name!r} favours {join_labels(map(repr, unknown_systems))}: no such system; "
+                f"systems: {join_labels(systems)}{suggestion(''.join(unknown_systems[:1]), systems)}",
+            ),
+            (
+                metric.copies and copied_metric is None,
+                f"simulate: {metric.name!r} copies {metric.copies!r}, which is not an earlier metric",
+            ),
+            (
+                copied_metric is not None and metric.by_aspect != copied_metric.by_aspect,
+                f"simulate: {metric.name!r} and {metric.copies!r} must both have by_aspect true, or both false",
+            ),
+        )
         metric_of_name[metric.name] = metric
     check_storable("simulate", [*systems, *aspects, *groups, *annotators, *metric_of_name])
     if len({*annotators, *metric_of_name}) < len(annotators) + len(metrics):

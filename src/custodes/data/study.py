@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence, Sized
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, TypeVar
 
 import polars as pl
 
 from custodes.arguments import check_arguments, value_list
 from custodes.control_characters import escape_controls
-from custodes.data.annotator_tastes import CLEAR, assignment
-from custodes.data.interim_analyses import empty_interim_analyses, sequential_notes
+from custodes.data.dependent_items import dependent_items, merge_clusters
+from custodes.data.interim_analyses import SCHEMA as INTERIM_ANALYSES
+from custodes.data.interim_analyses import sequential_notes
 from custodes.data.items import Items
 from custodes.data.labels import LabelScale
 from custodes.data.mapping.annotator_columns import aspect_variants, pooled_aspects
@@ -21,10 +22,9 @@ from custodes.data.notes import Note, build_notes
 from custodes.data.outputs import Outputs
 from custodes.data.patterns import Patterns, select_labels
 from custodes.data.preferences import SECONDS, Preferences
-from custodes.data.probes import empty_probes
+from custodes.data.probes import SCHEMA as PROBES
 from custodes.data.raters import DIRECTION_RULE, Raters
 from custodes.data.ratings import Ratings
-from custodes.data.repeated import merge_clusters, repeated_items, repeated_message
 from custodes.data.table import digest_of, filter_rows
 from custodes.errors import InputError, OptionError, join_labels, suggestion
 
@@ -37,10 +37,6 @@ NO_METRIC = (
 )
 POOLED_RULE = "pooled-aspects"
 """The note on annotators that are named after aspects."""
-TASTES_RULE = "annotators-differ"
-"""The note on annotators who rated different items and have different preferences."""
-REPEATED_RULE = "repeated-items"
-"""The note on items that occur several times."""
 SYSTEM_SCORE_RULE = "whole-systems-of-all-groups"
 """The note on system-level scores that are excluded by selecting groups."""
 
@@ -65,8 +61,8 @@ class Study:
     preferences: Preferences = field(default_factory=Preferences.empty)
     second: Preferences = field(default_factory=Preferences.empty)
     second_ratings: Ratings = field(default_factory=Ratings.empty)
-    probes: pl.DataFrame = field(default_factory=empty_probes)
-    looks: pl.DataFrame = field(default_factory=empty_interim_analyses)
+    probes: pl.DataFrame = field(default_factory=partial(pl.DataFrame, schema=PROBES))
+    looks: pl.DataFrame = field(default_factory=partial(pl.DataFrame, schema=INTERIM_ANALYSES))
     raters: Raters
     items: Items = field(default_factory=Items.empty)
     outputs: Outputs | None = None
@@ -249,9 +245,7 @@ class Study:
         )
         interim_analyses = self.looks.filter(is_selected_pair)
         notes += sequential_notes(interim_analyses) if people else []
-        repeated_groups = self.once(("repeated", people), lambda: repeated_items(self, people))
-        annotator_assignment = self.once(("assigned", people), lambda: assignment(self, people, repeated_groups))
-        item_groups = [*repeated_groups, *annotator_assignment.groups]
+        item_groups, group_notes = self.once(("dependent items", people), lambda: dependent_items(self, people))
         notes += build_notes(
             (
                 "systems-not-selected",
@@ -259,12 +253,6 @@ class Study:
                 f"systems not selected: {join_labels(unselected_systems)}",
             ),
             ("sides", self.sides, side_names_text),
-            (REPEATED_RULE, sum(len(copies) - 1 for copies in repeated_groups), repeated_message(repeated_groups)),
-            (
-                TASTES_RULE if annotator_assignment.p_value <= CLEAR else "one-annotator",
-                annotator_assignment.people,
-                annotator_assignment.message,
-            ),
         )
         raters = study.raters.with_kinds(dict.fromkeys(chosen_metrics, "metric")).select_raters(
             [*people, *chosen_metrics]
@@ -281,7 +269,7 @@ class Study:
             items=replace(self.items, frame=merge_clusters(self.items.frame, item_groups))
             if item_groups
             else self.items,
-            notes=tuple(notes),
+            notes=(*notes, *group_notes),
         )
         return selected_study if self.cache is None else selected_study.with_cache()
 

@@ -1,4 +1,4 @@
-"""Conversion of any dataframe to a validated Polars frame with string labels. Error messages give the row.
+"""Tables of files and dataframes: conversion to a validated Polars frame with string labels. Error messages give rows.
 
 In files and in dataframes, rows are counted from 1, without the header and without blank lines.
 """
@@ -8,6 +8,8 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import narwhals as nw
@@ -74,10 +76,6 @@ def check_names(names: Iterable[str], *, where: str) -> None:
 
 
 def _polars_frame(table: Any, *, where: str) -> pl.DataFrame:
-    if isinstance(table, pl.DataFrame):
-        return table
-    if isinstance(table, pl.LazyFrame):
-        return table.collect()
     try:
         frame = nw.from_native(table)
     except nw.exceptions.DuplicateError:
@@ -94,14 +92,15 @@ def _polars_frame(table: Any, *, where: str) -> pl.DataFrame:
         columns = {str(column.name): _from_pandas(column, where=where) for column in frame.iter_columns()}
         if len(columns) < len(frame.columns):
             raise InputError(f"{where}: {DUPLICATE_ADVICE}")
-        return pl.DataFrame(columns)
+        return pl.DataFrame(columns).fill_nan(None)
     return pl.DataFrame(frame.to_polars())
 
 
 def _from_pandas(column: nw.Series[Any], *, where: str) -> pl.Series:
     name = str(column.name)
     try:
-        return series_of(name, [None if _is_missing(value) else value for value in column.to_list()])
+        values = zip(column.to_list(), column.is_null(), strict=True)
+        return series_of(name, [None if is_missing else value for value, is_missing in values])
     except UnicodeEncodeError:
         raise InputError(
             f"{where}: column {name!r} holds an unpaired surrogate, which is not valid text; correct the cell"
@@ -119,15 +118,6 @@ def series_of(name: str, values: Sequence[Any]) -> pl.Series:
     except (TypeError, ValueError, OverflowError, pl.exceptions.PolarsError):
         texts = [None if value is None else str(value) for value in values]
         return pl.Series(name, texts, dtype=pl.String)
-
-
-def _is_missing(value: Any) -> bool:
-    try:
-        return value is None or bool(value != value)
-    except TypeError:  # pandas.NA has no truth value
-        return True
-    except ValueError:  # a comparison of arrays has no truth value either
-        return False
 
 
 def check_columns(
@@ -175,12 +165,7 @@ def label_column(frame: pl.DataFrame, name: str, *, where: str, empty: bool = Fa
     raises `InputError`."""
     if name not in frame.columns:
         return pl.repeat("", frame.height, dtype=pl.String, eager=True).alias(name)
-    column = frame[name]
-    if column.dtype.is_float():
-        # Integers that a dataframe converted to floats because of an empty cell: 3.0 was 3.
-        column = column.fill_nan(None)
-        is_integer_cell = (column == column.round()) & (column.abs() < EXACT_INTEGERS)
-        column = column.cast(pl.Int64) if is_integer_cell.fill_null(True).all() else column
+    column = restore_integers(frame[name])
     try:
         if column.dtype.is_nested():
             raise InputError(
@@ -199,6 +184,15 @@ def label_column(frame: pl.DataFrame, name: str, *, where: str, empty: bool = Fa
         lambda rows, _: f"{where}: column {name!r} ends in a NUL character in row {rows}; remove the character",
     )
     return labels.alias(name)
+
+
+def restore_integers(column: pl.Series) -> pl.Series:
+    """The column as integers, if a dataframe converted integers to floats because of an empty cell: 3.0 was 3."""
+    if not column.dtype.is_float():
+        return column
+    column = column.fill_nan(None)
+    is_integer_cell = (column == column.round()) & (column.abs() < EXACT_INTEGERS)
+    return column.cast(pl.Int64) if is_integer_cell.fill_null(True).all() else column
 
 
 def bounded_column(frame: pl.DataFrame, name: str, high: float, *, where: str, allowed: str) -> pl.Series:
@@ -382,3 +376,60 @@ def second_rows(frame: pl.DataFrame, *, where: str) -> pl.Series | None:
 def digest_of(*texts: str) -> str:
     """Digest of texts, 16 hexadecimal digits."""
     return hashlib.sha256("".join(texts).encode()).hexdigest()[:16]
+
+
+MAX_PART_LENGTH = 60
+"""Maximum number of characters of the part in the name of a table. A part can be a long query."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoadedTable:
+    """A loaded table: its frame, its name in messages, the digest of its bytes ('' for a dataframe), notes, the files
+    that hold the table, and the requested part."""
+
+    frame: pl.DataFrame
+    name: str
+    digest: str = ""
+    notes: tuple[Note, ...] = ()
+    files: tuple[Path, ...] = ()
+    part: str | None = None
+
+
+def select_part(part: str | None, parts: Iterable[str], *, name: str, what: str) -> str:
+    """The part of a container that `NAME::PART` requests. If the container has only one part, this part is the
+    default."""
+    names = list(parts)
+    if part is None and len(names) == 1:
+        return names[0]
+    if part in names:
+        return str(part)
+    if part is None:
+        raise InputError(
+            f"{name}: holds {len(names)} {what}s; select one with {name}::{what.upper()}: {join_labels(names)}"
+        )
+    raise InputError(f"{name}: no {what} named {part!r}{suggestion(part, names)}; {what}s: {join_labels(names)}")
+
+
+def strip_column_names(names: Iterable[str], *, where: str) -> list[str]:
+    """Column names without surrounding blanks. Raises `InputError` for duplicate names and for names that are patterns
+    of Polars."""
+    stripped = [name.strip() for name in names]
+    check_names(stripped, where=where)
+    if len(set(stripped)) < len(stripped):
+        duplicate = next(name for index, name in enumerate(stripped) if name in stripped[:index])
+        raise InputError(f"{where}: two columns are called {duplicate!r}; rename or remove one of these columns")
+    return stripped
+
+
+def with_column_names(frame: pl.DataFrame, *, where: str) -> pl.DataFrame:
+    """The table with columns named by `strip_column_names`."""
+    return frame.rename(dict(zip(frame.columns, strip_column_names(frame.columns, where=where), strict=True)))
+
+
+def shorten_part(part: str) -> str:
+    """A part as one short line for use in names. A digest is added to a truncated part, so that the name is unique."""
+    line = " ".join(part.split())
+    if len(line) <= MAX_PART_LENGTH:
+        return line
+    suffix = f"... #{hashlib.sha256(part.encode(errors='surrogatepass')).hexdigest()[:8]}"
+    return line[: MAX_PART_LENGTH - len(suffix)] + suffix

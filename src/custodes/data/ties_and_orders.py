@@ -13,6 +13,8 @@ import narwhals as nw
 import numpy as np
 import polars as pl
 
+from custodes.data.notes import Note, build_notes
+from custodes.data.table import filter_rows
 from custodes.data.table_engines import conditional_value, indicator
 from custodes.stats.arrays import Floats
 
@@ -30,6 +32,9 @@ OUTPUTS = ("item", "system_a", "system_b")
 
 FLOAT_NOISE = 1e-9
 """Relative difference up to which human ratings tie, since means of several annotators have rounding errors."""
+
+HALF_RULE = "half-judged"
+"""The note on comparisons that were queried in both orders but have a verdict in only one."""
 
 BATCH_ROWS = 1_000_000
 """Maximum number of pairs of scores to join at a time in memory."""
@@ -215,6 +220,22 @@ def merge_orders(verdicts: Table, orders: Orders, *, keys: Sequence[str] = ("rat
     )
 
 
+def merging_notes(n_half: int, n_contradictory: int, orders: Orders, *, half_advice: str = "") -> list[Note]:
+    """Notes on the numbers of comparisons that `merge_orders` marked as half and as contradictory. `half_advice`
+    continues the message on half comparisons."""
+    contradictory_text = (
+        "are excluded because verdicts of one rater differ between presentation orders or repeats"
+        if orders == "consistent"
+        else "have verdicts of one rater that differ between presentation orders or repeats; the sign of the mean "
+        "verdict is used"
+    )
+    half_text = "are excluded because they were queried in both orders and have a verdict in only one order"
+    return build_notes(
+        (HALF_RULE, n_half, f"{n_half} comparisons {half_text}{half_advice}"),
+        ("torn-verdicts", n_contradictory, f"{n_contradictory} comparisons {contradictory_text}"),
+    )
+
+
 def compare_in_memory(
     scores: pl.DataFrame, verdicts: pl.DataFrame, *, annotators: int, aggregate: Aggregate
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
@@ -256,11 +277,9 @@ def _iter_batches(scores: pl.DataFrame, verdicts: pl.DataFrame) -> Iterator[tupl
     much memory."""
     group_sizes = scores.group_by("rater", "item").len()["len"].cast(pl.Int64)
     n_batches = 1 + int((group_sizes * group_sizes).sum() or 0) // BATCH_ROWS
-    if n_batches == 1:
-        yield scores, verdicts
-        return
     for k in range(n_batches):
-        yield tuple(frame.filter(pl.col("item") % n_batches == k) for frame in (scores, verdicts))  # type: ignore[misc]
+        is_in_batch = pl.col("item") % n_batches == k
+        yield filter_rows(scores, is_in_batch), filter_rows(verdicts, is_in_batch)
 
 
 def human_threshold(scores: Floats, ties: float | None) -> float:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from custodes.data.scale import MissingCode, Scale
+from custodes.data.raters import MissingCode, Scale
 from custodes.data.study import Study
 from custodes.errors import OptionError
 from custodes.stats.arrays import Bools, Floats, Ints

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from custodes.data.loading import size
+from custodes.data.loading import compression
 from custodes.data.loading.records import from_lines
 from custodes.errors import InputError
 
@@ -23,7 +23,7 @@ def test_some_lines_at_a_time_are_the_same_table_as_all_at_once(seed: int, monke
     ]
     text = "\n".join(line for row in rows for line in (json.dumps(row), " " * int(rng.integers(0, 2)))) + "\n"
     at_once = from_lines(text, "rows.jsonl")
-    monkeypatch.setattr(size, "BATCH_ROWS", 2)
+    monkeypatch.setattr(compression, "BATCH_ROWS", 2)
     table = from_lines(text, "rows.jsonl")
     assert table.equals(at_once)
     assert table.schema == at_once.schema
@@ -37,10 +37,13 @@ def test_some_lines_at_a_time_are_the_same_table_as_all_at_once(seed: int, monke
 
 
 def test_rows_that_are_no_object_are_counted_through_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(size, "BATCH_ROWS", 2)
+    monkeypatch.setattr(compression, "BATCH_ROWS", 2)
     with pytest.raises(InputError, match="row 2, 5 is not a JSON object; every row must be a JSON object"):
         from_lines('{"a": 1}\n[1]\n{"a": 1}\n{"a": 1}\n2\n', "rows.jsonl")
 
 
 def test_lines_before_any_key_are_rows() -> None:
-    assert from_lines("{}\n{}\n" * size.BATCH_ROWS + '{"a": "x"}', "rows.jsonl")["a"].to_list()[-2:] == [None, "x"]
+    assert from_lines("{}\n{}\n" * compression.BATCH_ROWS + '{"a": "x"}', "rows.jsonl")["a"].to_list()[-2:] == [
+        None,
+        "x",
+    ]

@@ -10,7 +10,7 @@ import pyarrow.parquet
 import pytest
 
 import custodes.memory
-from custodes.data.loading import arrow, load_table, size, source
+from custodes.data.loading import arrow, compression, load_table, source
 from custodes.data.mapping.schema import Schema
 from custodes.errors import CustodesError, InputError
 from custodes.evaluate.protocol.state import State
@@ -33,7 +33,7 @@ def test_short_rows_are_counted(
 ) -> None:
     (tmp_path / name).write_text(text)
     (tmp_path / f"{name}.gz").write_bytes(gzip.compress(text.encode()))
-    for module in (size, custodes.memory):
+    for module in (compression, custodes.memory):
         monkeypatch.setattr(module, "machine_memory", lambda: 100_000)
     for path in tmp_path.iterdir():
         message = fault(path)
@@ -43,7 +43,7 @@ def test_short_rows_are_counted(
 
 def test_a_file_larger_than_memory_is_not_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "s.parquet").write_bytes(bytes(1000))
-    for module in (size, custodes.memory):
+    for module in (compression, custodes.memory):
         monkeypatch.setattr(module, "machine_memory", lambda: 1000)
     assert fault(tmp_path / "s.parquet").startswith("s.parquet: the file takes 0.0 GB of memory")
 

@@ -12,7 +12,7 @@ from scipy.stats import norm
 import custodes as cu
 from custodes.data.joining import join
 from custodes.data.preferences import Preferences
-from custodes.data.probes import empty_probes, read_probes
+from custodes.data.probes import SCHEMA, read_probes
 from custodes.data.study import Study
 from custodes.errors import InputError
 from tests.simulation.probed_judges import probed
@@ -84,7 +84,7 @@ def test_items_of_a_cluster_count_as_one_cluster() -> None:
 
 
 def test_other_questions_and_tables_do_not_use_probes() -> None:
-    without = replace(FEW, probes=empty_probes())
+    without = replace(FEW, probes=pl.DataFrame(schema=SCHEMA))
     for name in ("orders", "missing", "length"):
         assert getattr(cu.consistency(FEW, resamples=0), name).equals(
             getattr(cu.consistency(without, resamples=0), name)

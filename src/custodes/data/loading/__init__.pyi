@@ -4,12 +4,10 @@ from .load import holds_table as holds_table
 from .load import load_table as load_table
 from .records import find_tables as find_tables
 from .records import parse_json as parse_json
-from .sidecar import PROBES as PROBES
-from .sidecar import files_of_sidecar as files_of_sidecar
-from .sidecar import sidecar_raters as sidecar_raters
-from .sidecar import sidecar_tables as sidecar_tables
-from .sidecar import without_sidecars as without_sidecars
+from .source import PROBES as PROBES
+from .source import RATERS as RATERS
 from .source import check_exists as check_exists
+from .source import files_of_sidecar as files_of_sidecar
 from .source import glob_files as glob_files
 from .source import is_standard_input as is_standard_input
 from .source import is_stream as is_stream
@@ -17,5 +15,6 @@ from .source import path_and_part as path_and_part
 from .source import path_exists as path_exists
 from .source import read_file_bytes as read_file_bytes
 from .source import read_small_file as read_small_file
+from .source import sidecar_tables as sidecar_tables
 from .source import utf8_text as utf8_text
-from .table import LoadedTable as LoadedTable
+from .source import without_sidecars as without_sidecars

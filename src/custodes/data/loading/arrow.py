@@ -17,7 +17,7 @@ from typing import Any
 import polars as pl
 
 from custodes.data.loading.compression import LARGEST, check_decompressed_size, format_mebibytes, limit_total_size
-from custodes.data.loading.table import strip_column_names, with_column_names
+from custodes.data.table import strip_column_names, with_column_names
 from custodes.errors import InputError, MissingExtraError
 
 PARQUET = b"PAR1"

@@ -17,11 +17,9 @@ from typing import Any
 
 import polars as pl
 
-from custodes.data.loading.compression import format_mebibytes, limit_total_size, max_decompressed_size
+from custodes.data.loading.compression import BATCH_ROWS, format_mebibytes, limit_total_size, max_decompressed_size
 from custodes.data.loading.live_study import ANNOTATION_STUDY
-from custodes.data.loading.size import BATCH_ROWS
-from custodes.data.loading.table import select_part, strip_column_names, with_column_names
-from custodes.data.table import series_of
+from custodes.data.table import select_part, series_of, strip_column_names, with_column_names
 from custodes.errors import InputError, MissingExtraError
 
 SQLITE = b"SQLite format 3\0"

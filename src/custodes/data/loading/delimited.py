@@ -10,10 +10,9 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from custodes.data.loading.size import check_delimited
-from custodes.data.loading.table import strip_column_names
+from custodes.data.loading.compression import check_delimited
 from custodes.data.notes import Note, build_notes
-from custodes.data.table import MISSING_TOKENS
+from custodes.data.table import MISSING_TOKENS, strip_column_names
 from custodes.errors import InputError, join_labels
 
 SEPARATORS = {",": "a comma", ";": "a semicolon", "\t": "a tab", "|": "a vertical bar"}
@@ -74,30 +73,33 @@ def _iter_cell_rows(text: str, separator: str) -> Iterator[list[str]]:
 def _detect_separator(text: str, usual_separator: str) -> str:
     """The separator that gives the most cells, among separators for which all rows have as many cells as the header. In
     a tie, the usual separator is returned."""
-    n_columns_by_separator: dict[str, int] = {}
-    n_columns_if_consistent: dict[str, int] = {}
-    for separator in (
-        usual_separator,
-        *(further_separator for further_separator in SEPARATORS if further_separator != usual_separator),
-    ):
-        try:
-            n_cells = [
-                len(row) for row in itertools.islice(_iter_cell_rows(text[:SAMPLE_CHARACTERS], separator), SAMPLE_ROWS)
-            ]
-        except csv.Error:
-            continue
-        if len(text) > SAMPLE_CHARACTERS and len(n_cells) > 1:
-            n_cells.pop()  # the sample may end inside a row
-        if n_cells and n_cells[0] > 1:
-            n_columns_by_separator[separator] = n_cells[0]
-            if set(n_cells) == {n_cells[0]}:
-                n_columns_if_consistent[separator] = n_cells[0]
-    candidates = n_columns_if_consistent or (
-        {usual_separator: 1} if usual_separator in n_columns_by_separator else n_columns_by_separator
-    )
+    cell_counts = {
+        separator: _count_cells(text, separator) for separator in dict.fromkeys([usual_separator, *SEPARATORS])
+    }
+    n_cells_of_separator = {
+        separator: n_cells for separator, n_cells in cell_counts.items() if n_cells and n_cells[0] > 1
+    }
+    consistent_separators = [
+        separator for separator, n_cells in n_cells_of_separator.items() if set(n_cells) == {n_cells[0]}
+    ]
+    if not consistent_separators and usual_separator in n_cells_of_separator:
+        return usual_separator
     return max(
-        candidates, key=lambda separator: candidates[separator], default=usual_separator
+        consistent_separators or n_cells_of_separator,
+        key=lambda separator: n_cells_of_separator[separator][0],
+        default=usual_separator,
     )  # the first among equals is the usual one
+
+
+def _count_cells(text: str, separator: str) -> list[int]:
+    """The number of cells in each of the first rows; no rows if a quote is not closed."""
+    try:
+        rows = itertools.islice(_iter_cell_rows(text[:SAMPLE_CHARACTERS], separator), SAMPLE_ROWS)
+        n_cells = list(map(len, rows))
+    except csv.Error:
+        return []
+    # The sample may end inside a row.
+    return n_cells[:-1] if len(text) > SAMPLE_CHARACTERS and len(n_cells) > 1 else n_cells
 
 
 def _parse_table(text: str, separator: str, name: str) -> pl.DataFrame:

@@ -16,8 +16,8 @@ import polars as pl
 
 from custodes.data.loading.records import parse_json
 from custodes.data.loading.source import path_exists, read_file_bytes, utf8_text
-from custodes.data.loading.table import select_part
-from custodes.errors import InputError, join_labels
+from custodes.data.table import select_part
+from custodes.errors import InputError, join_labels, reject
 
 SPLITS = "dataset_dict.json"
 STATE = "state.json"
@@ -116,14 +116,20 @@ def _check_complete(files: Sequence[Path], split: str, name: str) -> None:
 def _split_files(folder: Path, name: str) -> tuple[list[Path], Any]:
     """The files of a split that `save_to_disk` wrote, and the features of the split."""
     state = _read_json_object(folder / STATE)
-    listing = state.get("_data_files")
-    if not isinstance(listing, list) or not all(isinstance(entry, dict) and "filename" in entry for entry in listing):
-        raise InputError(f"{name}: {STATE} lists no data files; save the data set again with save_to_disk")
-    if state.get("_indices_data_files") or state.get("_indices_files"):
-        raise InputError(
+    listing: Any = state.get("_data_files")
+    reject(
+        (
+            not isinstance(listing, list)
+            or not all(isinstance(entry, dict) and "filename" in entry for entry in listing),
+            f"{name}: {STATE} lists no data files; save the data set again with save_to_disk",
+        ),
+        (
+            state.get("_indices_data_files") or state.get("_indices_files"),
             f"{name}: the data set was saved with a separate list of selected rows; call flatten_indices() before "
-            f"save_to_disk"
-        )
+            "save_to_disk",
+        ),
+        error=InputError,
+    )
     files = [folder / _check_file_name(str(entry["filename"]), name) for entry in listing]
     missing_files = [file.name for file in files if not file.is_file()]
     if missing_files or not files:

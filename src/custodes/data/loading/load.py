@@ -18,7 +18,6 @@ from custodes.data.loading import arrow, compression, database, live_study, spre
 from custodes.data.loading.delimited import from_delimited
 from custodes.data.loading.folders import folder_files, holds_table, stack_tables, with_class_names
 from custodes.data.loading.records import from_json, from_lines
-from custodes.data.loading.sidecar import without_sidecars
 from custodes.data.loading.source import (
     check_exists,
     glob_files,
@@ -27,11 +26,11 @@ from custodes.data.loading.source import (
     path_and_part,
     read_file_bytes,
     table_text,
+    without_sidecars,
 )
-from custodes.data.loading.table import LoadedTable, select_part, shorten_part
 from custodes.data.notes import Note, build_notes
-from custodes.data.table import bytes_as_text, digest_of
-from custodes.errors import InputError, suggestion
+from custodes.data.table import LoadedTable, bytes_as_text, digest_of, select_part, shorten_part
+from custodes.errors import InputError, reject, suggestion
 
 __all__ = ["holds_table", "load_table"]
 
@@ -180,14 +179,16 @@ def _parse_content(
     if data[database.DUCKDB_OFFSET :].startswith(database.DUCKDB) and path.is_file():
         return database.from_duckdb(path, part, name), []
     detected_format = _detect_format(data, name)
-    if suffix not in SUFFIXES and detected_format is None and not is_stream(path):
-        raise InputError(
+    reject(
+        (
+            suffix not in SUFFIXES and detected_format is None and not is_stream(path),
             f"{name}: unknown suffix {suffix!r}{suggestion(suffix, SUFFIXES)}; allowed: {', '.join(SUFFIXES)} (text "
             f"files also with {', '.join(COMPRESSED_SUFFIXES)}), SQLite and DuckDB files; for mt-metrics-eval also "
-            ".tar, .tar.gz, .tgz or a folder"
-        )
-    if not data.strip():
-        raise InputError(f"{name}: the file is empty; give a table with a header and at least one row")
+            ".tar, .tar.gz, .tgz or a folder",
+        ),
+        (not data.strip(), f"{name}: the file is empty; give a table with a header and at least one row"),
+        error=InputError,
+    )
     declared_format = next((binary_format for binary_format in FORMATS if suffix in binary_format.suffixes), None)
     binary_format = declared_format or (None if suffix in TEXTS else detected_format)
     if detected_format not in (None, binary_format) and not (detected_format is ZIP and binary_format is WORKBOOK):
@@ -251,11 +252,13 @@ def _detect_format(data: bytes, name: str) -> _Format | None:
 
 
 def _validate_table(frame: pl.DataFrame, name: str) -> pl.DataFrame:
-    if frame.width > MOST_COLUMNS:
-        raise InputError(
+    reject(
+        (
+            frame.width > MOST_COLUMNS,
             f"{name}: the table has {frame.width} columns; at most {MOST_COLUMNS} can be read. Write one row per "
-            "rating: item, system, rater, score"
-        )
-    if not frame.height:
-        raise InputError(f"{name}: the table has a header and no rows; give at least one row")
+            "rating: item, system, rater, score",
+        ),
+        (not frame.height, f"{name}: the table has a header and no rows; give at least one row"),
+        error=InputError,
+    )
     return bytes_as_text(frame)

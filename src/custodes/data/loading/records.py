@@ -10,9 +10,9 @@ from typing import Any
 
 import polars as pl
 
-from custodes.data.loading import size
-from custodes.data.loading.table import select_part, shorten_part, with_column_names
+from custodes.data.loading import compression
 from custodes.data.notes import Note, build_notes
+from custodes.data.table import select_part, shorten_part, with_column_names
 from custodes.errors import InputError, join_labels
 from custodes.strict_json import reject_duplicate_keys
 
@@ -38,7 +38,7 @@ def parse_json(text: str, *, where: str, as_text: bool = True) -> Any:
 def from_json(text: str, name: str, part: str | None = None) -> tuple[pl.DataFrame, list[Note]]:
     """A list of objects as a frame of text. If the JSON is a single object, the table is the list at the path `part`,
     or the longest list of objects."""
-    size.check_json(text, name, by_lines=False)
+    compression.check_json(text, name, by_lines=False)
     records = parse_json(text, where=name)
     notes: list[Note] = []
     if isinstance(records, dict):
@@ -91,7 +91,7 @@ def find_tables(value: Any, path: str = "", depth: int = 5) -> dict[str, list[di
 
 def from_lines(text: str, name: str) -> pl.DataFrame:
     """A frame of text from one object per line; blank lines are ignored."""
-    size.check_json(text, name, by_lines=True)
+    compression.check_json(text, name, by_lines=True)
     # One line at a time, since a list of all lines would take as much memory as the text.
     matches = enumerate(re.finditer(r"^.*$", text, re.MULTILINE), start=1)
     lines = ((number, match[0]) for number, match in matches if match[0].strip())
@@ -104,7 +104,7 @@ def from_records(records: Iterable[Any], name: str, unit: str) -> pl.DataFrame:
     Objects are converted to columns in blocks, since columns take a tenth of the memory of objects.
     """
     iterator, frames, n_rows, invalid_numbers = iter(records), list[pl.DataFrame](), 0, list[int]()
-    while batch := list(islice(iterator, size.BATCH_ROWS)):
+    while batch := list(islice(iterator, compression.BATCH_ROWS)):
         invalid_numbers += [
             number for number, record in enumerate(batch, start=n_rows + 1) if not isinstance(record, dict)
         ]
@@ -112,7 +112,9 @@ def from_records(records: Iterable[Any], name: str, unit: str) -> pl.DataFrame:
             frames.append(_frame(batch, name))
         n_rows += len(batch)
         columns = {column for frame in frames for column in frame.columns}
-        size.check_size(size.CELL * n_rows * len(columns), f"{name}: {n_rows:,} rows of {len(columns):,} columns take")
+        compression.check_size(
+            compression.CELL * n_rows * len(columns), f"{name}: {n_rows:,} rows of {len(columns):,} columns take"
+        )
     if invalid_numbers:
         raise InputError(
             f"{name}: {unit} {join_labels(invalid_numbers, limit=5)} is not a JSON object; every {unit} must be a JSON "

@@ -8,8 +8,8 @@ from typing import Any
 import polars as pl
 
 from custodes.data.loading.compression import LARGEST, zip_archive, zip_member
-from custodes.data.loading.table import select_part, strip_column_names
 from custodes.data.notes import Note, build_notes
+from custodes.data.table import select_part, strip_column_names
 from custodes.errors import InputError, MissingExtraError, join_labels
 
 ZIP = b"PK\x03\x04"

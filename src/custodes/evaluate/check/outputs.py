@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from custodes.data.repeated import fingerprint
+from custodes.data.dependent_items import fingerprint
 from custodes.data.study import Study
 from custodes.errors import join_labels
 from custodes.evaluate.check.rules import Problem, problem

@@ -10,10 +10,11 @@ import polars as pl
 from custodes.answers.result import Result
 from custodes.answers.tables import View, label, labels, table
 from custodes.answers.views import split_by_aspect, title_with_aspect
+from custodes.data.dependent_items import REPEATED_RULE, TASTES_RULE
 from custodes.data.interim_analyses import SEQUENTIAL_RULE
-from custodes.data.preferences import HALF_RULE
 from custodes.data.raters import DIRECTION_RULE, INCOMPLETE_RULE, SIGNATURE_RULE
-from custodes.data.study import POOLED_RULE, REPEATED_RULE, TASTES_RULE
+from custodes.data.study import POOLED_RULE
+from custodes.data.ties_and_orders import HALF_RULE
 
 TRUNCATED = "truncated"
 """Rule on scores of truncated texts; the note of a metric with such scores has the same rule."""

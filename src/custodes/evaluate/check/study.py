@@ -8,12 +8,12 @@ from math import erfc, sqrt
 import polars as pl
 
 from custodes.answers.question import Rng
-from custodes.data.confusable_labels import confusable_groups, escape_confusable
 from custodes.data.mapping.annotator_columns import aspect_variants
 from custodes.data.mapping.column_vocabulary import looks_human
 from custodes.data.notes import Note
+from custodes.data.patterns import confusable_groups, escape_confusable
 from custodes.data.preferences import EMPTY, UNREADABLE
-from custodes.data.scale import RANGE_MARGIN, MissingCode
+from custodes.data.raters import RANGE_MARGIN, MissingCode
 from custodes.data.study import NO_METRIC, Study
 from custodes.errors import join_labels
 from custodes.evaluate.check.outputs import constant_outputs, copied_systems, text_problems, texts_alone

@@ -13,8 +13,8 @@ from custodes.answers.result import Result, result
 from custodes.answers.shared_arguments import PreferenceOptions, selection_arguments, settings
 from custodes.answers.tables import count, difference, label, labels, p_value, points, score, share, table
 from custodes.data.notes import Note, build_notes
-from custodes.data.preferences import HALF_RULE
 from custodes.data.study import Study
+from custodes.data.ties_and_orders import HALF_RULE
 from custodes.errors import join_labels
 from custodes.evaluate.consistency.committee import committee_columns, committee_notes
 from custodes.evaluate.consistency.confidence import confidence_rows

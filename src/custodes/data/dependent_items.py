@@ -1,17 +1,30 @@
-"""Items that occur several times in a study under different names, with the same texts or the same scores."""
+"""Items that are resampled together: items that repeat another item, and items of one annotator.
+
+Items repeat if they have the same texts or the same scores under different names. Items of one annotator belong
+together if most items have one annotator and annotators prefer different systems.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from math import gcd
 from typing import TYPE_CHECKING
 
+import numpy as np
 import polars as pl
 
+from custodes.data.notes import Note, build_notes
 from custodes.errors import join_labels
+from custodes.stats.annotator_quality import taste_p
 
 if TYPE_CHECKING:
     from custodes.data.study import Study
+
+TASTES_RULE = "annotators-differ"
+"""The note on annotators who rated different items and have different preferences."""
+REPEATED_RULE = "repeated-items"
+"""The note on items that occur several times."""
 
 LEAST_CELLS = 6
 """Minimum number of scores or preferences of an item; with fewer, two items may agree by chance."""
@@ -28,6 +41,49 @@ FINE = 6
 """Mean number of distinct scores of an item above which scores are too fine to be equal by chance."""
 MOST_CHECKED = 20
 """Number of groups of equal items for which nearly equal items are counted."""
+MOST_PER_ITEM = 1.5
+"""Maximum mean number of annotators per item. Above this number, the items of one annotator are not a cluster."""
+LEVEL = 0.25
+"""Level of the test of equal preferences. If the p-value is larger, the items of one annotator are not resampled
+together. The level is lenient, as usual for pooling variances, so that an undetected effect is too small to matter."""
+CLEAR = 0.02
+"""Largest p-value at which the note states that annotators differ; above this value, they may differ."""
+FEWEST_ANNOTATORS = 3
+"""Minimum number of annotators for results that generalise to further annotators. Two clusters say almost nothing about
+further clusters."""
+
+
+def dependent_items(study: Study, people: Sequence[str]) -> tuple[list[tuple[str, ...]], list[Note]]:
+    """Groups of items that are resampled as one cluster, and notes on repeated items and on annotators who differ."""
+    repeated_groups = repeated_items(study, people)
+    annotator_groups, p_value, n_annotators = items_by_annotator(study, people, repeated_groups)
+    n_copies = sum(len(group) - 1 for group in repeated_groups)
+    examples = join_labels(
+        (" = ".join(group[:4]) + (" = ..." if group[4:] else "") for group in repeated_groups), limit=3
+    )
+    scope_text = (
+        f"Results describe only these annotators; general results need at least {FEWEST_ANNOTATORS} annotators"
+        if n_annotators < FEWEST_ANNOTATORS
+        else "Items of one annotator are resampled as one cluster, so results generalise to further annotators. More "
+        "annotators narrow the intervals; more items have little effect"
+    )
+    notes = build_notes(
+        (
+            REPEATED_RULE,
+            n_copies,
+            f"{n_copies} items repeat another item under a different name, with equal texts or scores ({examples}). "
+            "Each group of equal items is resampled as one cluster, but estimates count each item of the group; keep "
+            "one item of each group",
+        ),
+        (
+            TASTES_RULE if p_value <= CLEAR else "one-annotator",
+            n_annotators,
+            f"most items were rated by only one of {n_annotators} annotators, and the annotators "
+            f"{'differ' if p_value <= CLEAR else 'may differ'} in their preferences among systems (permutation test, "
+            f"p = {p_value:.2g}). {scope_text}",
+        ),
+    )
+    return [*repeated_groups, *annotator_groups], notes
 
 
 def fingerprint(*columns: str) -> pl.Expr:
@@ -87,17 +143,6 @@ def merge_clusters(items: pl.DataFrame, groups: list[tuple[str, ...]]) -> pl.Dat
         for item, former_cluster in frame.select("item", "cluster").iter_rows()
     ]
     return frame.with_columns(cluster=pl.Series(cluster, dtype=pl.String))
-
-
-def repeated_message(groups: list[tuple[str, ...]]) -> str:
-    """Text of the note on repeated items."""
-    examples = join_labels((" = ".join(group[:4]) + (" = ..." if group[4:] else "") for group in groups), limit=3)
-    n_copies = sum(len(group) - 1 for group in groups)
-    return (
-        f"{n_copies} items repeat another item under a different name, with equal texts or scores "
-        f"({examples}). Each group of equal items is resampled as one cluster, but estimates count each item of the "
-        f"group; keep one item of each group"
-    )
 
 
 def _groups_by_text(study: Study) -> tuple[list[tuple[str, ...]], set[str]]:
@@ -197,16 +242,86 @@ def _equal_groups(frame: pl.DataFrame, *keys: str) -> list[tuple[str, ...]]:
 def _merge_groups(groups: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
     """The groups, where groups with a common label are merged. Labels and groups are in the order of first
     occurrence."""
-    group_of_label: dict[str, list[str]] = {}
-    for group in groups:
-        for label in group:
-            smaller_group, larger_group = sorted(
-                (group_of_label.setdefault(item, [item]) for item in (group[0], label)), key=len
-            )
-            if smaller_group is not larger_group:
-                larger_group += smaller_group
-                group_of_label |= dict.fromkeys(smaller_group, larger_group)
-    labels_of_group: dict[int, list[str]] = {}
-    for label, merged_group in group_of_label.items():
-        labels_of_group.setdefault(id(merged_group), []).append(label)
-    return [tuple(group_labels) for group_labels in labels_of_group.values() if len(group_labels) > 1]
+    if not groups:
+        return []
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    labels = list(dict.fromkeys(chain.from_iterable(groups)))
+    position = {label: index for index, label in enumerate(labels)}
+    first, other = np.array([(position[group[0]], position[label]) for group in groups for label in group]).T
+    links = coo_array((np.ones(len(first)), (first, other)), shape=(len(labels), len(labels)))
+    components = pl.DataFrame({"label": labels, "component": connected_components(links, directed=False)[1]})
+    merged_groups = components.group_by("component", maintain_order=True).agg("label")["label"].to_list()
+    return [tuple(group_labels) for group_labels in merged_groups if len(group_labels) > 1]
+
+
+def items_by_annotator(
+    study: Study, people: Sequence[str], repeated: Sequence[Sequence[str]]
+) -> tuple[list[tuple[str, ...]], float, int]:
+    """Items grouped by annotator, if most items have one annotator and annotators may have different preferences; the
+    p-value of the test of equal preferences, and the number of annotators (0 if there is no such test).
+
+    There are no groups in four cases: there are fewer than `FEWEST_ANNOTATORS` annotators, items have more than
+    `MOST_PER_ITEM` annotators on average, a cluster of items or a group of repeated items has several annotators, or
+    there is no evidence of different preferences.
+    """
+    no_groups: tuple[list[tuple[str, ...]], float, int] = ([], float("nan"), 0)
+    is_by_people = pl.col("rater").is_in(list(people)) & (pl.col("item") != "")
+    scores, verdicts = study.ratings.frame.filter(is_by_people), study.preferences.frame.filter(is_by_people)
+    tasks = pl.concat([frame.select("item", "rater") for frame in (scores, verdicts)]).unique(maintain_order=True)
+    n_items = tasks["item"].n_unique()
+    if tasks.height > MOST_PER_ITEM * n_items or tasks["rater"].n_unique() < 2:
+        return no_groups
+    unit_of_item = {item: repeated_group[0] for repeated_group in repeated for item in repeated_group}
+    unit_of_item |= {
+        item: cluster for item, cluster in study.items.frame.select("item", "cluster").iter_rows() if cluster
+    }
+    tasks = tasks.with_columns(unit=pl.col("item").replace(unit_of_item))
+    first_tasks = tasks.unique("item", keep="first", maintain_order=True)
+    if first_tasks.group_by("unit").agg(pl.col("rater").n_unique())["rater"].max() != 1:
+        return no_groups
+    p_value = _taste_p_value(_preferences(scores, verdicts), tasks)
+    if not p_value <= LEVEL:
+        return no_groups
+    item_groups = list(map(tuple, first_tasks.group_by("rater", maintain_order=True).agg("item")["item"].to_list()))
+    return item_groups if len(item_groups) >= FEWEST_ANNOTATORS else [], p_value, len(item_groups)
+
+
+def _preferences(scores: pl.DataFrame, verdicts: pl.DataFrame) -> pl.DataFrame:
+    """A table of preferences for systems: item, rater, value, and `column`, the number of the combination of aspect and
+    system.
+
+    For scores, the value is the relative rank of the system among the outputs that the rater scored on the item, minus
+    the mean relative rank of the system. For verdicts, the value is the verdict minus the mean verdict on the pair of
+    systems; each verdict gives one row per system, with opposite signs.
+    """
+    task_keys, column_keys = ["item", "rater", "aspect", "repeat"], ["aspect", "system"]
+    relative_rank = (
+        pl.col("score").rank("average").over(task_keys) - (pl.len().over(task_keys) + 1) / 2
+    ) / pl.len().over(task_keys)
+    centred_scores = scores.with_columns(value=relative_rank).with_columns(
+        pl.col("value") - pl.col("value").mean().over(column_keys)
+    )
+    pair_keys = ["aspect", "system_a", "system_b"]
+    centred_verdicts = verdicts.with_columns(value=pl.col("preference") - pl.col("preference").mean().over(pair_keys))
+    verdict_rows = [
+        centred_verdicts.select("item", "rater", "aspect", system=system_column, value=sign * pl.col("value"))
+        for system_column, sign in (("system_a", 1), ("system_b", -1))
+    ]
+    rows = pl.concat([centred_scores.select("item", "rater", "aspect", "system", "value"), *verdict_rows])
+    return rows.select("item", "rater", "value", column=pl.struct(column_keys).rank("dense").cast(pl.Int64) - 1)
+
+
+def _taste_p_value(preferences: pl.DataFrame, tasks: pl.DataFrame) -> float:
+    from scipy.sparse import csr_array
+
+    rows = preferences.join(tasks, on=["item", "rater"]).with_columns(
+        task=pl.struct("unit", "rater").rank("dense").cast(pl.Int64) - 1,
+        annotator=pl.col("rater").rank("dense").cast(pl.Int64) - 1,
+    )
+    n_tasks, n_columns = (rows[name].n_unique() for name in ("task", "column"))
+    matrix = csr_array((rows["value"], (rows["task"], rows["column"])), shape=(n_tasks, n_columns))
+    annotator_of_task = np.zeros(n_tasks, dtype=np.int64)
+    annotator_of_task[rows["task"].to_numpy()] = rows["annotator"].to_numpy()
+    return taste_p(matrix, annotator_of_task, np.random.default_rng(0))

@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 import custodes as cu
-from custodes.data.annotator_tastes import CLEAR, LEVEL, assignment
+from custodes.data.dependent_items import CLEAR, LEVEL, items_by_annotator
 from custodes.data.raters import Raters
 from custodes.data.ratings import Ratings
 from custodes.data.study import Study
@@ -50,7 +50,7 @@ def assigned(
 
 
 def p_value(study: Study) -> float:
-    return assignment(study, study.humans, []).p_value
+    return items_by_annotator(study, study.humans, [])[1]
 
 
 @pytest.mark.parametrize("verdicts", [False, True])
@@ -79,7 +79,7 @@ def test_results_of_two_annotators_hold_for_these() -> None:
 
 def test_who_rates_the_same_items_is_no_cluster() -> None:
     study = assigned(0, taste=1.0, per_item=3)
-    assert not assignment(study, study.humans, []).groups
+    assert not items_by_annotator(study, study.humans, [])[0]
     assert cu.check(study).summary["clusters"][0] == 100
 
 
@@ -91,7 +91,7 @@ def test_a_few_items_of_two_annotators_change_nothing() -> None:
     study = assigned(1, taste=1.0)
     frame = pl.concat([both, again]).unique(["item", "system", "rater"], maintain_order=True)
     study = Study(ratings=Ratings(frame=frame), raters=study.raters)
-    assert len(assignment(study, study.humans, []).groups) == 5
+    assert len(items_by_annotator(study, study.humans, [])[0]) == 5
 
 
 def test_declared_clusters_of_several_annotators_stay() -> None:
