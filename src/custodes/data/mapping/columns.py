@@ -14,9 +14,17 @@ from custodes.data.items import merge_item_rows
 from custodes.data.mapping.annotator_columns import with_kinds
 from custodes.data.mapping.column_vocabulary import is_fact, looks_human
 from custodes.data.mapping.nested import flatten_nested, nested_columns
-from custodes.data.mapping.pattern import KINDS, ColumnPattern, UnfitError, is_path, split_columns
+from custodes.data.mapping.pattern import (
+    KINDS,
+    MAX_LISTED,
+    ROW_KEYS,
+    ColumnPattern,
+    UnfitError,
+    is_path,
+    melt_patterns,
+    split_columns,
+)
 from custodes.data.mapping.phrases import check_phrases, read_phrases
-from custodes.data.mapping.score_columns import MAX_LISTED, ROW_KEYS, melt_patterns
 from custodes.data.mapping.text_columns import PAIR, TEXTS, TextColumns, expand_name
 from custodes.data.notes import Note, build_notes
 from custodes.data.table import count_filled_cells, label_column, typed_column

@@ -15,7 +15,7 @@ import polars as pl
 import custodes.data.readers.verdict_words as words
 from custodes.data.notes import Note, build_notes
 from custodes.data.readers.battles import interpret_verdicts, item_per_row_notes, refuse_nameless
-from custodes.data.readers.mtbench import read_items, read_judges
+from custodes.data.readers.judge_logs import read_items, read_judges
 from custodes.data.readers.outputs import build_outputs, parse_messages, role_text
 from custodes.data.readers.reader import Invalid, TableReader
 from custodes.data.readers.verdicts import log_study

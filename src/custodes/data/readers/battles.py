@@ -14,9 +14,8 @@ from custodes.data.mapping.column_vocabulary import NAMES, find_columns, normali
 from custodes.data.notes import Note, build_notes
 from custodes.data.preferences import CHANCES, SECONDS, Preferences, column_option
 from custodes.data.raters import Raters, rater_kinds
-from custodes.data.readers.orders import read_orders
 from custodes.data.readers.reader import Invalid, TableReader
-from custodes.data.readers.verdict_words import guess_meaning, interpret_cells, without_empty
+from custodes.data.readers.verdict_words import guess_meaning, interpret_cells, read_orders, without_empty
 from custodes.data.readers.verdicts import read_verdicts
 from custodes.data.study import Study
 from custodes.data.table import check_columns, label_column, refuse, second_rows
@@ -35,7 +34,7 @@ COLUMNS = (
 ANSWER_COLUMNS = ("invalid", *CHANCES, SECONDS)
 OPTIONAL = ("rater", "kind", "aspect", "order", "repeat", *ANSWER_COLUMNS)
 OWN_COLUMNS = {*COLUMNS[1], "rater", "kind", "aspect", "order", "repeat"}
-"""Columns whose presence shows that a table is in our own format. `verdict_words` and `orders` read it differently."""
+"""Columns whose presence shows that a table is in our own format. `verdict_words` reads it differently."""
 
 FEW = 20
 """Minimum number of comparisons in both orders for a refusal because of contradictions. With fewer comparisons there is
@@ -54,7 +53,7 @@ def read_battles(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
 
     The name of the judge may be in `judge` instead of `rater`. `invalid` has the reason for a missing verdict, `p_a`,
     `p_tie`, `p_b` have the probabilities of A, a tie and B, and `seconds` has the time. Rows with `role` `second` are
-    second opinions (`Study.second`). The modules `verdict_words` and `orders` define the meaning of cells.
+    second opinions (`Study.second`). The module `verdict_words` defines the meaning of cells.
     """
     if "judge" in frame.columns and "rater" not in frame.columns:
         frame = frame.rename({"judge": "rater"})

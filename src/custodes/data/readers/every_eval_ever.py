@@ -20,7 +20,6 @@ import polars as pl
 
 from custodes.data.readers.logs import (
     LogRecords,
-    convert_to_layout,
     has_keys,
     layout_type,
     log_bytes,
@@ -80,16 +79,8 @@ def read_every_eval_ever(files: Sequence[Path], *, where: str, invalid: Invalid)
     results = _results({file.parent for file in files})
     datasets = {result.source_data.dataset_name for result in results.values()}
     for file in files:
-        for number, line in enumerate(records.load(file, file.name).split(b"\n"), start=1):
-            if line.strip():
-                location = f"{file.name}, line {number}"
-                record = parse_log(line, dict[str, Any], where=location, what=WHAT)
-                _add_sample(
-                    records,
-                    convert_to_layout(record, SAMPLE, where=location, what=WHAT),
-                    results,
-                    has_several_datasets=len(datasets) > 1,
-                )
+        for _, sample in records.lines(file, file.name, SAMPLE, what=WHAT):
+            _add_sample(records, sample, results, has_several_datasets=len(datasets) > 1)
     return records.study()
 
 

@@ -75,20 +75,15 @@ def read_labels(frame: pl.DataFrame, layout: LabelLayout, *, where: str, guessed
 
 def _read_keys(frame: pl.DataFrame, layout: LabelLayout, *, where: str) -> pl.DataFrame:
     """The item, the system and the repeat of each row."""
-    row_numbers = pl.Series("item", [], dtype=pl.String)
-    if not layout.item:
-        row_numbers = pl.int_range(1, frame.height + 1, eager=True).cast(pl.String).alias("item")
-    item = label_column(frame, layout.item, where=where).alias("item") if layout.item else row_numbers
+    row_numbers = pl.int_range(1, frame.height + 1, eager=True).cast(pl.String)
+    item = label_column(frame, layout.item, where=where) if layout.item else row_numbers
     system_parts = [label_column(frame, name, where=where) for name in layout.systems]
-    if system_parts:
-        system = pl.DataFrame(system_parts).select(pl.concat_str(pl.all(), separator=" ").alias("system")).to_series()
-    else:
-        stem = where.removesuffix(".gz").rpartition(".")[0] or where
-        system = pl.repeat(stem, frame.height, dtype=pl.String, eager=True).alias("system")
-    repeat = label_column(frame, layout.repeat, where=where, empty=True).replace("", "0").alias("repeat")
-    if not layout.repeat:
-        repeat = pl.repeat("0", frame.height, dtype=pl.String, eager=True).alias("repeat")
-    return pl.DataFrame([item, system, repeat])
+    stem = where.removesuffix(".gz").rpartition(".")[0] or where
+    repeat = label_column(frame, layout.repeat, where=where, empty=True) if layout.repeat else pl.lit("0")
+    return pl.DataFrame({"item": item}).with_columns(
+        system=pl.concat_str(system_parts, separator=" ") if system_parts else pl.lit(stem),
+        repeat=repeat.replace("", "0"),
+    )
 
 
 def _read_wide(frame: pl.DataFrame, keys: pl.DataFrame, layout: LabelLayout, *, where: str) -> Labels:
