@@ -229,18 +229,13 @@ def aspect_variants(judges: Sequence[str], people: Sequence[str]) -> set[str]:
     >>> sorted(aspect_variants(["depth_al", "depth_cy", "bleu"], ["style_al", "style_bo"]))
     ['depth_al']
     """
-
-    def words_without_aspect(name: str) -> tuple[str, ...]:
-        return tuple(word for word in split_name(name) if not _is_aspect(word))
-
-    rated_names = {
-        words_without_aspect(name) for name in people if words_without_aspect(name) not in ((), tuple(split_name(name)))
+    other_words = {
+        name: tuple(word for word in split_name(name) if not _is_aspect(word))
+        for name in (*judges, *people)
+        if any(map(_is_aspect, split_name(name)))
     }
-    return {
-        name
-        for name in judges
-        if words_without_aspect(name) in rated_names and words_without_aspect(name) != tuple(split_name(name))
-    }
+    rated_names = {other_words[name] for name in people if other_words.get(name)}
+    return {name for name in judges if other_words.get(name) in rated_names}
 
 
 MOST_NAMED = 12

@@ -109,7 +109,10 @@ def is_time(column: pl.Series) -> bool:
 
 def is_prose(column: pl.Series) -> bool:
     """Whether the cells of a column are texts with several words on average."""
-    return is_text(column) and _mean_blanks(column) >= BLANKS
+    if not is_text(column):
+        return False
+    cells = column.drop_nulls().str.strip_chars()
+    return bool(cells.filter(cells != "").str.count_matches(r"\s+").mean() >= BLANKS)  # type: ignore[operator]
 
 
 def may_be_systems(column: pl.Series) -> bool:
@@ -131,15 +134,6 @@ def has_another_role(name: str, *roles: str) -> bool:
     """Whether a column has the name of a role other than `roles`."""
     other_names = (names for role, names in NAMES.items() if role not in roles)
     return bool(set(lookup_names(name)) & {word for names in other_names for word in names})
-
-
-def _mean_blanks(column: pl.Series) -> float:
-    cells = column.drop_nulls().str.strip_chars()
-    return float(cells.filter(cells != "").str.count_matches(r"\s+").mean() or 0)  # type: ignore[arg-type]
-
-
-def has_few_labels(column: pl.Series) -> bool:
-    return column.n_unique() <= max(1, min(MOST_SYSTEMS, column.len() / 2)) and not column.dtype.is_float()
 
 
 def has_text_role(name: str) -> bool:

@@ -150,15 +150,14 @@ def write_every_eval_ever(study: Study, into: Path) -> Iterator[Path]:
             for row in rows.iter_rows(named=True)
         ]
         samples = b"".join(msgspec.json.encode(line) + b"\n" for line in lines)
-        samples_details = {
-            "format": "jsonl",
-            "file_path": f"data/{relative_path}_samples.jsonl",
-            "hash_algorithm": "sha256",
-            "checksum": hashlib.sha256(samples).hexdigest(),
-            "total_rows": len(lines),
-        }
         aggregate = _format_aggregate(study, rows, evaluation_id, timestamp) | {
-            "detailed_evaluation_results": samples_details
+            "detailed_evaluation_results": {
+                "format": "jsonl",
+                "file_path": f"data/{relative_path}_samples.jsonl",
+                "hash_algorithm": "sha256",
+                "checksum": hashlib.sha256(samples).hexdigest(),
+                "total_rows": len(lines),
+            }
         }
         base_path = make_folder(into / Path(relative_path).parent) / Path(relative_path).name
         yield write_atomically(f"{base_path}_samples.jsonl", samples)

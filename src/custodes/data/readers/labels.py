@@ -140,7 +140,12 @@ def _build_study(labels: pl.DataFrame, notes: list[Note], *, where: str) -> Stud
         scale_of_aspect[str(aspect)] = scale = infer_scale(words_of_rater, gold=human_raters, where=where)
         for rater, rater_rows in rows_by_rater.items():
             label_codes = encode_labels(words_of_rater[rater], rater_rows["rater"], scale)
-            notes += _unknown_label_notes(words_of_rater[rater], label_codes, rater, scale, where=where)
+            unknown_words = words_of_rater[rater].filter(label_codes.is_null() & words_of_rater[rater].is_not_null())
+            message = (
+                f"{where}: {unknown_words.len()} labels of {rater} are not among {join_labels(scale.words)} and count "
+                f"as not labelled ({join_labels(unknown_words.unique(maintain_order=True), limit=3)})"
+            )
+            notes += build_notes(("unknown-label", unknown_words.len(), message))
             rows.append(rater_rows.with_columns(score=label_codes).select(list(SCHEMA)).drop_nulls("score"))
     ratings = pl.concat(rows)
     if ratings.is_empty():
@@ -158,15 +163,3 @@ def _build_study(labels: pl.DataFrame, notes: list[Note], *, where: str) -> Stud
         notes=tuple(notes),
         name=where,
     )
-
-
-def _unknown_label_notes(
-    words: pl.Series, values: pl.Series, rater: str, scale: LabelScale, *, where: str
-) -> list[Note]:
-    """A note on words of a rater that are not labels of the scale."""
-    unknown_words = words.filter(values.is_null() & words.is_not_null())
-    message = (
-        f"{where}: {unknown_words.len()} labels of {rater} are not among {join_labels(scale.words)} and count as not "
-        f"labelled ({join_labels(unknown_words.unique(maintain_order=True), limit=3)})"
-    )
-    return build_notes(("unknown-label", unknown_words.len(), message))
