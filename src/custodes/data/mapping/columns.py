@@ -239,8 +239,9 @@ class Columns:
         precedence over a column with the name of the role.
         """
         texts = self.texts(frame.columns)
-        is_rated = self._has_ratings(frame.columns)
-        item_texts, text_notes = texts.table(frame, where=where, rated=is_rated) if texts else (None, [])
+        old_names, score_columns = self._old_names(frame.columns), self.split(frame.columns)
+        is_rated = score_columns or {"winner", "preference"} & set(old_names) or {"rater", "score"} <= set(old_names)
+        item_texts, text_notes = texts.table(frame, where=where, rated=bool(is_rated)) if texts else (None, [])
         if texts and not is_rated:
             used_columns = {
                 *texts.assigned_columns(frame.columns),
@@ -260,7 +261,6 @@ class Columns:
             mapped = frame.select(pl.col(name).alias(role) for role, name in texts.roles.items() if role == "item")
             items = self._extract_facts(frame, mapped, where=where)
             return MappingResult(frame=None, items=items, texts=item_texts, notes=tuple(text_notes), wide=False)
-        old_names = self._old_names(frame.columns)
         mapped = frame.select(pl.col(name).alias(new_name) for new_name, name in old_names.items())
         mapped, notes = with_kinds(mapped, self.roles, where=where)
         role_of_overridden = _overridden_columns(self._present_roles(frame.columns), frame.columns)
@@ -285,13 +285,12 @@ class Columns:
             message = f"{where}: no column names the two systems of a pair, so the systems are called a and b"
             notes += build_notes(("nameless-systems", True, message))
         items = self._extract_facts(frame, mapped, where=where)
-        score_columns = self.split(frame.columns)
         is_one_system = (
             not any("system" in labels for _, labels in score_columns.values()) and "system" not in mapped.columns
         )
         keys = [name for name in ROW_KEYS if name in mapped.columns]
-        is_rated = bool(score_columns) or {"rater", "score"} <= set(mapped.columns)
-        if is_one_system and "item" in keys and is_rated and not mapped.select(keys).is_duplicated().any():
+        has_scores = score_columns or {"rater", "score"} <= set(mapped.columns)
+        if is_one_system and "item" in keys and has_scores and not mapped.select(keys).is_duplicated().any():
             system = PurePath(where).name.partition(".")[0]
             mapped = mapped.with_columns(system=pl.lit(system))
             message = f"{where}: no column names the system; all rows are of one system, called {system} after the file"
@@ -318,11 +317,6 @@ class Columns:
                 for name, labels in split_columns(self.text_pattern, free_columns).items()
             }
         return TextColumns(roles=text_roles, systems=system_of_column)
-
-    def _has_ratings(self, columns: Sequence[str]) -> bool:
-        """Whether a table with these columns holds scores or verdicts."""
-        names = set(self._old_names(columns))
-        return bool(self.split(columns) or {"winner", "preference"} & names or {"rater", "score"} <= names)
 
     def _extract_facts(self, frame: pl.DataFrame, mapped: pl.DataFrame, *, where: str) -> pl.DataFrame | None:
         """The table of items; None if no column describes items."""

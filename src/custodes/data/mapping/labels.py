@@ -120,17 +120,8 @@ class LabelLayout:
     @property
     def assigned_columns(self) -> set[str]:
         """The columns with a role. The column of clusters is left out, because it may also define slices."""
-        rater_columns = (self.rater, self.kind, self.aspect)
-        other_columns = (
-            self.item,
-            self.label,
-            *rater_columns,
-            self.probability,
-            self.n_outputs,
-            self.repeat,
-            self.invalid,
-        )
-        return {name for name in (*other_columns, *self.human, *self.metrics) if name}
+        rating_columns = (self.item, self.label, self.rater, self.kind, self.aspect, *self.human, *self.metrics)
+        return {*rating_columns, self.probability, self.n_outputs, self.repeat, self.invalid} - {""}
 
     @property
     def columns(self) -> Columns:

@@ -65,8 +65,7 @@ def read_battles(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
             raise InputError(f"{where}: columns {synonyms[0]!r} and {synonyms[1]!r} have the same meaning; remove one")
     has_raters = "rater" in frame.columns or "kind" in frame.columns
     required = (*layout_columns, "rater") if has_raters else layout_columns
-    if not has_raters:
-        refuse_nameless(frame, where=where)
+    rater_notes = [] if has_raters else one_annotator_notes(frame, where=where, missing="rater")
     is_second_opinion = second_rows(frame, where=where)
     known_columns = OPTIONAL if is_second_opinion is None else (*OPTIONAL, "role")
     notes = check_columns(frame, where=where, required=required, optional=known_columns)
@@ -92,12 +91,11 @@ def read_battles(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
     preferences, verdict_notes = read_verdicts(
         verdicts, where=where, allowed=words.ALLOWED, invalid=invalid, likely=suggest_word, unused=unused_columns
     )
-    assumed_text = f"{where}: there is no column 'rater', so all verdicts are attributed to one annotator, 'human'"
     notes += [
         *order_notes,
         *verdict_notes,
         *item_per_row_notes(frame, "item", unused_columns, where=where),
-        *build_notes(("rater-assumed", not has_raters, assumed_text)),
+        *rater_notes,
     ]
     kinds = rater_kinds(frame, where=where) if has_raters else {"human": "human"}
     second_opinions = Preferences.empty()
@@ -140,18 +138,21 @@ def interpret_verdicts(
     ]
 
 
-def refuse_nameless(frame: pl.DataFrame, *, where: str) -> None:
-    """Raise `InputError` if an unused column may name the raters. Without this error, all verdicts would be attributed
-    to one annotator."""
-    rater_column = next(
-        iter(possible_rater_columns([name for name in frame.columns if frame[name].null_count() < frame.height])), None
-    )
+def one_annotator_notes(frame: pl.DataFrame, *, where: str, missing: str) -> list[Note]:
+    """A note for a table without the column `missing`, whose verdicts are attributed to one annotator. A column that
+    may name the raters, such as `annotator` or `judge_name`, raises `InputError`."""
+    columns = [name for name in frame.columns if frame[name].null_count() < frame.height]
+    bare_names = {name: re.sub(r"_(name|id|model)$", "", normalise_name(name)) for name in columns}
+    rater_names = {"judge", *NAMES["rater"]}
+    rater_column = next((name for name in columns if {bare_names[name], normalise_name(name)} & rater_names), None)
     if rater_column is not None:
         raise InputError(
             f"{where}: no column has the role rater, but {rater_column!r} may name the raters; try "
             f"{column_option('rater', rater_column)} (in Python columns={{'rater': {rater_column!r}}}), or remove the "
             "column if one person gave all verdicts"
         )
+    message = f"{where}: there is no column {missing!r}, so all verdicts are attributed to one annotator, 'human'"
+    return build_notes(("rater-assumed", True, message))
 
 
 def item_per_row_notes(frame: pl.DataFrame, item: str, unused: Sequence[str], *, where: str) -> list[Note]:
@@ -167,12 +168,6 @@ def item_per_row_notes(frame: pl.DataFrame, item: str, unused: Sequence[str], *,
         f"{repeating_columns[0]!r} is the item, try {column_option('item', repeating_columns[0])}"
     )
     return build_notes(("item-in-each-row", True, message))
-
-
-def possible_rater_columns(columns: Sequence[str]) -> list[str]:
-    """Columns that may hold names of raters, such as `annotator` and `judge_name`."""
-    bare_names = {name: re.sub(r"_(name|id|model)$", "", normalise_name(name)) for name in columns}
-    return [name for name in columns if {bare_names[name], normalise_name(name)} & {"judge", *NAMES["rater"]}]
 
 
 def _unsure_notes(verdicts: pl.DataFrame, unsure: pl.Series, *, where: str, column: str) -> list[Note]:

@@ -29,8 +29,7 @@ from custodes.data.readers.logs import (
 from custodes.data.readers.reader import Invalid
 from custodes.data.study import Study
 from custodes.errors import OptionError
-from custodes.files import make_folder as make_folder
-from custodes.files import write_atomically
+from custodes.files import make_folder, write_atomically
 
 WHAT = "an instance-level file of Every Eval Ever"
 VERSION = "0.3.0"

@@ -199,10 +199,9 @@ def _decode_cell(value: Any, where: str) -> Any:
 
 
 def build_outputs(
-    texts: Iterable[tuple[str, str, str | None]], sources: Iterable[tuple[Any, ...]]
+    texts: Iterable[tuple[str, str, str | None]], sources: Iterable[tuple[str, str | None, list[str]]]
 ) -> tuple[Outputs | None, int]:
-    """Outputs from tuples (item, system, text) and (item, source, optional references). The first tuple of each key is
-    used.
+    """Outputs from tuples (item, system, text) and (item, source, references). The first tuple of each key is used.
 
     Returns
     -------
@@ -217,11 +216,8 @@ def build_outputs(
     first_texts = rows.unique(key, keep="first", maintain_order=True)
     if rows.is_empty():
         return None, 0
-    source_rows = list(sources)
-    schema = {
-        name: SOURCES[name] for name in ("item", "source", "references")[: len(source_rows[0]) if source_rows else 2]
-    }
-    source_table = pl.DataFrame(source_rows, schema=schema, orient="row").with_columns(pl.col("item").str.strip_chars())
+    schema = {name: SOURCES[name] for name in ("item", "source", "references")}
+    source_table = pl.DataFrame(list(sources), schema, orient="row").with_columns(pl.col("item").str.strip_chars())
     n_different_texts = rows.join(first_texts, on=key).filter(pl.col("text") != pl.col("text_right")).height
     return Outputs.from_sources(
         first_texts, source_table.unique("item", keep="first", maintain_order=True)
