@@ -21,6 +21,7 @@ from custodes.data.mapping.column_vocabulary import (
     looks_human,
     looks_like_machine,
     looks_like_rater,
+    name_stems,
     split_name,
     stem,
     word_list,
@@ -159,7 +160,7 @@ def people_patterns(frame: pl.DataFrame, scores: Sequence[str]) -> tuple[tuple[s
     human_columns = [
         name for name in single_ratings if looks_human(name) or (_numbers_people(name) and has_half_steps(frame[name]))
     ]
-    aspect_columns = [name for name in human_columns if ASPECTS & {stem(word) for word in split_name(name)}]
+    aspect_columns = [name for name in human_columns if ASPECTS & name_stems(name)]
     for candidates in dict.fromkeys([tuple(human_columns), tuple(aspect_columns)]):
         pattern = people_pattern(candidates, scores) if candidates else ""
         if "{aspect" in pattern or not pooled_aspects(candidates):
@@ -190,7 +191,7 @@ def nested_patterns(frame: pl.DataFrame, paths: Sequence[str]) -> tuple[list[str
         first_aspects, last_aspects = (
             {stem(word) for key in keys for word in split_name(key[index])} & ASPECTS for index in (0, -1)
         )
-        parent_stems = {stem(word) for word in split_name(parent)}
+        parent_stems = name_stems(parent)
         is_machine = looks_like_machine(parent) or not parent_stems.isdisjoint(MACHINE_SCORES)
         has_lists = any(key[-1].isdigit() for key in keys)
         is_human = (

@@ -17,9 +17,9 @@ from custodes.data.mapping.column_vocabulary import (
     looks_human,
     looks_like_machine,
     lookup_names,
+    name_stems,
     normalise_name,
     split_name,
-    stem,
     word_list,
 )
 from custodes.data.table import count_filled_cells
@@ -59,8 +59,7 @@ def is_number(column: pl.Series) -> bool:
 
 def looks_like_score(name: str) -> bool:
     """Whether a numeric column has the name of a score."""
-    words = {stem(word) for word in split_name(name)}
-    return not is_fact(name) and (looks_human(name) or not words.isdisjoint(ASPECTS | GENERIC | SCORERS))
+    return not is_fact(name) and (looks_human(name) or not name_stems(name).isdisjoint(ASPECTS | GENERIC | SCORERS))
 
 
 def may_be_scores(column: pl.Series) -> bool:
@@ -68,7 +67,7 @@ def may_be_scores(column: pl.Series) -> bool:
     are not scores."""
     if not is_number(column) or is_fact(column.name) or find_columns("item", [column.name]):
         return False
-    return column.n_unique() > 1 and not is_index(column) and SIZES.isdisjoint(map(stem, split_name(column.name)))
+    return column.n_unique() > 1 and not is_index(column) and SIZES.isdisjoint(name_stems(column.name))
 
 
 def is_index(column: pl.Series) -> bool:

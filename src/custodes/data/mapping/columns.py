@@ -24,7 +24,7 @@ from custodes.data.mapping.pattern import (
     melt_patterns,
     split_columns,
 )
-from custodes.data.mapping.phrases import check_phrases, read_phrases
+from custodes.data.mapping.phrases import compile_phrases, read_phrases
 from custodes.data.mapping.text_columns import PAIR, TEXTS, TextColumns, expand_name
 from custodes.data.notes import Note, build_notes
 from custodes.data.table import count_filled_cells, label_column, typed_column
@@ -179,8 +179,7 @@ class Columns:
         """The table with nested cells expanded to columns, if the mapping has paths into nested cells; otherwise the
         unchanged table."""
         names = [name for role, name in self.roles.items() if role != "phrase"]
-        paths = [*names, *self.patterns]
-        if not any("." in name or "*" in name for name in paths):
+        if not any("." in name or "*" in name for name in (*names, *self.patterns)):
             return frame
         matched_patterns = self.match_patterns(frame.columns)
         unmatched_names = [name for name in names if not expand_name(name, frame.columns)]
@@ -200,7 +199,7 @@ class Columns:
         column_names = list(dict.fromkeys(name for columns in tables for name in columns))
         for role, name in self.roles.items():
             if role == "phrase":
-                check_phrases(name)
+                compile_phrases(name)
                 if "winner" not in self.roles and "winner" not in column_names:
                     raise OptionError(
                         "columns: phrase needs a column of winners; map winner to the column with the phrases"

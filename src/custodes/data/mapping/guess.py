@@ -49,6 +49,7 @@ from custodes.data.mapping.column_vocabulary import (
     is_measure,
     kind_words,
     looks_human,
+    name_stems,
     normalise_name,
     split_name,
     stem,
@@ -170,7 +171,7 @@ def _invalid_score_cell(frame: pl.DataFrame, guess: Columns) -> str:
             texts.is_not_null() & ~texts.str.to_lowercase().is_in(MISSING_TOKENS) & parse_numbers(texts).is_null()
         )
         n_nearly = int((is_invalid & texts.fill_null("").str.contains(ALMOST_NUMBER)).sum())
-        is_rating = looks_human(name) or {stem(word) for word in split_name(name)} & (ASPECTS | SCORERS)
+        is_rating = looks_human(name) or name_stems(name) & (ASPECTS | SCORERS)
         has_prose = bool((texts.filter(is_invalid).str.count_matches(r"\s") >= MIN_PROSE_BLANKS).any())
         words = {stem(word) for cell in texts.filter(is_invalid).head(CHOICES) for word in split_name(cell)}
         if 2 * (n_numbers + n_nearly) >= n_cells or (is_rating and not has_prose and words.isdisjoint(PEOPLE_ROLES)):
@@ -402,10 +403,10 @@ def _long_layouts(
 ) -> Guess:
     """Layouts with one row per rating."""
     scores = [name for name in candidates["score"] if name in numbers or name in declared.roles.values()]
-    aspects = [name for name in numbers if ASPECTS & {stem(word) for word in split_name(name)}]
+    aspects = [name for name in numbers if ASPECTS & name_stems(name)]
     if len(aspects) > 1:  # next to an aspect such as fluency, overall is an aspect too
         scores = [name for name in scores if name not in aspects or name in declared.roles.values()]
-    if not scores and len(numbers) == 1 and not ASPECTS & {stem(word) for word in split_name(numbers[0])}:
+    if not scores and len(numbers) == 1 and not ASPECTS & name_stems(numbers[0]):
         scores = list(numbers)
     further_roles = _other_roles(base, candidates, ("rater", "aspect", "kind", "repeat"))
     for score in scores[:2]:

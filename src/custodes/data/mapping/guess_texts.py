@@ -37,9 +37,9 @@ from custodes.data.mapping.column_vocabulary import (
     looks_human,
     looks_like_machine,
     lookup_names,
+    name_stems,
     normalise_name,
     split_name,
-    stem,
     word_list,
 )
 from custodes.data.mapping.columns import TABLE_ROLES, Columns
@@ -156,8 +156,9 @@ def system_column_layouts(
 
 def _kind_prefix(frame: pl.DataFrame, pattern: str, columns: Collection[str]) -> str:
     """Prefix of a pattern: `human:` or `metric:`."""
-    words = {stem(word) for word in split_name(pattern)}
-    is_rated = words & (ASPECTS | HUMAN_RATING_WORDS) and all(has_half_steps(frame[name]) for name in columns)
+    is_rated = name_stems(pattern) & (ASPECTS | HUMAN_RATING_WORDS) and all(
+        has_half_steps(frame[name]) for name in columns
+    )
     return "human:" if looks_human(pattern) or is_rated else "metric:"
 
 

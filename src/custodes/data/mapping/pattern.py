@@ -11,7 +11,14 @@ from string import Formatter
 
 import polars as pl
 
-from custodes.data.mapping.column_vocabulary import AVERAGES, GENERIC, SCORERS, looks_human, split_name, stem
+from custodes.data.mapping.column_vocabulary import (
+    AVERAGES,
+    GENERIC,
+    SCORERS,
+    looks_human,
+    name_stems,
+    split_name,
+)
 from custodes.data.notes import Note, build_notes
 from custodes.data.table import check_unique, count_filled_cells, label_column, number_column
 from custodes.errors import InputError, OptionError, join_labels, suggestion
@@ -350,8 +357,7 @@ def _check_people(
     for name, column_labels in human_labels.items():
         other_raters = [rater for rater in raters if rater != column_labels["rater"] and rater not in generic_raters]
         if other_raters and (
-            column_labels["rater"] in generic_raters
-            or not SCORERS.isdisjoint(map(stem, split_name(column_labels["aspect"])))
+            column_labels["rater"] in generic_raters or not SCORERS.isdisjoint(name_stems(column_labels["aspect"]))
         ):
             raise InputError(
                 f"{where}: pattern {split[name][0].written!r} reads column {name!r} as aspect "

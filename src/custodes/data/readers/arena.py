@@ -7,17 +7,16 @@ lmsys/lmsys-arena-human-preference-55k (winner in three columns).
 
 from __future__ import annotations
 
-from functools import partial
 from itertools import chain
 
 import polars as pl
 
-import custodes.data.readers.verdict_words as words
 from custodes.data.notes import Note, build_notes
 from custodes.data.readers.battles import interpret_verdicts, item_per_row_notes, one_annotator_notes
 from custodes.data.readers.judge_logs import read_items, read_judges
 from custodes.data.readers.outputs import build_outputs, parse_messages, role_text
 from custodes.data.readers.reader import Invalid, TableReader
+from custodes.data.readers.verdict_words import without_empty
 from custodes.data.readers.verdicts import log_study
 from custodes.data.study import Study
 from custodes.data.table import fitting_columns, label_column
@@ -77,7 +76,7 @@ def read_arena(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
             items["item"],
             *(label_column(frame, name, where=where).alias(f"system_{name[-1]}") for name in PAIR),
             rater,
-            words.without_empty(verdict).alias("verdict"),
+            without_empty(verdict).alias("verdict"),
         ]
     )
     verdicts, order_notes = interpret_verdicts(table, frame, where=where, column="winner")
@@ -91,8 +90,6 @@ def read_arena(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
         verdicts,
         where=where,
         invalid=invalid,
-        allowed=words.ALLOWED,
-        likely=partial(words.guess_meaning, systems=set(table["system_a"]) | set(table["system_b"])),
         unused=unused_columns,
         items=items.with_columns(label_column(frame, "language", where=where, empty=True).alias("group")),
         kind=lambda rater: next(

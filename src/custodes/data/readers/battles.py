@@ -5,17 +5,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from functools import partial
 
 import polars as pl
 
-import custodes.data.readers.verdict_words as words
 from custodes.data.mapping.column_vocabulary import NAMES, find_columns, normalise_name
 from custodes.data.notes import Note, build_notes
 from custodes.data.preferences import CHANCES, SECONDS, Preferences, column_option
 from custodes.data.raters import Raters, rater_kinds
 from custodes.data.readers.reader import Invalid, TableReader
-from custodes.data.readers.verdict_words import guess_meaning, interpret_cells, read_orders, without_empty
+from custodes.data.readers.verdict_words import interpret_cells, read_orders, without_empty
 from custodes.data.readers.verdicts import read_verdicts
 from custodes.data.study import Study
 from custodes.data.table import check_columns, label_column, refuse, second_rows
@@ -85,12 +83,8 @@ def read_battles(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
         ]
     )
     verdicts, order_notes = interpret_verdicts(table, frame, where=where, column=verdict_column)
-    systems = set(pl.concat([table["system_a"].unique(), table["system_b"].unique()]))
-    suggest_word = partial(guess_meaning, systems=systems)
     unused_columns = [name for name in frame.columns if name not in (*required, *known_columns)]
-    preferences, verdict_notes = read_verdicts(
-        verdicts, where=where, allowed=words.ALLOWED, invalid=invalid, likely=suggest_word, unused=unused_columns
-    )
+    preferences, verdict_notes = read_verdicts(verdicts, where=where, invalid=invalid, unused=unused_columns)
     notes += [
         *order_notes,
         *verdict_notes,

@@ -77,34 +77,28 @@ def read_every_eval_ever(files: Sequence[Path], *, where: str, invalid: Invalid)
     records = LogRecords(where=where)
     results = _results({file.parent for file in files})
     datasets = {result.source_data.dataset_name for result in results.values()}
-    for file in files:
-        for _, sample in records.lines(file, file.name, SAMPLE, what=WHAT):
-            _add_sample(records, sample, results, has_several_datasets=len(datasets) > 1)
+    for sample in (sample for file in files for _, sample in records.lines(file, file.name, SAMPLE, what=WHAT)):
+        result_keys = (sample.evaluation_result_id, sample.evaluation_name)
+        result = next((results[key] for name in result_keys if (key := (sample.evaluation_id, name)) in results), None)
+        details = {} if result is None else result.metric_config.additional_details
+        metric = None if result is None else result.metric_config.metric_name
+        rater = details.get("rater") or metric or sample.evaluation_name
+        item = (
+            f"{result.source_data.dataset_name}/{sample.sample_id}"
+            if len(datasets) > 1 and result
+            else sample.sample_id
+        )
+        repeat = str((sample.metadata or {}).get("repeat", "0"))
+        records.kinds.setdefault(rater, details.get("kind", "metric"))
+        aspect = details.get("aspect", "")
+        records.scores.append((item, sample.model_id, rater, aspect, repeat, sample.evaluation.score))
+        if result is not None and result.metric_config.lower_is_better:
+            records.lower.add(rater)
+        answers = [turn.content for turn in sample.messages or [] if turn.role == "assistant" and turn.content]
+        texts = list(sample.output.raw) if sample.output else answers[-1:]
+        records.texts.append((item, sample.model_id, texts[0] if texts and texts[0] else None))
+        records.sources.append((item, sample.input.raw or "", list(sample.input.reference)))
     return records.study()
-
-
-def _add_sample(
-    records: LogRecords, sample: Any, results: dict[tuple[str, str], Any], *, has_several_datasets: bool
-) -> None:
-    """Add the score and the texts in one line to the records."""
-    result_keys = (sample.evaluation_result_id, sample.evaluation_name)
-    result = next((results[key] for name in result_keys if (key := (sample.evaluation_id, name)) in results), None)
-    details = {} if result is None else result.metric_config.additional_details
-    metric = None if result is None else result.metric_config.metric_name
-    rater = details.get("rater") or metric or sample.evaluation_name
-    item = (
-        f"{result.source_data.dataset_name}/{sample.sample_id}" if has_several_datasets and result else sample.sample_id
-    )
-    repeat = str((sample.metadata or {}).get("repeat", "0"))
-    records.kinds.setdefault(rater, details.get("kind", "metric"))
-    aspect = details.get("aspect", "")
-    records.scores.append((item, sample.model_id, rater, aspect, repeat, sample.evaluation.score))
-    if result is not None and result.metric_config.lower_is_better:
-        records.lower.add(rater)
-    answers = [turn.content for turn in sample.messages or [] if turn.role == "assistant" and turn.content]
-    texts = list(sample.output.raw) if sample.output else answers[-1:]
-    records.texts.append((item, sample.model_id, texts[0] if texts and texts[0] else None))
-    records.sources.append((item, sample.input.raw or "", list(sample.input.reference)))
 
 
 def _results(folders: set[Path]) -> dict[tuple[str, str], Any]:

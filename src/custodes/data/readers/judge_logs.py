@@ -258,8 +258,19 @@ def read_llmbar(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
         rows.with_columns(order=pl.lit(order), verdict=label_column(frame, name, where=where, empty=True))
         for name, order in ORDERS.items()
     ]
-    gold_verdicts = _gold_rows(rows, label_column(frame, "gold", where=where), where=where)
-    table = pl.concat([*judgment_tables, gold_verdicts.select(judgment_tables[0].columns)])
+    gold = label_column(frame, "gold", where=where)
+    refuse_values(gold, ~gold.is_in(list(WINNERS)), where=where, allowed="1, 2")
+    gold_rows = rows.with_columns(
+        verdict=gold.str.slice(0, 1), rater=pl.lit(GOLD), repeat=pl.lit("0"), order=pl.lit("")
+    ).select(judgment_tables[0].columns)
+    refuse(
+        gold_rows.select(pl.col("verdict") != pl.col("verdict").first().over("item")).to_series(),
+        lambda rows, first: (
+            f"{where}: item {gold_rows['item'][first]!r} has a different gold label in row {rows}; give each item one "
+            "gold label"
+        ),
+    )
+    table = pl.concat([*judgment_tables, gold_rows.unique("item", keep="first", maintain_order=True)])
     table = table.with_columns(preference=look_up(table["verdict"], WINNERS))
     preferences, notes = read_verdicts(table, where=where, allowed="1 (output_1), 2 (output_2)", invalid=invalid)
     datasets = pl.DataFrame([rows["item"], judgments["dataset"].alias("group"), judgments["dataset"]]).unique(
@@ -277,21 +288,6 @@ def read_llmbar(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
         name=where,
         sides=True,
     )
-
-
-def _gold_rows(rows: pl.DataFrame, gold: pl.Series, *, where: str) -> pl.DataFrame:
-    refuse_values(gold, ~gold.is_in(list(WINNERS)), where=where, allowed="1, 2")
-    gold_rows = rows.with_columns(
-        verdict=gold.str.slice(0, 1), rater=pl.lit(GOLD), repeat=pl.lit("0"), order=pl.lit("")
-    )
-    items = rows["item"]
-    refuse(
-        gold_rows.select(pl.col("verdict") != pl.col("verdict").first().over("item")).to_series(),
-        lambda rows, first: (
-            f"{where}: item {items[first]!r} has a different gold label in row {rows}; give each item one gold label"
-        ),
-    )
-    return gold_rows.unique("item", keep="first", maintain_order=True)
 
 
 LLMBAR = TableReader(name="llmbar", columns=(LLMBAR_COLUMNS,), make=read_llmbar)
