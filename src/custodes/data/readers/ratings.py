@@ -57,7 +57,8 @@ def read_wide(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
             f"{where}: a column has no name (perhaps a saved index); name it after its rater, or remove it"
         )
     long_table = melt_scores(frame, {name: {"rater": name} for name in raters}, keys=WIDE_KEY, where=where)
-    return read_ratings(long_table, where=where, invalid=invalid, unit="cells")
+    ratings, notes = Ratings.make(long_table, where=where, unit="cells")
+    return Study(ratings=ratings, raters=Raters.infer(dict.fromkeys(raters, "")), notes=tuple(notes), name=where)
 
 
 WIDE = TableReader(name="wide", columns=(("item", "system"),), make=read_wide, absent=("rater", "score"))

@@ -22,6 +22,7 @@ import polars as pl
 
 from custodes.data.joining import join
 from custodes.data.preferences import Preferences
+from custodes.data.ratings import Ratings
 from custodes.data.readers.logs import (
     Label,
     LogRecords,
@@ -195,12 +196,14 @@ def read_rewardbench(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> St
         )
     ref, subset = number_column(frame, "ref", where=where), label_column(frame, "subset", where=where)
     _check_pairs(ref, subset, where=where)
-    records = LogRecords(where=where, kinds={PERSON: "human"})
-    for name in metrics:
-        for row, (is_chosen, score) in enumerate(zip(ref, number_column(frame, name, where=where), strict=True), 2):
-            records.score(str(row // 2), "chosen" if is_chosen else "rejected", name, score)
+    records = LogRecords(where=where, kinds={PERSON: "human", **dict.fromkeys(metrics, "metric")})
     pairs = enumerate(subset.gather_every(2), start=1)
-    return _study(records, [(str(number), group, [None], [None]) for number, group in pairs])
+    study = _study(records, [(str(number), group, [None], [None]) for number, group in pairs])
+    system = ["chosen" if is_chosen else "rejected" for is_chosen in ref]
+    rows = pl.DataFrame({"item": pl.Series(range(2, frame.height + 2)) // 2, "system": system})
+    scores = [rows.with_columns(rater=pl.lit(name), score=number_column(frame, name, where=where)) for name in metrics]
+    ratings, notes = Ratings.make(pl.concat(scores), where=where)
+    return replace(study, ratings=ratings, notes=tuple(notes))
 
 
 def _check_pairs(ref: pl.Series, subset: pl.Series, *, where: str) -> None:
