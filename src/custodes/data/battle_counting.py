@@ -23,8 +23,16 @@ from custodes.data.outcome_counts import (
     sum_batches,
 )
 from custodes.data.readers.battles import OWN_COLUMNS, SYSTEMS
-from custodes.data.readers.orders import FLAGS, MARKS, ORDER_NAMES, UNKNOWN
-from custodes.data.readers.verdict_words import ALLOWED, EMPTY, interpret_cells
+from custodes.data.readers.verdict_words import (
+    ALLOWED,
+    EMPTY,
+    FLAGS,
+    ORDER_MARKS,
+    ORDER_NAMES,
+    UNKNOWN,
+    interpret_cells,
+    look_up,
+)
 from custodes.data.table_engines import (
     collect_rows,
     conditional_value,
@@ -289,10 +297,8 @@ def _interpret_words(survey: pl.DataFrame, *, is_own_format: bool) -> pl.DataFra
             f"({examples}); allowed: {ALLOWED}, or empty{exception_text}. Correct them, or remove them from "
             "the table"
         )
-    order_words = survey["shown"].str.to_lowercase().str.replace_all(MARKS, "")
-    order_code = order_words.replace_strict(
-        ORDER_NAMES | FLAGS | dict.fromkeys(UNKNOWN, 0.0), default=None, return_dtype=pl.Float64
-    )
+    order_words = survey["shown"].str.to_lowercase().str.replace_all(ORDER_MARKS, "")
+    order_code = look_up(order_words, ORDER_NAMES | FLAGS | dict.fromkeys(UNKNOWN, 0.0))
     if order_code.is_null().any():
         unknown_orders = survey.filter(order_code.is_null())["shown"].unique().sort()
         raise InputError(

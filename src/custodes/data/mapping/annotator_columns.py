@@ -21,6 +21,7 @@ from custodes.data.mapping.column_vocabulary import (
     looks_human,
     looks_like_machine,
     looks_like_rater,
+    name_stems,
     split_name,
     stem,
     word_list,
@@ -159,7 +160,7 @@ def people_patterns(frame: pl.DataFrame, scores: Sequence[str]) -> tuple[tuple[s
     human_columns = [
         name for name in single_ratings if looks_human(name) or (_numbers_people(name) and has_half_steps(frame[name]))
     ]
-    aspect_columns = [name for name in human_columns if ASPECTS & {stem(word) for word in split_name(name)}]
+    aspect_columns = [name for name in human_columns if ASPECTS & name_stems(name)]
     for candidates in dict.fromkeys([tuple(human_columns), tuple(aspect_columns)]):
         pattern = people_pattern(candidates, scores) if candidates else ""
         if "{aspect" in pattern or not pooled_aspects(candidates):
@@ -190,7 +191,7 @@ def nested_patterns(frame: pl.DataFrame, paths: Sequence[str]) -> tuple[list[str
         first_aspects, last_aspects = (
             {stem(word) for key in keys for word in split_name(key[index])} & ASPECTS for index in (0, -1)
         )
-        parent_stems = {stem(word) for word in split_name(parent)}
+        parent_stems = name_stems(parent)
         is_machine = looks_like_machine(parent) or not parent_stems.isdisjoint(MACHINE_SCORES)
         has_lists = any(key[-1].isdigit() for key in keys)
         is_human = (
@@ -229,18 +230,13 @@ def aspect_variants(judges: Sequence[str], people: Sequence[str]) -> set[str]:
     >>> sorted(aspect_variants(["depth_al", "depth_cy", "bleu"], ["style_al", "style_bo"]))
     ['depth_al']
     """
-
-    def words_without_aspect(name: str) -> tuple[str, ...]:
-        return tuple(word for word in split_name(name) if not _is_aspect(word))
-
-    rated_names = {
-        words_without_aspect(name) for name in people if words_without_aspect(name) not in ((), tuple(split_name(name)))
+    other_words = {
+        name: tuple(word for word in split_name(name) if not _is_aspect(word))
+        for name in (*judges, *people)
+        if any(map(_is_aspect, split_name(name)))
     }
-    return {
-        name
-        for name in judges
-        if words_without_aspect(name) in rated_names and words_without_aspect(name) != tuple(split_name(name))
-    }
+    rated_names = {other_words[name] for name in people if other_words.get(name)}
+    return {name for name in judges if other_words.get(name) in rated_names}
 
 
 MOST_NAMED = 12

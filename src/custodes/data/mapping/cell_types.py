@@ -17,9 +17,9 @@ from custodes.data.mapping.column_vocabulary import (
     looks_human,
     looks_like_machine,
     lookup_names,
+    name_stems,
     normalise_name,
     split_name,
-    stem,
     word_list,
 )
 from custodes.data.table import count_filled_cells
@@ -59,8 +59,7 @@ def is_number(column: pl.Series) -> bool:
 
 def looks_like_score(name: str) -> bool:
     """Whether a numeric column has the name of a score."""
-    words = {stem(word) for word in split_name(name)}
-    return not is_fact(name) and (looks_human(name) or not words.isdisjoint(ASPECTS | GENERIC | SCORERS))
+    return not is_fact(name) and (looks_human(name) or not name_stems(name).isdisjoint(ASPECTS | GENERIC | SCORERS))
 
 
 def may_be_scores(column: pl.Series) -> bool:
@@ -68,7 +67,7 @@ def may_be_scores(column: pl.Series) -> bool:
     are not scores."""
     if not is_number(column) or is_fact(column.name) or find_columns("item", [column.name]):
         return False
-    return column.n_unique() > 1 and not is_index(column) and SIZES.isdisjoint(map(stem, split_name(column.name)))
+    return column.n_unique() > 1 and not is_index(column) and SIZES.isdisjoint(name_stems(column.name))
 
 
 def is_index(column: pl.Series) -> bool:
@@ -109,7 +108,10 @@ def is_time(column: pl.Series) -> bool:
 
 def is_prose(column: pl.Series) -> bool:
     """Whether the cells of a column are texts with several words on average."""
-    return is_text(column) and _mean_blanks(column) >= BLANKS
+    if not is_text(column):
+        return False
+    cells = column.drop_nulls().str.strip_chars()
+    return bool(cells.filter(cells != "").str.count_matches(r"\s+").mean() >= BLANKS)  # type: ignore[operator]
 
 
 def may_be_systems(column: pl.Series) -> bool:
@@ -131,15 +133,6 @@ def has_another_role(name: str, *roles: str) -> bool:
     """Whether a column has the name of a role other than `roles`."""
     other_names = (names for role, names in NAMES.items() if role not in roles)
     return bool(set(lookup_names(name)) & {word for names in other_names for word in names})
-
-
-def _mean_blanks(column: pl.Series) -> float:
-    cells = column.drop_nulls().str.strip_chars()
-    return float(cells.filter(cells != "").str.count_matches(r"\s+").mean() or 0)  # type: ignore[arg-type]
-
-
-def has_few_labels(column: pl.Series) -> bool:
-    return column.n_unique() <= max(1, min(MOST_SYSTEMS, column.len() / 2)) and not column.dtype.is_float()
 
 
 def has_text_role(name: str) -> bool:

@@ -256,6 +256,11 @@ def stem(part: str) -> str:
     return part.rstrip("0123456789")
 
 
+def name_stems(name: str) -> set[str]:
+    """The parts of a name without trailing numbers."""
+    return {stem(part) for part in split_name(name)}
+
+
 def kind_words(column: pl.Series) -> pl.Series | None:
     """The kind of rater in each cell of a column; None if a cell is empty or has an unknown word."""
     if column.dtype != pl.String:
@@ -301,7 +306,7 @@ def find_averages(columns: Sequence[str]) -> list[str]:
     >>> find_averages(["human_1", "human_2", "human_avg", "mean_length"])
     ['human_avg']
     """
-    stems_of_column = {name: {stem(word) for word in split_name(name)} for name in columns}
+    stems_of_column = {name: name_stems(name) for name in columns}
     average_columns = []
     for name, stems_of_name in stems_of_column.items():
         content_stems = stems_of_name - AVERAGES - {"n"}
@@ -355,7 +360,7 @@ def is_fact(name: str) -> bool:
     >>> is_fact("latency_ms"), is_fact("usage.promptTokens"), is_fact("bleu")
     (True, True, False)
     """
-    return not FACTS_OF_LOGS.isdisjoint(map(stem, split_name(name)))
+    return not FACTS_OF_LOGS.isdisjoint(name_stems(name))
 
 
 def is_measure(name: str) -> bool:
@@ -364,7 +369,7 @@ def is_measure(name: str) -> bool:
     >>> is_measure("latency_ms"), is_measure("trace_id")
     (True, False)
     """
-    return is_fact(name) and IDS.isdisjoint(map(stem, split_name(name)))
+    return is_fact(name) and IDS.isdisjoint(name_stems(name))
 
 
 def lookup_names(name: str) -> list[str]:

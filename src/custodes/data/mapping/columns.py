@@ -14,9 +14,17 @@ from custodes.data.items import merge_item_rows
 from custodes.data.mapping.annotator_columns import with_kinds
 from custodes.data.mapping.column_vocabulary import is_fact, looks_human
 from custodes.data.mapping.nested import flatten_nested, nested_columns
-from custodes.data.mapping.pattern import KINDS, ColumnPattern, UnfitError, is_path, split_columns
-from custodes.data.mapping.phrases import check_phrases, read_phrases
-from custodes.data.mapping.score_columns import MAX_LISTED, ROW_KEYS, melt_patterns
+from custodes.data.mapping.pattern import (
+    KINDS,
+    MAX_LISTED,
+    ROW_KEYS,
+    ColumnPattern,
+    UnfitError,
+    is_path,
+    melt_patterns,
+    split_columns,
+)
+from custodes.data.mapping.phrases import compile_phrases, read_phrases
 from custodes.data.mapping.text_columns import PAIR, TEXTS, TextColumns, expand_name
 from custodes.data.notes import Note, build_notes
 from custodes.data.table import count_filled_cells, label_column, typed_column
@@ -171,8 +179,7 @@ class Columns:
         """The table with nested cells expanded to columns, if the mapping has paths into nested cells; otherwise the
         unchanged table."""
         names = [name for role, name in self.roles.items() if role != "phrase"]
-        paths = [*names, *self.patterns]
-        if not any("." in name or "*" in name for name in paths):
+        if not any("." in name or "*" in name for name in (*names, *self.patterns)):
             return frame
         matched_patterns = self.match_patterns(frame.columns)
         unmatched_names = [name for name in names if not expand_name(name, frame.columns)]
@@ -192,7 +199,7 @@ class Columns:
         column_names = list(dict.fromkeys(name for columns in tables for name in columns))
         for role, name in self.roles.items():
             if role == "phrase":
-                check_phrases(name)
+                compile_phrases(name)
                 if "winner" not in self.roles and "winner" not in column_names:
                     raise OptionError(
                         "columns: phrase needs a column of winners; map winner to the column with the phrases"
@@ -231,8 +238,9 @@ class Columns:
         precedence over a column with the name of the role.
         """
         texts = self.texts(frame.columns)
-        is_rated = self._has_ratings(frame.columns)
-        item_texts, text_notes = texts.table(frame, where=where, rated=is_rated) if texts else (None, [])
+        old_names, score_columns = self._old_names(frame.columns), self.split(frame.columns)
+        is_rated = score_columns or {"winner", "preference"} & set(old_names) or {"rater", "score"} <= set(old_names)
+        item_texts, text_notes = texts.table(frame, where=where, rated=bool(is_rated)) if texts else (None, [])
         if texts and not is_rated:
             used_columns = {
                 *texts.assigned_columns(frame.columns),
@@ -252,7 +260,6 @@ class Columns:
             mapped = frame.select(pl.col(name).alias(role) for role, name in texts.roles.items() if role == "item")
             items = self._extract_facts(frame, mapped, where=where)
             return MappingResult(frame=None, items=items, texts=item_texts, notes=tuple(text_notes), wide=False)
-        old_names = self._old_names(frame.columns)
         mapped = frame.select(pl.col(name).alias(new_name) for new_name, name in old_names.items())
         mapped, notes = with_kinds(mapped, self.roles, where=where)
         role_of_overridden = _overridden_columns(self._present_roles(frame.columns), frame.columns)
@@ -277,13 +284,12 @@ class Columns:
             message = f"{where}: no column names the two systems of a pair, so the systems are called a and b"
             notes += build_notes(("nameless-systems", True, message))
         items = self._extract_facts(frame, mapped, where=where)
-        score_columns = self.split(frame.columns)
         is_one_system = (
             not any("system" in labels for _, labels in score_columns.values()) and "system" not in mapped.columns
         )
         keys = [name for name in ROW_KEYS if name in mapped.columns]
-        is_rated = bool(score_columns) or {"rater", "score"} <= set(mapped.columns)
-        if is_one_system and "item" in keys and is_rated and not mapped.select(keys).is_duplicated().any():
+        has_scores = score_columns or {"rater", "score"} <= set(mapped.columns)
+        if is_one_system and "item" in keys and has_scores and not mapped.select(keys).is_duplicated().any():
             system = PurePath(where).name.partition(".")[0]
             mapped = mapped.with_columns(system=pl.lit(system))
             message = f"{where}: no column names the system; all rows are of one system, called {system} after the file"
@@ -310,11 +316,6 @@ class Columns:
                 for name, labels in split_columns(self.text_pattern, free_columns).items()
             }
         return TextColumns(roles=text_roles, systems=system_of_column)
-
-    def _has_ratings(self, columns: Sequence[str]) -> bool:
-        """Whether a table with these columns holds scores or verdicts."""
-        names = set(self._old_names(columns))
-        return bool(self.split(columns) or {"winner", "preference"} & names or {"rater", "score"} <= names)
 
     def _extract_facts(self, frame: pl.DataFrame, mapped: pl.DataFrame, *, where: str) -> pl.DataFrame | None:
         """The table of items; None if no column describes items."""

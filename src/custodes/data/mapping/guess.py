@@ -49,6 +49,7 @@ from custodes.data.mapping.column_vocabulary import (
     is_measure,
     kind_words,
     looks_human,
+    name_stems,
     normalise_name,
     split_name,
     stem,
@@ -161,20 +162,18 @@ def _invalid_score_cell(frame: pl.DataFrame, guess: Columns) -> str:
         return ""
     for name in frame.columns:
         n_cells, n_numbers = count_filled_cells(frame[name])
-        if name in guess.roles.values() or name in TABLE_ROLES or n_numbers == n_cells or not is_text(frame[name]):
-            continue
-        if not (CATEGORIES | IDS).isdisjoint(split_name(name)):
+        is_mapped = name in guess.roles.values() or name in TABLE_ROLES
+        is_description = not (CATEGORIES | IDS).isdisjoint(split_name(name))
+        if is_mapped or is_description or n_numbers == n_cells or not is_text(frame[name]):
             continue
         texts = frame[name].str.strip_chars()
         is_invalid = (
             texts.is_not_null() & ~texts.str.to_lowercase().is_in(MISSING_TOKENS) & parse_numbers(texts).is_null()
         )
         n_nearly = int((is_invalid & texts.fill_null("").str.contains(ALMOST_NUMBER)).sum())
-        is_rating = looks_human(name) or {stem(word) for word in split_name(name)} & (ASPECTS | SCORERS)
+        is_rating = looks_human(name) or name_stems(name) & (ASPECTS | SCORERS)
         has_prose = bool((texts.filter(is_invalid).str.count_matches(r"\s") >= MIN_PROSE_BLANKS).any())
-        words = {
-            word.rstrip("0123456789") for cell in texts.filter(is_invalid).head(CHOICES) for word in split_name(cell)
-        }
+        words = {stem(word) for cell in texts.filter(is_invalid).head(CHOICES) for word in split_name(cell)}
         if 2 * (n_numbers + n_nearly) >= n_cells or (is_rating and not has_prose and words.isdisjoint(PEOPLE_ROLES)):
             row = int(is_invalid.arg_true()[0])
             return f"{name} {texts[row]!r} in row {row + 1}"
@@ -272,11 +271,9 @@ def _complete_guesses(declared: Columns, layouts: Guess, names: Sequence[str]) -
                 if (role != name or role in TEXTS or role in shared_roles) and role not in declared.roles
             }
             all_patterns = tuple(dict.fromkeys((*declared.patterns, *patterns)))
-            matched_patterns = Columns(roles={**mapped, **declared.roles}, patterns=all_patterns).match_patterns(names)
-            matching_patterns = [
-                pattern for pattern in all_patterns if pattern in matched_patterns and "score" not in declared.roles
-            ]
-            merged_patterns = tuple(dict.fromkeys((*declared.patterns, *matching_patterns)))
+            guess = Columns(roles={**mapped, **declared.roles}, patterns=all_patterns)
+            used_patterns = {*declared.patterns, *(() if "score" in declared.roles else guess.match_patterns(names))}
+            merged_patterns = tuple(pattern for pattern in all_patterns if pattern in used_patterns)
             yield Columns(roles=declared.roles, patterns=merged_patterns).merge_defaults(Columns(roles=mapped))
 
 
@@ -338,7 +335,9 @@ def _verdict_layouts(
             *_phrase_layouts(phrase_columns, phrases, has_order=bool(candidates["order"])),
         ):
             roles = {"item": item, **base, **verdict_roles}
-            yield from _add_output_roles(head, roles | _other_roles(roles, candidates, further_roles))
+            roles |= _other_roles(roles, candidates, further_roles)
+            outputs = pair_text_roles(head, [name for role, name in roles.items() if role != "item"])
+            yield from ((guess, ()) for guess in ([roles | outputs, roles] if outputs else [roles]))
 
 
 def _name_layouts(
@@ -369,14 +368,6 @@ def _phrase_layouts(columns: Sequence[str], phrases: Mapping[str, str], *, has_o
         by_position = phrases[winner].replace("{winner}", "{position}")
         for phrase in (by_position, phrases[winner]) if has_order else (phrases[winner], by_position):
             yield {"winner": winner, "phrase": phrase}, (*RATERS, "order")
-
-
-def _add_output_roles(head: pl.DataFrame, roles: Mapping[str, str]) -> Guess:
-    """Guesses of roles: first `roles` and the columns of the two outputs, if there are any; then `roles` only."""
-    outputs = pair_text_roles(head, [name for role, name in roles.items() if role != "item"])
-    if outputs:
-        yield {**roles, **outputs}, ()
-    yield dict(roles), ()
 
 
 def _rater_patterns(columns: Sequence[str], free: Sequence[str]) -> Iterator[str]:
@@ -412,10 +403,10 @@ def _long_layouts(
 ) -> Guess:
     """Layouts with one row per rating."""
     scores = [name for name in candidates["score"] if name in numbers or name in declared.roles.values()]
-    aspects = [name for name in numbers if ASPECTS & {stem(word) for word in split_name(name)}]
+    aspects = [name for name in numbers if ASPECTS & name_stems(name)]
     if len(aspects) > 1:  # next to an aspect such as fluency, overall is an aspect too
         scores = [name for name in scores if name not in aspects or name in declared.roles.values()]
-    if not scores and len(numbers) == 1 and not ASPECTS & {stem(word) for word in split_name(numbers[0])}:
+    if not scores and len(numbers) == 1 and not ASPECTS & name_stems(numbers[0]):
         scores = list(numbers)
     further_roles = _other_roles(base, candidates, ("rater", "aspect", "kind", "repeat"))
     for score in scores[:2]:

@@ -11,8 +11,8 @@ import polars as pl
 from custodes.data.mapping.annotator_columns import has_half_steps
 from custodes.data.mapping.cell_types import (
     CATEGORIES,
+    MOST_SYSTEMS,
     has_another_role,
-    has_few_labels,
     has_text_role,
     holds_judgements,
     is_category,
@@ -37,9 +37,9 @@ from custodes.data.mapping.column_vocabulary import (
     looks_human,
     looks_like_machine,
     lookup_names,
+    name_stems,
     normalise_name,
     split_name,
-    stem,
     word_list,
 )
 from custodes.data.mapping.columns import TABLE_ROLES, Columns
@@ -156,8 +156,9 @@ def system_column_layouts(
 
 def _kind_prefix(frame: pl.DataFrame, pattern: str, columns: Collection[str]) -> str:
     """Prefix of a pattern: `human:` or `metric:`."""
-    words = {stem(word) for word in split_name(pattern)}
-    is_rated = words & (ASPECTS | HUMAN_RATING_WORDS) and all(has_half_steps(frame[name]) for name in columns)
+    is_rated = name_stems(pattern) & (ASPECTS | HUMAN_RATING_WORDS) and all(
+        has_half_steps(frame[name]) for name in columns
+    )
     return "human:" if looks_human(pattern) or is_rated else "metric:"
 
 
@@ -230,7 +231,12 @@ def _system_candidates(frame: pl.DataFrame, free_columns: Sequence[str]) -> tupl
         for name in find_columns("system", free_columns)
         if not (frame[name].dtype.is_nested() or is_time(frame[name]))
     ]
-    found_by_name = [column.name for column in columns if has_few_labels(column) and not is_prose(column)]
+    found_by_name = [
+        column.name
+        for column in columns
+        if column.n_unique() <= max(1, min(MOST_SYSTEMS, column.len() / 2))
+        and not (column.dtype.is_float() or is_prose(column))
+    ]
     found_by_name.sort(key=lambda name: frame[name].n_unique() < 2)
     found_by_cells = [
         name

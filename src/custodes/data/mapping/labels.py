@@ -120,17 +120,8 @@ class LabelLayout:
     @property
     def assigned_columns(self) -> set[str]:
         """The columns with a role. The column of clusters is left out, because it may also define slices."""
-        rater_columns = (self.rater, self.kind, self.aspect)
-        other_columns = (
-            self.item,
-            self.label,
-            *rater_columns,
-            self.probability,
-            self.n_outputs,
-            self.repeat,
-            self.invalid,
-        )
-        return {name for name in (*other_columns, *self.human, *self.metrics) if name}
+        rating_columns = (self.item, self.label, self.rater, self.kind, self.aspect, *self.human, *self.metrics)
+        return {*rating_columns, self.probability, self.n_outputs, self.repeat, self.invalid} - {""}
 
     @property
     def columns(self) -> Columns:
@@ -198,7 +189,8 @@ def label_layout(frame: pl.DataFrame, declared: Columns) -> LabelLayout | None:
         return replace(OWN_LAYOUT, **facts)
     sample = frame.head(LAYOUT_ROWS) if frame.height <= LAYOUT_ROWS else frame.sample(LAYOUT_ROWS, seed=0)
     words = {name: label_words(sample[name]) for name in frame.columns if _may_hold_labels(sample[name])}
-    layout = _long_layout(sample, words, declared) or _wide_layout(sample, words, declared)
+    binary = [name for name, column in words.items() if is_binary(column.drop_nulls().unique())]
+    layout = _long_layout(sample, words, binary, declared) or _wide_layout(sample, words, binary, declared)
     return None if layout is None else _add_key_columns(frame, layout, declared)
 
 
@@ -208,7 +200,10 @@ def _may_hold_labels(column: pl.Series) -> bool:
     return column.dtype.is_numeric() or column.dtype in (pl.Boolean, pl.Categorical, pl.Enum)
 
 
-def _wide_layout(frame: pl.DataFrame, words: dict[str, pl.Series], declared: Columns) -> LabelLayout | None:
+def _wide_layout(
+    frame: pl.DataFrame, words: dict[str, pl.Series], binary: Sequence[str], declared: Columns
+) -> LabelLayout | None:
+    """Layout with one row per output, and a column for each rater. `binary` are the columns with binary labels."""
     if "rater" in declared.roles or "score" in declared.roles:
         return None
     patterns = declared.split(frame.columns)
@@ -226,11 +221,8 @@ def _wide_layout(frame: pl.DataFrame, words: dict[str, pl.Series], declared: Col
         has_criteria = "aspect" in placeholders
         if placeholders - {"rater", "kind", "aspect"} or ((has_systems or has_criteria) and not is_in_words):
             return None  # ratings
-        binary_judges = [
-            name for name in metric_columns if name in words and is_binary(words[name].drop_nulls().unique())
-        ]
-        if not all(name in words and _has_few_words(words[name]) for name in human_columns) or (
-            not human_columns and not binary_judges
+        if not all(name in words and _has_few_words(words[name]) for name in human_columns) or not (
+            human_columns or any(name in binary for name in metric_columns)
         ):
             return None  # scores or texts
         if any((parse_numbers(frame[name]) % 1 > 0).any() for name in human_columns):
@@ -246,7 +238,10 @@ def _wide_layout(frame: pl.DataFrame, words: dict[str, pl.Series], declared: Col
     human_columns = [
         name
         for name in free_columns
-        if _is_human_name(name) and _has_few_words(words[name]) and not is_prose(frame[name])
+        if (looks_human(name) or HUMAN & set(split_name(name)))
+        and split_name(name)[0] not in JUDGE
+        and _has_few_words(words[name])
+        and not is_prose(frame[name])
     ]
     judge_columns = [
         name
@@ -257,27 +252,26 @@ def _wide_layout(frame: pl.DataFrame, words: dict[str, pl.Series], declared: Col
     ]
     if not judge_columns and (human_columns or not find_columns("text", frame.columns)):
         judge_columns = _flag_columns(
-            frame, [name for name in words if name not in (*declared_columns, *human_columns)], words
+            frame, [name for name in binary if name not in (*declared_columns, *human_columns)]
         )
-    binary_columns = {name for name in (*human_columns, *judge_columns) if is_binary(words[name].drop_nulls().unique())}
-    if any(name in binary_columns for name in human_columns):
-        human_columns = [name for name in human_columns if name in binary_columns]
+    if any(name in binary for name in human_columns):
+        human_columns = [name for name in human_columns if name in binary]
     elif human_columns and not _has_only_words(words[name] for name in human_columns):
         return None
-    if any(name in binary_columns for name in judge_columns):
-        judge_columns = [name for name in judge_columns if name in binary_columns or SCORE & set(split_name(name))]
+    if any(name in binary for name in judge_columns):
+        judge_columns = [name for name in judge_columns if name in binary or SCORE & set(split_name(name))]
     judge_columns = [name for name in judge_columns if _has_few_words(words[name]) or is_number(frame[name])]
     if not judge_columns and (find_columns("text", frame.columns) or not human_columns):
         return None  # texts
     # Without a judge, the words or the name of a column must show that the column holds human labels.
     is_labelled = all(
-        _has_only_words([frame[name]]) and (name in binary_columns or LABEL_WORDS & set(split_name(name)))
+        _has_only_words([frame[name]]) and (name in binary or LABEL_WORDS & set(split_name(name)))
         for name in human_columns
     )
     if not judge_columns and not is_labelled and not _have_common_words([words[name] for name in human_columns]):
         return None
     if not human_columns:
-        judge_columns = [name for name in judge_columns if name in binary_columns]
+        judge_columns = [name for name in judge_columns if name in binary]
         if not judge_columns:
             return None
     criteria = _criteria(human_columns, judge_columns)
@@ -286,14 +280,13 @@ def _wide_layout(frame: pl.DataFrame, words: dict[str, pl.Series], declared: Col
     return LabelLayout(human=tuple(human_columns), metrics=tuple(judge_columns), criteria=criteria)
 
 
-def _flag_columns(frame: pl.DataFrame, names: Sequence[str], words: Mapping[str, pl.Series]) -> list[str]:
+def _flag_columns(frame: pl.DataFrame, binary: Sequence[str]) -> list[str]:
     """Columns with known binary labels and names such as `is_correct` or `passed`; empty if the table has scores."""
     if any(is_number(frame[name]) and looks_like_score(name) for name in frame.columns):
         return []
     last_words = {*LABEL_WORDS, *POLARITY}
-    candidates = [name for name in names if split_name(name)[0] in ("is", "has") or split_name(name)[-1] in last_words]
-    binary_columns = [name for name in candidates if is_binary(words[name].drop_nulls().unique())]
-    return [name for name in binary_columns if frame[name].dtype == pl.Boolean or not is_number(frame[name])]
+    flags = [name for name in binary if split_name(name)[0] in ("is", "has") or split_name(name)[-1] in last_words]
+    return [name for name in flags if frame[name].dtype == pl.Boolean or not is_number(frame[name])]
 
 
 def _criteria(human: Sequence[str], judges: Sequence[str]) -> dict[str, tuple[str, str]]:
@@ -324,10 +317,6 @@ def _criteria(human: Sequence[str], judges: Sequence[str]) -> dict[str, tuple[st
     return rater_and_criterion
 
 
-def _is_human_name(name: str) -> bool:
-    return (looks_human(name) or bool(HUMAN & set(split_name(name)))) and not JUDGE & set(split_name(name)[:1])
-
-
 def _have_common_words(columns: Sequence[pl.Series]) -> bool:
     """Whether there are several columns of words, and more than half of the words of each column occur in all
     columns."""
@@ -345,8 +334,11 @@ def _has_only_words(columns: Iterable[pl.Series]) -> bool:
     return all(count_filled_cells(column)[1] == 0 for column in columns)
 
 
-def _long_layout(frame: pl.DataFrame, words: dict[str, pl.Series], declared: Columns) -> LabelLayout | None:
-    """Layout with one row per label, and a column for the rater or the kind."""
+def _long_layout(
+    frame: pl.DataFrame, words: dict[str, pl.Series], binary: Sequence[str], declared: Columns
+) -> LabelLayout | None:
+    """Layout with one row per label, and a column for the rater or the kind. `binary` are the columns with binary
+    labels."""
     if declared.patterns:
         return None
     roles = declared.roles
@@ -365,7 +357,7 @@ def _long_layout(frame: pl.DataFrame, words: dict[str, pl.Series], declared: Col
         else [name for name in columns_named(LONG_LABEL) if name not in used_columns]
     )
     label_columns = [name for name in label_columns if name in words and words[name].drop_nulls().len()]
-    binary_columns = [name for name in label_columns if is_binary(words[name].drop_nulls().unique())]
+    binary_columns = [name for name in label_columns if name in binary]
     has_no_system = "system" not in roles and not find_columns("system", frame.columns)  # no table of ratings
     nominal_columns = [
         name
@@ -379,21 +371,17 @@ def _long_layout(frame: pl.DataFrame, words: dict[str, pl.Series], declared: Col
     rater_columns = [
         name
         for name in find_columns("rater", list(words))
-        if name not in used_columns and not _is_in_both_kinds(words[name], kind)
+        if name not in used_columns
+        and normalise_name(name) not in LONG_ASPECT
+        and not _is_in_both_kinds(words[name], kind)
     ]
-    rater_columns = [
-        roles.get("rater", ""),
-        *(name for name in rater_columns if normalise_name(name) not in LONG_ASPECT),
-    ]
-    rater_column = next(filter(None, rater_columns), "")
+    rater_column = roles.get("rater") or next(iter(rater_columns), "")
     aspect_columns = [roles["aspect"]] if "aspect" in roles else columns_named(LONG_ASPECT)
     aspect_columns = [
         name
         for name in aspect_columns
-        if name in roles.values() or (name not in {*used_columns, rater_column} and not words[name].null_count())
-    ]
-    aspect_columns = [
-        name for name in aspect_columns if kind.n_unique() < 2 or _is_in_both_kinds(words.get(name, frame[name]), kind)
+        if (name in roles.values() or (name not in {*used_columns, rater_column} and not words[name].null_count()))
+        and (kind.n_unique() < 2 or _is_in_both_kinds(words.get(name, frame[name]), kind))
     ]
     aspect_columns.sort(key=lambda name: name.rpartition(".")[0] != ranked_labels[0].rpartition(".")[0])
     return LabelLayout(

@@ -53,7 +53,7 @@ def read_phrases(
     is also a word for the better output, but A and 1 mean the output shown first. `{tie:equal*,both*}` is a phrase for
     a tie. A single word needs no pattern.
     """
-    alternatives = [_compile_pattern(alternative) for alternative in written.split("|")]
+    alternatives = compile_phrases(written)
     is_by_position = any(kind == "position" for kind, _ in alternatives)
     allowed_words = {*WORDS, *map(_normalise_word, systems)}
     word_of_cell = {
@@ -72,10 +72,9 @@ def read_phrases(
     return words_of_cells.fill_null(""), reason, build_notes(("unread-phrases", int(is_unread_cell.sum()), message))
 
 
-def check_phrases(written: str) -> None:
-    """Raise `OptionError` for an invalid pattern of phrases."""
-    for alternative in written.split("|"):
-        _compile_pattern(alternative)
+def compile_phrases(written: str) -> list[tuple[str, re.Pattern[str]]]:
+    """The kind and the regular expression of each pattern. An invalid pattern raises `OptionError`."""
+    return [_compile_pattern(alternative) for alternative in written.split("|")]
 
 
 def _compile_pattern(alternative: str) -> tuple[str, re.Pattern[str]]:

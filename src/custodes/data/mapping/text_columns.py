@@ -54,23 +54,20 @@ class TextColumns:
         is the name of the file.
         """
         cells_of_role = {role: self._cells(frame, role) for role in ITEM_ROLES if role in self.roles}
-        roles = dict(self.roles)
+        roles = self.roles
         texts: list[tuple[pl.Series | str, pl.Series]] = []
         uses_last_turn = "text" not in roles and not self.systems
         if "messages" in roles:
-            split_conversations = [
-                _split_conversation(cell, f"{where}, row {row}", uses_last_turn=uses_last_turn)
-                for row, cell in enumerate(frame[roles["messages"]], start=1)
-            ]
-            for index, role in enumerate(("source", "context"), start=1):
-                cells_of_role.setdefault(
-                    role,
-                    pl.Series(
-                        [split_conversation[index] for split_conversation in split_conversations], dtype=pl.String
-                    ),
-                )
-            answers = pl.Series([split_conversation[0] for split_conversation in split_conversations], dtype=pl.String)
-            texts += [(self._system(frame, where), answers)] if uses_last_turn else []
+            conversations = pl.DataFrame(
+                [
+                    _split_conversation(cell, f"{where}, row {row}", uses_last_turn=uses_last_turn)
+                    for row, cell in enumerate(frame[roles["messages"]], start=1)
+                ],
+                schema=dict.fromkeys(("text", "source", "context"), pl.String),
+                orient="row",
+            )
+            cells_of_role |= {role: conversations[role] for role in ("source", "context") if role not in roles}
+            texts += [(self._system(frame, where), conversations["text"])] if uses_last_turn else []
         if "text" in roles:
             texts.append((self._system(frame, where), convert_to_text(frame[roles["text"]], where=where)))
         texts += [(system, convert_to_text(frame[name], where=where)) for name, system in self.systems.items()]

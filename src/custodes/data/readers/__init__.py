@@ -1,5 +1,6 @@
 # ruff: noqa: I001, F401
-"""Readers. Each format has one file and one line in this module. `custodes.data.reading` selects the reader."""
+"""Readers. Each format has one line in this module, and formats that share code have one file. The module
+`custodes.data.reading` selects the reader."""
 
 from __future__ import annotations
 
@@ -15,10 +16,9 @@ from custodes.data.readers.annotation import INTERIM_ANALYSES
 from custodes.data.readers.ratings import WIDE
 from custodes.data.readers.alpacaeval import READER as ALPACAEVAL
 from custodes.data.readers.arena import READER as ARENA
-from custodes.data.readers.arenahard import READER as ARENAHARD
-from custodes.data.readers.mtbench import READER as MTBENCH
+from custodes.data.readers.judge_logs import ARENAHARD, MTBENCH
 from custodes.data.readers.rewardbench import TABLE, PUBLISHED_DATA
-from custodes.data.readers.llmbar import READER as LLMBAR
+from custodes.data.readers.judge_logs import LLMBAR
 
 from custodes.data.readers.annotation import READER as ANNOTATION
 from custodes.data.readers.alpacaeval import RESULTS as ALPACAEVAL_RESULTS
@@ -27,7 +27,7 @@ from custodes.data.readers.lm_eval import READER as LM_EVAL
 from custodes.data.readers.helm import READER as HELM
 from custodes.data.readers.every_eval_ever import READER as EVERY_EVAL_EVER
 from custodes.data.readers.rewardbench import SCORES_BY_MODEL
-from custodes.data.readers.texts_folder import READER as TEXTS_FOLDER
+from custodes.data.readers.outputs import TEXTS_FOLDER
 from custodes.data.readers.mtme import READER as MTME
 
 TABLE_READERS = {reader.name: reader for reader in members(globals(), TableReader)}

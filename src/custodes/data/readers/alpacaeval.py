@@ -111,7 +111,7 @@ def read_alpacaeval(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Stu
         kind="human" if is_human else "",
         outputs=build_outputs(
             (row for system, text in zip(systems, texts, strict=True) for row in zip(item, system, text, strict=True)),
-            zip(item, instruction, strict=True),
+            ((label, text, []) for label, text in zip(item, instruction, strict=True)),
         )[0],
         notes=[*notes, *_rounding_notes(value, systems[1], where=where)],
     )
@@ -221,10 +221,7 @@ def _rename_by_folder(files: Sequence[Path], frames: Sequence[pl.DataFrame]) -> 
 
 
 def _files(path: Path) -> list[Path]:
-    try:
-        return sorted(file for depth in DEPTHS for file in path.glob(depth)) if path.is_dir() else []
-    except OSError:
-        return []
+    return sorted(file for depth in DEPTHS for file in path.glob(depth)) if path.is_dir() else []
 
 
 READER = TableReader(name="alpacaeval", columns=COLUMNS, make=read_alpacaeval)

@@ -7,17 +7,16 @@ lmsys/lmsys-arena-human-preference-55k (winner in three columns).
 
 from __future__ import annotations
 
-from functools import partial
 from itertools import chain
 
 import polars as pl
 
-import custodes.data.readers.verdict_words as words
 from custodes.data.notes import Note, build_notes
-from custodes.data.readers.battles import interpret_verdicts, item_per_row_notes, refuse_nameless
-from custodes.data.readers.mtbench import read_items, read_judges
+from custodes.data.readers.battles import interpret_verdicts, item_per_row_notes, one_annotator_notes
+from custodes.data.readers.judge_logs import read_items, read_judges
 from custodes.data.readers.outputs import build_outputs, parse_messages, role_text
 from custodes.data.readers.reader import Invalid, TableReader
+from custodes.data.readers.verdict_words import without_empty
 from custodes.data.readers.verdicts import log_study
 from custodes.data.study import Study
 from custodes.data.table import fitting_columns, label_column
@@ -77,7 +76,7 @@ def read_arena(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
             items["item"],
             *(label_column(frame, name, where=where).alias(f"system_{name[-1]}") for name in PAIR),
             rater,
-            words.without_empty(verdict).alias("verdict"),
+            without_empty(verdict).alias("verdict"),
         ]
     )
     verdicts, order_notes = interpret_verdicts(table, frame, where=where, column="winner")
@@ -91,8 +90,6 @@ def read_arena(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
         verdicts,
         where=where,
         invalid=invalid,
-        allowed=words.ALLOWED,
-        likely=partial(words.guess_meaning, systems=set(table["system_a"]) | set(table["system_b"])),
         unused=unused_columns,
         items=items.with_columns(label_column(frame, "language", where=where, empty=True).alias("group")),
         kind=lambda rater: next(
@@ -106,9 +103,7 @@ def read_arena(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
 def _raters(frame: pl.DataFrame, *, where: str) -> tuple[pl.Series, list[Note]]:
     """The raters, and notes on the raters."""
     if "judge" not in frame.columns:
-        refuse_nameless(frame, where=where)
-        assumed_text = f"{where}: there is no column 'judge', so all verdicts are attributed to one annotator, 'human'"
-        return pl.Series("rater", ["human"] * frame.height), build_notes(("rater-assumed", True, assumed_text))
+        return pl.Series("rater", ["human"] * frame.height), one_annotator_notes(frame, where=where, missing="judge")
     judge_names = read_judges(frame, where=where)
     is_user = judge_names.str.starts_with(f"{USERS}_")
     n_users = judge_names.filter(is_user).n_unique()
@@ -130,15 +125,15 @@ def _decode_one_hot(frame: pl.DataFrame, *, where: str) -> pl.Series:
 
 def _texts(
     frame: pl.DataFrame, table: pl.DataFrame, turns: pl.Series, *, where: str
-) -> tuple[list[tuple[str, str, str | None]], list[tuple[str, str | None]]]:
-    """The texts (item, system, text) and the sources (item, source) of the rows with conversations."""
+) -> tuple[list[tuple[str, str, str | None]], list[tuple[str, str | None, list[str]]]]:
+    """The texts (item, system, text) and the sources (item, source, no references) of the rows with conversations."""
     conversation_columns = next(
         (column_pair for column_pair in CONVERSATIONS if set(column_pair) <= set(frame.columns)), None
     )
     if conversation_columns is None:
         return [], []
     texts: list[tuple[str, str, str | None]] = []
-    sources: list[tuple[str, str | None]] = []
+    sources: list[tuple[str, str | None, list[str]]] = []
     prompts = frame["prompt"] if "prompt" in frame.columns else [None] * frame.height
     rows = zip(
         table["item"],
@@ -156,7 +151,7 @@ def _texts(
             for system, conversation in zip((a, b), conversations, strict=True)
         ]
         question = [("user", text) for _, text in parse_messages(prompt, where=f"{where}, row {row}")]
-        sources.append((item, role_text(list(chain(question, conversations[0])), "user", turn)))
+        sources.append((item, role_text(list(chain(question, conversations[0])), "user", turn), []))
     return texts, sources
 
 

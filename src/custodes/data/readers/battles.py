@@ -5,18 +5,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from functools import partial
 
 import polars as pl
 
-import custodes.data.readers.verdict_words as words
 from custodes.data.mapping.column_vocabulary import NAMES, find_columns, normalise_name
 from custodes.data.notes import Note, build_notes
 from custodes.data.preferences import CHANCES, SECONDS, Preferences, column_option
 from custodes.data.raters import Raters, rater_kinds
-from custodes.data.readers.orders import read_orders
 from custodes.data.readers.reader import Invalid, TableReader
-from custodes.data.readers.verdict_words import guess_meaning, interpret_cells, without_empty
+from custodes.data.readers.verdict_words import interpret_cells, read_orders, without_empty
 from custodes.data.readers.verdicts import read_verdicts
 from custodes.data.study import Study
 from custodes.data.table import check_columns, label_column, refuse, second_rows
@@ -35,7 +32,7 @@ COLUMNS = (
 ANSWER_COLUMNS = ("invalid", *CHANCES, SECONDS)
 OPTIONAL = ("rater", "kind", "aspect", "order", "repeat", *ANSWER_COLUMNS)
 OWN_COLUMNS = {*COLUMNS[1], "rater", "kind", "aspect", "order", "repeat"}
-"""Columns whose presence shows that a table is in our own format. `verdict_words` and `orders` read it differently."""
+"""Columns whose presence shows that a table is in our own format. `verdict_words` reads it differently."""
 
 FEW = 20
 """Minimum number of comparisons in both orders for a refusal because of contradictions. With fewer comparisons there is
@@ -54,7 +51,7 @@ def read_battles(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
 
     The name of the judge may be in `judge` instead of `rater`. `invalid` has the reason for a missing verdict, `p_a`,
     `p_tie`, `p_b` have the probabilities of A, a tie and B, and `seconds` has the time. Rows with `role` `second` are
-    second opinions (`Study.second`). The modules `verdict_words` and `orders` define the meaning of cells.
+    second opinions (`Study.second`). The module `verdict_words` defines the meaning of cells.
     """
     if "judge" in frame.columns and "rater" not in frame.columns:
         frame = frame.rename({"judge": "rater"})
@@ -66,8 +63,7 @@ def read_battles(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
             raise InputError(f"{where}: columns {synonyms[0]!r} and {synonyms[1]!r} have the same meaning; remove one")
     has_raters = "rater" in frame.columns or "kind" in frame.columns
     required = (*layout_columns, "rater") if has_raters else layout_columns
-    if not has_raters:
-        refuse_nameless(frame, where=where)
+    rater_notes = [] if has_raters else one_annotator_notes(frame, where=where, missing="rater")
     is_second_opinion = second_rows(frame, where=where)
     known_columns = OPTIONAL if is_second_opinion is None else (*OPTIONAL, "role")
     notes = check_columns(frame, where=where, required=required, optional=known_columns)
@@ -87,18 +83,13 @@ def read_battles(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
         ]
     )
     verdicts, order_notes = interpret_verdicts(table, frame, where=where, column=verdict_column)
-    systems = set(pl.concat([table["system_a"].unique(), table["system_b"].unique()]))
-    suggest_word = partial(guess_meaning, systems=systems)
     unused_columns = [name for name in frame.columns if name not in (*required, *known_columns)]
-    preferences, verdict_notes = read_verdicts(
-        verdicts, where=where, allowed=words.ALLOWED, invalid=invalid, likely=suggest_word, unused=unused_columns
-    )
-    assumed_text = f"{where}: there is no column 'rater', so all verdicts are attributed to one annotator, 'human'"
+    preferences, verdict_notes = read_verdicts(verdicts, where=where, invalid=invalid, unused=unused_columns)
     notes += [
         *order_notes,
         *verdict_notes,
         *item_per_row_notes(frame, "item", unused_columns, where=where),
-        *build_notes(("rater-assumed", not has_raters, assumed_text)),
+        *rater_notes,
     ]
     kinds = rater_kinds(frame, where=where) if has_raters else {"human": "human"}
     second_opinions = Preferences.empty()
@@ -141,18 +132,21 @@ def interpret_verdicts(
     ]
 
 
-def refuse_nameless(frame: pl.DataFrame, *, where: str) -> None:
-    """Raise `InputError` if an unused column may name the raters. Without this error, all verdicts would be attributed
-    to one annotator."""
-    rater_column = next(
-        iter(possible_rater_columns([name for name in frame.columns if frame[name].null_count() < frame.height])), None
-    )
+def one_annotator_notes(frame: pl.DataFrame, *, where: str, missing: str) -> list[Note]:
+    """A note for a table without the column `missing`, whose verdicts are attributed to one annotator. A column that
+    may name the raters, such as `annotator` or `judge_name`, raises `InputError`."""
+    columns = [name for name in frame.columns if frame[name].null_count() < frame.height]
+    bare_names = {name: re.sub(r"_(name|id|model)$", "", normalise_name(name)) for name in columns}
+    rater_names = {"judge", *NAMES["rater"]}
+    rater_column = next((name for name in columns if {bare_names[name], normalise_name(name)} & rater_names), None)
     if rater_column is not None:
         raise InputError(
             f"{where}: no column has the role rater, but {rater_column!r} may name the raters; try "
             f"{column_option('rater', rater_column)} (in Python columns={{'rater': {rater_column!r}}}), or remove the "
             "column if one person gave all verdicts"
         )
+    message = f"{where}: there is no column {missing!r}, so all verdicts are attributed to one annotator, 'human'"
+    return build_notes(("rater-assumed", True, message))
 
 
 def item_per_row_notes(frame: pl.DataFrame, item: str, unused: Sequence[str], *, where: str) -> list[Note]:
@@ -168,12 +162,6 @@ def item_per_row_notes(frame: pl.DataFrame, item: str, unused: Sequence[str], *,
         f"{repeating_columns[0]!r} is the item, try {column_option('item', repeating_columns[0])}"
     )
     return build_notes(("item-in-each-row", True, message))
-
-
-def possible_rater_columns(columns: Sequence[str]) -> list[str]:
-    """Columns that may hold names of raters, such as `annotator` and `judge_name`."""
-    bare_names = {name: re.sub(r"_(name|id|model)$", "", normalise_name(name)) for name in columns}
-    return [name for name in columns if {bare_names[name], normalise_name(name)} & {"judge", *NAMES["rater"]}]
 
 
 def _unsure_notes(verdicts: pl.DataFrame, unsure: pl.Series, *, where: str, column: str) -> list[Note]:

@@ -20,7 +20,6 @@ import polars as pl
 
 from custodes.data.readers.logs import (
     LogRecords,
-    convert_to_layout,
     has_keys,
     layout_type,
     log_bytes,
@@ -30,8 +29,7 @@ from custodes.data.readers.logs import (
 from custodes.data.readers.reader import Invalid
 from custodes.data.study import Study
 from custodes.errors import OptionError
-from custodes.files import make_folder as make_folder
-from custodes.files import write_atomically
+from custodes.files import make_folder, write_atomically
 
 WHAT = "an instance-level file of Every Eval Ever"
 VERSION = "0.3.0"
@@ -79,42 +77,28 @@ def read_every_eval_ever(files: Sequence[Path], *, where: str, invalid: Invalid)
     records = LogRecords(where=where)
     results = _results({file.parent for file in files})
     datasets = {result.source_data.dataset_name for result in results.values()}
-    for file in files:
-        for number, line in enumerate(records.load(file, file.name).split(b"\n"), start=1):
-            if line.strip():
-                location = f"{file.name}, line {number}"
-                record = parse_log(line, dict[str, Any], where=location, what=WHAT)
-                _add_sample(
-                    records,
-                    convert_to_layout(record, SAMPLE, where=location, what=WHAT),
-                    results,
-                    has_several_datasets=len(datasets) > 1,
-                )
+    for sample in (sample for file in files for _, sample in records.lines(file, file.name, SAMPLE, what=WHAT)):
+        result_keys = (sample.evaluation_result_id, sample.evaluation_name)
+        result = next((results[key] for name in result_keys if (key := (sample.evaluation_id, name)) in results), None)
+        details = {} if result is None else result.metric_config.additional_details
+        metric = None if result is None else result.metric_config.metric_name
+        rater = details.get("rater") or metric or sample.evaluation_name
+        item = (
+            f"{result.source_data.dataset_name}/{sample.sample_id}"
+            if len(datasets) > 1 and result
+            else sample.sample_id
+        )
+        repeat = str((sample.metadata or {}).get("repeat", "0"))
+        records.kinds.setdefault(rater, details.get("kind", "metric"))
+        aspect = details.get("aspect", "")
+        records.scores.append((item, sample.model_id, rater, aspect, repeat, sample.evaluation.score))
+        if result is not None and result.metric_config.lower_is_better:
+            records.lower.add(rater)
+        answers = [turn.content for turn in sample.messages or [] if turn.role == "assistant" and turn.content]
+        texts = list(sample.output.raw) if sample.output else answers[-1:]
+        records.texts.append((item, sample.model_id, texts[0] if texts and texts[0] else None))
+        records.sources.append((item, sample.input.raw or "", list(sample.input.reference)))
     return records.study()
-
-
-def _add_sample(
-    records: LogRecords, sample: Any, results: dict[tuple[str, str], Any], *, has_several_datasets: bool
-) -> None:
-    """Add the score and the texts in one line to the records."""
-    result_keys = (sample.evaluation_result_id, sample.evaluation_name)
-    result = next((results[key] for name in result_keys if (key := (sample.evaluation_id, name)) in results), None)
-    details = {} if result is None else result.metric_config.additional_details
-    metric = None if result is None else result.metric_config.metric_name
-    rater = details.get("rater") or metric or sample.evaluation_name
-    item = (
-        f"{result.source_data.dataset_name}/{sample.sample_id}" if has_several_datasets and result else sample.sample_id
-    )
-    repeat = str((sample.metadata or {}).get("repeat", "0"))
-    records.kinds.setdefault(rater, details.get("kind", "metric"))
-    aspect = details.get("aspect", "")
-    records.scores.append((item, sample.model_id, rater, aspect, repeat, sample.evaluation.score))
-    if result is not None and result.metric_config.lower_is_better:
-        records.lower.add(rater)
-    answers = [turn.content for turn in sample.messages or [] if turn.role == "assistant" and turn.content]
-    texts = list(sample.output.raw) if sample.output else answers[-1:]
-    records.texts.append((item, sample.model_id, texts[0] if texts and texts[0] else None))
-    records.sources.append((item, sample.input.raw or "", list(sample.input.reference)))
 
 
 def _results(folders: set[Path]) -> dict[tuple[str, str], Any]:
@@ -159,15 +143,14 @@ def write_every_eval_ever(study: Study, into: Path) -> Iterator[Path]:
             for row in rows.iter_rows(named=True)
         ]
         samples = b"".join(msgspec.json.encode(line) + b"\n" for line in lines)
-        samples_details = {
-            "format": "jsonl",
-            "file_path": f"data/{relative_path}_samples.jsonl",
-            "hash_algorithm": "sha256",
-            "checksum": hashlib.sha256(samples).hexdigest(),
-            "total_rows": len(lines),
-        }
         aggregate = _format_aggregate(study, rows, evaluation_id, timestamp) | {
-            "detailed_evaluation_results": samples_details
+            "detailed_evaluation_results": {
+                "format": "jsonl",
+                "file_path": f"data/{relative_path}_samples.jsonl",
+                "hash_algorithm": "sha256",
+                "checksum": hashlib.sha256(samples).hexdigest(),
+                "total_rows": len(lines),
+            }
         }
         base_path = make_folder(into / Path(relative_path).parent) / Path(relative_path).name
         yield write_atomically(f"{base_path}_samples.jsonl", samples)

@@ -75,20 +75,15 @@ def read_labels(frame: pl.DataFrame, layout: LabelLayout, *, where: str, guessed
 
 def _read_keys(frame: pl.DataFrame, layout: LabelLayout, *, where: str) -> pl.DataFrame:
     """The item, the system and the repeat of each row."""
-    row_numbers = pl.Series("item", [], dtype=pl.String)
-    if not layout.item:
-        row_numbers = pl.int_range(1, frame.height + 1, eager=True).cast(pl.String).alias("item")
-    item = label_column(frame, layout.item, where=where).alias("item") if layout.item else row_numbers
+    row_numbers = pl.int_range(1, frame.height + 1, eager=True).cast(pl.String)
+    item = label_column(frame, layout.item, where=where) if layout.item else row_numbers
     system_parts = [label_column(frame, name, where=where) for name in layout.systems]
-    if system_parts:
-        system = pl.DataFrame(system_parts).select(pl.concat_str(pl.all(), separator=" ").alias("system")).to_series()
-    else:
-        stem = where.removesuffix(".gz").rpartition(".")[0] or where
-        system = pl.repeat(stem, frame.height, dtype=pl.String, eager=True).alias("system")
-    repeat = label_column(frame, layout.repeat, where=where, empty=True).replace("", "0").alias("repeat")
-    if not layout.repeat:
-        repeat = pl.repeat("0", frame.height, dtype=pl.String, eager=True).alias("repeat")
-    return pl.DataFrame([item, system, repeat])
+    stem = where.removesuffix(".gz").rpartition(".")[0] or where
+    repeat = label_column(frame, layout.repeat, where=where, empty=True) if layout.repeat else pl.lit("0")
+    return pl.DataFrame({"item": item}).with_columns(
+        system=pl.concat_str(system_parts, separator=" ") if system_parts else pl.lit(stem),
+        repeat=repeat.replace("", "0"),
+    )
 
 
 def _read_wide(frame: pl.DataFrame, keys: pl.DataFrame, layout: LabelLayout, *, where: str) -> Labels:
@@ -145,7 +140,12 @@ def _build_study(labels: pl.DataFrame, notes: list[Note], *, where: str) -> Stud
         scale_of_aspect[str(aspect)] = scale = infer_scale(words_of_rater, gold=human_raters, where=where)
         for rater, rater_rows in rows_by_rater.items():
             label_codes = encode_labels(words_of_rater[rater], rater_rows["rater"], scale)
-            notes += _unknown_label_notes(words_of_rater[rater], label_codes, rater, scale, where=where)
+            unknown_words = words_of_rater[rater].filter(label_codes.is_null() & words_of_rater[rater].is_not_null())
+            message = (
+                f"{where}: {unknown_words.len()} labels of {rater} are not among {join_labels(scale.words)} and count "
+                f"as not labelled ({join_labels(unknown_words.unique(maintain_order=True), limit=3)})"
+            )
+            notes += build_notes(("unknown-label", unknown_words.len(), message))
             rows.append(rater_rows.with_columns(score=label_codes).select(list(SCHEMA)).drop_nulls("score"))
     ratings = pl.concat(rows)
     if ratings.is_empty():
@@ -163,15 +163,3 @@ def _build_study(labels: pl.DataFrame, notes: list[Note], *, where: str) -> Stud
         notes=tuple(notes),
         name=where,
     )
-
-
-def _unknown_label_notes(
-    words: pl.Series, values: pl.Series, rater: str, scale: LabelScale, *, where: str
-) -> list[Note]:
-    """A note on words of a rater that are not labels of the scale."""
-    unknown_words = words.filter(values.is_null() & words.is_not_null())
-    message = (
-        f"{where}: {unknown_words.len()} labels of {rater} are not among {join_labels(scale.words)} and count as not "
-        f"labelled ({join_labels(unknown_words.unique(maintain_order=True), limit=3)})"
-    )
-    return build_notes(("unknown-label", unknown_words.len(), message))

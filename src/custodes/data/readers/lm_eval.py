@@ -16,7 +16,6 @@ from custodes.data.notes import build_notes
 from custodes.data.readers.logs import (
     Label,
     LogRecords,
-    convert_to_layout,
     format_label,
     has_keys,
     layout_type,
@@ -113,12 +112,7 @@ def read_lm_eval(files: Sequence[Path], *, where: str, invalid: Invalid) -> Stud
 def _add_samples(file: Path, task: str, model: str, records: LogRecords, not_numbers: Counter[str]) -> dict[str, str]:
     """Add the lines of one file to the records. Return, for each rater, the name of its metric in the file."""
     raters: dict[str, str] = {}
-    for number_of_line, line in enumerate(records.load(file, f"{model}/{file.name}").split(b"\n"), start=1):
-        if not line.strip():
-            continue
-        where = f"{file.name}, line {number_of_line}"
-        record = parse_log(line, dict[str, Any], where=where, what=WHAT)
-        sample = convert_to_layout(record, SAMPLE, where=where, what=WHAT)
+    for record, sample in records.lines(file, f"{model}/{file.name}", SAMPLE, what=WHAT):
         item = f"{task}/{format_label(sample.doc_id)}"
         records.groups.setdefault(item, task)
         records.texts.append((item, model, _text(sample.resps)))

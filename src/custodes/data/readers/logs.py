@@ -119,11 +119,8 @@ def has_keys(path: Path, *keys: str) -> bool:
 
 
 def holds_records(path: Path) -> bool:
-    """Whether the object in a .json file holds a list of objects, which is a table."""
-    try:
-        return bool(find_tables(json.loads(log_bytes(path))))
-    except (OSError, ValueError, RecursionError, InputError):
-        return False
+    """Whether the object in a .json file that has `top_keys` holds a list of objects, which is a table."""
+    return bool(find_tables(json.loads(log_bytes(path))))
 
 
 def format_label(value: Label) -> str:
@@ -156,6 +153,14 @@ class LogRecords:
         data = log_bytes(path)
         self.digest.update(f"{name}\0{len(data)}\0".encode() + data)
         return data
+
+    def lines(self, path: Path, name: str, layout: Any, *, what: str) -> Iterator[tuple[dict[str, Any], Any]]:
+        """The object in each line of a file of JSON Lines, as decoded and in the declared layout."""
+        for number, line in enumerate(self.load(path, name).split(b"\n"), start=1):
+            if line.strip():
+                where = f"{path.name}, line {number}"
+                record = parse_log(line, dict[str, Any], where=where, what=what)
+                yield record, convert_to_layout(record, layout, where=where, what=what)
 
     def run(self, task: str, model: str, source: str) -> None:
         """Register a run. A second run of the same model on the same task raises `InputError`."""

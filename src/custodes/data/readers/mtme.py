@@ -41,8 +41,6 @@ KNOWN_LAYOUTS = (
 """Layouts of folders that any reader knows. The message of this reader names all layouts, because this reader is tried
 last."""
 
-TWO_WORDS = r"^(\S+)\s+(\S+)$"
-
 
 def _layout_problem(path: Path, name: str) -> str:
     """Why a folder or tar cannot be read."""
@@ -245,9 +243,9 @@ def _lines(text: str) -> list[str]:
 
 def _read_word_pairs(text: str, column_names: tuple[str, str], *, where: str, layout: str) -> pl.DataFrame:
     lines = pl.Series("line", _lines(text), dtype=pl.String).str.strip_chars()
-    table = lines.str.extract_groups(TWO_WORDS).struct.unnest()
-    table.columns = list(column_names)
-    refuse(table[column_names[0]].is_null(), lambda rows, _: f"{where}: line {rows} is not {layout}")
+    first_name, second_name = column_names
+    table = lines.str.extract_groups(rf"^(?<{first_name}>\S+)\s+(?<{second_name}>\S+)$").struct.unnest()
+    refuse(table[first_name].is_null(), lambda rows, _: f"{where}: line {rows} is not {layout}")
     return table
 
 

@@ -2,33 +2,46 @@
 `{text, image}` in place of a text). A row per output has `system, text` (and `output_image`). Optional columns are
 `source`, `references`, `image` or `images`, `context` (a text, or a list of turns with role and text) and `meta`.
 
+Texts may also be files in a folder, with one folder per system and one file per item, `SYSTEM/ITEM.txt`. Folders such
+as `sources`, `references` and `contexts` hold texts of the items.
+
 Other readers use `build_outputs`, `parse_messages` and `role_text` for the texts in logs and in files of verdicts.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import polars as pl
 
 from custodes.data.items import merge_item_rows
-from custodes.data.loading import parse_json
-from custodes.data.mapping.column_vocabulary import is_fact
+from custodes.data.loading import holds_table, parse_json, read_file_bytes, utf8_text
+from custodes.data.mapping.column_vocabulary import is_fact, normalise_name
 from custodes.data.mapping.pattern import UnfitError
 from custodes.data.notes import Note, build_notes
 from custodes.data.outputs import IMAGES, SCHEMA, SOURCES, Outputs, format_dialogue, parse_turns
 from custodes.data.raters import Raters
-from custodes.data.readers.reader import Invalid, TableReader
+from custodes.data.readers.reader import Invalid, PathReader, TableReader
 from custodes.data.study import Study
-from custodes.data.table import check_columns, check_unique, count_filled_cells, label_column, refuse
+from custodes.data.table import check_columns, check_unique, count_filled_cells, digest_of, label_column, refuse
 from custodes.errors import InputError, join_labels
 
 ITEM_FIELDS = ("source", "references", "image", "images", "context", "meta")
 """Columns that describe an item."""
 OUTPUT_FIELDS = ("text", "image", "images")
 """Keys of an output object."""
+TEXT_SUFFIXES = (".txt", ".md")
+MTME_FOLDERS = ("system-outputs", "human-scores", "metric-scores")
+"""Folders of mt-metrics-eval, whose files have a line per segment."""
+FOLDER_ROLES = {
+    "source": ("source", "src", "prompt", "input", "question", "document", "article"),
+    "references": ("reference", "ref", "gold", "target", "ground_truth"),
+    "context": ("context", "background", "evidence"),
+}
+"""Names of folders (singular or plural) with texts of the items."""
 
 
 def read_outputs(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
@@ -186,10 +199,9 @@ def _decode_cell(value: Any, where: str) -> Any:
 
 
 def build_outputs(
-    texts: Iterable[tuple[str, str, str | None]], sources: Iterable[tuple[Any, ...]]
+    texts: Iterable[tuple[str, str, str | None]], sources: Iterable[tuple[str, str | None, list[str]]]
 ) -> tuple[Outputs | None, int]:
-    """Outputs from tuples (item, system, text) and (item, source, optional references). The first tuple of each key is
-    used.
+    """Outputs from tuples (item, system, text) and (item, source, references). The first tuple of each key is used.
 
     Returns
     -------
@@ -204,11 +216,8 @@ def build_outputs(
     first_texts = rows.unique(key, keep="first", maintain_order=True)
     if rows.is_empty():
         return None, 0
-    source_rows = list(sources)
-    schema = {
-        name: SOURCES[name] for name in ("item", "source", "references")[: len(source_rows[0]) if source_rows else 2]
-    }
-    source_table = pl.DataFrame(source_rows, schema=schema, orient="row").with_columns(pl.col("item").str.strip_chars())
+    schema = {name: SOURCES[name] for name in ("item", "source", "references")}
+    source_table = pl.DataFrame(list(sources), schema, orient="row").with_columns(pl.col("item").str.strip_chars())
     n_different_texts = rows.join(first_texts, on=key).filter(pl.col("text") != pl.col("text_right")).height
     return Outputs.from_sources(
         first_texts, source_table.unique("item", keep="first", maintain_order=True)
@@ -256,3 +265,74 @@ READER = TableReader(
     make=read_outputs,
     absent=("rater", "score"),
 )
+
+
+def read_texts_folder(path: Path, *, part: str | None, invalid: Invalid) -> Study:
+    """The study of the texts below a folder; an item is the name of a file without its suffix."""
+    where = path.resolve().name
+    if part is not None:
+        raise InputError(f"{where}: a folder of texts has no parts; remove '::{part}'")
+    rows: list[tuple[str, str, str]] = []
+    facts: dict[str, dict[str, str]] = {role: {} for role in FOLDER_ROLES}
+    contents = []
+    for folder in _folders(path):
+        role = _role(folder.name)
+        for file in _text_files(folder):
+            data = read_file_bytes(file)
+            contents.append((file.relative_to(path).as_posix(), data))
+            text = utf8_text(data, f"{where}/{folder.name}/{file.name}").rstrip("\r\n")
+            if role is None:
+                rows.append((file.stem, folder.name, text))
+            elif file.stem in facts[role]:
+                raise InputError(f"{where}: {file.stem} has two files of {role}; keep one of them")
+            else:
+                facts[role][file.stem] = text
+    if not rows:
+        raise InputError(f"{where}: no outputs; give a folder for each system, SYSTEM/ITEM.txt")
+    frame = pl.DataFrame(rows, schema=["item", "system", "text"], orient="row")
+    texts_of_items = {role: texts for role, texts in facts.items() if texts}
+    frame = frame.with_columns(
+        pl.col("item").replace_strict(texts, default=None, return_dtype=pl.String).alias(role)
+        for role, texts in texts_of_items.items()
+    )
+    study = read_outputs(frame, where=where, invalid=invalid)
+    n_items, systems = frame["item"].n_unique(), frame["system"].unique(maintain_order=True)
+    n_missing = n_items * systems.len() - frame.height
+    notes = build_notes(
+        (
+            "texts-folder",
+            True,
+            f"{where}: each folder is read as a system ({join_labels(systems)}), and each file as an item",
+        ),
+        ("missing-outputs", n_missing, f"{where}: {n_missing} of {n_items * systems.len()} outputs have no file"),
+    )
+    digest = digest_of(*(f"{name}\0{data.hex()}\0" for name, data in contents))
+    return Study(raters=study.raters, outputs=study.outputs, notes=(*notes, *study.notes), name=where, digest=digest)
+
+
+def _folders(path: Path) -> Iterator[Path]:
+    return (entry for entry in sorted(path.iterdir()) if entry.is_dir() and not entry.name.startswith("."))
+
+
+def _text_files(folder: Path) -> list[Path]:
+    files = (file for file in sorted(folder.iterdir()) if not file.name.startswith("."))
+    return [file for file in files if file.is_file() and file.suffix.lower() in TEXT_SUFFIXES]
+
+
+def _role(name: str) -> str | None:
+    """The role of the files in a folder with this name, such as `sources`; None for outputs."""
+    singular = normalise_name(name).removesuffix("s")
+    return next((role for role, names in FOLDER_ROLES.items() if singular in names), None)
+
+
+def _is_texts_folder(path: Path) -> bool:
+    try:
+        if not path.is_dir() or holds_table(path) or any((path / name).is_dir() for name in MTME_FOLDERS):
+            return False
+        system_folders = [folder for folder in _folders(path) if _role(folder.name) is None and _text_files(folder)]
+    except OSError:
+        return False
+    return len(system_folders) > 1
+
+
+TEXTS_FOLDER = PathReader(name="texts_folder", fits=_is_texts_folder, make=read_texts_folder)

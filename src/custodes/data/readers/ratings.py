@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from custodes.data.mapping.score_columns import melt_scores, unused_people_notes
+from custodes.data.mapping.pattern import melt_scores, unused_people_notes
 from custodes.data.notes import build_notes
 from custodes.data.raters import Raters, rater_kinds
 from custodes.data.ratings import KEY, OPTIONAL, Ratings

@@ -20,10 +20,8 @@ from typing import Any
 import msgspec
 import polars as pl
 
-from custodes.data.items import Items
 from custodes.data.joining import join
 from custodes.data.preferences import Preferences
-from custodes.data.raters import Raters
 from custodes.data.ratings import Ratings
 from custodes.data.readers.logs import (
     Label,
@@ -196,42 +194,25 @@ def read_rewardbench(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> St
             f"{where}: the table has no column of a reward model, only ref and subset; add at least one column of a "
             "reward model"
         )
-    is_chosen_output = number_column(frame, "ref", where=where) == 1
-    subset = label_column(frame, "subset", where=where)
-    _check_pairs(frame, subset, where=where)
-    item = pl.Series("item", range(2, frame.height + 2)) // 2
-    system = is_chosen_output.to_frame("chosen").select(
-        pl.when("chosen").then(pl.lit("chosen")).otherwise(pl.lit("rejected"))
-    )
-    rows = pl.DataFrame({"item": item, "system": system.to_series()})
+    ref, subset = number_column(frame, "ref", where=where), label_column(frame, "subset", where=where)
+    _check_pairs(ref, subset, where=where)
+    records = LogRecords(where=where, kinds={PERSON: "human", **dict.fromkeys(metrics, "metric")})
+    pairs = enumerate(subset.gather_every(2), start=1)
+    study = _study(records, [(str(number), group, [None], [None]) for number, group in pairs])
+    system = ["chosen" if is_chosen else "rejected" for is_chosen in ref]
+    rows = pl.DataFrame({"item": pl.Series(range(2, frame.height + 2)) // 2, "system": system})
     scores = [rows.with_columns(rater=pl.lit(name), score=number_column(frame, name, where=where)) for name in metrics]
     ratings, notes = Ratings.make(pl.concat(scores), where=where)
-    pairs = (
-        item.gather_every(2)
-        .to_frame()
-        .with_columns(system_a=pl.lit("chosen"), system_b=pl.lit("rejected"), rater=pl.lit("ref"), preference=1)
-    )
-    preferences, _ = Preferences.make(pairs, where=where)
-    items, _ = Items.make(pl.DataFrame([pairs["item"], subset.gather_every(2).alias("group")]), where=where)
-    return Study(
-        ratings=ratings,
-        preferences=preferences,
-        raters=Raters.infer({"ref": "human", **dict.fromkeys(metrics, "metric")}),
-        items=items,
-        notes=tuple(notes),
-        name=where,
-        sides=True,
-    )
+    return replace(study, ratings=ratings, notes=tuple(notes))
 
 
-def _check_pairs(frame: pl.DataFrame, subset: pl.Series, *, where: str) -> None:
-    ref = number_column(frame, "ref", where=where)
+def _check_pairs(ref: pl.Series, subset: pl.Series, *, where: str) -> None:
     refuse(
         ~ref.is_in([0.0, 1.0]).fill_null(False),
         lambda rows, _: f"{where}: ref in row {rows} is neither 1 (chosen) nor 0 (rejected)",
     )
-    if frame.height % 2:
-        raise InputError(f"{where}: the number of rows is odd ({frame.height}); a pair needs two rows")
+    if ref.len() % 2:
+        raise InputError(f"{where}: the number of rows is odd ({ref.len()}); a pair needs two rows")
     is_mismatch = (ref.gather_every(2) == ref.gather_every(2, 1)) | (
         subset.gather_every(2) != subset.gather_every(2, 1)
     )

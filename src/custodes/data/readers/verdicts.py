@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 import polars as pl
 
@@ -12,6 +12,7 @@ from custodes.data.outputs import Outputs
 from custodes.data.preferences import Preferences, column_option
 from custodes.data.raters import Raters
 from custodes.data.readers.reader import Invalid
+from custodes.data.readers.verdict_words import ALLOWED, guess_meaning
 from custodes.data.study import Study
 from custodes.data.table import format_counts
 from custodes.errors import InputError, join_labels
@@ -27,9 +28,8 @@ def read_verdicts(
     table: pl.DataFrame,
     *,
     where: str,
-    allowed: str,
     invalid: Invalid,
-    likely: Callable[[str], str] = lambda word: "",
+    allowed: str = ALLOWED,
     unused: Sequence[str] = (),
     failure: str = "",
 ) -> tuple[Preferences, list[Note]]:
@@ -37,10 +37,10 @@ def read_verdicts(
     file.
 
     `preference` is null for an empty verdict, which counts as missing, and for an unreadable verdict. `row` is the row
-    in the file, if this differs from the row in the table. `likely` gives the probable meaning of a word ('' if
-    unknown). `unused` are columns of the file that may distinguish duplicate rows. `invalid` and probabilities are as
-    in `Preferences.make`. `failure` is the code that the format uses for a reply of a judge that could not be
-    parsed. Such replies count as not rated and give a note, but never raise an error.
+    in the file, if this differs from the row in the table. `allowed` names the allowed words (default: the words that
+    `interpret_cells` reads). `unused` are columns of the file that may distinguish duplicate rows. `invalid` and
+    probabilities are as in `Preferences.make`. `failure` is the code that the format uses for a reply of a judge that
+    could not be parsed. Such replies count as not rated and give a note, but never raise an error.
     """
     if "row" not in table.columns:
         table = table.with_row_index("row", offset=1)
@@ -49,7 +49,8 @@ def read_verdicts(
     unreadable_rows = verdicts.filter((pl.col("verdict") != failure) & pl.col("preference").is_null())
     too_many_text = _drop_limit_message(verdicts, unreadable_rows) if invalid == "drop" else ""
     if unreadable_rows.height and (invalid == "error" or too_many_text):
-        message = _unreadable_text(unreadable_rows, total=verdicts.height, likely=likely)
+        systems = {*table["system_a"], *table["system_b"]} if allowed == ALLOWED else None
+        message = _unreadable_text(unreadable_rows, total=verdicts.height, systems=systems)
         advice = (
             f"; {too_many_text}"
             if too_many_text
@@ -96,8 +97,9 @@ def _drop_limit_message(verdicts: pl.DataFrame, unreadable: pl.DataFrame) -> str
     )
 
 
-def _unreadable_text(unreadable: pl.DataFrame, *, total: int, likely: Callable[[str], str]) -> str:
-    """A text with the number of unreadable verdicts and the most frequent unreadable words."""
+def _unreadable_text(unreadable: pl.DataFrame, *, total: int, systems: Collection[str] | None) -> str:
+    """A text with the number of unreadable verdicts and the most frequent unreadable words. With `systems`, a word that
+    is similar to the name of a system or to a known word is corrected."""
     word_counts = (
         unreadable.group_by("verdict", maintain_order=True)
         .agg(pl.col("row").min(), pl.len())
@@ -108,12 +110,12 @@ def _unreadable_text(unreadable: pl.DataFrame, *, total: int, likely: Callable[[
         verdict, first_row, _ = word_counts.row(0)
         return (
             f"{n_unreadable:,} of {total:,} verdicts cannot be read (all {n_unreadable:,} are "
-            f"{_format_word(verdict, likely)}, "
+            f"{_format_word(verdict, systems)}, "
             f"from row {first_row})"
         )
     examples = join_labels(
         (
-            f"{_format_word(verdict, likely)} {f'{count:,} times from' if count > 1 else 'in'} row {first_row}"
+            f"{_format_word(verdict, systems)} {f'{count:,} times from' if count > 1 else 'in'} row {first_row}"
             for verdict, first_row, count in word_counts.iter_rows()
         ),
         limit=3,
@@ -121,8 +123,8 @@ def _unreadable_text(unreadable: pl.DataFrame, *, total: int, likely: Callable[[
     return f"{n_unreadable:,} of {total:,} verdicts cannot be read ({examples})"
 
 
-def _format_word(verdict: str, likely: Callable[[str], str]) -> str:
-    suggested_word = likely(verdict)
+def _format_word(verdict: str, systems: Collection[str] | None) -> str:
+    suggested_word = "" if systems is None else guess_meaning(verdict, systems)
     return f"{verdict[:40]!r}{f', did you mean {suggested_word!r}?' if suggested_word else ''}"
 
 
@@ -131,11 +133,10 @@ def log_study(
     *,
     where: str,
     invalid: Invalid,
-    allowed: str,
     items: pl.DataFrame,
     kind: Callable[[str], str] | str,
+    allowed: str = ALLOWED,
     failure: str = "",
-    likely: Callable[[str], str] = lambda word: "",
     unused: pl.DataFrame | None = None,
     outputs: Outputs | None = None,
     notes: Sequence[Note] = (),
@@ -148,7 +149,7 @@ def log_study(
     Parameters
     ----------
     table
-        As for `read_verdicts`. The arguments `allowed`, `invalid`, `failure` and `likely` also have the same meaning.
+        As for `read_verdicts`. The arguments `allowed`, `invalid` and `failure` also have the same meaning.
     items
         Columns that describe items; the first row of each item is used.
     kind
@@ -180,9 +181,7 @@ def log_study(
             )
     table = table.drop("low", "high").with_columns(pl.col("repeat").cast(pl.String))
     raters = table["rater"].unique(maintain_order=True)
-    preferences, verdict_notes = read_verdicts(
-        table, where=where, allowed=allowed, invalid=invalid, likely=likely, failure=failure
-    )
+    preferences, verdict_notes = read_verdicts(table, where=where, allowed=allowed, invalid=invalid, failure=failure)
     return Study(
         preferences=preferences,
         raters=Raters.infer({rater: kind if isinstance(kind, str) else kind(rater) for rater in raters}),

@@ -1,0 +1,293 @@
+"""Logs of judges that saw both orders of two outputs.
+
+MT-bench: `gpt-4_pair.jsonl` (both orders of two models) and `gpt-4_single.jsonl` (scores from 1 to 10). Layout:
+github.com/lm-sys/FastChat, fastchat/llm_judge (common.py writes both).
+
+Arena-Hard: a line has the `games` of one model against the baseline on one question, with scores from `A>>B` to `B>>A`.
+Layout: github.com/lmarena/arena-hard-auto, gen_judgment.py (`question_id`; since 2.0 `uid`, `category`, `baseline`).
+
+LLMBar: the winner according to each judge in the original order and in the swapped order, and the gold label.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import polars as pl
+
+from custodes.data.items import Items
+from custodes.data.loading import parse_json
+from custodes.data.notes import Note, build_notes
+from custodes.data.raters import Raters
+from custodes.data.ratings import Ratings
+from custodes.data.readers.reader import Invalid, TableReader
+from custodes.data.readers.verdict_words import TIES, UNSURE, look_up, normalise_words, without_empty
+from custodes.data.readers.verdicts import log_study, read_verdicts
+from custodes.data.study import Study
+from custodes.data.table import (
+    check_columns,
+    check_unique,
+    fitting_columns,
+    label_column,
+    number_column,
+    refuse,
+    refuse_values,
+)
+from custodes.errors import InputError, join_labels
+
+PAIR = ("question_id", "model_1", "model_2", "g1_winner", "g2_winner")
+SINGLE = ("question_id", "model", "judge", "score")
+GAME_WINNERS = {"model_1": 1.0, "model_2": -1.0, "tie": 0.0}
+
+ARENAHARD_COLUMNS = (("uid", "model", "judge", "games"), ("question_id", "model", "judge", "games"))
+BASELINE = "baseline"
+NO_SCORE = "no score"
+
+ORDERS = {"winner_original_order": "ab", "winner_swapped_order": "ba"}
+LLMBAR_COLUMNS = ("dataset", "item", "judge", "prompt", "gold", *ORDERS)
+WINNERS = {"1": 1.0, "2": -1.0, "1.0": 1.0, "2.0": -1.0}
+GOLD = "gold"
+
+
+def read_mtbench(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
+    """A study with the verdicts of a judge, given in both orders of the two answers, or with the scores of a judge. The
+    item is question and turn, and the cluster is the question.
+
+    The rater is the judging model. The name of the prompt is omitted, since prompts differ by category and turn.
+    """
+    is_pairwise = "model_1" in frame.columns or set(PAIR) <= set(frame.columns)
+    check_columns(frame, where=where, required=PAIR if is_pairwise else SINGLE, optional=frame.columns)
+    items = read_items(frame, where=where)
+    rater = (
+        read_judges(frame, where=where) if "judge" in frame.columns else pl.Series("rater", ["judge"] * frame.height)
+    )
+    keys = pl.DataFrame([items["item"], rater])
+    if is_pairwise:
+        return log_study(
+            _read_games(frame, keys, where=where),
+            where=where,
+            invalid=invalid,
+            allowed="model_1, model_2, tie, error",
+            failure="error",
+            items=items,
+            kind="metric",
+        )
+    ratings, notes = _read_scores(frame, keys, where=where)
+    unique_items, _ = Items.make(items.unique("item", keep="first", maintain_order=True), where=where)
+    raters = Raters.infer(dict.fromkeys(rater.unique(maintain_order=True), "metric"))
+    return Study(ratings=ratings, raters=raters, items=unique_items, notes=tuple(notes), name=where)
+
+
+def _read_games(frame: pl.DataFrame, keys: pl.DataFrame, *, where: str) -> pl.DataFrame:
+    """A table with one row per game. In both games, the winner is given as a model. In the first game, model_1 was
+    shown first."""
+    systems = [
+        label_column(frame, name, where=where).alias(f"system_{x}") for name, x in (("model_1", "a"), ("model_2", "b"))
+    ]
+    # If a log compares scores, the judge saw no pair, and the second game is a copy of the first game.
+    is_scored = label_column(frame, "m1_score", where=where, empty=True) != ""
+    rows = keys.with_columns(*systems, row=pl.int_range(1, pl.len() + 1), scored=is_scored)
+    games = [
+        rows.with_columns(
+            verdict=without_empty(label_column(frame, name, where=where, empty=True)),
+            order=pl.when("scored").then(pl.lit("")).otherwise(pl.lit(order)),
+        ).filter(~pl.col("scored") | (order == "ab"))
+        for name, order in (("g1_winner", "ab"), ("g2_winner", "ba"))
+    ]
+    table = pl.concat(games).drop("scored")
+    return table.with_columns(preference=look_up(table["verdict"], GAME_WINNERS))
+
+
+def _read_scores(frame: pl.DataFrame, keys: pl.DataFrame, *, where: str) -> tuple[Ratings, list[Note]]:
+    """The scores of single answers. The log has -1 if the reply of the judge had no score."""
+    score = number_column(frame, "score", where=where)
+    is_failed = score == -1
+    rows = keys.with_columns(
+        label_column(frame, "model", where=where).alias("system"), score=score.set(is_failed.fill_null(False), None)
+    ).with_columns(repeat=pl.int_range(pl.len()).over("item", "rater", "system"))
+    ratings, notes = Ratings.make(rows, where=where)
+    n_failed, n_empty, n_repeats = int(is_failed.sum()), score.null_count(), int((rows["repeat"] > 0).sum())
+    return ratings, [
+        *(note for note in notes if note.rule != "missing-score"),
+        *build_notes(
+            ("missing-score", n_empty, f"{where}: {n_empty} rows have no score and count as not rated"),
+            (
+                "judge-failed",
+                n_failed,
+                f"{where}: {n_failed} scores are -1 (the judge's reply had no score) and count as not rated",
+            ),
+            (
+                "repeats",
+                n_repeats,
+                f"{where}: {n_repeats} further scores of the same rater and output are read as repeats",
+            ),
+        ),
+    ]
+
+
+def read_items(frame: pl.DataFrame, *, where: str, question: str = "question_id", turn: bool = True) -> pl.DataFrame:
+    """The `item` and the `cluster` of each row, such as `81/turn 2` and `81`. If `turn` is false, the item is the
+    question, and there is no cluster."""
+    rows = pl.DataFrame(
+        [
+            label_column(frame, question, where=where).alias("question"),
+            label_column(frame if turn else frame.select(question), "turn", where=where, empty=True),
+        ]
+    )
+    is_single_turn = pl.col("turn") == ""
+    return rows.select(
+        item=pl.when(is_single_turn).then("question").otherwise(pl.format("{}/turn {}", "question", "turn")),
+        cluster=pl.when(is_single_turn).then(pl.lit("")).otherwise("question"),
+    )
+
+
+def read_judges(frame: pl.DataFrame, *, where: str) -> pl.Series:
+    """The names of judges. If a cell is a pair of model and prompt (a list or JSON), the name is the model."""
+    column = frame["judge"]
+    if column.dtype in (pl.List, pl.Array):
+        frame = frame.with_columns(judge=column.list.first() if column.dtype == pl.List else column.arr.first())
+    labels = label_column(frame, "judge", where=where)
+    names = {label: _judge_name(label, where=where) for label in labels.unique() if label.startswith("[")}
+    return labels.replace(names).alias("rater")
+
+
+def _judge_name(label: str, *, where: str) -> str:
+    model_and_prompt = parse_json(label, where=f"{where}: judge")
+    if (
+        not isinstance(model_and_prompt, list)
+        or not model_and_prompt
+        or not isinstance(model_and_prompt[0], str)
+        or not model_and_prompt[0].strip()
+    ):
+        raise InputError(f"{where}: judge {label[:40]!r} is neither a name nor a list that starts with a name")
+    return model_and_prompt[0].strip()
+
+
+MTBENCH = TableReader(name="mtbench", columns=(PAIR, SINGLE), make=read_mtbench)
+
+
+def read_arenahard(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
+    """A study with the verdicts of a judge, given in both orders of the two answers. The baseline is A in the first
+    game and B in the second game.
+
+    A strong verdict (A>>B) counts as one win. A game without a score is a reply that could not be parsed. A null
+    game has no verdict.
+    """
+    question = fitting_columns(frame, ARENAHARD_COLUMNS, where=where)[0]
+    has_baseline = BASELINE in frame.columns
+    rows = pl.DataFrame(
+        [
+            pl.Series("row", range(1, frame.height + 1)),
+            label_column(frame, question, where=where).alias("item"),
+            label_column(frame, "model", where=where).alias("system_a"),
+            label_column(frame, BASELINE, where=where).alias("system_b")
+            if has_baseline
+            else pl.Series("system_b", [BASELINE] * frame.height),
+            read_judges(frame, where=where),
+        ]
+    )
+    games = pl.DataFrame(
+        list(_games(frame["games"], where=where)),
+        schema={"row": pl.Int64, "order": pl.String, "verdict": pl.String},
+        orient="row",
+    )
+    table = rows.join(games, on="row", maintain_order="left")
+    if table.is_empty():
+        raise InputError(f"{where}: no row has a game; give a file of judgments with 'games'")
+    signs = {
+        verdict_word: sign for verdict_word, sign in UNSURE.items() if ">" in verdict_word or "<" in verdict_word
+    } | dict.fromkeys(TIES, 0.0)
+    preference = look_up(normalise_words(table["verdict"]), signs)
+    table = table.with_columns(preference=preference).with_columns(
+        preference=pl.when(pl.col("order") == "ba").then(-pl.col("preference")).otherwise("preference")
+    )
+    unnamed_text = (
+        f"{where}: the log does not name the baseline (gpt-4-0314 by default), which is called {BASELINE!r} here"
+    )
+    return log_study(
+        table,
+        where=where,
+        invalid=invalid,
+        allowed="A>>B, A>B, A=B, B>A, B>>A, null",
+        failure=NO_SCORE,
+        items=rows.select("item", label_column(frame, "category", where=where, empty=True).alias("group")),
+        kind="metric",
+        notes=build_notes(("baseline-unnamed", not has_baseline, unnamed_text)),
+    )
+
+
+def _games(column: pl.Series, *, where: str) -> Iterator[tuple[int, str, str]]:
+    """The row, order and score of each game. The baseline (system_b) is shown first in games 1, 3 and so on."""
+    for row, cell in enumerate(column, start=1):
+        games: Any = parse_json(cell, where=f"{where}, row {row}") if isinstance(cell, str) else cell
+        if games is None:
+            continue
+        if not isinstance(games, Sequence | pl.Series) or not all(isinstance(game, dict | None) for game in games):
+            raise InputError(f"{where}: games of row {row} are not a list of objects with 'score'")
+        for number, game in enumerate(games):
+            if game is not None and "score" not in game:
+                raise InputError(f"{where}: game {number + 1} of row {row} has no 'score'; keys: {join_labels(game)}")
+            score = "" if game is None else NO_SCORE if game["score"] is None else str(game["score"])
+            yield row, "ab" if number % 2 else "ba", score
+
+
+ARENAHARD = TableReader(name="arenahard", columns=ARENAHARD_COLUMNS, make=read_arenahard)
+
+
+def read_llmbar(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
+    """A study of verdicts. The item is dataset/item, the rater is judge/prompt, and the human rater is called gold.
+
+    The columns of winners refer to the original order, because LLMBar has already converted the winner in the swapped
+    order.
+    """
+    check_columns(frame, where=where, required=LLMBAR_COLUMNS, optional=("repeat",))
+    labels = {name: label_column(frame, name, where=where) for name in LLMBAR_COLUMNS[:4]}
+    judgments = pl.DataFrame([*labels.values(), label_column(frame, "repeat", where=where, empty=True)])
+    hint = "number the runs of a judge in a column 'repeat', or remove the duplicate row"
+    check_unique(judgments, judgments.columns, where=where, what="judgment", hint=hint)
+    rows = judgments.select(
+        item=pl.concat_str("dataset", "item", separator="/"),
+        system_a=pl.lit("output_1"),
+        system_b=pl.lit("output_2"),
+        rater=pl.concat_str("judge", "prompt", separator="/"),
+        repeat="repeat",
+        row=pl.int_range(1, pl.len() + 1),
+    )
+    judgment_tables = [
+        rows.with_columns(order=pl.lit(order), verdict=label_column(frame, name, where=where, empty=True))
+        for name, order in ORDERS.items()
+    ]
+    gold = label_column(frame, "gold", where=where)
+    refuse_values(gold, ~gold.is_in(list(WINNERS)), where=where, allowed="1, 2")
+    gold_rows = rows.with_columns(
+        verdict=gold.str.slice(0, 1), rater=pl.lit(GOLD), repeat=pl.lit("0"), order=pl.lit("")
+    ).select(judgment_tables[0].columns)
+    refuse(
+        gold_rows.select(pl.col("verdict") != pl.col("verdict").first().over("item")).to_series(),
+        lambda rows, first: (
+            f"{where}: item {gold_rows['item'][first]!r} has a different gold label in row {rows}; give each item one "
+            "gold label"
+        ),
+    )
+    table = pl.concat([*judgment_tables, gold_rows.unique("item", keep="first", maintain_order=True)])
+    table = table.with_columns(preference=look_up(table["verdict"], WINNERS))
+    preferences, notes = read_verdicts(table, where=where, allowed="1 (output_1), 2 (output_2)", invalid=invalid)
+    datasets = pl.DataFrame([rows["item"], judgments["dataset"].alias("group"), judgments["dataset"]]).unique(
+        maintain_order=True
+    )
+    items, _ = Items.make(datasets, where=where)
+    judges = rows["rater"].unique(maintain_order=True)
+    if GOLD in judges:
+        raise InputError(f"{where}: a judge is named {GOLD!r}, the name of the human rater; rename the judge")
+    return Study(
+        preferences=preferences,
+        raters=Raters.infer({GOLD: "human", **dict.fromkeys(judges, "metric")}),
+        items=items,
+        notes=tuple(notes),
+        name=where,
+        sides=True,
+    )
+
+
+LLMBAR = TableReader(name="llmbar", columns=(LLMBAR_COLUMNS,), make=read_llmbar)
