@@ -437,7 +437,8 @@ def _notes(result: Ceiling, raters: RaterScores, level: Level, excluded_annotato
     lone_targets = targets.filter(~targets.is_in(result.annotators["target"].to_list()))
     targets_text = "" if len(lone_targets) == len(targets) else f" of {join_labels(map(repr, lone_targets))}"
     undivided_targets = result.annotators.filter(pl.col("split_half").is_null())["target"]
-    disagreeing_targets = result.annotators.filter(pl.col("split_half") <= 0)["target"] if level == "output" else []
+    is_disagreement = (pl.col("split_half") <= 0) & pl.lit(level == "output")
+    disagreeing_targets = result.annotators.filter(is_disagreement)["target"]
     bounded_predictions = result.prediction.join(result.annotators, on="target", maintain_order="left")
     is_above_bound = pl.col("kendall_low") > pl.col("attainable_high")
     exceeding_targets = bounded_predictions.filter(is_above_bound)["target"].unique(maintain_order=True)
