@@ -115,19 +115,18 @@ def placement_of(comparison: RaterComparison, m: int) -> Placement:
     Positions come from scores if annotators and metric scored at least half of the items that they share, and from
     verdicts if not.
     """
-    design, scores, joint_rows = comparison.design, comparison.scores, comparison.preferences.joint(0, 1 + m)
-    is_shared = joint_rows.is_rated_by_all
+    design, scores, shared_preferences = comparison.design, comparison.scores, comparison.shared(m)
     is_scored_item = (np.isfinite(scores.human) & np.isfinite(scores.metrics[m])).sum(axis=1) > 1
-    if 2 * is_scored_item.sum() >= len(np.unique(joint_rows.item[is_shared])) and is_scored_item.any():
+    if 2 * is_scored_item.sum() >= len(np.unique(shared_preferences.item)) and is_scored_item.any():
         return comparison.scored_people.placement(scores.metrics[m])
-    human, metric = joint_rows.signs[:, is_shared]
+    human, metric = shared_preferences.signs
     return sign_placement(
         human,
         metric,
-        joint_rows.pair[is_shared],
+        shared_preferences.pair,
         design.pairs,
-        items=joint_rows.item[is_shared],
-        units=design.units[joint_rows.item[is_shared]],
+        items=shared_preferences.item,
+        units=design.units[shared_preferences.item],
     )
 
 

@@ -17,7 +17,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from custodes.answers.shared_arguments import PreferenceOptions, selection_arguments, settings
-from custodes.data.comparisons import HUMAN, MOST_CELLS, Comparisons
+from custodes.data.comparisons import HUMAN, MOST_CELLS, Comparisons, JointPreferences
 from custodes.data.notes import Note, build_notes
 from custodes.data.outcome_counts import ClusterCells
 from custodes.data.panel import Panel, label_codes
@@ -122,8 +122,15 @@ class RaterComparison:
     @cached_property
     def has_shared_comparison(self) -> NDArray[np.bool_]:
         """Whether annotators and metric share a comparison, (metrics,)."""
-        joint_rows = (self.preferences.joint(0, 1 + m) for m in range(len(self.metrics)))
-        return np.array([rows.is_rated_by_all.any() for rows in joint_rows], dtype=np.bool_)
+        return np.array([len(self.shared(m).pair) > 0 for m in range(len(self.metrics))], dtype=np.bool_)
+
+    def shared(self, metric: int) -> JointPreferences:
+        """Return the comparisons that both the annotators and a metric rated."""
+        joint = self.preferences.joint(0, 1 + metric)
+        is_shared = joint.is_rated_by_all
+        if is_shared.all():
+            return joint
+        return JointPreferences(joint.pair[is_shared], joint.item[is_shared], joint.signs[:, is_shared])
 
     @property
     def preference_raters(self) -> tuple[str, ...]:

@@ -243,7 +243,6 @@ def _label_tables(
     selected_study = study.select(**selection_arguments(setting))
     estimates = EstimateSettings(sampling="random", confidence=confidence, rng=np.random.default_rng(rng))
     outputs_of_aspects = labelled_outputs(selected_study, consensus="vote")
-    confidence_and_alpha = {"confidence": confidence, "alpha": alpha}
     tables = [
         Agreement.part(
             aspect_outputs.aspect,
@@ -252,7 +251,8 @@ def _label_tables(
                 "metric",
                 equal_labels(aspect_outputs),
                 slices_of(study, aspect_outputs.table, by),
-                **confidence_and_alpha,
+                confidence=confidence,
+                alpha=alpha,
             )
             if by
             else (),
@@ -267,13 +267,10 @@ def _label_tables(
 
 def by_standing(rows: pl.DataFrame, standing: pl.DataFrame) -> pl.DataFrame:
     """Return the rows of metrics in the order of the table `standing`; metrics without a rank come last."""
-    rank_table = standing.select("aspect", "metric", pl.int_range(pl.len()).over("aspect").alias("place"))
+    rank_table = standing.select("aspect", "metric", place=pl.int_range(pl.len()))
     ranked_rows = rows.join(rank_table, on=["aspect", "metric"], how="left", maintain_order="left")
-    frames_of_aspects = ranked_rows.partition_by("aspect", maintain_order=True)
-    ordered_frames = [
-        aspect_rows.sort("place", nulls_last=True, maintain_order=True) for aspect_rows in frames_of_aspects
-    ]
-    return pl.concat(ordered_frames).drop("place") if ordered_frames else rows
+    first_row_of_aspect = pl.int_range(pl.len()).min().over("aspect")
+    return ranked_rows.sort(first_row_of_aspect, "place", nulls_last=True, maintain_order=True).drop("place")
 
 
 def _answer(
@@ -301,7 +298,7 @@ def _answer(
     differences = Differences.from_tester(tester, compare_by)
     metrics: dict[str, Any] = {
         "metric": list(comparison.metrics),
-        "n": [sample.choices.n(m) for m in range(len(comparison.metrics))],
+        "n": [len(comparison.shared(m).pair) for m in range(len(comparison.metrics))],
     }
     for name, values in values_of_statistic.items():
         metrics |= STATISTICS[name].with_interval(name, sample, values, confidence)
@@ -375,7 +372,7 @@ def _common_columns(sample: Sample) -> dict[str, Any]:
     common_sample = replace(sample, comparison=common_comparison, times=sample.times[:1])
     return {
         "metric": list(common_comparison.metrics),
-        "n": common_sample.choices.n(0),
+        "n": len(common_comparison.shared(0).pair),
         **{name: statistic.compute(common_sample)[0] for name, statistic in STATISTICS.items()},
     }
 

@@ -15,7 +15,7 @@ from custodes.evaluate.check.rules import SERIOUS_NOTES, Problem, problem
 from custodes.evaluate.comparable import label_of
 from custodes.evaluate.rater_comparison import RaterComparison
 from custodes.stats import correlation
-from custodes.stats.arrays import Floats, Ints
+from custodes.stats.arrays import Floats
 from custodes.stats.bootstrap import with_point
 from custodes.stats.system_scores import blocks_of
 
@@ -52,15 +52,11 @@ def compared_problems(
 ) -> list[Problem]:
     """Return the problems of metrics that are compared with annotators; lower is better for the raters in `lower`."""
     human = comparison.preferences.select_rater(0)
-    joint_comparisons = [comparison.preferences.joint(0, 1 + metric) for metric in range(len(comparison.metrics))]
-    items_of_metric = [
-        np.asarray(joint_comparison.item[joint_comparison.is_rated_by_all]) for joint_comparison in joint_comparisons
-    ]  # items rated by both
     return [
         *_annotator_problems(comparison, human),
         *_negative_metrics(comparison, lower=lower, resamples=resamples),
         *(Problem("warning", note.rule, note.message) for note in comparison.notes if note.rule in SERIOUS_NOTES),
-        *_coverage(comparison, items_of_metric),
+        *_coverage(comparison),
         *_common_items(comparison, human),
     ]
 
@@ -112,9 +108,9 @@ ADVICE = {
 """Advice on metrics with negative agreement; the key is whether lower is declared as better."""
 
 
-def _coverage(comparison: RaterComparison, items_of_metric: Sequence[Ints]) -> Iterator[Problem]:
+def _coverage(comparison: RaterComparison) -> Iterator[Problem]:
     """Yield metrics that rated fewer of the comparisons with human ratings than other metrics."""
-    n_rated_of_metric = {name: len(items) for name, items in zip(comparison.metrics, items_of_metric, strict=True)}
+    n_rated_of_metric = {name: len(comparison.shared(m).item) for m, name in enumerate(comparison.metrics)}
     most_rated = max(n_rated_of_metric.values())
     low_coverage_of_metric = {
         name: n / most_rated
