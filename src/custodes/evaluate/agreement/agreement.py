@@ -26,8 +26,7 @@ from custodes.evaluate.agreement.choices import (
     grounds_of,
     resampled_groups,
 )
-from custodes.evaluate.agreement.differences import Differences, Tester
-from custodes.evaluate.agreement.metric_ranking import CHOOSING, ORDERING, standing_columns
+from custodes.evaluate.agreement.differences import CHOOSING, ORDERING, Differences, Tester, standing_columns
 from custodes.evaluate.agreement.statistic import FEWEST, Sample, drawn_flips, group_equal_rows, holds_for_both
 from custodes.evaluate.agreement.statistics import STATISTICS
 from custodes.evaluate.comparable import NotComparableError, label_of

@@ -136,14 +136,6 @@ def equal_preferences(comparison: RaterComparison) -> Ratios:
     )
 
 
-def chosen_items(comparison: RaterComparison) -> Bools:
-    """(metrics, items): whether annotators and metric both compared the same two outputs of the item."""
-    is_compared = np.zeros((len(comparison.metrics), len(comparison.items)), dtype=bool)
-    for metric_index, is_compared_item in enumerate(is_compared):
-        is_compared_item[comparison.shared(metric_index).item] = True
-    return is_compared
-
-
 class Ground(NamedTuple):
     """Outputs and comparisons rated by both the annotators and a metric.
 

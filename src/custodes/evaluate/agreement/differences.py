@@ -1,23 +1,31 @@
-"""Paired tests of all pairs of metrics. Each test uses the outputs rated by the annotators and both metrics."""
+"""Paired tests of all pairs of metrics, tests against the chance level, and the ranking of the metrics.
+
+The test of a pair uses the outputs rated by the annotators and both metrics.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.evaluate.agreement.choices import are_choices, chosen_items, equal_grounds, grounds_of
+from custodes.evaluate.agreement.choices import are_choices, equal_grounds, grounds_of
 from custodes.evaluate.agreement.statistic import Sample, Statistic
 from custodes.evaluate.agreement.statistics import STATISTICS
 from custodes.evaluate.rater_comparison import RaterComparison
 from custodes.stats import bootstrap, multiple_testing
 from custodes.stats.arrays import Bools, Floats, Ints, chunks, equal_positions, round_for_sorting
+from custodes.stats.graphs import letters
 
 MOST_BLOCKS = 400
 """Maximum number of jackknife blocks. With at most this many clusters, each cluster is a block."""
+
+ORDERING, CHOOSING = "kendall_item", "sample_accuracy"
+"""Statistics that rank metrics. `CHOOSING` is used if `ORDERING` is undefined, or if there are only two systems."""
 
 _SAME = 1e-9  # rounding error of statistics between -1 and 1
 
@@ -185,7 +193,7 @@ def difference(
         item_differences = item_values[first] - item_values[second]
         return sample.item_mean(item_differences), np.isfinite(item_differences)
     values = statistic.compute(sample)
-    return values[:, first] - values[:, second], _rated_item_mask(comparison, slice(1))
+    return values[:, first] - values[:, second], _rated_item_mask(comparison, 1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -210,7 +218,7 @@ def _family(tester: Tester, name: str, pair_groups: Sequence[_Ground], n_pairs: 
     statistic = STATISTICS[name]
     if statistic.smooth and not statistic.per_item and len(pair_groups) == 1:
         (pair_group,) = pair_groups
-        block_has_items = tester.has_marked_items(_rated_item_mask(pair_group.drawn.comparison, slice(1)))
+        block_has_items = tester.has_marked_items(_rated_item_mask(pair_group.drawn.comparison, 1))
         return tester.sign_flip_tests(
             statistic.compute(pair_group.without), block_has_items, (pair_group.first, pair_group.second)
         )
@@ -282,9 +290,61 @@ def used_item_mask(statistic: Statistic, sample: Sample) -> Bools:
     return _rated_item_mask(sample.comparison)
 
 
-def _rated_item_mask(comparison: RaterComparison, metrics: slice = slice(None)) -> Bools:
-    """(metrics, items): whether annotators and metric both rated an output or a comparison of the item."""
-    is_compared_item = chosen_items(comparison)
-    return (is_compared_item if are_choices(comparison) else is_compared_item | comparison.has_both_scores.any(axis=2))[
-        metrics
-    ]
+def _rated_item_mask(comparison: RaterComparison, n_metrics: int | None = None) -> Bools:
+    """(metrics, items): whether annotators and metric both rated an output or a comparison of the item.
+
+    If `n_metrics` is given, the mask is only for this number of metrics.
+    """
+    n = len(comparison.metrics) if n_metrics is None else n_metrics
+    is_rated = np.zeros((n, len(comparison.items)), dtype=bool)
+    if not are_choices(comparison):
+        is_rated = np.asarray(comparison.has_both_scores[:n].any(axis=2))
+    for metric, is_rated_item in enumerate(is_rated):
+        is_rated_item[comparison.shared(metric).item] = True
+    return is_rated
+
+
+def ranking_statistic(values_of_statistic: dict[str, Floats], n_systems: int) -> str:
+    """Return the name of the statistic that ranks metrics; row 0 of each value has the estimates.
+
+    With two systems, each item has one pair, and Kendall's tau within an item is only a sign. Sample accuracy is then
+    used instead.
+    """
+    has_ordering = np.isfinite(values_of_statistic[ORDERING][0][np.isfinite(values_of_statistic[CHOOSING][0])])
+    return ORDERING if n_systems > 2 and len(has_ordering) and has_ordering.all() else CHOOSING
+
+
+def standing_columns(
+    tester: Tester, values_of_statistic: dict[str, Floats], differences: Differences, *, confidence: float, alpha: float
+) -> dict[str, Any]:
+    """Return the columns of the table `standing`, with the best metric first."""
+    comparison = tester.sample.comparison
+    statistic_name = ranking_statistic(values_of_statistic, len(comparison.systems))
+    value, low, high = (
+        STATISTICS[statistic_name]
+        .with_interval("value", tester.sample, values_of_statistic[statistic_name], confidence)
+        .values()
+    )
+    order = differences.order(statistic_name, value)
+    tests_of_chance = chance_tests(tester, statistic_name)
+    is_better = differences.better(statistic_name, alpha)
+    is_significant = tests_of_chance.significant(alpha)
+    direction = np.select(
+        [is_significant & (tests_of_chance.estimate > 0), is_significant & (tests_of_chance.estimate < 0)],
+        ["above", "below"],
+        "unclear",
+    )
+    group_letters = None if is_better is None else letters(is_better | is_better.T, order.tolist())
+    is_beaten = None if is_better is None else np.asarray(is_better.any(axis=0))
+    return {
+        "metric": [comparison.metrics[i] for i in order],
+        "statistic": statistic_name,
+        "value": value[order],
+        "value_low": low[order],
+        "value_high": high[order],
+        "chance": STATISTICS[statistic_name].chance_of(tester.jackknife_sample)[0][order],
+        "p_chance": tests_of_chance.p_adjusted[order],
+        "side": direction[order].tolist(),
+        "group": [None if group_letters is None else group_letters[i] for i in order],
+        "may_be_best": [None if is_beaten is None else not is_beaten[i] for i in order],
+    }

@@ -10,7 +10,7 @@ import polars as pl
 from custodes.data.repeated import fingerprint
 from custodes.data.study import Study
 from custodes.errors import join_labels
-from custodes.evaluate.check.rules import Problem, problem
+from custodes.evaluate.check.rules import Problem, problem, problems_of
 
 FEWEST_ITEMS = 20
 """Minimum number of items of a system; with fewer items, equal scores or texts may be chance."""
@@ -200,14 +200,13 @@ def systems_of_texts(texts: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def constant_outputs(study: Study) -> Iterator[Problem]:
-    """Yield systems with the same output for every item."""
+def constant_outputs(study: Study) -> list[Problem]:
+    """Return systems with the same output for every item."""
     if study.outputs is None:
-        return
+        return []
     rows = systems_of_texts(study.outputs.texts)
     constant_systems = rows.filter(pl.col("distinct") == 1, pl.col("outputs") >= FEWEST_OUTPUTS)["system"].to_list()
-    if constant_systems:
-        yield problem("constant-outputs", constant_systems, systems=join_labels(constant_systems))
+    return problems_of("constant-outputs", constant_systems, systems=join_labels(constant_systems))
 
 
 def text_problems(texts: pl.DataFrame) -> Iterator[Problem]:
@@ -215,9 +214,8 @@ def text_problems(texts: pl.DataFrame) -> Iterator[Problem]:
     rows = systems_of_texts(texts)
     for rule, count_column in (("missing-outputs", "missing"), ("duplicate-outputs", "duplicates")):
         n_of_system = dict(rows.filter(pl.col(count_column) > 0).select("system", count_column).iter_rows())
-        if n_of_system:
-            systems_text = join_labels((f"{system} ({n})" for system, n in n_of_system.items()), limit=5)
-            yield problem(
-                rule, [*n_of_system], n=sum(n_of_system.values()), cells=rows["items"].sum(), systems=systems_text
-            )
+        systems_text = join_labels((f"{system} ({n})" for system, n in n_of_system.items()), limit=5)
+        yield from problems_of(
+            rule, [*n_of_system], n=sum(n_of_system.values()), cells=rows["items"].sum(), systems=systems_text
+        )
     yield problem("texts-only", n=rows.height, items=texts["item"].n_unique())
