@@ -50,9 +50,8 @@ def committee_columns(
     most_rated = max(n_rated_of_judge.values(), default=0)
     judges = [r for r in metrics if n_rated_of_judge[r] and n_rated_of_judge[r] >= MOST_LEFT_OUT * most_rated]
     # Judges of this aspect take precedence over metrics with one score for all aspects.
-    of_aspect = {
-        rater for table in (study.ratings, study.preferences) for rater in _raters_of(table.frame, part.aspect)
-    }
+    frames = (study.ratings.frame, study.preferences.frame)
+    of_aspect = {rater for frame in frames for rater in frame.filter(aspect=part.aspect)["rater"].unique()}
     judges = sorted(sorted(judges, key=lambda r: part.raters[r] not in of_aspect)[:MOST_JUDGES])
     is_used = (
         has_human_preference & (part.signs[judges] != ABSENT).all(axis=0) if judges else np.zeros(0, dtype=np.bool_)
@@ -68,10 +67,6 @@ def committee_columns(
         else {},
         _panels(study, part, judges, is_used, times, interval_options),
     )
-
-
-def _raters_of(frame: pl.DataFrame, aspect: str) -> list[str]:
-    return frame.filter(aspect=aspect)["rater"].unique().to_list()
 
 
 def committee_notes(committee: Mapping[str, Any], aspect: str) -> list[Note]:

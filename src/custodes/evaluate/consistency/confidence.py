@@ -59,15 +59,16 @@ def confidence_rows(
         )
         comparison_rows = _average_repeats(answers)
         has_too_few_units = len(np.unique(unit)) < FEWEST
-        bounds = [
-            np.nan if has_too_few_units else POINTS * float(end)
-            for end in (overconfidence_test.low, overconfidence_test.high)
-        ]
-        overconfidence, reason = POINTS * float(overconfidence_test.estimate), TOO_FEW if has_too_few_units else ""
-        p_value = np.nan if has_too_few_units else float(overconfidence_test.p_value)
-        findings.append(
-            Finding(part.aspect, name, CONFIDENCE, "", overconfidence, bounds[0], bounds[1], p_value, reason)
+        low, high, p_value = (
+            np.nan if has_too_few_units else float(value)
+            for value in (
+                POINTS * overconfidence_test.low,
+                POINTS * overconfidence_test.high,
+                overconfidence_test.p_value,
+            )
         )
+        overconfidence, reason = POINTS * float(overconfidence_test.estimate), TOO_FEW if has_too_few_units else ""
+        findings.append(Finding(part.aspect, name, CONFIDENCE, "", overconfidence, low, high, p_value, reason))
         calibration_error, expected_by_chance = expected_error(confidences, is_right, bins, units=unit)
         results.append(
             {
@@ -77,8 +78,8 @@ def confidence_rows(
                 "mean_confidence": confidences.mean(),
                 "accuracy": is_right.mean(),
                 "overconfidence": overconfidence,
-                "overconfidence_low": bounds[0],
-                "overconfidence_high": bounds[1],
+                "overconfidence_low": low,
+                "overconfidence_high": high,
                 "ece": calibration_error,
                 "expected_ece": expected_by_chance,
                 "reason": reason,

@@ -24,9 +24,8 @@ from custodes.evaluate.consistency.missing import ALL, REASON, failure_findings,
 from custodes.evaluate.consistency.orders import order_columns
 from custodes.evaluate.consistency.probes import probe_rows, probe_table
 from custodes.evaluate.consistency.rater_preferences import RaterPreferences, rater_preferences
-from custodes.evaluate.consistency.repeats import label_columns, repeat_columns
+from custodes.evaluate.consistency.repeats import label_columns, ratios_of, repeat_columns
 from custodes.evaluate.consistency.self_preference import self_preference, self_preference_rows
-from custodes.evaluate.consistency.slices import ratios_of
 from custodes.evaluate.decision_graph import CELLS
 from custodes.evaluate.parallel import map_parts
 from custodes.evaluate.partiality_table import INCONCLUSIVE

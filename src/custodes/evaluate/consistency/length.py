@@ -11,7 +11,7 @@ from custodes.evaluate.consistency.findings import LENGTH, Finding
 from custodes.evaluate.consistency.rater_preferences import RaterPreferences
 from custodes.evaluate.parallel import labelled_generators
 from custodes.stats import ABSENT
-from custodes.stats.arrays import Bools, Floats, Signs
+from custodes.stats.arrays import Bools, Signs
 from custodes.stats.judging.length import (
     LEAST_OF_STRATUM,
     LEAST_WON,
@@ -69,6 +69,7 @@ def length_rows(
         slopes = logit_slopes(
             signs[is_used], mean_people, part.length[is_used], units=part.unit[is_used], confidence=confidence
         )
+        longer_wins = (1 + signs[is_used] * np.sign(part.length[is_used])) / 2
         excess_points, low, high = map(_points_of_margin, (bias.excess, bias.low, bias.high))
         findings.append(
             Finding(part.aspect, part.raters[r], LENGTH, "", excess_points, low, high, bias.p_value, reason)
@@ -77,7 +78,7 @@ def length_rows(
             {
                 "rater": part.raters[r],
                 "comparisons": int(is_used.sum()),
-                "longer_win_rate": float(np.mean(_longer_wins(signs[is_used], part.length[is_used]))),
+                "longer_win_rate": float(longer_wins[part.length[is_used] != 0].mean()),
                 **_columns("raw_effect", slopes, 0),
                 "raw_p_value": slopes.p_value[0],
                 **_columns("conditional_effect", slopes, 1),
@@ -96,17 +97,11 @@ def _points_of_margin(correlation: float) -> float:
     return float(100 * 2 / np.pi * np.arcsin(np.clip(correlation, -1, 1)))
 
 
-def _longer_wins(signs: Signs, length: Floats) -> Floats:
-    """Return 1 if the longer output won, 1/2 for a tie, 0 if the longer output lost; equal lengths are excluded."""
-    differs_in_length = length != 0
-    return np.asarray((1 + signs[differs_in_length] * np.sign(length[differs_in_length])) / 2)
-
-
 def _bias_beyond_humans(
     signs: Signs, human_signs: Signs, part: RaterPreferences, is_used: Bools, confidence: float
 ) -> tuple[LengthBias, str]:
     has_human_preference = (human_signs != ABSENT).any(axis=0)
-    n_annotators = (human_signs[:, :] != ABSENT).any(axis=1).sum() if human_signs.size else 0
+    n_annotators = (human_signs != ABSENT).any(axis=1).sum() if human_signs.size else 0
     if not has_human_preference.any():
         return LengthBias.unknown(), NO_PEOPLE
     if len(np.unique(part.unit[is_used][has_human_preference])) < FEWEST:

@@ -63,29 +63,15 @@ def _aspect_findings(
         for system in systems:
             s = comparison.systems.index(system)
             partiality_result = partiality([placement], alpha=alpha, confidence=confidence, systems=[s])
-            shift_and_bounds: list[Any] = [
-                partiality_result.shift[0],
-                partiality_result.low[0],
-                partiality_result.high[0],
-            ]
-            is_defined = np.isfinite(partiality_result.shift[0][s])
-            estimate_and_bounds = [
-                POINTS * float(win_rate_without(placement, shift)[0][s]) if is_defined else np.nan
-                for shift in shift_and_bounds
-            ]
+            estimate, low, high = (
+                POINTS * float(win_rate_without(placement, shifts[0])[0][s])
+                if np.isfinite(partiality_result.shift[0][s])
+                else np.nan
+                for shifts in (partiality_result.shift, partiality_result.low, partiality_result.high)
+            )
             reason = REASONS[Reason(partiality_result.reason[0][s])]
             p_value = np.nan if reason else float(partiality_result.p_adjusted[0][s])
-            yield Finding(
-                comparison.aspect,
-                rater,
-                OWN,
-                system,
-                estimate_and_bounds[0],
-                estimate_and_bounds[1],
-                estimate_and_bounds[2],
-                p_value,
-                reason,
-            )
+            yield Finding(comparison.aspect, rater, OWN, system, estimate, low, high, p_value, reason)
 
 
 def self_preference_rows(findings: Sequence[Finding]) -> list[dict[str, Any]]:
