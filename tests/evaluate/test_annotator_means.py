@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import custodes as cu
-from custodes.evaluate.annotator_means import without_float_noise
+from custodes.evaluate.scores import without_float_noise
 from tests.evaluate.judged_studies import judged
 
 

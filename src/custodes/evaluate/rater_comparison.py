@@ -25,10 +25,9 @@ from custodes.data.study import SYSTEM_SCORE_RULE, Study, select_aspect_rows
 from custodes.data.table import filter_rows
 from custodes.data.ties_and_orders import compare_in_memory, human_threshold
 from custodes.errors import InputError, OptionError, join_labels
-from custodes.evaluate.annotator_means import check_same_scale, unpaired_count, unpaired_note
 from custodes.evaluate.comparable import NotComparableError, check_ordered, label_of, too_few
 from custodes.evaluate.design import Design
-from custodes.evaluate.scores import ItemScores, tie_thresholds
+from custodes.evaluate.scores import ItemScores, check_same_scale, tie_thresholds, unpaired_count, unpaired_note
 from custodes.stats.arrays import Bools, Floats, Ints, Signs, make_read_only
 from custodes.stats.partiality.scores import ScoredPeople
 from custodes.stats.ratios import mean_of_defined
@@ -316,7 +315,9 @@ def _compare_all_raters(study: Study, aspect: str, full_setting: PreferenceOptio
     design = Design.from_study(study, items=items, systems=systems)
     verdicts, notes = study.preferences.merge_verdicts(full_setting["orders"])
     verdicts = select_aspect_rows(verdicts, aspect)
-    scored_positions = _scored_items(study, raters, aspect, items)
+    score_rows = select_aspect_rows(filter_rows(study.ratings.frame, pl.col("rater").is_in(raters)), aspect)
+    is_scored = pl.Series(items, dtype=pl.String).is_in(score_rows["item"].unique().implode())
+    scored_positions = is_scored.arg_true().cast(pl.Int64).to_numpy()
     scored_items = items if len(scored_positions) == len(items) else tuple(items[i] for i in scored_positions)
     shape = (len(raters), len(scored_items), len(systems))
     _check_size(study, shape, 8 * math.prod(shape))
@@ -358,13 +359,6 @@ def _compare_all_raters(study: Study, aspect: str, full_setting: PreferenceOptio
         notes=tuple(notes),
         overall=tuple(name for name in metrics if name not in scored_metrics),
     )
-
-
-def _scored_items(study: Study, raters: Sequence[str], aspect: str, items: Sequence[str]) -> NDArray[np.int64]:
-    """Return the positions of the items with a score by at least one of the raters."""
-    rows = select_aspect_rows(filter_rows(study.ratings.frame, pl.col("rater").is_in(list(raters))), aspect)
-    item_labels = pl.Series("item", items, dtype=pl.String)
-    return item_labels.is_in(rows["item"].unique().implode()).arg_true().cast(pl.Int64).to_numpy()
 
 
 def _score_rows(values: Floats, positions: NDArray[np.int64], threshold: Floats) -> pl.DataFrame:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from operator import is_not
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,8 +35,7 @@ def drawn_flips(rng: np.random.Generator) -> Callable[[RaterComparison], NDArray
     return lambda comparison: bootstrap.sign_flips(comparison.design.n_units, PERMUTATIONS, np.random.default_rng(seed))
 
 
-@dataclass(frozen=True, kw_only=True)
-class SystemScores:
+class SystemScores(NamedTuple):
     """System scores of the annotators and of the metrics; both arrays are (1 + B, metrics, systems).
 
     The human scores depend on the metric, because human scores use only the outputs that annotators and metric share.
@@ -140,8 +139,8 @@ class Sample:
     @cached_property
     def population_scores(self) -> tuple[Floats, Floats]:
         """Simulated system scores for very many items, by annotators and by metric: both (B, metrics, systems)."""
-        scores = self.system_scores
-        return make_read_only(population_values(scores.people, scores.metrics, n_units=self.comparison.design.n_units))
+        people, metrics, _ = self.system_scores
+        return make_read_only(population_values(people, metrics, n_units=self.comparison.design.n_units))
 
     @cached_property
     def column_of_item(self) -> Ints:

@@ -17,7 +17,6 @@ from custodes.data.comparisons import HUMAN
 from custodes.data.notes import Note
 from custodes.data.study import Study
 from custodes.data.table import drop_duplicates, filter_rows
-from custodes.evaluate.annotator_means import ScalesDifferError
 from custodes.evaluate.check.aspect import FEW_ITEMS, compared_problems, means_of_others, near_duplicates
 from custodes.evaluate.check.outputs import systems_of_texts, texts_alone
 from custodes.evaluate.check.rules import SERIOUS_NOTES, Problem, ProblemResult, problem, problem_table
@@ -31,6 +30,7 @@ from custodes.evaluate.rater_comparison import (
     compare_any_raters,
     compare_aspect,
 )
+from custodes.evaluate.scores import ScalesDifferError
 from custodes.progress import Progress, silent
 
 

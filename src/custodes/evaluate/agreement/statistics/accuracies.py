@@ -33,11 +33,6 @@ def _population_margins(sample: Sample) -> Floats:
     )
 
 
-def _pairwise_accuracy(sample: Sample) -> Floats:
-    scores = sample.system_scores
-    return accuracy.pairwise_accuracy(scores.people, scores.metrics, pairs=scores.pairs)
-
-
 ACCURACIES = (
     Statistic(
         name="sample_accuracy",
@@ -68,7 +63,7 @@ ACCURACIES = (
         label="Pairwise accuracy of system means",
         doc="proportion of pairs of systems that the mean human score and the mean metric score order in the same way "
         "(Kocmi et al. 2021)",
-        compute=_pairwise_accuracy,
+        compute=lambda sample: accuracy.pairwise_accuracy(*sample.system_scores[:2], pairs=sample.system_scores.pairs),
         bounds=SHARE,
         population=lambda sample: accuracy.pairwise_accuracy(
             *sample.population_scores, pairs=sample.system_scores.pairs

@@ -22,13 +22,9 @@ LEVELS: dict[str, str] = {
 }
 
 
-def _over_systems(sample: Sample, *, kind: Kind) -> Floats:
-    scores = sample.system_scores
-    return system_correlations(kind, scores.people, scores.metrics, pairs=scores.pairs)
-
-
-def _population(sample: Sample, *, kind: Kind) -> Floats:
-    return system_correlations(kind, *sample.population_scores, pairs=sample.system_scores.pairs)
+def _over_systems(sample: Sample, *, kind: Kind, population: bool = False) -> Floats:
+    scores = sample.population_scores if population else sample.system_scores[:2]
+    return system_correlations(kind, *scores, pairs=sample.system_scores.pairs)
 
 
 def _per_item(comparison: RaterComparison, *, kind: Kind) -> Floats:
@@ -67,7 +63,7 @@ CORRELATIONS = tuple(
         compute=_correlation_function(level, kind),
         per_item=partial(_per_item, kind=kind) if level == "item" else None,
         bounds=CORRELATION,
-        population=partial(_population, kind=kind) if level == "system" else None,
+        population=partial(_over_systems, kind=kind, population=True) if level == "system" else None,
         chance=0.0,
         smooth=level != "system" or kind == "pearson",
         compared=name in SHOWN_FIRST,
