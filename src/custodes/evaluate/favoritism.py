@@ -46,7 +46,7 @@ from custodes.evaluate.clusters import (
     table_effects,
 )
 from custodes.evaluate.decision_graph import CELLS, PAIR, format_decisions, pair_matrix
-from custodes.evaluate.parallel import map_parts
+from custodes.evaluate.parallel import merge_parts
 from custodes.evaluate.partiality_table import (
     DISFAVOURED,
     FAVOURED,
@@ -319,8 +319,7 @@ def favoritism(
         raise OptionError("by: counts do not record items, so they have no slices; give the study instead")
     slicer = partial(slices_of_items, study, column=by) if by and isinstance(study, Study) else None
     answer = partial(_answer, test=SignTest(alpha=alpha), slicer=slicer, confidence=confidence, resamples=resamples)
-    answers = list(map_parts(answer, parts, rng=np.random.default_rng(rng), progress=progress, desc="favoritism"))
-    return Favoritism.from_parts([tables for tables, _ in answers], [note for _, notes in answers for note in notes])
+    return merge_parts(Favoritism, answer, parts, rng=rng, progress=progress, desc="favoritism")
 
 
 def _answer(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import reduce
+from itertools import chain
 from typing import Any, Unpack
 
 import numpy as np
@@ -295,22 +296,27 @@ def _answer(
     values_of_statistic = {name: statistic.compute(sample) for name, statistic in STATISTICS.items()}
     tester = Tester.from_sample(sample, n=resamples, confidence=confidence, alpha=alpha)
     differences = Differences.from_tester(tester, compare_by)
-    metrics: dict[str, Any] = {
-        "metric": list(comparison.metrics),
-        "n": [len(comparison.shared(m).pair) for m in range(len(comparison.metrics))],
-    }
-    for name, values in values_of_statistic.items():
-        metrics |= STATISTICS[name].with_interval(name, sample, values, confidence)
-    for statistic in STATISTICS.values():
-        if statistic.chance_column:
-            metrics[statistic.chance_column.name] = statistic.chance_of(tester.jackknife_sample)[0]
     standing = standing_columns(tester, values_of_statistic, differences, confidence=confidence, alpha=alpha)
     unreliable_names = [
         statistic.name for statistic in STATISTICS.values() if 1 < n_units < statistic.fewest and resamples
     ]
-    metrics[UNRELIABLE.name] = [unreliable_names] * len(comparison.metrics) if unreliable_names else None
     letters_of_metric = dict(zip(standing["metric"], standing["group"], strict=True))
-    metrics["group"] = [letters_of_metric.get(name) for name in comparison.metrics]
+    columns_of_statistics = [
+        statistic.with_interval(name, sample, values_of_statistic[name], confidence)
+        for name, statistic in STATISTICS.items()
+    ]
+    metrics = {
+        "metric": list(comparison.metrics),
+        "group": [letters_of_metric.get(name) for name in comparison.metrics],
+        "n": [len(comparison.shared(m).pair) for m in range(len(comparison.metrics))],
+        **dict(chain.from_iterable(columns.items() for columns in columns_of_statistics)),
+        **{
+            statistic.chance_column.name: statistic.chance_of(tester.jackknife_sample)[0]
+            for statistic in STATISTICS.values()
+            if statistic.chance_column
+        },
+        UNRELIABLE.name: [unreliable_names] * len(comparison.metrics) if unreliable_names else None,
+    }
     tables = Agreement.part(
         comparison.aspect,
         metrics=metrics,

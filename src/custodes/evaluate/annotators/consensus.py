@@ -160,13 +160,9 @@ def _kappa(answers: AnnotatorLabels, posterior: Floats, *, least_errors: float) 
 def label_columns(aspect_answers: AnnotatorAnswers, model: Consensus) -> dict[str, Any]:
     """Return the columns of the table `labels`."""
     n_answers, label_codes = aspect_answers.answers.n_votes, majority_label(np.nan_to_num(model.posterior))
-    is_undecided = label_codes == UNKNOWN
-    is_verdicts = aspect_answers.what == VERDICTS
-    if is_verdicts:
-        label_codes = np.where(is_undecided, OUTCOMES.index("tie"), label_codes)
+    is_undecided, is_verdicts = label_codes == UNKNOWN, aspect_answers.what == VERDICTS
+    label_index = np.where(is_undecided, OUTCOMES.index("tie") if is_verdicts else 0, label_codes)
     outcome_probabilities = model.posterior.T if is_verdicts else np.full((3, len(n_answers)), np.nan)
-    label_index = np.maximum(label_codes, 0)
-    label_values = np.array(aspect_answers.labels)
     tasks = aspect_answers.tasks
     empty_column = [None] * tasks.height
     return {
@@ -186,7 +182,7 @@ def label_columns(aspect_answers: AnnotatorAnswers, model: Consensus) -> dict[st
         **dict(zip(("p_a", "p_tie", "p_b"), outcome_probabilities, strict=True)),
         "expected_value": np.full(len(label_index), np.nan)
         if aspect_answers.nominal
-        else model.posterior @ label_values,
+        else model.posterior @ np.array(aspect_answers.labels),
         "answers": n_answers,
         "method": model.method,
     }

@@ -32,6 +32,7 @@ FEWEST_FLIPS = round(1 / (1 - AGAINST_CONFIDENCE)) - 1
 COVERAGE_GAP = 0.1
 """A metric is reported if its coverage is below the highest coverage of a metric by more than this fraction."""
 ROUNDING = 1e-9
+"""Two numbers are equal up to rounding if their relative difference is smaller than this value."""
 
 
 def compared_problems(

@@ -17,15 +17,12 @@ from custodes.data.preferences import EMPTY, UNREADABLE
 from custodes.data.scale import RANGE_MARGIN, MissingCode
 from custodes.data.study import NO_METRIC, Study
 from custodes.errors import join_labels
+from custodes.evaluate.check.aspect import ROUNDING
 from custodes.evaluate.check.outputs import constant_outputs, copied_systems, text_problems, texts_alone
 from custodes.evaluate.check.rules import SERIOUS_NOTES, SILENT, TRUNCATED, WARNED, Problem, problem, problems_of
 from custodes.evaluate.comparable import label_of, too_few
 from custodes.evaluate.rates.notes import WARNINGS
 from custodes.evaluate.rates.rates import rates
-
-ROUNDING = 1e-9
-"""Two numbers are equal up to rounding if their relative difference is smaller than this value."""
-
 
 MOST_REFUSED = 0.05
 """Proportion of refusals of a pair of systems above which refusals may change the decision on the pair."""
@@ -165,10 +162,9 @@ def annotator_questions(study: Study) -> pl.DataFrame:
     if not any(preferences.height for preferences in refused_rows):
         return pl.DataFrame(schema=ASKED)
     frames = [
-        rows.select(*question_columns, refused=pl.lit(False))
-        for rows in (preferences.frame for preferences in opinions)
+        *(preferences.frame.select(*question_columns, refused=pl.lit(False)) for preferences in opinions),
+        *(rows.select(*question_columns, refused=pl.lit(True)) for rows in refused_rows),
     ]
-    frames += [rows.select(*question_columns, refused=pl.lit(True)) for rows in refused_rows]
     human_questions = pl.concat(frames).filter(pl.col("rater").is_in(list(study.humans)))
     return human_questions.group_by(question_columns, maintain_order=True).agg(pl.col("refused").any())
 

@@ -289,8 +289,12 @@ def complementarity(
         left_out=raters.left_out_columns(left_out),
         **space_tables,
     )
-    notes = [*raters.notes, *_notes(rankings, tables, distance, human_raters)]
-    notes += [*few_clusters_notes(raters.design.n_units, resamples), *space_notes]
+    notes = [
+        *raters.notes,
+        *_notes(rankings, tables, distance, human_raters),
+        *few_clusters_notes(raters.design.n_units, resamples),
+        *space_notes,
+    ]
     return Complementarity.from_parts([tables], notes)
 
 

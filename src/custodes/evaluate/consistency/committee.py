@@ -13,6 +13,7 @@ from custodes.data.notes import Note, build_notes
 from custodes.data.study import Study
 from custodes.errors import join_labels
 from custodes.evaluate.comparable import label_of
+from custodes.evaluate.consistency.findings import FEWEST
 from custodes.evaluate.consistency.rater_preferences import RaterPreferences
 from custodes.stats import ABSENT, intervals
 from custodes.stats.arrays import Bools, Floats
@@ -28,8 +29,6 @@ from custodes.stats.system_scores import weighted_item_mean
 
 FOLDS = 5
 MOST_JUDGES = 60
-FEWEST = 12
-"""Minimum number of clusters rated by annotators and all judges, for the selection of a panel."""
 MOST_LEFT_OUT = 0.5
 """Minimum number of comparisons of a judge, as a proportion of the largest number of comparisons of any judge."""
 
@@ -45,7 +44,7 @@ def committee_columns(
     `committee` is also empty if there is only one judge.
     """
     has_human_preference = part.people != ABSENT
-    metrics = part.select_kind("metric")
+    metrics = range(part.n_humans, len(part.raters))
     n_rated_of_judge = {r: int((has_human_preference & (part.signs[r] != ABSENT)).sum()) for r in metrics}
     most_rated = max(n_rated_of_judge.values(), default=0)
     judges = [r for r in metrics if n_rated_of_judge[r] and n_rated_of_judge[r] >= MOST_LEFT_OUT * most_rated]

@@ -13,7 +13,7 @@ from custodes.answers.tables import with_interval
 from custodes.data.panel import label_codes, pair_positions
 from custodes.data.preferences import CHANCES, COMPARISON, Preferences
 from custodes.data.study import Study, select_aspect_rows
-from custodes.evaluate.consistency.findings import CONFIDENCE, Finding
+from custodes.evaluate.consistency.findings import CONFIDENCE, FEWEST, POINTS, Finding
 from custodes.evaluate.consistency.rater_preferences import RaterPreferences
 from custodes.stats import ABSENT, intervals
 from custodes.stats.arrays import Floats, Ints
@@ -29,10 +29,7 @@ from custodes.stats.judging.calibration import (
 )
 from custodes.stats.ratios import ratio
 
-FEWEST = 12
-"""Minimum number of clusters with probabilities and human verdicts for a test."""
 TOO_FEW = f"fewer than {FEWEST} items or clusters with probabilities and human verdicts"
-POINTS = 100.0
 LARGEST_BRIER = (0.0, 2.0)
 
 

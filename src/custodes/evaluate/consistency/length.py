@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from custodes.evaluate.consistency.findings import LENGTH, Finding
+from custodes.evaluate.consistency.findings import FEWEST, LENGTH, POINTS, Finding
 from custodes.evaluate.consistency.rater_preferences import RaterPreferences
 from custodes.evaluate.parallel import labelled_generators
 from custodes.stats import ABSENT
@@ -29,9 +29,6 @@ MOST_SLOTS = 5
 Two of many annotators often share too few comparisons; two slots share more.
 """
 
-FEWEST = 12
-"""Minimum number of clusters with lengths and human verdicts for a test."""
-
 NO_PEOPLE = "no human ratings of which output is better"
 ONE_PERSON = "there is only one annotator, but the noise of human ratings is estimated from two or more"
 TOO_FEW = f"fewer than {FEWEST} items or clusters"
@@ -49,7 +46,7 @@ def length_rows(
 
     Comparisons of a rater's own systems are excluded, because self-preference could be mistaken for a length effect.
     """
-    annotators, has_length = sorted(part.select_kind("human"), key=part.raters.__getitem__), np.isfinite(part.length)
+    annotators, has_length = sorted(range(part.n_humans), key=part.raters.__getitem__), np.isfinite(part.length)
     generators = labelled_generators(part.raters, rng)
     rows: list[dict[str, Any]] = []
     findings = []
@@ -94,7 +91,7 @@ def length_rows(
 
 def _points_of_margin(correlation: float) -> float:
     """Return the margin of the longer output, in points, that corresponds to a correlation of latent preferences."""
-    return float(100 * 2 / np.pi * np.arcsin(np.clip(correlation, -1, 1)))
+    return float(POINTS * 2 / np.pi * np.arcsin(np.clip(correlation, -1, 1)))
 
 
 def _bias_beyond_humans(

@@ -9,7 +9,7 @@ import polars as pl
 
 from custodes.answers.tables import with_interval
 from custodes.data.study import Study
-from custodes.evaluate.consistency.findings import POSITION, Finding
+from custodes.evaluate.consistency.findings import POINTS, POSITION, Finding
 from custodes.evaluate.consistency.rater_preferences import RaterPreferences
 from custodes.evaluate.decision_graph import CELLS
 from custodes.stats import bootstrap, intervals
@@ -19,7 +19,6 @@ from custodes.stats.ratios import ratio
 from custodes.stats.reliability import alpha, pair_coincidences
 
 ONE_ORDER = "every pair was shown in only one order"
-POINTS = 100.0
 KEY = ["rater", "comparison"]
 
 

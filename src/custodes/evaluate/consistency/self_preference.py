@@ -11,14 +11,13 @@ from custodes.answers.shared_arguments import PreferenceOptions
 from custodes.data.patterns import select_labels
 from custodes.data.study import Study
 from custodes.errors import CustodesError
-from custodes.evaluate.consistency.findings import OWN, Finding
+from custodes.evaluate.consistency.findings import OWN, POINTS, Finding
 from custodes.evaluate.partiality_table import REASONS, placement_of
 from custodes.evaluate.rater_comparison import RaterComparison, compare_selection, require_shared_outputs
 from custodes.stats.partiality.partiality import Reason, partiality, win_rate_without
 
 NO_PEOPLE = "there are no human ratings of the judge's own systems"
 PERSON = "annotators are the reference for judges, so they are not tested"
-POINTS = 100.0
 
 
 def self_preference(
