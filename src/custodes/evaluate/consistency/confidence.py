@@ -31,6 +31,7 @@ from custodes.stats.ratios import ratio
 
 TOO_FEW = f"fewer than {FEWEST} items or clusters with probabilities and human verdicts"
 LARGEST_BRIER = (0.0, 2.0)
+KEY = ("comparison", "people", "unit")
 
 
 def confidence_rows(
@@ -41,9 +42,7 @@ def confidence_rows(
     A rater is included if it gave outcome probabilities for comparisons with human verdicts.
     """
     forecasts = _forecasts(study, part, setting)
-    results: list[dict[str, Any]] = []
-    curves: list[dict[str, Any]] = []
-    findings = []
+    results, curves, findings = list[dict[str, Any]](), list[dict[str, Any]](), list[Finding]()
     for (rater,), answers in forecasts.group_by("rater", maintain_order=True):
         name, unit = part.raters[int(str(rater))], answers["unit"].to_numpy()
         chances = _chances(answers)
@@ -54,7 +53,9 @@ def confidence_rows(
         overconfidence_test = estimate_overconfidence(
             confidences, is_right, least_variance=variance, units=unit, confidence=confidence
         )
-        comparison_rows = _average_repeats(answers)
+        # Probabilities are averaged over repeats and then over orders.
+        by_order = answers.group_by(*KEY, "order", maintain_order=True).agg(pl.col(CHANCES).mean())
+        comparison_rows = by_order.group_by(KEY, maintain_order=True).agg(pl.col(CHANCES).mean())
         has_too_few_units = len(np.unique(unit)) < FEWEST
         low, high, p_value = (
             np.nan if has_too_few_units else float(value)
@@ -118,13 +119,6 @@ def _forecasts(study: Study, part: RaterPreferences, setting: PreferenceOptions)
         human_preferences.filter(pl.col("people") != ABSENT), on=["item", "pair"], maintain_order="left"
     )
     return with_human_preferences.sort("rater", maintain_order=True)
-
-
-def _average_repeats(rows: pl.DataFrame) -> pl.DataFrame:
-    """Return a row per comparison of one rater, with probabilities averaged over repeats and then over orders."""
-    key = ("comparison", "people", "unit")
-    by_order = rows.group_by(*key, "order", maintain_order=True).agg(pl.col(CHANCES).mean())
-    return by_order.group_by(key, maintain_order=True).agg(pl.col(CHANCES).mean())
 
 
 def _chances(rows: pl.DataFrame) -> Floats:

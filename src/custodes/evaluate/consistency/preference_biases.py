@@ -1,15 +1,25 @@
-"""Length bias of judges: unadjusted, conditional on human preference, and adjusted for noisy human preference."""
+"""Biases of judges beyond human preference: preference for longer outputs, and for the judge's own systems.
+
+The length bias is unadjusted, conditional on human preference, and adjusted for noisy human preference. Own systems are
+those in the column `own_system` of the raters table.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from custodes.evaluate.consistency.findings import FEWEST, LENGTH, POINTS, Finding
+from custodes.answers.shared_arguments import PreferenceOptions
+from custodes.data.patterns import select_labels
+from custodes.data.study import Study
+from custodes.errors import CustodesError
+from custodes.evaluate.consistency.findings import FEWEST, LENGTH, OWN, POINTS, Finding
 from custodes.evaluate.consistency.rater_preferences import RaterPreferences
 from custodes.evaluate.parallel import labelled_generators
+from custodes.evaluate.partiality_table import REASONS, placement_of
+from custodes.evaluate.rater_comparison import RaterComparison, compare_selection, require_shared_outputs
 from custodes.stats import ABSENT
 from custodes.stats.arrays import Bools, Signs
 from custodes.stats.judging.length import (
@@ -21,6 +31,7 @@ from custodes.stats.judging.length import (
     length_bias,
     logit_slopes,
 )
+from custodes.stats.partiality.partiality import Reason, partiality, win_rate_without
 from custodes.stats.ratios import mean_of_defined
 
 MOST_SLOTS = 5
@@ -37,6 +48,9 @@ FEW_OF_A_PAIR = (
     f"at least {LEAST_WON:.0%} of the verdicts for each system"
 )
 NO_AGREEMENT = "within pairs of systems, annotators hardly agree with each other beyond the effect of length"
+
+UNRATED = "there are no human ratings of the judge's own systems"
+PERSON = "annotators are the reference for judges, so they are not tested"
 
 
 def length_rows(
@@ -67,7 +81,11 @@ def length_rows(
             signs[is_used], mean_people, part.length[is_used], units=part.unit[is_used], confidence=confidence
         )
         longer_wins = (1 + signs[is_used] * np.sign(part.length[is_used])) / 2
-        excess_points, low, high = map(_points_of_margin, (bias.excess, bias.low, bias.high))
+        # The margin of the longer output that corresponds to a correlation of latent preferences.
+        excess_points, low, high = (
+            float(POINTS * 2 / np.pi * np.arcsin(np.clip(correlation, -1, 1)))
+            for correlation in (bias.excess, bias.low, bias.high)
+        )
         findings.append(
             Finding(part.aspect, part.raters[r], LENGTH, "", excess_points, low, high, bias.p_value, reason)
         )
@@ -87,11 +105,6 @@ def length_rows(
             }
         )
     return rows, findings
-
-
-def _points_of_margin(correlation: float) -> float:
-    """Return the margin of the longer output, in points, that corresponds to a correlation of latent preferences."""
-    return float(POINTS * 2 / np.pi * np.arcsin(np.clip(correlation, -1, 1)))
 
 
 def _bias_beyond_humans(
@@ -126,3 +139,71 @@ def _slots(human_signs: Signs, rng: np.random.Generator) -> Signs:
 
 def _columns(name: str, slopes: Slopes, k: int) -> dict[str, float]:
     return {name: slopes.slope[k], f"{name}_low": slopes.low[k], f"{name}_high": slopes.high[k]}
+
+
+def self_preference(
+    study: Study, chosen: Study, setting: PreferenceOptions, *, alpha: float, confidence: float
+) -> dict[str, list[Finding]]:
+    """Return the findings by aspect, for every rater and each of its own systems in the selected study `chosen`."""
+    own_systems = {
+        rater: select_labels(patterns, study.systems, option="own_system", what="system")
+        for rater, patterns in chosen.raters.own_systems.items()
+    }
+    present_own_systems = {
+        rater: [system for system in systems if system in chosen.systems] for rater, systems in own_systems.items()
+    }
+    if not any(present_own_systems.values()):
+        return {}
+    if not (chosen.humans and chosen.metrics):
+        return {aspect: _untested_findings(aspect, present_own_systems, UNRATED) for aspect in chosen.aspects}
+    try:
+        comparisons = require_shared_outputs(compare_selection(chosen, setting))
+    except CustodesError as error:
+        return {aspect: _untested_findings(aspect, present_own_systems, str(error)) for aspect in chosen.aspects}
+    return {
+        comparison.aspect: [*_aspect_findings(present_own_systems, comparison, alpha=alpha, confidence=confidence)]
+        for comparison in comparisons
+    }
+
+
+def _untested_findings(aspect: str, own_systems: Mapping[str, Sequence[str]], reason: str) -> list[Finding]:
+    own_pairs = ((rater, system) for rater, systems in own_systems.items() for system in systems)
+    return [Finding(aspect, rater, OWN, system, reason=reason) for rater, system in own_pairs]
+
+
+def _aspect_findings(
+    own_systems: Mapping[str, Sequence[str]], comparison: RaterComparison, *, alpha: float, confidence: float
+) -> Iterator[Finding]:
+    for rater, systems in own_systems.items():
+        if rater not in comparison.metrics:
+            if rater in comparison.people:
+                yield from _untested_findings(comparison.aspect, {rater: systems}, PERSON)
+            continue
+        placement = placement_of(comparison, comparison.metrics.index(rater))
+        for system in systems:
+            s = comparison.systems.index(system)
+            partiality_result = partiality([placement], alpha=alpha, confidence=confidence, systems=[s])
+            estimate, low, high = (
+                POINTS * float(win_rate_without(placement, shifts[0])[0][s])
+                if np.isfinite(partiality_result.shift[0][s])
+                else np.nan
+                for shifts in (partiality_result.shift, partiality_result.low, partiality_result.high)
+            )
+            reason = REASONS[Reason(partiality_result.reason[0][s])]
+            p_value = np.nan if reason else float(partiality_result.p_adjusted[0][s])
+            yield Finding(comparison.aspect, rater, OWN, system, estimate, low, high, p_value, reason)
+
+
+def self_preference_rows(findings: Sequence[Finding]) -> list[dict[str, Any]]:
+    """Return the rows of the table `own_systems`."""
+    return [
+        {
+            "rater": finding.rater,
+            "system": finding.factor,
+            "partiality": finding.estimate,
+            "partiality_low": finding.estimate_low,
+            "partiality_high": finding.estimate_high,
+            "reason": finding.reason,
+        }
+        for finding in findings
+    ]
