@@ -74,7 +74,7 @@ def category_sums(comparison: RaterComparison, column_of_item: Ints, n_columns: 
     return sums
 
 
-class Margins(NamedTuple):
+class PreferenceMargins(NamedTuple):
     """Margins of systems in every resample, from preferences.
 
     `accuracy` (1 + B, metrics) is the proportion of pairs of systems whose human and metric margin have the same sign.
@@ -86,7 +86,7 @@ class Margins(NamedTuple):
     metrics: Floats
 
 
-def margins(comparison: RaterComparison, times: NDArray[Any], column_of_item: Ints) -> Margins:
+def margins(comparison: RaterComparison, times: NDArray[Any], column_of_item: Ints) -> PreferenceMargins:
     """Return the margins for the bootstrap weights `times` (1 + B, columns); an item has the weight of its column."""
     from scipy.sparse import csr_array
 
@@ -121,7 +121,7 @@ def margins(comparison: RaterComparison, times: NDArray[Any], column_of_item: In
                 accuracy[resample_block, metric] = ratio(n_equal, n_compared_pairs)
                 human_net_wins[resample_block, metric] = block_net_wins
                 metric_net_wins[resample_block, metric] = ratio(win_signs @ metric_margins, n_compared).T
-    return Margins(accuracy, human_net_wins, metric_net_wins)
+    return PreferenceMargins(accuracy, human_net_wins, metric_net_wins)
 
 
 def equal_preferences(comparison: RaterComparison) -> Ratios:

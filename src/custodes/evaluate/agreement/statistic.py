@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from custodes.answers.tables import Column, score, with_interval
-from custodes.evaluate.agreement.choices import Margins, are_choices, category_sums, margins
+from custodes.evaluate.agreement.choices import PreferenceMargins, are_choices, category_sums, margins
 from custodes.evaluate.rater_comparison import RaterComparison
 from custodes.stats import bootstrap, calibrated_accuracy, intervals
 from custodes.stats.arrays import Bools, Floats, Ints, equal_positions, make_read_only
@@ -155,7 +155,7 @@ class Sample:
         return np.moveaxis(bootstrap.weighted_sums(self.times, sums), 1, 0)
 
     @cached_property
-    def margins(self) -> Margins:
+    def margins(self) -> PreferenceMargins:
         """Margins of systems from preferences."""
         return margins(self.comparison, self.times, self.column_of_item)
 
