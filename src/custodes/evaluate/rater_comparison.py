@@ -234,10 +234,7 @@ def compare_aspect(selected_study: Study, aspect: str, setting: PreferenceOption
     full_setting = settings(setting)
 
     def make_comparison() -> RaterComparison:
-        check_ordered(selected_study, aspect)
-        raters = compare_all_raters(selected_study, aspect, full_setting)
-        check_scales(selected_study, raters)
-        label = label_of(aspect)
+        raters, label = compare_checked_raters(selected_study, aspect, full_setting), label_of(aspect)
         if selected_study.metrics and not raters.metrics:
             reason = next((f"; {note.message}" for note in selected_study.notes if note.rule == SYSTEM_SCORE_RULE), "")
             raise NotComparableError(
@@ -262,9 +259,7 @@ def compare_any_raters(
         raise NotComparableError(too_few(selected_study, "a leaderboard needs two or more systems"))
     comparisons = []
     for aspect in selected_study.aspects if aspects is None else aspects:
-        check_ordered(selected_study, aspect)
-        comparison, label = compare_all_raters(selected_study, aspect, setting), label_of(aspect)
-        check_scales(selected_study, comparison)
+        comparison, label = compare_checked_raters(selected_study, aspect, setting), label_of(aspect)
         if setting["ties"] == "calibrated" and not np.isfinite(comparison.scores.human).any():
             raise OptionError(
                 f"ties='calibrated': {selected_study.name} has no human scores to which tie thresholds could be "
@@ -292,9 +287,12 @@ def compare_all_raters(selected_study: Study, aspect: str, setting: PreferenceOp
     )
 
 
-def check_scales(study: Study, comparison: RaterComparison) -> None:
-    """Raise `ScalesDifferError` if annotators rate on different scales."""
-    check_same_scale(study, comparison.people, comparison.scores.persons, label_of(comparison.aspect))
+def compare_checked_raters(study: Study, aspect: str, setting: PreferenceOptions) -> RaterComparison:
+    """Return the comparison of all raters; raise if labels have no order or annotators use different scales."""
+    check_ordered(study, aspect)
+    comparison = compare_all_raters(study, aspect, setting)
+    check_same_scale(study, comparison.people, comparison.scores.persons, label_of(aspect))
+    return comparison
 
 
 def _rules(full_setting: PreferenceOptions) -> tuple[Any, ...]:

@@ -19,7 +19,7 @@ from custodes.data.ties_and_orders import score_differences
 from custodes.errors import InputError
 from custodes.evaluate.comparable import is_ordered
 from custodes.evaluate.design import Design
-from custodes.evaluate.rater_comparison import check_scales, compare_all_raters
+from custodes.evaluate.rater_comparison import compare_checked_raters
 from custodes.stats import ABSENT
 from custodes.stats.arrays import Bools, Floats, Ints, Signs
 
@@ -169,10 +169,9 @@ def _add_preferences(study: Study, part: RaterPreferences, setting: PreferenceOp
     queried = study.preferences.queried_verdicts
     # Without excluded ties, the comparisons are those of other questions and can come from the cache of the study.
     has_no_exclusions = queried.frame.height == study.preferences.frame.height
-    comparison = compare_all_raters(
+    comparison = compare_checked_raters(
         study if has_no_exclusions else replace(study, preferences=queried), part.aspect, setting
     )
-    check_scales(study, comparison)
     rows = comparison.preferences.with_raters(comparison.annotators)
     n = len(np.unique(rows.keys))
     if n * len(part.raters) > MOST_SIGNS:
