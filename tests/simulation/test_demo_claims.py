@@ -10,7 +10,7 @@ import pytest
 from custodes.data.simulate import Simulation, demo_simulation
 from custodes.data.study import Study
 from custodes.evaluate.agreement.agreement import agreement
-from custodes.evaluate.agreement.metric_ranking import ORDERING
+from custodes.evaluate.agreement.differences import ORDERING
 from custodes.evaluate.leaderboard.leaderboard import Leaderboard, leaderboard
 from custodes.evaluate.ranking import ranking
 from custodes.evaluate.rater_comparison import compare

@@ -20,11 +20,11 @@ from custodes.data.raters import Scale
 from custodes.data.study import Study
 from custodes.data.table import check_columns, check_unique, label_column
 from custodes.errors import InputError, OptionError, join_labels, short_repr, suggestion
-from custodes.evaluate.annotator_means import without_float_noise
 from custodes.evaluate.comparable import label_of
 from custodes.evaluate.design import Design
 from custodes.evaluate.rater_comparison import compare_selection
 from custodes.evaluate.rater_scores import METRIC, RaterScores, select_rater_scores
+from custodes.evaluate.scores import without_float_noise
 from custodes.stats import ABSENT
 from custodes.stats.arrays import Floats, make_read_only
 from custodes.stats.learning.folds import grouped_folds

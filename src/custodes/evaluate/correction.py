@@ -342,7 +342,7 @@ def _answer(
         edges=dict(zip(("metric", "estimator", "winner", "loser"), zip(*edges, strict=True), strict=False)),
     )
     remarks = _estimate_remarks(estimates, label_of(aspect_counts.aspect), gamma=gamma)
-    notes = [*cluster_notes(aspect_counts, margin_effects(aspect_counts)[0]), *_annotation_notes(aspect_counts)]
+    notes = [*cluster_notes(aspect_counts, margin_effects(aspect_counts, 1)[0]), *_annotation_notes(aspect_counts)]
     notes += [Note(**vars(remark), aspect=aspect_counts.aspect) for remark in remarks]
     return tables, [*aspect_counts.notes, *notes, *cycle_notes(aspect_counts.aspect, cyclic_raters)]
 

@@ -46,16 +46,17 @@ from custodes.evaluate.clusters import (
     table_effects,
 )
 from custodes.evaluate.decision_graph import CELLS, PAIR, format_decisions, pair_matrix
-from custodes.evaluate.favoritism_of_pairs import FEW_ERRORS, correlation_columns, error_notes, overall_notes
-from custodes.evaluate.parallel import map_parts
+from custodes.evaluate.parallel import merge_parts
 from custodes.evaluate.partiality_table import (
     DISFAVOURED,
     FAVOURED,
+    FEW_ERRORS,
     INCONCLUSIVE,
     NEAR_COPY,
+    correlation_columns,
+    favoritism_notes,
     near_copies,
     partiality_columns,
-    partiality_notes,
 )
 from custodes.evaluate.rater_comparison import RaterComparison
 from custodes.evaluate.rater_scores import few_clusters_notes
@@ -318,8 +319,7 @@ def favoritism(
         raise OptionError("by: counts do not record items, so they have no slices; give the study instead")
     slicer = partial(slices_of_items, study, column=by) if by and isinstance(study, Study) else None
     answer = partial(_answer, test=SignTest(alpha=alpha), slicer=slicer, confidence=confidence, resamples=resamples)
-    answers = list(map_parts(answer, parts, rng=np.random.default_rng(rng), progress=progress, desc="favoritism"))
-    return Favoritism.from_parts([tables for tables, _ in answers], [note for _, notes in answers for note in notes])
+    return merge_parts(Favoritism, answer, parts, rng=rng, progress=progress, desc="favoritism")
 
 
 def _answer(
@@ -398,9 +398,7 @@ def _answer(
     )
     notes = [
         *cluster_notes(outcomes, margin_effects(outcomes, 1)[0]),
-        *partiality_notes(outcomes.comparison, outcomes.aspect, partiality_values),
-        *overall_notes(outcomes, partiality_values),
-        *error_notes(outcomes.aspect, n, errors),
+        *favoritism_notes(outcomes, partiality_values, n, errors),
         *few_clusters_notes(outcomes.n_clusters, resamples, fewest=FEWEST, aspect=outcomes.aspect),
     ]
     return tables, [*outcomes.notes, *notes]

@@ -1,4 +1,4 @@
-"""Table of the partiality of each metric to each system, and near copies of metrics with the same finding."""
+"""Table of the partiality of each metric to each system, near copies of metrics, and notes on favoritism."""
 
 from __future__ import annotations
 
@@ -9,9 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from custodes.data.notes import Note, build_notes
+from custodes.errors import join_labels
+from custodes.evaluate.clusters import AspectCounts
 from custodes.evaluate.comparable import label_of
 from custodes.evaluate.rater_comparison import RaterComparison
 from custodes.stats.arrays import Floats, Ints, chunks
+from custodes.stats.correlation import spearman
 from custodes.stats.partiality.partiality import FEWEST_SYSTEMS, FEWEST_UNITS, Reason, partiality, win_rate_without
 from custodes.stats.partiality.placement import Placement
 from custodes.stats.partiality.verdicts import sign_placement
@@ -41,6 +44,10 @@ NEAR_COPY = 0.2
 Variants of one metric (ROUGE-n, BLEU-n, precision and F1) have a complementarity between 0 and .17 on SummEval, HANNA
 and DialSummEval.
 """
+
+
+FEW_ERRORS = 5
+"""With fewer errors than this number, a Favi-Score can take only a few values (Favi-Score paper, Robustness)."""
 
 
 def partiality_columns(
@@ -93,41 +100,24 @@ def partiality_columns(
     }
 
 
-def partiality_notes(comparison: RaterComparison | None, aspect: str, columns: Mapping[str, Any]) -> list[Note]:
-    """Return the notes on the table `partiality`."""
-    if comparison is None:
-        message = "counts do not record which comparisons share an item, so partiality cannot be tested; give the study"
-        return build_notes(("partiality-counts", True, message), aspect=aspect)
-    return build_notes(
-        (
-            "partiality-inconclusive",
-            columns["finding"].count(INCONCLUSIVE),
-            f"partiality is inconclusive for {columns['finding'].count(INCONCLUSIVE)} of {len(columns['finding'])} "
-            f"combinations of metric and system{label_of(aspect)} (see the column `reason`)",
-        ),
-        aspect=aspect,
-    )
-
-
 def placement_of(comparison: RaterComparison, m: int) -> Placement:
     """Return the positions of the systems by annotators and by one metric, as input of the test of partiality.
 
     Positions come from scores if annotators and metric scored at least half of the items that they share, and from
     verdicts if not.
     """
-    design, scores, joint_rows = comparison.design, comparison.scores, comparison.preferences.joint(0, 1 + m)
-    is_shared = joint_rows.is_rated_by_all
+    design, scores, shared_preferences = comparison.design, comparison.scores, comparison.shared(m)
     is_scored_item = (np.isfinite(scores.human) & np.isfinite(scores.metrics[m])).sum(axis=1) > 1
-    if 2 * is_scored_item.sum() >= len(np.unique(joint_rows.item[is_shared])) and is_scored_item.any():
+    if 2 * is_scored_item.sum() >= len(np.unique(shared_preferences.item)) and is_scored_item.any():
         return comparison.scored_people.placement(scores.metrics[m])
-    human, metric = joint_rows.signs[:, is_shared]
+    human, metric = shared_preferences.signs
     return sign_placement(
         human,
         metric,
-        joint_rows.pair[is_shared],
+        shared_preferences.pair,
         design.pairs,
-        items=joint_rows.item[is_shared],
-        units=design.units[joint_rows.item[is_shared]],
+        items=shared_preferences.item,
+        units=design.units[shared_preferences.item],
     )
 
 
@@ -173,3 +163,72 @@ def _complementarity(comparison: RaterComparison, first: Ints, second: Ints) -> 
         for pair_chunk in chunks(len(first), len(units))
     ]
     return np.concatenate(means) if means else np.zeros(0)
+
+
+def correlation_columns(favi: Floats, sign_agrees: Floats, accuracy: Floats) -> dict[str, Any]:
+    """Return the Spearman correlations of Favi-Scores with sign agreement of margins and with sample accuracy.
+
+    All arguments have the shape (metrics, pairs). Each correlation is over all metrics and pairs.
+    """
+    values = {"abs_favi": np.abs(favi), "favi": favi, "sign_agrees": sign_agrees, "sample_accuracy": accuracy}
+    compared_columns = [("abs_favi", "sign_agrees"), ("abs_favi", "sample_accuracy"), ("favi", "sample_accuracy")]
+    value_pairs = [tuple(values[name].ravel() for name in column_names) for column_names in compared_columns]
+    return {
+        "score": [first for first, _ in compared_columns],
+        "accuracy": [second for _, second in compared_columns],
+        "spearman": [float(spearman(*value_pair)) for value_pair in value_pairs],
+        "n": [int(np.isfinite(sum(value_pair)).sum()) for value_pair in value_pairs],
+    }
+
+
+def favoritism_notes(
+    aspect_counts: AspectCounts, partiality: Mapping[str, Any], n: NDArray[np.int64], errors: NDArray[np.int64]
+) -> list[Note]:
+    """Return the notes on the table `partiality` (empty for counts), and on undefined or unstable Favi-Scores.
+
+    `n` and `errors` (metrics, pairs) are the numbers of shared items and of errors.
+    """
+    aspect_text, findings = label_of(aspect_counts.aspect), partiality.get("finding", [])
+    metrics_with_finding = {
+        str(metric)
+        for metric, finding in zip(partiality.get("metric", ()), findings, strict=True)
+        if finding in (FAVOURED, DISFAVOURED)
+    }
+    # Without scores for the aspect, findings may reflect quality on another aspect.
+    metrics = [name for name in aspect_counts.overall if name in metrics_with_finding]
+    text_of_rule = {
+        "favi-no-shared-items": (n == 0, "have no item rated by both annotators and metric"),
+        "favi-no-errors": ((n > 0) & (errors == 0), "have no error, so their Favi-Score is undefined"),
+        "favi-few-errors": (
+            (errors > 0) & (errors < FEW_ERRORS),
+            f"have fewer than {FEW_ERRORS} errors, so the Favi-Score is unstable",
+        ),
+    }
+    return build_notes(
+        (
+            "partiality-counts",
+            aspect_counts.comparison is None,
+            "counts do not record which comparisons share an item, so partiality cannot be tested; give the study",
+        ),
+        (
+            "partiality-inconclusive",
+            findings.count(INCONCLUSIVE),
+            f"partiality is inconclusive for {findings.count(INCONCLUSIVE)} of {len(findings)} combinations of metric "
+            f"and system{aspect_text} (see the column `reason`)",
+        ),
+        (
+            "overall-score",
+            len(metrics),
+            f"{join_labels(metrics)}: no score{aspect_text}, so the score without an aspect is used; apparent "
+            "partiality may reflect quality on another aspect",
+        ),
+        *(
+            (
+                rule,
+                int(is_affected.sum()),
+                f"{int(is_affected.sum())} of {n.size} combinations of metric and system pair {text}{aspect_text}",
+            )
+            for rule, (is_affected, text) in text_of_rule.items()
+        ),
+        aspect=aspect_counts.aspect,
+    )

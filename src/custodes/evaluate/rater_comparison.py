@@ -17,7 +17,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from custodes.answers.shared_arguments import PreferenceOptions, selection_arguments, settings
-from custodes.data.comparisons import HUMAN, MOST_CELLS, Comparisons
+from custodes.data.comparisons import HUMAN, MOST_CELLS, Comparisons, JointPreferences
 from custodes.data.notes import Note, build_notes
 from custodes.data.outcome_counts import ClusterCells
 from custodes.data.panel import Panel, label_codes
@@ -25,10 +25,9 @@ from custodes.data.study import SYSTEM_SCORE_RULE, Study, select_aspect_rows
 from custodes.data.table import filter_rows
 from custodes.data.ties_and_orders import compare_in_memory, human_threshold
 from custodes.errors import InputError, OptionError, join_labels
-from custodes.evaluate.annotator_means import check_same_scale, unpaired_count, unpaired_note
 from custodes.evaluate.comparable import NotComparableError, check_ordered, label_of, too_few
 from custodes.evaluate.design import Design
-from custodes.evaluate.scores import ItemScores, tie_thresholds
+from custodes.evaluate.scores import ItemScores, check_same_scale, tie_thresholds, unpaired_count, unpaired_note
 from custodes.stats.arrays import Bools, Floats, Ints, Signs, make_read_only
 from custodes.stats.partiality.scores import ScoredPeople
 from custodes.stats.ratios import mean_of_defined
@@ -122,8 +121,15 @@ class RaterComparison:
     @cached_property
     def has_shared_comparison(self) -> NDArray[np.bool_]:
         """Whether annotators and metric share a comparison, (metrics,)."""
-        joint_rows = (self.preferences.joint(0, 1 + m) for m in range(len(self.metrics)))
-        return np.array([rows.is_rated_by_all.any() for rows in joint_rows], dtype=np.bool_)
+        return np.array([len(self.shared(m).pair) > 0 for m in range(len(self.metrics))], dtype=np.bool_)
+
+    def shared(self, metric: int) -> JointPreferences:
+        """Return the comparisons that both the annotators and a metric rated."""
+        joint = self.preferences.joint(0, 1 + metric)
+        is_shared = joint.is_rated_by_all
+        if is_shared.all():
+            return joint
+        return JointPreferences(joint.pair[is_shared], joint.item[is_shared], joint.signs[:, is_shared])
 
     @property
     def preference_raters(self) -> tuple[str, ...]:
@@ -228,10 +234,7 @@ def compare_aspect(selected_study: Study, aspect: str, setting: PreferenceOption
     full_setting = settings(setting)
 
     def make_comparison() -> RaterComparison:
-        check_ordered(selected_study, aspect)
-        raters = compare_all_raters(selected_study, aspect, full_setting)
-        check_scales(selected_study, raters)
-        label = label_of(aspect)
+        raters, label = compare_checked_raters(selected_study, aspect, full_setting), label_of(aspect)
         if selected_study.metrics and not raters.metrics:
             reason = next((f"; {note.message}" for note in selected_study.notes if note.rule == SYSTEM_SCORE_RULE), "")
             raise NotComparableError(
@@ -256,9 +259,7 @@ def compare_any_raters(
         raise NotComparableError(too_few(selected_study, "a leaderboard needs two or more systems"))
     comparisons = []
     for aspect in selected_study.aspects if aspects is None else aspects:
-        check_ordered(selected_study, aspect)
-        comparison, label = compare_all_raters(selected_study, aspect, setting), label_of(aspect)
-        check_scales(selected_study, comparison)
+        comparison, label = compare_checked_raters(selected_study, aspect, setting), label_of(aspect)
         if setting["ties"] == "calibrated" and not np.isfinite(comparison.scores.human).any():
             raise OptionError(
                 f"ties='calibrated': {selected_study.name} has no human scores to which tie thresholds could be "
@@ -286,9 +287,12 @@ def compare_all_raters(selected_study: Study, aspect: str, setting: PreferenceOp
     )
 
 
-def check_scales(study: Study, comparison: RaterComparison) -> None:
-    """Raise `ScalesDifferError` if annotators rate on different scales."""
-    check_same_scale(study, comparison.people, comparison.scores.persons, label_of(comparison.aspect))
+def compare_checked_raters(study: Study, aspect: str, setting: PreferenceOptions) -> RaterComparison:
+    """Return the comparison of all raters; raise if labels have no order or annotators use different scales."""
+    check_ordered(study, aspect)
+    comparison = compare_all_raters(study, aspect, setting)
+    check_same_scale(study, comparison.people, comparison.scores.persons, label_of(aspect))
+    return comparison
 
 
 def _rules(full_setting: PreferenceOptions) -> tuple[Any, ...]:
@@ -309,7 +313,9 @@ def _compare_all_raters(study: Study, aspect: str, full_setting: PreferenceOptio
     design = Design.from_study(study, items=items, systems=systems)
     verdicts, notes = study.preferences.merge_verdicts(full_setting["orders"])
     verdicts = select_aspect_rows(verdicts, aspect)
-    scored_positions = _scored_items(study, raters, aspect, items)
+    score_rows = select_aspect_rows(filter_rows(study.ratings.frame, pl.col("rater").is_in(raters)), aspect)
+    is_scored = pl.Series(items, dtype=pl.String).is_in(score_rows["item"].unique().implode())
+    scored_positions = is_scored.arg_true().cast(pl.Int64).to_numpy()
     scored_items = items if len(scored_positions) == len(items) else tuple(items[i] for i in scored_positions)
     shape = (len(raters), len(scored_items), len(systems))
     _check_size(study, shape, 8 * math.prod(shape))
@@ -351,13 +357,6 @@ def _compare_all_raters(study: Study, aspect: str, full_setting: PreferenceOptio
         notes=tuple(notes),
         overall=tuple(name for name in metrics if name not in scored_metrics),
     )
-
-
-def _scored_items(study: Study, raters: Sequence[str], aspect: str, items: Sequence[str]) -> NDArray[np.int64]:
-    """Return the positions of the items with a score by at least one of the raters."""
-    rows = select_aspect_rows(filter_rows(study.ratings.frame, pl.col("rater").is_in(list(raters))), aspect)
-    item_labels = pl.Series("item", items, dtype=pl.String)
-    return item_labels.is_in(rows["item"].unique().implode()).arg_true().cast(pl.Int64).to_numpy()
 
 
 def _score_rows(values: Floats, positions: NDArray[np.int64], threshold: Floats) -> pl.DataFrame:

@@ -22,9 +22,9 @@ from custodes.data.panel import Panel
 from custodes.data.patterns import Patterns, select_labels
 from custodes.data.study import Study
 from custodes.errors import InputError, OptionError, join_labels
-from custodes.evaluate.annotator_means import check_same_scale, without_float_noise
 from custodes.evaluate.comparable import check_ordered, label_of
 from custodes.evaluate.design import Design
+from custodes.evaluate.scores import check_same_scale, without_float_noise
 from custodes.stats.arrays import Floats, make_read_only, round_for_sorting
 from custodes.stats.ratios import mean_of_defined
 
@@ -193,26 +193,28 @@ def select_rater_scores(study: Study, selected_study: Study, human_raters: Human
     aspects = tuple(aspect for aspect in selected_study.aspects if aspect in human_aspects)
     rater_parts: list[tuple[str, str, str, Floats]] = []
     annotators = np.full((len(aspects), len(selected_study.humans), len(items), len(systems)), np.nan)
+
+    def scores_of(raters: Sequence[str], aspect: str) -> tuple[list[str], Floats]:
+        """Return the raters with scores for the aspect, and their scores (raters, items, systems)."""
+        raters_of_aspect = set(raters_and_aspects.filter(pl.col("aspect") == aspect)["rater"])
+        names = [name for name in raters if name in raters_of_aspect]
+        return names, Panel.from_study(selected_study, raters=names, aspect=aspect, items=items, systems=systems).values
+
     for aspect in aspects:
         check_ordered(study, aspect)
     for k, aspect in enumerate(aspects):
         # Ratings without an aspect are not used here, because all aspects would then have the same ratings.
-        raters_of_aspect = set(raters_and_aspects.filter(pl.col("aspect") == aspect)["rater"])
-        positions = [i for i, name in enumerate(selected_study.humans) if name in raters_of_aspect]
-        names = [selected_study.humans[i] for i in positions]
-        panel = Panel.from_study(selected_study, raters=names, aspect=aspect, items=items, systems=systems)
-        annotators[k, positions] = panel.values
+        names, values = scores_of(selected_study.humans, aspect)
+        annotators[k, [selected_study.humans.index(name) for name in names]] = values
         if human_raters == "aspects":
-            check_same_scale(selected_study, names, panel.values, label_of(aspect))
-            rater_parts.append((HUMAN, "human", aspect, without_float_noise(mean_of_defined(panel.values, axis=0))))
+            check_same_scale(selected_study, names, values, label_of(aspect))
+            rater_parts.append((HUMAN, "human", aspect, without_float_noise(mean_of_defined(values, axis=0))))
         else:
-            rater_parts += [(name, "human", aspect, values) for name, values in zip(names, panel.values, strict=True)]
+            rater_parts += [(name, "human", aspect, scores) for name, scores in zip(names, values, strict=True)]
     metric_aspects = aspects if selected_study.humans else selected_study.aspects
     for aspect in ("", *(a for a in metric_aspects if a)):
-        raters_of_aspect = set(raters_and_aspects.filter(pl.col("aspect") == aspect)["rater"])
-        names = [name for name in selected_study.metrics if name in raters_of_aspect]
-        panel = Panel.from_study(selected_study, raters=names, aspect=aspect, items=items, systems=systems)
-        rater_parts += [(name, METRIC, aspect, values) for name, values in zip(names, panel.values, strict=True)]
+        names, values = scores_of(selected_study.metrics, aspect)
+        rater_parts += [(name, METRIC, aspect, scores) for name, scores in zip(names, values, strict=True)]
     return _assemble_scores(
         study,
         selected_study,

@@ -45,9 +45,7 @@ def slices_of(study: Study, outputs: pl.DataFrame, column: str) -> tuple[tuple[s
     OptionError
         If the study has no column with this name, or if the column has more than `MOST_SLICES` slices.
     """
-    if column == "system":
-        return _slices(outputs["system"], column)
-    return _slices(values_of(study, outputs, column, ("system",)), column)
+    return _slices(outputs["system"] if column == "system" else values_of(study, outputs, column, ("system",)), column)
 
 
 def values_of(

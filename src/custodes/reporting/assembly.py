@@ -21,7 +21,7 @@ from custodes.arguments import check_one_of
 from custodes.control_characters import escape_controls
 from custodes.data.study import Study
 from custodes.errors import InputError
-from custodes.evaluate.agreement.metric_ranking import CHOOSING, ORDERING
+from custodes.evaluate.agreement.differences import CHOOSING, ORDERING
 from custodes.evaluate.slices import BY
 from custodes.evaluate.verdict.verdict import Verdict, verdict_of
 from custodes.files import make_folder, write_atomically

@@ -8,11 +8,17 @@ import pytest
 
 import custodes as cu
 from custodes.evaluate.agreement.agreement import agreement
-from custodes.evaluate.agreement.choices import Choices, are_choices, equal_grounds, grounds_of, resampled_groups
+from custodes.evaluate.agreement.choices import are_choices, equal_grounds, grounds_of, resampled_groups
+from custodes.evaluate.agreement.statistic import Sample
 from custodes.evaluate.rater_comparison import RaterComparison, compare
 from custodes.stats import ABSENT
+from custodes.stats.ratios import ratio
 from tests.evaluate.studies import rated, verdicts
 from tests.random_studies import study
+
+
+def sample_of(comparison: RaterComparison, times: np.ndarray, columns: np.ndarray | None = None) -> Sample:
+    return Sample(comparison=comparison, times=times, flips=np.empty((0, 0), dtype=np.int8), columns=columns)
 
 
 def by_definition(comparison: RaterComparison, times: np.ndarray, metric: int) -> dict[str, float | list[float]]:
@@ -56,19 +62,23 @@ def test_every_statistic_in_resamples(scores: bool, per_cluster: int) -> None:
     times = np.stack([np.ones(comparison.design.n_units), *rng.poisson(1, (3, comparison.design.n_units))]).astype(
         np.uint8
     )
-    choices = Choices(comparison, times)
-    human, metrics = choices.net_wins
+    sample = sample_of(comparison, times)
+    accuracy, human, metrics = sample.margins
+    n, equal, human_ties, metric_ties = sample.preference_totals
     for b, drawn in enumerate(times):
         for m in range(len(comparison.metrics)):
             expected = by_definition(comparison, drawn, m)
-            assert choices.sample_accuracy[b, m] == pytest.approx(expected["sample"], nan_ok=True)
-            assert choices.system_accuracy[b, m] == pytest.approx(expected["system"], nan_ok=True)
-            assert [side[b, m] for side in choices.tie_rates] == pytest.approx(expected["tied"], nan_ok=True)
+            rates = [ratio(total, n)[b, m] for total in (equal, human_ties, metric_ties)]
+            assert rates == pytest.approx([expected["sample"], *expected["tied"]], nan_ok=True)
+            assert accuracy[b, m] == pytest.approx(expected["system"], nan_ok=True)
             np.testing.assert_allclose([human[b, m], metrics[b, m]], expected["net"], rtol=1e-12)
     signs = comparison.preferences.signs
     both = (signs[:, [0]] != ABSENT) & (signs[:, 1:] != ABSENT)
-    assert [choices.n(m) for m in range(len(comparison.metrics))] == both.sum(axis=(0, 2)).tolist()
-    np.testing.assert_array_equal(choices.pairs, both.any(axis=2).T)
+    shared = [comparison.shared(m) for m in range(len(comparison.metrics))]
+    assert [len(preferences.pair) for preferences in shared] == both.sum(axis=(0, 2)).tolist()
+    assert [sorted(set(preferences.pair.tolist())) for preferences in shared] == [
+        np.flatnonzero(is_compared).tolist() for is_compared in both.any(axis=2).T
+    ]
 
 
 def test_item_weights_count_where_only_preferences_can_be_compared() -> None:
@@ -89,10 +99,10 @@ def test_equal_clusters_are_drawn_together() -> None:
     number = comparison.cells.number
     columns, drawn = resampled_groups(comparison, 400, np.random.default_rng(0))
     assert number.sum() == comparison.design.n_units > len(number)
-    whole = Choices(comparison, np.ones((1, comparison.design.n_units), dtype=np.uint8))
-    kinds = Choices(comparison, drawn[:1], columns)
-    np.testing.assert_allclose(kinds.sample_accuracy, whole.sample_accuracy)
-    np.testing.assert_allclose(kinds.system_accuracy, whole.system_accuracy)
+    whole = sample_of(comparison, np.ones((1, comparison.design.n_units), dtype=np.uint8))
+    kinds = sample_of(comparison, drawn[:1], columns)
+    np.testing.assert_allclose(kinds.preference_totals, whole.preference_totals)
+    np.testing.assert_allclose(kinds.margins.accuracy, whole.margins.accuracy)
     assert drawn.shape == (401, len(number))
     assert drawn[0].tolist() == number.tolist()
     assert (drawn.sum(axis=1) == comparison.design.n_units).all()

@@ -5,7 +5,7 @@ import polars as pl
 import pytest
 
 from custodes.evaluate.agreement.agreement import Agreement, agreement, by_standing
-from custodes.evaluate.agreement.metric_ranking import ranking_statistic
+from custodes.evaluate.agreement.differences import ranking_statistic
 from tests.evaluate.studies import scores_of, study_of
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import reduce
+from itertools import chain
 from typing import Any, Unpack
 
 import numpy as np
@@ -26,8 +27,7 @@ from custodes.evaluate.agreement.choices import (
     grounds_of,
     resampled_groups,
 )
-from custodes.evaluate.agreement.differences import Differences, Tester
-from custodes.evaluate.agreement.metric_ranking import CHOOSING, ORDERING, standing_columns
+from custodes.evaluate.agreement.differences import CHOOSING, ORDERING, Differences, Tester, standing_columns
 from custodes.evaluate.agreement.statistic import FEWEST, Sample, drawn_flips, group_equal_rows, holds_for_both
 from custodes.evaluate.agreement.statistics import STATISTICS
 from custodes.evaluate.comparable import NotComparableError, label_of
@@ -243,7 +243,6 @@ def _label_tables(
     selected_study = study.select(**selection_arguments(setting))
     estimates = EstimateSettings(sampling="random", confidence=confidence, rng=np.random.default_rng(rng))
     outputs_of_aspects = labelled_outputs(selected_study, consensus="vote")
-    confidence_and_alpha = {"confidence": confidence, "alpha": alpha}
     tables = [
         Agreement.part(
             aspect_outputs.aspect,
@@ -252,7 +251,8 @@ def _label_tables(
                 "metric",
                 equal_labels(aspect_outputs),
                 slices_of(study, aspect_outputs.table, by),
-                **confidence_and_alpha,
+                confidence=confidence,
+                alpha=alpha,
             )
             if by
             else (),
@@ -267,13 +267,10 @@ def _label_tables(
 
 def by_standing(rows: pl.DataFrame, standing: pl.DataFrame) -> pl.DataFrame:
     """Return the rows of metrics in the order of the table `standing`; metrics without a rank come last."""
-    rank_table = standing.select("aspect", "metric", pl.int_range(pl.len()).over("aspect").alias("place"))
+    rank_table = standing.select("aspect", "metric", place=pl.int_range(pl.len()))
     ranked_rows = rows.join(rank_table, on=["aspect", "metric"], how="left", maintain_order="left")
-    frames_of_aspects = ranked_rows.partition_by("aspect", maintain_order=True)
-    ordered_frames = [
-        aspect_rows.sort("place", nulls_last=True, maintain_order=True) for aspect_rows in frames_of_aspects
-    ]
-    return pl.concat(ordered_frames).drop("place") if ordered_frames else rows
+    first_row_of_aspect = pl.int_range(pl.len()).min().over("aspect")
+    return ranked_rows.sort(first_row_of_aspect, "place", nulls_last=True, maintain_order=True).drop("place")
 
 
 def _answer(
@@ -299,22 +296,27 @@ def _answer(
     values_of_statistic = {name: statistic.compute(sample) for name, statistic in STATISTICS.items()}
     tester = Tester.from_sample(sample, n=resamples, confidence=confidence, alpha=alpha)
     differences = Differences.from_tester(tester, compare_by)
-    metrics: dict[str, Any] = {
-        "metric": list(comparison.metrics),
-        "n": [sample.choices.n(m) for m in range(len(comparison.metrics))],
-    }
-    for name, values in values_of_statistic.items():
-        metrics |= STATISTICS[name].with_interval(name, sample, values, confidence)
-    for statistic in STATISTICS.values():
-        if statistic.chance_column:
-            metrics[statistic.chance_column.name] = statistic.chance_of(tester.jackknife_sample)[0]
     standing = standing_columns(tester, values_of_statistic, differences, confidence=confidence, alpha=alpha)
     unreliable_names = [
         statistic.name for statistic in STATISTICS.values() if 1 < n_units < statistic.fewest and resamples
     ]
-    metrics[UNRELIABLE.name] = [unreliable_names] * len(comparison.metrics) if unreliable_names else None
     letters_of_metric = dict(zip(standing["metric"], standing["group"], strict=True))
-    metrics["group"] = [letters_of_metric.get(name) for name in comparison.metrics]
+    columns_of_statistics = [
+        statistic.with_interval(name, sample, values_of_statistic[name], confidence)
+        for name, statistic in STATISTICS.items()
+    ]
+    metrics = {
+        "metric": list(comparison.metrics),
+        "group": [letters_of_metric.get(name) for name in comparison.metrics],
+        "n": [len(comparison.shared(m).pair) for m in range(len(comparison.metrics))],
+        **dict(chain.from_iterable(columns.items() for columns in columns_of_statistics)),
+        **{
+            statistic.chance_column.name: statistic.chance_of(tester.jackknife_sample)[0]
+            for statistic in STATISTICS.values()
+            if statistic.chance_column
+        },
+        UNRELIABLE.name: [unreliable_names] * len(comparison.metrics) if unreliable_names else None,
+    }
     tables = Agreement.part(
         comparison.aspect,
         metrics=metrics,
@@ -375,7 +377,7 @@ def _common_columns(sample: Sample) -> dict[str, Any]:
     common_sample = replace(sample, comparison=common_comparison, times=sample.times[:1])
     return {
         "metric": list(common_comparison.metrics),
-        "n": common_sample.choices.n(0),
+        "n": len(common_comparison.shared(0).pair),
         **{name: statistic.compute(common_sample)[0] for name, statistic in STATISTICS.items()},
     }
 

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.data.comparisons import JointPreferences
 from custodes.evaluate.rater_comparison import RaterComparison
 from custodes.evaluate.slices import Ratios
 from custodes.memory import check_memory, count_resample_values
-from custodes.stats.arrays import Bools, Floats, Ints, chunks, equal_positions
-from custodes.stats.bootstrap import weighted_sums
+from custodes.stats.arrays import Bools, Floats, Ints, Signs, chunks, equal_positions
 from custodes.stats.equal_clusters import sums_of
 from custodes.stats.ratios import ratio
 
@@ -53,174 +50,90 @@ def resampled_groups(
     return columns, weights
 
 
-class Choices:
-    """Agreement of human and metric preferences in every resample.
+def weighted_comparisons(
+    comparison: RaterComparison, column_of_item: Ints, metric: int
+) -> tuple[Ints, Signs, Ints, Floats]:
+    """The pairs and the signs (2, n) of the comparisons rated by annotators and metric, with columns and weights.
 
-    `times` (1 + B, columns) are bootstrap weights; row 0 is the data. `column` (clusters,) is the column of each
-    cluster in `times`. It is -1 for a cluster whose preferences equal those of an earlier cluster; the column of the
-    earlier cluster represents both. If `column` is None, every cluster has a separate column.
+    `column_of_item` (items,) is a position for each item. Items with position -1 are left out.
+    """
+    shared = comparison.shared(metric)
+    columns = column_of_item[shared.item]
+    is_used: Any = slice(None) if (columns >= 0).all() else columns >= 0
+    weights = comparison.design.weights[shared.item[is_used]]
+    return shared.pair[is_used], shared.signs[:, is_used], columns[is_used], weights
+
+
+def category_sums(comparison: RaterComparison, column_of_item: Ints, n_columns: int) -> Floats:
+    """(4, metrics, columns): weights of all shared comparisons, equal preferences, human ties and metric ties."""
+    sums = np.empty((4, len(comparison.metrics), n_columns))
+    for metric in range(len(comparison.metrics)):
+        _, (human, of_metric), columns, weights = weighted_comparisons(comparison, column_of_item, metric)
+        for category, is_counted in enumerate((human == human, human == of_metric, human == 0, of_metric == 0)):
+            sums[category, metric] = np.bincount(columns, weights * is_counted, minlength=n_columns)
+    return sums
+
+
+class PreferenceMargins(NamedTuple):
+    """Margins of systems in every resample, from preferences.
+
+    `accuracy` (1 + B, metrics) is the proportion of pairs of systems whose human and metric margin have the same sign.
+    `human` and `metrics` (1 + B, metrics, systems) are wins minus losses per comparison.
     """
 
-    def __init__(self, comparison: RaterComparison, times: NDArray[Any], column: Ints | None = None) -> None:
-        self._comparison, self._times = comparison, times
-        self._column = np.arange(comparison.design.n_units) if column is None else column
+    accuracy: Floats
+    human: Floats
+    metrics: Floats
 
-    def n(self, metric: int) -> int:
-        """Number of comparisons that both the annotators and the metric rated."""
-        return len(shared_comparisons(self._comparison, metric).pair)
 
-    @property
-    def pairs(self) -> Bools:
-        """(metrics, pairs): whether annotators and metric both rated a comparison of the pair of systems."""
-        is_compared = np.zeros((len(self._comparison.metrics), len(self._comparison.design.pairs)), dtype=bool)
-        for metric_index, is_compared_pair in enumerate(is_compared):
-            is_compared_pair[shared_comparisons(self._comparison, metric_index).pair] = True
-        return is_compared
+def margins(comparison: RaterComparison, times: NDArray[Any], column_of_item: Ints) -> PreferenceMargins:
+    """Return the margins for the bootstrap weights `times` (1 + B, columns); an item has the weight of its column."""
+    from scipy.sparse import csr_array
 
-    @property
-    def sample_accuracy(self) -> Floats:
-        """(1 + B, metrics): the proportion of comparisons with equal human and metric preferences."""
-        n, n_equal, *_ = self._totals
-        return ratio(n_equal, n)
-
-    @property
-    def tie_rates(self) -> tuple[Floats, Floats]:
-        """The proportion of ties of the annotators and of each metric; both arrays are (1 + B, metrics)."""
-        n, _, n_human_ties, n_metric_ties = self._totals
-        return ratio(n_human_ties, n), ratio(n_metric_ties, n)
-
-    @property
-    def system_accuracy(self) -> Floats:
-        """(1 + B, metrics): the proportion of pairs of systems whose human and metric margin have the same sign."""
-        return self._margins[0]
-
-    @property
-    def net_wins(self) -> tuple[Floats, Floats]:
-        """Wins minus losses per comparison, by the annotators and by each metric: arrays (1 + B, metrics, systems)."""
-        return self._margins[1:]
-
-    def _weighted_comparisons(self, metric_index: int) -> tuple[JointPreferences, Ints, Floats]:
-        """The comparisons rated by annotators and metric, with the column in `times` and the weight of each one."""
-        comparison, rated_comparisons = self._comparison, shared_comparisons(self._comparison, metric_index)
-        times_columns = self._column[comparison.design.units[rated_comparisons.item]]
-        if (times_columns < 0).any():
-            is_represented = times_columns >= 0
-            rated_comparisons, times_columns = (
-                JointPreferences(
-                    rated_comparisons.pair[is_represented],
-                    rated_comparisons.item[is_represented],
-                    rated_comparisons.signs[:, is_represented],
-                ),
-                times_columns[is_represented],
+    n_times, n_metrics = len(times), len(comparison.metrics)
+    n_pairs, n_systems = len(comparison.design.pairs), len(comparison.systems)
+    accuracy = np.empty((n_times, n_metrics))
+    human_net_wins, metric_net_wins = np.empty((2, n_times, n_metrics, n_systems))
+    system_index, pair_index = comparison.design.pairs.T.ravel(), np.tile(np.arange(n_pairs), 2)
+    membership = csr_array((np.ones(2 * n_pairs), (system_index, pair_index)), shape=(n_systems, n_pairs))
+    win_signs = csr_array((np.repeat([1.0, -1.0], n_pairs), (system_index, pair_index)), shape=(n_systems, n_pairs))
+    sum_sizes = {"n_cells": n_pairs, "n_kinds": times.shape[1]}
+    for metric_group in equal_grounds(grounds_of(comparison)):
+        sum_metric_signs = []
+        for metric in metric_group:
+            pair, (human, of_metric), columns, item_weights = weighted_comparisons(comparison, column_of_item, metric)
+            sum_metric_signs.append(sums_of(pair, columns, item_weights * of_metric, **sum_sizes))
+        # All metrics of the group have the same human preferences; those of the last metric are used.
+        count_comparisons = sums_of(pair, columns, item_weights, **sum_sizes)
+        sum_human_signs = sums_of(pair, columns, item_weights * human, **sum_sizes)
+        for resample_block in chunks(n_times, 4 * (n_pairs + times.shape[1])):
+            weights = np.ascontiguousarray(times[resample_block].T, dtype=np.float64)
+            n, human_margins = count_comparisons(weights), sum_human_signs(weights)
+            is_compared, n_compared = n > 0, membership @ n
+            block_net_wins, n_compared_pairs, human_signs = (
+                ratio(win_signs @ human_margins, n_compared).T,
+                is_compared.sum(axis=0),
+                np.sign(human_margins),
             )
-        item_weights = comparison.design.item_weights
-        return (
-            rated_comparisons,
-            times_columns,
-            np.ones(len(rated_comparisons.pair)) if item_weights is None else item_weights[rated_comparisons.item],
-        )
-
-    @cached_property
-    def _totals(self) -> Floats:
-        """(4, 1 + B, metrics): total weights of all comparisons, equal preferences, human ties and metric ties."""
-        category_sums = np.empty((4, len(self._comparison.metrics), self._times.shape[1]))
-        for metric_index in range(category_sums.shape[1]):
-            rated_comparisons, times_columns, item_weights = self._weighted_comparisons(metric_index)
-            human_signs, metric_signs = rated_comparisons.signs
-            for sums_of_category, is_counted in zip(
-                category_sums,
-                (human_signs == human_signs, human_signs == metric_signs, human_signs == 0, metric_signs == 0),
-                strict=True,
-            ):
-                sums_of_category[metric_index] = np.bincount(
-                    times_columns, item_weights * is_counted, minlength=category_sums.shape[2]
-                )
-        return np.moveaxis(weighted_sums(self._times, category_sums), 1, 0)
-
-    @cached_property
-    def _margins(self) -> tuple[Floats, Floats, Floats]:
-        """System accuracy (1 + B, metrics), net wins by annotators (1 + B, metrics, systems) and net wins by metric."""
-        from scipy.sparse import csr_array
-
-        comparison, n_times, n_metrics = self._comparison, len(self._times), len(self._comparison.metrics)
-        n_pairs, n_systems = len(comparison.design.pairs), len(comparison.systems)
-        accuracy = np.empty((n_times, n_metrics))
-        human_net_wins, metric_net_wins = np.empty((2, n_times, n_metrics, n_systems))
-        system_index, pair_index = comparison.design.pairs.T.ravel(), np.tile(np.arange(n_pairs), 2)
-        membership = csr_array((np.ones(2 * n_pairs), (system_index, pair_index)), shape=(n_systems, n_pairs))
-        win_signs = csr_array((np.repeat([1.0, -1.0], n_pairs), (system_index, pair_index)), shape=(n_systems, n_pairs))
-        sum_sizes = {"n_cells": n_pairs, "n_kinds": self._times.shape[1]}
-        for metric_group in equal_grounds(grounds_of(comparison)):
-            sum_metric_signs = []
-            for metric_index in metric_group:
-                rated_comparisons, times_columns, item_weights = self._weighted_comparisons(metric_index)
-                sum_metric_signs.append(
-                    sums_of(
-                        rated_comparisons.pair, times_columns, item_weights * rated_comparisons.signs[1], **sum_sizes
-                    )
-                )
-            # All metrics of the group have the same human preferences; those of the last metric are used.
-            count_comparisons = sums_of(rated_comparisons.pair, times_columns, item_weights, **sum_sizes)
-            sum_human_signs = sums_of(
-                rated_comparisons.pair, times_columns, item_weights * rated_comparisons.signs[0], **sum_sizes
-            )
-            for resample_block in chunks(n_times, 4 * (n_pairs + self._times.shape[1])):
-                weights = np.ascontiguousarray(self._times[resample_block].T, dtype=np.float64)
-                n, human_margins = count_comparisons(weights), sum_human_signs(weights)
-                is_compared, n_compared = n > 0, membership @ n
-                block_net_wins, n_compared_pairs, human_signs = (
-                    ratio(win_signs @ human_margins, n_compared).T,
-                    is_compared.sum(axis=0),
-                    np.sign(human_margins),
-                )
-                for metric_index, sum_signs in zip(metric_group, sum_metric_signs, strict=True):
-                    metric_margins = sum_signs(weights)
-                    n_equal = ((human_signs == np.sign(metric_margins)) & is_compared).sum(axis=0)
-                    accuracy[resample_block, metric_index] = ratio(n_equal, n_compared_pairs)
-                    human_net_wins[resample_block, metric_index] = block_net_wins
-                    metric_net_wins[resample_block, metric_index] = ratio(win_signs @ metric_margins, n_compared).T
-        return accuracy, human_net_wins, metric_net_wins
-
-
-def shared_comparisons(comparison: RaterComparison, metric: int) -> JointPreferences:
-    """The comparisons rated by both the annotators and a metric."""
-    joint_preferences = comparison.preferences.joint(0, 1 + metric)
-    is_shared = joint_preferences.is_rated_by_all
-    return (
-        joint_preferences
-        if is_shared.all()
-        else JointPreferences(
-            joint_preferences.pair[is_shared], joint_preferences.item[is_shared], joint_preferences.signs[:, is_shared]
-        )
-    )
+            for metric, sum_signs in zip(metric_group, sum_metric_signs, strict=True):
+                metric_margins = sum_signs(weights)
+                n_equal = ((human_signs == np.sign(metric_margins)) & is_compared).sum(axis=0)
+                accuracy[resample_block, metric] = ratio(n_equal, n_compared_pairs)
+                human_net_wins[resample_block, metric] = block_net_wins
+                metric_net_wins[resample_block, metric] = ratio(win_signs @ metric_margins, n_compared).T
+    return PreferenceMargins(accuracy, human_net_wins, metric_net_wins)
 
 
 def equal_preferences(comparison: RaterComparison) -> Ratios:
     """Return the sample accuracy of each metric as a ratio of two sums over items."""
-    design, n_items = comparison.design, len(comparison.items)
-    weights = np.ones(n_items) if design.item_weights is None else design.item_weights
-    item_sums = np.zeros((2, len(comparison.metrics), n_items))
-    for metric_index in range(len(comparison.metrics)):
-        rated_comparisons = shared_comparisons(comparison, metric_index)
-        human_signs, metric_signs = rated_comparisons.signs
-        for category_sums, is_counted in zip(
-            item_sums, (human_signs == metric_signs, human_signs == human_signs), strict=True
-        ):
-            category_sums[metric_index] = weights * np.bincount(rated_comparisons.item, is_counted, minlength=n_items)
+    n_items = len(comparison.items)
+    n_shared, n_equal, *_ = category_sums(comparison, np.arange(n_items), n_items)
     return Ratios(
         labels=[(name, "sample_accuracy") for name in comparison.metrics],
-        numerator=item_sums[0],
-        denominator=item_sums[1],
-        units=design.units,
+        numerator=n_equal,
+        denominator=n_shared,
+        units=comparison.design.units,
     )
-
-
-def chosen_items(comparison: RaterComparison) -> Bools:
-    """(metrics, items): whether annotators and metric both compared the same two outputs of the item."""
-    is_compared = np.zeros((len(comparison.metrics), len(comparison.items)), dtype=bool)
-    for metric_index, is_compared_item in enumerate(is_compared):
-        is_compared_item[shared_comparisons(comparison, metric_index).item] = True
-    return is_compared
 
 
 class Ground(NamedTuple):
@@ -249,10 +162,8 @@ class Ground(NamedTuple):
 
 def grounds_of(comparison: RaterComparison) -> list[Ground]:
     """Outputs and comparisons that the annotators share with each metric."""
-    keys = []
-    for metric_index in range(len(comparison.metrics)):
-        rated_comparisons = shared_comparisons(comparison, metric_index)
-        keys.append(rated_comparisons.pair * len(comparison.items) + rated_comparisons.item)
+    shared_preferences = (comparison.shared(metric) for metric in range(len(comparison.metrics)))
+    keys = [shared.pair * len(comparison.items) + shared.item for shared in shared_preferences]
     scored_masks = [None] * len(keys) if are_choices(comparison) else list(comparison.has_both_scores)
     return [Ground(*fields) for fields in zip(scored_masks, keys, strict=True)]
 

@@ -1,23 +1,31 @@
-"""Paired tests of all pairs of metrics. Each test uses the outputs rated by the annotators and both metrics."""
+"""Paired tests of all pairs of metrics, tests against the chance level, and the ranking of the metrics.
+
+The test of a pair uses the outputs rated by the annotators and both metrics.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.evaluate.agreement.choices import are_choices, chosen_items, equal_grounds, grounds_of
+from custodes.evaluate.agreement.choices import are_choices, equal_grounds, grounds_of
 from custodes.evaluate.agreement.statistic import Sample, Statistic
 from custodes.evaluate.agreement.statistics import STATISTICS
 from custodes.evaluate.rater_comparison import RaterComparison
 from custodes.stats import bootstrap, multiple_testing
-from custodes.stats.arrays import Bools, Floats, Ints, chunks, round_for_sorting
+from custodes.stats.arrays import Bools, Floats, Ints, chunks, equal_positions, round_for_sorting
+from custodes.stats.graphs import letters
 
 MOST_BLOCKS = 400
 """Maximum number of jackknife blocks. With at most this many clusters, each cluster is a block."""
+
+ORDERING, CHOOSING = "kendall_item", "sample_accuracy"
+"""Statistics that rank metrics. `CHOOSING` is used if `ORDERING` is undefined, or if there are only two systems."""
 
 _SAME = 1e-9  # rounding error of statistics between -1 and 1
 
@@ -123,26 +131,11 @@ class Differences:
         """Return the differences in the statistics `names`. A difference is undefined if the statistic is undefined for
         a metric of the pair."""
         comparison = tester.sample.comparison
-        n_metrics = len(comparison.metrics)
-        pairs = np.stack(np.triu_indices(n_metrics, 1), axis=1)
-        index_of_pair = np.zeros((n_metrics, n_metrics), dtype=np.intp)
-        index_of_pair[pairs[:, 0], pairs[:, 1]] = np.arange(len(pairs))
+        pairs = np.stack(np.triu_indices(len(comparison.metrics), 1), axis=1)
         n = np.zeros(len(pairs), dtype=np.int64)
-        pair_groups = []
-        for metrics_a, metrics_b, group_comparison, index_in_group in _on_common_ground(comparison):
-            pair_indices = np.sort(index_of_pair[np.minimum(metrics_a, metrics_b), np.maximum(metrics_a, metrics_b)])
-            if group_comparison is comparison:
-                samples = tester.bootstrap_sample, tester.jackknife_sample
-            else:
-                samples = (
-                    replace(tester.bootstrap_sample, comparison=group_comparison),
-                    tester.leave_blocks_out(group_comparison),
-                )
-            n[pair_indices] = samples[0].choices.n(0)
-            first, second = index_in_group[pairs[pair_indices]].T
-            pair_groups.append(
-                _Ground(at=pair_indices, first=first, second=second, drawn=samples[0], without=samples[1])
-            )
+        pair_groups = list(_on_common_ground(tester, pairs))
+        for pair_group in pair_groups:
+            n[pair_group.at] = len(pair_group.drawn.comparison.shared(0).pair)
         return cls(pairs=pairs, n=n, tests={name: _family(tester, name, pair_groups, len(pairs)) for name in names})
 
     def order(self, name: str, values: Floats) -> NDArray[np.intp]:
@@ -200,7 +193,7 @@ def difference(
         item_differences = item_values[first] - item_values[second]
         return sample.item_mean(item_differences), np.isfinite(item_differences)
     values = statistic.compute(sample)
-    return values[:, first] - values[:, second], _rated_item_mask(comparison, slice(1))
+    return values[:, first] - values[:, second], _rated_item_mask(comparison, 1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -225,32 +218,20 @@ def _family(tester: Tester, name: str, pair_groups: Sequence[_Ground], n_pairs: 
     statistic = STATISTICS[name]
     if statistic.smooth and not statistic.per_item and len(pair_groups) == 1:
         (pair_group,) = pair_groups
-        block_has_items = tester.has_marked_items(_rated_item_mask(pair_group.drawn.comparison, slice(1)))
+        block_has_items = tester.has_marked_items(_rated_item_mask(pair_group.drawn.comparison, 1))
         return tester.sign_flip_tests(
             statistic.compute(pair_group.without), block_has_items, (pair_group.first, pair_group.second)
         )
     if statistic.smooth:
-        n_jackknife_blocks = len(tester.left_out) - 1
-        jackknife_values, block_has_items = (
-            np.full((1 + n_jackknife_blocks, n_pairs), np.nan),
-            np.zeros((n_jackknife_blocks, n_pairs), dtype=bool),
-        )
+        jackknife_values = np.full((len(tester.left_out), n_pairs), np.nan)
+        block_has_items = np.zeros((len(tester.left_out) - 1, n_pairs), dtype=bool)
         for pair_group in pair_groups:
-            if statistic.per_item:
-                for pair_chunk in chunks(len(pair_group.at), 4 * len(tester.block)):
-                    chunk_differences, is_used_item = difference(
-                        statistic, pair_group.without, pair_group.first[pair_chunk], pair_group.second[pair_chunk]
-                    )
-                    jackknife_values[:, pair_group.at[pair_chunk]], block_has_items[:, pair_group.at[pair_chunk]] = (
-                        chunk_differences,
-                        tester.has_marked_items(is_used_item),
-                    )
-                continue
-            values = statistic.compute(pair_group.without)
-            jackknife_values[:, pair_group.at] = values[:, pair_group.first] - values[:, pair_group.second]
-            block_has_items[:, pair_group.at] = tester.has_marked_items(
-                _rated_item_mask(pair_group.drawn.comparison, slice(1))
-            )
+            n_group = len(pair_group.at)
+            for pairs in chunks(n_group, 4 * len(tester.block)) if statistic.per_item else [slice(n_group)]:
+                jackknife_values[:, pair_group.at[pairs]], is_used_item = difference(
+                    statistic, pair_group.without, pair_group.first[pairs], pair_group.second[pairs]
+                )
+                block_has_items[:, pair_group.at[pairs]] = tester.has_marked_items(is_used_item)
         return tester.sign_flip_tests(jackknife_values, block_has_items)
     values_by_group = [np.ascontiguousarray(statistic.compute(pair_group.drawn).T) for pair_group in pair_groups]
     n_draws = len(tester.sample.times)
@@ -275,38 +256,31 @@ def _family(tester: Tester, name: str, pair_groups: Sequence[_Ground], n_pairs: 
     )
 
 
-def _on_common_ground(comparison: RaterComparison) -> Iterator[tuple[Ints, Ints, RaterComparison, Ints]]:
-    """Yield the comparison on each set of outputs that the annotators and the two metrics of a pair share.
-
-    Yields
-    ------
-    first, second : arrays of int of shape (k,)
-        Metrics of the pairs that share this set of outputs.
-    shared : RaterComparison
-        Comparison of these metrics on this set.
-    place : array of int of shape (metrics,)
-        The position of each metric in `shared`.
-    """
+def _on_common_ground(tester: Tester, pairs: Ints) -> Iterator[_Ground]:
+    """Yield the pairs of metrics (pairs, 2) in groups that share the same outputs with the annotators."""
+    comparison = tester.sample.comparison
     shared_sets = grounds_of(comparison)
-    groups = equal_grounds(shared_sets)
-    for i, metric_group in enumerate(groups):
-        for other_group in groups[i:]:
-            if other_group is metric_group:
-                group_metrics, (first, second) = (
-                    metric_group,
-                    metric_group[np.stack(np.triu_indices(len(metric_group), 1))],
-                )
-            else:
-                group_metrics = np.concatenate([metric_group, other_group])
-                first, second = np.repeat(metric_group, len(other_group)), np.tile(other_group, len(metric_group))
-            shared_comparison, index_in_shared = comparison, np.arange(len(comparison.metrics))
-            if len(groups) > 1 and len(first):
-                shared_comparison = comparison.only(
-                    group_metrics, **shared_sets[metric_group[0]].shared_with(shared_sets[other_group[0]])._asdict()
-                )
-                index_in_shared[group_metrics] = np.arange(len(group_metrics))
-            if len(first):
-                yield first, second, shared_comparison, index_in_shared
+    group_of_metric = np.zeros(len(shared_sets), dtype=np.int64)
+    for group, metrics in enumerate(equal_grounds(shared_sets)):
+        group_of_metric[metrics] = group
+    groups_of_pair = np.sort(group_of_metric[pairs], axis=1)
+    for at in equal_positions(map(tuple, groups_of_pair.tolist())):
+        first, second = pairs[at].T
+        if not group_of_metric.any():
+            yield _Ground(
+                at=at, first=first, second=second, drawn=tester.bootstrap_sample, without=tester.jackknife_sample
+            )
+            continue
+        metrics = np.unique(pairs[at])
+        shared_set = shared_sets[first[0]].shared_with(shared_sets[second[0]])
+        shared_comparison = comparison.only(metrics, **shared_set._asdict())
+        yield _Ground(
+            at=at,
+            first=np.searchsorted(metrics, first),
+            second=np.searchsorted(metrics, second),
+            drawn=replace(tester.bootstrap_sample, comparison=shared_comparison),
+            without=tester.leave_blocks_out(shared_comparison),
+        )
 
 
 def used_item_mask(statistic: Statistic, sample: Sample) -> Bools:
@@ -316,9 +290,61 @@ def used_item_mask(statistic: Statistic, sample: Sample) -> Bools:
     return _rated_item_mask(sample.comparison)
 
 
-def _rated_item_mask(comparison: RaterComparison, metrics: slice = slice(None)) -> Bools:
-    """(metrics, items): whether annotators and metric both rated an output or a comparison of the item."""
-    is_compared_item = chosen_items(comparison)
-    return (is_compared_item if are_choices(comparison) else is_compared_item | comparison.has_both_scores.any(axis=2))[
-        metrics
-    ]
+def _rated_item_mask(comparison: RaterComparison, n_metrics: int | None = None) -> Bools:
+    """(metrics, items): whether annotators and metric both rated an output or a comparison of the item.
+
+    If `n_metrics` is given, the mask is only for this number of metrics.
+    """
+    n = len(comparison.metrics) if n_metrics is None else n_metrics
+    is_rated = np.zeros((n, len(comparison.items)), dtype=bool)
+    if not are_choices(comparison):
+        is_rated = np.asarray(comparison.has_both_scores[:n].any(axis=2))
+    for metric, is_rated_item in enumerate(is_rated):
+        is_rated_item[comparison.shared(metric).item] = True
+    return is_rated
+
+
+def ranking_statistic(values_of_statistic: dict[str, Floats], n_systems: int) -> str:
+    """Return the name of the statistic that ranks metrics; row 0 of each value has the estimates.
+
+    With two systems, each item has one pair, and Kendall's tau within an item is only a sign. Sample accuracy is then
+    used instead.
+    """
+    has_ordering = np.isfinite(values_of_statistic[ORDERING][0][np.isfinite(values_of_statistic[CHOOSING][0])])
+    return ORDERING if n_systems > 2 and len(has_ordering) and has_ordering.all() else CHOOSING
+
+
+def standing_columns(
+    tester: Tester, values_of_statistic: dict[str, Floats], differences: Differences, *, confidence: float, alpha: float
+) -> dict[str, Any]:
+    """Return the columns of the table `standing`, with the best metric first."""
+    comparison = tester.sample.comparison
+    statistic_name = ranking_statistic(values_of_statistic, len(comparison.systems))
+    value, low, high = (
+        STATISTICS[statistic_name]
+        .with_interval("value", tester.sample, values_of_statistic[statistic_name], confidence)
+        .values()
+    )
+    order = differences.order(statistic_name, value)
+    tests_of_chance = chance_tests(tester, statistic_name)
+    is_better = differences.better(statistic_name, alpha)
+    is_significant = tests_of_chance.significant(alpha)
+    direction = np.select(
+        [is_significant & (tests_of_chance.estimate > 0), is_significant & (tests_of_chance.estimate < 0)],
+        ["above", "below"],
+        "unclear",
+    )
+    group_letters = None if is_better is None else letters(is_better | is_better.T, order.tolist())
+    is_beaten = None if is_better is None else np.asarray(is_better.any(axis=0))
+    return {
+        "metric": [comparison.metrics[i] for i in order],
+        "statistic": statistic_name,
+        "value": value[order],
+        "value_low": low[order],
+        "value_high": high[order],
+        "chance": STATISTICS[statistic_name].chance_of(tester.jackknife_sample)[0][order],
+        "p_chance": tests_of_chance.p_adjusted[order],
+        "side": direction[order].tolist(),
+        "group": [None if group_letters is None else group_letters[i] for i in order],
+        "may_be_best": [None if is_beaten is None else not is_beaten[i] for i in order],
+    }

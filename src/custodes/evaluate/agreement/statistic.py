@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal
+from operator import is_not
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from custodes.answers.tables import Column, score, with_interval
-from custodes.evaluate.agreement.choices import Choices, are_choices
+from custodes.evaluate.agreement.choices import PreferenceMargins, are_choices, category_sums, margins
 from custodes.evaluate.rater_comparison import RaterComparison
 from custodes.stats import bootstrap, calibrated_accuracy, intervals
 from custodes.stats.arrays import Bools, Floats, Ints, equal_positions, make_read_only
@@ -34,8 +35,7 @@ def drawn_flips(rng: np.random.Generator) -> Callable[[RaterComparison], NDArray
     return lambda comparison: bootstrap.sign_flips(comparison.design.n_units, PERMUTATIONS, np.random.default_rng(seed))
 
 
-@dataclass(frozen=True, kw_only=True)
-class SystemScores:
+class SystemScores(NamedTuple):
     """System scores of the annotators and of the metrics; both arrays are (1 + B, metrics, systems).
 
     The human scores depend on the metric, because human scores use only the outputs that annotators and metric share.
@@ -77,10 +77,8 @@ class Sample:
     def _once(self, name: str, compute: Callable[[], Any], *source_arrays: object) -> Any:
         """Return the cached value of `compute` for the `source_arrays`. Samples that differ only in the resamples share
         the cache."""
-        arrays, value = self.memo.get(name, ((), None))
-        if len(arrays) != len(source_arrays) or any(
-            cached_array is not source_array for cached_array, source_array in zip(arrays, source_arrays, strict=True)
-        ):
+        cached_arrays, value = self.memo.get(name, ((), None))
+        if not cached_arrays or any(map(is_not, cached_arrays, source_arrays)):
             value = compute()
             self.memo[name] = source_arrays, value
         return value
@@ -141,13 +139,25 @@ class Sample:
     @cached_property
     def population_scores(self) -> tuple[Floats, Floats]:
         """Simulated system scores for very many items, by annotators and by metric: both (B, metrics, systems)."""
-        scores = self.system_scores
-        return make_read_only(population_values(scores.people, scores.metrics, n_units=self.comparison.design.n_units))
+        people, metrics, _ = self.system_scores
+        return make_read_only(population_values(people, metrics, n_units=self.comparison.design.n_units))
 
     @cached_property
-    def choices(self) -> Choices:
-        """Agreement of human and metric preferences."""
-        return Choices(self.comparison, self.times, self.columns)
+    def column_of_item(self) -> Ints:
+        """(items,): the column of each item in `times`; -1 if another cluster represents the cluster of the item."""
+        units = self.comparison.design.units
+        return units if self.columns is None else self.columns[units]
+
+    @cached_property
+    def preference_totals(self) -> Floats:
+        """(4, 1 + B, metrics): total weights of all comparisons, equal preferences, human ties and metric ties."""
+        sums = category_sums(self.comparison, self.column_of_item, self.times.shape[1])
+        return np.moveaxis(bootstrap.weighted_sums(self.times, sums), 1, 0)
+
+    @cached_property
+    def margins(self) -> PreferenceMargins:
+        """Margins of systems from preferences."""
+        return margins(self.comparison, self.times, self.column_of_item)
 
     @cached_property
     def acc_eq(self) -> tuple[Floats, Floats]:

@@ -6,7 +6,7 @@ A slot is a rater of the file (such as `annotator2`) that stands for several per
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -19,14 +19,12 @@ from custodes.data.preferences import ORDER_CODES, Preferences
 from custodes.data.study import Study
 from custodes.errors import join_labels
 from custodes.evaluate.comparable import is_ordered
+from custodes.evaluate.decision_graph import OUTCOMES
 from custodes.evaluate.design import Design
 from custodes.stats.annotator_models import AnnotatorLabels
 from custodes.stats.arrays import Bools, Floats, Ints, Signs
 
 VERDICTS, RATINGS = "verdicts", "ratings"
-OUTCOMES = ("win", "tie", "loss")
-"""Outcomes of the first system of a comparison."""
-
 MOST_LABELS = 12
 """Maximum number of different scores of a rating scale. With more different scores, ratings count as numeric."""
 
@@ -49,9 +47,10 @@ class AnnotatorAnswers:
     unless `nominal` is true. `continuous` scores have no labels (all codes are 0).
 
     Three arrays (tasks,) describe the tasks: `unit` is the block of clusters, `group` is the pair of systems or the
-    system, and `item` is the item. `seconds` (workers,) is the median time per answer, NaN if unknown. Four arrays
-    describe the decided verdicts with known presentation order: `sided_worker` is the annotator, `sided_pair` is the
-    pair of systems, `sign` is the preference, and `order` tells which system was shown first."""
+    system, and `item` is the item. `seconds` (workers,) is the median time per answer, NaN if unknown. `sided` are four
+    arrays about the decided verdicts with known presentation order: the annotator, the pair of systems, the preference,
+    and which system was shown first.
+    """
 
     aspect: str
     what: str
@@ -67,10 +66,7 @@ class AnnotatorAnswers:
     seconds: Floats
     words: tuple[str, ...] = OUTCOMES
     nominal: bool = False
-    sided_worker: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
-    sided_pair: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
-    sign: Signs = field(default_factory=lambda: np.zeros(0, dtype=np.int8))
-    order: Signs = field(default_factory=lambda: np.zeros(0, dtype=np.int8))
+    sided: tuple[Ints, Ints, Signs, Signs] = 2 * (np.zeros(0, dtype=np.int64),) + 2 * (np.zeros(0, dtype=np.int8),)
 
     @property
     def continuous(self) -> bool:
@@ -118,14 +114,11 @@ def annotator_answers(selected_study: Study, raters: Sequence[str]) -> tuple[lis
     aspects = pl.concat([verdicts["aspect"], first_scores["aspect"]]).unique(maintain_order=True)
     answers_of_aspects = []
     for aspect in sorted(aspects):
-        aspect_verdicts = verdicts.filter(pl.col("aspect") == aspect)
+        aspect_verdicts, unmerged_verdicts, aspect_ratings = (
+            frame.filter(pl.col("aspect") == aspect) for frame in (verdicts, all_preferences.frame, first_scores)
+        )
         if aspect_verdicts.height:
-            answers_of_aspects.append(
-                _verdicts(
-                    selected_study, aspect, aspect_verdicts, all_preferences.frame.filter(pl.col("aspect") == aspect)
-                )
-            )
-        aspect_ratings = first_scores.filter(pl.col("aspect") == aspect)
+            answers_of_aspects.append(_verdicts(selected_study, aspect, aspect_verdicts, unmerged_verdicts))
         if aspect_ratings.height:
             answers_of_aspects.append(_ratings(selected_study, aspect, aspect_ratings))
     message = f"{n_repeated} repeated scores of an output by the same annotator are excluded; the first score counts"
@@ -152,10 +145,12 @@ def _verdicts(
         raters=raters,
         labels=(1.0, 0.0, -1.0),
         seconds=np.array([seconds_of_rater[name] for name in raters], dtype=np.float64),
-        sided_worker=label_codes(ordered_verdicts["rater"], raters),
-        sided_pair=ordered_verdicts.select(pair_struct.rank("dense") - 1).to_series().to_numpy().astype(np.int64),
-        sign=ordered_verdicts["preference"].to_numpy(),
-        order=ordered_verdicts["shown"].to_numpy(),
+        sided=(
+            label_codes(ordered_verdicts["rater"], raters),
+            ordered_verdicts.select(pair_struct.rank("dense") - 1).to_series().to_numpy().astype(np.int64),
+            ordered_verdicts["preference"].to_numpy(),
+            ordered_verdicts["shown"].to_numpy(),
+        ),
     )
 
 

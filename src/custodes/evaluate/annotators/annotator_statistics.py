@@ -74,13 +74,7 @@ def annotator_columns(
     answers, n_raters = aspect_answers.answers, len(aspect_answers.raters)
     n_answers = np.bincount(answers.worker, minlength=n_raters)
     nan_if_slot = np.where(is_person, 1.0, np.nan)
-    position_result = position_tests(
-        aspect_answers.sided_worker,
-        aspect_answers.sided_pair,
-        aspect_answers.sign,
-        aspect_answers.order,
-        n_workers=n_raters,
-    )
+    position_result = position_tests(*aspect_answers.sided, n_workers=n_raters)
     agreement = _agreement(aspect_answers, times, confidence)
     p_careless, p_chance, untested_reason = _compare_with_peers(
         aspect_answers, is_trusted=~(position_result.p_value <= LEVEL)
@@ -183,7 +177,7 @@ def _test_positive_mean(aspect_answers: AnnotatorAnswers, values: Floats) -> tup
 
 def agreement_columns(aspect_answers: AnnotatorAnswers, *, times: Floats, confidence: float) -> dict[str, Any]:
     """Return the row of the table `agreement`."""
-    answers, is_multiply_rated = aspect_answers.answers, aspect_answers.both
+    answers = aspect_answers.answers
     n_multiply_rated = int(aspect_answers.has_several_answers.sum())
     n_clusters = len(np.unique(aspect_answers.unit[aspect_answers.has_several_answers]))
     interval_options: dict[str, Any] = {
@@ -209,7 +203,7 @@ def agreement_columns(aspect_answers: AnnotatorAnswers, *, times: Floats, confid
         "annotators": len(aspect_answers.raters),
         "tasks": answers.n_tasks,
         "n_multiply_rated": n_multiply_rated,
-        "answers": int(is_multiply_rated.sum()),
+        "answers": int(aspect_answers.both.sum()),
         **{
             name: value
             for scale, values in alpha_of_scale.items()
@@ -228,8 +222,8 @@ def agreement_columns(aspect_answers: AnnotatorAnswers, *, times: Floats, confid
 
 def concentration_columns(aspect_answers: AnnotatorAnswers, *, n_slots: int, confidence: float) -> dict[str, Any]:
     """Return the row of the table `concentration`."""
-    answers = aspect_answers.answers
-    n_answers = np.bincount(answers.worker, minlength=len(aspect_answers.raters))
+    answers, n_annotators = aspect_answers.answers, len(aspect_answers.raters)
+    n_answers = np.bincount(answers.worker, minlength=n_annotators)
     taste_result = taste(
         aspect_answers.group[answers.task], aspect_answers.item[answers.task], answers.worker, aspect_answers.value
     )

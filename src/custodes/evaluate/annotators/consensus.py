@@ -8,8 +8,9 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from custodes.errors import OptionError
-from custodes.evaluate.annotators.annotator_answers import OUTCOMES, VERDICTS, AnnotatorAnswers
+from custodes.evaluate.annotators.annotator_answers import VERDICTS, AnnotatorAnswers
 from custodes.evaluate.comparable import label_of
+from custodes.evaluate.decision_graph import OUTCOMES
 from custodes.stats import intervals
 from custodes.stats.annotator_models import (
     UNKNOWN,
@@ -69,7 +70,6 @@ class Consensus(NamedTuple):
 
 def chosen_method(aspect_answers: AnnotatorAnswers, method: Method, *, has_slots: bool) -> tuple[str, str]:
     """Return the method to use, and the reason for this choice."""
-    n_shared = np.bincount(aspect_answers.answers.worker[aspect_answers.both], minlength=len(aspect_answers.raters))
     n_multiply_rated = int(aspect_answers.has_several_answers.sum())
     if method != "auto":
         if method != "majority" and not n_multiply_rated:
@@ -85,7 +85,8 @@ def chosen_method(aspect_answers: AnnotatorAnswers, method: Method, *, has_slots
             f"there are fewer than {FEWEST_ANNOTATORS} annotators, or fewer than {FEWEST_DOUBLED} tasks answered by "
             "several annotators"
         )
-    median_shared = float(np.median(n_shared))
+    shared_workers = aspect_answers.answers.worker[aspect_answers.both]
+    median_shared = float(np.median(np.bincount(shared_workers, minlength=len(aspect_answers.raters))))
     if median_shared >= ENOUGH:
         return (
             "dawid-skene",
@@ -117,7 +118,8 @@ def consensus(
         )
     model = dawid_skene(answers, iterations=MOST_STEPS)
     competence = _kappa(answers, model.posterior, least_errors=LEAST)
-    if not _has_enough_tasks(aspect_answers):
+    n_clusters, n_votes = aspect_answers.clusters, answers.n_votes[aspect_answers.has_several_answers]
+    if np.median(n_votes) < ENOUGH_EACH and np.median(n_clusters[n_clusters > 0]) < FEWEST_UNITS:
         return Consensus(method, model.posterior, competence, nan_per_rater, nan_per_rater, SPARSE)
 
     def resampled_competence(resample_counts: Floats) -> Floats:
@@ -129,23 +131,13 @@ def consensus(
     competence_draws = [resampled_competence(resample_counts) for resample_counts in times[1 : 1 + MOST_RESAMPLES]]
     low, high = intervals.cluster_intervals(
         np.stack([competence, *competence_draws]),
-        aspect_answers.clusters,
+        n_clusters,
         confidence=confidence,
         bounds=intervals.CORRELATION,
         fewest=FEWEST_UNITS,
     )
-    is_unknown = np.isnan(competence)
-    low, high = (np.where(is_unknown, np.nan, bound) for bound in (low, high))
+    low, high = (np.where(np.isnan(competence), np.nan, bound) for bound in (low, high))
     return Consensus(method, model.posterior, competence, low, high, "")
-
-
-def _has_enough_tasks(aspect_answers: AnnotatorAnswers) -> bool:
-    """Whether annotators share enough tasks for intervals of competence."""
-    n_clusters_of_rater = aspect_answers.clusters
-    median_answers = np.median(aspect_answers.answers.n_votes[aspect_answers.has_several_answers])
-    return bool(
-        median_answers >= ENOUGH_EACH or np.median(n_clusters_of_rater[n_clusters_of_rater > 0]) >= FEWEST_UNITS
-    )
 
 
 def _kappa(answers: AnnotatorLabels, posterior: Floats, *, least_errors: float) -> Floats:
@@ -168,13 +160,9 @@ def _kappa(answers: AnnotatorLabels, posterior: Floats, *, least_errors: float) 
 def label_columns(aspect_answers: AnnotatorAnswers, model: Consensus) -> dict[str, Any]:
     """Return the columns of the table `labels`."""
     n_answers, label_codes = aspect_answers.answers.n_votes, majority_label(np.nan_to_num(model.posterior))
-    is_undecided = label_codes == UNKNOWN
-    is_verdicts = aspect_answers.what == VERDICTS
-    if is_verdicts:
-        label_codes = np.where(is_undecided, OUTCOMES.index("tie"), label_codes)
+    is_undecided, is_verdicts = label_codes == UNKNOWN, aspect_answers.what == VERDICTS
+    label_index = np.where(is_undecided, OUTCOMES.index("tie") if is_verdicts else 0, label_codes)
     outcome_probabilities = model.posterior.T if is_verdicts else np.full((3, len(n_answers)), np.nan)
-    label_index = np.maximum(label_codes, 0)
-    label_values = np.array(aspect_answers.labels)
     tasks = aspect_answers.tasks
     empty_column = [None] * tasks.height
     return {
@@ -194,7 +182,7 @@ def label_columns(aspect_answers: AnnotatorAnswers, model: Consensus) -> dict[st
         **dict(zip(("p_a", "p_tie", "p_b"), outcome_probabilities, strict=True)),
         "expected_value": np.full(len(label_index), np.nan)
         if aspect_answers.nominal
-        else model.posterior @ label_values,
+        else model.posterior @ np.array(aspect_answers.labels),
         "answers": n_answers,
         "method": model.method,
     }

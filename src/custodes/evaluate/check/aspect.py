@@ -11,11 +11,11 @@ from custodes.data.comparisons import Comparisons
 from custodes.errors import join_labels
 from custodes.evaluate.agreement.differences import Tester, chance_tests
 from custodes.evaluate.agreement.statistic import Sample
-from custodes.evaluate.check.rules import SERIOUS_NOTES, Problem, problem
+from custodes.evaluate.check.rules import SERIOUS_NOTES, Problem, problem, problems_of
 from custodes.evaluate.comparable import label_of
 from custodes.evaluate.rater_comparison import RaterComparison
 from custodes.stats import correlation
-from custodes.stats.arrays import Floats, Ints
+from custodes.stats.arrays import Floats
 from custodes.stats.bootstrap import with_point
 from custodes.stats.system_scores import blocks_of
 
@@ -32,19 +32,7 @@ FEWEST_FLIPS = round(1 / (1 - AGAINST_CONFIDENCE)) - 1
 COVERAGE_GAP = 0.1
 """A metric is reported if its coverage is below the highest coverage of a metric by more than this fraction."""
 ROUNDING = 1e-9
-
-
-def either_problems(comparison: RaterComparison) -> Iterator[Problem]:
-    """Yield problems that concern only annotators, or only metrics."""
-    yield from _means_of_others(comparison)
-    yield from _near_duplicates(comparison)
-
-
-def alone_problems(comparison: RaterComparison) -> Iterator[Problem]:
-    """Yield problems of a study with annotators only or metrics only."""
-    n_items = len(comparison.items)
-    if 0 < n_items < FEW_ITEMS:
-        yield problem("few-items", few=f"only {n_items} items were rated", fewest=FEW_ITEMS)
+"""Two numbers are equal up to rounding if their relative difference is smaller than this value."""
 
 
 def compared_problems(
@@ -52,15 +40,11 @@ def compared_problems(
 ) -> list[Problem]:
     """Return the problems of metrics that are compared with annotators; lower is better for the raters in `lower`."""
     human = comparison.preferences.select_rater(0)
-    joint_comparisons = [comparison.preferences.joint(0, 1 + metric) for metric in range(len(comparison.metrics))]
-    items_of_metric = [
-        np.asarray(joint_comparison.item[joint_comparison.is_rated_by_all]) for joint_comparison in joint_comparisons
-    ]  # items rated by both
     return [
         *_annotator_problems(comparison, human),
         *_negative_metrics(comparison, lower=lower, resamples=resamples),
         *(Problem("warning", note.rule, note.message) for note in comparison.notes if note.rule in SERIOUS_NOTES),
-        *_coverage(comparison, items_of_metric),
+        *_coverage(comparison),
         *_common_items(comparison, human),
     ]
 
@@ -98,8 +82,8 @@ def _negative_metrics(comparison: RaterComparison, *, lower: Set[str], resamples
         name for name, is_negative_metric in zip(comparison.metrics, is_negative, strict=True) if is_negative_metric
     ]
     for is_declared_lower, advice in ADVICE.items():
-        if metrics := [name for name in negative_metrics if (name in lower) is is_declared_lower]:
-            yield problem("negative-agreement", metrics, alpha=alpha, metrics=join_labels(metrics), advice=advice)
+        metrics = [name for name in negative_metrics if (name in lower) is is_declared_lower]
+        yield from problems_of("negative-agreement", metrics, alpha=alpha, metrics=join_labels(metrics), advice=advice)
 
 
 ADVICE = {
@@ -112,20 +96,19 @@ ADVICE = {
 """Advice on metrics with negative agreement; the key is whether lower is declared as better."""
 
 
-def _coverage(comparison: RaterComparison, items_of_metric: Sequence[Ints]) -> Iterator[Problem]:
-    """Yield metrics that rated fewer of the comparisons with human ratings than other metrics."""
-    n_rated_of_metric = {name: len(items) for name, items in zip(comparison.metrics, items_of_metric, strict=True)}
+def _coverage(comparison: RaterComparison) -> list[Problem]:
+    """Return metrics that rated fewer of the comparisons with human ratings than other metrics."""
+    n_rated_of_metric = {name: len(comparison.shared(m).item) for m, name in enumerate(comparison.metrics)}
     most_rated = max(n_rated_of_metric.values())
     low_coverage_of_metric = {
         name: n / most_rated
         for name, n in n_rated_of_metric.items()
         if 0 < n < (1 - COVERAGE_GAP - ROUNDING) * most_rated
     }
-    if low_coverage_of_metric:
-        metrics_text = join_labels(
-            (f"{name} ({100 * rate:.0f} %)" for name, rate in low_coverage_of_metric.items()), limit=3
-        )
-        yield problem("coverage-differs", [*low_coverage_of_metric], metrics=metrics_text)
+    metrics_text = join_labels(
+        (f"{name} ({100 * rate:.0f} %)" for name, rate in low_coverage_of_metric.items()), limit=3
+    )
+    return problems_of("coverage-differs", [*low_coverage_of_metric], metrics=metrics_text)
 
 
 def _common_items(comparison: RaterComparison, human: Comparisons) -> Iterator[Problem]:
@@ -165,21 +148,19 @@ def _items_in_common(comparison: RaterComparison, human: Comparisons) -> NDArray
     return np.asarray((is_rated.T @ is_rated).toarray())
 
 
-def _near_duplicates(comparison: RaterComparison) -> Iterator[Problem]:
-    """Yield pairs of metrics with a correlation near 1."""
+def near_duplicates(comparison: RaterComparison) -> list[Problem]:
+    """Return pairs of metrics with a correlation near 1."""
     names, scores = comparison.metrics, comparison.scores.metrics
-    if scores.size:
-        scores = scores.reshape(len(names), -1)
+    scores = scores.reshape(len(names), scores[:1].size)
     pair_names = [
         f"{names[a]} / {names[a + 1 + b]}"
         for a in range(len(names) - 1 if scores.size else 0)
         for b in np.flatnonzero(np.abs(correlation.pearson(scores[a], scores[a + 1 :])) > DUPLICATE_CORRELATION)
     ]
-    if pair_names:
-        yield problem("near-duplicates", pair_names, correlation=DUPLICATE_CORRELATION, pairs=join_labels(pair_names))
+    return problems_of("near-duplicates", pair_names, correlation=DUPLICATE_CORRELATION, pairs=join_labels(pair_names))
 
 
-def _means_of_others(comparison: RaterComparison) -> Iterator[Problem]:
+def means_of_others(comparison: RaterComparison) -> Iterator[Problem]:
     """Yield annotators and metrics whose scores are the mean of other raters."""
     aspect_text, (annotators, metrics) = label_of(comparison.aspect), (comparison.people, comparison.metrics)
     annotator_scores, metric_scores = comparison.scores.persons, comparison.scores.metrics

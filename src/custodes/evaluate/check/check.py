@@ -17,8 +17,7 @@ from custodes.data.comparisons import HUMAN
 from custodes.data.notes import Note
 from custodes.data.study import Study
 from custodes.data.table import drop_duplicates, filter_rows
-from custodes.evaluate.annotator_means import ScalesDifferError
-from custodes.evaluate.check.aspect import alone_problems, compared_problems, either_problems
+from custodes.evaluate.check.aspect import FEW_ITEMS, compared_problems, means_of_others, near_duplicates
 from custodes.evaluate.check.outputs import systems_of_texts, texts_alone
 from custodes.evaluate.check.rules import SERIOUS_NOTES, Problem, ProblemResult, problem, problem_table
 from custodes.evaluate.check.study import label_problems, study_problems
@@ -31,6 +30,7 @@ from custodes.evaluate.rater_comparison import (
     compare_any_raters,
     compare_aspect,
 )
+from custodes.evaluate.scores import ScalesDifferError
 from custodes.progress import Progress, silent
 
 
@@ -172,13 +172,15 @@ def _part(
     selected_study: Study, comparison: RaterComparison, problems: Sequence[Problem], *, is_comparable: bool
 ) -> dict[str, pl.DataFrame]:
     """Return the tables of an aspect; `is_comparable` is False if annotators use different scales."""
+    if not selected_study.labels:
+        problems = [*problems, *means_of_others(comparison), *near_duplicates(comparison)]
     ties = tie_rates(comparison, comparable=is_comparable)
     raters = raters_of(selected_study, comparison, ties)
     return Check.part(
         comparison.aspect,
         summary=summary_of(comparison, raters, ties, comparable=is_comparable),
         raters=raters,
-        problems=map(Problem._asdict, [*problems, *(() if selected_study.labels else either_problems(comparison))]),
+        problems=map(Problem._asdict, problems),
     )
 
 
@@ -212,7 +214,9 @@ def _examine_aspect(
             reason or str(error),
         )
     problems = [problem("nothing-compared", why=reason)] if reason and has_several_systems else []
-    problems += alone_problems(comparison)
+    if 0 < len(comparison.items) < FEW_ITEMS:
+        few_text = f"only {len(comparison.items)} items were rated"
+        problems.append(problem("few-items", few=few_text, fewest=FEW_ITEMS))
     problems += [Problem("warning", note.rule, note.message) for note in notes if note.rule in SERIOUS_NOTES]
     return comparison, False, is_comparable, notes, problems
 
@@ -222,27 +226,26 @@ def tie_rates(comparison: RaterComparison, *, comparable: bool) -> dict[str, flo
 
     If annotators are not `comparable`, because they use different scales, they have no combined preference.
     """
-    rates: dict[str, float | None] = {}
-    for rater, name in enumerate(comparison.preferences.raters):
-        signs = comparison.preferences.select_rater(rater).sign
-        has_signs = signs.size and (comparable or name != HUMAN)
-        rates[name] = float((signs == 0).mean()) if has_signs else None
-    return rates
+    preferences = comparison.preferences
+    signs_of_rater = {name: preferences.select_rater(r).sign for r, name in enumerate(preferences.raters)}
+    return {
+        name: float((signs == 0).mean()) if signs.size and (comparable or name != HUMAN) else None
+        for name, signs in signs_of_rater.items()
+    }
 
 
 def raters_of(study: Study, comparison: RaterComparison, ties: Mapping[str, float | None]) -> dict[str, Any]:
     """Return the columns of the table `raters`, with one row per annotator and per metric."""
     is_of_aspect = pl.col("aspect").is_in([comparison.aspect, ""])
     systems = list(comparison.systems)
-    rating_rows = study.ratings.frame.filter(is_of_aspect & pl.col("system").is_in(systems))
-    if rating_rows.height:
-        rating_rows = rating_rows.filter(pl.col("item").is_in(pl.Series(comparison.items, dtype=pl.String).implode()))
+    is_of_item = pl.col("item").is_in(pl.Series(comparison.items, dtype=pl.String).implode())
+    rating_rows = study.ratings.frame.filter(is_of_aspect & pl.col("system").is_in(systems)).filter(is_of_item)
     is_selected = is_of_aspect & pl.col("system_a").is_in(systems) & pl.col("system_b").is_in(systems)
     verdicts = filter_rows(study.preferences.frame, is_selected)
     # A cell is one output of an item; a verdict rates two cells.
-    judged_outputs = [rating_rows.select("rater", "item", "system")]
-    judged_outputs += [
-        verdicts.select("rater", "item", system=system_column) for system_column in ("system_a", "system_b")
+    judged_outputs = [
+        rating_rows.select("rater", "item", "system"),
+        *(verdicts.select("rater", "item", system=column) for column in ("system_a", "system_b")),
     ]
     rater_table = pl.DataFrame({"rater": [*comparison.people, *comparison.metrics]})
     for count_table in (

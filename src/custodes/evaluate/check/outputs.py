@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 
 import polars as pl
@@ -10,7 +9,7 @@ import polars as pl
 from custodes.data.dependent_items import fingerprint
 from custodes.data.study import Study
 from custodes.errors import join_labels
-from custodes.evaluate.check.rules import Problem, problem
+from custodes.evaluate.check.rules import Problem, problem, problems_of
 
 FEWEST_ITEMS = 20
 """Minimum number of items of a system; with fewer items, equal scores or texts may be chance."""
@@ -36,10 +35,8 @@ FEWEST_OUTPUTS = 3
 
 def copied_systems(selected_study: Study) -> Iterator[Problem]:
     """Yield systems whose outputs equal the references, and systems with the same outputs as another system."""
-    metrics_of_system: dict[str, list[str]] = {}
     scores = _metric_scores(selected_study)
-    for system, metric in _maximum_score_pairs(scores):
-        metrics_of_system.setdefault(system, []).append(metric)
+    metrics_of_system = _metrics_with_maximum(scores)
     n_items_of_system = _reference_copies(selected_study)
     for system in dict.fromkeys([*n_items_of_system, *metrics_of_system]):
         metrics = list(dict.fromkeys(metrics_of_system.get(system, ())))
@@ -79,23 +76,17 @@ def _metric_scores(selected_study: Study) -> pl.DataFrame:
     return frame.with_columns(score=pl.col("score") * sign) if negated_raters else frame
 
 
-def _maximum_score_pairs(scores: pl.DataFrame) -> list[tuple[str, str]]:
-    """Return pairs of a system and a metric, if the metric gives the system its highest score on all items.
+def _metrics_with_maximum(scores: pl.DataFrame) -> dict[str, list[str]]:
+    """Return systems with the metrics that give the system their highest score on all items.
 
-    A pair is returned only if hardly any output of other systems has the highest score. A system is excluded if at
+    A metric is returned only if hardly any output of other systems has the highest score. A system is excluded if at
     least as many metrics give it the lowest score on all items, because the outputs are then empty or broken.
     """
-    highest_pairs = _top_score_pairs(scores)
-    lowest_pairs = _top_score_pairs(scores.with_columns(score=-pl.col("score"))) if highest_pairs else []
-    counts_of_system = [Counter(system for system, _ in pairs) for pairs in (highest_pairs, lowest_pairs)]
-    return [
-        (system, metric)
-        for system, metric in highest_pairs
-        if counts_of_system[0][system] > counts_of_system[1][system]
-    ]
+    highest, lowest = (_systems_with_maximum(scores.with_columns(score=sign * pl.col("score"))) for sign in (1, -1))
+    return {system: metrics for system, metrics in highest.items() if len(metrics) > len(lowest.get(system, ()))}
 
 
-def _top_score_pairs(scores: pl.DataFrame) -> list[tuple[str, str]]:
+def _systems_with_maximum(scores: pl.DataFrame) -> dict[str, list[str]]:
     rater_columns = ["rater", "aspect"]
     top_threshold = pl.col("score").max() - ROUNDING * (pl.col("score").max() - pl.col("score").min())
     scores_with_tops = scores.with_columns(top=(pl.col("score") >= top_threshold).over(rater_columns))
@@ -108,7 +99,7 @@ def _top_score_pairs(scores: pl.DataFrame) -> list[tuple[str, str]]:
     is_only_top = (pl.col("tops") - pl.col("n")) <= ELSEWHERE * (pl.col("outputs") - pl.col("n"))
     is_large_enough = (pl.col("items") >= FEWEST_ITEMS) & (pl.col("values") >= FEWEST_VALUES)
     top_rows = systems.join(totals, on=rater_columns, maintain_order="left").filter("top", is_only_top, is_large_enough)
-    return top_rows.select("system", "rater").rows()
+    return dict(top_rows.group_by("system", maintain_order=True).agg("rater").iter_rows())
 
 
 def _reference_copies(selected_study: Study) -> dict[str, int]:
@@ -200,14 +191,13 @@ def systems_of_texts(texts: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def constant_outputs(study: Study) -> Iterator[Problem]:
-    """Yield systems with the same output for every item."""
+def constant_outputs(study: Study) -> list[Problem]:
+    """Return systems with the same output for every item."""
     if study.outputs is None:
-        return
+        return []
     rows = systems_of_texts(study.outputs.texts)
     constant_systems = rows.filter(pl.col("distinct") == 1, pl.col("outputs") >= FEWEST_OUTPUTS)["system"].to_list()
-    if constant_systems:
-        yield problem("constant-outputs", constant_systems, systems=join_labels(constant_systems))
+    return problems_of("constant-outputs", constant_systems, systems=join_labels(constant_systems))
 
 
 def text_problems(texts: pl.DataFrame) -> Iterator[Problem]:
@@ -215,9 +205,8 @@ def text_problems(texts: pl.DataFrame) -> Iterator[Problem]:
     rows = systems_of_texts(texts)
     for rule, count_column in (("missing-outputs", "missing"), ("duplicate-outputs", "duplicates")):
         n_of_system = dict(rows.filter(pl.col(count_column) > 0).select("system", count_column).iter_rows())
-        if n_of_system:
-            systems_text = join_labels((f"{system} ({n})" for system, n in n_of_system.items()), limit=5)
-            yield problem(
-                rule, [*n_of_system], n=sum(n_of_system.values()), cells=rows["items"].sum(), systems=systems_text
-            )
+        systems_text = join_labels((f"{system} ({n})" for system, n in n_of_system.items()), limit=5)
+        yield from problems_of(
+            rule, [*n_of_system], n=sum(n_of_system.values()), cells=rows["items"].sum(), systems=systems_text
+        )
     yield problem("texts-only", n=rows.height, items=texts["item"].n_unique())

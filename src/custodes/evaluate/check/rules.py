@@ -172,6 +172,11 @@ def problem(rule: str, examples: Sequence[str] = (), **values: Any) -> Problem:
     return Problem(severity, rule, sentence.format(**values), examples)
 
 
+def problems_of(rule: str, examples: Sequence[str], **values: Any) -> list[Problem]:
+    """Return the problem of a rule as a list; the list is empty if the problem concerns no name."""
+    return [problem(rule, examples, **values)] if examples else []
+
+
 class Problem(NamedTuple):
     """A row of the table `problems`."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from math import erfc, sqrt
 
 import polars as pl
@@ -16,15 +17,12 @@ from custodes.data.preferences import EMPTY, UNREADABLE
 from custodes.data.raters import RANGE_MARGIN, MissingCode
 from custodes.data.study import NO_METRIC, Study
 from custodes.errors import join_labels
+from custodes.evaluate.check.aspect import ROUNDING
 from custodes.evaluate.check.outputs import constant_outputs, copied_systems, text_problems, texts_alone
-from custodes.evaluate.check.rules import SERIOUS_NOTES, SILENT, TRUNCATED, WARNED, Problem, problem
+from custodes.evaluate.check.rules import SERIOUS_NOTES, SILENT, TRUNCATED, WARNED, Problem, problem, problems_of
 from custodes.evaluate.comparable import label_of, too_few
 from custodes.evaluate.rates.notes import WARNINGS
 from custodes.evaluate.rates.rates import rates
-
-ROUNDING = 1e-9
-"""Two numbers are equal up to rounding if their relative difference is smaller than this value."""
-
 
 MOST_REFUSED = 0.05
 """Proportion of refusals of a pair of systems above which refusals may change the decision on the pair."""
@@ -66,8 +64,8 @@ def study_problems(study: Study, selected_study: Study, notes: Sequence[Note]) -
             yield Problem("warning" if note.rule in WARNED else "info", note.rule, note.message)
 
 
-def _range_problems(study: Study) -> Iterator[Problem]:
-    """Yield raters with many scores outside the range that the raters file declares; the range may be wrong."""
+def _range_problems(study: Study) -> list[Problem]:
+    """Return raters with many scores outside the range that the raters file declares; the range may be wrong."""
     rounding = ROUNDING * pl.max_horizontal(pl.col("low", "high").abs())
     is_in_range = pl.col("score").is_between(pl.col("low") - rounding, pl.col("high") + rounding)
     declared_scores = study.ratings.frame.join(study.raters.frame.drop_nulls(["low", "high"]), on="rater")
@@ -76,20 +74,18 @@ def _range_problems(study: Study) -> Iterator[Problem]:
         .agg(rate=(~is_in_range).mean())
         .filter(pl.col("rate") > RANGE_MARGIN)
     )
-    if rate_table.height:
-        raters_text = join_labels(f"{name} ({rate:.0%})" for name, rate in rate_table.iter_rows())
-        yield problem("beyond-declared", rate_table["rater"].to_list(), raters=raters_text)
+    raters_text = join_labels(f"{name} ({rate:.0%})" for name, rate in rate_table.iter_rows())
+    return problems_of("beyond-declared", rate_table["rater"].to_list(), raters=raters_text)
 
 
-def _missing_codes(study: Study) -> Iterator[Problem]:
-    """Yield raters with a value far from all other scores of the rater, which may be a code for a missing score."""
+def _missing_codes(study: Study) -> list[Problem]:
+    """Return raters with a value far from all other scores of the rater, which may be a code for a missing score."""
     text_of_rater = {
         str(rater): f"{rater}{label_of(str(aspect))}: {code}"
         for (rater, aspect), rows in study.ratings.frame.group_by("rater", "aspect", maintain_order=True)
         if (code := MissingCode.from_scores(rows["score"].to_numpy()))
     }
-    if text_of_rater:
-        yield problem("missing-code", list(text_of_rater), codes=join_labels(text_of_rater.values(), limit=3))
+    return problems_of("missing-code", list(text_of_rater), codes=join_labels(text_of_rater.values(), limit=3))
 
 
 def _orders(study: Study) -> Iterator[Problem]:
@@ -102,8 +98,8 @@ def _orders(study: Study) -> Iterator[Problem]:
         verdict_rows.group_by(pair_columns).agg(varies=has_both_orders).group_by("rater").agg(pl.col("varies").any())
     )
     raters_with_fixed_order = set(variation.filter(~pl.col("varies"))["rater"])
-    if judges_with_fixed_order := [name for name in judges if name in raters_with_fixed_order]:
-        yield problem("one-order", judges_with_fixed_order, raters=join_labels(judges_with_fixed_order))
+    judges_with_fixed_order = [name for name in judges if name in raters_with_fixed_order]
+    yield from problems_of("one-order", judges_with_fixed_order, raters=join_labels(judges_with_fixed_order))
     comparisons = (
         verdict_rows.join(half_comparisons, on=half_comparisons.columns, how="anti")
         .group_by("item", "aspect", *pair_columns)
@@ -111,9 +107,8 @@ def _orders(study: Study) -> Iterator[Problem]:
     )
     order_counts = comparisons.group_by("rater").agg(pl.col("both").any(), half=(~pl.col("both")).sum())
     partial_judges = order_counts.filter("both", pl.col("half") > 0).sort("rater")
-    if partial_judges.height:
-        raters_text = join_labels((f"{name} ({n})" for name, _, n in partial_judges.iter_rows()), limit=3)
-        yield problem("one-of-two-orders", partial_judges["rater"].to_list(), raters=raters_text)
+    raters_text = join_labels((f"{name} ({n})" for name, _, n in partial_judges.iter_rows()), limit=3)
+    yield from problems_of("one-of-two-orders", partial_judges["rater"].to_list(), raters=raters_text)
 
 
 def _raters(study: Study, note_rules: set[str]) -> Iterator[Problem]:
@@ -122,12 +117,11 @@ def _raters(study: Study, note_rules: set[str]) -> Iterator[Problem]:
     raters_of_signature = frame.drop_nulls("signature").group_by("signature", maintain_order=True).agg("rater")
     for names in raters_of_signature.filter(pl.col("rater").list.len() > 1)["rater"].to_list():
         yield problem("same-signature", names, raters=join_labels(names))
-    truncated_raters = frame.filter(pl.col("truncated") > 0).select("rater", "truncated")
-    if truncated_raters.height and TRUNCATED not in note_rules:
-        raters_text = join_labels(
-            (f"{name} ({rate:.0%} of outputs)" for name, rate in truncated_raters.iter_rows()), limit=5
-        )
-        yield problem(TRUNCATED, truncated_raters["rater"].to_list(), raters=raters_text)
+    truncated_raters = frame.filter(pl.col("truncated") > 0, TRUNCATED not in note_rules).select("rater", "truncated")
+    raters_text = join_labels(
+        (f"{name} ({rate:.0%} of outputs)" for name, rate in truncated_raters.iter_rows()), limit=5
+    )
+    yield from problems_of(TRUNCATED, truncated_raters["rater"].to_list(), raters=raters_text)
 
 
 def label_problems(selected_study: Study, rng: Rng) -> Iterator[Problem]:
@@ -143,27 +137,18 @@ def _look_alikes(study: Study) -> Iterator[Problem]:
     labels_of_kind = {"systems": study.systems, "raters": tuple(study.raters.kind), "aspects": study.aspects}
     for kind_word, names in labels_of_kind.items():
         confusable_sets = confusable_groups(names)
-        if confusable_sets:
-            examples_text = join_labels(
-                (" = ".join(map(escape_confusable, labels)) for labels in confusable_sets), limit=4
-            )
-            yield problem(
-                "look-alikes",
-                [label for labels in confusable_sets for label in labels],
-                what=kind_word,
-                names=examples_text,
-            )
+        sets_text = join_labels((" = ".join(map(escape_confusable, labels)) for labels in confusable_sets), limit=4)
+        yield from problems_of("look-alikes", list(chain(*confusable_sets)), what=kind_word, names=sets_text)
 
 
-def _people_as_metrics(study: Study, metrics: set[str]) -> Iterator[Problem]:
-    """Yield metrics with names that look like names of annotators."""
+def _people_as_metrics(study: Study, metrics: set[str]) -> list[Problem]:
+    """Return metrics with names that look like names of annotators."""
     kinds = study.raters.kind
     undeclared_metrics = [name for name in kinds if name in metrics and kinds[name] != "metric"]
     metrics_beside_people = aspect_variants(undeclared_metrics, [name for name in kinds if name not in metrics])
     metrics_with_human_names = {name for name in metrics if looks_human(name, declared=kinds[name] == "metric")}
     suspects = [name for name in kinds if name in metrics_with_human_names | metrics_beside_people]
-    if suspects:
-        yield problem("annotators-as-metrics", suspects, raters=join_labels(suspects))
+    return problems_of("annotators-as-metrics", suspects, raters=join_labels(suspects))
 
 
 def annotator_questions(study: Study) -> pl.DataFrame:
@@ -177,10 +162,9 @@ def annotator_questions(study: Study) -> pl.DataFrame:
     if not any(preferences.height for preferences in refused_rows):
         return pl.DataFrame(schema=ASKED)
     frames = [
-        rows.select(*question_columns, refused=pl.lit(False))
-        for rows in (preferences.frame for preferences in opinions)
+        *(preferences.frame.select(*question_columns, refused=pl.lit(False)) for preferences in opinions),
+        *(rows.select(*question_columns, refused=pl.lit(True)) for rows in refused_rows),
     ]
-    frames += [rows.select(*question_columns, refused=pl.lit(True)) for rows in refused_rows]
     human_questions = pl.concat(frames).filter(pl.col("rater").is_in(list(study.humans)))
     return human_questions.group_by(question_columns, maintain_order=True).agg(pl.col("refused").any())
 
@@ -195,20 +179,25 @@ def refusals(questions: pl.DataFrame) -> Iterator[Problem]:
         return
     pairs = _rates(questions, "system_a", "system_b")
     refused_pairs = pairs.filter(pl.col("rate") > MOST_REFUSED)
-    if refused_pairs.height:
-        pairs_text = join_labels(
+    yield from problems_of(
+        "refusals",
+        refused_pairs["of"].to_list(),
+        most=MOST_REFUSED,
+        pairs=join_labels(
             (f"{pair} {n} of {total} ({rate:.0%})" for pair, n, total, rate in refused_pairs.iter_rows()), limit=3
-        )
-        counts = {"n": refused_pairs.height, "n_pairs": pairs.height}
-        yield problem("refusals", refused_pairs["of"].to_list(), most=MOST_REFUSED, pairs=pairs_text, **counts)
+        ),
+        n=refused_pairs.height,
+        n_pairs=pairs.height,
+    )
     system_rows = pl.concat([questions.with_columns(system=pl.col(name)) for name in ("system_a", "system_b")])
     systems = _rates(system_rows.drop_nulls("system"), "system")
     p_values = {name: _p_value(questions, name) for name in systems["of"]}
     n_tested = sum(p is not None for p in p_values.values())
     differing_systems = [name for name, p in p_values.items() if p is not None and p * n_tested <= REFUSAL_LEVEL]
-    if differing_systems:
-        rates_text = join_labels(f"{name} {rate:.0%}" for name, *_, rate in systems.iter_rows())
-        yield problem("refusals-differ", differing_systems, systems=join_labels(differing_systems), rates=rates_text)
+    rates_text = join_labels(f"{name} {rate:.0%}" for name, *_, rate in systems.iter_rows())
+    yield from problems_of(
+        "refusals-differ", differing_systems, systems=join_labels(differing_systems), rates=rates_text
+    )
 
 
 def _rates(questions: pl.DataFrame, *by_columns: str) -> pl.DataFrame:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Unpack
 
 import numpy as np
@@ -41,16 +40,11 @@ GAPS = {
 }
 
 
-def _closest_selector(name: str) -> Callable[[Any], pl.DataFrame]:
-    """Return a function that selects the most relevant rows of a long table."""
-
-    def closest_rows(answer: Complementarity) -> pl.DataFrame:
-        frame = answer.to_frame(name)
-        metrics = answer.raters.filter(kind=METRIC).sort("with_humans", nulls_last=True, maintain_order=True)
-        closest_metrics = metrics["rater"].head(CLOSEST).to_list() if frame.height > MANY else frame["rater"].to_list()
-        return frame.filter((pl.col("kind") != METRIC) | pl.col("rater").is_in(closest_metrics))
-
-    return closest_rows
+def _closest_rows(answer: Complementarity, frame: pl.DataFrame) -> pl.DataFrame:
+    """Return the most relevant rows of a long table of raters."""
+    metrics = answer.raters.filter(kind=METRIC).sort("with_humans", nulls_last=True, maintain_order=True)
+    closest_metrics = metrics["rater"].head(CLOSEST).to_list() if frame.height > MANY else frame["rater"].to_list()
+    return frame.filter((pl.col("kind") != METRIC) | pl.col("rater").is_in(closest_metrics))
 
 
 def _rater(suffix: str = "") -> tuple[Column, Column]:
@@ -114,7 +108,7 @@ class Complementarity(Result):
             "Position in the heat map",
             essential=False,
         ),
-        rows=_closest_selector("raters"),
+        rows=lambda answer: _closest_rows(answer, answer.raters),
     )
     rules: pl.DataFrame = table(
         "The averages under every tie rule, to show how much they depend on the rule.",
@@ -193,7 +187,7 @@ class Complementarity(Result):
             "null if the components exclude the rater",
             essential=False,
         ),
-        rows=_closest_selector("clusters"),
+        rows=lambda answer: _closest_rows(answer, answer.clusters),
     )
     left_out: pl.DataFrame = table(
         "Raters that are excluded, and why.",
@@ -295,8 +289,12 @@ def complementarity(
         left_out=raters.left_out_columns(left_out),
         **space_tables,
     )
-    notes = [*raters.notes, *_notes(rankings, tables, distance), *_mixed_notes(rankings, human_raters)]
-    notes += [*few_clusters_notes(raters.design.n_units, resamples), *space_notes]
+    notes = [
+        *raters.notes,
+        *_notes(rankings, tables, distance, human_raters),
+        *few_clusters_notes(raters.design.n_units, resamples),
+        *space_notes,
+    ]
     return Complementarity.from_parts([tables], notes)
 
 
@@ -339,19 +337,23 @@ def _rule_columns(rankings: Rankings) -> dict[str, Any]:
     }
 
 
-def _notes(rankings: Rankings, tables: dict[str, pl.DataFrame], rule: str) -> list[Note]:
-    """Return notes on values that are missing or uncertain."""
+def _notes(rankings: Rankings, tables: dict[str, pl.DataFrame], rule: str, human_raters: HumanRaters) -> list[Note]:
+    """Return notes on values that are missing or uncertain, and on averages that mix two kinds of agreement."""
     raters, n_rankings = rankings.who, rankings.values.shape[1]
+    humans = raters.select_kind("human")
     both_vary = raters.varies[rankings.pairs].all(axis=0)
     n_undefined = int((n_rankings - tables["pairs"]["n"].to_numpy()[both_vary]).sum())
     empty_kinds = tables["averages"].filter(pl.col("complementarity").is_null())["kinds"].to_list()
-    has_several_annotators = np.isfinite(raters.annotators).any(axis=(2, 3)).sum() > len(raters.select_kind("human"))
+    has_several_annotators = np.isfinite(raters.annotators).any(axis=(2, 3)).sum() > len(humans)
     hint_text = (
         "; human_raters='annotators' compares the annotators one by one"
         if has_several_annotators and KINDS[0] in empty_kinds
         else ""
     )
-    no_humans = not len(raters.select_kind("human"))
+    no_humans = not len(humans)
+    has_several_persons_and_aspects = all(
+        len({names[i] for i in humans}) > 1 for names in (raters.raters, raters.rater_aspects)
+    )
     opposite_metrics = tables["raters"].filter(pl.col("kind") == METRIC, pl.col("with_humans_low") > 0.5)["rater"]
     return build_notes(
         (
@@ -383,15 +385,10 @@ def _notes(rankings: Rankings, tables: dict[str, pl.DataFrame], rule: str) -> li
             rankings.level == "utterance" and raters.design.item_weights is not None,
             "item weights affect the numbers of components, but not utterance-level distances",
         ),
+        (
+            "mixed-human-pairs",
+            human_raters == "annotators" and has_several_persons_and_aspects,
+            "the average human-human mixes pairs of annotators on one aspect, pairs of aspects of one annotator, and "
+            "pairs that differ in annotator and aspect; select one aspect to see the agreement between annotators",
+        ),
     )
-
-
-def _mixed_notes(rankings: Rankings, human_raters: HumanRaters) -> list[Note]:
-    """Return notes on averages that mix agreement between annotators with differences between aspects."""
-    raters, humans = rankings.who, rankings.who.select_kind("human")
-    has_both_several = all(len({names[i] for i in humans}) > 1 for names in (raters.raters, raters.rater_aspects))
-    message = (
-        "the average human-human mixes pairs of annotators on one aspect, pairs of aspects of one annotator, and pairs "
-        "that differ in annotator and aspect; select one aspect to see the agreement between annotators"
-    )
-    return build_notes(("mixed-human-pairs", human_raters == "annotators" and has_both_several, message))

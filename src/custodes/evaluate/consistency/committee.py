@@ -13,6 +13,7 @@ from custodes.data.notes import Note, build_notes
 from custodes.data.study import Study
 from custodes.errors import join_labels
 from custodes.evaluate.comparable import label_of
+from custodes.evaluate.consistency.findings import FEWEST
 from custodes.evaluate.consistency.rater_preferences import RaterPreferences
 from custodes.stats import ABSENT, intervals
 from custodes.stats.arrays import Bools, Floats
@@ -28,8 +29,6 @@ from custodes.stats.system_scores import weighted_item_mean
 
 FOLDS = 5
 MOST_JUDGES = 60
-FEWEST = 12
-"""Minimum number of clusters rated by annotators and all judges, for the selection of a panel."""
 MOST_LEFT_OUT = 0.5
 """Minimum number of comparisons of a judge, as a proportion of the largest number of comparisons of any judge."""
 
@@ -45,14 +44,13 @@ def committee_columns(
     `committee` is also empty if there is only one judge.
     """
     has_human_preference = part.people != ABSENT
-    metrics = part.select_kind("metric")
+    metrics = range(part.n_humans, len(part.raters))
     n_rated_of_judge = {r: int((has_human_preference & (part.signs[r] != ABSENT)).sum()) for r in metrics}
     most_rated = max(n_rated_of_judge.values(), default=0)
     judges = [r for r in metrics if n_rated_of_judge[r] and n_rated_of_judge[r] >= MOST_LEFT_OUT * most_rated]
     # Judges of this aspect take precedence over metrics with one score for all aspects.
-    of_aspect = {
-        rater for table in (study.ratings, study.preferences) for rater in _raters_of(table.frame, part.aspect)
-    }
+    frames = (study.ratings.frame, study.preferences.frame)
+    of_aspect = {rater for frame in frames for rater in frame.filter(aspect=part.aspect)["rater"].unique()}
     judges = sorted(sorted(judges, key=lambda r: part.raters[r] not in of_aspect)[:MOST_JUDGES])
     is_used = (
         has_human_preference & (part.signs[judges] != ABSENT).all(axis=0) if judges else np.zeros(0, dtype=np.bool_)
@@ -68,10 +66,6 @@ def committee_columns(
         else {},
         _panels(study, part, judges, is_used, times, interval_options),
     )
-
-
-def _raters_of(frame: pl.DataFrame, aspect: str) -> list[str]:
-    return frame.filter(aspect=aspect)["rater"].unique().to_list()
 
 
 def committee_notes(committee: Mapping[str, Any], aspect: str) -> list[Note]:

@@ -13,7 +13,7 @@ from custodes.answers.tables import with_interval
 from custodes.data.panel import label_codes, pair_positions
 from custodes.data.preferences import CHANCES, COMPARISON, Preferences
 from custodes.data.study import Study, select_aspect_rows
-from custodes.evaluate.consistency.findings import CONFIDENCE, Finding
+from custodes.evaluate.consistency.findings import CONFIDENCE, FEWEST, POINTS, Finding
 from custodes.evaluate.consistency.rater_preferences import RaterPreferences
 from custodes.stats import ABSENT, intervals
 from custodes.stats.arrays import Floats, Ints
@@ -29,11 +29,9 @@ from custodes.stats.judging.calibration import (
 )
 from custodes.stats.ratios import ratio
 
-FEWEST = 12
-"""Minimum number of clusters with probabilities and human verdicts for a test."""
 TOO_FEW = f"fewer than {FEWEST} items or clusters with probabilities and human verdicts"
-POINTS = 100.0
 LARGEST_BRIER = (0.0, 2.0)
+KEY = ("comparison", "people", "unit")
 
 
 def confidence_rows(
@@ -44,9 +42,7 @@ def confidence_rows(
     A rater is included if it gave outcome probabilities for comparisons with human verdicts.
     """
     forecasts = _forecasts(study, part, setting)
-    results: list[dict[str, Any]] = []
-    curves: list[dict[str, Any]] = []
-    findings = []
+    results, curves, findings = list[dict[str, Any]](), list[dict[str, Any]](), list[Finding]()
     for (rater,), answers in forecasts.group_by("rater", maintain_order=True):
         name, unit = part.raters[int(str(rater))], answers["unit"].to_numpy()
         chances = _chances(answers)
@@ -57,17 +53,20 @@ def confidence_rows(
         overconfidence_test = estimate_overconfidence(
             confidences, is_right, least_variance=variance, units=unit, confidence=confidence
         )
-        comparison_rows = _average_repeats(answers)
+        # Probabilities are averaged over repeats and then over orders.
+        by_order = answers.group_by(*KEY, "order", maintain_order=True).agg(pl.col(CHANCES).mean())
+        comparison_rows = by_order.group_by(KEY, maintain_order=True).agg(pl.col(CHANCES).mean())
         has_too_few_units = len(np.unique(unit)) < FEWEST
-        bounds = [
-            np.nan if has_too_few_units else POINTS * float(end)
-            for end in (overconfidence_test.low, overconfidence_test.high)
-        ]
-        overconfidence, reason = POINTS * float(overconfidence_test.estimate), TOO_FEW if has_too_few_units else ""
-        p_value = np.nan if has_too_few_units else float(overconfidence_test.p_value)
-        findings.append(
-            Finding(part.aspect, name, CONFIDENCE, "", overconfidence, bounds[0], bounds[1], p_value, reason)
+        low, high, p_value = (
+            np.nan if has_too_few_units else float(value)
+            for value in (
+                POINTS * overconfidence_test.low,
+                POINTS * overconfidence_test.high,
+                overconfidence_test.p_value,
+            )
         )
+        overconfidence, reason = POINTS * float(overconfidence_test.estimate), TOO_FEW if has_too_few_units else ""
+        findings.append(Finding(part.aspect, name, CONFIDENCE, "", overconfidence, low, high, p_value, reason))
         calibration_error, expected_by_chance = expected_error(confidences, is_right, bins, units=unit)
         results.append(
             {
@@ -77,8 +76,8 @@ def confidence_rows(
                 "mean_confidence": confidences.mean(),
                 "accuracy": is_right.mean(),
                 "overconfidence": overconfidence,
-                "overconfidence_low": bounds[0],
-                "overconfidence_high": bounds[1],
+                "overconfidence_low": low,
+                "overconfidence_high": high,
                 "ece": calibration_error,
                 "expected_ece": expected_by_chance,
                 "reason": reason,
@@ -120,13 +119,6 @@ def _forecasts(study: Study, part: RaterPreferences, setting: PreferenceOptions)
         human_preferences.filter(pl.col("people") != ABSENT), on=["item", "pair"], maintain_order="left"
     )
     return with_human_preferences.sort("rater", maintain_order=True)
-
-
-def _average_repeats(rows: pl.DataFrame) -> pl.DataFrame:
-    """Return a row per comparison of one rater, with probabilities averaged over repeats and then over orders."""
-    key = ("comparison", "people", "unit")
-    by_order = rows.group_by(*key, "order", maintain_order=True).agg(pl.col(CHANCES).mean())
-    return by_order.group_by(key, maintain_order=True).agg(pl.col(CHANCES).mean())
 
 
 def _chances(rows: pl.DataFrame) -> Floats:

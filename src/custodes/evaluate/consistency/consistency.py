@@ -19,14 +19,12 @@ from custodes.errors import join_labels
 from custodes.evaluate.consistency.committee import committee_columns, committee_notes
 from custodes.evaluate.consistency.confidence import confidence_rows
 from custodes.evaluate.consistency.findings import SAID, Finding, finding_rows
-from custodes.evaluate.consistency.length import length_rows
 from custodes.evaluate.consistency.missing import ALL, REASON, failure_findings, missing_columns
 from custodes.evaluate.consistency.orders import order_columns
+from custodes.evaluate.consistency.preference_biases import length_rows, self_preference, self_preference_rows
 from custodes.evaluate.consistency.probes import probe_rows, probe_table
 from custodes.evaluate.consistency.rater_preferences import RaterPreferences, rater_preferences
-from custodes.evaluate.consistency.repeats import label_columns, repeat_columns
-from custodes.evaluate.consistency.self_preference import self_preference, self_preference_rows
-from custodes.evaluate.consistency.slices import ratios_of
+from custodes.evaluate.consistency.repeats import label_columns, ratios_of, repeat_columns
 from custodes.evaluate.decision_graph import CELLS
 from custodes.evaluate.parallel import map_parts
 from custodes.evaluate.partiality_table import INCONCLUSIVE

@@ -12,6 +12,10 @@ from custodes.stats.sign_test import adjust
 
 POSITION, LENGTH, OWN, FAILURES, CONFIDENCE = "position", "length", "own systems", "failures", "confidence"
 PROBE = "probe"
+POINTS = 100.0
+"""Rates and margins are multiplied by this number, so that they are in points."""
+FEWEST = 12
+"""Minimum number of clusters of items for a test, and for the selection of a panel of judges."""
 NEEDS = {
     POSITION: ("presentation order", "needs verdicts with a known order"),
     LENGTH: ("length", "needs texts of the outputs, and human ratings"),

@@ -9,7 +9,7 @@ import polars as pl
 
 from custodes.answers.tables import with_interval
 from custodes.data.study import Study
-from custodes.evaluate.consistency.findings import POSITION, Finding
+from custodes.evaluate.consistency.findings import POINTS, POSITION, Finding
 from custodes.evaluate.consistency.rater_preferences import RaterPreferences
 from custodes.evaluate.decision_graph import CELLS
 from custodes.stats import bootstrap, intervals
@@ -19,7 +19,6 @@ from custodes.stats.ratios import ratio
 from custodes.stats.reliability import alpha, pair_coincidences
 
 ONE_ORDER = "every pair was shown in only one order"
-POINTS = 100.0
 KEY = ["rater", "comparison"]
 
 
@@ -30,23 +29,26 @@ def order_columns(
     verdicts = part.asked.drop_nulls("preference").filter(pl.col("order") != 0)
     if verdicts.is_empty():
         return {}, {}, []
-    raters, n_units = verdicts["rater"].unique().sort().to_numpy(), part.n_units
-    tables = _tables(verdicts, raters, n_units)  # (raters, units, 9)
+    raters, rater_index = np.unique(verdicts["rater"].to_numpy(), return_inverse=True)
+    verdicts, shape = verdicts.with_columns(rater=rater_index), (len(raters), part.n_units)
+    tables = _tables(verdicts, shape)  # (raters, units, 9)
     resampled_tables = bootstrap.weighted_sums(times, np.moveaxis(tables, 1, 2)).reshape(len(times), len(raters), 3, 3)
     n_both = resampled_tables.sum(axis=(-1, -2))
     n_first_wins_in_both, n_second_wins_in_both = resampled_tables[..., 0, 2], resampled_tables[..., 2, 0]
-    wins = bootstrap.weighted_sums(times, _slot_wins(verdicts, raters, n_units))
-    margin_test = _test(verdicts, raters, n_units, confidence)
-    by_comparison = verdicts.group_by(KEY).agg(pl.col("order").n_unique().alias("orders")).group_by("rater")
-    n_both_orders_of = dict(by_comparison.agg((pl.col("orders") == 2).sum()).iter_rows())
+    decided_verdicts = verdicts.filter(pl.col("preference") != 0)
+    is_first_preferred = (decided_verdicts["preference"] == decided_verdicts["order"]).cast(pl.Float64).to_numpy()
+    margin_test = _test(verdicts, shape, confidence)
+    n_orders = verdicts.group_by(KEY).agg(n=pl.col("order").n_unique())
+    n_one_order, n_both_orders = (
+        np.bincount(n_orders.filter(n=n)["rater"].to_numpy(), minlength=len(raters)) for n in (1, 2)
+    )
     answered_once = study.preferences.queried_verdicts.half_comparisons().filter(aspect=part.aspect)
     n_half_answered_of = dict(answered_once.group_by("rater").len().iter_rows())
-    n_one_order_of = dict(by_comparison.agg((pl.col("orders") == 1).sum()).iter_rows())
-    interval_options: dict[str, Any] = {"confidence": confidence, "clusters": n_units}
+    interval_options: dict[str, Any] = {"confidence": confidence, "clusters": part.n_units}
     columns: dict[str, Any] = {
         "rater": [part.raters[r] for r in raters],
-        "n_both_orders": [n_both_orders_of.get(r, 0) for r in raters],
-        "n_one_order": [n_one_order_of.get(r, 0) for r in raters],
+        "n_both_orders": n_both_orders,
+        "n_one_order": n_one_order,
         "n_half_answered": [n_half_answered_of.get(part.raters[r], 0) for r in raters],
         **with_interval(
             "consistency",
@@ -67,7 +69,10 @@ def order_columns(
             **interval_options,
         ),
         **with_interval(
-            "first_rate", ratio(wins[..., 0], wins.sum(axis=-1)), bounds=intervals.SHARE, **interval_options
+            "first_rate",
+            group_means(is_first_preferred, decided_verdicts, shape, times),
+            bounds=intervals.SHARE,
+            **interval_options,
         ),
         "margin": POINTS * margin_test.estimate,
         "margin_low": POINTS * margin_test.low.clip(-1, 1),
@@ -95,7 +100,7 @@ def order_columns(
     return columns, confusion if has_both_orders.any() else {}, findings
 
 
-def _tables(verdicts: pl.DataFrame, raters: Any, n_units: int) -> Floats:
+def _tables(verdicts: pl.DataFrame, shape: tuple[int, int]) -> Floats:
     """Return counts of the nine combinations of outcomes of the first system, (raters, units, 9).
 
     A combination is the outcome if the first system is shown first, and the outcome if it is shown second. Verdicts are
@@ -103,8 +108,7 @@ def _tables(verdicts: pl.DataFrame, raters: Any, n_units: int) -> Floats:
     """
     both = both_orders(verdicts)
     cell = ((1 - both["preference"]) * 3 + 1 - both["preference_ba"]).cast(pl.Int64).to_numpy()
-    rater = np.searchsorted(raters, both["rater"].to_numpy())
-    return table_sums(rater, both["unit"].to_numpy(), cell, shape=(len(raters), n_units, 9)).astype(np.float64)
+    return table_sums(both["rater"].to_numpy(), both["unit"].to_numpy(), cell, shape=(*shape, 9)).astype(np.float64)
 
 
 def both_orders(verdicts: pl.DataFrame) -> pl.DataFrame:
@@ -114,16 +118,21 @@ def both_orders(verdicts: pl.DataFrame) -> pl.DataFrame:
     return sides[0].join(sides[1], on=[*KEY, "run"], suffix="_ba")
 
 
-def _slot_wins(verdicts: pl.DataFrame, raters: Any, n_units: int) -> Floats:
-    """Return the number of wins of the output shown first, and of the output shown second, (raters, 2, units)."""
-    first_position_preference = verdicts["preference"].to_numpy() * verdicts["order"].to_numpy()
-    rater, unit = np.searchsorted(raters, verdicts["rater"].to_numpy()), verdicts["unit"].to_numpy()
-    is_decided = first_position_preference != 0
-    side = np.where(first_position_preference > 0, 0, 1)[is_decided]
-    return table_sums(rater[is_decided], side, unit[is_decided], shape=(len(raters), 2, n_units)).astype(np.float64)
+def group_means(values: Floats, rows: pl.DataFrame, shape: tuple[int, int], times: Floats) -> Floats:
+    """(1 + B, raters): the mean of the defined values (n,) of each rater in every resample.
+
+    `rows` has the positions `rater` and `unit` of each value, and `shape` is the number of raters and of units.
+    """
+    is_defined = np.isfinite(values)
+    rater, unit = (rows[name].to_numpy()[is_defined] for name in ("rater", "unit"))
+    value_sums, counts = (
+        bootstrap.weighted_sums(times, table_sums(rater, unit, shape=shape, weights=weights))
+        for weights in (values[is_defined], None)
+    )
+    return ratio(value_sums, counts)
 
 
-def _test(verdicts: pl.DataFrame, raters: Any, n_units: int, confidence: float) -> BiasTest:
+def _test(verdicts: pl.DataFrame, shape: tuple[int, int], confidence: float) -> BiasTest:
     """Return the test of the margin of the first position.
 
     Each comparison that was shown in both orders is a stratum. All other comparisons of a pair of systems form one
@@ -141,16 +150,14 @@ def _test(verdicts: pl.DataFrame, raters: Any, n_units: int, confidence: float) 
         n=pl.len().over(stratum_columns),
     )
     score, squared_orders = (rows["order"] * rows["preference"]).to_numpy(), (rows["order"] ** 2).to_numpy()
-    rater, unit = np.searchsorted(raters, rows["rater"].to_numpy()), rows["unit"].to_numpy()
-    score_sums, sizes = (
-        table_sums(rater, unit, shape=(len(raters), n_units), weights=values) for values in (score, squared_orders)
-    )
+    rater, unit = rows["rater"].to_numpy(), rows["unit"].to_numpy()
+    score_sums, sizes = (table_sums(rater, unit, shape=shape, weights=values) for values in (score, squared_orders))
     # Fitted means make the residuals of a stratum too small. A stratum of one comparison needs no correction, because
     # all its rows are in one cluster.
     n_in_stratum = rows["n"].to_numpy()
     variance_factor = np.where(rows["within"].to_numpy(), 1.0, n_in_stratum / np.maximum(n_in_stratum - 1, 1))
     variances, corrected_variances = (
-        np.bincount(rater, weights=factor * score**2, minlength=len(raters)) for factor in (1.0, variance_factor)
+        np.bincount(rater, weights=factor * score**2, minlength=shape[0]) for factor in (1.0, variance_factor)
     )
     return slot_test(
         score_sums,

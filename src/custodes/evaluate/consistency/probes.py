@@ -12,7 +12,7 @@ from custodes.answers.tables import Column, count, label, points, share, table, 
 from custodes.data.panel import label_codes
 from custodes.data.probes import NAME, ORDER, OUTCOMES, REPEAT
 from custodes.data.study import Study
-from custodes.evaluate.consistency.findings import PROBE, Finding
+from custodes.evaluate.consistency.findings import POINTS, PROBE, Finding
 from custodes.evaluate.consistency.rater_preferences import RaterPreferences
 from custodes.stats import bootstrap, intervals
 from custodes.stats.arrays import Floats, table_sums
@@ -20,7 +20,6 @@ from custodes.stats.judging.bias_tests import slot_test
 from custodes.stats.ratios import ratio
 
 NO_ANSWER = "there is no question that was answered in both forms"
-POINTS = 100.0
 KEY = ["rater", "factor"]
 
 

@@ -19,7 +19,7 @@ from custodes.data.ties_and_orders import score_differences
 from custodes.errors import InputError
 from custodes.evaluate.comparable import is_ordered
 from custodes.evaluate.design import Design
-from custodes.evaluate.rater_comparison import check_scales, compare_all_raters
+from custodes.evaluate.rater_comparison import compare_checked_raters
 from custodes.stats import ABSENT
 from custodes.stats.arrays import Bools, Floats, Ints, Signs
 
@@ -30,7 +30,7 @@ MOST_SIGNS = 500_000_000
 
 @dataclass(frozen=True, kw_only=True)
 class RaterPreferences:
-    """Verdicts and preferences of all raters for one aspect.
+    """Verdicts and preferences of all raters for one aspect; the first `n_humans` raters are annotators.
 
     `words` (items, systems) is the number of words of an output plus one, NaN without a text; the array is empty if the
     study has no texts. `asked` has a row per queried verdict on exactly this aspect. The columns
@@ -46,7 +46,7 @@ class RaterPreferences:
     aspect: str
     design: Design
     raters: tuple[str, ...]
-    kinds: tuple[str, ...]
+    n_humans: int
     words: Floats
     asked: pl.DataFrame
     item: Ints
@@ -55,10 +55,6 @@ class RaterPreferences:
     length: Floats
     signs: Signs
     people: Signs
-
-    def select_kind(self, kind: str) -> list[int]:
-        """Return the positions of annotators ('human') or metrics ('metric')."""
-        return [r for r, value in enumerate(self.kinds) if value == kind]
 
     @property
     def n_units(self) -> int:
@@ -80,10 +76,9 @@ def rater_preferences(study: Study, setting: PreferenceOptions) -> list[RaterPre
     verdicts = study.preferences
     frames = (verdicts.frame, verdicts.missing, _runs(study.ratings.frame), study.probes)
     aspects_with_rows = {aspect for frame in frames for aspect in frame["aspect"]}
-    parts = [_rater_preferences(study, aspect, setting, is_compared=is_ordered(study, aspect)) for aspect in aspects]
-    parts += [
-        _rater_preferences(study, aspect, setting, is_compared=False)
-        for aspect in sorted(aspects_with_rows - {*aspects})
+    parts = [
+        _rater_preferences(study, aspect, setting, is_compared=aspect in aspects and is_ordered(study, aspect))
+        for aspect in (*aspects, *sorted(aspects_with_rows - {*aspects}))
     ]
     if study.probes.is_empty() and not any(
         part.asked.height or part.signs.shape[1] or repeated_labels(study, part.aspect).height for part in parts
@@ -105,7 +100,7 @@ def _rater_preferences(study: Study, aspect: str, setting: PreferenceOptions, *,
         aspect=aspect,
         design=design,
         raters=raters,
-        kinds=("human",) * len(study.humans) + ("metric",) * len(study.metrics),
+        n_humans=len(study.humans),
         words=_words(study, design),
         asked=_queried_verdicts(study, aspect, raters, design),
         **dict.fromkeys(("item", "pair", "unit"), np.zeros(0, dtype=np.int64)),
@@ -174,10 +169,9 @@ def _add_preferences(study: Study, part: RaterPreferences, setting: PreferenceOp
     queried = study.preferences.queried_verdicts
     # Without excluded ties, the comparisons are those of other questions and can come from the cache of the study.
     has_no_exclusions = queried.frame.height == study.preferences.frame.height
-    comparison = compare_all_raters(
+    comparison = compare_checked_raters(
         study if has_no_exclusions else replace(study, preferences=queried), part.aspect, setting
     )
-    check_scales(study, comparison)
     rows = comparison.preferences.with_raters(comparison.annotators)
     n = len(np.unique(rows.keys))
     if n * len(part.raters) > MOST_SIGNS:

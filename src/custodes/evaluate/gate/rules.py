@@ -14,8 +14,7 @@ from custodes.data.patterns import select_labels
 from custodes.data.study import Study
 from custodes.errors import OptionError, join_labels, suggestion
 from custodes.evaluate.agreement.choices import Ground, grounds_of
-from custodes.evaluate.agreement.differences import difference, used_item_mask
-from custodes.evaluate.agreement.metric_ranking import CHOOSING, ORDERING, ranking_statistic
+from custodes.evaluate.agreement.differences import CHOOSING, ORDERING, difference, ranking_statistic, used_item_mask
 from custodes.evaluate.agreement.statistic import Sample, Statistic
 from custodes.evaluate.agreement.statistics import STATISTICS
 from custodes.stats import intervals

@@ -13,7 +13,7 @@ from custodes.answers.wording import names
 from custodes.data.comparisons import HUMAN
 from custodes.data.interim_analyses import SEQUENTIAL_RULE
 from custodes.evaluate.agreement.agreement import Agreement
-from custodes.evaluate.agreement.metric_ranking import ORDERING
+from custodes.evaluate.agreement.differences import ORDERING
 from custodes.evaluate.annotators.annotators import Annotators
 from custodes.evaluate.check.rules import SIDED
 from custodes.evaluate.consistency.consistency import Consistency

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from custodes.evaluate.agreement.agreement import agreement, by_standing
-from custodes.evaluate.agreement.metric_ranking import CHOOSING
+from custodes.evaluate.agreement.differences import CHOOSING
 from custodes.evaluate.agreement.statistics import STATISTICS
 from custodes.plots.agreement import add_chance_levels, intervals
 from custodes.reporting.section import Context, Figure, Section, SelectionTable, empty_rows, spec_of

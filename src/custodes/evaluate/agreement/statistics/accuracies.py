@@ -9,6 +9,7 @@ from custodes.stats import accuracy
 from custodes.stats.arrays import Floats
 from custodes.stats.intervals import POSITIVE, SHARE
 from custodes.stats.population import population_values
+from custodes.stats.ratios import ratio
 
 
 def chance_accuracy(sample: Sample) -> Floats:
@@ -16,21 +17,20 @@ def chance_accuracy(sample: Sample) -> Floats:
 
     If t is the human tie rate and u the tie rate of the metric, the value is t u + (1 - t)(1 - u) / 2.
     """
-    human_tie_rate, metric_tie_rate = sample.choices.tie_rates
+    n, _, *n_ties = sample.preference_totals
+    human_tie_rate, metric_tie_rate = (ratio(ties, n) for ties in n_ties)
     return np.asarray(human_tie_rate * metric_tie_rate + (1 - human_tie_rate) * (1 - metric_tie_rate) / 2)
 
 
 def _population_margins(sample: Sample) -> Floats:
     comparison = sample.comparison
     is_compared = np.zeros((len(comparison.metrics), len(comparison.systems), len(comparison.systems)), dtype=np.bool_)
-    is_compared[:, *comparison.design.pairs.T] = sample.choices.pairs
-    net_wins = population_values(*sample.choices.net_wins, n_units=comparison.design.n_units)
-    return accuracy.pairwise_accuracy(*net_wins, pairs=is_compared)
-
-
-def _pairwise_accuracy(sample: Sample) -> Floats:
-    scores = sample.system_scores
-    return accuracy.pairwise_accuracy(scores.people, scores.metrics, pairs=scores.pairs)
+    for metric, is_compared_pair in enumerate(is_compared):
+        is_compared_pair[*comparison.design.pairs[comparison.shared(metric).pair].T] = True
+    _, *net_wins = sample.margins
+    return accuracy.pairwise_accuracy(
+        *population_values(*net_wins, n_units=comparison.design.n_units), pairs=is_compared
+    )
 
 
 ACCURACIES = (
@@ -39,7 +39,7 @@ ACCURACIES = (
         label="Sample accuracy",
         doc="proportion of comparisons in which annotators and metric have the same preference "
         "(Favi-Score paper, Definition 11)",
-        compute=lambda sample: sample.choices.sample_accuracy,
+        compute=lambda sample: ratio(sample.preference_totals[1], sample.preference_totals[0]),
         bounds=SHARE,
         chance=chance_accuracy,
         compared=True,
@@ -52,7 +52,7 @@ ACCURACIES = (
             "proportion of pairs of systems for which the human and the metric margin (wins − losses) "
             "have the same sign (Definition 10)"
         ),
-        compute=lambda sample: sample.choices.system_accuracy,
+        compute=lambda sample: sample.margins.accuracy,
         bounds=SHARE,
         population=_population_margins,
         chance=0.5,
@@ -63,7 +63,7 @@ ACCURACIES = (
         label="Pairwise accuracy of system means",
         doc="proportion of pairs of systems that the mean human score and the mean metric score order in the same way "
         "(Kocmi et al. 2021)",
-        compute=_pairwise_accuracy,
+        compute=lambda sample: accuracy.pairwise_accuracy(*sample.system_scores[:2], pairs=sample.system_scores.pairs),
         bounds=SHARE,
         population=lambda sample: accuracy.pairwise_accuracy(
             *sample.population_scores, pairs=sample.system_scores.pairs

@@ -15,20 +15,10 @@ from custodes.stats.pooled_correlation import pooled_correlation
 KINDS: dict[Kind, str] = {"pearson": "Pearson r", "spearman": "Spearman ρ", "kendall": "Kendall τ-b"}
 """Kind to label."""
 
-LEVELS: dict[str, str] = {
-    "system": "over systems",
-    "item": "within items",
-    "global": "over all outputs",
-}
 
-
-def _over_systems(sample: Sample, *, kind: Kind) -> Floats:
-    scores = sample.system_scores
-    return system_correlations(kind, scores.people, scores.metrics, pairs=scores.pairs)
-
-
-def _population(sample: Sample, *, kind: Kind) -> Floats:
-    return system_correlations(kind, *sample.population_scores, pairs=sample.system_scores.pairs)
+def _over_systems(sample: Sample, *, kind: Kind, population: bool = False) -> Floats:
+    scores = sample.population_scores if population else sample.system_scores[:2]
+    return system_correlations(kind, *scores, pairs=sample.system_scores.pairs)
 
 
 def _per_item(comparison: RaterComparison, *, kind: Kind) -> Floats:
@@ -51,12 +41,13 @@ def _over_outputs(sample: Sample, *, kind: Kind) -> Floats:
     )
 
 
-def _correlation_function(level: str, kind: Kind) -> Callable[[Sample], Floats]:
-    compute: Callable[[Sample], Floats] = partial(COMPUTE[level], kind=kind)
-    return compute if level == "system" else output_statistic(compute)  # the file may contain scores of whole systems
+LEVELS: dict[str, tuple[str, Callable[..., Floats]]] = {
+    "system": ("over systems", _over_systems),
+    "item": ("within items", _within_items),
+    "global": ("over all outputs", _over_outputs),
+}
+"""Level to the end of the label, and the computation."""
 
-
-COMPUTE = {"system": _over_systems, "item": _within_items, "global": _over_outputs}
 SHOWN_FIRST = ("kendall_item", "pearson_global")
 
 CORRELATIONS = tuple(
@@ -64,15 +55,16 @@ CORRELATIONS = tuple(
         name=(name := f"{kind}_{level}"),
         label=f"{called} {where}",
         doc=f"{called} {where}{', averaged over items' if level == 'item' else ''}",
-        compute=_correlation_function(level, kind),
+        # The file may contain scores of whole systems, so `system` needs no scores of outputs.
+        compute=partial(compute, kind=kind) if level == "system" else output_statistic(partial(compute, kind=kind)),
         per_item=partial(_per_item, kind=kind) if level == "item" else None,
         bounds=CORRELATION,
-        population=partial(_population, kind=kind) if level == "system" else None,
+        population=partial(_over_systems, kind=kind, population=True) if level == "system" else None,
         chance=0.0,
         smooth=level != "system" or kind == "pearson",
         compared=name in SHOWN_FIRST,
         essential=name in SHOWN_FIRST,
     )
     for kind, called in KINDS.items()
-    for level, where in LEVELS.items()
+    for level, (where, compute) in LEVELS.items()
 )
