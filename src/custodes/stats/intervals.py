@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,17 @@ SHARE: Bounds = (0.0, 1.0)
 CORRELATION: Bounds = (-1.0, 1.0)
 POSITIVE: Bounds = (0.0, np.inf)
 ANY: Bounds = (-np.inf, np.inf)
+
+
+class Inference(NamedTuple):
+    """Estimates (...) with the bounds of their intervals, and two-sided p-values of the hypothesis that a true value is
+    0; NaN if undefined."""
+
+    estimate: Floats
+    low: Floats
+    high: Floats
+    p_value: Floats
+
 
 N_DIRECTIONS = 20_000
 """Number of random directions for the maximum of several normal variates. A level of .95 is then met within .001."""

@@ -14,7 +14,8 @@ from custodes.evaluate.consistency.rater_preferences import RaterPreferences
 from custodes.evaluate.decision_graph import CELLS
 from custodes.stats import bootstrap, intervals
 from custodes.stats.arrays import Floats, table_sums
-from custodes.stats.judging.bias_tests import BiasTest, slot_test
+from custodes.stats.intervals import Inference
+from custodes.stats.judging.bias_tests import slot_test
 from custodes.stats.ratios import ratio
 from custodes.stats.reliability import alpha, pair_coincidences
 
@@ -123,7 +124,7 @@ def _slot_wins(verdicts: pl.DataFrame, raters: Any, n_units: int) -> Floats:
     return table_sums(rater[is_decided], side, unit[is_decided], shape=(len(raters), 2, n_units)).astype(np.float64)
 
 
-def _test(verdicts: pl.DataFrame, raters: Any, n_units: int, confidence: float) -> BiasTest:
+def _test(verdicts: pl.DataFrame, raters: Any, n_units: int, confidence: float) -> Inference:
     """Return the test of the margin of the first position.
 
     Each comparison that was shown in both orders is a stratum. All other comparisons of a pair of systems form one

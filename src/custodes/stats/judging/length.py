@@ -18,7 +18,7 @@ import numpy as np
 from custodes.stats import ABSENT
 from custodes.stats.arrays import Bools, Floats, Ints, Signs
 from custodes.stats.bootstrap import with_point, without_block
-from custodes.stats.intervals import student_quantile
+from custodes.stats.intervals import Inference, student_quantile
 from custodes.stats.judging.latent import (
     cuts,
     normal_scores,
@@ -53,22 +53,16 @@ class LengthBias(NamedTuple):
     """Latent correlations of verdicts with log length, for a judge (`judge`) and for annotators (`people`).
 
     `excess` is the part of the judge's correlation that annotators do not explain, with interval and p-value.
-    `identified` is whether the data determine the sign of the excess.
+    `identified` is whether the data determine the sign of the excess. Values are NaN if unknown.
     """
 
-    judge: float
-    people: float
-    excess: float
-    low: float
-    high: float
-    p_value: float
-    identified: bool
-
-    @classmethod
-    def unknown(cls) -> LengthBias:
-        """A result with all values unknown."""
-        nan = float("nan")
-        return cls(nan, nan, nan, nan, nan, nan, identified=False)
+    judge: float = np.nan
+    people: float = np.nan
+    excess: float = np.nan
+    low: float = np.nan
+    high: float = np.nan
+    p_value: float = np.nan
+    identified: bool = False
 
 
 def length_bias(
@@ -109,7 +103,7 @@ def length_bias(
     used_ratings = is_rated[:, is_used]
     people = people[:, is_used][used_ratings.any(axis=1)]
     if len(used_clusters) < 2 or not len(people):
-        return LengthBias.unknown()
+        return LengthBias()
     jackknife_weights, _ = without_block(len(used_clusters), most=BLOCKS)
     moments = _Moments.from_verdicts(
         judge[is_used], people, length[is_used], strata=strata, units=units, weights=with_point(jackknife_weights)
@@ -126,7 +120,7 @@ def length_bias(
     difference = moments.judge * annotator_agreement - correlation_product
     error = _jackknife(difference)
     if not (quality_agreement > LEAST_AGREEMENT and error > 0):
-        return LengthBias(judge_correlation, people_correlation, np.nan, np.nan, np.nan, np.nan, identified=False)
+        return LengthBias(judge_correlation, people_correlation)
     excess, error = float(difference[0]) / quality_agreement, float(np.hypot(error / quality_agreement, MODEL_ERROR))
     half_width = quantile * error
     return LengthBias(
@@ -303,21 +297,10 @@ class _Moments(NamedTuple):
         )
 
 
-class Slopes(NamedTuple):
-    """Three slopes on length, with the bounds of their intervals and p-values, (3,) each; NaN if undefined.
-
-    The slopes are those of the judge, of the judge adjusted for human verdicts, and of annotators.
-    """
-
-    slope: Floats
-    low: Floats
-    high: Floats
-    p_value: Floats
-
-
-def logit_slopes(judge: Signs, people: Floats, length: Floats, *, units: Ints, confidence: float) -> Slopes:
+def logit_slopes(judge: Signs, people: Floats, length: Floats, *, units: Ints, confidence: float) -> Inference:
     """Logistic regressions on the log ratio of lengths, without an intercept (swapping two systems reverses all signs).
 
+    The results (3,) are the slopes of the judge, of the judge adjusted for human verdicts, and of annotators.
     `judge` (n,) are verdicts 1, 0, -1. `people` (n,) are mean human verdicts, NaN without any. `length` (n,) is the log
     ratio of lengths, and `units` (n,) are the clusters. Ties of the judge are left out. Standard errors are clustered.
     Human verdicts are a noisy measure of quality, so the second slope still contains a part of the effect of quality.
@@ -326,7 +309,7 @@ def logit_slopes(judge: Signs, people: Floats, length: Floats, *, units: Ints, c
     >>> length, units = np.tile([-1.0, 1.0], 50), np.arange(100)
     >>> judge = np.sign(length).astype(np.int8) * np.where(np.arange(100) % 4 < 3, 1, -1).astype(np.int8)
     >>> result = logit_slopes(judge, np.full(100, np.nan), length, units=units, confidence=0.95)
-    >>> f"{result.slope[0]:.2f}", bool(np.isnan(result.slope[1]))
+    >>> f"{result.estimate[0]:.2f}", bool(np.isnan(result.estimate[1]))
     ('1.10', True)
 
     Source: Zheng et al. 2023 and Dubois et al. 2024 regress verdicts on length; Liang and Zeger 1986 for the errors.
@@ -344,4 +327,4 @@ def logit_slopes(judge: Signs, people: Floats, length: Floats, *, units: Ints, c
         ),
         first_coefficient((1 + people[is_rated]) / 2, length[is_rated, None], units[is_rated], confidence=confidence),
     ]
-    return Slopes(*np.array(fits).T)
+    return Inference(*np.array(fits).T)
