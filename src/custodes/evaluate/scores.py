@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from custodes.answers.shared_arguments import Ties
 from custodes.data.comparisons import MOST_CELLS
 from custodes.errors import InputError
+from custodes.stats.accuracy import acc_eq
 from custodes.stats.arrays import Floats, make_read_only
 from custodes.stats.bootstrap import with_point
-from custodes.stats.calibrated_accuracy import acc_eq
 
 CALIBRATION_FOLDS = 5
 

@@ -46,7 +46,6 @@ def group_clusters(codes: Ints, units: Ints, *, n_units: int, number: Ints | Non
     """
     order = np.argsort(units, kind="stable")
     cluster_size = np.bincount(units, minlength=n_units)
-    row_pointers = np.append(0, np.cumsum(cluster_size))[:-1]
     _, codes = np.unique(codes[order], return_inverse=True)
     # Clusters are compared by the sum of their codes with random weights, modulo 2^64. Different clusters have equal
     # sums with a probability of about 2^-60.

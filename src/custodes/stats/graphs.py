@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Sequence
 
 import numpy as np
@@ -93,12 +92,16 @@ def clearest_cycles(edge: Floats) -> list[list[int]]:
     for members in sorted(components, key=lambda members: (-len(members), members[0])):
         inner_edges = edge[np.ix_(members, members)]
         thresholds = np.unique(inner_edges[inner_edges > 0])
-        n_with_cycle = bisect_left(
-            thresholds, True, key=lambda level, edges=inner_edges: not len(_strong_parts(edges >= level))
-        )
-        highest_level = thresholds[n_with_cycle - 1]  # the highest level at which a cycle remains
-        is_strong_edge = inner_edges >= highest_level
-        for source, target in np.argwhere(inner_edges == highest_level):
+        low_index, high_index = 0, len(thresholds) - 1  # the highest level at which a cycle remains
+        while low_index < high_index:
+            middle_index = (low_index + high_index + 1) // 2
+            low_index, high_index = (
+                (middle_index, high_index)
+                if len(_strong_parts(inner_edges >= thresholds[middle_index]))
+                else (low_index, middle_index - 1)
+            )
+        is_strong_edge = inner_edges >= thresholds[low_index]
+        for source, target in np.argwhere(inner_edges == thresholds[low_index]):
             order, predecessors = breadth_first_order(is_strong_edge, target, directed=True, return_predecessors=True)
             if source in order:
                 cycle = [int(source)]
