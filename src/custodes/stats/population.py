@@ -7,8 +7,6 @@ time, so percentile intervals are biased. To avoid this bias, the noise is remov
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from custodes.stats.arrays import Floats, chunks, unit_of

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from custodes.stats.arrays import Bools, Floats, Ints, Signs
+from custodes.stats.arrays import Bools, Floats, Ints, Signs, table_sums
 from custodes.stats.bootstrap import unit_sums
 from custodes.stats.ratios import ratio
 from custodes.stats.system_scores import blocks_of, common_items
@@ -105,17 +105,19 @@ def sign_placement(human: Signs, metric: Signs, pair: Ints, pairs: Ints, *, item
     n_systems, n_units, first_system, second_system = int(pairs.max()) + 1, int(units.max(initial=-1)) + 1, *pairs.T
     # Opponents have equal weights: otherwise a system that met weak opponents more often would look better.
     n_comparisons_of_pair, sign_sums = (
-        _by(pair, None, len(pairs)),
-        [_by(pair, signs, len(pairs)) for signs in (human, metric)],
+        table_sums(pair, shape=(len(pairs),)),
+        [table_sums(pair, shape=(len(pairs),), weights=signs) for signs in (human, metric)],
     )
     mean_signs = np.nan_to_num(ratio(np.stack(sign_sums), n_comparisons_of_pair))
     n_opponents, n_comparisons = (
-        _by(first_system, pair_counts, n_systems) + _by(second_system, pair_counts, n_systems)
+        table_sums(first_system, shape=(n_systems,), weights=pair_counts)
+        + table_sums(second_system, shape=(n_systems,), weights=pair_counts)
         for pair_counts in (n_comparisons_of_pair > 0, n_comparisons_of_pair)
     )
     margins = np.stack(
         [
-            _by(first_system, rater_rate, n_systems) - _by(second_system, rater_rate, n_systems)
+            table_sums(first_system, shape=(n_systems,), weights=rater_rate)
+            - table_sums(second_system, shape=(n_systems,), weights=rater_rate)
             for rater_rate in mean_signs
         ]
     )
@@ -126,11 +128,16 @@ def sign_placement(human: Signs, metric: Signs, pair: Ints, pairs: Ints, *, item
     # the influence of each cluster and pair on the positions of the pair's two systems
     cells, cell_of_comparison = np.unique(pair.astype(np.int64) * max(1, n_units) + units, return_inverse=True)
     cell_pair, unit = cells // max(1, n_units), cells % max(1, n_units)
-    a, b, n_in_cell = first_system[cell_pair], second_system[cell_pair], _by(cell_of_comparison, None, len(cells))
+    a, b, n_in_cell = (
+        first_system[cell_pair],
+        second_system[cell_pair],
+        table_sums(cell_of_comparison, shape=cells.shape),
+    )
     influences = []
     for rater_index, signs in enumerate((human, metric)):
         mean_deviation = (
-            _by(cell_of_comparison, signs, len(cells)) - mean_signs[rater_index, cell_pair] * n_in_cell
+            table_sums(cell_of_comparison, shape=cells.shape, weights=signs)
+            - mean_signs[rater_index, cell_pair] * n_in_cell
         ) / np.maximum(n_comparisons_of_pair[cell_pair], 1)
         weight = slopes[rater_index] / np.maximum(n_opponents, 1)
         influence_values = np.concatenate([mean_deviation * weight[a], -mean_deviation * weight[b]])
@@ -161,12 +168,6 @@ def sign_placement(human: Signs, metric: Signs, pair: Ints, pairs: Ints, *, item
         advantage=ndtri(_win_proportions(sign_sums[1], n_comparisons_of_pair, pairs, n_systems)),
         steepness=np.ones((n_systems, n_systems)),
     )
-
-
-def _by(positions: Ints, values: Any, n: int) -> Floats:
-    """Return the sums (n,) of `values` (m,) with equal `positions` (m,), or the counts of positions if `values` is
-    None."""
-    return np.bincount(positions, weights=values, minlength=n).astype(np.float64)
 
 
 def _covariance(first_influence: Any, second_influence: Any) -> Floats:

@@ -125,18 +125,6 @@ def next_level(level: float, spent: Sequence[float]) -> float:
     return max(0.0, levels_by_spending[-1] + (REST_USED * unspent_level if unspent_level > 0 else unspent_level))
 
 
-def correlation_of(results: Floats) -> Floats:
-    """Return the correlation (tests, tests) of test statistics, given the influence (tests, items) of each item.
-
-    A test whose influences are all 0, such as an accuracy of 1, counts as independent of the remaining tests.
-    """
-    norm = np.sqrt((results**2).sum(axis=1, keepdims=True))
-    scaled_results = np.divide(results, norm, out=np.zeros_like(results), where=norm > 0)
-    correlation = scaled_results @ scaled_results.T
-    np.fill_diagonal(correlation, 1.0)
-    return np.asarray(correlation)
-
-
 def proportion_z(successes: float | Ints, trials: float, threshold: float) -> Floats:
     """Return the normal scores (...) of exact binomial tests of proportions against a threshold.
 
