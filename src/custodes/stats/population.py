@@ -47,7 +47,8 @@ def population_values(human: Floats, metrics: Floats, *, n_units: int) -> tuple[
         for chunk in chunks(len(metric_indices), 4 * len(metrics) * max(1, int(is_rated.sum()))):
             cells = np.ix_(np.arange(len(metrics)), metric_indices[chunk], is_rated)
             draws = _draws_of_pattern(np.stack([human[cells], metrics[cells]]), n_units)
-            population_draws[:, *np.ix_(np.arange(shape[0]), metric_indices[chunk], is_rated)] = draws
+            rows, columns, systems = np.ix_(np.arange(shape[0]), metric_indices[chunk], is_rated)
+            population_draws[:, rows, columns, systems] = draws
     return population_draws[0], population_draws[1]
 
 
@@ -56,7 +57,7 @@ def _draws_of_pattern(scores: Floats, n_units: int) -> Floats:
 
     The first axis is annotators and metric. The missing systems must be left out of the arrays.
     """
-    is_defined = np.isfinite(scores).all(axis=0)
+    is_defined = np.asarray(np.isfinite(scores).all(axis=0))
     n_systems, is_undefined = scores.shape[3], ~is_defined[1:]
     scores = np.where(is_defined, scores, 0.0)
     means = scores.sum(axis=3, keepdims=True) / np.maximum(is_defined.sum(axis=2, keepdims=True), 1)
