@@ -96,7 +96,7 @@ def calibrated(folder: Path) -> Work:
     """acc_eq and epsilon of all metrics."""
     import numpy as np
 
-    from custodes.stats.calibrated_accuracy import acc_eq
+    from custodes.stats.accuracy import acc_eq
 
     human, metrics, _ = arrays(folder)
 

@@ -23,7 +23,7 @@ from custodes.answers.shared_arguments import DEFAULTS, NONE
 from custodes.evaluate.protocol.annotations import RatedPairs, comparisons_of, rated_pairs
 from custodes.evaluate.protocol.stopping import Stopping
 from custodes.stats import ABSENT
-from custodes.stats.correction.human import HUMAN
+from custodes.stats.correction.dirichlet import HUMAN
 from custodes.stats.intervals import percentile_interval
 from custodes.stats.stopping.allocation import KINDS, annotation_kinds, annotation_order
 from custodes.stats.stopping.pilot import (

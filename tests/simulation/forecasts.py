@@ -9,7 +9,7 @@ import numpy as np
 from custodes.evaluate.protocol.annotations import RatedPairs, order_answers
 from custodes.evaluate.protocol.stopping import Stopping
 from custodes.stats import ABSENT
-from custodes.stats.correction.human import HUMAN
+from custodes.stats.correction.dirichlet import HUMAN
 from custodes.stats.intervals import percentile_interval
 from custodes.stats.stopping.pilot import (
     Pilot,

@@ -18,10 +18,10 @@ import numpy as np
 from scipy.special import ndtri
 
 from custodes.stats.arrays import Bools, Floats
+from custodes.stats.intervals import correlation_of
 from custodes.stats.stopping.reused_labels import (
     NextTest,
     Precision,
-    correlation_of,
     level_after,
     next_level,
     proportion_z,

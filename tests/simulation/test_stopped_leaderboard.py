@@ -7,7 +7,7 @@ import pytest
 
 from custodes.evaluate.protocol.concurrent_annotation import ConcurrentAnnotation
 from custodes.evaluate.protocol.stopping import Stopping
-from custodes.stats.correction.human import HUMAN
+from custodes.stats.correction.dirichlet import HUMAN
 from custodes.stats.sign_test import SignTest
 from custodes.stats.strength.ranks import ranks
 from custodes.stats.strength.strengths import interval, strengths

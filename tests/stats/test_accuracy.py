@@ -8,9 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from custodes.stats.accuracy import pairwise_accuracy, spa
+from custodes.stats.accuracy import acc_eq, pairwise_accuracy, spa
 from custodes.stats.bootstrap import sign_flips
-from custodes.stats.calibrated_accuracy import acc_eq
 from tests.stats.resampled_studies import repeated, study
 
 TIE = 1e-9  # Human scores are small integers here; their differences may carry float noise.

@@ -35,10 +35,9 @@ from custodes.evaluate.decision_graph import PAIR, cycle_notes, format_decisions
 from custodes.evaluate.parallel import merge_parts
 from custodes.progress import Progress, silent
 from custodes.stats.clusters import DesignEffect
+from custodes.stats.correction.dirichlet import HUMAN, NAIVE
 from custodes.stats.correction.estimator import Counts, Estimate, Estimator, PairItems, Remark, decide
 from custodes.stats.correction.estimators import ESTIMATORS
-from custodes.stats.correction.human import HUMAN
-from custodes.stats.correction.naive import NAIVE
 
 BESIDE = (NAIVE.name, HUMAN.name)
 """Estimators that are always included for reference: the uncorrected metric, and human annotations alone."""

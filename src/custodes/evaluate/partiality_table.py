@@ -16,8 +16,7 @@ from custodes.evaluate.rater_comparison import RaterComparison
 from custodes.stats.arrays import Floats, Ints, chunks
 from custodes.stats.correlation import spearman
 from custodes.stats.partiality.partiality import FEWEST_SYSTEMS, FEWEST_UNITS, Reason, partiality, win_rate_without
-from custodes.stats.partiality.placement import Placement
-from custodes.stats.partiality.verdicts import sign_placement
+from custodes.stats.partiality.placement import Placement, sign_placement
 from custodes.stats.rank_distance import rank_distances
 from custodes.stats.system_scores import weighted_item_mean
 

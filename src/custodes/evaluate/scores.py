@@ -16,9 +16,9 @@ from custodes.data.comparisons import MOST_CELLS
 from custodes.data.raters import MissingCode, Scale
 from custodes.data.study import Study
 from custodes.errors import InputError, OptionError
+from custodes.stats.accuracy import acc_eq
 from custodes.stats.arrays import Bools, Floats, Ints, make_read_only
 from custodes.stats.bootstrap import with_point
-from custodes.stats.calibrated_accuracy import acc_eq
 
 CALIBRATION_FOLDS = 5
 TIE = 1e-9

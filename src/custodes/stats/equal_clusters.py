@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from custodes.stats import ABSENT
 from custodes.stats.arrays import Floats, Ints, Signs, chunks
 
-_MOST_ROWS = 64  # maximum number of rows of clusters that are compared; longer clusters are groups of their own
+_MOST_ROWS = 64  # longer clusters are groups of their own
 _DENSE = 8  # a matrix with a larger proportion of nonzeros than 1 / 8 is multiplied as dense
 _EXACT = 2.0**24  # smaller integers are exact in single precision
 
@@ -46,32 +46,20 @@ def group_clusters(codes: Ints, units: Ints, *, n_units: int, number: Ints | Non
     """
     order = np.argsort(units, kind="stable")
     cluster_size = np.bincount(units, minlength=n_units)
-    row_pointers = np.append(0, np.cumsum(cluster_size))[:-1]
     _, codes = np.unique(codes[order], return_inverse=True)
-    n_codes = int(codes.max(initial=0)) + 1
-    _, first_index, index_of_distinct = np.unique(cluster_size, return_index=True, return_inverse=True)
-    representative_units = first_index[index_of_distinct]  # the first cluster that is equal so far
-    is_shared = np.bincount(representative_units, minlength=n_units)[representative_units] > 1
-    for row_position in range(_MOST_ROWS):
-        undecided_units = np.flatnonzero(is_shared & (cluster_size > row_position))
-        if not undecided_units.size:
-            break
-        prefix_code = (
-            representative_units[undecided_units] * n_codes + codes[row_pointers[undecided_units] + row_position]
-        )
-        _, first_index, index_of_distinct, n_equal = np.unique(
-            prefix_code, return_index=True, return_inverse=True, return_counts=True
-        )
-        representative_units[undecided_units], is_shared[undecided_units] = (
-            undecided_units[first_index][index_of_distinct],
-            n_equal[index_of_distinct] > 1,
-        )
-    long_units = np.flatnonzero(is_shared & (cluster_size > _MOST_ROWS))
-    representative_units[long_units] = long_units
+    # Clusters are compared by the sum of their codes with random weights, modulo 2^64. Different clusters have equal
+    # sums with a probability of about 2^-60.
+    position = np.arange(len(codes)) - np.repeat(np.cumsum(cluster_size) - cluster_size, cluster_size)
+    weights = np.random.default_rng(0).integers(2**63, size=int(cluster_size.max(initial=0)), dtype=np.uint64) * 2 + 1
+    cumulative_sums = np.append(np.uint64(0), np.cumsum((codes + 1).astype(np.uint64) * weights[position]))
+    sums = np.diff(cumulative_sums[np.append(0, np.cumsum(cluster_size))])
+    _, first_index, index_of_distinct = np.unique(sums, return_index=True, return_inverse=True)
+    is_long = cluster_size > _MOST_ROWS
+    representative_units = np.where(is_long, np.arange(n_units), first_index[index_of_distinct])
     distinct_representatives, kind = np.unique(representative_units, return_inverse=True)
     representative_rows = np.flatnonzero(representative_units[units] == units)
-    cluster_size = np.bincount(kind, weights=number, minlength=len(distinct_representatives)).astype(np.int64)
-    return ClusterGroups(cluster_size, representative_rows, kind[units[representative_rows]])
+    group_size = np.bincount(kind, weights=number, minlength=len(distinct_representatives)).astype(np.int64)
+    return ClusterGroups(group_size, representative_rows, kind[units[representative_rows]])
 
 
 def codes_of(pair: Ints, signs: Signs) -> Ints:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from custodes.stats.arrays import chunks
+from custodes.stats.correction.estimator import DistinctTables
 from custodes.stats.ratios import ratio
 
 _SIGN = np.array([1, 0, -1])  # win, tie, loss
@@ -86,12 +87,10 @@ def favi_posterior(counts: NDArray[Any], *, confidence: float, draws: int, rng: 
         undefined = np.full(counts.shape[:-2], np.nan)
         return FaviPosterior(undefined, undefined, undefined)
     tables = counts.reshape(-1, 9)
-    is_swapped = _needs_swap(tables)
-    distinct_tables, distinct_index = np.unique(
-        np.where(is_swapped[:, np.newaxis], tables[:, ::-1], tables), axis=0, return_inverse=True
+    # A table and its mirror image use the same draws.
+    distinct_tables, is_symmetric, distinct_index, is_swapped = DistinctTables.from_tables(
+        tables, tables[:, ::-1], shape=tables.shape[:1]
     )
-    distinct_index = distinct_index.reshape(-1)  # NumPy 2.0 keeps a second axis
-
     # 16 MB per array of draws in single precision, about eight such arrays
     table_chunks = chunks(len(distinct_tables), draws // 4)
     posteriors = [
@@ -100,7 +99,6 @@ def favi_posterior(counts: NDArray[Any], *, confidence: float, draws: int, rng: 
     low, high, flip_probability = np.concatenate([np.empty((3, 0)), *posteriors], axis=1)
 
     # For a table that is its own mirror image, both tails estimate the same number.
-    is_symmetric = (distinct_tables == distinct_tables[:, ::-1]).all(axis=1)
     half_width = (high - low) / 2
     low, high = np.where(is_symmetric, -half_width, low), np.where(is_symmetric, half_width, high)
 
@@ -115,20 +113,6 @@ def favi_posterior(counts: NDArray[Any], *, confidence: float, draws: int, rng: 
         np.maximum(high, point).reshape(shape),
         np.where(tables.sum(axis=1) > 0, flip_probability[distinct_index], np.nan).reshape(shape),
     )
-
-
-def _needs_swap(tables: NDArray[Any]) -> NDArray[np.bool_]:
-    """Whether a table (n, 9) precedes its mirror image in lexicographic order.
-
-    Such a table is replaced by its mirror image, so that both use the same draws.
-    """
-    differs_from_mirror = tables != tables[:, ::-1]
-    first_unequal = differs_from_mirror.argmax(axis=1)[:, np.newaxis]
-    value, mirrored_value = (
-        np.take_along_axis(tables, first_unequal, axis=1),
-        np.take_along_axis(tables, 8 - first_unequal, axis=1),
-    )
-    return np.asarray((value < mirrored_value)[:, 0])
 
 
 def _posterior(

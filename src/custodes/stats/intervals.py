@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,17 @@ SHARE: Bounds = (0.0, 1.0)
 CORRELATION: Bounds = (-1.0, 1.0)
 POSITIVE: Bounds = (0.0, np.inf)
 ANY: Bounds = (-np.inf, np.inf)
+
+
+class Inference(NamedTuple):
+    """Estimates (...) with the bounds of their intervals, and two-sided p-values of the hypothesis that a true value is
+    0; NaN if undefined."""
+
+    estimate: Floats
+    low: Floats
+    high: Floats
+    p_value: Floats
+
 
 N_DIRECTIONS = 20_000
 """Number of random directions for the maximum of several normal variates. A level of .95 is then met within .001."""
@@ -341,14 +352,20 @@ def simultaneous_intervals(
 
 
 def _correlation(resampled_values: Sequence[Floats]) -> Floats:
-    """Correlations of estimates over resamples (k, k). An estimate without variation has correlation 0 with all others.
-    Undefined resamples are ignored."""
-    draws = np.stack(resampled_values, axis=1)
+    """Correlations of estimates over resamples (k, k). Undefined resamples are ignored."""
+    draws = np.stack(resampled_values)
     is_defined = np.isfinite(draws)
-    mean = np.where(is_defined, draws, 0.0).sum(axis=0) / np.maximum(is_defined.sum(axis=0), 1)
-    deviations = np.where(is_defined, draws - mean, 0.0)
-    norms = np.sqrt((deviations**2).sum(axis=0))
-    unit_vectors = np.where(norms > _SAME, deviations / np.where(norms > _SAME, norms, 1.0), 0.0)
-    correlation = np.asarray(unit_vectors.T @ unit_vectors)
+    mean = np.where(is_defined, draws, 0.0).sum(axis=1) / np.maximum(is_defined.sum(axis=1), 1)
+    return correlation_of(np.where(is_defined, draws - mean[:, np.newaxis], 0.0))
+
+
+def correlation_of(influences: Floats) -> Floats:
+    """Correlations of estimates (k, k), from influences or deviations (k, n) with mean 0.
+
+    An estimate without variation, such as an accuracy of 1, has correlation 0 with all others.
+    """
+    norms = np.sqrt((influences**2).sum(axis=1, keepdims=True))
+    unit_vectors = np.where(norms > _SAME, influences / np.where(norms > _SAME, norms, 1.0), 0.0)
+    correlation = np.asarray(unit_vectors @ unit_vectors.T)
     np.fill_diagonal(correlation, 1.0)
     return correlation

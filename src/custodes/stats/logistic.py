@@ -2,29 +2,18 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from custodes.stats.arrays import Floats, Ints
 from custodes.stats.bootstrap import unit_sums
-from custodes.stats.intervals import student_quantile
+from custodes.stats.intervals import Inference, student_quantile
 
 STEPS = 50
 LARGEST = 30.0
 """A larger absolute coefficient indicates that the columns separate the outcome (no finite fit exists)."""
 
 
-class Coefficient(NamedTuple):
-    """A coefficient with the bounds of its interval, and the p-value of the hypothesis that it is 0 (same t test)."""
-
-    value: float
-    low: float
-    high: float
-    p_value: float
-
-
-def first_coefficient(outcome: Floats, design: Floats, units: Ints, *, confidence: float) -> Coefficient:
+def first_coefficient(outcome: Floats, design: Floats, units: Ints, *, confidence: float) -> Inference:
     """First coefficient of a logistic regression by Newton's method, with interval and test.
 
     Parameters
@@ -40,9 +29,9 @@ def first_coefficient(outcome: Floats, design: Floats, units: Ints, *, confidenc
 
     Returns
     -------
-    Coefficient
-        All values are NaN if columns are linearly dependent, if the outcome is separated, or if there is only one
-        cluster.
+    Inference
+        The p-value is that of the same t test. All values are NaN if columns are linearly dependent, if the outcome is
+        separated, or if there is only one cluster.
 
     References
     ----------
@@ -52,12 +41,12 @@ def first_coefficient(outcome: Floats, design: Floats, units: Ints, *, confidenc
     --------
     >>> outcome = np.repeat([0.75, 0.25], 50)
     >>> design = np.stack([np.repeat([1.0, -1.0], 50)], axis=1)
-    >>> first_coefficient(outcome, design, np.arange(100), confidence=0.95).value.__round__(3)
+    >>> first_coefficient(outcome, design, np.arange(100), confidence=0.95).estimate.round(3).item()
     1.099
     """
     from scipy.special import stdtr
 
-    undefined = Coefficient(np.nan, np.nan, np.nan, np.nan)
+    undefined = Inference(*np.full(4, np.nan))
     distinct_units, units = np.unique(units, return_inverse=True)
     if len(distinct_units) < 2 or np.linalg.matrix_rank(design) < design.shape[1]:
         return undefined
@@ -80,4 +69,4 @@ def first_coefficient(outcome: Floats, design: Floats, units: Ints, *, confidenc
     value = coefficients[0]
     with np.errstate(divide="ignore", invalid="ignore"):
         p_value = 2 * stdtr(len(distinct_units) - 1, -np.abs(value / error))
-    return Coefficient(float(value), float(value - half_width), float(value + half_width), float(p_value))
+    return Inference(value, value - half_width, value + half_width, p_value)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
@@ -108,12 +107,12 @@ class _Directions:
         # The symmetric root does not depend on signs and rotations of eigenvectors.
         self._root = np.asarray((eigenvectors * np.sqrt(eigenvalues.clip(0.0))) @ eigenvectors.T)
         self._first, self._second, self._spread = first, second, standard_error
-        self._numbers: tuple[int, ...] = ()
+        self._n_drawn = 0
 
     def batches(self, n: int) -> Iterator[Batch]:
         """Yield `n` further directions in batches."""
-        self._numbers = (*self._numbers, n)
-        unit_vectors = _unit_vectors(len(self._root), self._numbers)[0]
+        unit_vectors = _unit_vectors(len(self._root), self._n_drawn, n)
+        self._n_drawn += n
         for start in range(0, n, _BATCH):
             direction = unit_vectors[start : start + _BATCH]
             projections = np.ascontiguousarray((direction @ self._root).T)  # (estimates, directions)
@@ -126,18 +125,13 @@ class _Directions:
 
 
 @lru_cache(maxsize=8)
-def _unit_vectors(size: int, numbers: tuple[int, ...]) -> tuple[Floats, Mapping[str, Any]]:
-    """Random unit vectors (n, size), and the state of the generator after them.
+def _unit_vectors(size: int, start: int, n: int) -> Floats:
+    """Random unit vectors (n, size), without the first `start` vectors of the sequence.
 
-    `numbers` are the sizes of sets of vectors that are drawn one after another; the last set is returned. The vectors
-    do not depend on the covariance, so they are cached.
+    The vectors do not depend on the covariance, so they are cached.
     """
-    rng = np.random.default_rng(STREAM)
-    if len(numbers) > 1:
-        rng.bit_generator.state = _unit_vectors(size, numbers[:-1])[1]
-    vectors = rng.standard_normal((numbers[-1], size))
-    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-    return make_read_only(vectors), rng.bit_generator.state
+    vectors = np.random.default_rng(STREAM).standard_normal((start + n, size))[start:]
+    return make_read_only(vectors / np.linalg.norm(vectors, axis=1, keepdims=True))
 
 
 class NormalMaximum:

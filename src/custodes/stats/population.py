@@ -7,8 +7,6 @@ time, so percentile intervals are biased. To avoid this bias, the noise is remov
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from custodes.stats.arrays import Floats, chunks, unit_of
@@ -48,48 +46,35 @@ def population_values(human: Floats, metrics: Floats, *, n_units: int) -> tuple[
         metric_indices = np.flatnonzero(mask_index.reshape(-1) == k)
         for chunk in chunks(len(metric_indices), 4 * len(metrics) * max(1, int(is_rated.sum()))):
             cells = np.ix_(np.arange(len(metrics)), metric_indices[chunk], is_rated)
-            draws_of_chunk = _draws_of_pattern(human[cells], metrics[cells], n_units)
-            for rater_index in range(2):
-                population_draws[rater_index][np.ix_(np.arange(shape[0]), metric_indices[chunk], is_rated)] = (
-                    draws_of_chunk[rater_index]
-                )
+            draws = _draws_of_pattern(np.stack([human[cells], metrics[cells]]), n_units)
+            rows, columns, systems = np.ix_(np.arange(shape[0]), metric_indices[chunk], is_rated)
+            population_draws[:, rows, columns, systems] = draws
     return population_draws[0], population_draws[1]
 
 
-def _draws_of_pattern(human: Floats, metrics: Floats, n_units: int) -> tuple[Floats, Floats]:
-    """Draws for metrics that lack the same systems: (1 + B, metrics, systems) -> (B, metrics, systems).
+def _draws_of_pattern(scores: Floats, n_units: int) -> Floats:
+    """Draws for metrics that lack the same systems: (2, 1 + B, metrics, systems) -> (2, B, metrics, systems).
 
-    The missing systems must be left out of the arrays.
+    The first axis is annotators and metric. The missing systems must be left out of the arrays.
     """
-    is_defined = np.isfinite(human) & np.isfinite(metrics)
-    n_systems, is_undefined = human.shape[2], ~is_defined[1:]
-    n_defined = np.maximum(is_defined.sum(axis=2, keepdims=True), 1)
-    scale_units, scaled_scores = [], []
-    for scores in (human, metrics):
-        score_sums = np.where(is_defined, scores, 0.0).sum(axis=2, keepdims=True)
-        scores = np.where(is_defined, scores - score_sums / n_defined, 0.0)
-        # avoids overflow of squares
-        scale_units.append(np.array([unit_of(scores[:, m]) for m in range(scores.shape[1])])[:, np.newaxis])
-        scaled_scores.append(scores / scale_units[-1])
-    n_present = is_defined[1:].sum(axis=0)
+    is_defined = np.asarray(np.isfinite(scores).all(axis=0))
+    n_systems, is_undefined = scores.shape[3], ~is_defined[1:]
+    scores = np.where(is_defined, scores, 0.0)
+    means = scores.sum(axis=3, keepdims=True) / np.maximum(is_defined.sum(axis=2, keepdims=True), 1)
+    scores = np.where(is_defined, scores - means, 0.0)
+    # Scores of each rater are scaled, which avoids overflow of squares.
+    scale = np.array([[unit_of(scores_of_metric) for scores_of_metric in rater.swapaxes(0, 1)] for rater in scores])
+    scale = scale[:, np.newaxis, :, np.newaxis]
+    scores = scores / scale
     if n_systems < FEWEST_SYSTEMS or len(is_undefined) < 2 or n_units < 2:
-        resampled_scores = [
-            np.where(is_undefined, np.nan, scores[1:] * scale_unit)
-            for scores, scale_unit in zip(scaled_scores, scale_units, strict=True)
-        ]
-        return resampled_scores[0], resampled_scores[1]
-    points = np.stack([scores[0] for scores in scaled_scores])  # (2, metrics, systems)
-    error_inflation = np.sqrt(n_units / (n_units - 1))
-    errors = [
-        np.where(is_undefined, 0.0, scores[1:] - scores[1:].sum(axis=0) / np.maximum(n_present, 1)) * error_inflation
-        for scores in scaled_scores
-    ]
+        return np.where(is_undefined, np.nan, scores[:, 1:] * scale)
+    n_present = is_defined[1:].sum(axis=0)
+    points = scores[:, 0]  # (2, metrics, systems)
+    errors = scores[:, 1:] - scores[:, 1:].sum(axis=1, keepdims=True) / np.maximum(n_present, 1)
+    errors = np.where(is_undefined, 0.0, errors) * np.sqrt(n_units / (n_units - 1))
     # Centring removes a part of the noise: the factor is (k - 1) / k for k systems.
-    error_weight = 1 / np.maximum(n_present - 1, 1)
-    noise = np.stack(
-        [[(np.einsum("bms,bms->ms", a, b) * error_weight).sum(axis=1) for b in errors] for a in errors]
-    ) / (n_systems - 1)
-    noise = np.moveaxis(noise, -1, 0)  # (metrics, 2, 2)
+    weighted_errors = errors / np.maximum(n_present - 1, 1)
+    noise = np.einsum("ibms,jbms->mij", errors, weighted_errors) / (n_systems - 1)
     diagonal = np.arange(2)
     ridge = _RIDGE * (np.einsum("ims,ims->mi", points, points) + noise[:, diagonal, diagonal])
     noise[:, diagonal, diagonal] += ridge + np.finfo(np.float64).tiny ** 0.5
@@ -97,32 +82,13 @@ def _draws_of_pattern(human: Floats, metrics: Floats, n_units: int) -> tuple[Flo
     # The shrinkage is computed on the scale where the noise has variance 1 in every direction.
     whitening = np.linalg.inv(root)
     factors = _shrinkage(np.einsum("mij,jms->ims", whitening, points), n_systems - 1, len(is_undefined))
-    point_factors, error_factors = (_back_transform_entries(whitening, entries, root) for entries in factors)
-    draws = []
-    for rater in range(2):
-        weighted_arrays = [(errors[i], error_factors[i][rater]) for i in range(2)] + [
-            (points[i], point_factors[i][rater]) for i in range(2)
-        ]
-        values = sum(array * (factor * scale_units[rater][:, 0])[..., np.newaxis] for array, factor in weighted_arrays)
-        draws.append(np.where(is_undefined, np.nan, values))
-    return draws[0], draws[1]
-
-
-def _back_transform_entries(whitening: Floats, entries: Sequence[Floats], root: Floats) -> list[list[Floats]]:
-    """Entries, by row and column, of whitening' K root' for symmetric matrices K: (n, metrics) each.
-
-    `entries` are the entries 11, 12 and 22 of K, (n, metrics) each. `whitening` and `root` (metrics, 2, 2) are lower
-    triangles. The product is written out by entry, which is much faster for such small matrices.
-    """
-    return [
-        [
-            np.asarray(
-                sum(whitening[:, a, i] * root[:, j, b] * entries[a + b] for a in range(i, 2) for b in range(j + 1))
-            )
-            for j in range(2)
-        ]
-        for i in range(2)
-    ]
+    draws = np.zeros(errors.shape)
+    for matrices, arrays in zip(factors, (points[:, np.newaxis], errors), strict=True):
+        entries = np.array([matrices[:2], matrices[1:]])  # (row, column, B, metrics)
+        shrinkage = np.einsum("mai,abnm,mjb->ijnm", whitening, entries, root, optimize=True)
+        for rater in range(2):
+            draws[rater] += (shrinkage[:, rater, ..., np.newaxis] * arrays).sum(axis=0)
+    return np.where(is_undefined, np.nan, draws * scale)
 
 
 def _shrinkage(points: Floats, degrees: int, n: int) -> tuple[list[Floats], list[Floats]]:

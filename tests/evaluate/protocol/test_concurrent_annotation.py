@@ -304,7 +304,7 @@ def test_the_margin_of_a_pair_that_ended_is_the_stage_wise_one() -> None:
     # kinds).
     score, error = np.array([10 / 12]), np.sqrt([(12 + 2) / (12 + 3) / 12])
     interval = stagewise(score, error, n=np.array([5, 12]), bounds=np.array(study.rule.bounds[:2]), level=0.05)
-    assert (ruling.margin, ruling.low, ruling.high) == (interval.margin[0], interval.low[0], interval.high[0])
+    assert (ruling.margin, ruling.low, ruling.high) == (interval.estimate[0], interval.low[0], interval.high[0])
     assert 0 < ruling.low < ruling.margin < 10 / 12
     stopped = annotation(pairs=1, stop="decided")
     for place in range(5):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal, norm
 
-from custodes.stats.judging.latent import (
+from custodes.stats.judging.length import (
     cuts,
     normal_scores,
     polychoric_correlation,

@@ -134,7 +134,7 @@ def test_slopes_are_those_of_statsmodels() -> None:
         fit = sm.GLM((1 + judge[decided]) / 2, design[decided], family=sm.families.Binomial()).fit(
             cov_type="cluster", cov_kwds={"groups": units[decided], "use_correction": True}
         )
-        assert slopes.slope[k] == pytest.approx(fit.params[0], abs=1e-6)
+        assert slopes.estimate[k] == pytest.approx(fit.params[0], abs=1e-6)
         # statsmodels multiplies by (n - 1) / (n - k), too
         half = (slopes.high[k] - slopes.low[k]) / 2
         assert half == pytest.approx(1.96 * fit.bse[0], rel=0.03)
@@ -143,7 +143,7 @@ def test_slopes_are_those_of_statsmodels() -> None:
 def test_slopes_that_do_not_exist_are_nan() -> None:
     length = RNG.normal(size=30)
     slopes = logit_slopes(verdicts(length), np.full(30, np.nan), length, units=np.arange(30), confidence=0.95)
-    assert np.isnan(slopes.slope).all()  # separated data, without annotators
+    assert np.isnan(slopes.estimate).all()  # separated data, without annotators
 
 
 def test_bounds_with_one_annotator_follow_the_formula_with_the_data_in_row_0() -> None:

@@ -7,8 +7,15 @@ import numpy as np
 from custodes.stats import ABSENT
 from custodes.stats.arrays import Ints, Signs, chunks
 from custodes.stats.bootstrap import unit_sums
-from custodes.stats.partiality.placement import POWERS, Placement, connected_systems, count_clusters, covariance
-from custodes.stats.partiality.verdicts import SPREAD, sign_placement
+from custodes.stats.partiality.placement import (
+    POWERS,
+    SPREAD,
+    Placement,
+    connected_systems,
+    count_clusters,
+    covariance,
+    sign_placement,
+)
 from custodes.stats.ratios import ratio
 
 

@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from custodes.stats import ABSENT
-from custodes.stats.partiality.human_effects import human_side
 from custodes.stats.partiality.partiality import (
     FEWEST_UNITS,
     Reason,
@@ -17,7 +16,7 @@ from custodes.stats.partiality.partiality import (
     partiality,
     win_rate_without,
 )
-from custodes.stats.partiality.scores import ScoredPeople, _link_coefficients
+from custodes.stats.partiality.scores import ScoredPeople, _link_coefficients, human_side
 from tests.simulation.fair_metrics import Fair, signs_of
 from tests.stats.partiality.dense import by_definition, of_signs
 

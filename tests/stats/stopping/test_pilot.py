@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.special import expit
 
 from custodes.evaluate.protocol.stopping import Stopping
-from custodes.stats.correction.human import HUMAN
+from custodes.stats.correction.dirichlet import HUMAN
 from custodes.stats.stopping.pilot import (
     _LIKELY,
     _SPREADS,

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from custodes.stats.intervals import correlation_of
 from custodes.stats.stopping.reused_labels import (
     LARGEST_Z,
     NextTest,
     Precision,
-    correlation_of,
     level_after,
     next_level,
     posterior_z,

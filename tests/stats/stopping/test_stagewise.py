@@ -34,10 +34,10 @@ def test_one_look_is_an_interval_of_a_fixed_sample() -> None:
         np.array([0.1, -0.3]), np.array([0.2, 0.1]), n=np.array([25]), bounds=np.array([1.96]), level=0.1
     )
     reach = -ndtri(0.05) * np.array([0.2, 0.1])
-    assert result.margin == pytest.approx([0.1, -0.3])
+    assert result.estimate == pytest.approx([0.1, -0.3])
     assert result.low == pytest.approx(np.array([0.1, -0.3]) - reach)
     assert result.high == pytest.approx(np.array([0.1, -0.3]) + reach)
-    assert result.p == pytest.approx([0.617075, 0.0026998], abs=1e-6)  # 2 (1 - Phi(.5)), 2 (1 - Phi(3))
+    assert result.p_value == pytest.approx([0.617075, 0.0026998], abs=1e-6)  # 2 (1 - Phi(.5)), 2 (1 - Phi(3))
 
 
 @pytest.mark.parametrize("drift", [-0.4, 0.0, 0.3])
@@ -61,11 +61,11 @@ def test_the_chance_of_a_larger_result_is_that_of_a_simulation(drift: float) -> 
 def test_a_swap_mirrors_and_a_larger_score_is_a_larger_margin(values: list[float], looks: int, error: float) -> None:
     ordered = np.sort(values)
     result, mirror = estimates_at(list(ordered), error, looks=looks), estimates_at(list(-ordered), error, looks=looks)
-    for value, mirrored in ((result.margin, mirror.margin), (result.low, mirror.high), (result.high, mirror.low)):
+    for value, mirrored in ((result.estimate, mirror.estimate), (result.low, mirror.high), (result.high, mirror.low)):
         assert (value == -mirrored).all()
         assert (np.diff(value) >= -1e-9).all()
-    assert (result.p == mirror.p).all()
-    assert ((result.low <= result.margin + 1e-12) & (result.margin <= result.high + 1e-12)).all()
+    assert (result.p_value == mirror.p_value).all()
+    assert ((result.low <= result.estimate + 1e-12) & (result.estimate <= result.high + 1e-12)).all()
 
 
 @pytest.mark.parametrize("boundary", ["pocock", "obrien-fleming"])
@@ -78,10 +78,10 @@ def test_the_interval_excludes_a_tie_where_the_bound_is_crossed(boundary: str) -
             estimates_at([bound * 0.999], 0.1, bounds=bounds),
         )
         assert over.low[0] > 0
-        assert over.p[0] < 0.05
+        assert over.p_value[0] < 0.05
         if looks == 3:
             assert under.low[0] < 0
-            assert under.p[0] == pytest.approx(0.05, abs=5e-4)
+            assert under.p_value[0] == pytest.approx(0.05, abs=5e-4)
 
 
 def test_a_look_that_brought_nothing_new_is_none() -> None:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from custodes.answers.tables import Column, score, with_interval
 from custodes.evaluate.agreement.choices import PreferenceMargins, are_choices, category_sums, margins
 from custodes.evaluate.rater_comparison import RaterComparison
-from custodes.stats import bootstrap, calibrated_accuracy, intervals
+from custodes.stats import accuracy, bootstrap, intervals
 from custodes.stats.arrays import Bools, Floats, Ints, equal_positions, make_read_only
 from custodes.stats.population import population_values
 from custodes.stats.system_scores import common_items, system_fit, weighted_item_mean
@@ -167,7 +167,7 @@ class Sample:
         scores = comparison.metric_scores
         events = self._once(
             "acc_eq",
-            lambda: calibrated_accuracy.events(
+            lambda: accuracy.events(
                 comparison.human,
                 scores,
                 human_tie=comparison.human_tie,
@@ -178,7 +178,7 @@ class Sample:
             scores,
             design.units,
         )
-        return calibrated_accuracy.accuracy_and_epsilon(events, self.times)
+        return accuracy.accuracy_and_epsilon(events, self.times)
 
 
 def holds_for_both(condition: Bools) -> Bools:

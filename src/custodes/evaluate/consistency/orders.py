@@ -14,7 +14,8 @@ from custodes.evaluate.consistency.rater_preferences import RaterPreferences
 from custodes.evaluate.decision_graph import CELLS
 from custodes.stats import bootstrap, intervals
 from custodes.stats.arrays import Floats, table_sums
-from custodes.stats.judging.bias_tests import BiasTest, slot_test
+from custodes.stats.intervals import Inference
+from custodes.stats.judging.bias_tests import slot_test
 from custodes.stats.ratios import ratio
 from custodes.stats.reliability import alpha, pair_coincidences
 
@@ -132,7 +133,7 @@ def group_means(values: Floats, rows: pl.DataFrame, shape: tuple[int, int], time
     return ratio(value_sums, counts)
 
 
-def _test(verdicts: pl.DataFrame, shape: tuple[int, int], confidence: float) -> BiasTest:
+def _test(verdicts: pl.DataFrame, shape: tuple[int, int], confidence: float) -> Inference:
     """Return the test of the margin of the first position.
 
     Each comparison that was shown in both orders is a stratum. All other comparisons of a pair of systems form one

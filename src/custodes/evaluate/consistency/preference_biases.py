@@ -22,11 +22,11 @@ from custodes.evaluate.partiality_table import REASONS, placement_of
 from custodes.evaluate.rater_comparison import RaterComparison, compare_selection, require_shared_outputs
 from custodes.stats import ABSENT
 from custodes.stats.arrays import Bools, Signs
+from custodes.stats.intervals import Inference
 from custodes.stats.judging.length import (
     LEAST_OF_STRATUM,
     LEAST_WON,
     LengthBias,
-    Slopes,
     is_in_informative_stratum,
     length_bias,
     logit_slopes,
@@ -113,15 +113,15 @@ def _bias_beyond_humans(
     has_human_preference = (human_signs != ABSENT).any(axis=0)
     n_annotators = (human_signs != ABSENT).any(axis=1).sum() if human_signs.size else 0
     if not has_human_preference.any():
-        return LengthBias.unknown(), NO_PEOPLE
+        return LengthBias(), NO_PEOPLE
     if len(np.unique(part.unit[is_used][has_human_preference])) < FEWEST:
-        return LengthBias.unknown(), TOO_FEW
+        return LengthBias(), TOO_FEW
     pair = part.pair[is_used]
     if (
         len(np.unique(part.unit[is_used][is_in_informative_stratum(has_human_preference, signs, human_signs, pair)]))
         < FEWEST
     ):
-        return LengthBias.unknown(), FEW_OF_A_PAIR
+        return LengthBias(), FEW_OF_A_PAIR
     bias = length_bias(
         signs, human_signs, part.length[is_used], strata=pair, units=part.unit[is_used], confidence=confidence
     )
@@ -137,8 +137,8 @@ def _slots(human_signs: Signs, rng: np.random.Generator) -> Signs:
     return np.take_along_axis(human_signs, slot_annotators, axis=0)
 
 
-def _columns(name: str, slopes: Slopes, k: int) -> dict[str, float]:
-    return {name: slopes.slope[k], f"{name}_low": slopes.low[k], f"{name}_high": slopes.high[k]}
+def _columns(name: str, slopes: Inference, k: int) -> dict[str, float]:
+    return {name: slopes.estimate[k], f"{name}_low": slopes.low[k], f"{name}_high": slopes.high[k]}
 
 
 def self_preference(

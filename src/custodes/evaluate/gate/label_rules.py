@@ -103,7 +103,7 @@ class LabelTest:
     def score(self) -> float:
         """Normal score of the one-sided test of the hypothesis that the value is at most the threshold."""
         if self.counts is not None:
-            return proportion_z(*self.counts, self.rule.threshold)
+            return float(proportion_z(*self.counts, self.rule.threshold))
         if len(self.values) > 1:
             return posterior_z(self.values[1:], self.rule.threshold, self.bounds)
         return t_z((float(self.values[0]) - self.rule.threshold) / self.error, degrees=max(self.clusters - 1, 1))

@@ -14,10 +14,10 @@ from custodes.evaluate.gate.label_rules import LabelTests
 from custodes.evaluate.gate.ledger import LENGTH, Candidate, Ledger
 from custodes.files import check_writable, open_with_lock
 from custodes.stats.arrays import Floats
+from custodes.stats.intervals import correlation_of
 from custodes.stats.stopping.reused_labels import (
     NextTest,
     Precision,
-    correlation_of,
     level_after,
     next_level,
 )

@@ -125,4 +125,4 @@ def _length_controlled(
         return np.nan, np.nan, np.nan
     design = np.stack([np.ones(len(win_points)), np.tanh(length_differences / standard_deviation)], axis=1)
     coefficient = first_coefficient(win_points, design, units, confidence=confidence)
-    return [float(1 / (1 + np.exp(-value))) for value in (coefficient.value, coefficient.low, coefficient.high)]
+    return [float(1 / (1 + np.exp(-value))) for value in coefficient[:3]]

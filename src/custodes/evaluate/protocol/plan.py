@@ -28,8 +28,8 @@ from custodes.evaluate.rater_comparison import RaterComparison
 from custodes.memory import check_memory
 from custodes.progress import Progress, silent
 from custodes.stats.arrays import Floats, chunks, table_sums
+from custodes.stats.correction.dirichlet import HUMAN
 from custodes.stats.correction.estimator import Estimator
-from custodes.stats.correction.human import HUMAN
 from custodes.stats.intervals import percentile_interval
 from custodes.stats.stopping.pilot import (
     Pilot,

@@ -36,9 +36,8 @@ from custodes.progress import Progress, silent
 from custodes.stats import ABSENT, bootstrap
 from custodes.stats.arrays import chunks
 from custodes.stats.clusters import pooled_design_effect
-from custodes.stats.correction.dirichlet import human_theta
+from custodes.stats.correction.dirichlet import HUMAN, human_theta
 from custodes.stats.correction.estimator import Estimator, decide
-from custodes.stats.correction.human import HUMAN
 from custodes.stats.decision_errors import error_types
 from custodes.stats.stopping.replay import Answers, decide_fixed_design, mean_kld, replay
 

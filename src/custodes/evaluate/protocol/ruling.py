@@ -142,9 +142,9 @@ def _margin(
         elif is_last:
             score = np.clip(score, -threshold * (1 - _NEXT), threshold * (1 - _NEXT))
         stagewise_estimate = stagewise(score, estimate.error, n=n, bounds=bounds, level=rule.gamma)
-        if np.isfinite(stagewise_estimate.margin[0]):
+        if np.isfinite(stagewise_estimate.estimate[0]):
             return (
-                float(stagewise_estimate.margin[0]),
+                float(stagewise_estimate.estimate[0]),
                 float(stagewise_estimate.low[0]),
                 float(stagewise_estimate.high[0]),
             )

@@ -1,4 +1,5 @@
-"""Closed-form posterior of the win, tie and loss probabilities given only human ratings, under a uniform prior."""
+"""The estimators `human` and `naive`: a closed-form posterior of the win, tie and loss probabilities given the ratings
+of one rater, under a uniform prior."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from custodes.stats.arrays import Floats, legendre
-from custodes.stats.correction.estimator import Estimate
+from custodes.stats.correction.estimator import Estimate, Estimator, margin_of
 
 _NODES = 32  # quadrature nodes; 256 nodes would change every bound by at most 1e-8 standard deviations
 _TOLERANCE = 1e-8  # a bound is final if the last step was at most this many standard deviations
@@ -135,3 +136,22 @@ def _margin_distribution(tables: Floats, x: Floats) -> tuple[Floats, Floats]:
     log_density = xlogy(wins, b) + xlog1py(losses, -b) - betaln(wins + 1, losses + 1)
     density = (u_mass * np.exp(log_density) / (2 * u)).sum(axis=1)
     return np.where(is_positive, 1 - tail_probability, tail_probability), density
+
+
+HUMAN = Estimator(
+    name="human",
+    label="Annotators alone",
+    doc="Only human annotations: the Dirichlet posterior given all human labels, in closed form.",
+    estimate=lambda counts, confidence, **_: human_posterior(counts.human, confidence=confidence),
+    uses_metric=False,
+    quick=True,
+)
+
+NAIVE = Estimator(
+    name="naive",
+    label="Metric, uncorrected",
+    doc="Metric ratings used as if they were human: the Dirichlet posterior given all metric labels, in closed form.",
+    estimate=lambda counts, confidence, **_: human_posterior(counts.metric, confidence=confidence),
+    point=lambda counts: margin_of(counts.metric),
+    uses_people=False,
+)

@@ -62,7 +62,7 @@ class Counts(NamedTuple):
         return Counts.from_rows(self.rows / divisor[..., np.newaxis])
 
     def distinct_tables(self) -> DistinctTables:
-        """Return the distinct tables, of which no two are mirror images.
+        """Return the distinct tables in the format of `from_rows`, of which no two are mirror images.
 
         Equal tables thus get equal results, and a table with swapped systems gets exactly the mirrored result.
         """
@@ -70,23 +70,13 @@ class Counts(NamedTuple):
         tables, mirrors = (
             np.concatenate([flat_table[:, ::step] for flat_table in flat_tables], axis=1) for step in (1, -1)
         )
-        first_difference = (tables != mirrors).argmax(axis=1)[:, np.newaxis]
-        is_swapped = (
-            np.take_along_axis(tables, first_difference, axis=1) < np.take_along_axis(mirrors, first_difference, axis=1)
-        )[:, 0]
-        larger_tables = np.where(is_swapped[:, np.newaxis], mirrors, tables)
-        distinct_rows, first_index, row_index = np.unique(larger_tables, axis=0, return_index=True, return_inverse=True)
-        is_symmetric = (tables == mirrors).all(axis=1)[first_index]
-        # NumPy 2.0 keeps a second axis
-        return DistinctTables(
-            distinct_rows, is_symmetric, row_index.reshape(self.shape), is_swapped.reshape(self.shape)
-        )
+        return DistinctTables.from_tables(tables, mirrors, shape=self.shape)
 
 
 class DistinctTables(NamedTuple):
     """Tables without duplicates, where the mirror image of a table counts as a duplicate.
 
-    `rows` (k, 15) are the distinct tables in the format of `Counts.from_rows`. `even` (k,) is true if the row equals
+    `rows` (k, cells) are the distinct tables. `even` (k,) is true if the row equals
     its mirror image. For each original table, `where` (...) is the position of the corresponding row, and
     `swapped` (...) is true if the table is the mirror image of this row.
     """
@@ -95,6 +85,22 @@ class DistinctTables(NamedTuple):
     even: NDArray[np.bool_]
     where: NDArray[np.int64]
     swapped: NDArray[np.bool_]
+
+    @classmethod
+    def from_tables(cls, tables: NDArray[Any], mirrors: NDArray[Any], *, shape: tuple[int, ...]) -> DistinctTables:
+        """Return the distinct tables, given tables and their mirror images (n, cells); `shape` is the shape (...) of
+        the array of tables.
+
+        Of a table and its mirror image, the one that is lexicographically larger is kept.
+        """
+        first_difference = (tables != mirrors).argmax(axis=1)[:, np.newaxis]
+        values, mirror_values = (np.take_along_axis(rows, first_difference, axis=1) for rows in (tables, mirrors))
+        is_swapped = values < mirror_values
+        distinct_rows, first_index, row_index = np.unique(
+            np.where(is_swapped, mirrors, tables), axis=0, return_index=True, return_inverse=True
+        )
+        is_symmetric = (tables == mirrors).all(axis=1)[first_index]
+        return cls(distinct_rows, is_symmetric, row_index.reshape(shape), is_swapped.reshape(shape))
 
     def expand_estimate(self, estimate: Estimate) -> Estimate:
         """Return the estimates of the original tables (...), given the estimates of the rows (k,)."""

@@ -5,11 +5,11 @@ from custodes.registry import members
 from custodes.stats.correction.estimator import Estimator
 
 from custodes.stats.correction.mixture import MIXTURE
-from custodes.stats.correction.human import HUMAN
+from custodes.stats.correction.dirichlet import HUMAN
 from custodes.stats.correction.ppi import PPI
 from custodes.stats.correction.inversion import INVERSION
 from custodes.stats.correction.poststratified import POSTSTRATIFIED
-from custodes.stats.correction.naive import NAIVE
+from custodes.stats.correction.dirichlet import NAIVE
 from custodes.stats.correction.pooled import POOLED
 
 ESTIMATORS = {estimator.name: estimator for estimator in members(globals(), Estimator)}

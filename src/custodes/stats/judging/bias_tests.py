@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from custodes.stats.arrays import CHUNK, Bools, Floats, Ints
 from custodes.stats.bootstrap import unit_sums
 from custodes.stats.clusters import few_clusters
+from custodes.stats.intervals import Inference
 from custodes.stats.ratios import ratio
 
 LEAST_FAILURES = 5
@@ -18,17 +17,7 @@ ENOUGH = 100
 NOTHING = 1e-12  # smaller sums of squares are rounding errors
 
 
-class BiasTest(NamedTuple):
-    """Estimates (...) of quantities that are 0 under the null hypothesis, with intervals and p-values (...); NaN if
-    undefined."""
-
-    estimate: Floats
-    low: Floats
-    high: Floats
-    p_value: Floats
-
-
-def slot_test(sums: Floats, sizes: Floats, *, wider: Floats, confidence: float) -> BiasTest:
+def slot_test(sums: Floats, sizes: Floats, *, wider: Floats, confidence: float) -> Inference:
     """Test of the hypothesis that the ratio of two sums over clusters is 0.
 
     `sums` and `sizes` (k, units) are the contributions of each cluster to numerator and denominator. Under the null
@@ -65,7 +54,7 @@ def slot_test(sums: Floats, sizes: Floats, *, wider: Floats, confidence: float) 
     with np.errstate(invalid="ignore", divide="ignore"):
         low, high = (np.where(a > 0, (b + direction * root) / a, direction * np.inf) for direction in (-1, 1))
     is_unknown = np.isnan(estimate) | (sum_of_squares <= NOTHING)
-    return BiasTest(estimate, np.where(is_unknown, np.nan, low), np.where(is_unknown, np.nan, high), p_value)
+    return Inference(estimate, np.where(is_unknown, np.nan, low), np.where(is_unknown, np.nan, high), p_value)
 
 
 def uneven_p(failed: Bools, features: Floats, *, units: Ints, draws: int, rng: np.random.Generator) -> float:

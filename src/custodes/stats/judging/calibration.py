@@ -6,8 +6,8 @@ import numpy as np
 
 from custodes.stats.arrays import Floats, Ints
 from custodes.stats.clusters import few_clusters
-from custodes.stats.intervals import wilson_interval
-from custodes.stats.judging.bias_tests import NOTHING, BiasTest
+from custodes.stats.intervals import Inference, wilson_interval
+from custodes.stats.judging.bias_tests import NOTHING
 from custodes.stats.ratios import ratio
 
 MOST_BINS = 10
@@ -130,7 +130,7 @@ def correct_count_variance(chances: Floats, comparisons: Ints) -> float:
 
 def estimate_overconfidence(
     sure: Floats, right: Floats, *, least_variance: float, units: Ints, confidence: float
-) -> BiasTest:
+) -> Inference:
     """Mean confidence (`sure`, (n,)) minus mean correctness (`right`, (n,)), with a test of equality.
 
     The test uses Student's t, with clusters `units`. The variance of the number of correct verdicts is the larger of
@@ -148,7 +148,7 @@ def estimate_overconfidence(
 
     n = len(sure)
     if not n:
-        return BiasTest(*[np.full((), np.nan)] * 4)
+        return Inference(*[np.full((), np.nan)] * 4)
     estimate = float(np.mean(sure - right))
     cluster_sums = np.bincount(units, weights=sure - right - estimate)
     n_clusters = int((np.bincount(units) > 0).sum())
@@ -157,11 +157,11 @@ def estimate_overconfidence(
         float(few_clusters(np.array(n_clusters)) * (cluster_sums**2).sum() * n_clusters / max(1, n_clusters - 1)),
     )
     if n_clusters < 2 or variance <= NOTHING:
-        return BiasTest(np.asarray(estimate), *[np.full((), np.nan)] * 3)
+        return Inference(np.asarray(estimate), *[np.full((), np.nan)] * 3)
     error = np.sqrt(variance) / n
     half_width = float(stdtrit(n_clusters - 1, (1 + confidence) / 2)) * error
     low, high, p_value = estimate - half_width, estimate + half_width, 2 * stdtr(n_clusters - 1, -abs(estimate) / error)
-    return BiasTest(*(np.asarray(value, dtype=np.float64) for value in (estimate, low, high, p_value)))
+    return Inference(*(np.asarray(value, dtype=np.float64) for value in (estimate, low, high, p_value)))
 
 
 def expected_error(sure: Floats, right: Floats, bins: Ints, *, units: Ints) -> tuple[float, float]:

@@ -3,32 +3,132 @@
 Human verdicts are a noisy measure of quality. If quality is correlated with length, a fair judge seems to prefer length
 even after adjustment for human verdicts, because these measure quality only imperfectly. With two annotators, quality
 is defined as what their verdicts have in common, and their agreement shows how noisy a verdict is (errors in
-variables). With one annotator, only bounds can be computed. Correlations are on the latent scale (see `latent`), so
-that a judge may be more or less decisive than annotators. They are computed within pairs of systems, because quality
-over all pairs has a mixture distribution, which is not normal.
+variables). With one annotator, only bounds can be computed. Correlations are those of the latent normal variables
+behind verdicts (win, tie or loss): if a judge gives hardly any ties and annotators give many (or the reverse), their
+verdicts depend on quality through curves of different shapes, but the latent correlations do not depend on these
+curves. They are computed within strata (pairs of systems), because quality over all pairs has a mixture distribution,
+which is not normal.
 """
 
 from __future__ import annotations
 
 from itertools import combinations
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from custodes.stats import ABSENT
-from custodes.stats.arrays import Bools, Floats, Ints, Signs
+from custodes.stats.arrays import Bools, Floats, Ints, Signs, chunks
 from custodes.stats.bootstrap import with_point, without_block
-from custodes.stats.intervals import student_quantile
-from custodes.stats.judging.latent import (
-    cuts,
-    normal_scores,
-    polychoric_correlation,
-    polyserial_correlation,
-    stratum_deviations,
-)
+from custodes.stats.intervals import Inference, student_quantile
 from custodes.stats.logistic import first_coefficient
+from custodes.stats.ranks import ranks_within
 from custodes.stats.ratios import ratio
 from custodes.stats.system_scores import weighted_item_mean
+
+GRID = 0.999 * np.sin(np.linspace(-np.pi / 2, np.pi / 2, 129))  # denser where the correlation is high
+
+
+def normal_scores(values: Floats, strata: Ints) -> Floats:
+    """Normal scores (n,) of values (n,) within each stratum (n,), with mean 0 and variance 1; 0 if all values are
+    equal.
+
+    >>> normal_scores(np.array([2.0, -1.0, 0.5, 7.0, 7.0]), np.array([0, 0, 0, 1, 1])).round(2).tolist()
+    [1.22, -1.22, 0.0, 0.0, 0.0]
+
+    Source: van der Waerden 1952.
+    """
+    from scipy.special import ndtri
+
+    count = np.bincount(strata)
+    scores = stratum_deviations(ndtri(ranks_within(values, strata) / (count[strata] + 1)), strata)
+    score_sd = np.sqrt(np.bincount(strata, scores**2) / np.maximum(count, 1))[strata]
+    return np.where(score_sd > 1e-9, scores / np.maximum(score_sd, 1e-9), 0.0)
+
+
+def stratum_deviations(values: NDArray[Any], strata: Ints) -> Floats:
+    """Values (n,) minus the mean of their stratum (n,).
+
+    >>> stratum_deviations(np.array([1, 0, 1]), np.array([0, 0, 1])).tolist()
+    [0.5, -0.5, 0.0]
+    """
+    mean = np.bincount(strata, values) / np.maximum(np.bincount(strata), 1)
+    return np.asarray(values - mean[strata])
+
+
+def cuts(verdicts: Signs, strata: Ints, n: int) -> Floats:
+    """Thresholds of a latent normal variable in each of n strata: (n, 2).
+
+    The first threshold is between loss and tie, the second between tie and win. They are estimated from verdicts (m,)
+    with their strata (m,). Half a verdict is added to each side, so that both thresholds are finite if one side always
+    won.
+
+    >>> cuts(np.array([1, 1, 0, -1], dtype=np.int8), np.zeros(4, dtype=int), 1).round(2).tolist()
+    [[-0.52, 0.0]]
+    """
+    from scipy.special import ndtri
+
+    losses, wins = (np.bincount(strata[verdicts == outcome], minlength=n) for outcome in (-1, 1))
+    n_verdicts = np.bincount(strata, minlength=n)
+    return np.asarray(ndtri(np.stack([losses + 0.5, n_verdicts - wins + 0.5], axis=1) / (n_verdicts + 1)[:, None]))
+
+
+def polychoric_correlation(product: NDArray[Any], first: Floats, second: Floats, *, weight: NDArray[Any]) -> Floats:
+    """Latent correlation of two raters' verdicts (1, 0, -1), common to all strata (polychoric).
+
+    `product` (...) is the mean product of the two verdicts, each centred within strata. `first` and `second` (strata,
+    2) are the thresholds of the two raters (see `cuts`). `weight` (strata,) is the number of verdicts per stratum.
+
+    In one stratum without ties and with centred verdicts, the correlation is sin(pi/2 times the mean product). Products
+    that exceed those of a correlation of .999 are clipped.
+
+    >>> middle = np.zeros((1, 2))
+    >>> polychoric_correlation(np.array([1 / 3, -1 / 3]), middle, middle, weight=np.ones(1)).round(4).tolist()
+    [0.5, -0.5]
+
+    Source: Pearson 1900 (tetrachoric), Olsson 1979 (polychoric correlations); Plackett 1954 for the derivative of the
+    bivariate normal integral.
+    """
+    residual_variance = 1 - GRID**2
+    density_sums = np.zeros(len(GRID))
+    for chunk in chunks(len(weight), len(GRID)):
+        for a in first[chunk].T[..., None]:
+            for b in second[chunk].T[..., None]:
+                density_sums += weight[chunk] @ np.exp(-(a**2 + b**2 - 2 * GRID * a * b) / (2 * residual_variance))
+    # An integral over the angle, for which the density stays bounded.
+    density_sums /= 2 * np.pi * np.maximum(weight.sum(), 1e-12)
+    angle_steps = np.diff(np.arcsin(GRID))
+    expected_products = np.concatenate([[0.0], np.cumsum(angle_steps * (density_sums[1:] + density_sums[:-1]) / 2)])
+    zero_index = (len(GRID) - 1) // 2
+    return np.asarray(np.interp(product, expected_products - expected_products[zero_index], GRID))
+
+
+def polyserial_correlation(product: NDArray[Any], cut: Floats, *, weight: NDArray[Any]) -> Floats:
+    """Polyserial correlation between the latent variable behind verdicts and a score.
+
+    The score is standard normal in each stratum. `product` (...) is the mean product of verdict and score. `cut`
+    (strata, 2) are the thresholds of the verdicts (see `cuts`), and `weight` (strata,) is the number of verdicts per
+    stratum.
+
+    >>> product = np.array([np.sqrt(2 / np.pi) / 2])
+    >>> polyserial_correlation(product, np.zeros((1, 2)), weight=np.ones(1)).round(4).tolist()
+    [0.5]
+
+    Source: Pearson 1909 (biserial correlation), with two thresholds.
+    """
+    return np.asarray(np.clip(ratio(np.asarray(product) * weight.sum(), weight @ density(cut)), -0.999, 0.999))
+
+
+def density(cut: Floats) -> Floats:
+    """Sum of the normal densities at both thresholds `cut` (..., 2): the mean product of a verdict and its latent
+    variable.
+
+    >>> density(np.zeros((1, 2))).round(2).tolist()
+    [0.8]
+    """
+    return np.asarray(np.exp(-(cut**2) / 2).sum(axis=-1) / np.sqrt(2 * np.pi))
+
 
 BLOCKS = 200
 LEAST_AGREEMENT = 0.05
@@ -53,22 +153,16 @@ class LengthBias(NamedTuple):
     """Latent correlations of verdicts with log length, for a judge (`judge`) and for annotators (`people`).
 
     `excess` is the part of the judge's correlation that annotators do not explain, with interval and p-value.
-    `identified` is whether the data determine the sign of the excess.
+    `identified` is whether the data determine the sign of the excess. Values are NaN if unknown.
     """
 
-    judge: float
-    people: float
-    excess: float
-    low: float
-    high: float
-    p_value: float
-    identified: bool
-
-    @classmethod
-    def unknown(cls) -> LengthBias:
-        """A result with all values unknown."""
-        nan = float("nan")
-        return cls(nan, nan, nan, nan, nan, nan, identified=False)
+    judge: float = np.nan
+    people: float = np.nan
+    excess: float = np.nan
+    low: float = np.nan
+    high: float = np.nan
+    p_value: float = np.nan
+    identified: bool = False
 
 
 def length_bias(
@@ -109,7 +203,7 @@ def length_bias(
     used_ratings = is_rated[:, is_used]
     people = people[:, is_used][used_ratings.any(axis=1)]
     if len(used_clusters) < 2 or not len(people):
-        return LengthBias.unknown()
+        return LengthBias()
     jackknife_weights, _ = without_block(len(used_clusters), most=BLOCKS)
     moments = _Moments.from_verdicts(
         judge[is_used], people, length[is_used], strata=strata, units=units, weights=with_point(jackknife_weights)
@@ -126,7 +220,7 @@ def length_bias(
     difference = moments.judge * annotator_agreement - correlation_product
     error = _jackknife(difference)
     if not (quality_agreement > LEAST_AGREEMENT and error > 0):
-        return LengthBias(judge_correlation, people_correlation, np.nan, np.nan, np.nan, np.nan, identified=False)
+        return LengthBias(judge_correlation, people_correlation)
     excess, error = float(difference[0]) / quality_agreement, float(np.hypot(error / quality_agreement, MODEL_ERROR))
     half_width = quantile * error
     return LengthBias(
@@ -303,21 +397,10 @@ class _Moments(NamedTuple):
         )
 
 
-class Slopes(NamedTuple):
-    """Three slopes on length, with the bounds of their intervals and p-values, (3,) each; NaN if undefined.
-
-    The slopes are those of the judge, of the judge adjusted for human verdicts, and of annotators.
-    """
-
-    slope: Floats
-    low: Floats
-    high: Floats
-    p_value: Floats
-
-
-def logit_slopes(judge: Signs, people: Floats, length: Floats, *, units: Ints, confidence: float) -> Slopes:
+def logit_slopes(judge: Signs, people: Floats, length: Floats, *, units: Ints, confidence: float) -> Inference:
     """Logistic regressions on the log ratio of lengths, without an intercept (swapping two systems reverses all signs).
 
+    The results (3,) are the slopes of the judge, of the judge adjusted for human verdicts, and of annotators.
     `judge` (n,) are verdicts 1, 0, -1. `people` (n,) are mean human verdicts, NaN without any. `length` (n,) is the log
     ratio of lengths, and `units` (n,) are the clusters. Ties of the judge are left out. Standard errors are clustered.
     Human verdicts are a noisy measure of quality, so the second slope still contains a part of the effect of quality.
@@ -326,7 +409,7 @@ def logit_slopes(judge: Signs, people: Floats, length: Floats, *, units: Ints, c
     >>> length, units = np.tile([-1.0, 1.0], 50), np.arange(100)
     >>> judge = np.sign(length).astype(np.int8) * np.where(np.arange(100) % 4 < 3, 1, -1).astype(np.int8)
     >>> result = logit_slopes(judge, np.full(100, np.nan), length, units=units, confidence=0.95)
-    >>> f"{result.slope[0]:.2f}", bool(np.isnan(result.slope[1]))
+    >>> f"{result.estimate[0]:.2f}", bool(np.isnan(result.estimate[1]))
     ('1.10', True)
 
     Source: Zheng et al. 2023 and Dubois et al. 2024 regress verdicts on length; Liang and Zeger 1986 for the errors.
@@ -344,4 +427,4 @@ def logit_slopes(judge: Signs, people: Floats, length: Floats, *, units: Ints, c
         ),
         first_coefficient((1 + people[is_rated]) / 2, length[is_rated, None], units[is_rated], confidence=confidence),
     ]
-    return Slopes(*np.array(fits).T)
+    return Inference(*np.array(fits).T)

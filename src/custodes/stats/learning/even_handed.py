@@ -8,8 +8,8 @@ import numpy as np
 
 from custodes.stats.arrays import Floats, Ints
 from custodes.stats.learning.ridge import Linear, ridge_path, scaling, standardise_columns
-from custodes.stats.partiality.human_effects import two_way
 from custodes.stats.partiality.placement import sum_by_unit
+from custodes.stats.partiality.scores import two_way
 
 STRENGTHS = (0.0, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0)
 """Strengths of the penalty; 0 is ridge regression."""

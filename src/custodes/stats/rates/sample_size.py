@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable
 
 import numpy as np
@@ -103,11 +104,7 @@ def fewest_labels(size: Callable[[float], float], largest: float, *, most: int) 
     """
     if size(most) > largest:
         return None
-    low, high = 0, most
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if size(middle) > largest else (low, middle)
-    return high
+    return bisect_left(range(most), True, key=lambda n: n > 0 and size(n) <= largest)
 
 
 def allocation(share: Floats, *, labelled: Ints, available: Ints, n: int, least: int) -> Ints:

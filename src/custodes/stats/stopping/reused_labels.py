@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from custodes.stats.arrays import Floats
+from custodes.stats.arrays import Floats, Ints
 from custodes.stats.rates.posterior import DRAWS
 
 BEFORE_OPENING = 0.8
@@ -125,32 +125,18 @@ def next_level(level: float, spent: Sequence[float]) -> float:
     return max(0.0, levels_by_spending[-1] + (REST_USED * unspent_level if unspent_level > 0 else unspent_level))
 
 
-def correlation_of(results: Floats) -> Floats:
-    """Return the correlation (tests, tests) of test statistics, given the influence (tests, items) of each item.
+def proportion_z(successes: float | Ints, trials: float, threshold: float) -> Floats:
+    """Return the normal scores (...) of exact binomial tests of proportions against a threshold.
 
-    A test whose influences are all 0, such as an accuracy of 1, counts as independent of the remaining tests.
-    """
-    norm = np.sqrt((results**2).sum(axis=1, keepdims=True))
-    scaled_results = np.divide(results, norm, out=np.zeros_like(results), where=norm > 0)
-    correlation = scaled_results @ scaled_results.T
-    np.fill_diagonal(correlation, 1.0)
-    return np.asarray(correlation)
+    The counts `successes` (...) and `trials` may be fractions.
 
-
-def proportion_z(successes: float, trials: float, threshold: float) -> float:
-    """Return the normal score of the exact binomial test of a proportion against a threshold.
-
-    The counts may be fractions.
-
-    >>> round(proportion_z(177, 200, 0.8), 2)
+    >>> proportion_z(177, 200, 0.8).round(2).item()
     3.09
     """
     from scipy.special import betainc, ndtri
 
-    if successes <= 0:
-        return -LARGEST_Z
-    tail = float(betainc(successes, trials - successes + 1, threshold))
-    return float(np.clip(-ndtri(tail), -LARGEST_Z, LARGEST_Z))
+    tail = np.where(np.less_equal(successes, 0), 1.0, betainc(successes, trials - successes + 1, threshold))
+    return np.clip(-ndtri(tail), -LARGEST_Z, LARGEST_Z)
 
 
 def posterior_z(draws: Floats, threshold: float, bounds: tuple[float, float]) -> float:
@@ -225,8 +211,5 @@ class Precision(NamedTuple):
 
     def _scores(self) -> Floats:
         """Return the normal scores of 1, 2, ... `trials` successes."""
-        from scipy.special import betainc, ndtri
-
         n = round(self.trials)
-        successes = np.arange(1, n + 1)
-        return np.clip(-ndtri(betainc(successes, n - successes + 1, self.threshold)), -LARGEST_Z, LARGEST_Z)
+        return proportion_z(np.arange(1, n + 1), n, self.threshold)

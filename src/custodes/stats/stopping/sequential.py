@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from custodes.stats.arrays import Floats, Ints, bisect_condition, legendre
+from custodes.stats.intervals import Inference
 
 _NODES = 32  # minimum number of Gauss-Legendre nodes
 _NODES_A_SD = 2  # additional nodes per unit of the distance between the bounds, in standard deviations of a step
@@ -136,34 +137,21 @@ def _propagate_density(bounds: Floats, information: Floats) -> list[tuple[Floats
     return node_sets
 
 
-class Stagewise(NamedTuple):
-    """Estimates (pairs,) after the last analysis.
-
-    `margin` is median-unbiased, `low` and `high` are the bounds of its interval, and `p` is the two-sided p-value of
-    "no difference". All are NaN for a pair without a standard error.
-    """
-
-    margin: Floats
-    low: Floats
-    high: Floats
-    p: Floats
-
-
-def stagewise(margin: Floats, error: Floats, *, n: Ints, bounds: Floats, level: float) -> Stagewise:
+def stagewise(margin: Floats, error: Floats, *, n: Ints, bounds: Floats, level: float) -> Inference:
     """Return estimates and intervals of margins after group-sequential analyses, by stage-wise ordering.
 
     `margin` and `error` (pairs,) are the margins and standard errors at the last analysis of these pairs. `n` (looks,)
     is the number of annotations at each analysis up to the last, and `bounds` (looks,) the required |z|. In the
     stage-wise ordering, a result is larger than another if the pair crossed the upper bound at an earlier analysis, or
-    if it stopped at the same analysis with a larger score. The estimate is the margin at which a result at least as
-    large as the observed result has probability 1/2. The lower and upper bounds are the margins at which this
-    probability is `level` / 2 and 1 - `level` / 2, clipped to [-1, 1]. With a single analysis, the interval is
-    margin -+ z error. The last analysis is treated as if it had been planned, so that stopping for futility is not
-    taken into account.
+    if it stopped at the same analysis with a larger score. The estimate is median-unbiased: it is the margin at
+    which a result at least as large as the observed result has probability 1/2. The lower and upper bounds are the
+    margins at which this probability is `level` / 2 and 1 - `level` / 2, clipped to [-1, 1]. With a single analysis,
+    the interval is margin -+ z error. All results are NaN for a pair without a standard error. The last analysis is
+    treated as if it had been planned, so that stopping for futility is not taken into account.
 
     >>> after = stagewise(np.array([0.5, 0.2]), np.array([0.2, 0.2]), n=np.array([10, 20]),
     ...     bounds=np.array([2.178, 2.178]), level=0.05)
-    >>> after.margin.round(2).tolist(), after.low.round(2).tolist(), after.high.round(2).tolist()
+    >>> after.estimate.round(2).tolist(), after.low.round(2).tolist(), after.high.round(2).tolist()
     ([0.47, 0.2], [0.03, -0.19], [0.87, 0.59])
 
     Source: Fairbanks and Madsen 1982; Tsiatis, Rosner and Mehta 1984; Jennison and Turnbull 2000, Chapter 8.
@@ -172,7 +160,7 @@ def stagewise(margin: Floats, error: Floats, *, n: Ints, bounds: Floats, level: 
     columns = np.full((4, len(margin)), np.nan)
     is_defined = np.isfinite(margin) & (error > 0) & np.isfinite(error)
     if not is_defined.any():
-        return Stagewise(*columns)
+        return Inference(*columns)
     # An analysis without new information is merged with the previous analysis; the smaller bound applies.
     distinct_n, first_analysis = np.unique(n, return_index=True)
     path = paths(
@@ -194,7 +182,7 @@ def stagewise(margin: Floats, error: Floats, *, n: Ints, bounds: Floats, level: 
         p,
     )
     columns[:3] = np.clip(columns[:3], -1, 1)
-    return Stagewise(*columns)
+    return Inference(*columns)
 
 
 def _infer_drift(path: Path, score: Floats, *, level: float) -> tuple[Floats, Floats, Floats, Floats]:
