@@ -484,7 +484,7 @@ def test_pause_stop_and_reopen(tmp_path: Path) -> None:
         assert service.snapshot().result().pairs[0].is_open
         assert isinstance(service.view(token).result(), Ask)
         with pytest.raises(OptionError, match="'halt' is not allowed; allowed: pause, resume, stop, reopen"):
-            service.control("halt")  # type: ignore[arg-type]
+            service.control("halt").result()  # type: ignore[arg-type]
 
 
 def test_limits_of_joining(tmp_path: Path) -> None:

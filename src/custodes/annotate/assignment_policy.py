@@ -28,14 +28,14 @@ An annotator with so many begun items gets no output of a new item."""
 
 class NextQuestion(NamedTuple):
     """A question, with the probability of its role and the probability of its pair. For ratings, the second probability
-    is that of the output."""
+    is that of the output. A question that is assigned again for a correction has no probabilities."""
 
     role: str
     unit: Unit | None
     gold: int | None
     flip: int
     look: int | None
-    p_role: float
+    p_role: float | None
     p_pair: float | None
 
 
