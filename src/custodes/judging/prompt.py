@@ -199,7 +199,10 @@ def _compile_template(name: str, mode: str, *, is_file: bool) -> Any:
     from jinja2 import FunctionLoader, StrictUndefined, TemplateError, meta
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-    texts = {name: _text_of(name)} if is_file else {}
+    texts = {}
+    if is_file:
+        check_exists(Path(name))
+        texts[name] = utf8_text(read_small_file(Path(name), "a prompt"), name)
     environment = ImmutableSandboxedEnvironment(
         loader=FunctionLoader(lambda template_name: texts.get(template_name) or _built_in_template(template_name)),
         undefined=StrictUndefined,
@@ -223,11 +226,6 @@ def _compile_template(name: str, mode: str, *, is_file: bool) -> Any:
         raise InputError(f"prompt {name}{f', line {line}' if line else ''}: {problem}; correct the template") from None
     except (RecursionError, MemoryError, SyntaxError):  # of the parser, or of the compiled code
         raise InputError(f"prompt {name}: {TOO_DEEP}") from None
-
-
-def _text_of(path: str) -> str:
-    check_exists(Path(path))
-    return utf8_text(read_small_file(Path(path), "a prompt"), path)
 
 
 def _built_in_template(name: str) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -9,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from custodes.errors import InputError, MissingExtraError, OptionError, join_labels, reject, short_repr
-from custodes.scoring.encoder.backend import Device, Vectors, threads
-from custodes.scoring.encoder.files import one_line_message
+from custodes.scoring.encoder.files import Device, Vectors, one_line_message
 from custodes.stats.arrays import Ints
 
 INPUTS = ("input_ids", "attention_mask", "token_type_ids", "position_ids")
@@ -42,6 +42,18 @@ def providers(device: Device, available: Sequence[str]) -> list[tuple[str, dict[
         )
     fallback_providers = [] if device.kind == "cpu" else [("CPUExecutionProvider", dict[str, Any]())]
     return [(name, {"device_id": device.number} if device.kind == "cuda" else {}), *fallback_providers]
+
+
+def threads() -> int:
+    """Return the number of threads of a model.
+
+    It is the number of threads of NumPy's linear algebra, which respects OMP_NUM_THREADS, limits that threadpoolctl
+    sets, and the CPUs that are available to the process.
+    """
+    from threadpoolctl import threadpool_info
+
+    thread_counts = [int(library["num_threads"]) for library in threadpool_info() if library["user_api"] == "blas"]
+    return max(thread_counts, default=os.cpu_count() or 1)
 
 
 class OnnxModel:
