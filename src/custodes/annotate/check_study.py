@@ -94,14 +94,13 @@ def check(path: str | Path) -> StudyCheck:
         known_kinds = [kind for (kind,) in base.execute("SELECT kind FROM gold ORDER BY gold")]
         seconds = [duration for (duration,) in base.execute(_SECONDS) if duration is not None]
         answer_table = pl.DataFrame(base.execute(_ASKED).fetchall(), schema=ASKED, orient="row", strict=False)
-        notes = stored_study.notes
         (n_images,) = base.execute("SELECT count(*) FROM media").fetchone()
         (n_answers,) = base.execute("SELECT count(*) FROM judgment").fetchone()
         (n_workers,) = base.execute("SELECT count(*) FROM worker").fetchone()
     snapshot = snapshot_of_file(study_path) if n_workers else None
     note_problems = [
         Problem("warning" if note.rule in SERIOUS else "info", note.rule, note.message)
-        for note in dict.fromkeys(notes)
+        for note in dict.fromkeys(stored_study.notes)
         if note.rule != LOOKS_CUT  # the rules report the present state of every pair
     ]
     all_problems = chain(

@@ -58,7 +58,6 @@ class Service:
         self._log = EventLog(base, clock)
         self._new, self._again = Addresses(NEW), Addresses(AGAIN)
         self._writer = Writer(base, again=self._log.read, threaded=threaded)
-        self._threaded = threaded
 
     @classmethod
     def open(

@@ -1,5 +1,4 @@
-"""Files of an encoder (a file, a folder or a repository of the Hugging Face hub), the digest of the files, and the devices
-of models."""
+"""Files of an encoder (a file, a folder or a repository of the Hugging Face hub), their digest, and model devices."""
 
 from __future__ import annotations
 
