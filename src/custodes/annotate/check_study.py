@@ -19,6 +19,7 @@ import polars as pl
 from custodes.annotate import study_file
 from custodes.annotate.add_to_study import StoredStudy
 from custodes.annotate.assignment_policy import cap
+from custodes.annotate.forecast import annotator_only
 from custodes.annotate.new_study import LOOKS_CUT
 from custodes.annotate.plan import StudyPlan, budget_of, rule_of
 from custodes.annotate.snapshot import FEW_ANNOTATORS
@@ -35,7 +36,6 @@ from custodes.evaluate.check.rules import Problem, ProblemResult, problem_table
 from custodes.evaluate.check.study import ASKED, refusals
 from custodes.stats import ABSENT
 from custodes.stats.reliability import FEWEST_ANNOTATORS
-from custodes.stats.stopping.allocation import KINDS, tables
 from custodes.stats.stopping.rules import analyse_tables
 
 SERIOUS = (
@@ -147,10 +147,6 @@ WHERE unit IS NOT NULL AND NOT taken_back AND NOT excluded GROUP BY rater, item,
 """Query with the columns of `ASKED`. Its result includes answers of incomplete interim analyses."""
 
 
-WIN_ALONE = 3
-"""Code of a preference for the first system if the metric has no preference (see `stats.stopping.allocation`)."""
-
-
 Check = tuple[object, Literal["error", "warning", "info"], str, str]
 """A condition (or a list of examples, true if not empty), and the severity, rule and message of the problem."""
 
@@ -256,11 +252,13 @@ def _decision_problems(stored: StoredStudy, max_size: int) -> Iterator[Problem]:
     if rule.estimator.uses_metric or rule.estimator.needs_items:
         return
     n = rule.looks[-1]
-    kind_counts = np.zeros((1, KINDS), dtype=np.int64)
-    kind_counts[0, WIN_ALONE] = n
-    outcomes = tables(kind_counts, np.zeros((1, 3), dtype=np.int64))
     decision, _, _ = analyse_tables(
-        rule, outcomes, look=len(rule.looks) - 1, last=np.array([n]), items=None, judged=np.array([True])
+        rule,
+        annotator_only(np.array([[n, 0, 0]])),
+        look=len(rule.looks) - 1,
+        last=np.array([n]),
+        items=None,
+        judged=np.array([True]),
     )
     if not decision[0]:
         yield Problem(
