@@ -77,10 +77,10 @@ def answer_all(links: list[str], study: Path, plan: StudyPlan, *, better: float,
         better=better,
         habits=Habits(leaving=0.0),
         rng=np.random.default_rng(rng),
+        scale=plan.question.scale if plan.question.mode == "rate" else None,
     )
     browsers = [Browser(link) for link in links]
     annotators = [crowd.arrive() for _ in links]
-    scale = plan.question.scale if plan.question.mode == "rate" else None
     answers, idle = 0, 0
     try:
         while idle < 2 and answers < most:
@@ -94,7 +94,7 @@ def answer_all(links: list[str], study: Path, plan: StudyPlan, *, better: float,
                     browser.act({"do": "begin"})
                 elif browser.action == "answer":
                     number = browser.assignment
-                    values = crowd.values(person, answering.question(number), scale=scale)
+                    values = crowd.values(person, answering.question(number))
                     fields = {f"v{place}": str(values[aspect]) for place, aspect in enumerate(plan.question.aspects)}
                     browser.act({"do": "answer", "assignment": str(number), "seconds": "20", **fields})
                     answers += 1

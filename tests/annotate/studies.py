@@ -166,7 +166,7 @@ def answer_correctly(service: Service, token: str, value: int, *, seconds: float
 
 def state_of(service: Service) -> bytes:
     """Serialise the state of a service without clocks: equal states give equal bytes, also after a restart."""
-    state = service._do(lambda: service._log.state).result()
+    state = service._writer.do(lambda: service._log.state).result()
     units = state.assignments.units.values()
     objects = [
         *state.workers.values(),

@@ -214,11 +214,22 @@ def test_answers_are_stored_by_system_not_by_side(tmp_path: Path) -> None:
                 ).result()
 
 
-def test_ties_are_refused_where_the_plan_has_none(tmp_path: Path) -> None:
-    with open_study(tmp_path, plan=plan_of(annotators=FREE, question={"equal": False})) as service:
+@pytest.mark.parametrize(
+    ("question", "value", "allowed"),
+    [
+        ({"equal": False}, 0, "1, -1"),
+        ({}, 2, "1, 0, -1"),
+        ({"mode": "rate", "scale": (1, 3)}, 0, "1, 2, 3"),
+        ({"mode": "rate", "scale": (1, 3)}, 4, "1, 2, 3"),
+    ],
+)
+def test_answers_that_the_plan_does_not_allow(
+    tmp_path: Path, question: Mapping[str, object], value: int, allowed: str
+) -> None:
+    with open_study(tmp_path, plan=plan_of(annotators=FREE, question=question)) as service:
         token = new_annotator(service)
-        with pytest.raises(InputError, match="answer 0 is not allowed; allowed: 1, -1"):
-            answer(service, token, 0)
+        with pytest.raises(InputError, match=f"answer {value} is not allowed; allowed: {allowed}$"):
+            answer(service, token, value)
 
 
 def test_a_repeated_answer_counts_once(tmp_path: Path) -> None:
@@ -484,7 +495,7 @@ def test_pause_stop_and_reopen(tmp_path: Path) -> None:
         assert service.snapshot().result().pairs[0].is_open
         assert isinstance(service.view(token).result(), Ask)
         with pytest.raises(OptionError, match="'halt' is not allowed; allowed: pause, resume, stop, reopen"):
-            service.control("halt")  # type: ignore[arg-type]
+            service.control("halt").result()  # type: ignore[arg-type]
 
 
 def test_limits_of_joining(tmp_path: Path) -> None:

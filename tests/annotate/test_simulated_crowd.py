@@ -12,7 +12,7 @@ from custodes.data.simulate import FACTS, demo_texts
 ITEMS = [f"item{k}" for k in range(300)]
 
 
-def crowd(better: float, **habits: float) -> Crowd:
+def crowd(better: float, *, scale: tuple[int, int] | None = None, **habits: float) -> Crowd:
     return Crowd(
         systems=["B", "A"],
         items=ITEMS,
@@ -20,6 +20,7 @@ def crowd(better: float, **habits: float) -> Crowd:
         better=better,
         habits=Habits(**habits),
         rng=np.random.default_rng(1),
+        scale=scale,
     )
 
 
@@ -48,7 +49,8 @@ def test_habits() -> None:
     person = careless.arrive()
     assert abs(preferences(careless, person, ("A", "B"), 3000).mean()) < 0.06
     assert careless.seconds(person) < 4 * np.median([sided.seconds(0) for _ in range(99)])
-    rating = careless.values(person, ShownQuestion(item="item0", shown=("A",)), scale=(0, 100))
+    raters = crowd(0.9, scale=(0, 100), careless=1.0, sided=0.0)
+    rating = raters.values(raters.arrive(), ShownQuestion(item="item0", shown=("A",)))
     assert all(0 <= value <= 100 for value in rating.values())
     careful = crowd(0.0, careless=0.0, sided=0.0)
     person = careful.arrive()

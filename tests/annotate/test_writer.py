@@ -82,7 +82,7 @@ def test_a_lock_of_another_program(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def test_a_failed_act_does_not_affect_others(tmp_path: Path) -> None:
     with Service.open(study(tmp_path / "study.db", plan=PLAN), durable=False) as service:
         gate = threading.Event()
-        waiting = service._do(gate.wait)
+        waiting = service._writer.do(gate.wait)
 
         def broken() -> None:
             service._log.event("broken")
@@ -93,8 +93,8 @@ def test_a_failed_act_does_not_affect_others(tmp_path: Path) -> None:
 
         futures: list[Future[object]] = [
             service.invite(1),
-            service._do(broken),
-            service._do(refused),
+            service._writer.do(broken),
+            service._writer.do(refused),
             service.invite(2),
         ]  # type: ignore[list-item]
         cancelled = service.invite(5)
@@ -172,7 +172,7 @@ def test_images_do_not_wait_for_acts(tmp_path: Path) -> None:
         base.execute("INSERT INTO media VALUES ('a.png', 'image/png', x'0102')")
     with Service.open(path, durable=False) as service:
         busy, release = threading.Event(), threading.Event()
-        blocked = service._do(lambda: (busy.set(), release.wait(PATIENCE)))
+        blocked = service._writer.do(lambda: (busy.set(), release.wait(PATIENCE)))
         busy.wait(PATIENCE)
         with ThreadPoolExecutor() as pool:
             try:

@@ -14,6 +14,7 @@ import custodes as cu
 from custodes.errors import OptionError
 from custodes.judging.judge import Judge, is_positive
 from custodes.judging.plan import JudgedTexts, plan_questions
+from custodes.judging.probes import Probes
 from custodes.judging.prompt import Prompt
 from custodes.judging.replies import read_answer
 from custodes.judging.run import judge
@@ -146,7 +147,9 @@ def test_other_labels_are_other_requests() -> None:
 
     def keys(**options: Any) -> set[str]:
         prompt = Prompt.load(Judge(model="m", mode="pointwise", **options))
-        questions, *_ = plan_questions(texts, prompt, "x", pairs="all", orders="both", repeats=1, seed=0, before={})
+        questions, *_ = plan_questions(
+            texts, prompt, "x", pairs="all", orders="both", repeats=1, seed=0, before={}, probes=Probes()
+        )
         return {question.request.key for question in questions}
 
     one, other, turned, scores = keys(labels="pass,fail"), keys(labels="yes,no"), keys(labels="fail,pass"), keys()

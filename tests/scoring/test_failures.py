@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,8 +13,9 @@ import pytest
 
 import custodes as cu
 from custodes.data.study import Study
-from custodes.errors import InputError, OptionError
+from custodes.errors import InputError, MissingExtraError, OptionError
 from custodes.scoring.metric import Metric, MetricInputs, MetricResult, Need, Place, Scorer, Traits
+from custodes.scoring.metrics import METRICS
 from tests.scoring.made import OUTPUTS, OVERLAP, REFERENCES, constant, overlap, recorded, register, scores_of
 from tests.scoring.made import study as texts_of
 
@@ -197,6 +199,20 @@ def test_options_that_cannot_be(
     recorded(monkeypatch, overlap, OVERLAP)
     with pytest.raises(OptionError, match=re.escape(message)):
         cu.score(study, **({"metrics": ["length"]} | options))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("metric", "module", "package"),
+    [
+        *((name, "rapidfuzz.distance", "rapidfuzz") for name in ("wer", "corpus-wer", "edit")),
+        *((name, "sacrebleu", "sacrebleu") for name in ("bleu", "chrf", "ter", "corpus-bleu")),
+        ("rouge1", "rouge_score_rs", "rouge-score-rs"),
+    ],
+)
+def test_without_its_package(metric: str, module: str, package: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(MissingExtraError, match=rf"needs? {package}: pip install 'custodes\[score\]'"):
+        METRICS[metric].load(Place(), **METRICS[metric].parameters)
 
 
 def test_scores_need_texts() -> None:

@@ -132,44 +132,42 @@ class StoredStudy:
     def read(cls, base: sqlite3.Connection) -> StoredStudy:
         """Read the file. Raise `InputError` if another program made the file inconsistent."""
         try:
-            return cls._read(base)
+            (plan_json,) = base.execute("SELECT json FROM plan ORDER BY version DESC LIMIT 1").fetchone()
+            query = "SELECT label, cluster, grp, source, context, meta, media, refs FROM item ORDER BY item"
+            item_fields = ("label", "cluster", "group", "source", "context", "meta")
+            items = tuple(
+                Item(**dict(zip(item_fields, row, strict=True)), images=_texts(images), references=_texts(references))
+                for *row, images, references in base.execute(query)
+            )
+            systems = tuple(label for (label,) in base.execute("SELECT label FROM system ORDER BY system"))
+            outputs = {
+                (items[item].label, systems[system]): SystemOutput(text=text, images=_texts(images))
+                for item, system, text, images in base.execute("SELECT item, system, text, media FROM output")
+            }
+            pairs = {
+                pair: (systems[first], None if second is None else systems[second])
+                for pair, first, second in base.execute("SELECT pair, first, second FROM pair ORDER BY pair")
+            }
+            items_of_pair: dict[int, list[int]] = {pair: [] for pair in pairs}
+            for pair, item in base.execute("SELECT pair, item FROM unit ORDER BY pair, place"):
+                items_of_pair[pair].append(item)
+            events = base.execute(
+                "SELECT kind, json FROM event WHERE kind IN ('plain', 'note') ORDER BY event"
+            ).fetchall()
+            (n_metric_rows,) = base.execute("SELECT count(*) FROM metric").fetchone()
+            return cls(
+                plan=PLAN.decode(plan_json),
+                material=StudyMaterial(items=items, systems=systems, outputs=outputs),
+                pairs=pairs,
+                asked=items_of_pair,
+                plain=frozenset(name for kind, content in events if kind == "plain" for name in json.loads(content)),
+                notes=tuple(NOTE.decode(content) for kind, content in events if kind == "note"),
+                has_metric=bool(n_metric_rows),
+            )
         except (msgspec.MsgspecError, ValueError, TypeError, LookupError) as problem:
             raise InputError(
                 f"the study cannot be read ({problem}); restore the last valid copy of the study"
             ) from None
-
-    @classmethod
-    def _read(cls, base: sqlite3.Connection) -> StoredStudy:
-        (plan_json,) = base.execute("SELECT json FROM plan ORDER BY version DESC LIMIT 1").fetchone()
-        query = "SELECT label, cluster, grp, source, context, meta, media, refs FROM item ORDER BY item"
-        item_fields = ("label", "cluster", "group", "source", "context", "meta")
-        items = tuple(
-            Item(**dict(zip(item_fields, row, strict=True)), images=_texts(images), references=_texts(references))
-            for *row, images, references in base.execute(query)
-        )
-        systems = tuple(label for (label,) in base.execute("SELECT label FROM system ORDER BY system"))
-        outputs = {
-            (items[item].label, systems[system]): SystemOutput(text=text, images=_texts(images))
-            for item, system, text, images in base.execute("SELECT item, system, text, media FROM output")
-        }
-        pairs = {
-            pair: (systems[first], None if second is None else systems[second])
-            for pair, first, second in base.execute("SELECT pair, first, second FROM pair ORDER BY pair")
-        }
-        items_of_pair: dict[int, list[int]] = {pair: [] for pair in pairs}
-        for pair, item in base.execute("SELECT pair, item FROM unit ORDER BY pair, place"):
-            items_of_pair[pair].append(item)
-        events = base.execute("SELECT kind, json FROM event WHERE kind IN ('plain', 'note') ORDER BY event").fetchall()
-        (n_metric_rows,) = base.execute("SELECT count(*) FROM metric").fetchone()
-        return cls(
-            plan=PLAN.decode(plan_json),
-            material=StudyMaterial(items=items, systems=systems, outputs=outputs),
-            pairs=pairs,
-            asked=items_of_pair,
-            plain=frozenset(name for kind, content in events if kind == "plain" for name in json.loads(content)),
-            notes=tuple(NOTE.decode(content) for kind, content in events if kind == "note"),
-            has_metric=bool(n_metric_rows),
-        )
 
     def merge_material(self, material: StudyMaterial) -> tuple[StudyMaterial, StudyMaterial]:
         """Return the material of the whole study, with the stored items and systems first, and the new material. Raise

@@ -109,9 +109,9 @@ def code_of(plan: StudyPlan, why: str, code: str | None) -> str | None:
     fixed_codes = {
         "finished": codes.finished,
         "stopped": codes.no_work or codes.finished,
-        "no-work": codes.no_work,
+        **dict.fromkeys(("no-work", "left"), codes.no_work),
+        **dict.fromkeys(("failed", "blocked", "excluded"), codes.failed),
     }
-    fixed_codes |= {"left": codes.no_work} | dict.fromkeys(("failed", "blocked", "excluded"), codes.failed)
     return (fixed_codes[why] or code) if why in fixed_codes else None
 
 

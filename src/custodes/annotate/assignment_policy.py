@@ -8,7 +8,7 @@ module draws the pair and the role of the question.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from math import ceil
 from random import Random
 from typing import NamedTuple
@@ -28,32 +28,33 @@ An annotator with so many begun items gets no output of a new item."""
 
 class NextQuestion(NamedTuple):
     """A question, with the probability of its role and the probability of its pair. For ratings, the second probability
-    is that of the output."""
+    is that of the output. A question that is assigned again for a correction has no probabilities."""
 
     role: str
     unit: Unit | None
     gold: int | None
     flip: int
     look: int | None
-    p_role: float
+    p_role: float | None
     p_pair: float | None
 
 
 def schedule(state: StudyState, batch: int, rng: Random) -> dict[int, str]:
     """Draw the positions of the control questions in a batch. Return the kind of control question at each position."""
-    annotator_plan, available_kinds = state.plan.annotators, [kind for kind, _ in state.gold.values()]
-    n_gold = round(annotator_plan.batch / annotator_plan.gold_every) if annotator_plan.gold_every else 0
-    n_gold += n_gold > 0 and batch == 1  # new annotators get one more control question
-    scheduled_kinds = ["gold"] * (n_gold if "gold" in available_kinds else 0)
-    scheduled_kinds += ["attention"] * (annotator_plan.attention if "attention" in available_kinds else 0)
-    scheduled_kinds = scheduled_kinds[: annotator_plan.batch - 1]
-    return dict(
-        zip(
-            sorted(rng.sample(range(1, annotator_plan.batch + 1), len(scheduled_kinds))),
-            rng.sample(scheduled_kinds, len(scheduled_kinds)),
-            strict=True,
-        )
-    )
+    annotators, available_kinds = state.plan.annotators, {kind for kind, _ in state.gold.values()}
+    kinds = control_kinds(annotators, available_kinds, is_first=batch == 1)
+    positions = sorted(rng.sample(range(1, annotators.batch + 1), len(kinds)))
+    return dict(zip(positions, rng.sample(kinds, len(kinds)), strict=True))
+
+
+def control_kinds(annotators: AnnotatorPlan, available_kinds: Collection[str], *, is_first: bool) -> list[str]:
+    """Return the kinds of the control questions of a batch. The first batch of an annotator has one more gold
+    question."""
+    n_gold = round(annotators.batch / annotators.gold_every) if annotators.gold_every else 0
+    n_gold += n_gold > 0 and is_first
+    kinds = ["gold"] * (n_gold if "gold" in available_kinds else 0)
+    kinds += ["attention"] * (annotators.attention if "attention" in available_kinds else 0)
+    return kinds[: annotators.batch - 1]
 
 
 def next_control_question(state: StudyState, session: Session, kind: str, rng: Random) -> NextQuestion | None:

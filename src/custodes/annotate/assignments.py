@@ -89,12 +89,15 @@ class Quota:
         lacking_counts = sizes - np.array(self._end, dtype=np.int64)
         remaining_budget = lacking_counts.sum() if self._budget is None else max(0, self._budget - sum(self.target))
         for pair, n_more in enumerate(divide_evenly(np.asarray(remaining_budget), lacking_counts).tolist()):
-            self.target[pair] += n_more
             self._end[pair] += n_more
-            self._see(pair)
+            self._count(pair)
 
-    def _see(self, pair: int) -> None:
-        self.is_open[pair] = FREE in self._places[pair][: self._end[pair]]
+    def _count(self, pair: int) -> None:
+        """Count the answers and the usable positions among the allocated positions of a system."""
+        allocated = self._places[pair][: self._end[pair]]
+        self.n[pair] = allocated.count(ANSWERED)
+        self.target[pair] = len(allocated) - allocated.count(IMPOSSIBLE)
+        self.is_open[pair] = FREE in allocated
 
     def free_slots(self, pair: int) -> list[int]:
         """The free positions of a system, in order."""
@@ -116,19 +119,15 @@ class Quota:
     def answer(self, pair: int, position: int, preference: int) -> None:
         """Record that an output has all its answers."""
         self._places[pair][position] = ANSWERED
-        self.n[pair] += 1
-        self._see(pair)
+        self._count(pair)
 
     def impossible(self, pair: int, position: int) -> None:
         """Record that an output cannot be rated. The next output of the system is rated instead; if there is none, the
         allocation passes to other systems."""
         self._places[pair][position] = IMPOSSIBLE
-        if self._end[pair] < len(self._places[pair]):
-            self._end[pair] += 1
-            self._see(pair)
-        else:
-            self.target[pair] -= 1
-            self._share()
+        self._end[pair] = min(self._end[pair] + 1, len(self._places[pair]))
+        self._count(pair)
+        self._share()
 
     def possible(self, pair: int, positions: Sequence[int], *, begun: Collection[int] = ()) -> list[int]:
         """Reopen refused positions, and return the reopened positions. Unlike in `ConcurrentAnnotation`, `begun` has no
@@ -136,15 +135,13 @@ class Quota:
         reopened_positions = [position for position in positions if self._places[pair][position] == IMPOSSIBLE]
         for position in reopened_positions:
             self._places[pair][position] = FREE
-        self.target[pair] += len(reopened_positions)
-        self._see(pair)
+        self._count(pair)
         return reopened_positions
 
     def withdraw(self, pair: int, position: int) -> None:
         """Remove an answer. The position is free again."""
         self._places[pair][position] = FREE
-        self.n[pair] -= 1
-        self.is_open[pair] = True
+        self._count(pair)
 
 
 class Assignments:
@@ -369,8 +366,7 @@ class Assignments:
         worker.load[unit.pair] -= 1
 
     def _single(self, unit: Unit) -> None:
-        is_singly_rated = len(unit.votes) >= self.per_item and not unit.seconds and not unit.asked
-        if is_singly_rated:
+        if len(unit.votes) >= self.per_item and not unit.seconds and not unit.asked:
             self.singles[unit.pair][unit.id] = unit
         else:
             self.singles[unit.pair].pop(unit.id, None)

@@ -19,6 +19,7 @@ import polars as pl
 from custodes.annotate import study_file
 from custodes.annotate.add_to_study import StoredStudy
 from custodes.annotate.assignment_policy import cap
+from custodes.annotate.forecast import annotator_only
 from custodes.annotate.new_study import LOOKS_CUT
 from custodes.annotate.plan import StudyPlan, budget_of, rule_of
 from custodes.annotate.snapshot import FEW_ANNOTATORS
@@ -35,7 +36,6 @@ from custodes.evaluate.check.rules import Problem, ProblemResult, problem_table
 from custodes.evaluate.check.study import ASKED, refusals
 from custodes.stats import ABSENT
 from custodes.stats.reliability import FEWEST_ANNOTATORS
-from custodes.stats.stopping.allocation import KINDS, tables
 from custodes.stats.stopping.rules import analyse_tables
 
 SERIOUS = (
@@ -94,14 +94,13 @@ def check(path: str | Path) -> StudyCheck:
         known_kinds = [kind for (kind,) in base.execute("SELECT kind FROM gold ORDER BY gold")]
         seconds = [duration for (duration,) in base.execute(_SECONDS) if duration is not None]
         answer_table = pl.DataFrame(base.execute(_ASKED).fetchall(), schema=ASKED, orient="row", strict=False)
-        notes = stored_study.notes
         (n_images,) = base.execute("SELECT count(*) FROM media").fetchone()
         (n_answers,) = base.execute("SELECT count(*) FROM judgment").fetchone()
         (n_workers,) = base.execute("SELECT count(*) FROM worker").fetchone()
     snapshot = snapshot_of_file(study_path) if n_workers else None
     note_problems = [
         Problem("warning" if note.rule in SERIOUS else "info", note.rule, note.message)
-        for note in dict.fromkeys(notes)
+        for note in dict.fromkeys(stored_study.notes)
         if note.rule != LOOKS_CUT  # the rules report the present state of every pair
     ]
     all_problems = chain(
@@ -146,10 +145,6 @@ SELECT rater, item, system_a, system_b, max(answer IS NULL) FROM answers
 WHERE unit IS NOT NULL AND NOT taken_back AND NOT excluded GROUP BY rater, item, system_a, system_b
 """
 """Query with the columns of `ASKED`. Its result includes answers of incomplete interim analyses."""
-
-
-WIN_ALONE = 3
-"""Code of a preference for the first system if the metric has no preference (see `stats.stopping.allocation`)."""
 
 
 Check = tuple[object, Literal["error", "warning", "info"], str, str]
@@ -257,11 +252,13 @@ def _decision_problems(stored: StoredStudy, max_size: int) -> Iterator[Problem]:
     if rule.estimator.uses_metric or rule.estimator.needs_items:
         return
     n = rule.looks[-1]
-    kind_counts = np.zeros((1, KINDS), dtype=np.int64)
-    kind_counts[0, WIN_ALONE] = n
-    outcomes = tables(kind_counts, np.zeros((1, 3), dtype=np.int64))
     decision, _, _ = analyse_tables(
-        rule, outcomes, look=len(rule.looks) - 1, last=np.array([n]), items=None, judged=np.array([True])
+        rule,
+        annotator_only(np.array([[n, 0, 0]])),
+        look=len(rule.looks) - 1,
+        last=np.array([n]),
+        items=None,
+        judged=np.array([True]),
     )
     if not decision[0]:
         yield Problem(

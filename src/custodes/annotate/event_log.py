@@ -83,6 +83,7 @@ class EventLog:
 
     def _read(self) -> None:
         state = StudyState(self.base)
+        # Stored decisions of interim analyses replace the recomputed decisions, so that decisions never change.
         decision_of_analysis = {
             (pair, look): (decision, bool(is_open))
             for pair, look, decision, is_open in self.base.execute("SELECT pair, look, decision, is_open FROM look")
@@ -95,7 +96,11 @@ class EventLog:
                 state.add_rows(list(rows))
                 engine = state.assignments.asking
                 if engine is not None and len(engine.rulings) > n_rulings:
-                    n_rulings = _restore_decisions(state, decision_of_analysis, n_rulings)
+                    for ruling in engine.rulings[n_rulings:]:
+                        analysis = state.assignments.numbers[ruling.pair], ruling.look
+                        if analysis in decision_of_analysis:
+                            engine.decision[ruling.pair], engine.is_open[ruling.pair] = decision_of_analysis[analysis]
+                    n_rulings = len(engine.rulings)
         finally:
             if was_gc_enabled:
                 gc.enable()
@@ -113,15 +118,14 @@ class EventLog:
         turned into second opinions."""
         self.base.executemany(WRITING[type(rows[0])], rows)
         new_second_opinions = self.state.add_rows(rows)
-        engine = self.state.assignments.asking
-        if engine is not None and len(engine.rulings) > self._ruled:
+        new_rulings = self.state.assignments.engine.rulings[self._ruled :]
+        if new_rulings:
             written_at, pair_ids = self.clock.wall(), self.state.assignments.numbers
             analysis_rows = [  # in the order of the columns; SQLite stores NaN as NULL
-                (pair_ids[ruling.pair], *ruling[1:-1], json.dumps(ruling.used), written_at)
-                for ruling in engine.rulings[self._ruled :]
+                (pair_ids[ruling.pair], *ruling[1:-1], json.dumps(ruling.used), written_at) for ruling in new_rulings
             ]
             self.base.executemany("INSERT INTO look VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", analysis_rows)
-            self._ruled = len(engine.rulings)
+            self._ruled += len(new_rulings)
         return new_second_opinions
 
     @property
@@ -178,19 +182,6 @@ class EventLog:
             if not issued.counts and not issued.expired:
                 self.event("expired", session=issued.session, issued=issued)
             del self.leases[assignment_id]
-
-
-def _restore_decisions(
-    state: StudyState, decision_of_analysis: dict[tuple[int, int], tuple[int, bool]], n_rulings: int
-) -> int:
-    """Replace the recomputed decisions of interim analyses by the stored decisions, so that decisions never change.
-    Return the number of interim analyses so far."""
-    engine = state.assignments.engine
-    for ruling in engine.rulings[n_rulings:]:
-        stored_decision = decision_of_analysis.get((state.assignments.numbers[ruling.pair], ruling.look))
-        if stored_decision is not None:
-            engine.decision[ruling.pair], engine.is_open[ruling.pair] = stored_decision
-    return len(engine.rulings)
 
 
 def _question(row: Row) -> tuple[str, int]:

@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.annotate.assignment_policy import BEYOND
+from custodes.annotate.assignment_policy import BEYOND, control_kinds
 from custodes.annotate.plan import StoppingRule, StudyPlan, rule_of
 from custodes.annotate.snapshot import PairNow, PersonNow, Snapshot
 from custodes.stats.arrays import Floats, Ints
@@ -224,7 +224,10 @@ def _draw_paid_answers(snapshot: Snapshot, n_deciding_answers: Floats) -> Floats
     gold_counts = np.array([person.gold_asked for person in active_annotators])
     earlier_counts = np.array([person.answers + person.refused for person in active_annotators])
     answers_per_annotator = (n_real_questions / np.maximum(is_present.sum(axis=1), 1))[:, np.newaxis]
-    first_batch_rate, later_batch_rate = _control_share(snapshot, 1), _control_share(snapshot, 0)
+    first_batch_rate, later_batch_rate = (
+        len(control_kinds(annotator_plan, snapshot.known, is_first=is_first)) / annotator_plan.batch
+        for is_first in (True, False)
+    )
     extra_gold = np.zeros_like(answers_per_annotator)
     if annotator_plan.gold_every and "gold" in snapshot.known:
         n_below_limit = (
@@ -244,19 +247,6 @@ def _draw_paid_answers(snapshot: Snapshot, n_deciding_answers: Floats) -> Floats
     return np.asarray(
         n_real_questions + (is_present * (n_control + ~has_begun_session * annotator_plan.qualification)).sum(axis=1)
     )
-
-
-def _control_share(snapshot: Snapshot, n_extra_gold: int) -> float:
-    """Return the proportion of control questions in a batch. `n_extra_gold` is the number of additional gold questions
-    in this batch; it has no effect if the study has no gold questions."""
-    annotator_plan = snapshot.plan.annotators
-    n_gold = (
-        round(annotator_plan.batch / annotator_plan.gold_every)
-        if annotator_plan.gold_every and "gold" in snapshot.known
-        else 0
-    )
-    n_control = n_gold + n_extra_gold * (n_gold > 0) + annotator_plan.attention * ("attention" in snapshot.known)
-    return min(n_control, annotator_plan.batch - 1) / annotator_plan.batch
 
 
 def _wage(annotators: Sequence[PersonNow], price: float) -> float | None:

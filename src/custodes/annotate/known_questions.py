@@ -205,23 +205,16 @@ def attention_checks(material: StudyMaterial, plan: StudyPlan) -> list[ControlQu
     questions = []
     for number, key_index in enumerate(sampled_indices):
         item, _ = key = keys[key_index]
+        sides: tuple[SystemOutput, SystemOutput | None]
         if plan.question.mode == "rate":
-            lowest_rating = plan.question.scale[0]
-            instruction_output = SystemOutput(text=phrases["check_rating"].format(least=lowest_rating))
-            questions.append(
-                ControlQuestion(
-                    kind="attention",
-                    context=item_of_label[item],
-                    first=instruction_output,
-                    second=None,
-                    expected=lowest_rating,
-                )
-            )
-            continue
-        expects_equal = plan.question.equal and number % 3 == 2
-        check_output = SystemOutput(text=phrases["check_equal" if expects_equal else "check_other"])
-        sides = (material.outputs[key], check_output) if number % 2 == 0 else (check_output, material.outputs[key])
-        expected = 0 if expects_equal else 1 if number % 2 == 0 else -1
+            expected = plan.question.scale[0]
+            sides = SystemOutput(text=phrases["check_rating"].format(least=expected)), None
+        else:
+            expects_equal, is_output_first = plan.question.equal and number % 3 == 2, number % 2 == 0
+            check_output = SystemOutput(text=phrases["check_equal" if expects_equal else "check_other"])
+            output = material.outputs[key]
+            sides = (output, check_output) if is_output_first else (check_output, output)
+            expected = (not expects_equal) * (1 if is_output_first else -1)
         questions.append(
             ControlQuestion(
                 kind="attention", context=item_of_label[item], first=sides[0], second=sides[1], expected=expected

@@ -21,6 +21,7 @@ from custodes.annotate.plan import PLAN, StudyPlan
 from custodes.annotate.service import Service
 from custodes.annotate.simulated_crowd import LONGEST, Crowd, Drive, Habits, StudyFileReader
 from custodes.annotate.snapshot import STANDSTILL
+from custodes.annotate.study_status import interval_columns
 from custodes.answers.question import Rng, resolve_seed, versions
 from custodes.answers.result import Provenance, Result, result
 from custodes.answers.tables import count, difference, label, score, share, table
@@ -264,6 +265,7 @@ def _run_rehearsal(
             better=margin,
             habits=habits,
             rng=rng,
+            scale=plan.question.scale if plan.question.mode == "rate" else None,
         )
         simulated_time = [0.0]
         clock = Clock(wall=lambda: START + simulated_time[0], steady=lambda: simulated_time[0])
@@ -300,26 +302,20 @@ def _row(name: str, margin: float, plan: StudyPlan, outcomes: Sequence[Outcome])
     mask_of_decision = {"right": signs > 0, "wrong": signs < 0, "missed": signs == 0}
     mask_of_rate = mask_of_decision if margin else {"right": signs == 0, "wrong": signs != 0, "missed": None}
     for rate_name, is_outcome in mask_of_rate.items():
-        row |= dict.fromkeys((rate_name, f"{rate_name}_low", f"{rate_name}_high"))
+        estimate_and_bounds: Sequence[float] | None = None
         if is_outcome is not None and is_outcome.size:
-            estimate_and_bounds = share_by_bin(
+            shares = share_by_bin(
                 is_outcome.astype(float),
                 np.zeros(is_outcome.size, dtype=np.int64),
                 units=repetition_of_sign,
                 confidence=0.95,
             )
-            row |= dict(
-                zip(
-                    (rate_name, f"{rate_name}_low", f"{rate_name}_high"),
-                    (float(estimates[0]) for estimates in estimate_and_bounds),
-                    strict=True,
-                )
-            )
+            estimate_and_bounds = [float(estimates[0]) for estimates in shares]
+        row |= interval_columns(rate_name, estimate_and_bounds)
     return row
 
 
 def _spread(name: str, values: Sequence[float]) -> dict[str, float | None]:
-    if not values:
-        return dict.fromkeys((name, f"{name}_low", f"{name}_high"))
-    low, high = np.quantile(values, [0.1, 0.9])
-    return {name: float(np.mean(values)), f"{name}_low": float(low), f"{name}_high": float(high)}
+    return interval_columns(
+        name, [float(np.mean(values)), *np.quantile(values, [0.1, 0.9]).tolist()] if values else None
+    )

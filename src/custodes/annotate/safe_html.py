@@ -188,11 +188,6 @@ def _markdown(with_math: bool) -> MarkdownIt:
     return parser
 
 
-def _heading_open(renderer: Any, tokens: Any, token_index: int, options: Any, env: Any) -> str:
-    # Heading levels belong to the page. Headings of an output only look like headings.
-    return f'<p class="heading-{tokens[token_index].tag[1:]}">'
-
-
 def _item_open(renderer: Any, tokens: Any, token_index: int, options: Any, env: Any) -> str:
     """Return the start of a list item with its number as written, even if the numbers are not consecutive."""
     return f'<li value="{html.escape(tokens[token_index].info)}">' if tokens[token_index].info else "<li>"
@@ -230,7 +225,8 @@ def _formula(renderer: Any, tokens: Any, token_index: int, options: Any, env: An
 
 
 _RULES: dict[str, Callable[..., str]] = {
-    "heading_open": _heading_open,
+    # Heading levels belong to the page. Headings of an output only look like headings.
+    "heading_open": lambda _, tokens, token_index, *__: f'<p class="heading-{tokens[token_index].tag[1:]}">',
     "heading_close": lambda *_: "</p>",
     "list_item_open": _item_open,
     "link_open": lambda *_: "",

@@ -41,7 +41,7 @@ def run_in_writer(method: Callable[Concatenate[Service, P], T]) -> Callable[Conc
 
     @wraps(method)
     def submit(self: Service, /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        return self._do(lambda: method(self, *args, **kwargs))
+        return self._writer.do(lambda: method(self, *args, **kwargs))
 
     return submit
 
@@ -58,7 +58,6 @@ class Service:
         self._log = EventLog(base, clock)
         self._new, self._again = Addresses(NEW), Addresses(AGAIN)
         self._writer = Writer(base, again=self._log.read, threaded=threaded)
-        self._threaded = threaded
 
     @classmethod
     def open(
@@ -146,18 +145,16 @@ class Service:
 
     # --- the owner
 
-    def control(self, what: Control, why: str = "") -> Future[None]:
+    @run_in_writer
+    def control(self, what: Control, why: str = "") -> None:
         """Pause, resume, stop or reopen the study. If the study is already in the requested state, nothing changes."""
         if what not in CONTROLS:
             raise OptionError(f"{what!r} is not allowed; allowed: {', '.join(CONTROLS)}{suggestion(what, CONTROLS)}")
-        return self._do(lambda: self._control(what, why))
-
-    def _control(self, action: Control, why: str) -> None:
         current_control = self._log.state.control
-        if current_control == "stopped" and action in ("resume", "pause"):
-            raise InputError(f"the study is stopped, so {action} has no effect; reopen the study first")
-        if current_control != {"pause": "paused", "stop": "stopped"}.get(action, "open"):
-            self._log.event(CONTROLS[action], why=why)
+        if current_control == "stopped" and what in ("resume", "pause"):
+            raise InputError(f"the study is stopped, so {what} has no effect; reopen the study first")
+        if current_control != {"pause": "paused", "stop": "stopped"}.get(what, "open"):
+            self._log.event(CONTROLS[what], why=why)
 
     @run_in_writer
     def address(self) -> str:
@@ -191,7 +188,7 @@ class Service:
     def forget(self, worker: str) -> Future[None]:
         """Erase the data that identify an annotator, and the annotator's comments. The answers remain in the study
         under the annotator's label."""
-        erasure = self._do(lambda: arrivals.forget(self._log, self._worker(worker)))
+        erasure = self._writer.do(lambda: arrivals.forget(self._log, self._worker(worker)))
 
         def empty_write_ahead_log(_: Future[None]) -> None:
             with suppress(sqlite3.Error):  # another program is reading; a later writer empties the log
@@ -284,6 +281,3 @@ class Service:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-    def _do(self, operation: Callable[[], T]) -> Future[T]:
-        return self._writer.do(operation)

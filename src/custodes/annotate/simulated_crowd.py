@@ -66,7 +66,8 @@ class ShownQuestion:
 
 class Crowd:
     """Annotators who arrive one after another. `better` is the margin by which careful annotators prefer each system to
-    the next one in alphabetical order. A margin of 0 means equal systems."""
+    the next one in alphabetical order. A margin of 0 means equal systems. `scale` is the scale of ratings, or None for
+    comparisons."""
 
     def __init__(
         self,
@@ -77,8 +78,9 @@ class Crowd:
         better: float,
         habits: Habits,
         rng: np.random.Generator,
+        scale: tuple[int, int] | None = None,
     ) -> None:
-        self.habits, self.rng, self.aspects = habits, rng, tuple(aspects)
+        self.habits, self.rng, self.aspects, self.scale = habits, rng, tuple(aspects), scale
         quality_gap = gap_of(better, habits)
         sorted_systems = sorted(systems)
         self.quality = {system: -quality_gap * index for index, system in enumerate(sorted_systems)}
@@ -120,34 +122,24 @@ class Crowd:
         median_seconds = self.habits.seconds * (1.0 if self._annotators[person] == "careful" else 0.25)
         return float(median_seconds * np.exp(0.5 * self.rng.normal()))
 
-    def act(
-        self, person: int, view: View, question: ShownQuestion | None, *, scale: tuple[int, int] | None = None
-    ) -> Act:
-        """Return the action of an annotator on a page. `question` is the content of a question, and `scale` is the
-        scale of ratings, or None for comparisons."""
+    def act(self, person: int, view: View, question: ShownQuestion | None) -> Act:
+        """Return the action of an annotator on a page. `question` is the content of a question."""
         if isinstance(view, Consent):
             return Agree(digest=view.digest)
         if not isinstance(view, Ask) or question is None:
             return Begin()
-        values = self.values(person, question, scale=scale)
+        values = self.values(person, question)
         return Answer(assignment=view.assignment, values=values, seconds=self.seconds(person))
 
-    def values(
-        self, person: int, question: ShownQuestion, *, scale: tuple[int, int] | None = None
-    ) -> Mapping[str, int]:
+    def values(self, person: int, question: ShownQuestion) -> Mapping[str, int]:
         """Return an answer for every aspect: 1 if the first output is better, 0 if both are equal, -1 if the second
         output is better, or a rating."""
         habit = self._annotators[person]
-        if scale is not None:
-            return {
-                aspect: self._rating(habit, question, aspect_index, scale)
-                for aspect_index, aspect in enumerate(self.aspects)
-            }
-        return {
-            aspect: self._preference(habit, question, aspect_index) for aspect_index, aspect in enumerate(self.aspects)
-        }
+        return {aspect: self._value(habit, question, aspect_index) for aspect_index, aspect in enumerate(self.aspects)}
 
-    def _preference(self, habit: Habit, question: ShownQuestion, aspect: int) -> int:
+    def _value(self, habit: Habit, question: ShownQuestion, aspect: int) -> int:
+        if self.scale is not None:
+            return self._rating(habit, question, aspect, self.scale)
         if habit == "side":
             return 1
         if habit == "random":
@@ -276,8 +268,6 @@ class Drive:
         self, service: Service, crowd: Crowd, file_reader: StudyFileReader, plan: StudyPlan, simulated_time: list[float]
     ) -> None:
         self._service, self._crowd, self._behind, self._time = service, crowd, file_reader, simulated_time
-        question = plan.question
-        self._scale = question.scale if question.mode == "rate" else None
         self._most = plan.annotators.most
         self._queue: list[tuple[float, int, int, str, View | None, float]] = []
         self._order = counting()
@@ -335,7 +325,7 @@ class Drive:
 
     def _act(self, person: int, token: str, view: View) -> None:
         question = self._behind.question(view.assignment) if isinstance(view, Ask) else None
-        act = self._crowd.act(person, view, question, scale=self._scale)
+        act = self._crowd.act(person, view, question)
         if isinstance(act, Answer):
             self.last = self._time[0]
             self.work += act.seconds or 0.0

@@ -49,7 +49,7 @@ class Reach:
 
 def reach_of(state: StudyState) -> Reach:
     """Compute whether the current annotators can complete the current interim analyses."""
-    if state.assignments.asking is None or state.control == "stopped":
+    if state.control == "stopped":
         return Reach()
     assignments, limits, n_annotators = (
         state.assignments,
@@ -262,8 +262,12 @@ def snapshot_of(log: EventLog, *, failing: str) -> Snapshot:
 
     `failing` is the reason why nothing can be written, or ''.
     """
-    state = log.state
-    typical_seconds, n_annotators, last_answer = _typical(state), annotator_of(log), state.last_answer
+    state, n_annotators, last_answer = log.state, annotator_of(log), log.state.last_answer
+    workers = list(state.workers.values())
+    # The median of the annotators' medians, without annotators with too few timed answers.
+    medians = [median(worker.work.times) for worker in workers if len(worker.work.times) >= FEWEST]
+    typical_seconds = median(medians) if medians else None
+    excluded_counts = [len(worker.votes) for worker in workers if worker.excluded and worker.votes]
     comparisons_of_worker, agreements_of_worker = state.assignments.agreement()
     return Snapshot(
         **asdict(state.totals),
@@ -278,11 +282,11 @@ def snapshot_of(log: EventLog, *, failing: str) -> Snapshot:
                 doubled=comparisons_of_worker[worker.id],
                 agreed=agreements_of_worker[worker.id],
             )
-            for worker in state.workers.values()
+            for worker in workers
         ),
         known=frozenset(kind for kind, _ in state.gold.values()),
         recent=0 if last_answer is None else sum(at >= last_answer - HALF_AN_HOUR for at in state.primaries),
-        excluded=_exclusion_counts(state),
+        excluded=(sum(excluded_counts), len(excluded_counts)),
         comments=tuple(reversed(state.comments)),
         last_answer=last_answer,
         quiet=None if last_answer is None else max(0.0, log.clock.wall() - last_answer),
@@ -293,31 +297,13 @@ def snapshot_of(log: EventLog, *, failing: str) -> Snapshot:
 def state_name(state: StudyState) -> str:
     """Return the state of a study. A study is finished while all its pairs are closed. If pairs are added, the study is
     open again."""
-    engine = state.assignments.asking
-    is_finished = state.control == "open" and engine is not None and not any(engine.is_open)
+    is_finished = state.control == "open" and not any(state.assignments.engine.is_open)
     return FINISHED if is_finished else state.control
 
 
-def _exclusion_counts(state: StudyState) -> tuple[int, int]:
-    """Return the number of answers of excluded annotators in completed interim analyses, and the number of these
-    annotators."""
-    answer_counts = [len(worker.votes) for worker in state.workers.values() if worker.excluded and worker.votes]
-    return sum(answer_counts), len(answer_counts)
-
-
-def _typical(state: StudyState) -> float | None:
-    """Return the typical visible seconds per answer: the median of the annotators' medians. Only annotators with at
-    least `FEWEST` timed answers are used."""
-    medians = [median(worker.work.times) for worker in state.workers.values() if len(worker.work.times) >= FEWEST]
-    return median(medians) if medians else None
-
-
 def _pairs(log: EventLog) -> tuple[PairNow, ...]:
-    state, base, assignments = log.state, log.base, log.state.assignments
-    if assignments.asking is None:
-        return ()
-    engine = assignments.asking
-    cursor = base.execute(_PAIRS)
+    state, assignments, engine = log.state, log.state.assignments, log.state.assignments.engine
+    cursor = log.base.execute(_PAIRS)
     column_names = [column for column, *_ in cursor.description]
     fields_of_pair = {row[0]: dict(zip(column_names[1:-1], row[1:-1], strict=True)) for row in cursor}
     annotators_of_pair = Counter(

@@ -221,8 +221,7 @@ class StudyState:
                 self.address = values["url"]
             case "replanned":
                 self.version = values["version"]
-                if self.assignments.asking is not None:
-                    self.assignments.engine.set_budget(budget_of(self.plan))
+                self.assignments.engine.set_budget(budget_of(self.plan))
 
     def _apply_visit_event(self, row: EventRow, session: Session, values: Mapping[str, Any]) -> None:
         match row.kind:

@@ -160,7 +160,7 @@ def _status_notes(snapshot: Snapshot, study_forecast: Forecast) -> list[Note]:
 
 
 def _study(snapshot: Snapshot, study_forecast: Forecast) -> dict[str, Any]:
-    hours_range, is_paid = study_forecast.hours or (None,) * 3, snapshot.plan.money.price > 0
+    is_paid = snapshot.plan.money.price > 0
     return {
         "name": snapshot.plan.name,
         "state": snapshot.state,
@@ -170,17 +170,17 @@ def _study(snapshot: Snapshot, study_forecast: Forecast) -> dict[str, Any]:
         "paid": snapshot.paid,
         "refused": snapshot.refused,
         "spent": study_forecast.spent if is_paid else None,
-        **_range("to_come", [float(round(value)) for value in study_forecast.paid]),
-        **_range("cost", study_forecast.cost if is_paid else (None,) * 3),
-        **_range("hours", hours_range),
+        **interval_columns("to_come", [float(round(value)) for value in study_forecast.paid]),
+        **interval_columns("cost", study_forecast.cost if is_paid else None),
+        **interval_columns("hours", study_forecast.hours),
         "wage": study_forecast.wage if is_paid else None,
         "peeked": snapshot.peeked,
     }
 
 
-def _range(name: str, range_values: Sequence[float | None]) -> dict[str, float | None]:
-    middle, low, high = range_values
-    return {name: middle, f"{name}_low": low, f"{name}_high": high}
+def interval_columns(name: str, estimate_and_bounds: Sequence[float] | None) -> dict[str, float | None]:
+    """Return the columns of an estimate and of its bounds, which are null without an estimate."""
+    return dict(zip((name, f"{name}_low", f"{name}_high"), estimate_and_bounds or (None,) * 3, strict=True))
 
 
 def _pair(pair: PairNow) -> dict[str, Any]:

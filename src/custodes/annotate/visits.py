@@ -148,29 +148,27 @@ def _random(log: EventLog, session: Session) -> Random:
     return Random(f"{log.state.plan.seed} {session.id} {log.next}")
 
 
-def _give(log: EventLog, session: Session, next_question: NextQuestion) -> IssuedQuestion:
+def _give(
+    log: EventLog, session: Session, next_question: NextQuestion, again: IssuedQuestion | None = None
+) -> IssuedQuestion:
+    """Assign a question, or assign the question `again` once more for a correction."""
     log.waiting.pop(session.id, None)
-    return _issue_question(
-        log,
-        AssignmentRow(
-            assignment=log.next,
-            session=session.id,
-            batch=0 if next_question.role == "qualification" else session.batch,
-            number=session.number + 1,
-            unit=None if next_question.unit is None else next_question.unit.id,
-            gold=next_question.gold,
-            role=next_question.role,
-            flip=next_question.flip,
-            look=next_question.look,
-            again=None,
-            at=log.clock.wall(),
-            p_role=next_question.p_role,
-            p_pair=next_question.p_pair,
-        ),
+    batch, number = (session.batch, session.number + 1) if again is None else (again.batch, again.number)
+    row = AssignmentRow(
+        assignment=log.next,
+        session=session.id,
+        batch=0 if next_question.role == "qualification" else batch,
+        number=number,
+        unit=None if next_question.unit is None else next_question.unit.id,
+        gold=next_question.gold,
+        role=next_question.role,
+        flip=next_question.flip,
+        look=next_question.look,
+        again=None if again is None else again.id,
+        at=log.clock.wall(),
+        p_role=next_question.p_role,
+        p_pair=next_question.p_pair,
     )
-
-
-def _issue_question(log: EventLog, row: AssignmentRow) -> IssuedQuestion:
     log.add_rows(row)
     issued = log.state.issued[row.assignment]
     if issued.unit is not None:
@@ -339,7 +337,7 @@ def do(log: EventLog, session: Session, act: Act) -> bool:
 
 def _answer(log: EventLog, issued: IssuedQuestion, act: Answer | Skip) -> None:
     """Write an answer or a refusal. A second answer to the same question has no effect."""
-    aspect_answers = _skip_values(log, act) if isinstance(act, Skip) else _values(log, issued, act)
+    aspect_answers = _values(log, issued, act)
     if issued.counts or issued.is_void:
         return
     now = log.clock.steady()
@@ -389,16 +387,14 @@ def _role(log: EventLog, issued: IssuedQuestion) -> str:
     )
 
 
-def _skip_values(log: EventLog, act: Skip) -> list[tuple[str, float | None, str]]:
-    if act.reason not in SKIPPING:
-        raise InputError(f"reason {short_repr(act.reason)} is not allowed; allowed: {join_labels(SKIPPING)}")
-    return [(aspect, None, act.reason) for aspect in log.state.plan.question.aspects]
-
-
-def _values(log: EventLog, issued: IssuedQuestion, act: Answer) -> list[tuple[str, float | None, str]]:
-    """Return the answer to every aspect, from the view of the first system of the pair. Raise `InputError` for an
-    answer that is missing or not allowed."""
+def _values(log: EventLog, issued: IssuedQuestion, act: Answer | Skip) -> list[tuple[str, float | None, str]]:
+    """Return the answer to every aspect, from the view of the first system of the pair, or the reason of a refusal.
+    Raise `InputError` for an answer that is missing or not allowed."""
     question = log.state.plan.question
+    if isinstance(act, Skip):
+        if act.reason not in SKIPPING:
+            raise InputError(f"reason {short_repr(act.reason)} is not allowed; allowed: {join_labels(SKIPPING)}")
+        return [(aspect, None, act.reason) for aspect in question.aspects]
     missing_aspects = [aspect for aspect in question.aspects if aspect not in act.values]
     if missing_aspects:
         raise InputError(f"no answer for {join_labels(missing_aspects) or 'the question'}; answer every aspect")
@@ -417,30 +413,15 @@ def _values(log: EventLog, issued: IssuedQuestion, act: Answer) -> list[tuple[st
 
 def _undo(log: EventLog, session: Session, current_question: IssuedQuestion) -> None:
     """Assign the previous question again. Its earlier answer no longer counts."""
-    previous_question = can_undo(log, session, current_question)
-    if previous_question is None:
+    previous = can_undo(log, session, current_question)
+    if previous is None:
         return
     assignments = log.state.assignments
-    _issue_question(
-        log,
-        AssignmentRow(
-            assignment=log.next,
-            session=session.id,
-            batch=previous_question.batch,
-            number=previous_question.number,
-            unit=previous_question.unit,
-            gold=previous_question.gold,
-            role="second" if previous_question.counts == "second" else previous_question.role,
-            flip=previous_question.flip,
-            look=None
-            if previous_question.unit is None
-            else assignments.engine.look[assignments.units[previous_question.unit].pair],
-            again=previous_question.id,
-            at=log.clock.wall(),
-            p_role=None,
-            p_pair=None,
-        ),
-    )
+    unit = None if previous.unit is None else assignments.units[previous.unit]
+    look = None if unit is None else assignments.engine.look[unit.pair]
+    role = "second" if previous.counts == "second" else previous.role
+    question = NextQuestion(role, unit, previous.gold, previous.flip, look, p_role=None, p_pair=None)
+    _give(log, session, question, again=previous)
 
 
 def exclude(log: EventLog, worker: Annotator, *, by: str, reason: str) -> None:

@@ -35,7 +35,6 @@ ALL, AGAINST, SAMPLE = "all", "vs:", "sample:"
 ORDERS: Mapping[Shown, tuple[str, ...]] = {"both": ("ab", "ba"), "random": ("",), "ab": ("ab",)}
 
 NOTHING_SENT = Request(key="", body={})
-NO_PROBES = Probes()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -158,7 +157,7 @@ def plan_questions(
     repeats: int,
     seed: int,
     before: Mapping[str, Sequence[Mapping[str, Any]]],
-    probes: Probes = NO_PROBES,
+    probes: Probes,
 ) -> tuple[list[JudgeQuestion], list[JudgeQuestion], list[Note]]:
     """All questions to send, the questions on identical outputs, and notes. `before` has the examples of each aspect as
     messages."""

@@ -133,7 +133,7 @@ class Prompt:
     def fill_template(self, aspect: str, material: ItemTexts, *outputs: str, systems: Sequence[str] = ("", "")) -> str:
         """The prompt for one output of an item, or for two outputs in presentation order. `systems` are the names to
         display ('' for no name)."""
-        judge = self.judge
+        judge, message_prefix = self.judge, f"prompt {self.judge.prompt}"
         other_texts = (*sorted(outputs), material.source)
         roles = ("output-A", "output-B") if judge.mode == "pairwise" else ("output",)
         fenced_texts = [
@@ -158,15 +158,15 @@ class Prompt:
             }
             prompt_text: str = self.template.render({**WORDS, **variables}).strip()
         except RecursionError:
-            raise OptionError(f"{self._message_prefix}: {TOO_DEEP}") from None
+            raise OptionError(f"{message_prefix}: {TOO_DEEP}") from None
         except Exception as problem:  # a template can raise anything
-            raise OptionError(
-                f"{self._message_prefix}: {describe_error(problem)}; variables: {self._variable_names}"
-            ) from None
+            score_variables = () if judge.key == "score" else ("low", "high")
+            names_text = ", ".join(name for name in VARIABLES[judge.mode] if name not in score_variables)
+            raise OptionError(f"{message_prefix}: {describe_error(problem)}; variables: {names_text}") from None
         for name, text in texts.items():
             if text not in prompt_text and text.text.strip() not in prompt_text:
                 raise OptionError(
-                    f"{self._message_prefix}: the prompt does not contain {{{{ {name} }}}}, so the judge would not see "
+                    f"{message_prefix}: the prompt does not contain {{{{ {name} }}}}, so the judge would not see "
                     f"the text; add this variable"
                 )
         return prompt_text
@@ -179,15 +179,6 @@ class Prompt:
         prompts = [self.fill_template(aspect, example_material, *outputs) for aspect in self.judge.meanings]
         return _hash(*prompts)
 
-    @property
-    def _message_prefix(self) -> str:
-        return f"prompt {self.judge.prompt}"
-
-    @property
-    def _variable_names(self) -> str:
-        score_variables = () if self.judge.key == "score" else ("low", "high")
-        return ", ".join(name for name in VARIABLES[self.judge.mode] if name not in score_variables)
-
 
 def _hash(*texts: str) -> str:
     return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:HEX]
@@ -199,7 +190,10 @@ def _compile_template(name: str, mode: str, *, is_file: bool) -> Any:
     from jinja2 import FunctionLoader, StrictUndefined, TemplateError, meta
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-    texts = {name: _text_of(name)} if is_file else {}
+    texts = {}
+    if is_file:
+        check_exists(Path(name))
+        texts[name] = utf8_text(read_small_file(Path(name), "a prompt"), name)
     environment = ImmutableSandboxedEnvironment(
         loader=FunctionLoader(lambda template_name: texts.get(template_name) or _built_in_template(template_name)),
         undefined=StrictUndefined,
@@ -223,11 +217,6 @@ def _compile_template(name: str, mode: str, *, is_file: bool) -> Any:
         raise InputError(f"prompt {name}{f', line {line}' if line else ''}: {problem}; correct the template") from None
     except (RecursionError, MemoryError, SyntaxError):  # of the parser, or of the compiled code
         raise InputError(f"prompt {name}: {TOO_DEEP}") from None
-
-
-def _text_of(path: str) -> str:
-    check_exists(Path(path))
-    return utf8_text(read_small_file(Path(path), "a prompt"), path)
 
 
 def _built_in_template(name: str) -> str | None:

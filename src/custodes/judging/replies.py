@@ -75,7 +75,7 @@ def read_answer(body: Any, judge: Judge, prompt_texts: Sequence[str]) -> ReadRep
     """Parse a chat completion, which may be any JSON value. `prompt_texts` are the texts of the prompt, which a reply
     may quote."""
     body = _object(body)
-    choice = _first(body.get("choices"))
+    choice: Mapping[str, Any] = next(iter(_objects_of(body.get("choices"))), {})
     message = _object(choice.get("message"))
     usage = _object(body.get("usage"))
     common_fields: dict[str, Any] = {
@@ -305,10 +305,6 @@ def _find_token_label(token: str, labels: Sequence[str]) -> str:
 
 def _objects_of(value: Any) -> list[Mapping[str, Any]]:
     return [entry for entry in value if isinstance(entry, Mapping)] if isinstance(value, list) else []
-
-
-def _first(value: Any) -> Mapping[str, Any]:
-    return next(iter(_objects_of(value)), {})
 
 
 def _object(value: Any) -> Mapping[str, Any]:

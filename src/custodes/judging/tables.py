@@ -43,6 +43,13 @@ WHERE = (
     label("repeat", f"number of the repeat, from 0; `{REPEAT_WITHOUT_QUERY}` if both outputs are identical (a tie)"),
     label("order", "`ab`: system_a was shown first; `ba`: system_b; empty: identical outputs, or one output"),
 )
+WHERE_OF_OUTPUT = (
+    WHERE[0],
+    label("system", "the system"),
+    label("rater", "the judge"),
+    label("kind", "`metric`"),
+    *WHERE[3:5],
+)
 INVALID = label(
     "invalid",
     "why there is no answer; with a reply: `refusal`, `filtered`, `truncated`, `empty`, `no-verdict` or `label` (a "
@@ -81,11 +88,7 @@ class Judgements(Result):
     ratings: pl.DataFrame = table(
         "One row per queried output, aspect and repeat, in the format of the reader `ratings`. If the server "
         "gives probabilities, the rater `NAME@expected` has the expected scores.",
-        label("item", "the item"),
-        label("system", "the system"),
-        label("rater", "the judge"),
-        label("kind", "`metric`"),
-        *WHERE[3:5],
+        *WHERE_OF_OUTPUT,
         score("score", "score on the scale; null: see `invalid`"),
         INVALID,
         essential=False,
@@ -94,11 +97,7 @@ class Judgements(Result):
         "One row per queried output, aspect and repeat, in the format of tables of labels. A combined label has "
         "no aspect. If the server gives probabilities, the rater `NAME@expected` has the probabilities of the "
         "positive label.",
-        label("item", "the item"),
-        label("system", "the system"),
-        label("rater", "the judge"),
-        label("kind", "`metric`"),
-        *WHERE[3:5],
+        *WHERE_OF_OUTPUT,
         label("label", "the label, as given in `labels`; null: see `invalid`"),
         INVALID,
         essential=False,

@@ -20,6 +20,7 @@ import polars as pl
 
 from custodes.cache import Cache, KeptScore
 from custodes.control_characters import escape_controls
+from custodes.data.panel import label_codes
 from custodes.data.study import Study
 from custodes.errors import InputError, reject, short_repr
 from custodes.plugins import describe_error
@@ -68,20 +69,25 @@ class Corpus:
                 f"{{system: text}}), and also source or references if a metric needs them"
             )
         rows = study.outputs.texts
-        items, systems = (rows.select(pl.col(name).unique(maintain_order=True)) for name in ("item", "system"))
-        item_facts = items.join(study.outputs.sources, on="item", how="left", maintain_order="left")
+        items, systems = (tuple(rows[name].unique(maintain_order=True)) for name in ("item", "system"))
+        sources = pl.DataFrame({"item": items}).join(study.outputs.sources, "item", "left", maintain_order="left")
+        empty_list = pl.lit([], dtype=pl.List(pl.String))
+        item_texts = sources.select(
+            pl.col("source", "context").fill_null(""),
+            pl.col("references", "images").fill_null(empty_list).list.drop_nulls(),
+        ).to_dict(as_series=False)
         return cls(
             texts=MetricInputs(
                 outputs=rows["text"].to_list(),
-                item=_codes(rows["item"], items["item"]),
-                system=_codes(rows["system"], systems["system"]),
-                sources=_texts(item_facts, "source"),
-                references=_lists(item_facts, "references"),
-                images=_lists(item_facts, "images"),
-                contexts=_texts(item_facts, "context"),
+                item=label_codes(rows["item"], items),
+                system=label_codes(rows["system"], systems),
+                sources=item_texts["source"],
+                references=item_texts["references"],
+                images=item_texts["images"],
+                contexts=item_texts["context"],
             ),
-            items=tuple(items["item"]),
-            systems=tuple(systems["system"]),
+            items=items,
+            systems=systems,
         )
 
     def lacks_input(self, need: Need) -> Bools:
@@ -119,21 +125,6 @@ class Corpus:
         is_complete = np.ones(len(self.items), dtype=np.bool_)
         is_complete[[item for item, _ in self.absent]] = False
         return is_complete
-
-
-def _codes(labels: pl.Series, order: pl.Series) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    codes = {label: code for code, label in enumerate(order)}
-    return np.array([codes[label] for label in labels], dtype=np.int64)
-
-
-def _texts(item_facts: pl.DataFrame, name: str) -> list[str]:
-    return item_facts[name].fill_null("").to_list() if name in item_facts.columns else [""] * item_facts.height
-
-
-def _lists(item_facts: pl.DataFrame, name: str) -> list[list[str]]:
-    if name not in item_facts.columns:
-        return [[] for _ in range(item_facts.height)]
-    return [[text for text in item_texts or () if text is not None] for item_texts in item_facts[name].to_list()]
 
 
 class ShownItem(NamedTuple):

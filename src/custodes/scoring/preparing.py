@@ -96,9 +96,7 @@ def metric_signature(package: str, metric: str, parameters: Mapping[str, Any]) -
     >>> metric_signature("numpy", "mean", {"trimmed": True}).split()[::2]
     ['numpy', 'mean']
     """
-    settings = " ".join(f"{name}={_format_value(value)}" for name, value in parameters.items())
+    settings = " ".join(
+        f"{name}={str(value).lower() if isinstance(value, bool) else value}" for name, value in parameters.items()
+    )
     return f"{package} {version(package)} {metric} {settings}".rstrip()
-
-
-def _format_value(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)

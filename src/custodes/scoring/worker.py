@@ -78,9 +78,10 @@ class Hello(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     def allows(self, score: float) -> bool:
         """Return whether a score is within the bounds, up to rounding error."""
-        excesses = [(score - bound) * (1 if name == "high" else -1) for name, bound in self.bounds.items()]
-        tolerances = [ROUNDING * max(1.0, abs(bound)) for bound in self.bounds.values()]
-        return all(excess <= allowed_excess for excess, allowed_excess in zip(excesses, tolerances, strict=True))
+        return all(
+            (score - bound) * (1 if name == "high" else -1) <= ROUNDING * max(1.0, abs(bound))
+            for name, bound in self.bounds.items()
+        )
 
 
 @prepare_decoder

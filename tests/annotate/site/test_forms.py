@@ -7,7 +7,6 @@ from contextlib import suppress
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec.structs import replace
 
 from custodes.annotate.plan import Question, StudyPlan, StudyTexts
 from custodes.annotate.site.forms import UnreadError, act_of
@@ -18,7 +17,6 @@ BAD = StudyPlan(question=Question(both_bad=True))
 TWO = StudyPlan(question=Question(aspects=("a", "b"), both_bad=True))
 RATE = StudyPlan(question=Question(mode="rate", scale=(0, 100)))
 DIFFER = StudyPlan(texts=StudyTexts(differences=True))
-NO_TIE = replace(PLAN, question=replace(PLAN.question, equal=False))
 ANSWER = {"do": "answer", "assignment": "7", "v0": "-1"}
 
 
@@ -69,13 +67,10 @@ def test_invalid_seconds(seconds: str) -> None:
         (PLAN, ANSWER | {"assignment": "9" * 19}),
         (PLAN, ANSWER | {"assignment": "²"}),
         (PLAN, ANSWER | {"v0": ""}),
-        (PLAN, ANSWER | {"v0": "2"}),
         (PLAN, ANSWER | {"v0": "bad"}),
         (PLAN, ANSWER | {"v0": "1.0"}),
         (PLAN, ANSWER | {"v0": "٣"}),
-        (NO_TIE, ANSWER | {"v0": "0"}),
         (TWO, ANSWER),
-        (RATE, ANSWER | {"v0": "101"}),
     ],
 )
 def test_invalid_forms(plan: StudyPlan, fields: dict[str, str]) -> None:

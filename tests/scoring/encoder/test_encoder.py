@@ -7,9 +7,8 @@ import pytest
 
 from custodes.errors import InputError, OptionError
 from custodes.scoring.encoder import encoder as module
-from custodes.scoring.encoder.backend import threads
 from custodes.scoring.encoder.encoder import Encoder, iter_item_groups, open_encoder
-from custodes.scoring.encoder.with_onnx import OnnxModel
+from custodes.scoring.encoder.with_onnx import OnnxModel, threads
 from custodes.scoring.metric import Place
 from custodes.scoring.metrics.bertscore import BERTSCORE
 from tests.scoring.encoders import WIDTH, onnx_model, scorer, sentences, tokenizer

@@ -8,7 +8,7 @@ import onnxruntime
 import pytest
 
 from custodes.errors import InputError, OptionError
-from custodes.scoring.encoder.backend import Device
+from custodes.scoring.encoder.files import Device
 from custodes.scoring.encoder.with_onnx import OnnxModel, providers
 from custodes.scoring.encoder.with_transformers import _device
 from custodes.scoring.metric import Place

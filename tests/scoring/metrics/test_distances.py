@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 
 import numpy as np
 import pytest
 from hypothesis import given as drawn_from
 
-from custodes.errors import MissingExtraError
 from custodes.scoring.metrics.distances import NO_WORDS
-from tests.scoring.metrics.given import LINES, pairs, random_inputs, scored, texts
+from tests.scoring.metrics.given import LINES, pairs, scored, texts
 
 
 def changes(first: Sequence[str], second: Sequence[str]) -> int:
@@ -74,10 +72,3 @@ def test_any_text_by_the_table(output: str, reference: str) -> None:
     if reference.split():
         expected = changes(output.split(), reference.split()) / len(reference.split())
         assert pairs("wer", [(output, [reference])]) == [pytest.approx(expected)]
-
-
-@pytest.mark.parametrize("name", ["wer", "edit"])
-def test_without_rapidfuzz(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "rapidfuzz.distance", None)
-    with pytest.raises(MissingExtraError, match=r"custodes\[score\]"):
-        scored(name, random_inputs(1, 1, 1))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from rouge_score.rouge_scorer import RougeScorer
 
-from custodes.errors import MissingExtraError, OptionError
+from custodes.errors import OptionError
 from custodes.scoring.metric import Place
 from custodes.scoring.metrics import METRICS, rouge
 from tests.scoring.metrics.given import LINES, pairs, pairwise, random_inputs, scored, texts
@@ -84,9 +83,3 @@ def test_other_scripts_have_no_score_and_the_way_out_works() -> None:
 def test_options_that_are_not_there(options: dict[str, Any]) -> None:
     with pytest.raises(OptionError, match=next(iter(options))):
         scored("rouge1", random_inputs(1, 1, 1), **options)
-
-
-def test_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "rouge_score_rs", None)
-    with pytest.raises(MissingExtraError, match=r"ROUGE needs rouge-score-rs: pip install 'custodes\[score\]'"):
-        scored("rouge1", random_inputs(1, 1, 1))

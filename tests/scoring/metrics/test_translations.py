@@ -12,7 +12,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from sacrebleu.metrics import BLEU, CHRF, TER
 
-from custodes.errors import InputError, MissingExtraError, OptionError
+from custodes.errors import InputError, OptionError
 from custodes.scoring.metric import MetricInputs, Place
 from custodes.scoring.metrics import METRICS
 from custodes.scoring.metrics.translations import seconds_of
@@ -81,13 +81,6 @@ def test_a_tokenizer_that_cannot_be_loaded(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setitem(sys.modules, "MeCab", None)
     with pytest.raises(InputError, match="tokenize=ja-mecab cannot be loaded .Japanese tokenization .*Please install"):
         scored("bleu", random_inputs(1, 1, 1), tokenize="ja-mecab")
-
-
-@pytest.mark.parametrize("name", ["bleu", "chrf", "ter", "corpus-bleu"])
-def test_without_sacrebleu(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "sacrebleu", None)
-    with pytest.raises(MissingExtraError, match=r"custodes\[score\]"):
-        scored(name, random_inputs(1, 1, 1))
 
 
 def test_lines_that_end_in_a_tokenized_period_say_nothing(caplog: pytest.LogCaptureFixture) -> None:

@@ -119,11 +119,10 @@ class Site:
         try:
             act = forms.act_of(service.plan, fields)
             view = await asyncio.wrap_future(service.act(token, act))
-        except forms.UnreadError as problem:
+        except (forms.UnreadError, InputError) as problem:
+            notice = str(problem) if isinstance(problem, forms.UnreadError) else "unread"
             _, view, _ = await self._view(request)
-            return HTMLResponse(await self.view_html(service, view, path=path, notice=str(problem)), 422)
-        except InputError:
-            raise HTTPException(422) from None
+            return HTMLResponse(await self.view_html(service, view, path=path, notice=notice), 422)
         except StudyBusy:  # the answer could not be stored; the page contains it and can send it again
             page = pages.message("busy", service.plan, path=path, fields=fields)
             return HTMLResponse(page, 503, {"Retry-After": "5"})

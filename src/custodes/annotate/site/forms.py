@@ -47,8 +47,8 @@ def act_of(plan: StudyPlan, fields: Mapping[str, str]) -> Act:
 
 
 def _answer(plan: StudyPlan, fields: Mapping[str, str]) -> Answer:
+    """Return the answer in a form. The service checks which values are allowed."""
     question = plan.question
-    low, high = (-1, 1) if question.mode == "compare" else question.scale
     may_be_bad = question.mode == "compare" and question.equal and question.both_bad
     values, is_both_bad = {}, may_be_bad and "both_bad" in fields
     for index, aspect in enumerate(question.aspects):
@@ -57,10 +57,7 @@ def _answer(plan: StudyPlan, fields: Mapping[str, str]) -> Answer:
             raise UnreadError("unfilled")
         if text == BOTH_BAD and may_be_bad:
             is_both_bad, text = True, "0"
-        value = _parse_integer(text)
-        if not low <= value <= high or (question.mode == "compare" and value == 0 and not question.equal):
-            raise UnreadError("unread")
-        values[aspect] = value
+        values[aspect] = _parse_integer(text)
     return Answer(assignment=assignment_of(fields), values=values, seconds=seconds(fields), both_bad=is_both_bad)
 
 

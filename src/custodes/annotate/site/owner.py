@@ -311,10 +311,8 @@ class Owner:
     async def export(self, request: Request) -> Response:
         """Send the study as a folder of tables that every verb can read."""
         name, service = self._find(request)
-        from custodes.annotate.export_study import export
-
         return await temporary_file_response(
-            lambda folder: export_zip(export, service.path, folder / name), f"{name}.zip", "application/zip"
+            lambda folder: export_zip(service.path, folder / name), f"{name}.zip", "application/zip"
         )
 
     async def report(self, request: Request) -> Response:

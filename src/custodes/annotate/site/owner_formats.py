@@ -158,8 +158,11 @@ async def temporary_file_response(make: Callable[[Path], Path], name: str, kind:
     return FileResponse(path, media_type=kind, filename=file_name(name), background=BackgroundTask(folder.cleanup))
 
 
-def export_zip(export: Callable[[Path, Path], object], study: Path, folder: Path) -> Path:
+def export_zip(study: Path, folder: Path) -> Path:
+    """Export a study to a folder and return the path of a zip file of this folder."""
     import shutil
+
+    from custodes.annotate.export_study import export
 
     export(study, folder)
     return Path(shutil.make_archive(str(folder), "zip", root_dir=folder.parent, base_dir=folder.name))

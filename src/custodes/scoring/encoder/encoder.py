@@ -6,14 +6,13 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 from weakref import WeakValueDictionary
 
 import numpy as np
 
 from custodes.errors import OptionError, short_repr
-from custodes.scoring.encoder.backend import Device, EncoderModel, Vectors
-from custodes.scoring.encoder.files import find_model_files
+from custodes.scoring.encoder.files import Device, Vectors, find_model_files
 from custodes.scoring.encoder.tokens import TextTokenizer, Tokens, tokenizer_of
 from custodes.scoring.metric import MetricInputs, MetricResult, Place
 from custodes.stats.arrays import Floats, Ints
@@ -27,6 +26,21 @@ allows batches of texts of similar length."""
 
 LONG = 512
 """Maximum number of tokens of the texts in a batch of the requested size. Batches of longer texts have fewer texts."""
+
+
+class EncoderModel(Protocol):
+    """A loaded model.
+
+    `signature` names the library, its version, and options that change an embedding. `alone` is true if each text must
+    be encoded alone, because in a batch its embedding would depend on the remaining texts.
+    """
+
+    signature: str
+    alone: bool
+
+    def __call__(self, ids: Ints, mask: Ints, kinds: Ints) -> Vectors:
+        """Return the embeddings (texts, tokens, width) of token ids (texts, tokens); `mask` is 0 for padding."""
+        ...
 
 
 class TextEmbeddings(NamedTuple):

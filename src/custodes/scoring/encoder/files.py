@@ -1,4 +1,4 @@
-"""Files of an encoder (a file, a folder or a repository of the Hugging Face hub), and the digest of the files."""
+"""Files of an encoder (a file, a folder or a repository of the Hugging Face hub), their digest, and model devices."""
 
 from __future__ import annotations
 
@@ -9,13 +9,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
 from custodes.errors import CustodesError, InputError, MissingExtraError, OptionError, join_labels, reject, short_repr
 
+Vectors = NDArray[np.float32]
+
 BACKENDS = ("auto", "onnx", "transformers")
+DEVICE = re.compile(r"(cpu|mps|cuda)(?::(\d+))?")
 
 SETTINGS = ("config.json", "tokenizer_config.json", "special_tokens_map.json")
 WORDS = ("tokenizer.json", "vocab.*", "*.model")
@@ -35,6 +40,23 @@ EXAMPLES = (
     "model=FOLDER with an ONNX model and its tokenizer.json, or a name of the hub, such as"
     " model=sentence-transformers/all-MiniLM-L6-v2"
 )
+
+
+class Device(NamedTuple):
+    """A device: its type, and its index among devices of this type."""
+
+    kind: str
+    number: int
+
+    @classmethod
+    def from_name(cls, name: str) -> Device:
+        """Return the device with a name such as 'cpu', 'cuda', 'cuda:1' or 'mps'."""
+        name_match = DEVICE.fullmatch(name)
+        if not name_match or (name_match[2] and name_match[1] != "cuda"):
+            raise OptionError(
+                f"device={short_repr(name)} is not allowed; give cpu, cuda, cuda:N (GPU number N, from 0) or mps"
+            )
+        return cls(name_match[1], int(name_match[2] or 0))
 
 
 @dataclass(frozen=True, kw_only=True)

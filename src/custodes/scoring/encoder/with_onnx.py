@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -9,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from custodes.errors import InputError, MissingExtraError, OptionError, join_labels, reject, short_repr
-from custodes.scoring.encoder.backend import Device, Vectors, threads
-from custodes.scoring.encoder.files import one_line_message
+from custodes.scoring.encoder.files import Device, Vectors, one_line_message
 from custodes.stats.arrays import Ints
 
 INPUTS = ("input_ids", "attention_mask", "token_type_ids", "position_ids")
@@ -42,6 +42,18 @@ def providers(device: Device, available: Sequence[str]) -> list[tuple[str, dict[
         )
     fallback_providers = [] if device.kind == "cpu" else [("CPUExecutionProvider", dict[str, Any]())]
     return [(name, {"device_id": device.number} if device.kind == "cuda" else {}), *fallback_providers]
+
+
+def threads() -> int:
+    """Return the number of threads of a model.
+
+    It is the number of threads of NumPy's linear algebra, which respects OMP_NUM_THREADS, limits that threadpoolctl
+    sets, and the CPUs that are available to the process.
+    """
+    from threadpoolctl import threadpool_info
+
+    thread_counts = [int(library["num_threads"]) for library in threadpool_info() if library["user_api"] == "blas"]
+    return max(thread_counts, default=os.cpu_count() or 1)
 
 
 class OnnxModel:
@@ -101,23 +113,23 @@ class OnnxModel:
 
     def _select_output(self, layer: int) -> str:
         """Return the name of the output of a layer; -1 is the last layer."""
-        outputs = {node.name: len(node.shape) for node in self._session.get_outputs() if node.shape is not None}
-        if layer < 0:
-            candidates = [name for name in LAST if outputs.get(name) == 3]
-            candidates += [name for name, axes in outputs.items() if axes == 3 and not name.startswith("hidden_states")]
-            if not candidates:
-                raise InputError(
-                    f"{short_repr(self.name)}: the model has no output with one vector per token (outputs: "
-                    f"{join_labels(outputs)}); export the model for the task feature-extraction"
-                )
+        outputs: dict[str, int] = {
+            node.name: len(node.shape) for node in self._session.get_outputs() if node.shape is not None
+        }
+        last_names = (*LAST, *(name for name in outputs if not name.startswith("hidden_states")))
+        names = last_names if layer < 0 else (f"hidden_states.{layer}", f"hidden_states_{layer}")
+        candidates = [name for name in names if outputs.get(name) == 3]
+        if candidates:
             return candidates[0]
-        candidates = [name for name in (f"hidden_states.{layer}", f"hidden_states_{layer}") if outputs.get(name) == 3]
-        if not candidates:
-            raise OptionError(
-                f"layer={layer}: {short_repr(self.name)} has no output hidden_states.{layer} (outputs: "
-                f"{join_labels(outputs)}); export a model that ends with this layer, or use backend=transformers"
+        if layer < 0:
+            raise InputError(
+                f"{short_repr(self.name)}: the model has no output with one vector per token (outputs: "
+                f"{join_labels(outputs)}); export the model for the task feature-extraction"
             )
-        return candidates[0]
+        raise OptionError(
+            f"layer={layer}: {short_repr(self.name)} has no output hidden_states.{layer} (outputs: "
+            f"{join_labels(outputs)}); export a model that ends with this layer, or use backend=transformers"
+        )
 
     def __call__(self, ids: Ints, mask: Ints, kinds: Ints) -> Vectors:
         positions = np.broadcast_to(np.arange(ids.shape[1]), ids.shape)

@@ -11,8 +11,7 @@ import numpy as np
 
 from custodes.answers.wording import plural
 from custodes.errors import InputError, MissingExtraError, OptionError, short_repr
-from custodes.scoring.encoder.backend import Device, Vectors
-from custodes.scoring.encoder.files import ModelFiles, log_only_errors, one_line_message
+from custodes.scoring.encoder.files import Device, ModelFiles, Vectors, log_only_errors, one_line_message
 from custodes.scoring.encoder.tokens import TextTokenizer, tokenizer_of
 from custodes.stats.arrays import Ints
 

@@ -16,8 +16,8 @@ import numpy as np
 
 from custodes.arguments import check_one_of
 from custodes.errors import InputError, OptionError, short_repr
-from custodes.scoring.encoder.backend import Vectors
 from custodes.scoring.encoder.encoder import PARAMETERS, Encoder, TextEmbeddings, compare_items, open_encoder
+from custodes.scoring.encoder.files import Vectors
 from custodes.scoring.metric import Metric, MetricInputs, MetricResult, Place, Scorer, Traits
 from custodes.stats.arrays import Floats, Ints
 

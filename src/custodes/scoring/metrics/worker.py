@@ -82,7 +82,8 @@ def load(place: Place, *, command: str) -> Scorer:
         {"CUSTODES_DEVICE": devices[index % len(devices)], "CUSTODES_BATCH": str(place.batch)}
         for index in range(max(place.jobs, len(devices)))
     ]
-    relevant_words = command_words[first_relevant_word(command_words) :]
+    has_interpreter = Path(command_words[0]).name.startswith(("python", "pypy", "uv"))  # cannot change a score
+    relevant_words = command_words[has_interpreter:]
     name = " ".join(Path(word).name if os.sep in word else word for word in relevant_words)
     signature = ["worker", *map(digest_word, relevant_words)]
     processes: list[Process] = []
@@ -193,11 +194,6 @@ def cells(texts: MetricInputs, hello: Hello) -> Iterator[Cell]:
                 yield Cell(output, column, {**row, "references": [reference]})
         else:
             yield Cell(output, 0, {**row, "references": list(references)})
-
-
-def first_relevant_word(command_words: Sequence[str]) -> int:
-    """Return the position of the first word that can change a score; an interpreter is skipped."""
-    return int(Path(command_words[0]).name.startswith(("python", "pypy", "uv")))
 
 
 def digest_word(word: str) -> str:
