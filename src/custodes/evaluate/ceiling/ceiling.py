@@ -302,10 +302,8 @@ def ceiling(
         ),
         (
             not targets,
-            (
-                "there is nothing to predict, because human ratings are verdicts, are constant, or cover "
-                "only one item or cluster"
-            ),
+            "there is nothing to predict, because human ratings are verdicts, are constant, or cover only one item or "
+            "cluster",
         ),
     ):
         if is_input_missing:
@@ -416,13 +414,8 @@ def _few_notes(raters: RaterScores, level: Level, resamples: int) -> list[Note]:
     if level == "output":
         return few_clusters_notes(raters.design.n_units, resamples)
     n_systems = len(raters.design.systems)
-    return build_notes(
-        (
-            "few-systems",
-            n_systems if n_systems < FEW and resamples else 0,
-            f"{n_systems} systems: intervals are unreliable",
-        )
-    )
+    n_few = n_systems if n_systems < FEW and resamples else 0
+    return build_notes(("few-systems", n_few, f"{n_systems} systems: intervals are unreliable"))
 
 
 def _notes(result: Ceiling, raters: RaterScores, level: Level, excluded_annotators: Sequence[str]) -> list[Note]:
@@ -437,8 +430,7 @@ def _notes(result: Ceiling, raters: RaterScores, level: Level, excluded_annotato
     lone_targets = targets.filter(~targets.is_in(result.annotators["target"].to_list()))
     targets_text = "" if len(lone_targets) == len(targets) else f" of {join_labels(map(repr, lone_targets))}"
     undivided_targets = result.annotators.filter(pl.col("split_half").is_null())["target"]
-    is_disagreement = (pl.col("split_half") <= 0) & pl.lit(level == "output")
-    disagreeing_targets = result.annotators.filter(is_disagreement)["target"]
+    disagreeing_targets = result.annotators.filter(pl.col("split_half") <= 0, pl.lit(level == "output"))["target"]
     bounded_predictions = result.prediction.join(result.annotators, on="target", maintain_order="left")
     is_above_bound = pl.col("kendall_low") > pl.col("attainable_high")
     exceeding_targets = bounded_predictions.filter(is_above_bound)["target"].unique(maintain_order=True)
@@ -446,10 +438,8 @@ def _notes(result: Ceiling, raters: RaterScores, level: Level, excluded_annotato
         (
             "one-aspect",
             len(humans) < 2,
-            (
-                "annotators rated only one aspect, so the features `humans` and `both` and the table "
-                "`information` are left out"
-            ),
+            "annotators rated only one aspect, so the features `humans` and `both` and the table `information` are left "
+            "out",
         ),
         (
             "more-features-than-rows",
@@ -465,7 +455,7 @@ def _notes(result: Ceiling, raters: RaterScores, level: Level, excluded_annotato
         (
             "two-clusters",
             level == "output" and min(_clusters(raters, rater_index) for rater_index in humans) == 2,
-            ("annotators rated only two items or clusters; the forward path needs at least three, so it has no values"),
+            "annotators rated only two items or clusters; the forward path needs at least three, so it has no values",
         ),
         (
             "weights-unused",
@@ -499,8 +489,8 @@ def _notes(result: Ceiling, raters: RaterScores, level: Level, excluded_annotato
         (
             "attainable-exceeded",
             len(exceeding_targets),
-            f"for {join_labels(exceeding_targets)}, predictions exceed the bound given by the agreement between "
-            "annotators. The errors of annotators are not independent, or the ratings of one annotator come "
-            "from several persons, so 'attainable' is not a bound",
+            f"for {join_labels(exceeding_targets)}, predictions exceed the bound given by the agreement between annotators."
+            " The errors of annotators are not independent, or the ratings of one annotator come from several persons, "
+            "so 'attainable' is not a bound",
         ),
     )
