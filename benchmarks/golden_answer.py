@@ -76,7 +76,7 @@ def write_annotation_study(path: Path) -> None:
 
     texts = cu.annotate.demo_texts(items=160)
     looks = plan.StoppingRule(looks=(80, 160), boundary="obrien-fleming", stop="decided")
-    design = plan.StudyPlan(people=plan.People(overlap=0.5), stopping=looks)
+    design = plan.StudyPlan(annotators=plan.AnnotatorPlan(overlap=0.5), stopping=looks)
     cu.annotate.new(texts, path, plan=design)
     habits = Habits(careless=0.15, sided=0.1, leaving=0.02, seconds=40.0, reliability=0.8)
     rehearsal._run_rehearsal(path, design, 15, 0.15, habits, np.random.default_rng(0))

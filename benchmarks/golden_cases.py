@@ -1,6 +1,6 @@
 """The cases of the golden run: every question on the demo, on real studies, on counts and on an annotation study.
 
-Questions, options and values have the names of the start checkout; `renamed.csv` translates them.
+Questions, options and values have the names of the start checkout; `renamed.csv` translates them (empty: no name changed).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ QUESTIONS = (
 )
 OF_COUNTS = ("leaderboard", "favoritism", "ranking", "correction")
 OF_ANNOTATORS = ("check", "annotators")
-WITHOUT_RESAMPLES = ("correction", "labelling", "plan", "rates", "validate")
+WITHOUT_RESAMPLES = ("correction", "labelling", "plan", "rates", "route", "validate")
 OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "ceiling": {"model": "ridge", "steps": 2},
     "combine": {"method": ["ridge", "pairwise", "equal", "best"], "repeats": 1},
@@ -84,8 +84,8 @@ DEMO_VARIANTS: Sequence[Variant] = (
         "every statistic",
         {"compare_by": ["system_accuracy", "pearson_item", "spearman_global", "kendall_global", "spa"]},
     ),
-    ("annotators", "mace", {"method": "mace", "people": "persons"}),
-    ("annotators", "majority", {"method": "majority", "people": "slots"}),
+    ("annotators", "mace", {"method": "mace", "annotator_type": "persons"}),
+    ("annotators", "majority", {"method": "majority", "annotator_type": "slots"}),
     ("favoritism", "vote", {"aggregate": "vote", "ties": 0.1, "human_ties": 0.5}),
     ("ranking", "exact", {"test": "exact", "correction": "holm", "kld": "mode"}),
     ("ranking", "bh", {"correction": "bh", "ties": "calibrated", "aggregate": "vote"}),
@@ -104,7 +104,7 @@ DEMO_VARIANTS: Sequence[Variant] = (
         {"positive": ">=4", "metric": "judge", "signal": "learned", "disagreement": 0.3, "systems": "Birch"},
     ),
     ("complementarity", "utterance", {"level": "utterance", "distance": "half"}),
-    ("complementarity", "annotators", {"distance": "strict", "people": "annotators"}),
+    ("complementarity", "annotators", {"distance": "strict", "human_raters": "annotators"}),
     ("ceiling", "in use", {"in_use": "judge,overlap", "folds": "plain"}),
     ("ceiling", "trees", {"model": "xgboost", "resamples": 50, "steps": 1, "metrics": "judge,overlap,noise"}),
     ("combine", "accuracy", {"objective": "accuracy", "target": "mean:coherence,fluency"}),
@@ -150,7 +150,7 @@ SOURCES: Mapping[str, Source] = {
         ("pandalm/battles.csv.gz",),
         read={"invalid": "drop"},
         gate=("pandalm-7b", "gpt-3.5-turbo", "sample_accuracy>=0.6"),
-        variants=[("annotators", "persons", {"people": "persons", "method": "dawid-skene"}), *ORDERS],
+        variants=[("annotators", "persons", {"annotator_type": "persons", "method": "dawid-skene"}), *ORDERS],
     ),
     "LLMBar": Source(
         ("llmbar/judgments.csv.gz",),
