@@ -1,6 +1,7 @@
 """The cases of the golden run: every question on the demo, on real studies, on counts and on an annotation study.
 
-Questions, options and values have the names of the start checkout; `renamed.csv` translates them (empty: no name changed).
+Questions, options and values have the names of the start checkout; `renamed.csv` (empty if no name changed)
+translates them.
 """
 
 from __future__ import annotations

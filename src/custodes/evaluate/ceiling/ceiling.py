@@ -438,8 +438,8 @@ def _notes(result: Ceiling, raters: RaterScores, level: Level, excluded_annotato
         (
             "one-aspect",
             len(humans) < 2,
-            "annotators rated only one aspect, so the features `humans` and `both` and the table `information` are left "
-            "out",
+            "annotators rated only one aspect, so the features `humans` and `both` and the table `information` are "
+            "left out",
         ),
         (
             "more-features-than-rows",
@@ -489,8 +489,8 @@ def _notes(result: Ceiling, raters: RaterScores, level: Level, excluded_annotato
         (
             "attainable-exceeded",
             len(exceeding_targets),
-            f"for {join_labels(exceeding_targets)}, predictions exceed the bound given by the agreement between annotators."
-            " The errors of annotators are not independent, or the ratings of one annotator come from several persons, "
-            "so 'attainable' is not a bound",
+            f"for {join_labels(exceeding_targets)}, predictions exceed the bound given by the agreement between "
+            "annotators. The errors of annotators are not independent, or the ratings of one annotator come from "
+            "several persons, so 'attainable' is not a bound",
         ),
     )
