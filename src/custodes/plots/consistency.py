@@ -79,8 +79,12 @@ def judge_faults(
     rows, aspect = select_aspect(
         select_rows(rows, "kind", kind, function_name="judge_faults"), aspect, function_name="judge_faults"
     )
-    chart = faults(theme.embed_rows(rows), title=AXES.get(kind, FAILURES)).properties(width=width)
-    return theme.apply_theme(chart, dark=dark, title=title_with_aspect(AXES.get(kind, FAILURES), aspect))
+    return theme.apply_theme(
+        faults(theme.embed_rows(rows), title=AXES.get(kind, FAILURES)),
+        dark=dark,
+        title=title_with_aspect(AXES.get(kind, FAILURES), aspect),
+        width=width,
+    )
 
 
 def faults(data: Any, *, title: str) -> Any:
@@ -112,7 +116,8 @@ def faults(data: Any, *, title: str) -> Any:
         base.mark_point(opacity=1).encode(
             x=alt.X("estimate:Q", title=title), y=rater_axis, color=colour, tooltip=tooltip
         ),
-    ).properties(height=alt.Step(theme.ROW))
+        height=alt.Step(theme.ROW),
+    )
 
 
 def order_flips(
@@ -176,7 +181,8 @@ def flips(data: Any) -> Any:
         .mark_rule(**theme.WHISKER, color=theme.BLUE)
         .encode(x=alt.X("flip_rate_low:Q"), x2=alt.X2("flip_rate_high:Q"), y=rater),
         base.mark_point(color=theme.BLUE, opacity=1).encode(x=x, y=rater, tooltip=tooltip),
-    ).properties(height=alt.Step(theme.ROW))
+        height=alt.Step(theme.ROW),
+    )
 
 
 def judge_calibration(
@@ -248,7 +254,9 @@ def calibration(data: Any) -> Any:
         .encode(y=alt.Y("accuracy_low:Q"), y2=alt.Y2("accuracy_high:Q")),
         base.mark_line(color=theme.BLUE).encode(y=y),
         base.mark_point(color=theme.BLUE, opacity=1).encode(y=y, tooltip=tooltip),
-    ).properties(width=320, height=320)
+        width=320,
+        height=320,
+    )
 
 
 def order_confusion(

@@ -144,7 +144,7 @@ def margins(data: Any) -> Any:
                 ],
             ),
         ]
-    return alt.layer(*layers).properties(height=alt.Step(PAIR_ROW))
+    return alt.layer(*layers, height=alt.Step(PAIR_ROW))
 
 
 def pair_outcome(
@@ -255,7 +255,8 @@ def outcomes(data: Any, system_a: str, system_b: str) -> Any:
                 alt.Tooltip("high:Q", format=".3f"),
             ],
         ),
-    ).properties(height=alt.Step(3 * theme.ROW, **{"for": "position"}))
+        height=alt.Step(3 * theme.ROW, **{"for": "position"}),
+    )
 
 
 def _vega_string_literal(text: str) -> str:

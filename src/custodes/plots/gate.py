@@ -79,5 +79,7 @@ def gate_rules(
         base.mark_point(opacity=1).encode(
             x=x, y=rule_axis, color=colour, tooltip=theme.column_tooltips(Gate.table_declarations()["rules"], *TOLD)
         ),
-    ).properties(height=alt.Step(theme.ROW), width=width)
+        height=alt.Step(theme.ROW),
+        width=width,
+    )
     return theme.apply_theme(chart, dark=dark, title=summary_of(rows))

@@ -152,7 +152,8 @@ def strengths(data: Any, *, raters: Sequence[str] = (), value: Value = "strength
         ),
         base.mark_point(opacity=1, **colour).encode(x=x, tooltip=tooltip),
         labelled_rows.mark_text(align="left", dx=6).encode(x=alt.value("width"), text=alt.Text("letters:N")),
-    ).properties(height=alt.Step(row_height, **{"for": "position"}))
+        height=alt.Step(row_height, **{"for": "position"}),
+    )
 
 
 def win_rate_map(
@@ -247,6 +248,4 @@ def heat_map(data: Any, *, n_systems: int) -> Any:
     size = {"width": alt.Step(WIDE if has_numbers else SMALL), "height": alt.Step(theme.ROW if has_numbers else SMALL)}
     if not has_numbers:
         return cells.properties(**size)
-    return alt.layer(cells, base.mark_text().encode(text=alt.Text("rate:Q", format=".0%"), tooltip=tooltip)).properties(
-        **size
-    )
+    return alt.layer(cells, base.mark_text().encode(text=alt.Text("rate:Q", format=".0%"), tooltip=tooltip), **size)
