@@ -225,8 +225,12 @@ def release_history(result: Ceiling, *, width: int = theme.PAGE_WIDTH, dark: boo
     """
     if result.history.is_empty():
         raise InputError("release_history: fewer than two release dates; add the column date to the raters table")
-    chart = release_lines(theme.embed_rows(result.history.with_columns(pl.col("newest").list.join(", "))), result)
-    return theme.apply_theme(chart, dark=dark, title="Prediction by release date of the metrics", width=width)
+    return theme.apply_theme(
+        release_lines(theme.embed_rows(result.history.with_columns(pl.col("newest").list.join(", "))), result),
+        dark=dark,
+        title="Prediction by release date of the metrics",
+        width=width,
+    )
 
 
 def release_lines(data: Any, result: Ceiling) -> Any:

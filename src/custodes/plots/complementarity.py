@@ -73,8 +73,11 @@ def complementarity_map(
     >>> complementarity_map(result).to_dict()["title"]
     'Complementarity of each pair of raters'
     """
-    chart = heat_map(theme.embed_rows(result.pairs), result, width=width)
-    return theme.apply_theme(chart, dark=dark, title="Complementarity of each pair of raters")
+    return theme.apply_theme(
+        heat_map(theme.embed_rows(result.pairs), result, width=width),
+        dark=dark,
+        title="Complementarity of each pair of raters",
+    )
 
 
 def heat_map(data: Any, result: Complementarity, *, width: float) -> Any:
@@ -265,8 +268,11 @@ def judges_map(
     names = [named] if isinstance(named, str) else list(named)
     for name in names:
         select_rows(result.coordinates, "rater", name, function_name="judges_map")
-    chart = places(theme.embed_rows(result.coordinates), result, width=width, named=names)
-    return theme.apply_theme(chart, dark=dark, title="Map of the raters")
+    return theme.apply_theme(
+        places(theme.embed_rows(result.coordinates), result, width=width, named=names),
+        dark=dark,
+        title="Map of the raters",
+    )
 
 
 def places(data: Any, result: Complementarity, *, width: float, named: Sequence[str] = (), metric: str = "") -> Any:

@@ -153,9 +153,11 @@ def order_flips(
     'Flip rate: the winner changes with the order'
     """
     rows, aspect = select_aspect(result.orders, aspect, function_name="order_flips")
-    chart = flips(theme.embed_rows(rows)).properties(width=width)
     return theme.apply_theme(
-        chart, dark=dark, title=title_with_aspect("Flip rate: the winner changes with the order", aspect)
+        flips(theme.embed_rows(rows)),
+        dark=dark,
+        width=width,
+        title=title_with_aspect("Flip rate: the winner changes with the order", aspect),
     )
 
 
@@ -224,9 +226,11 @@ def judge_calibration(
             "that also have human verdicts"
         )
     rows, aspect = select_aspect(result.reliability, aspect, function_name="judge_calibration")
-    rows = select_rows(rows, "rater", rater, function_name="judge_calibration")
-    title = title_with_aspect(f"Calibration of {rater}", aspect)
-    return theme.apply_theme(calibration(theme.embed_rows(rows)), dark=dark, title=title)
+    return theme.apply_theme(
+        calibration(theme.embed_rows(select_rows(rows, "rater", rater, function_name="judge_calibration"))),
+        dark=dark,
+        title=title_with_aspect(f"Calibration of {rater}", aspect),
+    )
 
 
 def calibration(data: Any) -> Any:
@@ -293,9 +297,8 @@ def order_confusion(
     'Verdicts of judge in both orders'
     """
     rows, aspect = select_aspect(result.confusion, aspect, function_name="order_confusion")
-    rows = select_rows(rows, "rater", rater, function_name="order_confusion")
     return theme.apply_theme(
-        symmetry(theme.embed_rows(rows)),
+        symmetry(theme.embed_rows(select_rows(rows, "rater", rater, function_name="order_confusion"))),
         dark=dark,
         title=title_with_aspect(f"Verdicts of {rater} in both orders", aspect),
     )

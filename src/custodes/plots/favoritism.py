@@ -69,10 +69,14 @@ def favoritism_by_system(
     'Favi-Scores by selfeval (fluency)'
     """
     rows, aspect = select_aspect(result.pairs, aspect, function_name="favoritism_by_system")
-    chart = favoritism_box_plot(
-        theme.embed_rows(select_rows(rows, "metric", metric, function_name="favoritism_by_system"))
+    return theme.apply_theme(
+        favoritism_box_plot(
+            theme.embed_rows(select_rows(rows, "metric", metric, function_name="favoritism_by_system"))
+        ),
+        dark=dark,
+        title=title_with_aspect(f"Favi-Scores by {metric}", aspect),
+        width=width,
     )
-    return theme.apply_theme(chart, dark=dark, title=title_with_aspect(f"Favi-Scores by {metric}", aspect), width=width)
 
 
 def favoritism_box_plot(data: Any) -> Any:
@@ -330,8 +334,12 @@ def favoritism_and_accuracy(
     names = [named] if isinstance(named, str) else list(named)
     for name in names:
         select_rows(rows, "metric", name, function_name=function_name)
-    chart = accuracy_scatter(theme.embed_rows(point_rows(rows, {aspect: names}, width=width)))
-    return theme.apply_theme(chart, dark=dark, title=title_with_aspect("Favoritism and accuracy", aspect), width=width)
+    return theme.apply_theme(
+        accuracy_scatter(theme.embed_rows(point_rows(rows, {aspect: names}, width=width))),
+        dark=dark,
+        title=title_with_aspect("Favoritism and accuracy", aspect),
+        width=width,
+    )
 
 
 def point_rows(

@@ -92,9 +92,10 @@ def leaderboard_strengths(
         chart.properties(title=f"{PART} {component_number}")
         for chart, component_number in zip(charts, component_numbers, strict=False)
     ]
-    chart = alt.vconcat(*panel_charts) if len(component_numbers) > 1 else charts[0]
     return theme.apply_theme(
-        chart, dark=dark, title=title_with_aspect("Strengths" if value == "strength" else "Win rates", aspect)
+        alt.vconcat(*panel_charts) if len(component_numbers) > 1 else charts[0],
+        dark=dark,
+        title=title_with_aspect("Strengths" if value == "strength" else "Win rates", aspect),
     )
 
 
@@ -196,8 +197,11 @@ def win_rate_map(
     rater = str(rows["rater"][0]) if rater is None else rater
     rows = select_rows(rows, "rater", rater, function_name="win_rate_map")
     n_systems = pl.concat([rows["system_a"], rows["system_b"]]).n_unique()
-    chart = heat_map(theme.embed_rows(rows), n_systems=n_systems)
-    return theme.apply_theme(chart, dark=dark, title=title_with_aspect(f"Win rates of pairs, by {rater}", aspect))
+    return theme.apply_theme(
+        heat_map(theme.embed_rows(rows), n_systems=n_systems),
+        dark=dark,
+        title=title_with_aspect(f"Win rates of pairs, by {rater}", aspect),
+    )
 
 
 def heat_map(data: Any, *, n_systems: int) -> Any:

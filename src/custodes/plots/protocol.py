@@ -60,8 +60,11 @@ def budget_curve(
     """
     rows, aspect = select_aspect(result.curve, aspect, function_name="budget_curve")
     data, lines = theme.embed_rows(rows), line_names(rows)
-    chart = alt.vconcat(*(curve(data, measure, lines=lines).properties(width=width) for measure in MEASURES))
-    return theme.apply_theme(chart, dark=dark, title=title_with_aspect("Decisions by number of annotations", aspect))
+    return theme.apply_theme(
+        alt.vconcat(*(curve(data, measure, lines=lines).properties(width=width) for measure in MEASURES)),
+        dark=dark,
+        title=title_with_aspect("Decisions by number of annotations", aspect),
+    )
 
 
 def annotations_and_kld(

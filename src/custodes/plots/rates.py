@@ -146,9 +146,8 @@ def error_rates_by_slice(
     if result.slices.is_empty():
         raise OptionError(f"{function_name}: the result has no slices; compute it with by=COLUMN")
     rows, aspect = select_aspect(result.slices, aspect, function_name=function_name)
-    rows = select_rows(rows, "metric", metric, function_name=function_name)
     return theme.apply_theme(
-        slice_dots(theme.embed_rows(error_rates(rows))),
+        slice_dots(theme.embed_rows(error_rates(select_rows(rows, "metric", metric, function_name=function_name)))),
         dark=dark,
         title=title_with_aspect(f"Error rates of {metric} by slice", aspect),
         width=width,
@@ -301,9 +300,10 @@ def reliability_curve(
         aspect,
         function_name=function_name,
     )
-    chart = reliability_dots(theme.embed_rows(rows)).properties(width=width, height=width)
     return theme.apply_theme(
-        chart, dark=dark, title=title_with_aspect(f"Human labels by the score of {metric}", aspect)
+        reliability_dots(theme.embed_rows(rows)).properties(width=width, height=width),
+        dark=dark,
+        title=title_with_aspect(f"Human labels by the score of {metric}", aspect),
     )
 
 
