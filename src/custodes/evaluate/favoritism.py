@@ -493,6 +493,7 @@ def _mean_sizes(outcomes: AspectCounts, abs_favi: Floats, resamples: int, rng: n
     means = np.empty((1 + (resamples if outcomes.n_clusters > 1 else 0), len(sum_functions)))
     for row_slice, weights in cells.iter_weights(resamples, rng, size=cells.n_pairs):
         for m, (sum_margins, sum_errors) in enumerate(sum_functions):
-            abs_favi = ratio(np.abs(sum_margins(weights)).astype(np.float64), sum_errors(weights))
-            means[row_slice, m] = mean_of_defined(abs_favi, axis=0)
+            margins, n_errors = (sums(weights).astype(np.float64) for sums in (sum_margins, sum_errors))
+            abs_favi = np.divide(np.abs(margins), n_errors, out=np.zeros_like(margins), where=n_errors > 0)
+            means[row_slice, m] = ratio(abs_favi.sum(axis=0), (n_errors > 0).sum(axis=0))
     return means

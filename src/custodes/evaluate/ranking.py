@@ -290,6 +290,7 @@ def _errors(
         # The decisions of annotators and metrics use the same resampled clusters.
         human_counts, effective_counts = next(resampled_raters)
         human_decisions = sign_test.decisions(effective_counts)
+        divergence_of = decision_errors.divergence_from(human_counts, estimate=kld)
         if row_slice.start == 0:
             data_decisions = human_decisions[0]
         replication_rates[row_slice] = decision_errors.error_types(data_decisions, human_decisions)[:, 0]
@@ -297,7 +298,7 @@ def _errors(
             error_types[row_slice, m] = decision_errors.error_types(
                 human_decisions, sign_test.decisions(effective_metric_counts)
             )
-            divergence[row_slice, m] = mean_of_defined(decision_errors.divergence(counts, human_counts, estimate=kld))
+            divergence[row_slice, m] = mean_of_defined(divergence_of(counts))
     return error_types, divergence, replication_rates[1:]
 
 

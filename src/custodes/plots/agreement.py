@@ -89,8 +89,9 @@ def agreement_intervals(
     )
     suffix_of_column = {"value": "", "low": "_low", "high": "_high", "chance": "_chance", "group": "_group"}
     data = rows.select("metric", **{name: f"{statistic}{suffix}" for name, suffix in suffix_of_column.items()})
-    chart = intervals(theme.embed_rows(data), label=label).properties(width=width)
-    return theme.apply_theme(chart, dark=dark, title=title_with_aspect(label, aspect))
+    return theme.apply_theme(
+        intervals(theme.embed_rows(data), label=label), dark=dark, title=title_with_aspect(label, aspect), width=width
+    )
 
 
 def intervals(data: Any, *, label: str) -> Any:

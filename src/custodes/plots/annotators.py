@@ -69,9 +69,10 @@ def annotator_competence(
     rows, aspect = select_aspect(rows, aspect, function_name="annotator_competence")
     n_annotators = result.annotators.filter(pl.col("answer_type") == answer_type, pl.col("aspect") == aspect).height
     return theme.apply_theme(
-        competence(theme.embed_rows(rows), left_out=n_annotators - rows.height).properties(width=width),
+        competence(theme.embed_rows(rows), left_out=n_annotators - rows.height),
         dark=dark,
         title=title_with_aspect("Competence of annotators", aspect),
+        width=width,
     )
 
 
@@ -107,4 +108,5 @@ def competence(data: Any, *, left_out: int = 0) -> Any:
         alt.Chart(data).mark_rule(color=theme.GREY, strokeDash=[3, 3]).encode(x=alt.datum(0)),
         whiskers,
         base.mark_point(opacity=1).encode(x=x, y=rater_axis, color=colour, tooltip=tooltip),
-    ).properties(height=alt.Step(theme.ROW))
+        height=alt.Step(theme.ROW),
+    )

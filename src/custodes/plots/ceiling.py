@@ -57,9 +57,7 @@ def prediction_bars(result: Ceiling, *, width: int = theme.PAGE_WIDTH, dark: boo
     'Prediction of human ratings'
     """
     return theme.apply_theme(
-        bars(theme.embed_rows(result.prediction), result).properties(width=width),
-        dark=dark,
-        title="Prediction of human ratings",
+        bars(theme.embed_rows(result.prediction), result), dark=dark, title="Prediction of human ratings", width=width
     )
 
 
@@ -123,7 +121,8 @@ def bars(data: Any, result: Ceiling) -> Any:
             )
             for name in bounds
         ),
-    ).properties(height=alt.Step(LANE * (len(features) + 1), **{"for": "position"}))
+        height=alt.Step(LANE * (len(features) + 1), **{"for": "position"}),
+    )
 
 
 def information_ratio(result: Ceiling, *, width: int = theme.PAGE_WIDTH, dark: bool = False) -> alt.TopLevelMixin:
@@ -158,9 +157,10 @@ def information_ratio(result: Ceiling, *, width: int = theme.PAGE_WIDTH, dark: b
             "information_ratio: the figure needs ratings of several aspects, and annotators rated only one aspect"
         )
     return theme.apply_theme(
-        ratio_curve(theme.embed_rows(result.information)).properties(width=width),
+        ratio_curve(theme.embed_rows(result.information)),
         dark=dark,
         title="Information in other aspects that metrics lack",
+        width=width,
     )
 
 
@@ -187,7 +187,8 @@ def ratio_curve(data: Any) -> Any:
                 ),
             ],
         ),
-    ).properties(height=HEIGHT)
+        height=HEIGHT,
+    )
 
 
 def release_history(result: Ceiling, *, width: int = theme.PAGE_WIDTH, dark: bool = False) -> alt.TopLevelMixin:
@@ -224,9 +225,11 @@ def release_history(result: Ceiling, *, width: int = theme.PAGE_WIDTH, dark: boo
     """
     if result.history.is_empty():
         raise InputError("release_history: fewer than two release dates; add the column date to the raters table")
-    chart = release_lines(theme.embed_rows(result.history.with_columns(pl.col("newest").list.join(", "))), result)
     return theme.apply_theme(
-        chart.properties(width=width), dark=dark, title="Prediction by release date of the metrics"
+        release_lines(theme.embed_rows(result.history.with_columns(pl.col("newest").list.join(", "))), result),
+        dark=dark,
+        title="Prediction by release date of the metrics",
+        width=width,
     )
 
 
@@ -255,4 +258,5 @@ def release_lines(data: Any, result: Ceiling) -> Any:
                 *theme.column_tooltips(result.table_declarations()["history"], "newest", "columns", "kendall"),
             ],
         ),
-    ).properties(height=HEIGHT)
+        height=HEIGHT,
+    )

@@ -81,8 +81,12 @@ def method_comparison(
     'Ways of combining metrics (fluency)'
     """
     rows, target = select_aspect(result.comparison, target, function_name="method_comparison", column="target")
-    chart = methods(theme.embed_rows(rows), objective=objective_of(result)).properties(width=width)
-    return theme.apply_theme(chart, dark=dark, title=title_with_aspect("Ways of combining metrics", target))
+    return theme.apply_theme(
+        methods(theme.embed_rows(rows), objective=objective_of(result)),
+        dark=dark,
+        title=title_with_aspect("Ways of combining metrics", target),
+        width=width,
+    )
 
 
 def objective_of(result: Combine) -> str:
@@ -113,7 +117,8 @@ def methods(data: Any, *, objective: str) -> Any:
         .mark_rule(**theme.WHISKER)
         .encode(x=x(f"{low}:Q"), x2=alt.X2(f"{high}:Q"), y=method, color=colour),
         base.mark_point(opacity=1).encode(x=x(f"{objective}:Q"), y=method, color=colour, tooltip=tooltip),
-    ).properties(height=alt.Step(1.3 * theme.ROW))
+        height=alt.Step(1.3 * theme.ROW),
+    )
 
 
 def combination_weights(
@@ -171,9 +176,7 @@ def combination_weights(
     rows = weight_rows(target_rows, statistic)
     weight_chart = weights(theme.embed_rows(rows), intervals=rows["low"].count() > 0, label=WEIGHTS[shown_statistic])
     return theme.apply_theme(
-        weight_chart.properties(width=width),
-        dark=dark,
-        title=title_with_aspect("Weights of the combined metric", target),
+        weight_chart, dark=dark, title=title_with_aspect("Weights of the combined metric", target), width=width
     )
 
 
@@ -197,7 +200,8 @@ def weights(data: Any, *, intervals: bool, label: str = WEIGHTS["weight"]) -> An
         base.transform_filter("isValid(datum.rest)")
         .mark_text(align="right", fontStyle="italic")
         .encode(x=alt.value("width"), y=metric, text=alt.Text("rest:N")),
-    ).properties(height=alt.Step(theme.ROW))
+        height=alt.Step(theme.ROW),
+    )
 
 
 def weight_rows(table: pl.DataFrame, statistic: str = "weight") -> pl.DataFrame:
@@ -264,10 +268,12 @@ def cost_curve(
     'Agreement by cost (fluency)'
     """
     path, target = select_aspect(result.path, target, function_name="cost_curve", column="target")
-    chart = costs(
-        theme.embed_rows(cost_rows(path)), log=has_wide_cost_range(path), objective=objective_of(result)
-    ).properties(width=width)
-    return theme.apply_theme(chart, dark=dark, title=title_with_aspect("Agreement by cost", target))
+    return theme.apply_theme(
+        costs(theme.embed_rows(cost_rows(path)), log=has_wide_cost_range(path), objective=objective_of(result)),
+        dark=dark,
+        title=title_with_aspect("Agreement by cost", target),
+        width=width,
+    )
 
 
 def costs(data: Any, *, log: bool, objective: str) -> Any:
@@ -302,7 +308,8 @@ def costs(data: Any, *, log: bool, objective: str) -> Any:
         base.mark_text(align="left", angle=label_angle, dx=3, dy=-2, limit=150).encode(
             x=alt.X("name_x:Q", scale=scale), y=y("name_y:Q"), text=alt.Text("metric:N")
         ),
-    ).properties(height=HEIGHT)
+        height=HEIGHT,
+    )
 
 
 def has_wide_cost_range(path: pl.DataFrame) -> bool:
@@ -369,8 +376,12 @@ def pruning_curve(
     if result.pruning.is_empty():
         raise InputError("pruning_curve: no metric was pruned; call combine with method='xgboost-pruned'")
     rows, target = select_aspect(result.pruning, target, function_name="pruning_curve", column="target")
-    chart = pruning_line(theme.embed_rows(rows), objective=objective_of(result)).properties(width=width)
-    return theme.apply_theme(chart, dark=dark, title=title_with_aspect("Backward elimination of metrics", target))
+    return theme.apply_theme(
+        pruning_line(theme.embed_rows(rows), objective=objective_of(result)),
+        dark=dark,
+        title=title_with_aspect("Backward elimination of metrics", target),
+        width=width,
+    )
 
 
 def pruning_line(data: Any, *, objective: str) -> Any:
@@ -395,7 +406,8 @@ def pruning_line(data: Any, *, objective: str) -> Any:
         base.mark_point(opacity=1, strokeWidth=1.4).encode(
             x=x, y=y, stroke=alt.value(theme.BLUE), fill=_fill("kept", KEPT), tooltip=tooltip
         ),
-    ).properties(height=HEIGHT)
+        height=HEIGHT,
+    )
 
 
 def accuracy_and_favoritism(
@@ -438,8 +450,12 @@ def accuracy_and_favoritism(
     if result.favoritism.is_empty():
         raise InputError("accuracy_and_favoritism: the result has no favoritism of the methods; see its notes")
     rows, target = select_aspect(result.favoritism, target, function_name="accuracy_and_favoritism", column="target")
-    chart = favoritism_points(theme.embed_rows(rows), result).properties(width=width)
-    return theme.apply_theme(chart, dark=dark, title=title_with_aspect("Favoritism and accuracy", target))
+    return theme.apply_theme(
+        favoritism_points(theme.embed_rows(rows), result),
+        dark=dark,
+        title=title_with_aspect("Favoritism and accuracy", target),
+        width=width,
+    )
 
 
 def favoritism_points(data: Any, result: Combine) -> Any:
@@ -461,7 +477,8 @@ def favoritism_points(data: Any, result: Combine) -> Any:
         .mark_rule(**theme.WHISKER)
         .encode(x=x, y=y("mean_abs_favi_low:Q"), y2=alt.Y2("mean_abs_favi_high:Q"), color=colour),
         base.mark_point(opacity=1).encode(x=x, y=y("mean_abs_favi:Q"), color=colour, shape=shape, tooltip=tooltip),
-    ).properties(height=HEIGHT)
+        height=HEIGHT,
+    )
 
 
 def _numbers(format: str, *names: str) -> list[Any]:

@@ -73,8 +73,11 @@ def complementarity_map(
     >>> complementarity_map(result).to_dict()["title"]
     'Complementarity of each pair of raters'
     """
-    chart = heat_map(theme.embed_rows(result.pairs), result, width=width)
-    return theme.apply_theme(chart, dark=dark, title="Complementarity of each pair of raters")
+    return theme.apply_theme(
+        heat_map(theme.embed_rows(result.pairs), result, width=width),
+        dark=dark,
+        title="Complementarity of each pair of raters",
+    )
 
 
 def heat_map(data: Any, result: Complementarity, *, width: float) -> Any:
@@ -165,8 +168,12 @@ def explained_variance(
         result.components,
         "explained_variance: fewer than two raters ranked all systems of all items, so there are no components",
     )
-    chart = variance_curve(theme.embed_rows(result.components)).properties(width=width)
-    return theme.apply_theme(chart, dark=dark, title="Number of dimensions in which raters differ")
+    return theme.apply_theme(
+        variance_curve(theme.embed_rows(result.components)),
+        dark=dark,
+        title="Number of dimensions in which raters differ",
+        width=width,
+    )
 
 
 def variance_curve(data: Any) -> Any:
@@ -208,7 +215,7 @@ def variance_curve(data: Any) -> Any:
         .mark_line(point={"opacity": 1, "size": 45}, opacity=0.9)
         .encode(x=x, y=alt.Y("cumulative:Q"), color=colour, tooltip=tooltip),
     ]
-    return alt.layer(*layers).properties(height=HEIGHT)
+    return alt.layer(*layers, height=HEIGHT)
 
 
 def judges_map(
@@ -261,8 +268,11 @@ def judges_map(
     names = [named] if isinstance(named, str) else list(named)
     for name in names:
         select_rows(result.coordinates, "rater", name, function_name="judges_map")
-    chart = places(theme.embed_rows(result.coordinates), result, width=width, named=names)
-    return theme.apply_theme(chart, dark=dark, title="Map of the raters")
+    return theme.apply_theme(
+        places(theme.embed_rows(result.coordinates), result, width=width, named=names),
+        dark=dark,
+        title="Map of the raters",
+    )
 
 
 def places(data: Any, result: Complementarity, *, width: float, named: Sequence[str] = (), metric: str = "") -> Any:
@@ -317,12 +327,14 @@ def places(data: Any, result: Complementarity, *, width: float, named: Sequence[
         "y": alt.Y("y:Q", scale=scales[1], axis=axes[1]),
     }
     is_labelled = f"datum.named || {labels.is_chosen('rater')}"
-    chart = alt.layer(
+    return alt.layer(
         metric_points.mark_point(opacity=0.85 if has_few_raters else 0.6, size=70 if has_few_raters else 40),
         human_points.mark_point(opacity=1, size=130),
         *labels.layers(tooltip_data, "rater", is_labelled, **position_encoding),
+        params=[labels.metric_parameter(metric)],
+        width=width,
+        height=height,
     )
-    return labels.add_metric_parameter(chart.properties(width=width, height=height), metric)
 
 
 def _layout_points(
@@ -386,8 +398,9 @@ def complementarity_averages(
     >>> len(complementarity_averages(result).to_dict()["layer"])
     3
     """
-    chart = averages(theme.embed_rows(result.averages)).properties(width=width)
-    return theme.apply_theme(chart, dark=dark, title="Mean complementarity of two raters")
+    return theme.apply_theme(
+        averages(theme.embed_rows(result.averages)), dark=dark, title="Mean complementarity of two raters", width=width
+    )
 
 
 def averages(data: Any) -> Any:
@@ -417,7 +430,8 @@ def averages(data: Any) -> Any:
                 alt.Tooltip("pairs:Q"),
             ],
         ),
-    ).properties(height=alt.Step(theme.ROW))
+        height=alt.Step(theme.ROW),
+    )
 
 
 def _interval_tooltips(field: str, number_format: str, title: str | None = None) -> list[alt.Tooltip]:

@@ -79,8 +79,12 @@ def judge_faults(
     rows, aspect = select_aspect(
         select_rows(rows, "kind", kind, function_name="judge_faults"), aspect, function_name="judge_faults"
     )
-    chart = faults(theme.embed_rows(rows), title=AXES.get(kind, FAILURES)).properties(width=width)
-    return theme.apply_theme(chart, dark=dark, title=title_with_aspect(AXES.get(kind, FAILURES), aspect))
+    return theme.apply_theme(
+        faults(theme.embed_rows(rows), title=AXES.get(kind, FAILURES)),
+        dark=dark,
+        title=title_with_aspect(AXES.get(kind, FAILURES), aspect),
+        width=width,
+    )
 
 
 def faults(data: Any, *, title: str) -> Any:
@@ -112,7 +116,8 @@ def faults(data: Any, *, title: str) -> Any:
         base.mark_point(opacity=1).encode(
             x=alt.X("estimate:Q", title=title), y=rater_axis, color=colour, tooltip=tooltip
         ),
-    ).properties(height=alt.Step(theme.ROW))
+        height=alt.Step(theme.ROW),
+    )
 
 
 def order_flips(
@@ -148,9 +153,11 @@ def order_flips(
     'Flip rate: the winner changes with the order'
     """
     rows, aspect = select_aspect(result.orders, aspect, function_name="order_flips")
-    chart = flips(theme.embed_rows(rows)).properties(width=width)
     return theme.apply_theme(
-        chart, dark=dark, title=title_with_aspect("Flip rate: the winner changes with the order", aspect)
+        flips(theme.embed_rows(rows)),
+        dark=dark,
+        width=width,
+        title=title_with_aspect("Flip rate: the winner changes with the order", aspect),
     )
 
 
@@ -176,7 +183,8 @@ def flips(data: Any) -> Any:
         .mark_rule(**theme.WHISKER, color=theme.BLUE)
         .encode(x=alt.X("flip_rate_low:Q"), x2=alt.X2("flip_rate_high:Q"), y=rater),
         base.mark_point(color=theme.BLUE, opacity=1).encode(x=x, y=rater, tooltip=tooltip),
-    ).properties(height=alt.Step(theme.ROW))
+        height=alt.Step(theme.ROW),
+    )
 
 
 def judge_calibration(
@@ -218,9 +226,11 @@ def judge_calibration(
             "that also have human verdicts"
         )
     rows, aspect = select_aspect(result.reliability, aspect, function_name="judge_calibration")
-    rows = select_rows(rows, "rater", rater, function_name="judge_calibration")
-    title = title_with_aspect(f"Calibration of {rater}", aspect)
-    return theme.apply_theme(calibration(theme.embed_rows(rows)), dark=dark, title=title)
+    return theme.apply_theme(
+        calibration(theme.embed_rows(select_rows(rows, "rater", rater, function_name="judge_calibration"))),
+        dark=dark,
+        title=title_with_aspect(f"Calibration of {rater}", aspect),
+    )
 
 
 def calibration(data: Any) -> Any:
@@ -248,7 +258,9 @@ def calibration(data: Any) -> Any:
         .encode(y=alt.Y("accuracy_low:Q"), y2=alt.Y2("accuracy_high:Q")),
         base.mark_line(color=theme.BLUE).encode(y=y),
         base.mark_point(color=theme.BLUE, opacity=1).encode(y=y, tooltip=tooltip),
-    ).properties(width=320, height=320)
+        width=320,
+        height=320,
+    )
 
 
 def order_confusion(
@@ -285,9 +297,8 @@ def order_confusion(
     'Verdicts of judge in both orders'
     """
     rows, aspect = select_aspect(result.confusion, aspect, function_name="order_confusion")
-    rows = select_rows(rows, "rater", rater, function_name="order_confusion")
     return theme.apply_theme(
-        symmetry(theme.embed_rows(rows)),
+        symmetry(theme.embed_rows(select_rows(rows, "rater", rater, function_name="order_confusion"))),
         dark=dark,
         title=title_with_aspect(f"Verdicts of {rater} in both orders", aspect),
     )

@@ -87,9 +87,11 @@ def correction_margins(
     rows, metric = select_aspect(rows, metric, function_name=function_name, column="metric")
     if changed:
         rows = rows.filter(pl.col("changed") == CHANGED)
-    chart = margins(theme.embed_rows(rows)).properties(width=width)
     return theme.apply_theme(
-        chart, dark=dark, title=title_with_aspect(f"Margins by human ratings and {metric}", aspect)
+        margins(theme.embed_rows(rows)),
+        dark=dark,
+        width=width,
+        title=title_with_aspect(f"Margins by human ratings and {metric}", aspect),
     )
 
 
@@ -144,7 +146,7 @@ def margins(data: Any) -> Any:
                 ],
             ),
         ]
-    return alt.layer(*layers).properties(height=alt.Step(PAIR_ROW))
+    return alt.layer(*layers, height=alt.Step(PAIR_ROW))
 
 
 def pair_outcome(
@@ -202,9 +204,12 @@ def pair_outcome(
     data = _select_pair_outcomes(rows, system_a, system_b, function_name=function_name).filter(
         pl.col("share").is_not_null()
     )
-    chart = outcomes(theme.embed_rows(data), system_a, system_b).properties(width=width)
-    title = title_with_aspect(f"{system_a} against {system_b} by human ratings and {metric}", aspect)
-    return theme.apply_theme(chart, dark=dark, title=title)
+    return theme.apply_theme(
+        outcomes(theme.embed_rows(data), system_a, system_b),
+        dark=dark,
+        title=title_with_aspect(f"{system_a} against {system_b} by human ratings and {metric}", aspect),
+        width=width,
+    )
 
 
 def _select_pair_outcomes(rows: pl.DataFrame, system_a: str, system_b: str, *, function_name: str) -> pl.DataFrame:
@@ -255,7 +260,8 @@ def outcomes(data: Any, system_a: str, system_b: str) -> Any:
                 alt.Tooltip("high:Q", format=".3f"),
             ],
         ),
-    ).properties(height=alt.Step(3 * theme.ROW, **{"for": "position"}))
+        height=alt.Step(3 * theme.ROW, **{"for": "position"}),
+    )
 
 
 def _vega_string_literal(text: str) -> str:

@@ -44,9 +44,11 @@ def error_types(
     'bar'
     """
     rows, aspect = select_aspect(result.errors, aspect, function_name="error_types")
-    chart = stacked_errors(theme.embed_rows(rows)).properties(width=width)
     return theme.apply_theme(
-        chart, dark=dark, title=title_with_aspect("Decisions compared with human decisions", aspect)
+        stacked_errors(theme.embed_rows(rows)),
+        dark=dark,
+        width=width,
+        title=title_with_aspect("Decisions compared with human decisions", aspect),
     )
 
 

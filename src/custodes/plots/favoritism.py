@@ -69,11 +69,13 @@ def favoritism_by_system(
     'Favi-Scores by selfeval (fluency)'
     """
     rows, aspect = select_aspect(result.pairs, aspect, function_name="favoritism_by_system")
-    chart = favoritism_box_plot(
-        theme.embed_rows(select_rows(rows, "metric", metric, function_name="favoritism_by_system"))
-    )
     return theme.apply_theme(
-        chart.properties(width=width), dark=dark, title=title_with_aspect(f"Favi-Scores by {metric}", aspect)
+        favoritism_box_plot(
+            theme.embed_rows(select_rows(rows, "metric", metric, function_name="favoritism_by_system"))
+        ),
+        dark=dark,
+        title=title_with_aspect(f"Favi-Scores by {metric}", aspect),
+        width=width,
     )
 
 
@@ -135,7 +137,8 @@ def favoritism_box_plot(data: Any) -> Any:
             x=alt.X("middle:Q", scale=scale), y=system
         ),
         points,
-    ).properties(height=alt.Step(22))
+        height=alt.Step(22),
+    )
 
 
 def favoritism_map(result: Favoritism, *, aspect: str | None = None, dark: bool = False) -> alt.TopLevelMixin:
@@ -218,7 +221,9 @@ def heat_map(data: Any) -> Any:
     return alt.layer(
         base.mark_rect().encode(color=_diverging_scale("favi", 1), tooltip=tooltip),
         base.mark_text().encode(text=alt.Text("favi:Q", format="+.2f"), tooltip=tooltip),
-    ).properties(width=alt.Step(46), height=alt.Step(theme.ROW))
+        width=alt.Step(46),
+        height=alt.Step(theme.ROW),
+    )
 
 
 def partial_map(data: Any) -> Any:
@@ -252,7 +257,9 @@ def partial_map(data: Any) -> Any:
         base.transform_filter(is_significant)
         .mark_text(fontWeight="bold")
         .encode(text=alt.Text("words:N"), tooltip=tooltip),
-    ).properties(width=alt.Step(40), height=alt.Step(theme.ROW))
+        width=alt.Step(40),
+        height=alt.Step(theme.ROW),
+    )
 
 
 def _diverging_scale(field: str, saturation: float) -> Any:
@@ -327,9 +334,11 @@ def favoritism_and_accuracy(
     names = [named] if isinstance(named, str) else list(named)
     for name in names:
         select_rows(rows, "metric", name, function_name=function_name)
-    chart = accuracy_scatter(theme.embed_rows(point_rows(rows, {aspect: names}, width=width)))
     return theme.apply_theme(
-        chart.properties(width=width), dark=dark, title=title_with_aspect("Favoritism and accuracy", aspect)
+        accuracy_scatter(theme.embed_rows(point_rows(rows, {aspect: names}, width=width))),
+        dark=dark,
+        title=title_with_aspect("Favoritism and accuracy", aspect),
+        width=width,
     )
 
 
@@ -374,7 +383,7 @@ def accuracy_scatter(data: Any, metric: str = "") -> Any:
     system_accuracy_axis = alt.X("system_accuracy:Q", scale=alt.Scale(zero=False, nice=False, padding=PAD))
     favi_axis = alt.Y("mean_abs_favi:Q", title=MEAN, scale=alt.Scale(zero=True, nice=False))
     is_labelled = f"datum.named || {labels.is_chosen('metric')}"
-    chart = alt.layer(
+    return alt.layer(
         base.transform_filter("isValid(datum.mean_abs_favi_low)")
         .mark_rule(color=theme.VERMILION, strokeWidth=1, opacity=1)
         .encode(x=accuracy_axis, y=alt.Y("mean_abs_favi_low:Q"), y2=alt.Y2("mean_abs_favi_high:Q")),
@@ -383,8 +392,9 @@ def accuracy_scatter(data: Any, metric: str = "") -> Any:
         .encode(x=system_accuracy_axis, y=favi_axis, tooltip=tooltip),
         base.mark_point(color=theme.VERMILION, opacity=1).encode(x=accuracy_axis, y=favi_axis, tooltip=tooltip),
         *labels.layers(base, "metric", is_labelled, x=accuracy_axis, y=favi_axis),
+        params=[labels.metric_parameter(metric)],
+        height=HEIGHT,
     )
-    return labels.add_metric_parameter(chart.properties(height=HEIGHT), metric)
 
 
 def accuracy_encoding(data: Any, label_column: str) -> tuple[Any, Any, list[alt.Tooltip]]:

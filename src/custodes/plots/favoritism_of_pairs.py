@@ -89,8 +89,11 @@ def favoritism_of_pairs(
         f"Spearman’s ρ of Favi-Score and accuracy {correlation_text['favi', 'sample_accuracy']}, "
         f"of |Favi-Score| {correlation_text['abs_favi', 'sample_accuracy']}"
     )
-    chart = alt.vconcat(
-        boxes.properties(width=width, title=upper_title),
-        points.properties(width=width, height=HEIGHT, title=lower_title),
+    return theme.apply_theme(
+        alt.vconcat(
+            boxes.properties(width=width, title=upper_title),
+            points.properties(width=width, height=HEIGHT, title=lower_title),
+        ),
+        dark=dark,
+        title=title_with_aspect("Favi-Scores and accuracy of pairs", aspect),
     )
-    return theme.apply_theme(chart, dark=dark, title=title_with_aspect("Favi-Scores and accuracy of pairs", aspect))

@@ -71,13 +71,18 @@ def gate_rules(
     colour = alt.Color("outcome:N", title=None, scale=alt.Scale(domain=[*COLOURS], range=[*COLOURS.values()]))
     base = alt.Chart(theme.embed_rows(data))
     x = alt.X("distance:Q", title=DISTANCE, scale=alt.Scale(zero=True, nice=True))
-    chart = alt.layer(
-        base.mark_rule(color=theme.GREY, strokeWidth=1).encode(x=alt.datum(0)),
-        base.transform_filter("isValid(datum.low)")
-        .mark_rule(**theme.WHISKER)
-        .encode(x=alt.X("low:Q"), x2=alt.X2("high:Q"), y=rule_axis, color=colour),
-        base.mark_point(opacity=1).encode(
-            x=x, y=rule_axis, color=colour, tooltip=theme.column_tooltips(Gate.table_declarations()["rules"], *TOLD)
+    return theme.apply_theme(
+        alt.layer(
+            base.mark_rule(color=theme.GREY, strokeWidth=1).encode(x=alt.datum(0)),
+            base.transform_filter("isValid(datum.low)")
+            .mark_rule(**theme.WHISKER)
+            .encode(x=alt.X("low:Q"), x2=alt.X2("high:Q"), y=rule_axis, color=colour),
+            base.mark_point(opacity=1).encode(
+                x=x, y=rule_axis, color=colour, tooltip=theme.column_tooltips(Gate.table_declarations()["rules"], *TOLD)
+            ),
+            height=alt.Step(theme.ROW),
+            width=width,
         ),
-    ).properties(height=alt.Step(theme.ROW), width=width)
-    return theme.apply_theme(chart, dark=dark, title=summary_of(rows))
+        dark=dark,
+        title=summary_of(rows),
+    )

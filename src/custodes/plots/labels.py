@@ -140,9 +140,9 @@ def is_chosen(text: str) -> str:
     return f"(datum.{text} === {CHOSEN} || indexof(datum.{text}, {CHOSEN} + ':') === 0)"
 
 
-def add_metric_parameter(chart: Any, metric: str = "") -> Any:
-    """The chart with a parameter for the metric that is always labelled. The page sets this parameter."""
-    return chart.add_params(alt.param(name=CHOSEN, value=metric))
+def metric_parameter(metric: str = "") -> Any:
+    """The parameter of a chart for the metric that is always labelled. The page sets this parameter."""
+    return alt.param(name=CHOSEN, value=metric).param
 
 
 def extremes(values: NDArray[np.float64], n_extremes: int) -> list[int]:

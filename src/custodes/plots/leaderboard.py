@@ -92,9 +92,10 @@ def leaderboard_strengths(
         chart.properties(title=f"{PART} {component_number}")
         for chart, component_number in zip(charts, component_numbers, strict=False)
     ]
-    chart = alt.vconcat(*panel_charts) if len(component_numbers) > 1 else charts[0]
     return theme.apply_theme(
-        chart, dark=dark, title=title_with_aspect("Strengths" if value == "strength" else "Win rates", aspect)
+        alt.vconcat(*panel_charts) if len(component_numbers) > 1 else charts[0],
+        dark=dark,
+        title=title_with_aspect("Strengths" if value == "strength" else "Win rates", aspect),
     )
 
 
@@ -152,7 +153,8 @@ def strengths(data: Any, *, raters: Sequence[str] = (), value: Value = "strength
         ),
         base.mark_point(opacity=1, **colour).encode(x=x, tooltip=tooltip),
         labelled_rows.mark_text(align="left", dx=6).encode(x=alt.value("width"), text=alt.Text("letters:N")),
-    ).properties(height=alt.Step(row_height, **{"for": "position"}))
+        height=alt.Step(row_height, **{"for": "position"}),
+    )
 
 
 def win_rate_map(
@@ -195,8 +197,11 @@ def win_rate_map(
     rater = str(rows["rater"][0]) if rater is None else rater
     rows = select_rows(rows, "rater", rater, function_name="win_rate_map")
     n_systems = pl.concat([rows["system_a"], rows["system_b"]]).n_unique()
-    chart = heat_map(theme.embed_rows(rows), n_systems=n_systems)
-    return theme.apply_theme(chart, dark=dark, title=title_with_aspect(f"Win rates of pairs, by {rater}", aspect))
+    return theme.apply_theme(
+        heat_map(theme.embed_rows(rows), n_systems=n_systems),
+        dark=dark,
+        title=title_with_aspect(f"Win rates of pairs, by {rater}", aspect),
+    )
 
 
 def heat_map(data: Any, *, n_systems: int) -> Any:
@@ -247,6 +252,4 @@ def heat_map(data: Any, *, n_systems: int) -> Any:
     size = {"width": alt.Step(WIDE if has_numbers else SMALL), "height": alt.Step(theme.ROW if has_numbers else SMALL)}
     if not has_numbers:
         return cells.properties(**size)
-    return alt.layer(cells, base.mark_text().encode(text=alt.Text("rate:Q", format=".0%"), tooltip=tooltip)).properties(
-        **size
-    )
+    return alt.layer(cells, base.mark_text().encode(text=alt.Text("rate:Q", format=".0%"), tooltip=tooltip), **size)

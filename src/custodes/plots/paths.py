@@ -61,11 +61,10 @@ def lasso_paths(
     'Lasso weights of the raters (fluency)'
     """
     return theme.apply_theme(
-        paths(
-            theme.embed_rows(select_rows(result.lasso, "target", target, function_name="lasso_paths")), result
-        ).properties(width=width),
+        paths(theme.embed_rows(select_rows(result.lasso, "target", target, function_name="lasso_paths")), result),
         dark=dark,
         title=title_with_aspect("Lasso weights of the raters", target),
+        width=width,
     )
 
 
@@ -106,7 +105,8 @@ def paths(data: Any, result: Ceiling) -> Any:
         named_lines.transform_filter(is_human)
         .mark_text(align="left", dx=BESIDE + 2, fontWeight="bold")
         .encode(**label_encoding, color=colour),
-    ).properties(height=HEIGHT)
+        height=HEIGHT,
+    )
 
 
 def path_names(result: Ceiling) -> pl.DataFrame:
@@ -170,11 +170,10 @@ def forward_path(
     'Forward selection of metrics (fluency)'
     """
     return theme.apply_theme(
-        steps(theme.embed_rows(select_rows(result.forward, "target", target, function_name="forward_path"))).properties(
-            width=width
-        ),
+        steps(theme.embed_rows(select_rows(result.forward, "target", target, function_name="forward_path"))),
         dark=dark,
         title=title_with_aspect("Forward selection of metrics", target),
+        width=width,
     )
 
 
@@ -217,7 +216,8 @@ def steps(data: Any) -> Any:
         base.mark_point(opacity=1, strokeWidth=1.4).encode(
             x=x, y=y("kendall:Q"), stroke=stroke, fill=fill, tooltip=tooltip
         ),
-    ).properties(height=HEIGHT)
+        height=HEIGHT,
+    )
 
 
 def powers() -> Any:

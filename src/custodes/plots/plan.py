@@ -49,8 +49,9 @@ def power_curve(
     2
     """
     rows, aspect = select_aspect(result.power, aspect, function_name="power_curve")
-    chart = curve(theme.embed_rows(rows)).properties(width=width)
-    return theme.apply_theme(chart, dark=dark, title=title_with_aspect("Power by margin", aspect))
+    return theme.apply_theme(
+        curve(theme.embed_rows(rows)), dark=dark, title=title_with_aspect("Power by margin", aspect), width=width
+    )
 
 
 def curve(data: Any) -> Any:
@@ -70,4 +71,4 @@ def curve(data: Any) -> Any:
         alt.Tooltip("wrong:Q", format=".1%", title="finds the worse system"),
     ]
     points = base.mark_point(filled=True, size=30, opacity=0.8).encode(**encoding, tooltip=tooltip)
-    return alt.layer(base.mark_line(opacity=0.5).encode(**encoding), points).properties(height=HEIGHT)
+    return alt.layer(base.mark_line(opacity=0.5).encode(**encoding), points, height=HEIGHT)

@@ -60,8 +60,11 @@ def budget_curve(
     """
     rows, aspect = select_aspect(result.curve, aspect, function_name="budget_curve")
     data, lines = theme.embed_rows(rows), line_names(rows)
-    chart = alt.vconcat(*(curve(data, measure, lines=lines).properties(width=width) for measure in MEASURES))
-    return theme.apply_theme(chart, dark=dark, title=title_with_aspect("Decisions by number of annotations", aspect))
+    return theme.apply_theme(
+        alt.vconcat(*(curve(data, measure, lines=lines).properties(width=width) for measure in MEASURES)),
+        dark=dark,
+        title=title_with_aspect("Decisions by number of annotations", aspect),
+    )
 
 
 def annotations_and_kld(
@@ -121,8 +124,13 @@ def annotations_and_kld(
         alt.Tooltip("kld_mode:Q", format=".3f"),
     ]
     chart = alt.Chart(theme.embed_rows(points.with_columns(metric=metric_names))).mark_point(opacity=1, size=60)
-    chart = chart.encode(**encoding, tooltip=tooltip).properties(width=width, height=HEIGHT)
-    return theme.apply_theme(chart, dark=dark, title=title_with_aspect("Annotations and divergence", aspect))
+    return theme.apply_theme(
+        chart.encode(**encoding, tooltip=tooltip),
+        dark=dark,
+        title=title_with_aspect("Annotations and divergence", aspect),
+        width=width,
+        height=HEIGHT,
+    )
 
 
 def line_names(rows: pl.DataFrame) -> list[str]:
@@ -165,6 +173,4 @@ def curve(data: Any, measure: str, *, lines: Sequence[str]) -> Any:
         alt.Tooltip(f"{measure}:Q", format=".3f"),
     ]
     line_layer = base.mark_line(opacity=0.6).encode(**{key: encoding[key] for key in ("x", "y", "color")})
-    return alt.layer(line_layer, base.mark_point(opacity=1).encode(**encoding, tooltip=tooltip)).properties(
-        height=HEIGHT
-    )
+    return alt.layer(line_layer, base.mark_point(opacity=1).encode(**encoding, tooltip=tooltip), height=HEIGHT)

@@ -194,7 +194,9 @@ def table(data: Any) -> Any:
     return alt.layer(
         base.mark_rect().encode(color=colour, opacity=shade),
         base.mark_text(fontWeight="bold").encode(text=alt.Text("sign:N")),
-    ).properties(width=alt.Step(CELL), height=alt.Step(CELL))
+        width=alt.Step(CELL),
+        height=alt.Step(CELL),
+    )
 
 
 def graph_rows(decisions: pl.DataFrame) -> pl.DataFrame:
@@ -268,4 +270,5 @@ def picture(data: Any) -> Any:
         node_labels.mark_text(dy=-11, limit=150, style="halo"),
         nodes.mark_point(color=theme.BLUE, size=50, opacity=1).encode(x=x, y=y, tooltip="label:N"),
         node_labels.mark_text(dy=-11, limit=150),
-    ).properties(height=alt.Step(32))
+        height=alt.Step(32),
+    )

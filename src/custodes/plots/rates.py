@@ -54,8 +54,12 @@ def rates(
     rows, aspect = select_aspect(result.rates, aspect, function_name="rates")
     labels = rows["label"].unique(maintain_order=True).to_list()
     title = f"Rate of {labels[0]}" if len(labels) == 1 else "Rate of each label"
-    chart = rate_dots(theme.embed_rows(rates_by_source(rows))).properties(width=width)
-    return theme.apply_theme(chart, dark=dark, title=title_with_aspect(title, aspect))
+    return theme.apply_theme(
+        rate_dots(theme.embed_rows(rates_by_source(rows))),
+        dark=dark,
+        title=title_with_aspect(title, aspect),
+        width=width,
+    )
 
 
 def rates_by_source(rows: pl.DataFrame) -> pl.DataFrame:
@@ -99,7 +103,8 @@ def rate_dots(data: Any) -> Any:
         base.mark_point(opacity=1).encode(
             x=alt.X("rate:Q", title="Rate", axis=axis, scale=alt.Scale(zero=False, nice=True))
         ),
-    ).properties(height=alt.Step(2 * theme.ROW))
+        height=alt.Step(2 * theme.ROW),
+    )
 
 
 def error_rates_by_slice(
@@ -141,9 +146,12 @@ def error_rates_by_slice(
     if result.slices.is_empty():
         raise OptionError(f"{function_name}: the result has no slices; compute it with by=COLUMN")
     rows, aspect = select_aspect(result.slices, aspect, function_name=function_name)
-    rows = select_rows(rows, "metric", metric, function_name=function_name)
-    chart = slice_dots(theme.embed_rows(error_rates(rows))).properties(width=width)
-    return theme.apply_theme(chart, dark=dark, title=title_with_aspect(f"Error rates of {metric} by slice", aspect))
+    return theme.apply_theme(
+        slice_dots(theme.embed_rows(error_rates(select_rows(rows, "metric", metric, function_name=function_name)))),
+        dark=dark,
+        title=title_with_aspect(f"Error rates of {metric} by slice", aspect),
+        width=width,
+    )
 
 
 def error_rates(rows: pl.DataFrame) -> pl.DataFrame:
@@ -181,7 +189,8 @@ def slice_dots(data: Any) -> Any:
     return alt.layer(
         base.mark_rule(**theme.WHISKER).encode(x=alt.X("low:Q"), x2=alt.X2("high:Q")),
         base.mark_point(opacity=1).encode(x=x),
-    ).properties(height=alt.Step(2 * theme.ROW))
+        height=alt.Step(2 * theme.ROW),
+    )
 
 
 def roc_curve(
@@ -222,8 +231,13 @@ def roc_curve(
     rows, aspect = select_aspect(
         select_rows(result.roc, "metric", metric, function_name="roc_curve"), aspect, function_name="roc_curve"
     )
-    chart = roc_lines(theme.embed_rows(rows)).properties(width=width, height=width)
-    return theme.apply_theme(chart, dark=dark, title=title_with_aspect(f"ROC curve of {metric}", aspect))
+    return theme.apply_theme(
+        roc_lines(theme.embed_rows(rows)),
+        dark=dark,
+        title=title_with_aspect(f"ROC curve of {metric}", aspect),
+        width=width,
+        height=width,
+    )
 
 
 def roc_lines(data: Any) -> Any:
@@ -286,9 +300,10 @@ def reliability_curve(
         aspect,
         function_name=function_name,
     )
-    chart = reliability_dots(theme.embed_rows(rows)).properties(width=width, height=width)
     return theme.apply_theme(
-        chart, dark=dark, title=title_with_aspect(f"Human labels by the score of {metric}", aspect)
+        reliability_dots(theme.embed_rows(rows)).properties(width=width, height=width),
+        dark=dark,
+        title=title_with_aspect(f"Human labels by the score of {metric}", aspect),
     )
 
 

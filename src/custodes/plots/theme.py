@@ -95,15 +95,16 @@ def config(ink: Ink) -> dict[str, Any]:
     }
 
 
-def apply_theme(chart: Any, *, dark: bool, title: str) -> alt.TopLevelMixin:
-    """The chart with the theme and a title, as every public function for a figure returns it."""
-    properties = {"title": drawable(title)} if title else {}
+def apply_theme(chart: Any, *, dark: bool, title: str, **size: float) -> alt.TopLevelMixin:
+    """The chart with the theme, a title and a width or height, as every public function for a figure returns it."""
+    properties = size | ({"title": drawable(title)} if title else {})
     return offline(chart.properties(**properties).configure(**config(DARK if dark else LIGHT)))
 
 
 def embed_rows(frame: pl.DataFrame) -> alt.Data:
     """Rows embedded in the chart, so that the file is self-contained."""
-    return alt.Data(values=drawable(frame.to_dicts()))  # type: ignore[no-untyped-call]
+    # As a tuple, because Altair copies lists and their entries each time it copies a chart.
+    return alt.Data(values=tuple(drawable(frame.to_dicts())))  # type: ignore[no-untyped-call]
 
 
 def p_value_expression(field: str) -> str:

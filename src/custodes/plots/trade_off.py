@@ -59,8 +59,12 @@ def trade_off_curve(
     if result.trade_off.is_empty():
         raise InputError("trade_off_curve: the result has no trade-off; call combine with the method even-handed")
     rows, target = select_aspect(result.trade_off, target, function_name="trade_off_curve", column="target")
-    chart = trade_off(theme.embed_rows(trade_off_rows(rows)), objective=objective_of(result)).properties(width=width)
-    return theme.apply_theme(chart, dark=dark, title=title_with_aspect("Agreement by largest partiality", target))
+    return theme.apply_theme(
+        trade_off(theme.embed_rows(trade_off_rows(rows)), objective=objective_of(result)),
+        dark=dark,
+        title=title_with_aspect("Agreement by largest partiality", target),
+        width=width,
+    )
 
 
 def trade_off_rows(table: pl.DataFrame) -> pl.DataFrame:
@@ -103,4 +107,5 @@ def trade_off(data: Any, *, objective: str) -> Any:
             size=alt.condition("datum.chosen", alt.value(160), alt.value(35)),
             tooltip=tooltip,
         ),
-    ).properties(height=240)
+        height=240,
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Literal
 
 import numpy as np
@@ -38,36 +39,43 @@ def error_types(human_decision: NDArray[Any], other_decision: NDArray[Any]) -> N
     return ratio(type_counts, is_decided_by_both.sum(axis=-1)[..., np.newaxis])
 
 
-def divergence(counts: NDArray[Any], human: NDArray[Any], *, estimate: Kld) -> NDArray[np.float64]:
-    """Kullback-Leibler divergence KLD(p_other || p_human) of outcome probabilities, in nats: counts (..., 3) each ->
-    (...).
+def divergence_from(human: NDArray[Any], *, estimate: Kld) -> Callable[[NDArray[Any]], NDArray[np.float64]]:
+    """Function from the counts (..., 3) of another rater to the Kullback-Leibler divergence KLD(p_other || p_human) of
+    outcome probabilities, in nats (...), given human counts (..., 3).
 
-    `counts` are those of the other rater. With `mean`, the probability of an outcome is the posterior mean (n + 1) / (N
-    + 3) under a uniform prior. With `mode`, it is n / N as in the paper; the divergence is then infinite if the other
-    rater has an outcome that annotators never gave. The divergence is NaN if the other rater or the annotators have no
-    comparisons.
+    With `mean`, the probability of an outcome is the posterior mean (n + 1) / (N + 3) under a uniform prior. With
+    `mode`, it is n / N as in the paper; the divergence is then infinite if the other rater has an outcome that
+    annotators never gave. The divergence is NaN if the other rater or the annotators have no comparisons.
 
     >>> counts, human = np.array([1, 0, 0]), np.array([0, 1, 0])
-    >>> float(divergence(counts, human, estimate="mode"))
+    >>> float(divergence_from(human, estimate="mode")(counts))
     inf
-    >>> round(float(divergence(counts, human, estimate="mean")), 4)
+    >>> round(float(divergence_from(human, estimate="mean")(counts)), 4)
     0.1733
 
     Source: Deriu et al. 2023, as for `error_types`; the posterior mean is ours.
     """
     pseudo_count = np.float64(1.0 if estimate == "mean" else 0.0)  # counts may be in single precision
-    # Written out: operations on an axis of three are several times slower.
-    other_counts, human_counts = (
-        [np.asarray(counts_of_rater[..., k], dtype=np.float64) for k in range(3)] for counts_of_rater in (counts, human)
-    )
-    n_other, n_human = sum(other_counts), sum(human_counts)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        scale = (n_human + 3 * pseudo_count) / (n_other + 3 * pseudo_count)
-        divergence_sum = np.zeros_like(scale)  # with the memory order of the counts
-        for other_count, human_count in zip(other_counts, human_counts, strict=True):
-            smoothed_count = other_count + pseudo_count
-            term = smoothed_count * np.log(smoothed_count / (human_count + pseudo_count) * scale)
-            # The term of an outcome without counts is 0.
-            divergence_sum += term if pseudo_count else np.where(smoothed_count > 0, term, 0.0)
-        divergence_sum /= n_other + 3 * pseudo_count
-    return np.where((n_other > 0) & (n_human > 0), divergence_sum, np.nan)
+
+    def smoothed_and_total(counts: NDArray[Any]) -> tuple[list[Any], Any]:
+        # Written out: operations on an axis of three are several times slower.
+        smoothed = [np.asarray(counts[..., k], dtype=np.float64) + pseudo_count for k in range(3)]
+        return smoothed, smoothed[0] + smoothed[1] + smoothed[2]
+
+    smoothed_human, human_total = smoothed_and_total(human)
+    with np.errstate(divide="ignore"):
+        log_human = [np.log(count) for count in smoothed_human]
+
+    def divergence(counts: NDArray[Any]) -> NDArray[np.float64]:
+        smoothed_other, other_total = smoothed_and_total(counts)
+        divergence_sum = np.zeros_like(other_total)  # with the memory order of the counts
+        with np.errstate(divide="ignore", invalid="ignore"):
+            for count, log_human_count in zip(smoothed_other, log_human, strict=True):
+                term = (np.log(count) - log_human_count) * count
+                # The term of an outcome without counts is 0.
+                divergence_sum += term if pseudo_count else np.where(count > 0, term, 0.0)
+            divergence_sum = divergence_sum / other_total + np.log(human_total / other_total)
+        is_defined = (other_total > 3 * pseudo_count) & (human_total > 3 * pseudo_count)
+        return np.where(is_defined, divergence_sum, np.nan)
+
+    return divergence

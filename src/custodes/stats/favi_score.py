@@ -143,6 +143,7 @@ def _posterior(
             metric_margin += int(_SIGN[m]) * gamma
         # From the error cells only (Lemma 1; the diagonal cancels), since large diagonals would cause rounding errors.
         favi = (metric_margin - human_margin) / gamma_total
+        favi.sort(axis=1)  # before quantile, because its partition takes several times as long as a vectorised sort
         bounds_and_flips[:2, block] = np.quantile(favi, [tail, 1 - tail], axis=1, overwrite_input=True)
         agreed_margin = draws_of_cell((0, 0)) - draws_of_cell((2, 2))
         bounds_and_flips[2, block] = ((human_margin + agreed_margin > 0) != (metric_margin + agreed_margin > 0)).mean(

@@ -118,8 +118,10 @@ class _Directions:
             projections = np.ascontiguousarray((direction @ self._root).T)  # (estimates, directions)
 
             def statistics(pair_indices: Ints, projections: Floats = projections) -> Floats:
-                differences = projections[self._first[pair_indices]] - projections[self._second[pair_indices]]
-                return np.asarray(np.abs(differences) / self._spread[pair_indices, np.newaxis])
+                differences = projections[self._first[pair_indices]]
+                differences -= projections[self._second[pair_indices]]
+                differences /= self._spread[pair_indices, np.newaxis]
+                return np.abs(differences, out=differences)
 
             yield len(direction), statistics
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import compress
+from functools import cached_property
+from itertools import compress, pairwise
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from custodes.evaluate.leaderboard.covariates import SHOWN_FIRST, Covariate
 from custodes.memory import check_memory
 from custodes.stats import ABSENT
 from custodes.stats.arrays import Bools, Floats, Ints
+from custodes.stats.graphs import clearest_cycles, condensation
 from custodes.stats.multiple_testing import STREAM
 from custodes.stats.strength.battles import Battles
 from custodes.stats.strength.corrected import correct_strengths
@@ -111,6 +113,34 @@ class FittedModel:
     def unknown(self) -> Bools:
         """(systems,): whether a system has no comparison."""
         return np.asarray(np.isnan(self.strengths.draws[0]))
+
+    @cached_property
+    def cycles(self) -> list[tuple[list[int], float, float, int]]:
+        """The cycles of systems in which each system significantly beats the next system by direct comparisons.
+
+        A cycle is a tuple of the systems in order, the smallest win rate against the next system, the largest p-value,
+        and the number of systems in the group.
+        """
+        pairs, tests = self.pairs, self.direct
+        if pairs is None or tests is None or not tests.better.any():
+            return []
+        n_systems = len(self.battles)
+        rate, p_value = np.zeros((n_systems, n_systems)), np.ones((n_systems, n_systems))
+        is_second_better = tests.better < 0
+        winner, loser = np.where(is_second_better, (pairs.second, pairs.first), (pairs.first, pairs.second))
+        is_decided = tests.better != 0
+        rate[winner[is_decided], loser[is_decided]] = np.where(is_second_better, 1 - pairs.rate, pairs.rate)[is_decided]
+        p_value[winner, loser] = tests.p_direct
+        group, _ = condensation(rate > 0)
+        return [
+            (
+                cycle,
+                min(rate[a, b] for a, b in pairwise([*cycle, cycle[0]])),
+                max(p_value[a, b] for a, b in pairwise([*cycle, cycle[0]])),
+                int((group == group[cycle[0]]).sum()),
+            )
+            for cycle in clearest_cycles(rate)
+        ]
 
 
 @dataclass(frozen=True, kw_only=True)

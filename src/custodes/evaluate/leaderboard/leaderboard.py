@@ -35,7 +35,7 @@ from custodes.evaluate.leaderboard.bradley_terry import (
 from custodes.evaluate.leaderboard.covariates import SHOWN_FIRST, Covariate, check_names, covariate
 from custodes.evaluate.leaderboard.notes import notes_on
 from custodes.evaluate.leaderboard.reference import reference_rows
-from custodes.evaluate.leaderboard.tables import rows_of
+from custodes.evaluate.leaderboard.tables import rows_of, rows_of_model
 from custodes.evaluate.parallel import map_parts
 from custodes.evaluate.rater_comparison import RaterComparison, compare_any_raters
 from custodes.progress import Progress, silent
@@ -376,7 +376,12 @@ def leaderboard(
         label=str,
     )
     model_of_label = dict(zip(fit_of_label, fitted_models, strict=True))
-    result_of_model = {aspect_and_rater: model_of_label[label] for aspect_and_rater, label in label_of_model.items()}
+    # Aspects share the rows of a model of overall scores.
+    rows_of_label = {
+        label: rows_of_model(rater, model, systems, confidence=confidence)
+        for label, rater in {label: rater for (_, rater), label in label_of_model.items()}.items()
+        if (model := _model_of(model_of_label[label])) is not None
+    }
     for name in covariate_names:
         if all(name in model.unvaried for model in map(_model_of, fitted_models) if model is not None):
             raise OptionError(
@@ -385,14 +390,15 @@ def leaderboard(
             )
     note_rules, tables, model_notes = [note.rule for note in notes], [], list[Note]()
     for aspect in [comparison.aspect for comparison in comparisons] or [""]:
-        result_of_rater = {
-            rater: result for (result_aspect, rater), result in result_of_model.items() if result_aspect == aspect
-        }
-        corrected_models = [result for result in result_of_rater.values() if isinstance(result, CorrectedModel)]
+        label_of_rater = {rater: label for (name, rater), label in label_of_model.items() if name == aspect}
+        results = [model_of_label[label] for label in label_of_rater.values()]
+        corrected_models = [result for result in results if isinstance(result, CorrectedModel)]
         model_of_rater = {
-            rater: model for rater, result in result_of_rater.items() if (model := _model_of(result)) is not None
+            rater: model
+            for rater, result in zip(label_of_rater, results, strict=True)
+            if (model := _model_of(result)) is not None
         }
-        rows = rows_of(model_of_rater, corrected_models, systems=systems, confidence=confidence)
+        rows = rows_of({rater: rows_of_label[label_of_rater[rater]] for rater in model_of_rater}, corrected_models)
         tables.append(
             Leaderboard.part(
                 aspect, **rows, reference=list(reference_rows_of_aspect(aspect)), interim=interim_rows.get(aspect, ())

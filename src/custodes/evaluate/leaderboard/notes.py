@@ -14,7 +14,7 @@ from custodes.data.notes import Note, build_notes
 from custodes.errors import join_labels
 from custodes.evaluate.comparable import label_of
 from custodes.evaluate.leaderboard.bradley_terry import NOT_RANDOM, CorrectedModel, FittedModel
-from custodes.evaluate.leaderboard.tables import cycles, parts
+from custodes.evaluate.leaderboard.tables import parts
 from custodes.evaluate.rater_scores import few_clusters_notes
 from custodes.stats.arrays import Bools
 
@@ -103,7 +103,7 @@ def _messages(systems: Sequence[str], model: FittedModel) -> list[tuple[str, str
             "for the opponents",
         ),
     ]
-    for cycle, rate, _, _ in cycles(model):
+    for cycle, rate, _, _ in model.cycles:
         cycle_text = ", ".join(f"{systems[a]} beats {systems[b]}" for a, b in pairwise([*cycle, cycle[0]]))
         message = (
             f"{cycle_text} (each significantly, with at least {rate:.0%} of the points), so no ranking describes these"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ from custodes.data.comparisons import HUMAN
 from custodes.evaluate.leaderboard.bradley_terry import CorrectedModel, FittedModel
 from custodes.evaluate.leaderboard.covariates import OTHER_UNIT, TIES, UNITS
 from custodes.stats.arrays import Floats, Ints, chunks, round_for_sorting
-from custodes.stats.graphs import clearest_cycles, condensation, letters
+from custodes.stats.graphs import letters
 from custodes.stats.strength.pair_tests import DirectTests
 from custodes.stats.strength.strengths import interval, p_value
 
@@ -21,30 +20,39 @@ ELO, ELO_MEAN = 400 / np.log(10), 1000
 """Slope and offset of the Elo scale: points per unit of strength, and points at strength 0."""
 
 
-def rows_of(
-    models: Mapping[str, FittedModel],
-    corrected_models: Sequence[CorrectedModel],
-    *,
-    systems: Sequence[str],
-    confidence: float,
+def rows_of_model(
+    rater: str, model: FittedModel, systems: Sequence[str], *, confidence: float
 ) -> dict[str, dict[str, Any]]:
-    """Return the columns of every table of an aspect, from models by rater and from corrections.
-
-    Corrections without a model have a row with the reason.
-    """
+    """Return the columns of the rows of a model in every table except `corrected`."""
     names = np.array(systems, dtype=object)
+    rows = {
+        "systems": _systems(rater, model, names, confidence),
+        "cycles": _cycles(rater, model, names),
+        "effects": _effects(rater, model, confidence),
+    }
+    if model.pairs is not None:
+        rows |= {"pairs": _pairs(rater, model, names, confidence), "leaders": _leaders(rater, model, names)}
+    return rows
+
+
+def rows_of(
+    rows_of_rater: Mapping[str, Mapping[str, dict[str, Any]]], corrected_models: Sequence[CorrectedModel]
+) -> dict[str, dict[str, Any]]:
+    """Return the columns of every table of an aspect, from rows by rater (see `rows_of_model`) and from corrections.
+
+    The table `leaders` has only human ratings, if there are any. Corrections without a model have a row with the
+    reason.
+    """
     return {
-        "systems": _stack_columns(_systems(rater, model, names, confidence) for rater, model in models.items()),
-        "pairs": _stack_columns(
-            _pairs(rater, model, names, confidence) for rater, model in models.items() if model.pairs is not None
-        ),
-        "cycles": _stack_columns(_cycles(rater, model, names) for rater, model in models.items()),
+        **{
+            name: _stack_columns(rows[name] for rows in rows_of_rater.values() if name in rows)
+            for name in ("systems", "pairs", "cycles", "effects")
+        },
         "leaders": _stack_columns(
-            _leaders(rater, model, names)
-            for rater, model in models.items()
-            if model.pairs is not None and (rater == HUMAN or HUMAN not in models)
+            rows["leaders"]
+            for rater, rows in rows_of_rater.items()
+            if "leaders" in rows and (rater == HUMAN or HUMAN not in rows_of_rater)
         ),
-        "effects": _stack_columns(_effects(rater, model, confidence) for rater, model in models.items()),
         "corrected": {
             "metric": [correction.metric for correction in corrected_models],
             **{
@@ -171,36 +179,8 @@ def _direct(tests: DirectTests | None, n_pairs: int) -> dict[str, Any]:
     return {"p_direct": tests.p_direct, "direct": direct, "p_fit": tests.p_fit}
 
 
-def cycles(model: FittedModel) -> list[tuple[list[int], float, float, int]]:
-    """Return the cycles of systems in which each system significantly beats the next system by direct comparisons.
-
-    A cycle is a tuple of the systems in order, the smallest win rate against the next system, the largest p-value, and
-    the number of systems in the group.
-    """
-    pairs, tests = model.pairs, model.direct
-    if pairs is None or tests is None or not tests.better.any():
-        return []
-    n_systems = len(model.battles)
-    rate, p_value = np.zeros((n_systems, n_systems)), np.ones((n_systems, n_systems))
-    is_second_better = tests.better < 0
-    winner, loser = np.where(is_second_better, (pairs.second, pairs.first), (pairs.first, pairs.second))
-    is_decided = tests.better != 0
-    rate[winner[is_decided], loser[is_decided]] = np.where(is_second_better, 1 - pairs.rate, pairs.rate)[is_decided]
-    p_value[winner, loser] = tests.p_direct
-    group, _ = condensation(rate > 0)
-    return [
-        (
-            cycle,
-            min(rate[a, b] for a, b in pairwise([*cycle, cycle[0]])),
-            max(p_value[a, b] for a, b in pairwise([*cycle, cycle[0]])),
-            int((group == group[cycle[0]]).sum()),
-        )
-        for cycle in clearest_cycles(rate)
-    ]
-
-
 def _cycles(rater: str, model: FittedModel, names: np.ndarray) -> dict[str, Any]:
-    rows = cycles(model)
+    rows = model.cycles
     return {
         "rater": [rater] * len(rows),
         "cycle": [" > ".join(names[[*cycle, cycle[0]]]) for cycle, *_ in rows],

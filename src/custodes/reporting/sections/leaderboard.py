@@ -98,9 +98,8 @@ def _figures(context: Context) -> Sequence[Figure]:
             caption=caption_text,
             alt="A dot with a whisker for every system, the strongest system on top; the table below has the numbers.",
             spec=spec_of(
-                strengths(empty_rows(), raters=raters, value="strength" if has_corrected else "win_rate").properties(
-                    width="container"
-                )
+                strengths(empty_rows(), raters=raters, value="strength" if has_corrected else "win_rate"),
+                width="container",
             ),
             table="leaderboard-shown",
             where={"aspect": "{aspect}"},
@@ -121,9 +120,8 @@ def _figures(context: Context) -> Sequence[Figure]:
                     caption=caption_text,
                     alt="A dot with a whisker for every system by the chosen metric; the table below has the numbers.",
                     spec=spec_of(
-                        strengths(empty_rows(), value="win_rate" if is_without_humans else "strength").properties(
-                            width="container"
-                        )
+                        strengths(empty_rows(), value="win_rate" if is_without_humans else "strength"),
+                        width="container",
                     ),
                     table="leaderboard-by-metric",
                     where={"aspect": "{aspect}", "rater": "{metric}"},

@@ -413,8 +413,8 @@ def _distances_from_curves(
 
     def covariances(vectors: Floats) -> Floats:
         """Return the sampling covariances (k, m, m) of metric - slope x human, for vectors (k, m, systems)."""
-        moved_vectors = np.einsum("kms,cst->kcmt", vectors, covariance_blocks, optimize=True)
-        return np.asarray(np.einsum("kc,kcmt,knt->kmn", block_weights, moved_vectors, vectors, optimize=True))
+        moved_vectors = block_weights[..., np.newaxis, np.newaxis] * (vectors[:, np.newaxis] @ covariance_blocks)
+        return np.asarray(moved_vectors.sum(axis=1) @ vectors.transpose(0, 2, 1))
 
     powers_contrast = np.einsum("ks,kps->kp", contrast, power_deviations)
     variance = np.maximum(covariances(contrast[:, np.newaxis])[:, 0, 0], 0.0)

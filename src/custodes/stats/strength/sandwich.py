@@ -13,7 +13,7 @@ import numpy as np
 
 from custodes.stats.arrays import Floats, Ints, chunks
 from custodes.stats.strength.battles import BattleCounts, Battles
-from custodes.stats.strength.davidson import Fit, densify_small, information_of, leverage
+from custodes.stats.strength.davidson import Fit, information_of, leverage
 
 _LIGHT = 0.1  # maximum leverage of a cluster for which a single factor is a sufficient correction
 _MOST = 0.95  # limit of the leverage in one direction; a leverage of 1 would give an infinite error
@@ -43,22 +43,14 @@ def leverage_corrected(scores: Any, fit: Fit, kinds: BattleCounts, *, weight: Fl
         return corrected_scores
     inverse_eigenvalues, inverse_eigenvectors = np.linalg.eigh(fit.inverse)
     root = inverse_eigenvectors * np.sqrt(inverse_eigenvalues.clip(0.0))
-    order = np.argsort(unit, kind="stable")
-    unit_pointers = np.searchsorted(unit[order], np.arange(n_units + 1))
     heavy_units = np.flatnonzero(~has_low_leverage)
     heavy_corrected, heavy_scores = np.zeros((len(heavy_units), scores.shape[1])), scores[heavy_units].toarray()
-    design = densify_small(fit.design)
-
-    def information(u: int) -> Floats:
-        battles = order[unit_pointers[u] : unit_pointers[u + 1]]
-        kinds_of_unit, kind_index = np.unique(kind[battles], return_inverse=True)
-        weight_of_kind = np.bincount(kind_index, weights=weight[battles]).astype(np.float64)
-        return information_of(
-            densify_small(design[kinds_of_unit]), weight_of_kind, fit.variance[kinds_of_unit], has_ties=fit.has_ties
-        )
-
+    heavy_battles = np.flatnonzero(~has_low_leverage[unit])
+    heavy_battles = heavy_battles[np.argsort(unit[heavy_battles], kind="stable")]
+    unit_pointers = np.append(0, np.cumsum(np.bincount(unit, minlength=n_units)[heavy_units]))
     for heavy_slice in chunks(len(heavy_units), root.size):
-        informations = np.stack([information(u) for u in heavy_units[heavy_slice]])
+        pointers = unit_pointers[heavy_slice.start : heavy_slice.stop + 1]
+        informations = _cluster_informations(fit, kinds, weight, heavy_battles[pointers[0] : pointers[-1]], pointers)
         eigenvalues, eigenvectors = np.linalg.eigh(root.T @ informations @ root)
         eigenvalues = eigenvalues.clip(1e-9, _MOST)
         gain = (1 / np.sqrt(1 - eigenvalues) - 1) / eigenvalues
@@ -70,6 +62,32 @@ def leverage_corrected(scores: Any, fit: Fit, kinds: BattleCounts, *, weight: Fl
         (np.ones(len(heavy_units)), (heavy_units, np.arange(len(heavy_units)))), shape=(n_units, len(heavy_units))
     )
     return csr_array(corrected_scores + heavy_indicators @ csr_array(heavy_corrected))
+
+
+def _cluster_informations(fit: Fit, kinds: BattleCounts, weight: Floats, battles: Ints, pointers: Ints) -> Floats:
+    """Return the information (clusters, p, p) of each cluster.
+
+    `battles` are the positions of the battles of all clusters. Cluster i has the battles from `pointers[i]` to
+    `pointers[i + 1]`, relative to the first pointer. `weight` (n,) is the weight of each battle.
+    """
+    p, n_clusters = len(fit.inverse), len(pointers) - 1
+    n_kinds, n_covariates = kinds.covariates.shape
+    # Nonzero columns and values of the design of each kind, with 1 for log nu.
+    rest = np.arange(p - n_covariates - fit.has_ties, p)
+    columns = np.column_stack([kinds.first, kinds.second, np.tile(rest, (n_kinds, 1))])
+    values = np.ones(columns.shape)
+    values[:, 1], values[:, 2 : 2 + n_covariates] = -1.0, kinds.covariates
+    is_tie = np.arange(columns.shape[1]) >= 2 + n_covariates
+    moments = fit.variance[:, np.array([0, 2, 1])[is_tie[:, np.newaxis].astype(np.int64) + is_tie]]
+    products = moments * values[:, :, np.newaxis] * values[:, np.newaxis]
+    kind, cluster = kinds.kind[battles], np.repeat(np.arange(n_clusters), np.diff(pointers))
+    cells = (cluster[:, np.newaxis] * p + columns[kind])[:, :, np.newaxis] * p + columns[kind][:, np.newaxis]
+    sums = np.bincount(
+        cells.ravel(),
+        weights=(weight[battles, np.newaxis, np.newaxis] * products[kind]).ravel(),
+        minlength=n_clusters * p * p,
+    )
+    return np.asarray(sums.reshape(n_clusters, p, p))
 
 
 def count_effective_clusters(fit: Fit, kinds: BattleCounts, battles: Battles, *, n_systems: int) -> Floats:

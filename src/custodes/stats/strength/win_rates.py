@@ -67,7 +67,8 @@ def system_rates(battles: Battles, *, n_systems: int, resamples: int, rng: np.ra
     from scipy.sparse import csr_array
 
     # Equal clusters are resampled together, which gives the same distribution at a fraction of the cost.
-    battles = battles.without_covariates().merge_equal_clusters()
+    if battles.times is None or battles.covariates.size:  # otherwise they are merged already
+        battles = battles.without_covariates().merge_equal_clusters()
     pairs, unit, weight = count_by_kind(battles, battles.multiplicity), battles.unit, battles.weight
     pair, cluster_counts = pairs.kind, battles.clusters
     n_pairs, n_groups, n_units = len(pairs.first), len(cluster_counts), int(cluster_counts.sum())
