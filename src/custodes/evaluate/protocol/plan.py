@@ -18,7 +18,7 @@ from custodes.answers.views import split_by_aspect, title_with_aspect
 from custodes.arguments import check_at_least
 from custodes.data.notes import Note, build_notes
 from custodes.data.study import Study
-from custodes.errors import OptionError
+from custodes.errors import OptionError, reject
 from custodes.evaluate.comparable import label_of
 from custodes.evaluate.parallel import labelled_generators
 from custodes.evaluate.protocol.annotations import IDEAL, IDEAL_MIXTURE, comparisons_of, shares_of
@@ -199,21 +199,28 @@ def plan(
         refuse_ignored_argument(plan, "it applies to the forecast, which needs a pilot study", confidence=confidence)
         worlds = [_assumed_world(margins, TIE_RATE if tie_rate is None else tie_rate, channel, replications)]
     else:
-        for name, value in {"margins": margins, "tie_rate": tie_rate, "channel": channel}.items():
-            if value is not None:
-                raise OptionError(f"{name} and a pilot study contradict each other; omit {name} or the pilot study")
+        reject(
+            *(
+                (value is not None, f"{name} and a pilot study contradict each other; omit {name} or the pilot study")
+                for name, value in {"margins": margins, "tie_rate": tie_rate, "channel": channel}.items()
+            )
+        )
         worlds = list(_pilot_worlds(pilot, setting, replications, generator))
     is_without_metric = worlds[0].channel is None
     if is_without_metric:
         reason = f"no metric rates these items; {'give a channel' if pilot is None else 'select metrics'}"
         refuse_ignored_argument(plan, reason, metric_items=metric_items)
     estimators, rules = select_estimators_and_rules(estimator, stopping, alone=is_without_metric)
-    for single_estimator in estimators:
-        if single_estimator.needs_items:
-            raise OptionError(
+    reject(
+        *(
+            (
+                single_estimator.needs_items,
                 f"estimator={single_estimator.name!r} needs the items of a study, which a plan does not simulate; use "
-                "estimator='human'"
+                "estimator='human'",
             )
+            for single_estimator in estimators
+        )
+    )
     _check_rounds(items, rules)
     first_look = min(rule.looks[0] if rule.looks else rule.batch for rule in rules)
     plan_parts: list[dict[str, pl.DataFrame]] = []
