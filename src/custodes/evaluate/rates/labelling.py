@@ -240,16 +240,10 @@ class _LabellingPlan:
         self.confidence = confidence
         self.quantile = float(ndtri((1 + confidence) / 2))
         self.power = float(ndtri(POWER))
-
-    @property
-    def weights(self) -> Floats:
-        """Proportions of the two labels of the judge among the outputs of each system, (systems, 2)."""
-        return ratio(self.n, self.n.sum(axis=1, keepdims=True))
-
-    @cached_property
-    def shares(self) -> Floats:
-        """Best allocation of human labels for the corrected rate of each system, as proportions (systems, 2)."""
-        return np.array(
+        # Proportions of the two labels of the judge among the outputs of each system, (systems, 2).
+        self.weights = ratio(self.n, self.n.sum(axis=1, keepdims=True))
+        # Best allocation of human labels for the corrected rate of each system, as proportions (systems, 2).
+        self.shares = np.array(
             [
                 self._best_mixture(rate_shares(weights, rates), weights, rates, n_outputs, positive_rate)
                 for weights, rates, n_outputs in zip(self.weights, self.rates, self.n, strict=True)
@@ -267,7 +261,7 @@ class _LabellingPlan:
         """Return the best mixture of Neyman's allocation (optimal for many labels) and proportional allocation."""
         mixtures = [neyman_share * neyman + (1 - neyman_share) * weights for neyman_share in MIXTURES]
         n = min(TYPICAL_LABELS, int(n_outputs.sum()))
-        widths = [self._width(share, rates, n_outputs, statistic)(n) for share in mixtures]
+        widths = [self._width(share, rates, n_outputs, statistic, n) for share in mixtures]
         return mixtures[int(np.argmin(widths))]
 
     @cached_property
@@ -293,7 +287,9 @@ class _LabellingPlan:
                 width,
                 int(self.labelled[plan_index].sum()),
                 *(
-                    fewest_labels(self._width(share, rates, n_outputs, positive_rate), width, most=int(n_outputs.sum()))
+                    fewest_labels(
+                        partial(self._width, share, rates, n_outputs, positive_rate), width, most=int(n_outputs.sum())
+                    )
                     for share in (self.shares[plan_index], weights)
                 ),
                 n_without_judge=self._labels_without_judge(float(weights @ rates), width),
@@ -306,7 +302,9 @@ class _LabellingPlan:
                 width,
                 int(self.labelled.sum()),
                 *(
-                    fewest_labels(self._width(share, rates, n_outputs, measure), width, most=int(n_outputs.sum()))
+                    fewest_labels(
+                        partial(self._width, share, rates, n_outputs, measure), width, most=int(n_outputs.sum())
+                    )
                     for share in (self.error_share(positive=positive), ratio(n_outputs, n_outputs.sum()))
                 ),
             )
@@ -331,16 +329,12 @@ class _LabellingPlan:
             )
 
     def _width(
-        self, share: Floats, rates: Floats, n_outputs: Ints, statistic: Callable[[Floats], Floats]
-    ) -> Callable[[float], float]:
-        """Return a function that computes the interval width of a statistic from the number of labels."""
-
-        def width(n: float) -> float:
-            draws = statistic(expected_posterior(share, rates, n_outputs, n).draws)
-            low, high = percentile_interval(draws, confidence=self.confidence)
-            return float(high - low)
-
-        return width
+        self, share: Floats, rates: Floats, n_outputs: Ints, statistic: Callable[[Floats], Floats], n: float
+    ) -> float:
+        """Return the interval width of a statistic with `n` labels."""
+        draws = statistic(expected_posterior(share, rates, n_outputs, n).draws)
+        low, high = percentile_interval(draws, confidence=self.confidence)
+        return float(high - low)
 
     def _difference_deviation(self, system_indices: tuple[int, int], is_best_allocation: bool, n: float) -> float:
         """Return the standard deviation of the difference of two rates, if each system has `n` labels."""

@@ -17,7 +17,7 @@ from custodes.errors import InputError, OptionError, short_repr
 from custodes.evaluate.parallel import merge_parts
 from custodes.evaluate.rates.estimates import sampling_p_value
 from custodes.evaluate.rates.judged_outputs import JudgedOutputs, judged_outputs
-from custodes.evaluate.rates.notes import SAMPLING_ALPHA
+from custodes.evaluate.rates.judges import SAMPLING_ALPHA
 from custodes.evaluate.rates.outputs import KEY, LabelledOutputs, binary_outputs, judge_position, labelled_outputs
 from custodes.progress import Progress, silent
 from custodes.stats.arrays import Bools, Floats, Ints
