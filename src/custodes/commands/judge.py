@@ -16,8 +16,7 @@ from cyclopts import Parameter
 from custodes.arguments import assignment_list, value_list
 from custodes.cache import Cache
 from custodes.command_line import OUTPUT_OPTIONS, SWITCH
-from custodes.commands.sidecar_files import OutputFiles
-from custodes.commands.summaries import summary_lines
+from custodes.commands.output_files import OutputFiles, summary_lines
 from custodes.console import print_diagnostic, print_line
 from custodes.errors import OptionError, short_repr, suggestion
 from custodes.judging import batch, cost, run
