@@ -135,8 +135,9 @@ class Cache(AbstractContextManager["Cache"]):
         if not self._exists():
             return []
         with self._transaction() as connection:
-            query = f"SELECT * FROM {table} WHERE key IN (SELECT value FROM json_each(?))"
-            return connection.execute(query, [json.dumps(sorted(keys))]).fetchall()
+            return connection.execute(
+                f"SELECT * FROM {table} WHERE key IN (SELECT value FROM json_each(?))", [json.dumps(sorted(keys))]
+            ).fetchall()
 
     def __exit__(self, *error: object) -> None:
         if self._connection is not None:

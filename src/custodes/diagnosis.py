@@ -20,7 +20,7 @@ import numpy as np
 import polars as pl
 
 import custodes as cu
-from custodes.answers.question import Rng, resolve_seed
+from custodes.answers.question import Rng, resolve_seed, versions
 from custodes.answers.result import Provenance, Result, result
 from custodes.answers.tables import flag, label, labels, score, table
 
@@ -133,14 +133,13 @@ def doctor(*, rng: Rng = 0) -> Doctor:
     # Packages that a newer Python includes are not required.
     present_extras = [row["extra"] for row in extras if row["present"] and _requirements(row["extra"])]
     tests += [_run_test(f"extra {name}", partial(_import_extra, name)) for name in present_extras]
-    versions = {row["package"]: row["version"] for row in packages if row["package"] in ("numpy", "polars")}
     provenance = Provenance(
         question=doctor.__name__,
         study="this installation",
         digest="",
         options={},
         seed=seed,
-        versions={NAME: metadata.version(NAME), **versions, "python": platform.python_version()},
+        versions=versions(),
     )
     tables = Doctor.part(place=_place(), packages=packages, extras=extras, tests=tests)
     return Doctor.from_parts([tables], notes=(), provenance=provenance)

@@ -183,8 +183,9 @@ def question(
             if study and study.items.has_equal_outputs and not equal_outputs:
                 raise OptionError(f"{ask.__name__}: {study.name} holds {COUNTED}")
             if study:
-                selection = study.selection.items()
-                options |= {name: patterns for name, patterns in selection if options.get(name, patterns) is None}
+                options |= {
+                    name: patterns for name, patterns in study.selection.items() if options.get(name, patterns) is None
+                }
             result = ask(*args, **options)
             count_origin = data.origin if isinstance(data, OutcomeCounts) else None
             # For counts, selection and tie rules were applied when counting.

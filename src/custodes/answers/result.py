@@ -43,8 +43,7 @@ class Provenance:
     counted: Mapping[str, Any] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        data_options = {"study": self.study, "digest": self.digest or None}
-        options = {**data_options, **self.counted, **self.options}
+        options = {"study": self.study, "digest": self.digest or None, **self.counted, **self.options}
         entries = [self.question, *(f"{name}={_text(value)}" for name, value in options.items() if value is not None)]
         entries += [f"seed={self.seed}", *(f"{name}={version}" for name, version in self.versions.items())]
         return escape_controls(" | ".join(entries))

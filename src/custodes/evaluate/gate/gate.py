@@ -146,12 +146,11 @@ class Gate(Result):
             )
             for row in self.rules.to_dicts()
         ]
-        provenance = self.provenance
         properties = {
-            "study": provenance.study,
-            "digest": provenance.digest,
-            "seed": str(provenance.seed),
-            "made by": str(provenance),
+            "study": self.provenance.study,
+            "digest": self.provenance.digest,
+            "seed": str(self.provenance.seed),
+            "made by": str(self.provenance),
         }
         return junit("custodes gate", cases, properties=properties, seconds=seconds)
 

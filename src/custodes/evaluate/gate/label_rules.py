@@ -111,8 +111,9 @@ class LabelTest:
     def precision(self) -> Precision:
         """Return the precision of this test, from effective counts or from influence values."""
         if self.counts is not None:
-            is_whole = all(count.is_integer() for count in self.counts)
-            return Precision(self.rule.threshold, trials=self.counts[1], whole=is_whole)
+            return Precision(
+                self.rule.threshold, trials=self.counts[1], whole=all(count.is_integer() for count in self.counts)
+            )
         cluster_sums = unit_sums(self.influence, units=self.unit, n_units=int(self.unit.max(initial=0)) + 1)
         return Precision(self.rule.threshold, error=float(np.sqrt((cluster_sums**2).sum())))
 

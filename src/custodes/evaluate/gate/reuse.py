@@ -194,8 +194,7 @@ def _with_candidate(ledger: Ledger, tests: LedgerTests, level: float) -> tuple[L
     critical_scores, spent_levels = sequence.critical_values(tests)
     outcome, reason = OPEN, ""
     if not (tests.scores > critical_scores).all():
-        power = tests.power(critical_scores)
-        outcome = CLOSED if power >= POWER else UNDECIDED
+        outcome = CLOSED if tests.power(critical_scores) >= POWER else UNDECIDED
         reason = (
             f"candidate {len(ledger.candidates) + 1} of this generation of labels is not shown to satisfy the rules"
         )
@@ -314,15 +313,18 @@ def _build_answer(
     ledger: Ledger, tests: LedgerTests, *, outcome: str, reason: str, remaining: str = ""
 ) -> LedgerAnswer:
     candidates = ledger.candidates
-    ledger_row = {
-        "generation": ledger.generation,
-        "candidate": len(candidates),
-        "openings": sum(recorded_candidate.outcome == OPEN for recorded_candidate in candidates.values()),
-        "labels": len(tests.labels),
-        "ledger_digest": ", ".join(ledger.heads),
-        "remaining": remaining,
-    }
-    return outcome, reason, ledger_row
+    return (
+        outcome,
+        reason,
+        {
+            "generation": ledger.generation,
+            "candidate": len(candidates),
+            "openings": sum(recorded_candidate.outcome == OPEN for recorded_candidate in candidates.values()),
+            "labels": len(tests.labels),
+            "ledger_digest": ", ".join(ledger.heads),
+            "remaining": remaining,
+        },
+    )
 
 
 def _gain(tests: LedgerTests) -> str:

@@ -189,8 +189,8 @@ class JudgeRates:
             return self
         judge_counts = self.judge_n * np.array([1 - self.judge.value, self.judge.value])
         effective_labels = pooled.effective(pooled.influence(positive_rate)).labelled
-        posterior = joint_posterior(LabelCounts(effective_labels, judge_counts), sampling="by-label", rng=pooled.rng)
-        values = positive_rate(posterior.values)
+        counts = LabelCounts(effective_labels, judge_counts)
+        values = positive_rate(joint_posterior(counts, sampling="by-label", rng=pooled.rng).values)
         return replace(self, rate_draws=values[1:], corrected=estimate_interval(values, confidence))
 
     def values(self, statistic: Callable[[Floats], Floats]) -> Floats:

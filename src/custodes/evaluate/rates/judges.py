@@ -139,14 +139,14 @@ def judge_row(
     """Return a row of the table `judges`."""
     measures = judge_estimates.measures(confidence=confidence, ordered=outputs.ordered)
     scores, is_positive, units = _labelled_scores(outputs, judge)
-    roc_area = Interval(*area_under_roc(scores, is_positive, units=units, confidence=confidence))
+    measures["auc"] = Interval(*area_under_roc(scores, is_positive, units=units, confidence=confidence))
     return {
         "metric": judge.name,
         "label": outputs.words[1] if len(outputs.words) == 2 else "",
         "n_labelled": judge_estimates.n_labelled,
         **{
             key: value
-            for name, interval in {**measures, "auc": roc_area}.items()
+            for name, interval in measures.items()
             for key, value in estimate_with_bounds(name, interval).items()
         },
         "threshold": judge.threshold,
@@ -246,8 +246,7 @@ def _judge_row(
 ) -> dict[str, Any]:
     n_tested = int(np.isfinite(test.p).sum())
     is_enough = n_tested >= FEWEST_ANNOTATORS
-    n_clusters = len(np.unique(outputs.unit))
-    half_width = student_quantile(confidence, n_clusters) * test.error
+    half_width = student_quantile(confidence, len(np.unique(outputs.unit))) * test.error
     probability = test.advantage_probability
     return {
         "metric": name,
@@ -355,7 +354,6 @@ def judge_notes(
     p = sampling_p_value(outputs, judge.labels) if sampling == "random" and not has_weights else np.nan
     measures = overall_rates.measures(confidence=0.99, ordered=False)
     is_perfect_judge = overall_rates.n_labelled >= 2 * FEW_CLUSTERS and measures["accuracy"].value == 1
-    is_opposite = measures["mcc"].high < 0
     return build_notes(
         (
             "labelled-part-not-random",
@@ -372,7 +370,7 @@ def judge_notes(
         ),
         (
             "judge-contradicts-human",
-            is_opposite,
+            measures["mcc"].high < 0,
             f"the labels of {judge.name} contradict the human labels (MCC {measures['mcc'].value:.2f}); check which "
             "label is positive and whether higher scores are better",
         ),

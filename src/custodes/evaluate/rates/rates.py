@@ -421,9 +421,8 @@ def _system_estimates(
     if is_shareable and has_equivalent_rates(list(rates_of_system.values()), alpha=alpha):
         overall_rates = judge.threshold_judge.rates(outputs, **settings)
         if overall_rates.pairs is not None:
-            confidence = settings["confidence"]
             shared_rates = {
-                name: system_rates.with_error_rates(overall_rates.pairs, confidence=confidence)
+                name: system_rates.with_error_rates(overall_rates.pairs, confidence=settings["confidence"])
                 for name, system_rates in rates_of_system.items()
             }
             return shared_rates, "rogan-gladen, shared"

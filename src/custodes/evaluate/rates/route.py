@@ -263,8 +263,9 @@ def _search_threshold(
     if last_passed >= 0:
         return float(thresholds[last_passed]), rows, ""
     if not is_tested.any():
-        n_total = int(n[-1])
-        reason = f"the test of a threshold needs {n_least} human labels above the threshold; there are only {n_total}"
+        reason = (
+            f"the test of a threshold needs {n_least} human labels above the threshold; there are only {int(n[-1])}"
+        )
     else:
         first_tested = rows[int(np.argmax(is_tested))]
         rate, judgements_text = (
