@@ -18,7 +18,7 @@ from custodes.answers.views import split_by_aspect, title_with_aspect
 from custodes.arguments import check_at_least
 from custodes.data.notes import Note, build_notes
 from custodes.data.study import Study
-from custodes.errors import OptionError, reject
+from custodes.errors import OptionError
 from custodes.evaluate.comparable import label_of
 from custodes.evaluate.parallel import labelled_generators
 from custodes.evaluate.protocol.annotations import IDEAL, IDEAL_MIXTURE, comparisons_of, shares_of
@@ -199,28 +199,21 @@ def plan(
         refuse_ignored_argument(plan, "it applies to the forecast, which needs a pilot study", confidence=confidence)
         worlds = [_assumed_world(margins, TIE_RATE if tie_rate is None else tie_rate, channel, replications)]
     else:
-        reject(
-            *(
-                (value is not None, f"{name} and a pilot study contradict each other; omit {name} or the pilot study")
-                for name, value in {"margins": margins, "tie_rate": tie_rate, "channel": channel}.items()
-            )
-        )
+        for name, value in {"margins": margins, "tie_rate": tie_rate, "channel": channel}.items():
+            if value is not None:
+                raise OptionError(f"{name} and a pilot study contradict each other; omit {name} or the pilot study")
         worlds = list(_pilot_worlds(pilot, setting, replications, generator))
     is_without_metric = worlds[0].channel is None
     if is_without_metric:
         reason = f"no metric rates these items; {'give a channel' if pilot is None else 'select metrics'}"
         refuse_ignored_argument(plan, reason, metric_items=metric_items)
     estimators, rules = select_estimators_and_rules(estimator, stopping, alone=is_without_metric)
-    reject(
-        *(
-            (
-                single_estimator.needs_items,
+    for single_estimator in estimators:
+        if single_estimator.needs_items:
+            raise OptionError(
                 f"estimator={single_estimator.name!r} needs the items of a study, which a plan does not simulate; use "
-                "estimator='human'",
+                "estimator='human'"
             )
-            for single_estimator in estimators
-        )
-    )
     _check_rounds(items, rules)
     first_look = min(rule.looks[0] if rule.looks else rule.batch for rule in rules)
     plan_parts: list[dict[str, pl.DataFrame]] = []
@@ -356,8 +349,8 @@ def _confusion_matrix(comparison: RaterComparison, metric: int) -> Floats:
     return _channel_of(counts + counts[::-1, ::-1] + 1)[1]
 
 
-def _simulate_answers(world: _World, items: int, metric_items: int, rng: np.random.Generator) -> tuple[Answers, Floats]:
-    """Return the answers of simulated studies, and the true outcome proportions (replications, pairs, 3)."""
+def _simulate_answers(world: _World, items: int, metric_items: int, rng: np.random.Generator) -> Answers:
+    """Return the answers of simulated studies."""
     shares, channel = world.possible, world.channel
     shape = shares.shape[:2]
     kind_codes, metric_counts = np.empty((*shape, items), dtype=np.int8), np.zeros((*shape, 3), dtype=np.int64)
@@ -371,19 +364,18 @@ def _simulate_answers(world: _World, items: int, metric_items: int, rng: np.rand
             metric_counts[block] = np.stack([(metric_kinds == kind).sum(axis=-1) for kind in range(3)], axis=-1)
         metric_shares = shares @ channel
         metric_counts += rng.multinomial(metric_items, metric_shares / metric_shares.sum(axis=-1, keepdims=True))
-    answers = Answers(kinds=kind_codes, available=np.full(shape, items, dtype=np.int64), metric=metric_counts)
-    return answers, np.asarray(shares)
+    return Answers(kinds=kind_codes, available=np.full(shape, items, dtype=np.int64), metric=metric_counts)
 
 
 def _rows(
     world: _World,
-    simulated_answers: tuple[Answers, Floats],
+    answers: Answers,
     rules: Iterable[Stopping],
     estimators: Sequence[Estimator],
     rng: np.random.Generator,
 ) -> Iterator[dict[str, Any]]:
     """Yield the rows of the table `plan`. For each rule, annotators alone come first, as the reference for savings."""
-    answers, shares = simulated_answers
+    shares = world.possible
     reference = np.sign(shares[..., 0] - shares[..., 2]).astype(np.int8)
     for stopping in rules:
         annotations_without_metric = np.nan

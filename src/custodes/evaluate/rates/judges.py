@@ -224,7 +224,7 @@ def replacement_rows(
         test_by_cluster = test_units(units=rows.unit) if rows.has_clusters else test_by_output
         yield (
             _judge_row(name, test_by_output, test_by_cluster, rows, epsilon, confidence),
-            list(_annotator_rows(name, test_by_cluster, rows, alpha)),
+            _annotator_rows(name, test_by_cluster, rows, alpha),
         )
 
 
@@ -265,18 +265,20 @@ def _judge_row(
     }
 
 
-def _annotator_rows(name: str, test: Replacement, outputs: LabelledOutputs, alpha: float) -> Iterator[dict[str, Any]]:
-    for k, annotator in enumerate(outputs.annotators):
-        if np.isfinite(test.p[k]):
-            yield {
-                "metric": name,
-                "annotator": annotator,
-                "n": int(test.n[k]),
-                "advantage": test.advantage[k],
-                "difference": test.difference[k],
-                "p_adjusted": test.p[k],
-                "replaceable": bool(test.p[k] <= alpha),
-            }
+def _annotator_rows(name: str, test: Replacement, outputs: LabelledOutputs, alpha: float) -> list[dict[str, Any]]:
+    return [
+        {
+            "metric": name,
+            "annotator": annotator,
+            "n": int(test.n[k]),
+            "advantage": test.advantage[k],
+            "difference": test.difference[k],
+            "p_adjusted": test.p[k],
+            "replaceable": bool(test.p[k] <= alpha),
+        }
+        for k, annotator in enumerate(outputs.annotators)
+        if np.isfinite(test.p[k])
+    ]
 
 
 def label_notes(outputs: LabelledOutputs, positive: str | None) -> list[Note]:

@@ -338,11 +338,9 @@ class _LabellingPlan:
 
     def _difference_deviation(self, system_indices: tuple[int, int], is_best_allocation: bool, n: float) -> float:
         """Return the standard deviation of the difference of two rates, if each system has `n` labels."""
-        variance = 0.0
-        for i in system_indices:
-            share = self.shares[i] if is_best_allocation else self.weights[i]
-            variance += float(positive_rate(expected_posterior(share, self.rates[i], self.n[i], n).draws).var())
-        return float(np.sqrt(variance))
+        shares = self.shares if is_best_allocation else self.weights
+        posteriors = (expected_posterior(shares[i], self.rates[i], self.n[i], n) for i in system_indices)
+        return float(np.sqrt(sum(float(positive_rate(posterior.draws).var()) for posterior in posteriors)))
 
     def _labels_without_judge(self, rate: float, width: float) -> int | None:
         """Return the number of labels for a Wilson interval of this width without the judge."""
@@ -386,8 +384,7 @@ class _LabellingPlan:
         system_indices = combinations(range(len(self.systems)), 2 if target == "difference" else 1)
         most_needed = np.zeros(len(self.systems), dtype=np.int64)
         for systems, row in zip(system_indices, rows, strict=True):
-            for i in systems:
-                most_needed[i] = max(most_needed[i], row["by_judge"] or 0)
+            np.maximum.at(most_needed, list(systems), row["by_judge"] or 0)
         return np.asarray(np.maximum(most_needed - self.labelled.sum(axis=1), 0))
 
     def allocate_labels(self, target: str, n: Ints) -> Ints:
@@ -427,12 +424,13 @@ class _LabellingPlan:
                 pl.Series(self.rows[system_index, label_code] & ~self.outputs.has_human_label)
             ).sort("item")
             sampled_rows = np.sort(rng.permutation(unlabelled_outputs.height)[: n_added[system_index, label_code]])
-            judge_label, probability = (
-                pl.lit(self.outputs.words[label_code]),
-                pl.lit(n_added[system_index, label_code] / max(unlabelled_outputs.height, 1)),
-            )
             sampled_outputs.append(
-                unlabelled_outputs[sampled_rows].select("item", "system", label=judge_label, probability=probability)
+                unlabelled_outputs[sampled_rows].select(
+                    "item",
+                    "system",
+                    label=pl.lit(self.outputs.words[label_code]),
+                    probability=pl.lit(n_added[system_index, label_code] / max(unlabelled_outputs.height, 1)),
+                )
             )
         return pl.concat(sampled_outputs).sort("item", "system")
 

@@ -186,9 +186,9 @@ def _aspect_outputs(study: Study, aspect: str, consensus: Consensus) -> Labelled
     scale = study.labels.get(aspect)
     if scale is None:
         scale, rows = _numeric_scale(study, rows, aspect)
-    groups = rows.select(KEY).with_row_index("row").group_by(KEY, maintain_order=True).agg("row")
-    outputs, output_of_row = groups.select(KEY), np.empty(rows.height, dtype=np.intp)
-    output_of_row[groups["row"].explode().to_numpy()] = np.repeat(np.arange(groups.height), groups["row"].list.len())
+    outputs = rows.select(KEY).unique(maintain_order=True)
+    numbered_rows = rows.select(KEY).join(outputs.with_row_index("row"), on=KEY, how="left", maintain_order="left")
+    output_of_row = numbered_rows["row"].to_numpy().astype(np.intp)
     codes_of_rater = {
         name: _aggregate_repeats(
             rows["score"].to_numpy()[is_of_rater], output_of_row[is_of_rater], len(outputs), name in scale.scores

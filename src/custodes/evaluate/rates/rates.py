@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
 from functools import partial
 from typing import Any, Literal, Unpack
 
@@ -467,17 +466,18 @@ def _rate_row(metric: str, system: str, label_name: str, system_rates: JudgeRate
     }
 
 
-def _cells(outputs: LabelledOutputs, metric: str, overall_rates: JudgeRates) -> Iterator[dict[str, Any]]:
+def _cells(outputs: LabelledOutputs, metric: str, overall_rates: JudgeRates) -> list[dict[str, Any]]:
     if overall_rates.pairs is None:
-        return
-    for i, judge_label in enumerate(outputs.words):
-        for j, human_label in enumerate(outputs.words):
-            yield {
-                "metric": metric,
-                "label": judge_label,
-                "human_label": human_label,
-                "n": overall_rates.pairs.counts.labelled[i, j],
-                "proportion": overall_rates.pairs.all_outputs_view.estimate[i, j]
-                if overall_rates.n_labelled
-                else np.nan,
-            }
+        return []
+    estimate = overall_rates.pairs.all_outputs_view.estimate
+    return [
+        {
+            "metric": metric,
+            "label": judge_label,
+            "human_label": human_label,
+            "n": overall_rates.pairs.counts.labelled[i, j],
+            "proportion": estimate[i, j] if overall_rates.n_labelled else np.nan,
+        }
+        for i, judge_label in enumerate(outputs.words)
+        for j, human_label in enumerate(outputs.words)
+    ]
