@@ -21,10 +21,8 @@ from custodes.stats.stopping.allocation import KINDS, annotation_kinds, grant_re
 from custodes.stats.stopping.rules import LookEstimates, Rule, analyse_tables, estimates_on
 from custodes.stats.stopping.sequential import stagewise
 
-FREE, LEASED = 2, 3
-"""Values of a position: `FREE` is unanswered, and `LEASED` means that an annotator is answering.
-
-A settled position has one of the values 1, 0, -1 and `ABSENT` (refused)."""
+FREE = 2
+"""Value of an unanswered position. A settled position has one of the values 1, 0, -1 and `ABSENT` (refused)."""
 
 _ORDERED = msgspec.json.Encoder(order="sorted")
 _NEXT = 1e-6  # move to the neighbouring floating-point number
@@ -154,7 +152,7 @@ class ConcurrentAnnotation:
         return annotation_copy
 
     def free_slots(self, pair: int) -> list[int]:
-        """Return the free positions of the current analysis in ascending order: not leased and not settled."""
+        """Return the free positions of the current analysis in ascending order."""
         pair_state = self._pairs[pair]
         if not self.is_open[pair] or pair_state.is_judged:
             return []
@@ -164,18 +162,9 @@ class ConcurrentAnnotation:
         """Return the pairs with at least one free position in the current analysis."""
         return [pair for pair in range(len(self.n)) if self.free_slots(pair)]
 
-    def lease(self, pair: int, position: int) -> None:
-        """Mark a free position of the current analysis as leased: an annotator is answering it."""
-        self._set_position(pair, position, LEASED, (FREE,))
-
-    def release(self, pair: int, position: int) -> None:
-        """Undo `lease`. A position that is not leased remains unchanged."""
-        if self._pairs[pair].places[position] == LEASED:
-            self._pairs[pair].places[position] = FREE
-
     def is_settled(self, pair: int, position: int) -> bool:
         """Whether the position has an answer or was refused."""
-        return self._pairs[pair].places[position] not in (FREE, LEASED)
+        return self._pairs[pair].places[position] != FREE
 
     def is_in_current_look(self, pair: int, position: int) -> bool:
         """Whether the position belongs to the current interim analysis, settled or not."""
@@ -195,7 +184,7 @@ class ConcurrentAnnotation:
         if preference == ABSENT:
             return self.impossible(pair, position)
         require(preference in (1, 0, -1), f"preference {preference} is not allowed; allowed: 1, 0, -1 and {ABSENT}")
-        self._set_position(pair, position, preference, (FREE, LEASED))
+        self._set_position(pair, position, preference, (FREE,))
         self.n[pair] += 1
         return self._analyse_pairs(pair)
 
@@ -205,7 +194,7 @@ class ConcurrentAnnotation:
         The next usable position replaces the refused position. If there is none, the analysis has one answer fewer. The
         preference is unknown, so refusals never count as ties.
         """
-        self._set_position(pair, position, ABSENT, (FREE, LEASED))
+        self._set_position(pair, position, ABSENT, (FREE,))
         pair_state = self._pairs[pair]
         if later_positions := pair_state.usable_places(pair_state.end):
             pair_state.end = later_positions[0] + 1
@@ -217,7 +206,7 @@ class ConcurrentAnnotation:
         """Reopen refused positions, and return the reopened positions.
 
         Positions that a completed analysis excluded stay refused. The current analysis is determined again from the
-        first usable positions. Later positions that are answered, leased or `begun` remain part of the analysis, so the
+        first usable positions. Later positions that are answered or `begun` remain part of the analysis, so the
         analysis may become slightly larger.
         """
         pair_state = self._pairs[pair]
@@ -254,9 +243,9 @@ class ConcurrentAnnotation:
         self._reopen_pairs("budget")
 
     def state_bytes(self) -> bytes:
-        """Return the state without leases as bytes; equal states have equal bytes."""
-        settled_values = [[FREE if value == LEASED else value for value in pair.places] for pair in self._pairs]
-        state = [settled_values, self.n, self.look, self.target, self.is_open, self.decision, self.why]
+        """Return the state as bytes; equal states have equal bytes."""
+        places = [pair.places for pair in self._pairs]
+        state = [places, self.n, self.look, self.target, self.is_open, self.decision, self.why]
         # The order in which pairs were closed is excluded, because it depends on time.
         return _ORDERED.encode([*state, sorted(self.rulings, key=lambda ruling: ruling[:2])])
 
