@@ -1,7 +1,4 @@
-"""A live annotation protocol: start it, get the next questions, record answers, read decisions.
-
-The state of the protocol has plain values that are saved to a file between sessions and validated when they are read.
-"""
+"""A live annotation protocol: start it, get the next questions, record answers, read decisions."""
 
 from __future__ import annotations
 
