@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from custodes.commands.summaries import MOST_LINES, summary_lines
+from custodes.commands.output_files import MOST_LINES, summary_lines
 
 RNG = np.random.default_rng(20_260_250)
 

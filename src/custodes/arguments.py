@@ -15,7 +15,7 @@ from typing import Any, Literal, ParamSpec, TypeGuard, TypeVar, Union, Unpack, g
 
 import numpy as np
 
-from custodes.errors import OptionError, short_repr, suggestion
+from custodes.errors import OptionError, reject, short_repr, suggestion
 from custodes.progress import Progress, silent
 
 P = ParamSpec("P")
@@ -37,10 +37,13 @@ def check_between(name: str, value: float, low: float, high: float) -> float:
 
 def check_at_least(name: str, value: int, least: int) -> int:
     """Check that an option is an integer of at least `least` and at most `LARGEST`."""
-    if not is_whole(value) or value < least:
-        raise OptionError(f"{name}={short_repr(value)}: must be a whole number of at least {least}")
-    if value > LARGEST:
-        raise OptionError(f"{name}={short_repr(value)}: must be at most {LARGEST}")
+    reject(
+        (
+            not is_whole(value) or value < least,
+            f"{name}={short_repr(value)}: must be a whole number of at least {least}",
+        ),
+        (is_whole(value) and value > LARGEST, f"{name}={short_repr(value)}: must be at most {LARGEST}"),
+    )
     return int(value)
 
 
@@ -290,14 +293,6 @@ def _convert_to_type(name: str, value: Any, allowed_types: Sequence[Any]) -> Any
     raise OptionError(f"{_argument_text(name, value)}: must be {expected_text}")
 
 
-def _flag(value: Any) -> bool | None:
-    return bool(value) if isinstance(value, bool | np.bool_) else None
-
-
-def _whole_number(value: Any) -> int | None:
-    return int(value) if is_whole(value) and abs(value) <= LARGEST else None
-
-
 def _number(value: Any) -> float | None:
     if not is_number(value):
         return None
@@ -318,10 +313,6 @@ def _texts(value: Any) -> Any:
     if not all(isinstance(text, str) for text in texts):
         return None
     return value if isinstance(value, tuple | list) else texts
-
-
-def _path(value: Any) -> Any:
-    return value if isinstance(value, PathLike) else None
 
 
 def _numbers(value: Any) -> Any:
@@ -363,13 +354,16 @@ def _progress(value: Any) -> Any:
 
 
 _TYPES: Mapping[Any, tuple[str, Callable[[Any], Any]]] = {
-    bool: ("True or False", _flag),
-    int: (f"a whole number of at most {LARGEST}", _whole_number),
+    bool: ("True or False", lambda value: bool(value) if isinstance(value, bool | np.bool_) else None),
+    int: (
+        f"a whole number of at most {LARGEST}",
+        lambda value: int(value) if is_whole(value) and abs(value) <= LARGEST else None,
+    ),
     float: ("a number", _number),
     str: ("text", _text),
     Sequence[str]: ("a text or a list of texts", _texts),
     Sequence[float]: ("a list of numbers", _numbers),
-    Path: ("a path", _path),
+    Path: ("a path", lambda value: value if isinstance(value, PathLike) else None),
     Progress: ("a callable that wraps an iterable", _progress),
     Mapping[str, float]: ("a mapping from names to numbers", _mapping_converter(_number)),
     Mapping[str, str]: ("a mapping from names to names", _mapping_converter(_text)),

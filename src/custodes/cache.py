@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 from custodes.errors import InputError, short_repr
 from custodes.files import check_writable
@@ -48,7 +48,7 @@ class KeptScore(NamedTuple):
     seconds: float
 
 
-class Cache:
+class Cache(AbstractContextManager["Cache"]):
     """Cached values in a file, or in memory for one run if `path` is None.
 
     Each reply, and the scores of each call of a metric, are committed separately, so a killed run loses only the work
@@ -135,16 +135,10 @@ class Cache:
         if not self._exists():
             return []
         with self._transaction() as connection:
-            query = f"SELECT * FROM {table} WHERE key IN (SELECT value FROM json_each(?))"
-            return connection.execute(query, [json.dumps(sorted(keys))]).fetchall()
-
-    def close(self) -> None:
-        """Close the file."""
-        if self._connection is not None:
-            self._connection.close()
-
-    def __enter__(self) -> Self:
-        return self
+            return connection.execute(
+                f"SELECT * FROM {table} WHERE key IN (SELECT value FROM json_each(?))", [json.dumps(sorted(keys))]
+            ).fetchall()
 
     def __exit__(self, *error: object) -> None:
-        self.close()
+        if self._connection is not None:
+            self._connection.close()

@@ -11,7 +11,6 @@ _UNSHOWN = re.compile(
     + "".join(chr((plane << 16) + last) for plane in range(17) for last in (0xFFFE, 0xFFFF))
     + "]"
 )
-_SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
 def escape_controls(text: str) -> str:
@@ -23,12 +22,4 @@ def escape_controls(text: str) -> str:
     >>> print(escape_controls("red\x1b[31m\u202eder"))
     red\x1b[31m\u202eder
     """
-    return _UNSHOWN.sub(_escape_match, text)
-
-
-def _escape_match(match: re.Match[str]) -> str:
-    letter = match[0]
-    code = ord(letter)
-    return _SHORT.get(letter) or (
-        f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}" if code < 65536 else f"\\U{code:08x}"
-    )
+    return _UNSHOWN.sub(lambda match: match[0].encode("unicode_escape").decode("ascii"), text)

@@ -20,7 +20,7 @@ import numpy as np
 import polars as pl
 
 import custodes as cu
-from custodes.answers.question import Rng, resolve_seed
+from custodes.answers.question import Rng, resolve_seed, versions
 from custodes.answers.result import Provenance, Result, result
 from custodes.answers.tables import flag, label, labels, score, table
 
@@ -128,15 +128,18 @@ def doctor(*, rng: Rng = 0) -> Doctor:
     """
     generator, seed = resolve_seed(rng)
     packages, extras = _requirements(), list(_extras())
-    tests = [*_run_demo_tests(generator), *_run_extra_tests([row["extra"] for row in extras if row["present"]])]
-    versions = {row["package"]: row["version"] for row in packages if row["package"] in ("numpy", "polars")}
+    demo = cu.read("demo")
+    tests = [_run_test(name, partial(test, demo, generator)) for name, test in TESTS.items()]
+    # Packages that a newer Python includes are not required.
+    present_extras = [row["extra"] for row in extras if row["present"] and _requirements(row["extra"])]
+    tests += [_run_test(f"extra {name}", partial(_import_extra, name)) for name in present_extras]
     provenance = Provenance(
         question=doctor.__name__,
         study="this installation",
         digest="",
         options={},
         seed=seed,
-        versions={NAME: metadata.version(NAME), **versions, "python": platform.python_version()},
+        versions=versions(),
     )
     tables = Doctor.part(place=_place(), packages=packages, extras=extras, tests=tests)
     return Doctor.from_parts([tables], notes=(), provenance=provenance)
@@ -179,9 +182,14 @@ def _requirements(extra: str = "") -> list[dict[str, Any]]:
         if requirement.name == NAME or not is_of_extra or (is_required and extra):
             continue
         version = next((distribution.version for distribution in metadata.distributions(name=requirement.name)), None)
-        is_compatible = version is not None and requirement.specifier.contains(version, prereleases=True)
-        version_range = str(requirement.specifier) or "any"
-        rows.append({"package": requirement.name, "needed": version_range, "version": version, "fits": is_compatible})
+        rows.append(
+            {
+                "package": requirement.name,
+                "needed": str(requirement.specifier) or "any",
+                "version": version,
+                "fits": version is not None and requirement.specifier.contains(version, prereleases=True),
+            }
+        )
     return rows
 
 
@@ -190,24 +198,13 @@ def _extras() -> Iterator[dict[str, Any]]:
     for name, extra in EXTRAS.items():
         if name in declared_extras:  # an older installation with newer sources has other requirements
             missing_packages = [row["package"] for row in _requirements(name) if not row["fits"]]
-            install_command = f"pip install '{NAME}[{name}]'"
             yield {
                 "extra": name,
                 "present": not missing_packages,
                 "missing": missing_packages,
                 "gives": extra.gives,
-                "install": install_command,
+                "install": f"pip install '{NAME}[{name}]'",
             }
-
-
-def _run_demo_tests(rng: int | np.random.Generator) -> list[dict[str, Any]]:
-    study = cu.read("demo")
-    return [_run_test(name, partial(test, study, rng)) for name, test in TESTS.items()]
-
-
-def _run_extra_tests(extras: list[str]) -> list[dict[str, Any]]:
-    # Packages that a newer Python includes are not required.
-    return [_run_test(f"extra {name}", partial(_import_extra, name)) for name in extras if _requirements(name)]
 
 
 def _import_extra(name: str) -> str:

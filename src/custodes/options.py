@@ -401,8 +401,7 @@ def progress(title: str = "", *, quiet: bool = False, lines: bool = False) -> It
     from rich.progress import Progress as Bar
     from rich.progress import TimeElapsedColumn
 
-    columns = (*Bar.get_default_columns(), TimeElapsedColumn())
-    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
+    with Bar(*Bar.get_default_columns(), TimeElapsedColumn(), console=Console(stderr=True), transient=True) as bar:
         if title:
             bar.add_task(escape(escape_controls(title)), total=None)
             bar.refresh()  # otherwise the bar appears only after a tenth of a second

@@ -96,8 +96,9 @@ def with_options(
 
     `group` is the help group of the options that only this verb has.
     """
-    options = [option for function in functions for option in _options(function)]
-    return with_parameters(command, [_parameter(option, group) for option in options])
+    return with_parameters(
+        command, [_parameter(option, group) for function in functions for option in _options(function)]
+    )
 
 
 def with_parameters(command: Callable[..., Any], more_parameters: Sequence[inspect.Parameter]) -> Callable[..., Any]:
@@ -193,11 +194,14 @@ def _build_stopping_argument(arguments: dict[str, Any]) -> dict[str, Any]:
     ]
     # Options that no rule uses are rejected. An option that only some rules use is not passed to the others.
     never_used = set.intersection(*unused_names)
-    rules = [
-        Stopping(**{name: value for name, value in (values | combination).items() if name not in names - never_used})
-        for combination, names in zip(combinations, unused_names, strict=True)
-    ]
-    return {STOPPING: rules}
+    return {
+        STOPPING: [
+            Stopping(
+                **{name: value for name, value in (values | combination).items() if name not in names - never_used}
+            )
+            for combination, names in zip(combinations, unused_names, strict=True)
+        ]
+    }
 
 
 def _value(name: str, kind: Any, value: Any) -> Any:

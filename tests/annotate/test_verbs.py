@@ -15,7 +15,7 @@ import custodes as cu
 from custodes import cli
 from custodes.annotate.demo import demo_texts
 from custodes.annotate.plan import KEYS
-from custodes.commands.annotate_plan import IN_A_FILE
+from custodes.commands.annotate import IN_A_FILE
 
 
 @pytest.fixture

@@ -53,20 +53,24 @@ def attended(annotation: ConcurrentAnnotation, crowd: Crowd, shares: tuple[float
     clock = [(float(rng.uniform(0, 60)), person, "ask", -1, -1, 0) for person in range(crowd.people)]
     heapq.heapify(clock)
     now, number = 0.0, crowd.people
+    begun = set[tuple[int, int]]()
     while any(annotation.is_open):
         now, person, what, pair, place, answer = heapq.heappop(clock)
         if what == "end":
-            annotation.release(pair, place)
+            begun.discard((pair, place))
             continue
         if what == "answer":
             annotation.answer(pair, place, answer)
-        free = annotation.open_pairs()
+        free = [
+            (k, slot) for k in annotation.open_pairs() for slot in annotation.free_slots(k) if (k, slot) not in begun
+        ]
         if not free:
             heapq.heappush(clock, (now + POLL, person, "ask", -1, -1, 0))
             continue
-        pair = free[int(rng.integers(len(free)))]
-        place = annotation.free_slots(pair)[0]
-        annotation.lease(pair, place)
+        pairs = list(dict.fromkeys(k for k, _ in free))
+        pair = pairs[int(rng.integers(len(pairs)))]
+        place = next(slot for k, slot in free if k == pair)
+        begun.add((pair, place))
         if rng.random() < crowd.leaving:
             careless.append(bool(rng.random() < crowd.careless))
             heapq.heappush(clock, (now + LEASE, person, "end", pair, place, 0))

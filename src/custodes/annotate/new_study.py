@@ -172,7 +172,7 @@ def _orders(
             f"{len(material.systems)} systems, {n_same} comparisons of identical outputs, {n_control_comparisons} with "
             "known answers)"
         )
-    # The random draws are the same as in `evaluate.protocol.state`.
+    # The random draws are the same as in `evaluate.protocol.live`.
     clusters = clusters_of([item.cluster for item in material.items])
     orders = annotation_order(is_askable, clusters, np.random.default_rng(plan.seed))
     items_of_pairs = [order[:n].tolist() for order, n in zip(orders, is_askable.sum(axis=1), strict=True)]

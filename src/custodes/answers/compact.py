@@ -67,8 +67,7 @@ def _tabular(table: Table, rows: pl.DataFrame, title: str, estimates: Sequence[s
     best_rows = (
         {*_significantly_best(rows, [column.name for column in label_columns[:-1]])} if has_letters else set[int]()
     )
-    n_runs = {column.name: len(rows[column.name].rle()) for column in label_columns}
-    heading_columns = sorted(label_columns, key=lambda column: n_runs[column.name])[
+    heading_columns = sorted(label_columns, key=lambda column: len(rows[column.name].rle()))[
         : max(0, len(label_columns) - MOST_LABELS)
     ]
     label_columns = [column for column in label_columns if column not in heading_columns]

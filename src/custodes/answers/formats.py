@@ -75,16 +75,18 @@ def latex(views: Iterable[View]) -> str:
         # LaTeX would read [ or * at the beginning of a line as an argument of the preceding line break.
         lines = [("{}" if line[0][:1] in ("[", "*") else "") + " & ".join(line) + r" \\" for line in cells if line]
         column_formats = "".join("r" if is_number else "l" for is_number in view.numeric)
-        body = [
+        table_lines = [
+            f"% {' '.join(view.title.split())}",
             rf"\begin{{tabular}}{{{column_formats}}}",
             r"\toprule",
             *lines[:1],
             r"\midrule",
             *lines[1:],
             r"\bottomrule",
+            r"\end{tabular}",
+            *(f"% {line}" for line in view.more.splitlines()),
         ]
-        comments = [f"% {line}" for line in view.more.splitlines()]
-        tables.append("\n".join([f"% {' '.join(view.title.split())}", *body, r"\end{tabular}", *comments]))
+        tables.append("\n".join(table_lines))
     return "\n\n".join(tables) + "\n"
 
 

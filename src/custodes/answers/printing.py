@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from io import StringIO
 from shutil import get_terminal_size
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich.box import SIMPLE_HEAD
 from rich.cells import cell_len
@@ -33,27 +33,24 @@ class PipeSafeConsole(Console):
 
 def print_result(result: Result, console: Console, *, table: str | None = None) -> None:
     """Print the essential tables of a result (or the named table with all columns) on a console."""
-    console.print(render_result(result, table=table, width=console.width))
+    grids = [grid for view in result.views(table) for grid in _grids(view, console.width)]
+    notes = [Text(escape_controls(f"note: {note}"), style="dim") for note in result.note_texts()]
+    console.print(Group(*grids, *notes, Text(escape_controls(str(result.provenance)), style="dim")))
 
 
 def format_result(result: Result) -> str:
     """The essential tables of a result as text of the width of the terminal (80 columns if there is no terminal)."""
     text = StringIO()
-    console_options: dict[str, Any] = {
-        "color_system": None,
-        "force_terminal": False,
-        "force_jupyter": False,
-        "highlight": False,
-    }
-    print_result(result, Console(file=text, width=get_terminal_size().columns, **console_options))
+    console = Console(
+        file=text,
+        width=get_terminal_size().columns,
+        color_system=None,
+        force_terminal=False,
+        force_jupyter=False,
+        highlight=False,
+    )
+    print_result(result, console)
     return "\n".join(line.rstrip() for line in text.getvalue().splitlines())
-
-
-def render_result(result: Result, *, table: str | None = None, width: int = 80) -> RenderableType:
-    """The essential tables of a result (or the named table with all columns) in lines of at most `width` characters."""
-    grids = [grid for view in result.views(table) for grid in _grids(view, width)]
-    notes = [Text(escape_controls(f"note: {note}"), style="dim") for note in result.note_texts()]
-    return Group(*grids, *notes, Text(escape_controls(str(result.provenance)), style="dim"))
 
 
 def _grids(view: View, width: int) -> Iterator[RenderableType]:

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import inspect
 import platform
-from collections.abc import Callable
+import re
+import types
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from functools import cache, wraps
 from importlib.metadata import version
 from pathlib import PurePath
-from typing import Any, NamedTuple, ParamSpec, TypeVar, get_args, get_type_hints
+from typing import Any, Literal, NamedTuple, ParamSpec, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 import polars as pl
 from docstring_parser import DocstringStyle, parse
 
-from custodes.answers.docstrings import with_sections
 from custodes.answers.result import Provenance, Result
 from custodes.answers.shared_arguments import DEFAULTS, HELP
 from custodes.arguments import argument, argument_types, seed_or_generator
@@ -34,6 +35,52 @@ does not change any number of a result."""
 
 COUNTED = "numbers of equal outputs (n_outputs), and only rates can use them; pass the table with one row per output"
 NOT_ENOUGH = "this question needs the ratings of single items; pass the study instead of its counts"
+
+SECTION = re.compile(r"^(?=(?:Notes|References|Examples)\n-+$)", re.MULTILINE)
+"""Pattern of the beginning of a section that the docstring already contains."""
+
+FIRST: Mapping[str, str] = {
+    "study": "Data: a study, or an input that `read` accepts (a path, a dataframe, 'demo', or a list of these).",
+    "pilot": "Pilot study, or an input that `read` accepts; None to plan from assumptions only.",
+    "texts": "Study with the texts of outputs, or an input that `read` accepts.",
+}
+"""Descriptions of first arguments."""
+
+SHARED: Mapping[str, str] = {
+    **HELP,
+    "rng": "Random seed. In Python also a NumPy generator, or None, which draws a new seed and records it.",
+    "progress": "Callable that wraps an iterable, for a progress bar.",
+}
+"""Descriptions of arguments that several functions have."""
+
+RELATED: Mapping[str, str] = {
+    "agreement": "favoritism, ranking, gate",
+    "annotators": "check, consistency",
+    "ceiling": "complementarity, combine",
+    "check": "read, verdict",
+    "combine": "validate, CombinedMetric",
+    "complementarity": "ceiling, agreement",
+    "consistency": "judge, favoritism",
+    "correction": "leaderboard, protocol, plan",
+    "favoritism": "agreement, ranking",
+    "gate": "agreement",
+    "leaderboard": "ranking, correction",
+    "plan": "protocol, live",
+    "protocol": "plan, correction",
+    "ranking": "leaderboard, favoritism",
+    "report": "verdict",
+    "score": "judge, read",
+    "validate": "combine",
+    "verdict": "report",
+}
+"""Related functions."""
+
+RAISES = """Raises
+------
+InputError
+    If the data cannot be read or are insufficient.
+OptionError
+    If a name is unknown or a value is not allowed."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -136,8 +183,9 @@ def question(
             if study and study.items.has_equal_outputs and not equal_outputs:
                 raise OptionError(f"{ask.__name__}: {study.name} holds {COUNTED}")
             if study:
-                selection = study.selection.items()
-                options |= {name: patterns for name, patterns in selection if options.get(name, patterns) is None}
+                options |= {
+                    name: patterns for name, patterns in study.selection.items() if options.get(name, patterns) is None
+                }
             result = ask(*args, **options)
             count_origin = data.origin if isinstance(data, OutcomeCounts) else None
             # For counts, selection and tie rules were applied when counting.
@@ -168,12 +216,10 @@ def function_options(function: Any) -> list[Option]:
 
     The descriptions come from `document_arguments`, from `HELP`, or from the section Parameters of the docstring.
     """
-    kind_of_argument, parameter_docs = (
-        argument_types(function),
-        parse(function.__doc__ or "", DocstringStyle.NUMPYDOC).params,
-    )
+    kind_of_argument = argument_types(function)
     help_of_parameter = {
-        parameter_doc.arg_name: " ".join((parameter_doc.description or "").split()) for parameter_doc in parameter_docs
+        parameter_doc.arg_name: " ".join((parameter_doc.description or "").split())
+        for parameter_doc in parse(function.__doc__ or "", DocstringStyle.NUMPYDOC).params
     }
     helps = {**HELP, **help_of_parameter, **getattr(function, "helps", {})}
     return [
@@ -230,3 +276,53 @@ def versions() -> dict[str, str]:
         "polars": pl.__version__,
         "python": platform.python_version(),
     }
+
+
+def with_sections(function: Callable[..., Any], signature: inspect.Signature, helps: Mapping[str, str]) -> str | None:
+    """The docstring with Parameters, Returns, Raises and See Also added; None if docstrings are stripped."""
+    if function.__doc__ is None:
+        return None
+    description, *own_sections = SECTION.split(inspect.cleandoc(function.__doc__))
+    related = RELATED.get(function.__name__)
+    sections = [
+        description,
+        _parameters(signature, argument_types(function), {**FIRST, **SHARED, **helps}),
+        f"Returns\n-------\n{get_type_hints(function)['return'].__name__}",
+        RAISES,
+        *([f"See Also\n--------\n{related}"] if related else []),
+        *own_sections,
+    ]
+    return "\n\n".join(section.strip() for section in sections)
+
+
+def _parameters(signature: inspect.Signature, kinds: Mapping[str, Any], helps: Mapping[str, str]) -> str:
+    lines = ["Parameters", "----------"]
+    for name, parameter in signature.parameters.items():
+        kind = kinds.get(name, parameter.annotation)
+        has_default = parameter.default is not parameter.empty and not callable(parameter.default)
+        default = f", default {parameter.default!r}" if has_default else ""
+        lines += [f"{name} : {kind if isinstance(kind, str) else type_name(kind)}{default}"]
+        lines += [f"    {helps[name]}"] if helps.get(name) else []
+    return "\n".join(lines)
+
+
+def type_name(kind: Any) -> str:
+    """Return a type in the notation of the documentation.
+
+    >>> type_name(Literal["a", "b"] | None), type_name(Sequence[str] | float)
+    ("{'a', 'b'} or None", 'sequence of str or float')
+    """
+    if kind is None or kind is types.NoneType:
+        return "None"
+    origin, type_arguments = get_origin(kind), get_args(kind)
+    if origin is Literal:
+        return f"{{{', '.join(map(repr, type_arguments))}}}"
+    if origin in (Union, types.UnionType):
+        return " or ".join(dict.fromkeys(map(type_name, type_arguments)))
+    if isinstance(origin, type) and issubclass(origin, Callable):  # type: ignore[arg-type]
+        return "callable"
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        return "mapping"
+    if isinstance(origin, type) and issubclass(origin, Sequence) and type_arguments:
+        return f"sequence of {type_name(type_arguments[0])}"
+    return str(getattr(kind, "__name__", kind))

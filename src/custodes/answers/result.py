@@ -6,7 +6,7 @@ import inspect
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import cache
 from html import escape
 from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
@@ -43,8 +43,7 @@ class Provenance:
     counted: Mapping[str, Any] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        data_options = {"study": self.study, "digest": self.digest or None}
-        options = {**data_options, **self.counted, **self.options}
+        options = {"study": self.study, "digest": self.digest or None, **self.counted, **self.options}
         entries = [self.question, *(f"{name}={_text(value)}" for name, value in options.items() if value is not None)]
         entries += [f"seed={self.seed}", *(f"{name}={version}" for name, version in self.versions.items())]
         return escape_controls(" | ".join(entries))
@@ -71,13 +70,15 @@ NOT_SENT = Provenance(question="", study="", digest="", options={}, seed=None, v
 T = TypeVar("T")
 
 
+def _declared_tables(result_class: Any) -> dict[str, Table]:
+    return {one.name: one.metadata[TABLE] for one in fields(result_class) if TABLE in one.metadata}
+
+
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(table,))
 def result(cls: type[T]) -> type[T]:
     """Turn a class with declared tables into a result: a frozen dataclass with keyword fields."""
     frozen_class = dataclass(frozen=True, kw_only=True, repr=False)(cls)
-    table_fields = [one for one in fields(frozen_class) if TABLE in one.metadata]  # type: ignore[arg-type]
-    tables = {one.name: one.metadata[TABLE] for one in table_fields}
-    frozen_class.__doc__ = with_attributes(frozen_class.__doc__, tables)
+    frozen_class.__doc__ = with_attributes(frozen_class.__doc__, _declared_tables(frozen_class))
     return frozen_class
 
 
@@ -98,12 +99,10 @@ class Result:
     @cache
     def table_declarations(cls) -> dict[str, Table]:
         """The declaration of each table by table name, in the order of the documentation."""
-        tables = {
-            class_field.name: class_field.metadata[TABLE]
-            for class_field in fields(cls)
-            if TABLE in class_field.metadata
+        return {
+            name: table if table.by is not None else replace(table, by=cls.BY)
+            for name, table in _declared_tables(cls).items()
         }
-        return {name: table if table.by is not None else replace(table, by=cls.BY) for name, table in tables.items()}
 
     def tables(self) -> dict[str, pl.DataFrame]:
         """The Polars frame of each table by table name, in the order of the documentation."""
@@ -303,22 +302,14 @@ def _text(value: Any) -> str:
     return str(value)
 
 
-def _plain(value: Any) -> dict[str, Any]:
-    """The fields of a record, except `question`, as plain values."""
-    return {
-        record_field.name: _plain_value(getattr(value, record_field.name))
-        for record_field in fields(value)
-        if record_field.name != "question"
-    }
-
-
-def _plain_value(value: Any) -> Any:
-    if hasattr(value, "__dataclass_fields__"):
-        return _plain(value)
+def _plain(value: Any) -> Any:
+    """A value as plain values; a record becomes a mapping of its fields, except `question`."""
+    if is_dataclass(value):
+        return {one.name: _plain(getattr(value, one.name)) for one in fields(value) if one.name != "question"}
     if isinstance(value, np.ndarray):
         return value.tolist()
     if isinstance(value, Mapping):
-        return {name: _plain_value(entry) for name, entry in value.items()}
+        return {name: _plain(entry) for name, entry in value.items()}
     if isinstance(value, str):
         return value.encode(errors="backslashreplace").decode()  # a file name that is not UTF-8; JSON holds text only
-    return [_plain_value(entry) for entry in value] if isinstance(value, tuple | list) else value
+    return [_plain(entry) for entry in value] if isinstance(value, tuple | list) else value

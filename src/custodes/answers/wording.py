@@ -27,20 +27,6 @@ SMALLEST_P = 0.001
 """p-values up to this limit are printed as `≤ .001`."""
 
 
-def interval_decimals(low: float | None, high: float | None, *, least: int) -> int:
-    """Number of decimals that display two significant digits of the width of an interval; at least `least`.
-
-    A width that is only a rounding error is ignored.
-
-    >>> [interval_decimals(low, high, least=2) for low, high in ((0.2, 0.8), (0.41, 0.45), (0.00011, 0.00014))]
-    [2, 3, 6]
-    >>> interval_decimals(0.5, 0.5 + 1e-14, least=2)
-    2
-    """
-    width = _width(low, high)
-    return least if width is None else _significant_decimals(width, least)
-
-
 def _width(low: float | None, high: float | None) -> float | None:
     """The width of an interval. It is None if there is no interval, or if the width is only a rounding error."""
     if low is None or high is None:
@@ -196,12 +182,15 @@ def interval(
     """A number and its interval (if there is one) as text.
 
     `write(number, digits=...)` formats each number. The number of decimals is at least `digits`, and large enough to
-    display two significant digits of the width of the interval.
+    display two significant digits of the width of the interval. A width that is only a rounding error is ignored.
 
     >>> interval(0.431, 0.29, 0.57), interval(0.431, 0.39, 0.47), interval(0.431, 0.29, 0.57, write=percent)
     ('0.43 [0.29, 0.57]', '0.431 [0.390, 0.470]', '43 % [29 %, 57 %]')
+    >>> interval(0.00012, 0.00011, 0.00014), interval(0.5, 0.5, 0.5 + 1e-14)
+    ('0.000120 [0.000110, 0.000140]', '0.50 [0.50, 0.50]')
     """
-    n_decimals = interval_decimals(low, high, least=digits)
+    width = _width(low, high)
+    n_decimals = digits if width is None else _significant_decimals(width, digits)
     return estimate_text(value, low, high, digits=n_decimals, write=write, unreliable=unreliable)
 
 

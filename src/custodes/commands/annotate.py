@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+import inspect
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, get_type_hints
 
+import msgspec
 from cyclopts import App, Parameter
 
+from custodes.annotate.plan import KEYS, StudyPlan, rows
+from custodes.annotate.plan_file import change_plan, plan_of, read_plan, to_toml
+from custodes.arguments import members, value_list
 from custodes.command_line import HOW, SWITCH, parse_whole_number
-from custodes.commands.annotate_plan import add_plan_options, build_plan
 from custodes.commands.annotate_serve import print_and_flush, serve
 from custodes.console import print_diagnostic, print_line, write_stdout
-from custodes.errors import OptionError
+from custodes.errors import OptionError, short_repr
 from custodes.files import check_distinct_files, check_writable, is_stream, write_atomically
 from custodes.options import InputOptions, Inputs, Output, input_files
 from custodes.process import NOTHING_KEPT, Stoppable
-from custodes.question_commands import OUTPUT, READING, numbers
+from custodes.question_commands import OUTPUT, READING, numbers, with_parameters
 
 if TYPE_CHECKING:
     from custodes.annotate.service import Service
@@ -29,6 +32,13 @@ annotate = App(name="annotate", group_parameters=HOW["group_parameters"])
 Study = Annotated[Path, Parameter(help="Study file, such as study.db.")]
 Worker = Annotated[str, Parameter(help="Label of an annotator, such as w007.")]
 Number = Annotated[int | None, Parameter(converter=parse_whole_number)]
+
+NAMES = {("question", "text"): "question", ("question", "aspects"): "aspects"}
+"""Options whose names differ from the key in the plan."""
+SINGLE = {"aspects": "aspect"}
+"""Alternative names (in the singular) of repeatable options."""
+IN_A_FILE = {("annotators", "codes")}
+"""Keys that only a plan file can set, because a table cannot be given on the command line."""
 
 
 def new(
@@ -66,7 +76,6 @@ def new(
     Example: `custodes annotate new outputs.jsonl -o study.db --question 'Which answer is better?' --serve 4`
     """
     from custodes.annotate.new_study import new as create_study
-    from custodes.annotate.plan_file import to_toml
 
     study_plan = build_plan(plan, options)
     if write_plan is not None:
@@ -74,14 +83,9 @@ def new(
         print_line(str(write_atomically(write_plan, to_toml(study_plan))))
         return
     check_distinct_files([output], input_files(inputs, plan, gold, *reading.files, sidecars=False))
-    options_of_new: dict[str, Any] = {
-        "plan": study_plan,
-        "systems": systems,
-        "pairs": pairs,
-        "gold": gold,
-        "metric": metric,
-    }
-    study_path = create_study(reading.study(inputs), output, **options_of_new)
+    study_path = create_study(
+        reading.study(inputs), output, plan=study_plan, systems=systems, pairs=pairs, gold=gold, metric=metric
+    )
     print_notes(study_path)
     print_line(str(study_path))
     if serve_for is not None:
@@ -96,15 +100,10 @@ def new(
 
 def print_notes(study_path: Path, *, n_skipped: int = 0) -> None:
     """Print the notes on a study, except the first `n_skipped` notes."""
-    for note in dict.fromkeys(notes(study_path)[n_skipped:]):
-        print_diagnostic(f"note: {note}")
-
-
-def notes(study_path: Path) -> list[str]:
-    """Return the notes on a study."""
     from custodes.annotate.study_status import notes_of
 
-    return notes_of(study_path)
+    for note in dict.fromkeys(notes_of(study_path)[n_skipped:]):
+        print_diagnostic(f"note: {note}")
 
 
 @annotate.command
@@ -123,9 +122,10 @@ def add(
     Example: `custodes annotate add study.db outputs2.jsonl`
     """
     from custodes.annotate.add_to_study import add as add_to_study
+    from custodes.annotate.study_status import notes_of
 
     check_distinct_files([study], input_files(inputs, *reading.files, sidecars=False))
-    n_notes_before = len(notes(study))
+    n_notes_before = len(notes_of(study))
     study_path = add_to_study(study, reading.study(inputs), systems=systems, pairs=pairs)
     print_notes(study_path, n_skipped=n_notes_before)
     print_line(str(study_path))
@@ -182,7 +182,6 @@ def rehearse(
 
     Example: `custodes annotate rehearse study.db --annotators 10 --margins 0,0.1,0.3`
     """
-    from custodes.annotate.plan_file import read_plan
     from custodes.annotate.rehearsal import Rehearsal
     from custodes.annotate.rehearsal import rehearse as simulate_study
 
@@ -223,13 +222,11 @@ def demo(
 # Commands for the owner of a study, in the order of their use.
 
 
-@contextmanager
-def open_study_service(study: Path) -> Iterator[Service]:
+def open_study_service(study: Path) -> Service:
     """Open a study. An error is raised if the study is being served."""
     from custodes.annotate.service import Service
 
-    with Service.open(study, threaded=False) as service:
-        yield service
+    return Service.open(study, threaded=False)
 
 
 @annotate.command
@@ -410,5 +407,73 @@ def export(
     print_line(str(export_study(study, output, external_ids=external_ids)))
 
 
-annotate.command(add_plan_options(new), name="new")
+# Options for the keys of a plan, derived from the declaration of the plan.
+
+
+def build_plan(path: Path | None, options: dict[str, Any]) -> StudyPlan:
+    """The plan of a file, or the default plan. Options of the command line replace the values of the plan."""
+    plan = StudyPlan() if path is None else read_plan(path)
+    changes: dict[str, dict[str, Any]] = {}
+    for section, keys in KEYS.items():
+        section_values = getattr(plan, section) if section else plan
+        type_of_key = get_type_hints(type(section_values))
+        for key in keys:
+            option_value = options.get(_name(section, key))
+            if option_value is not None:
+                changes.setdefault(section, {})[key] = _value(_name(section, key), type_of_key[key], option_value)
+    if "texts" in changes:  # @FILE is relative to the current folder
+        texts = plan_of({"texts": changes["texts"]}, where="options", folder=Path()).texts
+        changes["texts"] = {key: getattr(texts, key) for key in changes["texts"]}
+    return change_plan(plan, changes)
+
+
+def _name(section: str, key: str) -> str:
+    return NAMES.get((section, key), key)
+
+
+def _option(section: str, key: str, default: str, text: str) -> inspect.Parameter:
+    name = _name(section, key)
+    default_text = f" (default: {default})" if default and default != '""' else ""
+    text = f"{text[0].upper()}{text[1:]}{default_text}."
+    kind: Any = str | None
+    cli_parameter = Parameter(help=text)
+    if name in SINGLE:
+        kind, cli_parameter = (
+            list[str] | None,
+            Parameter(name=[f"--{name}", f"--{SINGLE[name]}"], help=text, negative=""),
+        )
+    return inspect.Parameter(
+        name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind, cli_parameter]
+    )
+
+
+def _value(name: str, kind: Any, text: Any) -> Any:
+    """A text of the command line converted to a value of a plan; several texts are converted to a list."""
+    entries = (value_list(name, text, described=name in SINGLE) or [""]) if get_origin(kind) is tuple else []
+    try:
+        if entries:
+            entry_type = get_args(kind)[0]
+            return tuple(msgspec.convert(entry, entry_type, strict=False) for entry in entries)
+        if float in members(kind):
+            with suppress(ValueError):
+                return float(text)
+        return msgspec.convert(text, kind, strict=False)
+    except (msgspec.ValidationError, ValueError):
+        raise OptionError(
+            f"--{name.replace('_', '-')} {short_repr(text)} is not allowed; give {_expected_type(kind)}"
+        ) from None
+
+
+def _expected_type(kind: Any) -> str:
+    if get_origin(kind) is tuple:
+        return "a comma list, such as 10,20,40" if get_args(kind)[0] is int else "a comma list"
+    literals = [literal for member in members(kind) for literal in get_args(member)]
+    if literals:
+        return " or ".join(map(str, literals))
+    type_texts = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
+    return " or ".join(type_texts[member] for member in members(kind) if member in type_texts)
+
+
+plan_options = [_option(*row) for row in rows() if row[:2] not in IN_A_FILE]
+annotate.command(with_parameters(new, plan_options), name="new")
 annotate.command(serve)

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from custodes.command_line import OUTPUT_OPTIONS, SELECTION
-from custodes.commands.sidecar_files import STREAMED, print_lower_is_better, raters_sidecar
+from custodes.commands.output_files import STREAMED, print_lower_is_better, raters_sidecar
 from custodes.console import print_diagnostic, print_line
 from custodes.data.mapping.columns import Columns
 from custodes.data.mapping.schema import Schema

@@ -16,10 +16,9 @@ from cyclopts import Parameter
 from custodes.arguments import assignment_list, value_list
 from custodes.cache import Cache
 from custodes.command_line import OUTPUT_OPTIONS, SWITCH
-from custodes.commands.sidecar_files import OutputFiles
-from custodes.commands.summaries import summary_lines
+from custodes.commands.output_files import OutputFiles, summary_lines
 from custodes.console import print_diagnostic, print_line
-from custodes.errors import OptionError, short_repr, suggestion
+from custodes.errors import OptionError, reject, short_repr, suggestion
 from custodes.judging import batch, cost, run
 from custodes.judging.clients import client_from_spec
 from custodes.judging.cost import PRICES, Budget, Price
@@ -85,7 +84,7 @@ def judge(
     probe_entries = value_list("probe", probe or ())
     input_paths = [*reading.files, (examples or "").rpartition(":")[0], prompt, pairs, probe_entries, replies]
     output_files.check(input_files(inputs, *input_paths, sidecars=False), *([write_requests] if write_requests else []))
-    if "sampling" in options:
+    if options.get("sampling") is not None:
         options["sampling"] = parse_sampling(options["sampling"])
     llm_judge, given_arguments = Judge(**arguments_of(Judge, options)), arguments_of(run.judge, options)
     ineffective_options = {"verdict": ["scale"], "score": ["pairs", "orders"], "label": ["pairs", "orders", "scale"]}
@@ -147,39 +146,42 @@ def judge(
     return judgements.status
 
 
-def parse_sampling(entries: Sequence[str] | None) -> dict[str, Any] | None:
-    """The values of entries KEY=VALUE by key. A value that is valid JSON is parsed; any other value stays text."""
-    if entries is None:
-        return None
+def parse_sampling(entries: Sequence[str]) -> dict[str, Any]:
+    """The values of entries KEY=VALUE by key. A value that is valid JSON is parsed; any other value stays text.
+
+    Commas belong to a value that is JSON. Otherwise they separate entries.
+    """
     values: dict[str, Any] = {}
-    for assignment_text in (
-        assignment for entry in entries for assignment in ([entry] if _holds_json(entry) else assignment_list(entry))
-    ):
-        name, sign, value = assignment_text.partition("=")
-        if not sign or not name.strip() or name.strip() in values:
-            raise OptionError(
+    assignments = [
+        assignment
+        for entry in entries
+        for assignment in ([entry] if _parse_json(entry.partition("=")[2])[1] else assignment_list(entry))
+    ]
+    for assignment_text in assignments:
+        name, sign, value_text = assignment_text.partition("=")
+        value, is_json = _parse_json(value_text)
+        reject(
+            (
+                not sign or not name.strip() or name.strip() in values,
                 f"--sampling {assignment_text!r} is not allowed; give KEY=VALUE, each key once, as in "
-                "--sampling temperature=0"
-            )
-        try:
-            values[name.strip()] = msgspec.json.decode(value)
-        except msgspec.DecodeError:
-            if value.lstrip()[:1] in ("[", "{"):
-                raise OptionError(
-                    f"--sampling {short_repr(assignment_text)}: the value is not JSON; give one KEY=VALUE, and repeat "
-                    "the option for each further KEY=VALUE"
-                ) from None
-            values[name.strip()] = value
+                "--sampling temperature=0",
+            ),
+            (
+                not is_json and value_text.lstrip()[:1] in ("[", "{"),
+                f"--sampling {short_repr(assignment_text)}: the value is not JSON; give one KEY=VALUE, and repeat "
+                "the option for each further KEY=VALUE",
+            ),
+        )
+        values[name.strip()] = value
     return values
 
 
-def _holds_json(text: str) -> bool:
-    """Whether the value of KEY=VALUE is JSON, so that commas belong to the value."""
+def _parse_json(text: str) -> tuple[Any, bool]:
+    """The value of a text that is JSON, otherwise the text; and whether the text is JSON."""
     try:
-        msgspec.json.decode(text.partition("=")[2])
+        return msgspec.json.decode(text), True
     except msgspec.DecodeError:
-        return False
-    return True
+        return text, False
 
 
 def read_api_key(variable: str | None) -> str | None:
@@ -224,8 +226,10 @@ def estimate_lines(
         reason_tokens_text = f" and {cost.REASON_TOKENS} tokens of a reason" if judge_settings.reason == "first" else ""
         basis_text = f"the JSON answer{reason_tokens_text}; a model that reasons before it answers needs more tokens"
     cost_estimate = cost.estimate(unsent_requests, answer=n_answer_tokens)
-    n_waiting = cost_estimate.requests
-    yield f"{len(plan.asked)} queries and {len(plan.requests)} requests; {n_waiting} requests have no reply yet"
+    yield (
+        f"{len(plan.asked)} queries and {len(plan.requests)} requests; {cost_estimate.requests} requests have no "
+        "reply yet"
+    )
     yield (
         f"{cost_estimate.characters} characters, about {cost_estimate.tokens_in} input tokens; about "
         f"{cost_estimate.expected_out} output tokens expected, at most {cost_estimate.tokens_out}"

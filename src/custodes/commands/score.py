@@ -14,8 +14,7 @@ from custodes.answers.printing import PipeSafeConsole, print_result
 from custodes.answers.question import function_options
 from custodes.answers.result import Result
 from custodes.command_line import OUTPUT_OPTIONS, SWITCH
-from custodes.commands.sidecar_files import STREAMED, OutputFiles, print_lower_is_better
-from custodes.commands.summaries import summary_lines
+from custodes.commands.output_files import STREAMED, OutputFiles, print_lower_is_better, summary_lines
 from custodes.console import print_diagnostic, quiet_pipe
 from custodes.errors import reject
 from custodes.options import InputOptions, Inputs, QuoteFormulas, check_quoted, input_files, progress

@@ -13,7 +13,7 @@ import custodes.memory
 from custodes.data.loading import arrow, compression, load_table, source
 from custodes.data.mapping.schema import Schema
 from custodes.errors import CustodesError, InputError
-from custodes.evaluate.protocol.state import State
+from custodes.evaluate.protocol.live import State
 from custodes.question_commands import channel_table
 from tests.data.loading.files import fault, unzipped, workbook, zipped
 

@@ -51,22 +51,15 @@ def test_what_is_possible_after_all_is_asked_again(seed: int) -> None:
     events."""
     rng, study = np.random.default_rng(seed), annotation(pairs=2, stop="decided", boundary=9.0)
     impossible: dict[int, list[int]] = {0: [], 1: []}
-    leased: list[tuple[int, int]] = []
     for step in range(400):
         pair = int(rng.integers(2))
         if requests := study.free_slots(pair):
             place = int(rng.choice(requests))
-            match rng.choice(["answer", "impossible", "lease"], p=[0.3, 0.5, 0.2]):
-                case "answer":
-                    study.answer(pair, place, 1)
-                case "impossible":
-                    study.impossible(pair, place)
-                    impossible[pair].append(place)
-                case _:
-                    study.lease(pair, place)
-                    leased.append((pair, place))
-        if leased and rng.random() < 0.3:
-            study.release(*leased.pop())
+            if rng.random() < 0.4:
+                study.answer(pair, place, 1)
+            else:
+                study.impossible(pair, place)
+                impossible[pair].append(place)
         if impossible[pair] and rng.random() < 0.1:
             used = {place for ruling in study.rulings for place in range(max(ruling.used) + 1) if ruling.pair == pair}
             back = study.possible(pair, impossible[pair])
@@ -75,8 +68,7 @@ def test_what_is_possible_after_all_is_asked_again(seed: int) -> None:
             impossible[pair] = [place for place in impossible[pair] if place not in back]
             assert study.is_open[pair] or not back
         assert all((len(study.free_slots(k)) > 0) == (k in study.open_pairs()) for k in range(2)), step
-        open_leases = {(pair, place) for pair, place in leased if study.is_in_current_look(pair, place)}
-        lacking = [study.target[k] - study.n[k] - sum(pair == k for pair, _ in open_leases) for k in range(2)]
+        lacking = [study.target[k] - study.n[k] for k in range(2)]
         assert all(len(study.free_slots(k)) == lacking[k] for k in range(2) if study.open_pairs().count(k)), step
     for ruling in study.rulings:
         assert len(ruling.used) == ruling.n
@@ -159,14 +151,9 @@ def test_a_ruling_says_what_it_rests_on() -> None:
     study = annotation(pairs=1, boundary="none")
     places = study.free_slots(0)
     assert places == [0, 1, 2, 3, 4]
-    study.lease(0, 1)
-    assert study.free_slots(0) == [0, 2, 3, 4]
-    study.release(0, 1)
-    study.release(0, 1)
     study.impossible(0, 2)
     assert study.free_slots(0) == [0, 1, 3, 4, 5]
     for place, sign in zip((5, 4, 3, 1), (1, 1, 0, -1), strict=True):
-        study.lease(0, place)
         assert study.answer(0, place, sign) is None
     study.withdraw(0, 1)
     assert (study.n, study.free_slots(0)) == ([3], [0, 1])
@@ -268,12 +255,10 @@ def test_whatever_happens_prefixes_are_judged_and_a_copy_goes_its_own_way(data: 
         if not study.free_slots(pair):
             continue
         place = data.draw(st.sampled_from(study.free_slots(pair)))
-        act = data.draw(st.sampled_from(["answer", "answer", "answer", "lease", "impossible", "withdraw"]))
+        act = data.draw(st.sampled_from(["answer", "answer", "answer", "impossible", "withdraw"]))
         if act == "answer":
             log.append((pair, place, data.draw(st.sampled_from([1, 0, -1]))))
             study.answer(*log[-1])
-        elif act == "lease":
-            study.lease(pair, place)
         elif act == "impossible":
             log.append((pair, place, ABSENT))
             study.impossible(pair, place)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from custodes.data.comparisons import Comparisons
 from custodes.errors import InputError, OptionError
 from custodes.evaluate.protocol import live
-from custodes.evaluate.protocol.state import _FILE, State
+from custodes.evaluate.protocol.live import _FILE, State
 from custodes.evaluate.protocol.stopping import Stopping
 from custodes.strict_json import digest
 from tests.bad_arguments import BAD

@@ -21,7 +21,7 @@ from custodes.evaluate.check.aspect import ROUNDING
 from custodes.evaluate.check.outputs import constant_outputs, copied_systems, text_problems, texts_alone
 from custodes.evaluate.check.rules import SERIOUS_NOTES, SILENT, TRUNCATED, WARNED, Problem, problem, problems_of
 from custodes.evaluate.comparable import label_of, too_few
-from custodes.evaluate.rates.notes import WARNINGS
+from custodes.evaluate.rates.judges import WARNINGS
 from custodes.evaluate.rates.rates import rates
 
 MOST_REFUSED = 0.05

@@ -16,9 +16,8 @@ from custodes.answers.tables import count, label, p_value, score, table
 from custodes.answers.wording import plural
 from custodes.arguments import FEWEST_RESAMPLES, check_arguments, check_one_of, value_list
 from custodes.data.study import Study
-from custodes.errors import OptionError, join_labels
+from custodes.errors import OptionError, join_labels, reject
 from custodes.evaluate.agreement.statistic import Sample, drawn_flips
-from custodes.evaluate.gate.judge_rules import judge_rows
 from custodes.evaluate.gate.label_rules import CORRECTED_RATE, LabelTest, LabelTests, label_tests
 from custodes.evaluate.gate.outcomes import IN_JUNIT, STATUS, junit, line_of, more_data, outcome_of, rule_lines
 from custodes.evaluate.gate.reuse import CLOSED, OPEN, UNTESTED, LedgerTests, ledger_answer
@@ -34,6 +33,7 @@ from custodes.evaluate.gate.rules import (
     GateRule,
     RuleEstimate,
     estimate_rule,
+    judge_rows,
     kind_of_rules,
     requirement,
     select_metric,
@@ -146,12 +146,11 @@ class Gate(Result):
             )
             for row in self.rules.to_dicts()
         ]
-        provenance = self.provenance
         properties = {
-            "study": provenance.study,
-            "digest": provenance.digest,
-            "seed": str(provenance.seed),
-            "made by": str(provenance),
+            "study": self.provenance.study,
+            "digest": self.provenance.digest,
+            "seed": str(self.provenance.seed),
+            "made by": str(self.provenance),
         }
         return junit("custodes gate", cases, properties=properties, seconds=seconds)
 
@@ -226,13 +225,17 @@ def gate(
     >>> made.outcome, made.status
     ('holds', 0)
     """
-    if not resamples:
-        raise OptionError(
+    reject(
+        (
+            not resamples,
             f"resamples=0 is not allowed, because rules are tested with bootstrap intervals; give at least "
-            f"{FEWEST_RESAMPLES}"
-        )
-    if not (np.isfinite(margin) and margin >= 0):
-        raise OptionError(f"margin={margin!r} is not allowed; give a number of at least 0, in units of the statistic")
+            f"{FEWEST_RESAMPLES}",
+        ),
+        (
+            not (np.isfinite(margin) and margin >= 0),
+            f"margin={margin!r} is not allowed; give a number of at least 0, in units of the statistic",
+        ),
+    )
     if not not_worse_than:
         condition_text = "it applies only to the test of not_worse_than; name a metric in not_worse_than"
         refuse_ignored_argument(gate, condition_text, margin=margin, statistic=statistic)
@@ -353,8 +356,9 @@ def _label_gate(study: Study, tests_of_aspects: Sequence[LabelTests], metric: st
         value, low, high = test.interval(level)
         p_value = min(1.0, n_tests * test.p_value) if test.has_interval else np.nan
         reason = test.reason or CONTAINED + more_data(value, low, high, test.rule.threshold, "human labels")
-        estimate_and_bounds = (value, low, high, p_value)
-        return test.rule.row(metric, test.statistic, test.n, estimate_and_bounds, system=test.system, reason=reason)
+        return test.rule.row(
+            metric, test.statistic, test.n, (value, low, high, p_value), system=test.system, reason=reason
+        )
 
     return Gate.from_parts(
         [Gate.part(aspect_tests.aspect, rules=list(map(row, aspect_tests.tests))) for aspect_tests in tests_of_aspects],

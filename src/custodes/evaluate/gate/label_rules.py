@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
@@ -16,7 +17,6 @@ from custodes.evaluate.rates.estimates import (
     EstimateSettings,
     Interval,
     JudgeLabels,
-    StratifiedLabels,
     estimate_interval,
     judges_of,
     measure_functions,
@@ -55,9 +55,9 @@ class LabelTest:
 
     rule: GateRule
     statistic: str
-    system: str
     n: int
-    values: Floats
+    system: str = ""
+    values: Floats = field(default_factory=lambda: np.full(1, np.nan))
     error: float = np.nan
     clusters: int = 0
     reason: str = ""
@@ -111,8 +111,9 @@ class LabelTest:
     def precision(self) -> Precision:
         """Return the precision of this test, from effective counts or from influence values."""
         if self.counts is not None:
-            is_whole = all(count.is_integer() for count in self.counts)
-            return Precision(self.rule.threshold, trials=self.counts[1], whole=is_whole)
+            return Precision(
+                self.rule.threshold, trials=self.counts[1], whole=all(count.is_integer() for count in self.counts)
+            )
         cluster_sums = unit_sums(self.influence, units=self.unit, n_units=int(self.unit.max(initial=0)) + 1)
         return Precision(self.rule.threshold, error=float(np.sqrt((cluster_sums**2).sum())))
 
@@ -168,14 +169,13 @@ def label_tests(
             .group_by("unit")
             .agg(pl.col("item").min())
         )
-        yield LabelTests(outputs.aspect, tests, _human_labels(outputs), first_items.sort("unit")["item"].to_list())
-
-
-def _human_labels(outputs: LabelledOutputs) -> dict[tuple[str, str], str]:
-    rows = outputs.only(outputs.has_human_label)
-    labels = (outputs.words[code] for code in rows.gold.argmax(axis=1))
-    systems = rows.table["system"] if len(outputs.systems) > 1 else [""] * rows.table.height
-    return dict(zip(zip(rows.table["item"], systems, strict=True), labels, strict=True))
+        rows = outputs.only(outputs.has_human_label)
+        systems = rows.table["system"] if len(outputs.systems) > 1 else [""] * rows.table.height
+        labels = {
+            (item, system): outputs.words[code]
+            for item, system, code in zip(rows.table["item"], systems, rows.gold.argmax(axis=1), strict=True)
+        }
+        yield LabelTests(outputs.aspect, tests, labels, first_items.sort("unit")["item"].to_list())
 
 
 def _tests(
@@ -184,77 +184,51 @@ def _tests(
     view: LabelledOutputs,
     judges: dict[str, JudgeLabels],
     settings: EstimateSettings,
-) -> Iterator[LabelTest]:
+) -> list[LabelTest]:
+    """Return the tests of a rule: one test or, for corrected rates, a test for each system."""
     statistic = rule.statistic or STANDARD
-
-    def make_test(
-        values: Floats | float, n: int, *, system: str = "", reason: str = "", **further_fields: Any
-    ) -> LabelTest:
-        return LabelTest(
-            rule=rule,
-            statistic=statistic,
-            system=system,
-            n=n,
-            values=np.atleast_1d(values),
-            reason=reason,
-            **further_fields,
-        )
-
+    make_test = partial(LabelTest, rule=rule, statistic=statistic)
     missing_judges = [name for name in (metric, rule.against) if name is not None and name not in judges]
     if missing_judges:
-        yield make_test(np.nan, 0, reason=f"there are no labels by {join_labels(missing_judges)}")
-        return
+        return [make_test(n=0, reason=f"there are no labels by {join_labels(missing_judges)}")]
     if not view.has_human_label.any():
-        yield make_test(np.nan, 0, reason="there are no human labels")
-        return
-    is_binary = len(view.words) == 2
+        return [make_test(n=0, reason="there are no human labels")]
     two_labels_text = f"{statistic} needs two labels; name one of {join_labels(view.words)} with positive=LABEL"
     if statistic == CORRECTED_RATE:
-        for k, name in enumerate(view.systems):
-            judge_estimates = judges[metric].rates(view, view.system == k, **settings)
-            reason = "" if np.isfinite(judge_estimates.corrected.value) else "the corrected rate is undefined"
-            values = (
-                np.append(judge_estimates.corrected.value, judge_estimates.rate_draws)
-                if is_binary and not reason
-                else np.nan
-            )
-            reason = reason if is_binary else two_labels_text
-            yield make_test(
-                values,
-                judge_estimates.n_labelled,
+        rates_of_system = {
+            name: judges[metric].rates(view, view.system == k, **settings) for k, name in enumerate(view.systems)
+        }
+        is_binary = len(view.words) == 2
+        undefined_text = "the corrected rate is undefined" if is_binary else two_labels_text
+        return [
+            make_test(
+                values=np.append(rates.corrected.value if is_binary else np.nan, rates.rate_draws),
+                n=rates.n_labelled,
                 system=name,
-                reason=reason,
-                influence=judge_estimates.influence,
+                reason="" if is_binary and np.isfinite(rates.corrected.value) else undefined_text,
+                influence=rates.influence,
                 unit=view.unit,
             )
-        return
+            for name, rates in rates_of_system.items()
+        ]
     if rule.against is not None:
-        yield _difference(make_test, view, (judges[metric], judges[rule.against]), settings, statistic, two_labels_text)
-        return
+        return [
+            _difference(make_test, view, (judges[metric], judges[rule.against]), settings, statistic, two_labels_text)
+        ]
     judge_estimates = judges[metric].threshold_judge.rates(view, **settings)
-    functions = measure_functions(len(view.words), judge_estimates.n_labelled, ordered=view.ordered)
+    n = judge_estimates.n_labelled
+    functions = measure_functions(len(view.words), n, ordered=view.ordered)
     if statistic not in functions:
-        yield make_test(np.nan, judge_estimates.n_labelled, reason=two_labels_text)
-        return
-    values = judge_estimates.values(functions[statistic])
-    if judge_estimates.pairs is None or not np.isfinite(values[0]):
-        yield make_test(np.nan, judge_estimates.n_labelled, reason=f"{statistic} is undefined for these labels")
-        return
-    influence = judge_estimates.pairs.influence(functions[statistic])
-    yield make_test(
-        values[np.isfinite(values)],
-        judge_estimates.n_labelled,
-        influence=influence,
-        unit=judge_estimates.pairs.outputs.unit,
-        counts=_counts(statistic, judge_estimates.pairs, influence),
-    )
-
-
-def _counts(statistic: str, label_pairs: StratifiedLabels, influence: Floats) -> tuple[float, float] | None:
-    """Return the effective counts if the statistic is a proportion and outputs were selected at random, else None."""
-    if statistic not in PROPORTIONS or label_pairs.sampling != "random":
-        return None
-    return PROPORTIONS[statistic](label_pairs.effective(influence).labelled)
+        return [make_test(n=n, reason=two_labels_text)]
+    values, pairs = judge_estimates.values(functions[statistic]), judge_estimates.pairs
+    if pairs is None or not np.isfinite(values[0]):
+        return [make_test(n=n, reason=f"{statistic} is undefined for these labels")]
+    influence = pairs.influence(functions[statistic])
+    # Effective counts exist only for proportions of outputs that were selected at random.
+    has_counts = statistic in PROPORTIONS and pairs.sampling == "random"
+    counts = PROPORTIONS[statistic](pairs.effective(influence).labelled) if has_counts else None
+    values = values[np.isfinite(values)]
+    return [make_test(values=values, n=n, influence=influence, unit=pairs.outputs.unit, counts=counts)]
 
 
 def _difference(
@@ -277,10 +251,10 @@ def _difference(
 
     functions = measure_functions(len(view.words), n, ordered=view.ordered)
     if statistic not in functions:
-        return make_test(np.nan, n, reason=two_labels_text)
+        return make_test(n=n, reason=two_labels_text)
     if not n:
         return make_test(
-            np.nan, n, reason=f"no output has labels by annotators, {judge_pair[0].name} and {judge_pair[1].name}"
+            n=n, reason=f"no output has labels by annotators, {judge_pair[0].name} and {judge_pair[1].name}"
         )
     value, influence = 0.0, np.zeros(n)
     for sign, judge in zip((1, -1), threshold_judges, strict=True):
@@ -289,11 +263,13 @@ def _difference(
             value += sign * float(functions[statistic](label_pairs.estimate))
             influence += sign * label_pairs.influence(functions[statistic])
     if not np.isfinite(value):
-        return make_test(np.nan, n, reason=f"{statistic} is undefined for these labels")
-    units = view.unit[is_rated_by_both]
+        return make_test(n=n, reason=f"{statistic} is undefined for these labels")
+    units, values = view.unit[is_rated_by_both], np.array([value])
     n_clusters = len(np.unique(units))
     cluster_sums = unit_sums(influence, units=units, n_units=int(units.max()) + 1)
     standard_error = float(np.sqrt((cluster_sums**2).sum() * n_clusters / max(n_clusters - 1, 1)))
     if not standard_error:
-        return make_test(value, n, reason="the labels of the two metrics do not differ, so there is no interval")
-    return make_test(value, n, error=standard_error, clusters=n_clusters, influence=influence, unit=units)
+        return make_test(
+            values=values, n=n, reason="the labels of the two metrics do not differ, so there is no interval"
+        )
+    return make_test(values=values, n=n, error=standard_error, clusters=n_clusters, influence=influence, unit=units)

@@ -13,7 +13,7 @@ from functools import cached_property
 
 import msgspec
 
-from custodes.errors import InputError, OptionError, join_labels, short_repr
+from custodes.errors import InputError, OptionError, join_labels, reject, short_repr
 from custodes.strict_json import decode, digest, prepare_decoder
 
 LENGTH = 16
@@ -65,11 +65,6 @@ class Entry(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=Tru
         """The digest of the entry, computed from its content."""
         return digest(msgspec.structs.replace(self, digest=""))[:LENGTH]
 
-    @property
-    def line(self) -> bytes:
-        """The entry as a line of the file."""
-        return msgspec.json.encode(self) + b"\n"
-
 
 FORMAT = "custodes-gate-ledger-1"
 _ENTRY = msgspec.json.Decoder(prepare_decoder(Entry))
@@ -93,13 +88,18 @@ class Ledger:
                     f"{name}, line {line_number}: {problem}; restore the line (after a merge, keep the lines of both "
                     "branches)"
                 ) from None
-            if entry.format != FORMAT:
-                raise InputError(
+            reject(
+                (
+                    entry.format != FORMAT,
                     f"{name}, line {line_number}: the format is {short_repr(entry.format)}; this version reads only "
-                    f"{FORMAT!r}"
-                )
-            if entry.signature != entry.digest:
-                raise InputError(f"{name}, line {line_number}: the entry was edited; restore the file")
+                    f"{FORMAT!r}",
+                ),
+                (
+                    entry.signature != entry.digest,
+                    f"{name}, line {line_number}: the entry was edited; restore the file",
+                ),
+                error=InputError,
+            )
             entries.setdefault(entry.digest, entry)
         for entry in entries.values():
             if missing_parents := [parent for parent in entry.parents if parent not in entries]:
@@ -168,9 +168,9 @@ class Ledger:
             )
         new_labels = {key: label for key, label in labels.items() if key not in self.labels}
         if not self.generation or 2 * len(new_labels) >= len(labels):
-            generation = digest(sorted(labels.items()))[:LENGTH]
             return self.append_entry(
-                generation=generation, labels=LabelEntry(starts=True, level=level, labels=dict(labels))
+                generation=digest(sorted(labels.items()))[:LENGTH],
+                labels=LabelEntry(starts=True, level=level, labels=dict(labels)),
             )
         label_entries = [entry.labels for entry in self.entries if entry.labels and entry.generation == self.generation]
         if missing_keys := {key for entry in label_entries for key in entry.labels} - labels.keys():

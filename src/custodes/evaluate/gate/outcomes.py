@@ -46,12 +46,11 @@ Outcome = Literal["failure", "skipped", "system-out"]
 
 def rule_lines(frame: pl.DataFrame) -> Iterator[View]:
     """Yield a view with one line per rule, below the joint outcome."""
-    rows = frame.to_dicts()
     yield View(
         title=summary_of(frame),
         header=("outcome", "rule"),
         labels=("Outcome", "Rule"),
-        rows=tuple((row["outcome"], line_of(row)) for row in rows),
+        rows=tuple((row["outcome"], line_of(row)) for row in frame.to_dicts()),
     )
 
 
@@ -116,16 +115,16 @@ def junit(
     '  <testsuite name="gate" tests="1" failures="1" errors="0" skipped="0" time="0.000">'
     """
     outcomes = [outcome for _, _, outcome, _ in cases]
-    n_failures, n_skipped = str(outcomes.count("failure")), str(outcomes.count("skipped"))
     suite_attributes = {
         "name": name,
         "tests": str(len(cases)),
-        "failures": n_failures,
+        "failures": str(outcomes.count("failure")),
         "errors": "0",
-        "skipped": n_skipped,
+        "skipped": str(outcomes.count("skipped")),
+        "time": f"{seconds:.3f}",
     }
-    root = Element("testsuites", suite_attributes | {"time": f"{seconds:.3f}"})
-    suite = SubElement(root, "testsuite", root.attrib)
+    root = Element("testsuites", suite_attributes)
+    suite = SubElement(root, "testsuite", suite_attributes)
     properties_element = SubElement(suite, "properties") if properties else suite
     for key, value in properties.items():
         SubElement(properties_element, "property", {"name": key, "value": value})

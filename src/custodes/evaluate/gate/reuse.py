@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 
-from custodes.errors import InputError, short_repr
+from custodes.errors import InputError, reject, short_repr
 from custodes.evaluate.gate.label_rules import LabelTests
 from custodes.evaluate.gate.ledger import LENGTH, Candidate, Ledger
 from custodes.files import check_writable, open_with_lock
@@ -99,7 +100,6 @@ class LedgerTests:
             for output, label in aspect_tests.labels.items():
                 key = digest([aspect_tests.aspect, *output])[:LENGTH]
                 labels[key], outputs[key] = digest([key, label])[:LENGTH], " of ".join(filter(None, output))
-        precisions = tuple(test.precision() for _, test in tests)
         return cls(
             metric=metric,
             rules=tuple(
@@ -113,7 +113,7 @@ class LedgerTests:
                 digest(name)[:LENGTH] for name, is_used in zip(unit_names, is_used_cluster, strict=True) if is_used
             ),
             results=influence[:, is_used_cluster],
-            precisions=precisions,
+            precisions=tuple(test.precision() for _, test in tests),
             gains=tuple(min(GAIN, (test.bounds[1] - test.rule.threshold) / 2) for _, test in tests),
             labels=labels,
             outputs=outputs,
@@ -160,7 +160,8 @@ def ledger_answer(
         if not record:
             return _ledger_state(ledger, tests, level)
         ledger, candidate = _with_candidate(ledger, tests, level)
-        file.write(b"".join(entry.line for entry in ledger.entries[len(earlier_ledger.entries) :]))
+        new_entries = ledger.entries[len(earlier_ledger.entries) :]
+        file.write(b"".join(msgspec.json.encode(entry) + b"\n" for entry in new_entries))
     return _build_answer(ledger, tests, outcome=candidate.outcome, reason=candidate.reason)
 
 
@@ -169,13 +170,15 @@ def _with_labels(
 ) -> tuple[Ledger, Ledger]:
     """Return the ledger in a file, and this ledger with the current labels."""
     ledger = Ledger.read(content, name)
-    if expected is not None and expected not in [entry.digest for entry in ledger.entries]:
-        raise InputError(
+    reject(
+        (
+            expected is not None and expected not in [entry.digest for entry in ledger.entries],
             f"{name}: there is no entry {short_repr(expected)} (ledger_digest), so entries were removed or this is "
-            "another ledger; restore the file"
-        )
-    if not tests.labels:
-        raise InputError("ledger: the study has no human labels; add human labels, or omit the ledger")
+            "another ledger; restore the file",
+        ),
+        (not tests.labels, "ledger: the study has no human labels; add human labels, or omit the ledger"),
+        error=InputError,
+    )
     return ledger, ledger.with_labels(tests.labels, outputs=tests.outputs, level=level, name=name)
 
 
@@ -191,8 +194,7 @@ def _with_candidate(ledger: Ledger, tests: LedgerTests, level: float) -> tuple[L
     critical_scores, spent_levels = sequence.critical_values(tests)
     outcome, reason = OPEN, ""
     if not (tests.scores > critical_scores).all():
-        power = tests.power(critical_scores)
-        outcome = CLOSED if power >= POWER else UNDECIDED
+        outcome = CLOSED if tests.power(critical_scores) >= POWER else UNDECIDED
         reason = (
             f"candidate {len(ledger.candidates) + 1} of this generation of labels is not shown to satisfy the rules"
         )
@@ -216,7 +218,11 @@ def _with_candidate(ledger: Ledger, tests: LedgerTests, level: float) -> tuple[L
 
 
 class _Sequence:
-    """The candidates since the gate was last opened; these candidates share a level."""
+    """The candidates since the gate was last opened; these candidates share a level.
+
+    `spent` is the level that each candidate spent, and `critical` are the critical values of all tests of the
+    candidates.
+    """
 
     def __init__(self, ledger: Ledger, level: float) -> None:
         candidates = ledger.candidates
@@ -224,16 +230,8 @@ class _Sequence:
         self.candidates = [candidate for candidate in candidates.values() if candidate.path == self.path]
         self.level = level_after(len(self.path), level)
         self.seed = int(digest(ledger.heads)[:LENGTH], 16)
-
-    @property
-    def spent(self) -> list[float]:
-        """The level that each candidate spent."""
-        return [sum(candidate.spent) for candidate in self.candidates]
-
-    @property
-    def critical(self) -> list[float]:
-        """Critical values of all tests of these candidates."""
-        return [value for candidate in self.candidates for value in candidate.critical]
+        self.spent = [sum(candidate.spent) for candidate in self.candidates]
+        self.critical = [value for candidate in self.candidates for value in candidate.critical]
 
     def results(self, tests: LedgerTests) -> Floats:
         """Return influence values, (all tests, units). The last rows are the tests of the new candidate."""
@@ -253,9 +251,12 @@ class _Sequence:
 
     def critical_values(self, tests: LedgerTests) -> tuple[list[float], list[float]]:
         """Return the critical values of the tests of a new candidate, and the levels that these tests spend."""
-        correlation = correlation_of(self.results(tests))
         return next_critical_values(
-            correlation, self.critical, next_level(self.level, self.spent), tests.precisions, seed=self.seed
+            correlation_of(self.results(tests)),
+            self.critical,
+            next_level(self.level, self.spent),
+            tests.precisions,
+            seed=self.seed,
         )
 
     def last_candidate(self, tests: LedgerTests, *, times: float = 1.0) -> int:
@@ -273,10 +274,12 @@ class _Sequence:
             n_tests = len(critical_scores) + len(tests.rules)
             correlation = np.full((n_tests, n_tests), typical_correlation)
             np.fill_diagonal(correlation, 1.0)
-            level = next_level(self.level, spent_levels)
-            precisions = [precision.with_labels(times) for precision in tests.precisions]
             next_critical_scores, next_spent_levels = next_critical_values(
-                correlation, critical_scores, level, precisions, seed=self.seed
+                correlation,
+                critical_scores,
+                next_level(self.level, spent_levels),
+                [precision.with_labels(times) for precision in tests.precisions],
+                seed=self.seed,
             )
             if tests.power(next_critical_scores, times=times) <= POWER:
                 return n_ahead
@@ -310,15 +313,18 @@ def _build_answer(
     ledger: Ledger, tests: LedgerTests, *, outcome: str, reason: str, remaining: str = ""
 ) -> LedgerAnswer:
     candidates = ledger.candidates
-    ledger_row = {
-        "generation": ledger.generation,
-        "candidate": len(candidates),
-        "openings": sum(recorded_candidate.outcome == OPEN for recorded_candidate in candidates.values()),
-        "labels": len(tests.labels),
-        "ledger_digest": ", ".join(ledger.heads),
-        "remaining": remaining,
-    }
-    return outcome, reason, ledger_row
+    return (
+        outcome,
+        reason,
+        {
+            "generation": ledger.generation,
+            "candidate": len(candidates),
+            "openings": sum(recorded_candidate.outcome == OPEN for recorded_candidate in candidates.values()),
+            "labels": len(tests.labels),
+            "ledger_digest": ", ".join(ledger.heads),
+            "remaining": remaining,
+        },
+    )
 
 
 def _gain(tests: LedgerTests) -> str:

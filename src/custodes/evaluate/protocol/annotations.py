@@ -64,8 +64,12 @@ class RatedPairs(PairItems):
 
     def reference(self, gamma: float) -> Signs:
         """(pairs,): the decisions with all annotations, from effective counts."""
-        effective_counts = self.outcome / self.effect[:, np.newaxis]
-        return decide(human_theta(effective_counts[:, 0], effective_counts[:, 2]), gamma=gamma)
+        return decide_by_counts(self.outcome / self.effect[:, np.newaxis], gamma)
+
+
+def decide_by_counts(effective_counts: Floats, gamma: float) -> Signs:
+    """Return decisions from effective counts (..., outcomes); wins are first and losses are last."""
+    return decide(human_theta(effective_counts[..., 0], effective_counts[..., -1]), gamma=gamma)
 
 
 def shares_of(counts: Ints) -> Floats:

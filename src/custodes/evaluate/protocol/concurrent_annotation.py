@@ -1,29 +1,84 @@
-"""A live protocol with many annotators: open questions, and decisions on pairs at interim analyses."""
+"""A live protocol with many annotators: open questions, and decisions on pairs at interim analyses.
+
+The interval of a decision is valid for all analyses.
+"""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
 
-from custodes.evaluate.protocol.ruling import PairState, Ruling, rulings
 from custodes.stats import ABSENT
 from custodes.stats.arrays import Ints, Signs, require
 from custodes.stats.clusters import is_clustered
-from custodes.stats.stopping.allocation import grant_requests
-from custodes.stats.stopping.rules import Rule
+from custodes.stats.correction.estimator import PairItems
+from custodes.stats.stopping.allocation import KINDS, annotation_kinds, grant_requests, outcome_of, tables
+from custodes.stats.stopping.rules import LookEstimates, Rule, analyse_tables, estimates_on
+from custodes.stats.stopping.sequential import stagewise
 
-__all__ = ["ConcurrentAnnotation", "Ruling"]
-
-FREE, LEASED = 2, 3
-"""Values of a position: `FREE` is unanswered, and `LEASED` means that an annotator is answering.
-
-A settled position has one of the values 1, 0, -1 and `ABSENT` (refused)."""
+FREE = 2
+"""Value of an unanswered position. A settled position has one of the values 1, 0, -1 and `ABSENT` (refused)."""
 
 _ORDERED = msgspec.json.Encoder(order="sorted")
+_NEXT = 1e-6  # move to the neighbouring floating-point number
+
+
+class Ruling(NamedTuple):
+    """Result of an interim analysis of a pair.
+
+    `n` is the number of answers: `wins`, `ties` and `losses` of the first system. `used` are the positions of the
+    answers in the order of the pair. `decision` is 1, 0 or -1, and `is_open` tells whether more answers are needed.
+    `low` and `high` are bounds of the margin. While the pair is open, the bounds hold simultaneously over all analyses.
+    After the pair has ended, the bounds hold for the final analysis, and the margin is the median-unbiased estimate.
+    """
+
+    pair: int
+    look: int
+    n: int
+    wins: int
+    ties: int
+    losses: int
+    decision: int
+    is_open: bool
+    theta: float
+    margin: float
+    low: float
+    high: float
+    used: tuple[int, ...]
+
+
+@dataclass(kw_only=True)
+class PairState:
+    """A pair of systems with a random `order` of items and an answer at each position of this order.
+
+    An answer (in `places`) is 1, 0, -1 or `ABSENT` (refused); an unsettled position has another value. The current
+    interim analysis needs the positions from `begin` to `end`, and `is_judged` tells whether it is complete. `looks`
+    are the completed analyses with the numbers of answers. `metric` (items,) are the preferences of the metric.
+    """
+
+    number: int
+    systems: tuple[int, int]
+    order: tuple[int, ...]
+    places: list[int]
+    metric: Signs | None = None
+    begin: int = 0
+    end: int = 0
+    is_judged: bool = True
+    looks: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def usable(self) -> int:
+        """Number of positions that are not refused."""
+        return len(self.places) - self.places.count(ABSENT)
+
+    def usable_places(self, begin: int) -> list[int]:
+        """Return the positions from `begin` on that are not refused."""
+        return [position for position in range(begin, len(self.places)) if self.places[position] != ABSENT]
 
 
 class ConcurrentAnnotation:
@@ -97,7 +152,7 @@ class ConcurrentAnnotation:
         return annotation_copy
 
     def free_slots(self, pair: int) -> list[int]:
-        """Return the free positions of the current analysis in ascending order: not leased and not settled."""
+        """Return the free positions of the current analysis in ascending order."""
         pair_state = self._pairs[pair]
         if not self.is_open[pair] or pair_state.is_judged:
             return []
@@ -105,21 +160,11 @@ class ConcurrentAnnotation:
 
     def open_pairs(self) -> list[int]:
         """Return the pairs with at least one free position in the current analysis."""
-        pairs_in_analysis = (pair for pair in self._pairs if self.is_open[pair.number] and not pair.is_judged)
-        return [pair.number for pair in pairs_in_analysis if FREE in pair.places[pair.begin : pair.end]]
-
-    def lease(self, pair: int, position: int) -> None:
-        """Mark a free position of the current analysis as leased: an annotator is answering it."""
-        self._set_position(pair, position, LEASED, (FREE,))
-
-    def release(self, pair: int, position: int) -> None:
-        """Undo `lease`. A position that is not leased remains unchanged."""
-        if self._pairs[pair].places[position] == LEASED:
-            self._pairs[pair].places[position] = FREE
+        return [pair for pair in range(len(self.n)) if self.free_slots(pair)]
 
     def is_settled(self, pair: int, position: int) -> bool:
         """Whether the position has an answer or was refused."""
-        return self._pairs[pair].places[position] not in (FREE, LEASED)
+        return self._pairs[pair].places[position] != FREE
 
     def is_in_current_look(self, pair: int, position: int) -> bool:
         """Whether the position belongs to the current interim analysis, settled or not."""
@@ -139,7 +184,7 @@ class ConcurrentAnnotation:
         if preference == ABSENT:
             return self.impossible(pair, position)
         require(preference in (1, 0, -1), f"preference {preference} is not allowed; allowed: 1, 0, -1 and {ABSENT}")
-        self._set_position(pair, position, preference, (FREE, LEASED))
+        self._set_position(pair, position, preference, (FREE,))
         self.n[pair] += 1
         return self._analyse_pairs(pair)
 
@@ -149,7 +194,7 @@ class ConcurrentAnnotation:
         The next usable position replaces the refused position. If there is none, the analysis has one answer fewer. The
         preference is unknown, so refusals never count as ties.
         """
-        self._set_position(pair, position, ABSENT, (FREE, LEASED))
+        self._set_position(pair, position, ABSENT, (FREE,))
         pair_state = self._pairs[pair]
         if later_positions := pair_state.usable_places(pair_state.end):
             pair_state.end = later_positions[0] + 1
@@ -161,7 +206,7 @@ class ConcurrentAnnotation:
         """Reopen refused positions, and return the reopened positions.
 
         Positions that a completed analysis excluded stay refused. The current analysis is determined again from the
-        first usable positions. Later positions that are answered, leased or `begun` remain part of the analysis, so the
+        first usable positions. Later positions that are answered or `begun` remain part of the analysis, so the
         analysis may become slightly larger.
         """
         pair_state = self._pairs[pair]
@@ -198,9 +243,9 @@ class ConcurrentAnnotation:
         self._reopen_pairs("budget")
 
     def state_bytes(self) -> bytes:
-        """Return the state without leases as bytes; equal states have equal bytes."""
-        settled_values = [[FREE if value == LEASED else value for value in pair.places] for pair in self._pairs]
-        state = [settled_values, self.n, self.look, self.target, self.is_open, self.decision, self.why]
+        """Return the state as bytes; equal states have equal bytes."""
+        places = [pair.places for pair in self._pairs]
+        state = [places, self.n, self.look, self.target, self.is_open, self.decision, self.why]
         # The order in which pairs were closed is excluded, because it depends on time.
         return _ORDERED.encode([*state, sorted(self.rulings, key=lambda ruling: ruling[:2])])
 
@@ -308,8 +353,9 @@ class ConcurrentAnnotation:
         waiting_pairs = []
         for pair in range(len(self.n)):
             if self.is_open[pair] and self._pairs[pair].is_judged:
-                look = self._next_look(pair)
-                if look is None:
+                looks = range(self.look[pair] + 1, len(self.rule.looks))
+                look = next((look for look in looks if self._count_missing_answers(pair, look) > 0), None)
+                if look is None:  # no further analysis needs answers
                     self._close(pair, "items")
                 else:
                     waiting_pairs.append((pair, look))
@@ -336,11 +382,6 @@ class ConcurrentAnnotation:
         """Return the number of answers at the time when all current analyses will be complete."""
         return sum(self.target[pair] if self.is_open[pair] else self.n[pair] for pair in range(len(self.n)))
 
-    def _next_look(self, pair: int) -> int | None:
-        """Return the next interim analysis that needs further answers; None if there is no such analysis."""
-        looks = range(self.look[pair] + 1, len(self.rule.looks))
-        return next((look for look in looks if self._count_missing_answers(pair, look) > 0), None)
-
     def _count_missing_answers(self, pair: int, look: int) -> int:
         """Return the number of further answers that an interim analysis needs."""
         return min(self.rule.looks[look], self._pairs[pair].usable) - self.n[pair]
@@ -349,10 +390,10 @@ class ConcurrentAnnotation:
         """Whether the budget covers this analysis even if every undecided pair reaches it."""
         if self.rule.budget == sys.maxsize:
             return True
-        open_pair_numbers = (pair for pair in range(len(self.n)) if self.is_open[pair])
         n_further_answers = sum(
             max(0, self.n[pair] + self._count_missing_answers(pair, look) - self.target[pair])
-            for pair in open_pair_numbers
+            for pair, is_open in enumerate(self.is_open)
+            if is_open
         )
         return self._count_due_answers() + n_further_answers <= self.rule.budget
 
@@ -361,3 +402,81 @@ class ConcurrentAnnotation:
         self.look[pair], pair_state.is_judged = look, False
         self.target[pair] = self.n[pair] + n_answers
         pair_state.end = pair_state.usable_places(pair_state.begin)[n_answers - 1] + 1
+
+
+def rulings(
+    rule: Rule, pairs: Sequence[PairState], *, contributing_pairs: Sequence[PairState], units: Ints
+) -> Iterator[tuple[Ruling, str]]:
+    """Yield the results of pairs at one interim analysis, with the reason for closing each pair.
+
+    The reason is 'rule', 'items' or empty (the pair stays open). `contributing_pairs` are all pairs (including `pairs`)
+    that contribute answers: estimators may use several pairs, and items of several pairs may share clusters. `units`
+    (items,) is the cluster of each item.
+    """
+    (look,) = {pair.looks[-1][0] for pair in pairs}
+    human_signs = np.full((len(contributing_pairs), len(units)), ABSENT, dtype=np.int8)
+    for row, pair in enumerate(contributing_pairs):
+        human_signs[row, list(pair.order[: pair.begin])] = pair.places[: pair.begin]
+    numbers = [pair.number for pair in pairs]
+    is_judged = np.array([pair.number in numbers for pair in contributing_pairs])
+    metric_signs = np.full((len(pairs), len(units)), ABSENT, dtype=np.int8)
+    for row, pair in enumerate(pairs):
+        if pair.metric is not None:  # the stored order may lack items that were added later
+            metric_signs[row, : len(pair.metric)] = pair.metric
+    kind_codes = annotation_kinds(human_signs[is_judged], metric_signs)
+    outcome_counts = tables(
+        np.stack([(kind_codes == kind).sum(axis=1) for kind in range(KINDS)], axis=1), outcome_of(metric_signs)
+    )
+    pair_items = None
+    if rule.estimator.needs_items or is_clustered(units):
+        pair_items = PairItems(
+            human=human_signs, systems=np.array([pair.systems for pair in contributing_pairs]), units=units
+        )
+    n_last = np.array([min(rule.looks[-1], pair.usable) for pair in pairs])
+    decision, is_open, _ = analyse_tables(
+        rule, outcome_counts, look=look, last=n_last, items=pair_items, judged=is_judged
+    )
+    estimates = estimates_on(rule, outcome_counts, look=look, items=pair_items, judged=is_judged)
+    for k, pair in enumerate(pairs):
+        n = pair.looks[-1][1]
+        reason = "rule" if not is_open[k] else "items" if n >= n_last[k] else ""
+        margin_and_bounds = _margin(
+            rule, pair, int(decision[k]), reason, LookEstimates(*(values[k : k + 1] for values in estimates))
+        )
+        used_positions = tuple(
+            position for position, answer in enumerate(pair.places[: pair.begin]) if answer != ABSENT
+        )
+        wins, ties, losses = outcome_counts.human[k].tolist()
+        decision_fields = (int(decision[k]), not reason, float(estimates.theta[k]))
+        yield (
+            Ruling(pair.number, look, n, wins, ties, losses, *decision_fields, *margin_and_bounds, used_positions),
+            reason,
+        )
+
+
+def _margin(
+    rule: Rule, pair: PairState, decision: int, reason: str, estimate: LookEstimates
+) -> tuple[float, float, float]:
+    """Return the margin with bounds.
+
+    If a pair ended as planned (at the boundary, at the last analysis or for futility), the bounds use stage-wise
+    ordering. Otherwise, they hold simultaneously over all analyses.
+    """
+    is_last = pair.looks[-1][0] + 1 == len(rule.looks)
+    if reason == "rule" or (reason and is_last):
+        look_indices, n = np.array(pair.looks).T
+        bounds = np.array(rule.bounds)[look_indices]
+        # Theta is exact and decides. A z value next to the boundary is moved to the side that theta gives.
+        score, threshold = estimate.score, bounds[-1] * estimate.error
+        if decision:
+            score = decision * np.maximum(decision * score, threshold * (1 + _NEXT))
+        elif is_last:
+            score = np.clip(score, -threshold * (1 - _NEXT), threshold * (1 - _NEXT))
+        stagewise_estimate = stagewise(score, estimate.error, n=n, bounds=bounds, level=rule.gamma)
+        if np.isfinite(stagewise_estimate.estimate[0]):
+            return (
+                float(stagewise_estimate.estimate[0]),
+                float(stagewise_estimate.low[0]),
+                float(stagewise_estimate.high[0]),
+            )
+    return float(estimate.margin[0]), float(estimate.low[0]), float(estimate.high[0])

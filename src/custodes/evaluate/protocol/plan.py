@@ -349,8 +349,8 @@ def _confusion_matrix(comparison: RaterComparison, metric: int) -> Floats:
     return _channel_of(counts + counts[::-1, ::-1] + 1)[1]
 
 
-def _simulate_answers(world: _World, items: int, metric_items: int, rng: np.random.Generator) -> tuple[Answers, Floats]:
-    """Return the answers of simulated studies, and the true outcome proportions (replications, pairs, 3)."""
+def _simulate_answers(world: _World, items: int, metric_items: int, rng: np.random.Generator) -> Answers:
+    """Return the answers of simulated studies."""
     shares, channel = world.possible, world.channel
     shape = shares.shape[:2]
     kind_codes, metric_counts = np.empty((*shape, items), dtype=np.int8), np.zeros((*shape, 3), dtype=np.int64)
@@ -364,19 +364,18 @@ def _simulate_answers(world: _World, items: int, metric_items: int, rng: np.rand
             metric_counts[block] = np.stack([(metric_kinds == kind).sum(axis=-1) for kind in range(3)], axis=-1)
         metric_shares = shares @ channel
         metric_counts += rng.multinomial(metric_items, metric_shares / metric_shares.sum(axis=-1, keepdims=True))
-    answers = Answers(kinds=kind_codes, available=np.full(shape, items, dtype=np.int64), metric=metric_counts)
-    return answers, np.asarray(shares)
+    return Answers(kinds=kind_codes, available=np.full(shape, items, dtype=np.int64), metric=metric_counts)
 
 
 def _rows(
     world: _World,
-    simulated_answers: tuple[Answers, Floats],
+    answers: Answers,
     rules: Iterable[Stopping],
     estimators: Sequence[Estimator],
     rng: np.random.Generator,
 ) -> Iterator[dict[str, Any]]:
     """Yield the rows of the table `plan`. For each rule, annotators alone come first, as the reference for savings."""
-    answers, shares = simulated_answers
+    shares = world.possible
     reference = np.sign(shares[..., 0] - shares[..., 2]).astype(np.int8)
     for stopping in rules:
         annotations_without_metric = np.nan

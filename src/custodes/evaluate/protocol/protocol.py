@@ -23,6 +23,7 @@ from custodes.evaluate.protocol.annotations import (
     IDEAL,
     RatedPairs,
     comparisons_of,
+    decide_by_counts,
     order_answers,
     permute_systems,
     rated_pairs,
@@ -36,8 +37,8 @@ from custodes.progress import Progress, silent
 from custodes.stats import ABSENT, bootstrap
 from custodes.stats.arrays import chunks
 from custodes.stats.clusters import pooled_design_effect
-from custodes.stats.correction.dirichlet import HUMAN, human_theta
-from custodes.stats.correction.estimator import Estimator, decide
+from custodes.stats.correction.dirichlet import HUMAN
+from custodes.stats.correction.estimator import Estimator
 from custodes.stats.decision_errors import error_types
 from custodes.stats.stopping.replay import Answers, decide_fixed_design, mean_kld, replay
 
@@ -345,8 +346,8 @@ def _row(
 def _naive_row(metric: str, pairs: RatedPairs, gamma: float) -> dict[str, Any]:
     """Return the row of `naive`: decisions by a metric alone, on all items that the metric rated (Table 4)."""
     metric_outcome = pairs.metric_outcome
-    effective_counts = metric_outcome / pooled_design_effect(pairs.metric, units=pairs.units)[:, np.newaxis]
-    decision = decide(human_theta(effective_counts[:, 0], effective_counts[:, 2]), gamma=gamma)
+    design_effect = pooled_design_effect(pairs.metric, units=pairs.units)[:, np.newaxis]
+    decision = decide_by_counts(metric_outcome / design_effect, gamma)
     errors = errors_of(pairs.reference(gamma), np.where(metric_outcome.sum(axis=1), decision, np.nan))
     kld, kld_mode = (mean_kld(shares_of(metric_outcome), truth) for truth in (pairs.truth, pairs.mode))
     return {"metric": metric, "n": int(metric_outcome.sum()), **errors, "kld": kld, "kld_mode": kld_mode}
@@ -361,14 +362,12 @@ def _reference(comparison: RaterComparison, root_seed: int, gamma: float, resamp
     reference = pairs.reference(gamma)
     is_win_or_loss = np.stack([pairs.human == kind for kind in (1, -1)], axis=1).astype(np.float64)
     weights = design.draw_weights(resamples, _rng(root_seed, comparison, 2))[1:]
-    cluster_counts, design_effect = (
-        bootstrap.unit_sums(is_win_or_loss, units=design.units, n_units=design.n_units),
-        pairs.effect[:, np.newaxis],
-    )
+    cluster_counts = bootstrap.unit_sums(is_win_or_loss, units=design.units, n_units=design.n_units)
+    design_effect = pairs.effect[:, np.newaxis]
     agreement = np.full(len(weights) or 2, np.nan)
     for block in chunks(len(weights), _NUMBERS * len(reference)):
-        resampled_counts = bootstrap.weighted_sums(weights[block], cluster_counts) / design_effect
-        decision = decide(human_theta(resampled_counts[..., 0], resampled_counts[..., 1]), gamma=gamma)
+        resampled_counts = bootstrap.weighted_sums(weights[block], cluster_counts)
+        decision = decide_by_counts(resampled_counts / design_effect, gamma)
         agreement[block] = errors_of(reference, decision)["correct"]
     columns = {
         "pairs": len(reference),

@@ -17,7 +17,7 @@ from custodes.arguments import (
     is_number,
     value_list,
 )
-from custodes.errors import OptionError, short_repr
+from custodes.errors import OptionError, reject, short_repr
 from custodes.stats.correction.estimator import Estimator
 from custodes.stats.correction.estimators import ESTIMATORS
 from custodes.stats.stopping.rules import Rule
@@ -143,17 +143,23 @@ def select_estimators_and_rules(
         if not isinstance(rule, Stopping):
             raise OptionError(f"stopping={short_repr(rule)} is not allowed; give cu.Stopping(...), or a list of these")
     rules: tuple[Stopping, ...] = tuple(dict.fromkeys(stoppings))
-    if not estimators or not rules:
-        raise OptionError("estimator or stopping is empty; give at least one estimator and one stopping rule")
-    if len({rule.gamma for rule in rules}) > 1:
-        raise OptionError(
-            "stopping: rules with different gamma cannot share the reference decisions; run each gamma separately"
-        )
-    for known_estimator in estimators:
-        if alone and known_estimator.uses_metric:
-            alternatives_text = " or ".join(other.name for other in ESTIMATORS.values() if not other.uses_metric)
-            raise OptionError(
+    alternatives_text = " or ".join(other.name for other in ESTIMATORS.values() if not other.uses_metric)
+    reject(
+        (
+            not estimators or not rules,
+            "estimator or stopping is empty; give at least one estimator and one stopping rule",
+        ),
+        (
+            len({rule.gamma for rule in rules}) > 1,
+            "stopping: rules with different gamma cannot share the reference decisions; run each gamma separately",
+        ),
+        *(
+            (
+                alone and known_estimator.uses_metric,
                 f"estimator={known_estimator.name!r} needs a metric, but metrics='none'; select metrics, or use "
-                f"{alternatives_text}"
+                f"{alternatives_text}",
             )
+            for known_estimator in estimators
+        ),
+    )
     return tuple(estimators), rules

@@ -92,16 +92,20 @@ def human_difference(
     """Return the difference of the rates by human labels alone, (1 + draws,); NaN if one rate is undefined."""
     if not np.isfinite(first_rates.human.value + second_rates.human.value):
         return np.full(2, np.nan)
-    draws_of_system = []
-    for system_rates in (first_rates, second_rates):
-        n, rate = system_rates.human_n, system_rates.human.value
-        draws_of_system.append(rng.beta(n * rate + PRIOR, n * (1 - rate) + PRIOR, size=len(system_rates.rate_draws)))
+    first_draws, second_draws = (
+        rng.beta(
+            rates.human_n * rates.human.value + PRIOR,
+            rates.human_n * (1 - rates.human.value) + PRIOR,
+            size=len(rates.rate_draws),
+        )
+        for rates in (first_rates, second_rates)
+    )
     shared_correlation = correlation(
         first_rates.human_influence, second_rates.human_influence, outputs.unit, outputs.number
     )
     return np.append(
         first_rates.human.value - second_rates.human.value,
-        draws_of_system[0] - correlate_draws(draws_of_system[0], draws_of_system[1], shared_correlation, rng),
+        first_draws - correlate_draws(first_draws, second_draws, shared_correlation, rng),
     )
 
 

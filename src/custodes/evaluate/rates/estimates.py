@@ -189,8 +189,8 @@ class JudgeRates:
             return self
         judge_counts = self.judge_n * np.array([1 - self.judge.value, self.judge.value])
         effective_labels = pooled.effective(pooled.influence(positive_rate)).labelled
-        posterior = joint_posterior(LabelCounts(effective_labels, judge_counts), sampling="by-label", rng=pooled.rng)
-        values = positive_rate(posterior.values)
+        counts = LabelCounts(effective_labels, judge_counts)
+        values = positive_rate(joint_posterior(counts, sampling="by-label", rng=pooled.rng).values)
         return replace(self, rate_draws=values[1:], corrected=estimate_interval(values, confidence))
 
     def values(self, statistic: Callable[[Floats], Floats]) -> Floats:
@@ -395,17 +395,14 @@ def judges_of(outputs: LabelledOutputs, threshold: str | None) -> Iterator[Judge
         has_value = ~np.isnan(values)
         is_usable = has_value & outputs.has_human_label
         is_positive = outputs.gold[is_usable, 1] > 0.5
-        cutoff = parsed_threshold(threshold) if threshold else np.nan
-        evaluated = np.full(len(values), np.nan)
-        if isinstance(cutoff, ThresholdTarget):
-            target, cutoff = cutoff, cutoff.threshold(values[is_usable], is_positive)
-            evaluated[has_value] = values[has_value] >= cutoff
+        target = parsed_threshold(threshold) if threshold else np.nan
+        cutoff = target.threshold(values[is_usable], is_positive) if isinstance(target, ThresholdTarget) else target
+        labels = np.where(has_value, values >= cutoff, np.nan)  # all negative without a threshold
+        evaluated = labels.copy()
+        if isinstance(target, ThresholdTarget):
             evaluated[is_usable] = cross_fitted_labels(
                 values[is_usable], is_positive, target, fold=outputs.unit[is_usable] % FOLDS
             )
-        else:
-            evaluated[has_value] = values[has_value] >= cutoff
-        labels = np.where(has_value, values >= cutoff, np.nan)  # all negative without a threshold
         strata = np.zeros(len(values), dtype=np.intp)
         strata[has_value] = score_strata(values[has_value], n_labelled=int(is_usable.sum()))
         yield JudgeLabels(name=name, labels=labels, evaluated=evaluated, strata=strata, scores=values, threshold=cutoff)

@@ -1,8 +1,11 @@
-"""Agreement of the labels of a judge with human labels, and the alternative annotator test."""
+"""Agreement of the labels of a judge with human labels, the alternative annotator test, and notes.
+
+Some notes on the labels of a study and on judges may reverse a conclusion.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -10,19 +13,23 @@ import numpy as np
 
 from custodes.answers.tables import count, label, score, share, table
 from custodes.data.comparisons import HUMAN
-from custodes.evaluate.rates.comparisons import estimate_with_bounds
+from custodes.data.notes import Note, build_notes
+from custodes.errors import join_labels
+from custodes.evaluate.rates.comparisons import EQUIVALENCE_MARGIN, estimate_with_bounds
 from custodes.evaluate.rates.estimates import (
     EstimateSettings,
     Interval,
     JudgeLabels,
     JudgeRates,
     judges_of,
+    sampling_p_value,
 )
-from custodes.evaluate.rates.outputs import LabelledOutputs
+from custodes.evaluate.rates.outputs import LabelledOutputs, has_known_positive
 from custodes.evaluate.slices import Ratios
 from custodes.stats.arrays import Bools, Floats, Ints
 from custodes.stats.intervals import student_quantile, wilson_interval
 from custodes.stats.rates.alternative_annotator_test import FEWEST_ANNOTATORS, FEWEST_OUTPUTS, Replacement, replacement
+from custodes.stats.rates.posterior import Sampling
 from custodes.stats.rates.scores import area_under_roc, roc, score_strata
 
 MEASURES = {
@@ -49,6 +56,26 @@ MOST_POINTS = 200
 PASSED = 0.5
 """Minimum winning rate with which a judge may replace an annotator (Calderon, Reichart and Dror 2025)."""
 
+SAMPLING_ALPHA = 0.01
+"""Level of the test of the hypothesis that the labelled outputs are a random sample."""
+
+FEW_LABELS = 3
+"""Minimum number of human labels of the less frequent class; with fewer labels, intervals are too narrow."""
+
+FEW_CLUSTERS = 40
+"""Minimum number of labelled clusters; with fewer clusters, intervals are too narrow."""
+
+WARNINGS = (
+    "no-human-labels",
+    "labelled-part-not-random",
+    "judge-equals-human",
+    "judge-contradicts-human",
+    "few-of-a-label",
+    "few-labelled-clusters",
+    "labels-of-a-judge-unchecked",
+)
+"""Rules of the notes that may reverse a conclusion."""
+
 
 def judge_table() -> Any:
     """Return the declaration of the table `judges`."""
@@ -74,10 +101,10 @@ def judge_table() -> Any:
     )
 
 
-def comparable_judges(outputs: LabelledOutputs, threshold: str = "youden") -> Iterator[JudgeLabels]:
+def comparable_judges(outputs: LabelledOutputs) -> Iterator[JudgeLabels]:
     """Yield the metrics to compare with human labels; with more than two labels, only metrics that give labels."""
     is_binary = len(outputs.words) == 2
-    for judge in judges_of(outputs, threshold if is_binary else None):
+    for judge in judges_of(outputs, "youden" if is_binary else None):
         if judge.name != HUMAN and (is_binary or judge.scores is None):
             yield judge
 
@@ -93,17 +120,15 @@ def judge_rows(outputs: LabelledOutputs, settings: EstimateSettings) -> list[dic
 def equal_labels(outputs: LabelledOutputs) -> Ratios:
     """Return the accuracy of the labels of each metric, as a ratio of sums over outputs."""
     judges = list(comparable_judges(outputs))
-    numerator_and_denominator = np.zeros((2, len(judges), len(outputs.system)))
+    numerator, denominator = np.zeros((2, len(judges), len(outputs.system)))
     for k, judge in enumerate(judges):
-        rows_with_both_labels = np.flatnonzero(outputs.has_human_label & ~np.isnan(judge.evaluated))
-        numerator_and_denominator[0, k, rows_with_both_labels] = outputs.gold[
-            rows_with_both_labels, judge.evaluated[rows_with_both_labels].astype(np.intp)
-        ]
-        numerator_and_denominator[1, k, rows_with_both_labels] = 1
+        rows = np.flatnonzero(outputs.has_human_label & ~np.isnan(judge.evaluated))  # outputs with both labels
+        numerator[k, rows] = outputs.gold[rows, judge.evaluated[rows].astype(np.intp)]
+        denominator[k, rows] = 1
     return Ratios(
         labels=[(judge.name, "accuracy") for judge in judges],
-        numerator=numerator_and_denominator[0],
-        denominator=numerator_and_denominator[1],
+        numerator=numerator,
+        denominator=denominator,
         units=outputs.unit,
     )
 
@@ -114,14 +139,14 @@ def judge_row(
     """Return a row of the table `judges`."""
     measures = judge_estimates.measures(confidence=confidence, ordered=outputs.ordered)
     scores, is_positive, units = _labelled_scores(outputs, judge)
-    roc_area = Interval(*area_under_roc(scores, is_positive, units=units, confidence=confidence))
+    measures["auc"] = Interval(*area_under_roc(scores, is_positive, units=units, confidence=confidence))
     return {
         "metric": judge.name,
         "label": outputs.words[1] if len(outputs.words) == 2 else "",
         "n_labelled": judge_estimates.n_labelled,
         **{
             key: value
-            for name, interval in {**measures, "auc": roc_area}.items()
+            for name, interval in measures.items()
             for key, value in estimate_with_bounds(name, interval).items()
         },
         "threshold": judge.threshold,
@@ -199,7 +224,7 @@ def replacement_rows(
         test_by_cluster = test_units(units=rows.unit) if rows.has_clusters else test_by_output
         yield (
             _judge_row(name, test_by_output, test_by_cluster, rows, epsilon, confidence),
-            list(_annotator_rows(name, test_by_cluster, rows, alpha)),
+            _annotator_rows(name, test_by_cluster, rows, alpha),
         )
 
 
@@ -221,8 +246,7 @@ def _judge_row(
 ) -> dict[str, Any]:
     n_tested = int(np.isfinite(test.p).sum())
     is_enough = n_tested >= FEWEST_ANNOTATORS
-    n_clusters = len(np.unique(outputs.unit))
-    half_width = student_quantile(confidence, n_clusters) * test.error
+    half_width = student_quantile(confidence, len(np.unique(outputs.unit))) * test.error
     probability = test.advantage_probability
     return {
         "metric": name,
@@ -241,15 +265,122 @@ def _judge_row(
     }
 
 
-def _annotator_rows(name: str, test: Replacement, outputs: LabelledOutputs, alpha: float) -> Iterator[dict[str, Any]]:
-    for k, annotator in enumerate(outputs.annotators):
-        if np.isfinite(test.p[k]):
-            yield {
-                "metric": name,
-                "annotator": annotator,
-                "n": int(test.n[k]),
-                "advantage": test.advantage[k],
-                "difference": test.difference[k],
-                "p_adjusted": test.p[k],
-                "replaceable": bool(test.p[k] <= alpha),
-            }
+def _annotator_rows(name: str, test: Replacement, outputs: LabelledOutputs, alpha: float) -> list[dict[str, Any]]:
+    return [
+        {
+            "metric": name,
+            "annotator": annotator,
+            "n": int(test.n[k]),
+            "advantage": test.advantage[k],
+            "difference": test.difference[k],
+            "p_adjusted": test.p[k],
+            "replaceable": bool(test.p[k] <= alpha),
+        }
+        for k, annotator in enumerate(outputs.annotators)
+        if np.isfinite(test.p[k])
+    ]
+
+
+def label_notes(outputs: LabelledOutputs, positive: str | None) -> list[Note]:
+    """Return the notes on the human labels of an aspect."""
+    n, n_labelled = int(outputs.number.sum()), int(outputs.has_human_label.sum())
+    n_clusters = len(np.unique(outputs.unit[outputs.has_human_label]))
+    labels, is_binary = outputs.words, len(outputs.words) == 2
+    n_of_label = np.nansum(outputs.gold, axis=0) if n_labelled else np.zeros(len(labels))
+    n_rarer = float(n_of_label.min())
+    return build_notes(
+        (
+            "no-human-labels",
+            not n_labelled,
+            "no output has a human label, so rates are those of the judge and may be wrong; label a random part of "
+            "the outputs",
+        ),
+        (
+            "all-labelled",
+            n_labelled == n,
+            "every output has a human label, so the labels of the judge add hardly any information",
+        ),
+        (
+            "positive-by-order",
+            is_binary and positive is None and not has_known_positive(labels),
+            f"{labels[-1]!r} counts as the positive label; if it is {labels[0]!r}, give positive={labels[0]!r}",
+        ),
+        (
+            "few-of-a-label",
+            bool(n_labelled) and is_binary and n_rarer < FEW_LABELS,
+            f"only {n_rarer:.0f} human labels are {labels[int(np.argmin(n_of_label))]!r}, but an estimate of the error "
+            f"rates of a judge needs at least {FEW_LABELS}; label more outputs to which a judge gives this label",
+        ),
+        (
+            "few-labelled-clusters",
+            outputs.has_clusters and 0 < n_clusters < FEW_CLUSTERS and n_clusters < n_labelled,
+            f"human labels come from {n_clusters} clusters; with fewer than {FEW_CLUSTERS}, intervals may be too "
+            "narrow",
+        ),
+        aspect=outputs.aspect,
+    )
+
+
+def rate_notes(outputs: LabelledOutputs, judge: JudgeLabels, rates_of_system: Mapping[str, JudgeRates]) -> list[Note]:
+    """Return the notes on strata without human labels, for which the estimate depends only on the prior."""
+    unlabelled_share_of_system = {
+        name: rates.unlabelled for name, rates in rates_of_system.items() if rates.n_labelled and rates.unlabelled > 0
+    }
+    share_texts = [
+        f"{'under 1%' if share < 0.01 else format(share, '.0%')} of the outputs of {name}"
+        for name, share in unlabelled_share_of_system.items()
+    ]
+    label_text = "a score bin" if judge.scores is not None else "a label of this judge"
+    return build_notes(
+        (
+            "labels-of-a-judge-unchecked",
+            bool(share_texts),
+            f"{judge.name}: {join_labels(share_texts)} have {label_text} that no human-labelled output of the same "
+            "system has; for these outputs, both human labels are assumed to be equally probable, so label some of "
+            "these outputs",
+        ),
+        aspect=outputs.aspect,
+    )
+
+
+def judge_notes(
+    outputs: LabelledOutputs,
+    judge: JudgeLabels,
+    overall_rates: JudgeRates,
+    sampling: Sampling,
+    method: str,
+    calibration: str,
+) -> list[Note]:
+    """Return the notes on the labels of one judge; `overall_rates` has the estimates for all outputs."""
+    has_weights = (outputs.weight != outputs.weight[0]).any()
+    p = sampling_p_value(outputs, judge.labels) if sampling == "random" and not has_weights else np.nan
+    measures = overall_rates.measures(confidence=0.99, ordered=False)
+    is_perfect_judge = overall_rates.n_labelled >= 2 * FEW_CLUSTERS and measures["accuracy"].value == 1
+    return build_notes(
+        (
+            "labelled-part-not-random",
+            p < SAMPLING_ALPHA,
+            f"the outputs with a human label are not a random sample with respect to the labels of {judge.name} "
+            f"(p = {p:.2g}); say how outputs were selected: sampling='by-judge' or 'by-label', or a column of "
+            "inclusion probabilities",
+        ),
+        (
+            "judge-equals-human",
+            is_perfect_judge,
+            f"{judge.name} equals the human label on all {overall_rates.n_labelled} outputs with human labels; check "
+            f"that {judge.name} is not a copy of the human labels",
+        ),
+        (
+            "judge-contradicts-human",
+            measures["mcc"].high < 0,
+            f"the labels of {judge.name} contradict the human labels (MCC {measures['mcc'].value:.2f}); check which "
+            "label is positive and whether higher scores are better",
+        ),
+        (
+            "error-rates-not-shared",
+            calibration == "shared" and "shared" not in method and len(outputs.systems) > 1,
+            f"{judge.name}: no test shows that TPR and TNR of the systems differ by less than {EQUIVALENCE_MARGIN}, so "
+            "each system is corrected by the human labels of its outputs alone",
+        ),
+        aspect=outputs.aspect,
+    )

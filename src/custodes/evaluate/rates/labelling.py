@@ -240,16 +240,10 @@ class _LabellingPlan:
         self.confidence = confidence
         self.quantile = float(ndtri((1 + confidence) / 2))
         self.power = float(ndtri(POWER))
-
-    @property
-    def weights(self) -> Floats:
-        """Proportions of the two labels of the judge among the outputs of each system, (systems, 2)."""
-        return ratio(self.n, self.n.sum(axis=1, keepdims=True))
-
-    @cached_property
-    def shares(self) -> Floats:
-        """Best allocation of human labels for the corrected rate of each system, as proportions (systems, 2)."""
-        return np.array(
+        # Proportions of the two labels of the judge among the outputs of each system, (systems, 2).
+        self.weights = ratio(self.n, self.n.sum(axis=1, keepdims=True))
+        # Best allocation of human labels for the corrected rate of each system, as proportions (systems, 2).
+        self.shares = np.array(
             [
                 self._best_mixture(rate_shares(weights, rates), weights, rates, n_outputs, positive_rate)
                 for weights, rates, n_outputs in zip(self.weights, self.rates, self.n, strict=True)
@@ -267,7 +261,7 @@ class _LabellingPlan:
         """Return the best mixture of Neyman's allocation (optimal for many labels) and proportional allocation."""
         mixtures = [neyman_share * neyman + (1 - neyman_share) * weights for neyman_share in MIXTURES]
         n = min(TYPICAL_LABELS, int(n_outputs.sum()))
-        widths = [self._width(share, rates, n_outputs, statistic)(n) for share in mixtures]
+        widths = [self._width(share, rates, n_outputs, statistic, n) for share in mixtures]
         return mixtures[int(np.argmin(widths))]
 
     @cached_property
@@ -293,7 +287,9 @@ class _LabellingPlan:
                 width,
                 int(self.labelled[plan_index].sum()),
                 *(
-                    fewest_labels(self._width(share, rates, n_outputs, positive_rate), width, most=int(n_outputs.sum()))
+                    fewest_labels(
+                        partial(self._width, share, rates, n_outputs, positive_rate), width, most=int(n_outputs.sum())
+                    )
                     for share in (self.shares[plan_index], weights)
                 ),
                 n_without_judge=self._labels_without_judge(float(weights @ rates), width),
@@ -306,7 +302,9 @@ class _LabellingPlan:
                 width,
                 int(self.labelled.sum()),
                 *(
-                    fewest_labels(self._width(share, rates, n_outputs, measure), width, most=int(n_outputs.sum()))
+                    fewest_labels(
+                        partial(self._width, share, rates, n_outputs, measure), width, most=int(n_outputs.sum())
+                    )
                     for share in (self.error_share(positive=positive), ratio(n_outputs, n_outputs.sum()))
                 ),
             )
@@ -331,24 +329,18 @@ class _LabellingPlan:
             )
 
     def _width(
-        self, share: Floats, rates: Floats, n_outputs: Ints, statistic: Callable[[Floats], Floats]
-    ) -> Callable[[float], float]:
-        """Return a function that computes the interval width of a statistic from the number of labels."""
-
-        def width(n: float) -> float:
-            draws = statistic(expected_posterior(share, rates, n_outputs, n).draws)
-            low, high = percentile_interval(draws, confidence=self.confidence)
-            return float(high - low)
-
-        return width
+        self, share: Floats, rates: Floats, n_outputs: Ints, statistic: Callable[[Floats], Floats], n: float
+    ) -> float:
+        """Return the interval width of a statistic with `n` labels."""
+        draws = statistic(expected_posterior(share, rates, n_outputs, n).draws)
+        low, high = percentile_interval(draws, confidence=self.confidence)
+        return float(high - low)
 
     def _difference_deviation(self, system_indices: tuple[int, int], is_best_allocation: bool, n: float) -> float:
         """Return the standard deviation of the difference of two rates, if each system has `n` labels."""
-        variance = 0.0
-        for i in system_indices:
-            share = self.shares[i] if is_best_allocation else self.weights[i]
-            variance += float(positive_rate(expected_posterior(share, self.rates[i], self.n[i], n).draws).var())
-        return float(np.sqrt(variance))
+        shares = self.shares if is_best_allocation else self.weights
+        posteriors = (expected_posterior(shares[i], self.rates[i], self.n[i], n) for i in system_indices)
+        return float(np.sqrt(sum(float(positive_rate(posterior.draws).var()) for posterior in posteriors)))
 
     def _labels_without_judge(self, rate: float, width: float) -> int | None:
         """Return the number of labels for a Wilson interval of this width without the judge."""
@@ -392,8 +384,7 @@ class _LabellingPlan:
         system_indices = combinations(range(len(self.systems)), 2 if target == "difference" else 1)
         most_needed = np.zeros(len(self.systems), dtype=np.int64)
         for systems, row in zip(system_indices, rows, strict=True):
-            for i in systems:
-                most_needed[i] = max(most_needed[i], row["by_judge"] or 0)
+            np.maximum.at(most_needed, list(systems), row["by_judge"] or 0)
         return np.asarray(np.maximum(most_needed - self.labelled.sum(axis=1), 0))
 
     def allocate_labels(self, target: str, n: Ints) -> Ints:
@@ -433,12 +424,13 @@ class _LabellingPlan:
                 pl.Series(self.rows[system_index, label_code] & ~self.outputs.has_human_label)
             ).sort("item")
             sampled_rows = np.sort(rng.permutation(unlabelled_outputs.height)[: n_added[system_index, label_code]])
-            judge_label, probability = (
-                pl.lit(self.outputs.words[label_code]),
-                pl.lit(n_added[system_index, label_code] / max(unlabelled_outputs.height, 1)),
-            )
             sampled_outputs.append(
-                unlabelled_outputs[sampled_rows].select("item", "system", label=judge_label, probability=probability)
+                unlabelled_outputs[sampled_rows].select(
+                    "item",
+                    "system",
+                    label=pl.lit(self.outputs.words[label_code]),
+                    probability=pl.lit(n_added[system_index, label_code] / max(unlabelled_outputs.height, 1)),
+                )
             )
         return pl.concat(sampled_outputs).sort("item", "system")
 

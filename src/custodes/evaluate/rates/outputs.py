@@ -186,9 +186,9 @@ def _aspect_outputs(study: Study, aspect: str, consensus: Consensus) -> Labelled
     scale = study.labels.get(aspect)
     if scale is None:
         scale, rows = _numeric_scale(study, rows, aspect)
-    groups = rows.select(KEY).with_row_index("row").group_by(KEY, maintain_order=True).agg("row")
-    outputs, output_of_row = groups.select(KEY), np.empty(rows.height, dtype=np.intp)
-    output_of_row[groups["row"].explode().to_numpy()] = np.repeat(np.arange(groups.height), groups["row"].list.len())
+    outputs = rows.select(KEY).unique(maintain_order=True)
+    numbered_rows = rows.select(KEY).join(outputs.with_row_index("row"), on=KEY, how="left", maintain_order="left")
+    output_of_row = numbered_rows["row"].to_numpy().astype(np.intp)
     codes_of_rater = {
         name: _aggregate_repeats(
             rows["score"].to_numpy()[is_of_rater], output_of_row[is_of_rater], len(outputs), name in scale.scores
@@ -196,17 +196,18 @@ def _aspect_outputs(study: Study, aspect: str, consensus: Consensus) -> Labelled
         for name in study.raters.kind
         for is_of_rater in [(rows["rater"] == name).to_numpy()]
     }
-    annotators = [name for name in study.humans if not np.isnan(codes_of_rater[name]).all()]
-    metrics = [name for name in study.metrics if not np.isnan(codes_of_rater[name]).all()]
-    annotated = np.array([codes_of_rater[name] for name in annotators]).reshape(len(annotators), outputs.height)
-    judged = np.array([codes_of_rater[name] for name in metrics]).reshape(len(metrics), outputs.height)
+    annotators, metrics = (
+        [name for name in raters if not np.isnan(codes_of_rater[name]).all()]
+        for raters in (study.humans, study.metrics)
+    )
+    annotated, judged = (
+        np.array([codes_of_rater[name] for name in raters]).reshape(len(raters), outputs.height)
+        for raters in (annotators, metrics)
+    )
     item_facts = study.items.item_rows(outputs["item"])
     cluster_label = pl.when(pl.col("cluster") == "").then("item " + pl.col("item")).otherwise("cluster")
     unit: Ints = item_facts.select(cluster_label).to_series().rank("dense").to_numpy().astype(np.intp) - 1
-    probability, number = (
-        item_facts["probability"].fill_null(1.0).to_numpy(),
-        item_facts["n_outputs"].fill_null(1.0).to_numpy(),
-    )
+    probability, number = (item_facts[name].fill_null(1.0).to_numpy() for name in ("probability", "n_outputs"))
     if study.items.has_equal_outputs:
         row_index, unit, number = _split_labelled_clusters(unit, number, ~np.isnan(annotated).all(axis=0))
         annotated, judged, probability, outputs = (
@@ -297,8 +298,7 @@ def _numeric_scale(study: Study, rows: pl.DataFrame, aspect: str) -> tuple[Label
     rows = rows.with_columns(
         score=pl.when(pl.col("rater").is_in(list(score_raters))).then("score").otherwise(code_column)
     )
-    scale = LabelScale(words=tuple(map(str, steps)), ordered=len(steps) > 2, scores=frozenset(score_raters))
-    return scale, rows
+    return LabelScale(words=tuple(map(str, steps)), ordered=len(steps) > 2, scores=frozenset(score_raters)), rows
 
 
 def _gold(labels: Floats, scale: LabelScale, consensus: Consensus) -> tuple[Floats, float, float, int]:

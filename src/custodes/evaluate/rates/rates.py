@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
 from functools import partial
 from typing import Any, Literal, Unpack
 
@@ -17,7 +16,7 @@ from custodes.answers.tables import count, difference, flag, label, p_value, sco
 from custodes.data.comparisons import HUMAN
 from custodes.data.notes import Note
 from custodes.data.study import Study
-from custodes.errors import OptionError, short_repr
+from custodes.errors import OptionError, reject, short_repr
 from custodes.evaluate.parallel import merge_parts
 from custodes.evaluate.rates.comparisons import (
     add_decisions,
@@ -35,15 +34,18 @@ from custodes.evaluate.rates.estimates import (
     parsed_threshold,
 )
 from custodes.evaluate.rates.judges import (
+    FEW_LABELS,
     MEASURES,
     calibration_rows,
     comparable_judges,
+    judge_notes,
     judge_row,
     judge_table,
+    label_notes,
+    rate_notes,
     replacement_rows,
     roc_rows,
 )
-from custodes.evaluate.rates.notes import FEW_LABELS, judge_notes, label_notes, rate_notes
 from custodes.evaluate.rates.outputs import Consensus, LabelledOutputs, labelled_outputs
 from custodes.progress import Progress, silent
 from custodes.stats.rates.posterior import Sampling
@@ -327,18 +329,20 @@ def rates(
         alpha=alpha,
     )
     parts = labelled_outputs(selected_study, consensus=consensus)
-    if threshold is not None and not any(part.is_score.any() for part in parts):
-        raise OptionError(
-            f"threshold={threshold!r}: {selected_study.name} has no metric that gives scores; leave out threshold"
-        )
-    if calibration == "shared" and max(len(part.systems) for part in parts) < 2:
-        raise OptionError(
-            "calibration='shared' needs at least two systems; leave out calibration if the study has one system"
-        )
-    if sampling != "random" and not any(part.metrics for part in parts):
-        raise OptionError(
-            f"sampling={sampling!r} needs labels of a metric, but {selected_study.name} has only human labels"
-        )
+    reject(
+        (
+            threshold is not None and not any(part.is_score.any() for part in parts),
+            f"threshold={threshold!r}: {selected_study.name} has no metric that gives scores; leave out threshold",
+        ),
+        (
+            calibration == "shared" and max(len(part.systems) for part in parts) < 2,
+            "calibration='shared' needs at least two systems; leave out calibration if the study has one system",
+        ),
+        (
+            sampling != "random" and not any(part.metrics for part in parts),
+            f"sampling={sampling!r} needs labels of a metric, but {selected_study.name} has only human labels",
+        ),
+    )
     return merge_parts(Rates, answer, parts, rng=rng, notes=selected_study.notes, progress=progress, desc="rates")
 
 
@@ -416,9 +420,8 @@ def _system_estimates(
     if is_shareable and has_equivalent_rates(list(rates_of_system.values()), alpha=alpha):
         overall_rates = judge.threshold_judge.rates(outputs, **settings)
         if overall_rates.pairs is not None:
-            confidence = settings["confidence"]
             shared_rates = {
-                name: system_rates.with_error_rates(overall_rates.pairs, confidence=confidence)
+                name: system_rates.with_error_rates(overall_rates.pairs, confidence=settings["confidence"])
                 for name, system_rates in rates_of_system.items()
             }
             return shared_rates, "rogan-gladen, shared"
@@ -463,17 +466,18 @@ def _rate_row(metric: str, system: str, label_name: str, system_rates: JudgeRate
     }
 
 
-def _cells(outputs: LabelledOutputs, metric: str, overall_rates: JudgeRates) -> Iterator[dict[str, Any]]:
+def _cells(outputs: LabelledOutputs, metric: str, overall_rates: JudgeRates) -> list[dict[str, Any]]:
     if overall_rates.pairs is None:
-        return
-    for i, judge_label in enumerate(outputs.words):
-        for j, human_label in enumerate(outputs.words):
-            yield {
-                "metric": metric,
-                "label": judge_label,
-                "human_label": human_label,
-                "n": overall_rates.pairs.counts.labelled[i, j],
-                "proportion": overall_rates.pairs.all_outputs_view.estimate[i, j]
-                if overall_rates.n_labelled
-                else np.nan,
-            }
+        return []
+    estimate = overall_rates.pairs.all_outputs_view.estimate
+    return [
+        {
+            "metric": metric,
+            "label": judge_label,
+            "human_label": human_label,
+            "n": overall_rates.pairs.counts.labelled[i, j],
+            "proportion": estimate[i, j] if overall_rates.n_labelled else np.nan,
+        }
+        for i, judge_label in enumerate(outputs.words)
+        for j, human_label in enumerate(outputs.words)
+    ]

@@ -13,11 +13,11 @@ from custodes.answers.shared_arguments import Selection
 from custodes.answers.tables import count, flag, label, probability, score, share, table
 from custodes.data.notes import Note, build_notes
 from custodes.data.study import Study
-from custodes.errors import InputError, OptionError, short_repr
+from custodes.errors import InputError, OptionError, reject, short_repr
 from custodes.evaluate.parallel import merge_parts
 from custodes.evaluate.rates.estimates import sampling_p_value
 from custodes.evaluate.rates.judged_outputs import JudgedOutputs, judged_outputs
-from custodes.evaluate.rates.notes import SAMPLING_ALPHA
+from custodes.evaluate.rates.judges import SAMPLING_ALPHA
 from custodes.evaluate.rates.outputs import KEY, LabelledOutputs, binary_outputs, judge_position, labelled_outputs
 from custodes.progress import Progress, silent
 from custodes.stats.arrays import Bools, Floats, Ints
@@ -235,16 +235,19 @@ def _search_threshold(
         )
 
     is_labelled, n_least = judge_labels.outputs.has_human_label, labels_needed(0.0, SPARE)
-    if not is_labelled.any():
-        raise InputError(
+    reject(
+        (
+            not is_labelled.any(),
             f"route: no judgement of {judge_labels.metric} has a human label; label a random part of at least "
-            f"{n_least} outputs"
-        )
-    if len(np.unique(judge_labels.outputs.weight[is_labelled])) > 1:
-        raise InputError(
+            f"{n_least} outputs",
+        ),
+        (
+            len(np.unique(judge_labels.outputs.weight[is_labelled])) > 1,
             "route: outputs have unequal probabilities of a human label, but the search for a threshold needs labels "
-            "of a random part of the outputs; label a random part, or give threshold=NUMBER"
-        )
+            "of a random part of the outputs; label a random part, or give threshold=NUMBER",
+        ),
+        error=InputError,
+    )
     finite_certainty = judge_labels.certainty[np.isfinite(judge_labels.certainty)]
     thresholds = np.unique(np.quantile(finite_certainty, np.arange(CANDIDATES) / CANDIDATES, method="lower"))[::-1]
     rows = [_threshold_columns(judge_labels, float(level), confidence=confidence) for level in thresholds]
@@ -263,8 +266,9 @@ def _search_threshold(
     if last_passed >= 0:
         return float(thresholds[last_passed]), rows, ""
     if not is_tested.any():
-        n_total = int(n[-1])
-        reason = f"the test of a threshold needs {n_least} human labels above the threshold; there are only {n_total}"
+        reason = (
+            f"the test of a threshold needs {n_least} human labels above the threshold; there are only {int(n[-1])}"
+        )
     else:
         first_tested = rows[int(np.argmax(is_tested))]
         rate, judgements_text = (
