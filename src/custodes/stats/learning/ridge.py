@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.stats.arrays import Floats, Ints
+from custodes.stats.arrays import Bools, Floats, Ints
 from custodes.stats.learning.folds import inner_folds
 from custodes.stats.ratios import ratio
 
@@ -67,18 +67,18 @@ def scaling(x: Floats) -> Scaling:
     ([2.0, 5.0], [1.0, nan], [5.0, 5.0])
     """
     products = fold_products(x, np.empty((0, len(x))), np.zeros(len(x), dtype=np.intp))
-    return Scaling(*(values[0] for values in products.scaling))
+    return products.scaling[0]
 
 
 class Products(NamedTuple):
     """Mean products of standardised columns and centred targets, in several training parts and in their held-out rows.
 
-    `scaling` is the scaling of the columns in each part; its fields are (parts, p). `means` (parts, p + targets) are
-    the means of the columns and, last, of the targets. `training` and `held_out` (parts, p + targets, p + targets) are
+    `scaling` is the scaling of the columns in each part. `means` (parts, p + targets) are the means of the columns and,
+    last, of the targets. `training` and `held_out` (parts, p + targets, p + targets) are
     products: means over the training rows, and sums over the held-out rows.
     """
 
-    scaling: Scaling
+    scaling: list[Scaling]
     means: Floats
     training: Floats
     held_out: Floats
@@ -95,12 +95,12 @@ def fold_products(x: Floats, y: Floats, fold: Ints) -> Products:
     x, y
         Values (rows, p), NaN = missing. Targets (rows,) or (targets, rows).
     fold
-        Fold of each row (rows,), from 0.
+        Fold of each row (rows,), -1 for rows that are not used.
 
     Returns
     -------
     :
-        The products. If there is one fold, the only part is that of all rows.
+        The products: those of all rows, then those of each fold. With one fold, there are only those of all rows.
 
     Examples
     --------
@@ -108,8 +108,12 @@ def fold_products(x: Floats, y: Floats, fold: Ints) -> Products:
     >>> fold_products(x, y, np.array([1, 1, 0, 0])).training[1].tolist()
     [[1.0, 1.0], [1.0, 1.0]]
     """
-    p, order, fold_sizes = x.shape[1], np.argsort(fold, kind="stable"), np.bincount(fold)
-    starts, n_folds = np.cumsum(fold_sizes) - fold_sizes, len(fold_sizes)
+    p, used_rows = x.shape[1], np.flatnonzero(fold >= 0)
+    order = used_rows[np.argsort(fold[used_rows], kind="stable")]
+    _, starts, fold_of_row, fold_sizes = np.unique(
+        fold[order], return_index=True, return_inverse=True, return_counts=True
+    )
+    n_folds = len(starts)
     is_training = np.vstack([np.ones(n_folds), 1 - np.eye(n_folds)])[: n_folds + (n_folds > 1)]  # (parts, folds)
     values = np.vstack([x[order].T, y[..., order]])
     is_present = ~np.isnan(values)
@@ -137,7 +141,7 @@ def fold_products(x: Floats, y: Floats, fold: Ints) -> Products:
     is_outer = ((values < low.max(axis=1, keepdims=True)) | (values > high.min(axis=1, keepdims=True))).any(axis=0)
     if np.isin((counts > 0).sum(axis=1), (1, 2)).any():
         is_outer[:] = True  # the shift may be far from the values of a part
-    outer_present, is_outer_training = is_present[:, is_outer], is_training[:, np.newaxis, fold[order[is_outer]]]
+    outer_present, is_outer_training = is_present[:, is_outer], is_training[:, np.newaxis, fold_of_row[is_outer]]
     outer = np.clip(values[:, is_outer], low.T[..., np.newaxis], high.T[..., np.newaxis]) * outer_present
     inner = np.vstack([values, is_present])
     inner[:, is_outer] = 0.0
@@ -160,7 +164,7 @@ def fold_products(x: Floats, y: Floats, fold: Ints) -> Products:
     divisors = np.where(scale > 0, scale, np.inf).T[..., np.newaxis]
     divisors = divisors * divisors.mT
     is_empty = np.broadcast_to(counts @ is_training.T == 0, means.shape)
-    low, high, mean, scale = (
+    limits = (
         np.where(is_undefined, np.nan, limit)[:p].T
         for is_undefined, limit in (
             (is_empty, low + shift),
@@ -170,7 +174,7 @@ def fold_products(x: Floats, y: Floats, fold: Ints) -> Products:
         )
     )
     return Products(
-        Scaling(low, high, mean, scale),
+        [Scaling(*part) for part in zip(*limits, strict=True)],
         (means + shift).T,
         training / divisors / (is_training @ fold_sizes)[:, np.newaxis, np.newaxis],
         held_out / divisors,
@@ -265,7 +269,7 @@ def ridges(
     x, groups, penalties
         As in `ridge`.
     y
-        Target (rows,), or a target for each range (ranges, rows).
+        Target (rows,), or targets (targets, rows). Successive ranges have successive targets, in turn.
     subsets
         Ranges of columns.
 
@@ -283,19 +287,34 @@ def ridges(
     """
     products, p = fold_products(x, y, inner_folds(groups)), x.shape[1]
     linears = []
-    targets = np.broadcast_to(np.arange(p, products.means.shape[1]), len(subsets))
+    targets = np.resize(np.arange(p, products.means.shape[1]), len(subsets))
     for subset, target in zip(subsets, targets.tolist(), strict=True):
         columns = np.arange(p)[subset]
         gram, target_products = products.training[0][np.ix_(columns, columns)], products.training[0, columns, target]
         penalty = _select_penalty(products, columns, target, penalties)
         linears.append(
             Linear(
-                Scaling(*(values[0, subset] for values in products.scaling)),
+                Scaling(*(values[subset] for values in products.scaling[0])),
                 np.asarray(np.linalg.solve(gram + penalty * np.eye(len(columns)), target_products)),
                 float(products.means[0, target]),
             )
         )
     return linears
+
+
+def ridge_predictions(
+    x: Floats, y: Floats, subsets: Sequence[slice], *, groups: NDArray[Any], is_training: Bools, is_held_out: Bools
+) -> Floats:
+    """Fit `ridges` to the training rows, and predict the held-out rows: (ranges, held-out rows).
+
+    >>> x = np.array([[0.0], [1.0], [2.0], [3.0]])
+    >>> masks = {"is_training": np.arange(4) < 3, "is_held_out": np.arange(4) == 3}
+    >>> ridge_predictions(x, np.ones(4), [slice(1)], groups=np.arange(4), **masks).tolist()
+    [[1.0]]
+    """
+    linears = ridges(x[is_training], y[..., is_training], subsets, groups=groups[is_training])
+    held_rows = x[is_held_out]
+    return np.stack([predict(linear, held_rows[:, subset]) for linear, subset in zip(linears, subsets, strict=True)])
 
 
 def ridge_path(
@@ -334,8 +353,7 @@ def ridge_path(
     gram = products.training[0, :p, :p] + _select_penalty(products, np.arange(p), p, penalties) * np.eye(p)
     target_products = products.training[0, :p, p]
     weights = [np.asarray(np.linalg.solve(gram + strength * quadratic, target_products)) for strength in strengths]
-    column_scaling = Scaling(*(values[0] for values in products.scaling))
-    return [Linear(column_scaling, weight, float(products.means[0, p])) for weight in weights]
+    return [Linear(products.scaling[0], weight, float(products.means[0, p])) for weight in weights]
 
 
 def predict(linear: Linear, x: Floats) -> Floats:
