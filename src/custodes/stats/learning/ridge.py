@@ -110,23 +110,19 @@ def fold_products(x: Floats, y: Floats, fold: Ints) -> Products:
     """
     p, used_rows = x.shape[1], np.flatnonzero(fold >= 0)
     order = used_rows[np.argsort(fold[used_rows], kind="stable")]
-    _, starts, fold_of_row, fold_sizes = np.unique(
+    starts, fold_of_row, fold_sizes = np.unique(
         fold[order], return_index=True, return_inverse=True, return_counts=True
-    )
-    n_folds = len(starts)
-    is_training = np.vstack([np.ones(n_folds), 1 - np.eye(n_folds)])[: n_folds + (n_folds > 1)]  # (parts, folds)
+    )[1:]
+    is_training = 1 - np.eye(1 + len(starts), len(starts), -1)[: len(starts) + (len(starts) > 1)]  # (parts, folds)
     values = np.vstack([x[order].T, y[..., order]])
     is_present = ~np.isnan(values)
     values[~is_present] = 0.0
-    has_missing = not is_present.all()
-    if not has_missing:
+    if is_present.all():
         is_present = is_present[:1]  # one row for all columns
     counts = np.add.reduceat(is_present, starts, axis=1, dtype=np.float64)
     n_present = np.maximum(counts @ is_training.T, 1)
     shift = _central_values(ratio(np.add.reduceat(values, starts, axis=1), counts))
-    values -= shift
-    if has_missing:
-        values *= is_present
+    values = (values - shift) * is_present
 
     def standard_deviation(squares: Floats, means: Floats) -> Floats:
         """Standard deviations (columns, parts) from sums of squares; 0 if within rounding error."""

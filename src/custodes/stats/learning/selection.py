@@ -56,11 +56,6 @@ class _Model(NamedTuple):
         np.fill_diagonal(toggled_weights, np.where(self.included, 0.0, target / np.diag(columns)))
         return np.vstack([weights, toggled_weights.T])
 
-    def errors(self) -> Floats:
-        """Squared errors (1 + p,) over the held-out rows: of this model, then of the model with each column toggled."""
-        residual_weights = np.column_stack([self.weights(), np.full(len(self.swept), -1.0)])
-        return np.asarray(((residual_weights @ self.held_products) * residual_weights).sum(axis=1))
-
 
 def _models(x: Floats, products: Products, fold: Ints, included: Ints) -> list[_Model]:
     """The models on the columns `included`, one for each fold; `products` are those of the folds."""
@@ -227,12 +222,15 @@ def stepwise_path(
     order: list[int] = []
     predictions_by_step: list[Floats] = []
     while True:
+        errors = np.zeros(1 + x.shape[1])
         predictions_by_step.append(np.full(len(y), np.nan))
         for model in models:
-            predictions_by_step[-1][model.held] = model.mean + model.z @ model.weights()[0]
+            weights = model.weights()
+            predictions_by_step[-1][model.held] = model.mean + model.z @ weights[0]
+            residual_weights = np.column_stack([weights, np.full(len(weights), -1.0)])
+            errors += ((residual_weights @ model.held_products) * residual_weights).sum(axis=1)
         if len(order) == steps or np.count_nonzero(candidates) <= removing:
             return StepwisePath(np.array(order, dtype=np.intp), np.array(predictions_by_step))
-        errors = np.sum([model.errors() for model in models], axis=0)
         error_change = np.where(candidates, errors[1:] - errors[0], np.inf)
         per_cost = np.where(error_change < 0, costs, 1.0)
         best_column = int(np.argmax(error_change / per_cost <= (error_change / per_cost).min() + tolerance / per_cost))
