@@ -9,7 +9,7 @@ import numpy as np
 
 from custodes.answers.tables import with_interval
 from custodes.evaluate.ceiling.prediction_target import Target
-from custodes.stats.arrays import Floats, Ints, equal_positions
+from custodes.stats.arrays import Floats, equal_positions
 from custodes.stats.intervals import ANY, CORRELATION
 from custodes.stats.learning.folds import splits
 from custodes.stats.learning.ridge import ridge_predictions
@@ -32,17 +32,12 @@ def halo_columns(target: Target, confidence: float) -> tuple[dict[str, Any], lis
     other_aspects = np.delete(raters.annotators, raters.aspects.index(target.aspect), axis=0).swapaxes(0, 1)
     if not other_aspects.size or len(persons) < 2:
         return {}, []
-    features = np.concatenate(
-        [
-            *other_aspects[list(persons)],
-            *(mean_of_defined(np.delete(other_aspects, person, axis=0), axis=0) for person in persons),
-            raters.scores[target.columns["metrics"]],
-        ]
-    )
-    ratings = target.rows(np.stack(list(persons.values()))).T
+    metrics, ratings = raters.scores[target.columns["metrics"]], np.stack(list(persons.values()))
     draws = np.full((len(ratings), len(target.times), len(SOURCES)), np.nan)
-    for annotators in equal_positions(mask.tobytes() for mask in np.isfinite(ratings)):  # who rated the same outputs
-        draws[annotators] = _agreement(target, ratings, annotators, target.rows(features), len(raters.aspects) - 1)
+    for positions in equal_positions(mask.tobytes() for mask in np.isfinite(ratings)):  # who rated the same outputs
+        annotators = [list(persons)[position] for position in positions]
+        means = [mean_of_defined(np.delete(other_aspects, person, axis=0), axis=0) for person in annotators]
+        draws[positions] = _agreement(target, ratings[positions], (other_aspects[annotators], np.stack(means), metrics))
     is_predicted_annotator = np.asarray(np.isfinite(draws[:, 0]).all(axis=1))
     n_rated = np.array([[np.isfinite(rating).sum()] for rating in persons.values()])
     weight = np.where(np.isfinite(draws).all(axis=2), n_rated, 0.0)[is_predicted_annotator, :, np.newaxis]
@@ -61,23 +56,23 @@ def halo_columns(target: Target, confidence: float) -> tuple[dict[str, Any], lis
     ]
 
 
-def _agreement(target: Target, ratings: Floats, annotators: Ints, x: Floats, n_aspects: int) -> Floats:
-    """(annotators, 1 + B, sources): held-out tau-b of ridge regressions that predict some annotators' ratings.
+def _agreement(target: Target, ratings: Floats, sources: tuple[Floats, Floats, Floats]) -> Floats:
+    """(annotators, 1 + B, sources): held-out tau-b of ridge regressions that predict each annotator's rating.
 
-    The annotators rated the same outputs. `ratings` are those of all annotators, (all annotators, rows). `x` (rows,
-    columns) has the `n_aspects` other aspects of each annotator, their means over other annotators, and the metrics.
-    The value is NaN if all ratings are in one fold.
+    `ratings` is (annotators, items, systems); all annotators rated the same outputs. The first two sources are
+    (annotators, features, items, systems), and the metrics are (features, items, systems). The value is NaN if all
+    ratings are in one fold.
     """
-    y = ratings[annotators]
-    fold = np.where(np.isfinite(y[0]), target.fold, -1)
-    starts = n_aspects * np.concatenate([annotators, len(ratings) + annotators])
-    sources = [slice(start, start + n_aspects) for start in starts.tolist()]
-    sources += [slice(2 * n_aspects * len(ratings), None)] * len(y)
-    predictions = np.full((len(sources), len(fold)), np.nan)
+    same, others, metrics = sources
+    x, y = target.rows(np.concatenate([*same, *others, metrics])), target.rows(ratings).T
+    fold, starts = np.where(np.isfinite(y[0]), target.fold, -1), np.arange(2 * len(y)) * same.shape[1]
+    subsets = [slice(start, start + same.shape[1]) for start in starts.tolist()]
+    subsets += [slice(2 * same.shape[1] * len(y), None)] * len(y)
+    predictions = np.full((len(subsets), len(fold)), np.nan)
     if len(masks := splits(fold)) > 1:
         for is_training, is_held_out in masks:
             predictions[:, is_held_out] = ridge_predictions(
-                x, y, sources, groups=target.groups, is_training=is_training, is_held_out=is_held_out
+                x, y, subsets, groups=target.groups, is_training=is_training, is_held_out=is_held_out
             )
     return np.stack(
         [
