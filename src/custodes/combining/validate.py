@@ -243,8 +243,18 @@ def _validate_target(
             f"{study.name}: fewer than two outputs have ratings by annotators, the combined metric and the compared "
             f"single metrics ({join_labels(dict.fromkeys(rival.name for rival in rivals))})"
         )
+    same_model = np.zeros(human.shape, dtype=np.intp)
     moves_of_statistic = {
-        name: _moves(target_task, human, compared_scores, name)  # type: ignore[arg-type]
+        name: moves(
+            name,  # type: ignore[arg-type]
+            human,
+            compared_scores[:, np.newaxis],
+            model=same_model,
+            within=same_model,
+            block=same_model,
+            units=target_task.design.units,
+            n_units=target_task.design.n_units,
+        )
         for name in {*STATISTICS, objective_name}
     }
     tables = Validate.part(
@@ -343,20 +353,6 @@ def _rivals(
     best_index = int(np.argmax(np.nan_to_num(training.score(training.mean_imputation[0].T), nan=-np.inf)))
     rivals.append(_Rival(HINDSIGHT, target_task.metrics.names[best_index], target_task.metrics.scores[best_index]))
     return rivals, reason
-
-
-def _moves(target_task: Task, human: Floats, compared_scores: Floats, objective_name: Objective) -> Moves:
-    same_model = np.zeros(human.shape, dtype=np.intp)
-    return moves(
-        objective_name,
-        human,
-        compared_scores[:, np.newaxis],
-        model=same_model,
-        within=same_model,
-        block=same_model,
-        units=target_task.design.units,
-        n_units=target_task.design.n_units,
-    )
 
 
 def _comparison(

@@ -121,8 +121,9 @@ def test_annotators_weigh_by_what_they_rated() -> None:
     for person in range(3):
         rest = np.delete(np.arange(3), person)
         other_means = np.stack([mean_of_defined(who.annotators[k, rest], axis=0) for k in (1, 2)])
-        parts = (who.annotators[1:, person], other_means, who.scores[target.columns["metrics"]])
-        taus.append(_agreement(target, who.annotators[0, person], parts)[0])
+        parts = (who.annotators[1:, [person]].swapaxes(0, 1), other_means[np.newaxis])
+        metrics = who.scores[target.columns["metrics"]]
+        taus.append(_agreement(target, who.annotators[0, [person]], (*parts, metrics))[0, 0])
     columns, _ = halo_columns(target, 0.95)
     np.testing.assert_allclose(columns["kendall"], np.average(taus, axis=0, weights=[150, 300, 300]))
     assert halo == pytest.approx(columns["kendall"], abs=0.05)  # other folds

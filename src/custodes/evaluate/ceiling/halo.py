@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
 
 from custodes.answers.tables import with_interval
-from custodes.evaluate.ceiling.prediction_target import MODELS, Target
-from custodes.stats.arrays import Floats
+from custodes.evaluate.ceiling.prediction_target import Target
+from custodes.stats.arrays import Floats, equal_positions
 from custodes.stats.intervals import ANY, CORRELATION
+from custodes.stats.learning.folds import splits
+from custodes.stats.learning.ridge import ridge_predictions
 from custodes.stats.ratios import mean_of_defined, ratio
 
 SOURCES = ("same annotator", "other annotators", "metrics")
@@ -31,14 +32,12 @@ def halo_columns(target: Target, confidence: float) -> tuple[dict[str, Any], lis
     other_aspects = np.delete(raters.annotators, raters.aspects.index(target.aspect), axis=0).swapaxes(0, 1)
     if not other_aspects.size or len(persons) < 2:
         return {}, []
-    metrics = raters.scores[target.columns["metrics"]]
-    sources = (
-        (other_aspects[person], mean_of_defined(np.delete(other_aspects, person, axis=0), axis=0), metrics)
-        for person in persons
-    )
-    draws = np.stack(
-        [_agreement(target, *rating_and_sources) for rating_and_sources in zip(persons.values(), sources, strict=True)]
-    )
+    metrics, ratings = raters.scores[target.columns["metrics"]], np.stack(list(persons.values()))
+    draws = np.full((len(ratings), len(target.times), len(SOURCES)), np.nan)
+    for positions in equal_positions(mask.tobytes() for mask in np.isfinite(ratings)):  # who rated the same outputs
+        annotators = [list(persons)[position] for position in positions]
+        means = [mean_of_defined(np.delete(other_aspects, person, axis=0), axis=0) for person in annotators]
+        draws[positions] = _agreement(target, ratings[positions], (other_aspects[annotators], np.stack(means), metrics))
     is_predicted_annotator = np.asarray(np.isfinite(draws[:, 0]).all(axis=1))
     n_rated = np.array([[np.isfinite(rating).sum()] for rating in persons.values()])
     weight = np.where(np.isfinite(draws).all(axis=2), n_rated, 0.0)[is_predicted_annotator, :, np.newaxis]
@@ -57,16 +56,27 @@ def halo_columns(target: Target, confidence: float) -> tuple[dict[str, Any], lis
     ]
 
 
-def _agreement(target: Target, rating: Floats, sources: tuple[Floats, ...]) -> Floats:
-    """(1 + B, sources): held-out tau-b of a ridge regression that predicts one annotator's rating from each source.
+def _agreement(target: Target, ratings: Floats, sources: tuple[Floats, Floats, Floats]) -> Floats:
+    """(annotators, 1 + B, sources): held-out tau-b of ridge regressions that predict each annotator's rating.
 
-    `rating` is (items, systems), and each source is (features, items, systems). The value is NaN if all ratings are in
-    one fold.
+    `ratings` is (annotators, items, systems); all annotators rated the same outputs. The first two sources are
+    (annotators, features, items, systems), and the metrics are (features, items, systems). The value is NaN if all
+    ratings are in one fold.
     """
-    y = target.rows(rating)
-    annotator_target = replace(target, y=y, fold=np.where(np.isfinite(y), target.fold, -1))
-    if len(np.unique(annotator_target.fold[annotator_target.fold >= 0])) < 2:
-        return np.full((len(target.times), len(sources)), np.nan)
-    return annotator_target.agreement(
-        annotator_target.predict_from_features(map(target.rows, sources), partial(MODELS["ridge"], seed=0))
+    same, others, metrics = sources
+    x, y = target.rows(np.concatenate([*same, *others, metrics])), target.rows(ratings).T
+    fold, starts = np.where(np.isfinite(y[0]), target.fold, -1), np.arange(2 * len(y)) * same.shape[1]
+    subsets = [slice(start, start + same.shape[1]) for start in starts.tolist()]
+    subsets += [slice(2 * same.shape[1] * len(y), None)] * len(y)
+    predictions = np.full((len(subsets), len(fold)), np.nan)
+    if len(masks := splits(fold)) > 1:
+        for is_training, is_held_out in masks:
+            predictions[:, is_held_out] = ridge_predictions(
+                x, y, subsets, groups=target.groups, is_training=is_training, is_held_out=is_held_out
+            )
+    return np.stack(
+        [
+            replace(target, y=rating, fold=fold).agreement(predictions[position :: len(y)])
+            for position, rating in enumerate(y)
+        ]
     )

@@ -105,12 +105,11 @@ class Target(PredictedAspect):
 
     def predict_from_raters(self, sets: Iterable[NDArray[np.intp]], fit: heldout.Fit) -> Floats:
         """(m, rows): out-of-fold predictions from m sets of raters."""
-        return self.predict_from_features((self.x[:, columns] for columns in sets), fit)
-
-    def predict_from_features(self, features: Iterable[Floats], fit: heldout.Fit) -> Floats:
-        """(m, rows): out-of-fold predictions from m sets of features (rows, p)."""
         return np.stack(
-            [heldout.predict_out_of_fold(x, self.y, self.fold, groups=self.groups, fit=fit) for x in features]
+            [
+                heldout.predict_out_of_fold(self.x[:, raters], self.y, self.fold, groups=self.groups, fit=fit)
+                for raters in sets
+            ]
         )
 
     def agreement(self, predictions: Floats) -> Floats:

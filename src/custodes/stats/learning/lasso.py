@@ -52,8 +52,12 @@ def lasso_weights(x: Floats, y: Floats, *, alphas: Floats) -> Floats:
     >>> lasso_weights(x, 5 * x[:, 0], alphas=np.array([1.0, 0.25])).round(6).tolist()
     [[0.0, 0.0], [0.75, 0.0]]
     """
-    z, target_sd = standardise_columns(x, scaling(x)), float(y.std())
-    n_rows, p = z.shape
+    return _path(standardise_columns(x, scaling(x)), y, alphas)
+
+
+def _path(z: Floats, y: Floats, alphas: Floats) -> Floats:
+    """Weights (alphas, p) for standardised columns (rows, p)."""
+    (n_rows, p), target_sd = z.shape, float(y.std())
     path, weights, sign = np.zeros((len(alphas), p)), np.zeros(p), np.zeros(p)
     if not z.size or target_sd <= CONSTANT * float(np.abs(y).max()):
         return path
@@ -126,7 +130,8 @@ def lasso_errors(x: Floats, y: Floats, fold: Ints, *, alphas: Floats) -> Floats:
     """
     errors = np.full((len(alphas), len(y)), np.nan)
     for is_training, is_held_out in splits(fold):
-        weights = y[is_training].std() * lasso_weights(x[is_training], y[is_training], alphas=alphas)
-        predictions = y[is_training].mean() + weights @ standardise_columns(x[is_held_out], scaling(x[is_training])).T
+        column_scaling, training_y = scaling(x[is_training]), y[is_training]
+        weights = training_y.std() * _path(standardise_columns(x[is_training], column_scaling), training_y, alphas)
+        predictions = training_y.mean() + weights @ standardise_columns(x[is_held_out], column_scaling).T
         errors[:, is_held_out] = (y[is_held_out] - predictions) ** 2
     return errors

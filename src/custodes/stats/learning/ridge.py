@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.stats.arrays import Floats
-from custodes.stats.learning.folds import inner_folds, splits
+from custodes.stats.arrays import Bools, Floats, Ints
+from custodes.stats.learning.folds import inner_folds
+from custodes.stats.ratios import ratio
 
 PENALTIES = np.logspace(2, -3, 21)
 """Ridge penalties, relative to the variance of a standardised column (1)."""
@@ -67,39 +66,125 @@ def scaling(x: Floats) -> Scaling:
     >>> by.mean.tolist(), by.scale.tolist(), by.high.tolist()
     ([2.0, 5.0], [1.0, nan], [5.0, 5.0])
     """
-    return _fit_transform(x.T)[0]
+    products = fold_products(x, np.empty((0, len(x))), np.zeros(len(x), dtype=np.intp))
+    return products.scaling[0]
 
 
-def _fit_transform(columns: Floats) -> tuple[Scaling, Floats]:
-    """The scaling of columns (p, rows), and the standardised columns.
+class Products(NamedTuple):
+    """Mean products of standardised columns and centred targets, in several training parts and in their held-out rows.
 
-    Standardised values are 0 where the value is missing, and in columns without a scale. Sums along contiguous rows are
-    several times faster than sums along columns.
+    `scaling` is the scaling of the columns in each part. `means` (parts, p + targets) are the means of the columns and,
+    last, of the targets. `training` and `held_out` (parts, p + targets, p + targets) are
+    products: means over the training rows, and sums over the held-out rows.
     """
-    columns = np.ascontiguousarray(columns)
-    is_complete = not np.isnan(columns.sum())
-    is_missing = np.zeros(0, dtype=bool) if is_complete else np.isnan(columns)
-    n_present = columns.shape[1] if is_complete else np.maximum(columns.shape[1] - is_missing.sum(axis=1), 1)
 
-    def moments(values: Floats) -> tuple[Floats, Floats, Floats]:
-        """Mean, standard deviation and deviations of the values; a standard deviation within rounding error is 0."""
-        if not is_complete:
-            values = np.where(is_missing, 0.0, values)
-        mean = values.sum(axis=1) / n_present
-        deviation = values - mean[:, np.newaxis]
-        if not is_complete:
-            deviation[is_missing] = 0.0
-        standard_deviation = np.sqrt(np.einsum("pr,pr->p", deviation, deviation) / n_present)
-        return mean, np.where(standard_deviation > CONSTANT * np.abs(mean), standard_deviation, 0.0), deviation
+    scaling: list[Scaling]
+    means: Floats
+    training: Floats
+    held_out: Floats
 
-    mean, standard_deviation, _ = moments(columns)
-    low, high = mean - _LIMIT * standard_deviation, mean + _LIMIT * standard_deviation
-    mean, standard_deviation, deviation = moments(np.clip(columns, low[:, np.newaxis], high[:, np.newaxis]))
-    deviation /= np.where(standard_deviation > 0, standard_deviation, np.inf)[:, np.newaxis]
-    if not is_complete:
-        is_empty = is_missing.all(axis=1)
-        low, high, mean = (np.where(is_empty, np.nan, limit) for limit in (low, high, mean))
-    return Scaling(low, high, mean, np.where(standard_deviation > 0, standard_deviation, np.nan)), deviation
+
+def fold_products(x: Floats, y: Floats, fold: Ints) -> Products:
+    """Products in all rows, and in the training part of each fold.
+
+    Most rows are within the limits of every part, so their products are the same in every part, except for a shift.
+    They are computed once. Only the remaining rows are clipped and multiplied in each part.
+
+    Parameters
+    ----------
+    x, y
+        Values (rows, p), NaN = missing. Targets (rows,) or (targets, rows).
+    fold
+        Fold of each row (rows,), -1 for rows that are not used.
+
+    Returns
+    -------
+    :
+        The products: those of all rows, then those of each fold. With one fold, there are only those of all rows.
+
+    Examples
+    --------
+    >>> x, y = np.array([[0.0], [2.0], [7.0], [8.0]]), np.array([1.0, 3.0, 5.0, 5.0])
+    >>> fold_products(x, y, np.array([1, 1, 0, 0])).training[1].tolist()
+    [[1.0, 1.0], [1.0, 1.0]]
+    """
+    p, used_rows = x.shape[1], np.flatnonzero(fold >= 0)
+    order = used_rows[np.argsort(fold[used_rows], kind="stable")]
+    starts, fold_of_row, fold_sizes = np.unique(
+        fold[order], return_index=True, return_inverse=True, return_counts=True
+    )[1:]
+    is_training = 1 - np.eye(1 + len(starts), len(starts), -1)[: len(starts) + (len(starts) > 1)]  # (parts, folds)
+    values = np.vstack([x[order].T, y[..., order]])
+    is_present = ~np.isnan(values)
+    values[~is_present] = 0.0
+    if is_present.all():
+        is_present = is_present[:1]  # one row for all columns
+    counts = np.add.reduceat(is_present, starts, axis=1, dtype=np.float64)
+    n_present = np.maximum(counts @ is_training.T, 1)
+    shift = _central_values(ratio(np.add.reduceat(values, starts, axis=1), counts))
+    values = (values - shift) * is_present
+
+    def standard_deviation(squares: Floats, means: Floats) -> Floats:
+        """Standard deviations (columns, parts) from sums of squares; 0 if within rounding error."""
+        deviation = np.sqrt(np.maximum(squares, 0.0) / n_present)
+        return np.where(deviation > CONSTANT * np.abs(means + shift), deviation, 0.0)
+
+    means = np.add.reduceat(values, starts, axis=1) @ is_training.T / n_present
+    squares = np.add.reduceat(values * values, starts, axis=1) @ is_training.T - n_present * means**2
+    width = _LIMIT * standard_deviation(squares, means)
+    width[p:] = np.inf  # targets are not clipped
+    low, high = means - width, means + width
+    is_outer = ((values < low.max(axis=1, keepdims=True)) | (values > high.min(axis=1, keepdims=True))).any(axis=0)
+    if np.isin((counts > 0).sum(axis=1), (1, 2)).any():
+        is_outer[:] = True  # the shift may be far from the values of a part
+    outer_present, is_outer_training = is_present[:, is_outer], is_training[:, np.newaxis, fold_of_row[is_outer]]
+    outer = np.clip(values[:, is_outer], low.T[..., np.newaxis], high.T[..., np.newaxis]) * outer_present
+    inner = np.vstack([values, is_present])
+    inner[:, is_outer] = 0.0
+    inner_grams = np.stack([rows @ rows.T for rows in np.split(inner, starts[1:], axis=1)])
+    inner_sums = np.add.reduceat(inner[: len(values)], starts, axis=1)
+    means = (inner_sums @ is_training.T + (outer * is_outer_training).sum(axis=2).T) / n_present
+    deviations = (outer - means.T[..., np.newaxis]) * outer_present
+
+    def products(weights: Floats, outer_weights: Floats) -> Floats:
+        """Products about the means, with weights (parts, folds) of inner rows and (parts, 1, rows) of outer rows."""
+        grams, column_means, m = np.tensordot(weights, inner_grams, 1), means.T[..., np.newaxis], len(values)
+        mean_products = grams[:, :m, m:] * column_means.mT
+        inner_products = grams[:, :m, :m] - mean_products - mean_products.mT
+        inner_products += grams[:, m:, m:] * column_means * column_means.mT
+        return np.asarray(inner_products + (deviations * outer_weights) @ deviations.mT)
+
+    training, held_out = products(is_training, is_outer_training), products(1 - is_training, 1 - is_outer_training)
+    scale = standard_deviation(np.diagonal(training, axis1=1, axis2=2).T, means)
+    scale[p:] = 1.0  # targets are not scaled
+    divisors = np.where(scale > 0, scale, np.inf).T[..., np.newaxis]
+    divisors = divisors * divisors.mT
+    is_empty = np.broadcast_to(counts @ is_training.T == 0, means.shape)
+    limits = (
+        np.where(is_undefined, np.nan, limit)[:p].T
+        for is_undefined, limit in (
+            (is_empty, low + shift),
+            (is_empty, high + shift),
+            (is_empty, means + shift),
+            (scale == 0, scale),
+        )
+    )
+    return Products(
+        [Scaling(*part) for part in zip(*limits, strict=True)],
+        (means + shift).T,
+        training / divisors / (is_training @ fold_sizes)[:, np.newaxis, np.newaxis],
+        held_out / divisors,
+    )
+
+
+def _central_values(fold_means: Floats) -> Floats:
+    """The median of the means of folds (columns, folds), NaN = no values: (columns, 1).
+
+    An outlier in one fold does not affect it, so that the products in the training part of this fold lose no precision.
+    """
+    n_defined = (~np.isnan(fold_means)).sum(axis=1, keepdims=True)
+    medians = np.take_along_axis(np.sort(fold_means, axis=1), np.maximum(n_defined - 1, 0) // 2, axis=1)
+    return np.where(n_defined > 0, medians, 0.0)
 
 
 def standardise_columns(x: Floats, column_scaling: Scaling) -> Floats:
@@ -177,8 +262,10 @@ def ridges(
 
     Parameters
     ----------
-    x, y, groups, penalties
+    x, groups, penalties
         As in `ridge`.
+    y
+        Target (rows,), or targets (targets, rows). Successive ranges have successive targets, in turn.
     subsets
         Ranges of columns.
 
@@ -194,13 +281,36 @@ def ridges(
     >>> [len(linear.weights) for linear in linears]
     [1, 2]
     """
-    columns = np.ascontiguousarray(x.T)
-    selected_penalties = _select_penalties(columns, y, subsets, groups, penalties)
-    full_data, linears = _Part.from_columns(columns, y), []
-    for subset, penalty in zip(subsets, selected_penalties, strict=True):
-        subset_scaling = Scaling(*(limit[subset] for limit in full_data.scaling))
-        linears.append(Linear(subset_scaling, full_data.weights(subset, penalty)[:, 0], full_data.mean))
+    products, p = fold_products(x, y, inner_folds(groups)), x.shape[1]
+    linears = []
+    targets = np.resize(np.arange(p, products.means.shape[1]), len(subsets))
+    for subset, target in zip(subsets, targets.tolist(), strict=True):
+        columns = np.arange(p)[subset]
+        gram, target_products = products.training[0][np.ix_(columns, columns)], products.training[0, columns, target]
+        penalty = _select_penalty(products, columns, target, penalties)
+        linears.append(
+            Linear(
+                Scaling(*(values[subset] for values in products.scaling[0])),
+                np.asarray(np.linalg.solve(gram + penalty * np.eye(len(columns)), target_products)),
+                float(products.means[0, target]),
+            )
+        )
     return linears
+
+
+def ridge_predictions(
+    x: Floats, y: Floats, subsets: Sequence[slice], *, groups: NDArray[Any], is_training: Bools, is_held_out: Bools
+) -> Floats:
+    """Fit `ridges` to the training rows, and predict the held-out rows: (ranges, held-out rows).
+
+    >>> x = np.array([[0.0], [1.0], [2.0], [3.0]])
+    >>> masks = {"is_training": np.arange(4) < 3, "is_held_out": np.arange(4) == 3}
+    >>> ridge_predictions(x, np.ones(4), [slice(1)], groups=np.arange(4), **masks).tolist()
+    [[1.0]]
+    """
+    linears = ridges(x[is_training], y[..., is_training], subsets, groups=groups[is_training])
+    held_rows = x[is_held_out]
+    return np.stack([predict(linear, held_rows[:, subset]) for linear, subset in zip(linears, subsets, strict=True)])
 
 
 def ridge_path(
@@ -235,15 +345,11 @@ def ridge_path(
     >>> free.weights.round(1).tolist(), bound.weights.round(1).tolist()
     ([1.1, 0.0], [0.0, 0.3])
     """
-    columns = np.ascontiguousarray(x.T)
-    (penalty,) = _select_penalties(columns, y, [slice(None)], groups, penalties)
-    full_data = _Part.from_columns(columns, y)
-    gram, target_products = (products / len(y) for products in full_data.products)
-    penalised_gram = gram + penalty * np.eye(len(gram))
-    weights = [
-        np.asarray(np.linalg.solve(penalised_gram + strength * quadratic, target_products)) for strength in strengths
-    ]
-    return [Linear(full_data.scaling, weight, full_data.mean) for weight in weights]
+    products, p = fold_products(x, y, inner_folds(groups)), x.shape[1]
+    gram = products.training[0, :p, :p] + _select_penalty(products, np.arange(p), p, penalties) * np.eye(p)
+    target_products = products.training[0, :p, p]
+    weights = [np.asarray(np.linalg.solve(gram + strength * quadratic, target_products)) for strength in strengths]
+    return [Linear(products.scaling[0], weight, float(products.means[0, p])) for weight in weights]
 
 
 def predict(linear: Linear, x: Floats) -> Floats:
@@ -270,69 +376,15 @@ def predict(linear: Linear, x: Floats) -> Floats:
     return np.asarray(linear.intercept + standardise_columns(x, linear.scaling) @ linear.weights)
 
 
-@dataclass(frozen=True)
-class _Part:
-    """Training rows: the training part of one fold, or all rows.
-
-    `scaling` is the scaling of the columns, and `z` (p, rows) are the standardised columns. `centred` (rows,) is the
-    target minus its `mean`.
-    """
-
-    scaling: Scaling
-    z: Floats
-    centred: Floats
-    mean: float
-
-    @classmethod
-    def from_columns(cls, columns: Floats, y: Floats) -> _Part:
-        mean = float(y.mean())
-        return cls(*_fit_transform(columns), y - mean, mean)
-
-    @cached_property
-    def products(self) -> tuple[Floats, Floats]:
-        """Products of the columns with each other (p, p), and with the target (p,)."""
-        return self.z @ self.z.T, self.z @ self.centred
-
-    def weights(self, subset: slice, penalties: Floats) -> Floats:
-        """Weights (k, penalties) of a range of columns."""
-        z, n = self.z[subset], len(self.centred)
-        is_wide = len(z) > n  # the products of rows and those of columns have the same nonzero eigenvalues
-        if is_wide:
-            gram, target_products = z.T @ z, self.centred
-        else:
-            gram, target_products = self.products[0][subset, subset], self.products[1][subset]
-        variance, eigenvectors = np.linalg.eigh(gram / n)
-        damped_variance = np.maximum(variance, 0.0)[:, np.newaxis] + penalties
-        weights = eigenvectors @ ((eigenvectors.T @ target_products / n)[:, np.newaxis] / damped_variance)
-        return np.asarray(z @ weights if is_wide else weights)
-
-
-def _select_penalties(
-    columns: Floats, y: Floats, subsets: Sequence[slice], groups: NDArray[Any], penalties: Floats
-) -> list[Floats]:
-    """The penalty (1,) of each range of the columns (p, rows), selected by cross-validation."""
-    penalties, fold = np.sort(penalties)[::-1], inner_folds(groups)
-    if len(penalties) > 1 and not fold.any():
-        penalties = np.array([PENALTY])
-    if len(penalties) == 1:
-        return [penalties] * len(subsets)
-    fold_parts = []
-    for is_training, is_held_out in splits(fold):
-        training_part = _Part.from_columns(np.compress(is_training, columns, axis=1), y[is_training])
-        held_columns = standardise_columns(np.compress(is_held_out, columns, axis=1).T, training_part.scaling).T
-        fold_parts.append((training_part, held_columns, y[is_held_out] - training_part.mean))
-    return [_select_penalty(fold_parts, subset, penalties) for subset in subsets]
-
-
-def _select_penalty(parts: Sequence[tuple[_Part, Floats, Floats]], subset: slice, penalties: Floats) -> Floats:
-    """The penalty (1,) with the least squared error over the held-out rows of all folds, given penalties in descending
-    order.
-
-    Each of `parts` has the training part of a fold, the standardised columns of the held-out rows (p, rows), and the
-    target of these rows minus the mean of the training part (rows,).
-    """
-    error = np.zeros(len(penalties))
-    for training_part, held_columns, y in parts:
-        residual = y - training_part.weights(subset, penalties).T @ held_columns[subset]
-        error += np.einsum("ar,ar->a", residual, residual)
-    return penalties[[int(np.argmin(error))]]
+def _select_penalty(products: Products, columns: Ints, target: int, penalties: Floats) -> float:
+    """The penalty with the least squared error over all held-out rows; the largest if several are equal."""
+    penalties = np.sort(penalties)[::-1]
+    if len(penalties) == 1 or len(products.training) == 1:
+        return float(penalties[0]) if len(penalties) == 1 else PENALTY
+    training, held_out = products.training[1:, columns], products.held_out[1:, columns]
+    variances, eigenvectors = np.linalg.eigh(training[:, :, columns])
+    damped_variances = np.maximum(variances, 0.0)[:, :, np.newaxis] + penalties
+    weights = eigenvectors @ (eigenvectors.mT @ training[:, :, [target]] / damped_variances)
+    # Squared error, without the squares of the target, which all penalties share.
+    errors = (weights * (held_out[:, :, columns] @ weights - 2 * held_out[:, :, [target]])).sum(axis=(0, 1))
+    return float(penalties[np.argmin(errors)])

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from custodes.stats.arrays import Bools, Floats, Ints, round_for_sorting
 from custodes.stats.learning.folds import inner_folds, splits
-from custodes.stats.learning.ridge import PENALTY, predict, ridges, scaling, standardise_columns
+from custodes.stats.learning.ridge import PENALTY, Products, fold_products, ridge_predictions, standardise_columns
 from custodes.stats.ranks import mid_ranks
 
 _TIE = 1e-10  # relative to the total squared error; copies of a column differ by less, due to rounding
@@ -26,8 +26,8 @@ class _Model(NamedTuple):
     """A ridge regression on the columns `included` (p,) of a training part, with its held-out rows.
 
     `swept` (p + 1, p + 1) are the products of the columns and, last, of the target, swept by the columns included.
-    `mean` is the mean of the target. `held` (rows,) marks the held-out rows, and `z` (held rows, p) are the
-    standardised columns of these rows.
+    `mean` is the mean of the target. `held` (rows,) marks the held-out rows, `z` (held rows, p) are the standardised
+    columns of these rows, and `held_products` (p + 1, p + 1) are their products.
     """
 
     swept: Floats
@@ -35,6 +35,7 @@ class _Model(NamedTuple):
     mean: float
     held: Bools
     z: Floats
+    held_products: Floats
 
     def toggle_column(self, column: int) -> _Model:
         """The model with a column added, or removed if it is included."""
@@ -46,33 +47,29 @@ class _Model(NamedTuple):
         is_included[column] = not is_included[column]
         return self._replace(swept=swept_products, included=is_included)
 
-    def predictions(self) -> Floats:
-        """Predictions (1 + p, held rows): by this model, then by the model with each column toggled."""
+    def weights(self) -> Floats:
+        """Weights (1 + p, p) of this model, then of the model with each column toggled."""
         columns, target = self.swept[:-1, :-1], self.swept[:-1, -1]
         weights = np.where(self.included, target, 0.0)
         toggled_weights = weights[:, np.newaxis] - self.included[:, np.newaxis] * columns * (target / np.diag(columns))
         # Exact zeros, so that outputs with equal values in the other columns stay tied.
         np.fill_diagonal(toggled_weights, np.where(self.included, 0.0, target / np.diag(columns)))
-        return self.mean + np.vstack([weights, toggled_weights.T]) @ self.z.T
+        return np.vstack([weights, toggled_weights.T])
 
 
-def _models(x: Floats, y: Floats, fold: Ints, included: Ints) -> list[_Model]:
-    """The models on the columns `included`, one for each fold."""
-    models = []
-    for is_training, is_held_out in splits(fold):
-        column_scaling, mean = scaling(x[is_training]), float(y[is_training].mean())
-        columns_and_target = np.column_stack(
-            [standardise_columns(x[is_training], column_scaling), y[is_training] - mean]
-        )
-        products = columns_and_target.T @ columns_and_target / len(columns_and_target) + np.diag(
-            [*[PENALTY] * x.shape[1], 0.0]
-        )
+def _models(x: Floats, products: Products, fold: Ints, included: Ints) -> list[_Model]:
+    """The models on the columns `included`, one for each fold; `products` are those of the folds."""
+    models, p = [], x.shape[1]
+    for part, (_, is_held_out) in enumerate(splits(fold), start=1):
+        penalised_products = products.training[part] + np.diag([*[PENALTY] * p, 0.0])
+        z = standardise_columns(x[is_held_out], products.scaling[part])
         model = _Model(
-            products,
-            np.zeros(x.shape[1], dtype=np.bool_),
-            mean,
+            penalised_products,
+            np.zeros(p, dtype=np.bool_),
+            products.means[part, p],
             is_held_out,
-            standardise_columns(x[is_held_out], column_scaling),
+            z,
+            products.held_out[part],
         )
         for column in included:
             model = model.toggle_column(column)
@@ -110,8 +107,8 @@ def toggled_predictions(x: Floats, y: Floats, fold: Ints, *, included: Ints) -> 
     [7.0, 7.0, 2.0, 2.0]
     """
     predictions = np.full((1 + x.shape[1], len(y)), np.nan)
-    for model in _models(x, y, fold, included):
-        predictions[:, model.held] = model.predictions()
+    for model in _models(x, fold_products(x, y, fold), fold, included):
+        predictions[:, model.held] = model.mean + model.weights() @ model.z.T
     return predictions
 
 
@@ -142,15 +139,10 @@ def single_column_ranks(x: Floats, y: Floats, fold: Ints) -> Floats:
     [[3.0, 2.0, 1.0, 3.0, 2.0, 1.0]]
     """
     ranks = np.full(x.shape[::-1], np.nan)
-    for is_training, is_held_out in splits(fold):
-        column_scaling = scaling(x[is_training])
-        correlation_sign = np.sign(
-            round_for_sorting(
-                standardise_columns(x[is_training], column_scaling).T
-                @ (y[is_training] - y[is_training].mean())
-                / len(y)
-            )
-        )
+    products, p = fold_products(x, y, fold), x.shape[1]
+    for part, (_, is_held_out) in enumerate(splits(fold), start=1):
+        column_scaling = products.scaling[part]
+        correlation_sign = np.sign(round_for_sorting(products.training[part, :p, p]))
         values = np.where(
             np.isnan(x[is_held_out]),
             column_scaling.mean,
@@ -220,22 +212,25 @@ def stepwise_path(
     >>> stepwise_path(x, y, np.arange(6) // 3, included=np.arange(1, 3), steps=5, removing=True).order.tolist()
     [1]
     """
-    models, is_used = _models(x, y, fold, included), fold >= 0
+    products = fold_products(x, y, fold)
+    models = _models(x, products, fold, included)
     costs = np.ones(x.shape[1]) if costs is None else costs
     candidates = np.isin(np.arange(x.shape[1]), included)
     if not removing:
-        candidates = ~candidates & np.isfinite(scaling(x[is_used]).scale)
-    tolerance = _TIE * sum(float(((y[model.held] - model.mean) ** 2).sum()) for model in models)
+        candidates = ~candidates & np.isfinite(products.scaling[0].scale)
+    tolerance = _TIE * sum(float(model.held_products[-1, -1]) for model in models)
     order: list[int] = []
     predictions_by_step: list[Floats] = []
     while True:
-        predictions = np.full((1 + x.shape[1], len(y)), np.nan)
+        errors = np.zeros(1 + x.shape[1])
+        predictions_by_step.append(np.full(len(y), np.nan))
         for model in models:
-            predictions[:, model.held] = model.predictions()
-        predictions_by_step.append(predictions[0])
+            weights = model.weights()
+            predictions_by_step[-1][model.held] = model.mean + model.z @ weights[0]
+            residual_weights = np.column_stack([weights, np.full(len(weights), -1.0)])
+            errors += ((residual_weights @ model.held_products) * residual_weights).sum(axis=1)
         if len(order) == steps or np.count_nonzero(candidates) <= removing:
             return StepwisePath(np.array(order, dtype=np.intp), np.array(predictions_by_step))
-        errors = ((predictions[:, is_used] - y[is_used]) ** 2).sum(axis=1)
         error_change = np.where(candidates, errors[1:] - errors[0], np.inf)
         per_cost = np.where(error_change < 0, costs, 1.0)
         best_column = int(np.argmax(error_change / per_cost <= (error_change / per_cost).min() + tolerance / per_cost))
@@ -311,9 +306,7 @@ def nested_path(
         ]
         columns = np.concatenate([included, fold_path[: n_columns_by_step[-1]]])
         subsets = [slice(len(included) + n_columns) for n_columns in n_columns_by_step.tolist()]
-        linears = ridges(x[np.ix_(is_training, columns)], y[is_training], subsets, groups=groups[is_training])
-        x_held = x[np.ix_(is_held_out, columns)]
-        predictions[:, is_held_out] = [
-            predict(linear, x_held[:, subset_slice]) for linear, subset_slice in zip(linears, subsets, strict=True)
-        ]
+        predictions[:, is_held_out] = ridge_predictions(
+            x[:, columns], y, subsets, groups=groups, is_training=is_training, is_held_out=is_held_out
+        )
     return NestedPath(order, predictions, n_folds_with_column / len(fold_masks))
