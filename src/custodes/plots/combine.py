@@ -31,10 +31,7 @@ WEIGHTS = {
     "importance": "Importance: proportion of the gain of all splits",
 }
 MOST = 25
-"""Maximum number of weights in the figure.
-
-The weights with the largest absolute values are shown; the number of the remaining weights is stated.
-"""
+"""Maximum number of weights in the figure. The largest absolute weights are shown, and the number of the others."""
 CLEAR = ("interval excludes 0", "not significant")
 KEPT = ("kept", "not kept")
 HOLLOW = "rgba(0,114,178,0.08)"

@@ -364,9 +364,8 @@ def leaderboard(
         systems = study.systems
         _check_counts(systems, covariate_names, setting)
         comparisons, notes = (), list(study.notes)
-        label_of_model, fit_of_label = _models_of_counts(
-            study, options=make_options(n_systems=len(systems)), notes=notes
-        )
+        options = make_options(n_systems=len(systems))
+        label_of_model, fit_of_label = _models_of_counts(study, options=options, notes=notes)
     fitted_models = map_parts(
         lambda label, generator: fit_of_label[label](generator),
         list(fit_of_label),
@@ -391,12 +390,10 @@ def leaderboard(
     note_rules, tables, model_notes = [note.rule for note in notes], [], list[Note]()
     for aspect in [comparison.aspect for comparison in comparisons] or [""]:
         label_of_rater = {rater: label for (name, rater), label in label_of_model.items() if name == aspect}
-        results = [model_of_label[label] for label in label_of_rater.values()]
-        corrected_models = [result for result in results if isinstance(result, CorrectedModel)]
+        result_of_rater = {rater: model_of_label[label] for rater, label in label_of_rater.items()}
+        corrected_models = [result for result in result_of_rater.values() if isinstance(result, CorrectedModel)]
         model_of_rater = {
-            rater: model
-            for rater, result in zip(label_of_rater, results, strict=True)
-            if (model := _model_of(result)) is not None
+            rater: model for rater, result in result_of_rater.items() if (model := _model_of(result)) is not None
         }
         rows = rows_of({rater: rows_of_label[label_of_rater[rater]] for rater in model_of_rater}, corrected_models)
         tables.append(

@@ -125,12 +125,12 @@ def _unlisted_text(views: Sequence[AspectResults]) -> Iterator[str]:
 def decisions(views: Sequence[AspectResults]) -> Iterator[str]:
     """Yield a sentence on the decisions of the metric that `trust` names, over all aspects."""
     metric = candidate(views)
-    found = [found_on_aspect for view in _of_systems(views) if (found_on_aspect := decisions_of(view, metric))]
-    if found:
+    rows = [row for view in _of_systems(views) if (row := decisions_of(view, metric))]
+    if rows:
         yield (
-            f"{metric} decides {_range([one.errors['correct'] for one in found], percent)} of the pairs of systems as "
+            f"{metric} decides {_range([one.errors['correct'] for one in rows], percent)} of the pairs of systems as "
             "the annotators do, depending on the aspect. A metric that decides no pair would reach "
-            f"{_range([one.undecided for one in found], percent)}."
+            f"{_range([one.undecided for one in rows], percent)}."
         )
 
 

@@ -60,27 +60,30 @@ def decisions(view: AspectResults) -> Iterator[str]:
     annotators decide no pair.
     """
     metric = view.standing[0]["metric"] if view.standing else ""
-    found = decisions_of(view, metric)
-    if found is None:
+    metric_decisions = decisions_of(view, metric)
+    if metric_decisions is None:
         return
-    errors = found.errors
+    errors = metric_decisions.errors
     other_pairs_text = (
-        f" The metric has no decision on {plural(found.other_pairs, 'other pair')} that annotators compared."
-        if found.other_pairs
+        f" The metric has no decision on {plural(metric_decisions.other_pairs, 'other pair')} that annotators compared."
+        if metric_decisions.other_pairs
         else ""
     )
-    yield (
-        f"{_TESTS[view.correction]}, {metric} decides {estimate_with_interval(errors, 'correct', write=percent)} of "
-        f"{plural(found.pairs, 'system pair')} as the annotators do (a metric that decides no pair: "
-        f"{percent(found.undecided)}), reverses {estimate_with_interval(errors, 'inversion', write=percent)}, "
-        f"misses a difference in {estimate_with_interval(errors, 'omission', write=percent)} and finds an additional "
-        f"difference in {estimate_with_interval(errors, 'insertion', write=percent)}.{other_pairs_text}"
+    correct, reversed_, missed, additional = (
+        estimate_with_interval(errors, name, write=percent)
+        for name in ("correct", "inversion", "omission", "insertion")
     )
-    if errors["correct"] - 1e-9 <= found.undecided < 1:  # rounding error
+    yield (
+        f"{_TESTS[view.correction]}, {metric} decides {correct} of {plural(metric_decisions.pairs, 'system pair')} as "
+        f"the annotators do (a metric that decides no pair: {percent(metric_decisions.undecided)}), reverses "
+        f"{reversed_}, misses a difference in {missed} and finds an additional difference in {additional}."
+        f"{other_pairs_text}"
+    )
+    if errors["correct"] - 1e-9 <= metric_decisions.undecided < 1:  # rounding error
         yield (
             f"In these data, decisions by {metric} are no better than no decision: they equal the human decision for "
-            f"{percent(errors['correct'])} of {plural(found.pairs, 'pair')} of systems; if every pair is called "
-            f"undecided, {percent(found.undecided)} equal it."
+            f"{percent(errors['correct'])} of {plural(metric_decisions.pairs, 'pair')} of systems; if every pair is "
+            f"called undecided, {percent(metric_decisions.undecided)} equal it."
         )
 
 
