@@ -11,8 +11,7 @@ HOMES = {
     r"kendall|tau_b|concordan|discordan": {"stats/correlation.py", "stats/pooled_correlation.py"},
     r"spearman|pearson": {"stats/correlation.py", "stats/pooled_correlation.py"},
     r"mid_?rank|ranks_within|lower_before|inversions|tie_runs": {"stats/ranks.py"},
-    # Tables of counts, and comparisons in resamples.
-    r"sample_accuracy": {"stats/favi_score.py", "evaluate/agreement/choices.py"},
+    r"sample_accuracy": {"stats/favi_score.py"},
     # Probabilities of labels, verdicts of judges, and the mode of one task's answers.
     r"majority": {"stats/annotator_models.py", "stats/judging/committee.py"},
     r"(merge|settle)\w*_orders|average\w*_orders": {"data/ties_and_orders.py"},
