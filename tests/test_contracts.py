@@ -8,6 +8,7 @@ import inspect
 import io
 import json
 import re
+import typing
 from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
@@ -347,6 +348,10 @@ def test_a_public_function_has_the_sections_of_numpydoc(name: str) -> None:
     assert sections == sorted(
         sections, key=["Parameters", "Returns", "Raises", "See Also", "Notes", "References", "Examples"].index
     )
+    assert not re.search(r"\S -{4,}", doc)  # the heading of a section in running text
+    if name in QUESTIONS:
+        result = typing.get_type_hints(function)["return"]
+        assert all(f"`{table}`" in doc.partition("\nReturns\n")[2] for table in result.table_declarations())
     if "Parameters" in sections:
         described = set(re.findall(r"^(\w+(?:, \w+)*) : ", doc, re.MULTILINE))
         described = {part for names in described for part in names.split(", ")}

@@ -284,10 +284,13 @@ def with_sections(function: Callable[..., Any], signature: inspect.Signature, he
         return None
     description, *own_sections = SECTION.split(inspect.cleandoc(function.__doc__))
     related = RELATED.get(function.__name__)
+    result = get_type_hints(function)["return"]
+    tables = ", ".join(f"`{name}`" for name in getattr(result, "table_declarations", dict)())
     sections = [
         description,
         _parameters(signature, argument_types(function), {**FIRST, **SHARED, **helps}),
-        f"Returns\n-------\n{get_type_hints(function)['return'].__name__}",
+        f"Returns\n-------\n{result.__name__}"
+        + (f"\n    Tables {tables}; their columns: `help(cu.{result.__name__})`." if tables else ""),
         RAISES,
         *([f"See Also\n--------\n{related}"] if related else []),
         *own_sections,

@@ -15,9 +15,10 @@ from custodes.combining.trial import Trial
 from custodes.data.notes import Note, build_notes
 from custodes.data.table import number_column
 from custodes.errors import InputError, OptionError, join_labels, suggestion
-from custodes.stats.arrays import Floats, round_for_sorting
+from custodes.stats.arrays import Floats
 from custodes.stats.intervals import CORRELATION
 from custodes.stats.learning import selection
+from custodes.stats.learning.heldout import round_predictions
 
 STEPS = 15
 
@@ -115,8 +116,7 @@ def path_columns(trial: Trial, metric_costs: Floats) -> dict[str, Any]:
         costs=metric_costs,
     )
     predictions = np.full((len(selection_path.predicted), task.human.size), np.nan)
-    # Rounded, so that outputs with equal scores stay tied on every processor.
-    predictions[:, rows] = [round_for_sorting(predicted, 13) for predicted in selection_path.predicted]
+    predictions[:, rows] = round_predictions(selection_path.predicted)
     stepwise_trial = replace(trial, predicted=predictions.reshape(1, -1, *task.human.shape), folds=[fold])
     return {
         "step": np.arange(1, len(selection_path.order) + 1),

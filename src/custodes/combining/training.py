@@ -18,6 +18,7 @@ from custodes.combining.task import Task
 from custodes.evaluate.parallel import map_parts
 from custodes.progress import Progress
 from custodes.stats.arrays import Floats, Ints
+from custodes.stats.learning.heldout import round_predictions
 
 Scores = Mapping[str, Floats]
 """Scores (folds,) of each method on held-out inner folds, by name of the method."""
@@ -98,7 +99,9 @@ def fit_and_predict(
         kinds = None if task.kinds is None else task.kinds.position.ravel()[split.held]
         predictions = [add_kind_shifts(formula.predict(x), formula.shifts, kinds) for formula in formulas]
         return Fits(
-            np.array(seconds), np.array([len(formula.used_positions) for formula in formulas]), np.stack(predictions)
+            np.array(seconds),
+            np.array([len(formula.used_positions) for formula in formulas]),
+            round_predictions(np.stack(predictions)),
         )
 
     uses_threads = not all(method.fast for method in methods)

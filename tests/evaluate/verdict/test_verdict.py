@@ -107,10 +107,12 @@ def test_the_number_in_the_sentence_is_of_the_statistic_that_ranks(results: dict
         metrics = results["agreement"].metrics.filter(aspect=aspect)
         first, second = verdict.filter(aspect=aspect, kind="trust")["text"]
         best = metrics.filter(metric=first.split()[0]).row(0, named=True)
+        is_alone = leaders(results["agreement"])[aspect] == [best["metric"]]
         # the highest value of that statistic, also in the text
         assert best["kendall_item"] == metrics["kendall_item"].max()
         assert first.startswith(
-            f"{best['metric']} agrees best with the annotators (Kendall's τ within items"
+            f"{best['metric']} {'agrees best' if is_alone else 'has the highest agreement'} with the annotators "
+            "(Kendall's τ within items"
             f" {estimate_with_interval(best, 'kendall_item')}; chance level 0)."
         )
         text = estimate_with_interval(best, "pairwise_accuracy", write=percent)
@@ -152,6 +154,8 @@ def test_the_whole_interval_supports_the_grade_of_human_ratings(
     )
     result = make_verdict(results, annotators=replace(results["annotators"], agreement=rows))
     assert text_of(result, "fluency", "annotators").startswith(grade)
+    warning = "On both aspects, annotators agree no better than by chance on single outputs"
+    assert text_of(result, "", "design").startswith(warning) is (high is not None and high <= 0)
 
 
 def test_nobody_is_trusted_where_no_interval_is_above_chance(results: dict[str, Any], trusted: list[str]) -> None:
@@ -460,7 +464,7 @@ def test_undecided_pairs_and_forecasts_are_of_the_leaderboard(results: dict[str,
             elif row["more_comparisons"] is not None:
                 about = f"About {format_count(row['more_comparisons'])} more human comparisons of"
                 assert any(
-                    f"{about} {pair_name}, each on one item, would give 50 % power to tell" in text
+                    f"{about} {pair_name}, each on one item, would show with a probability of 50 %" in text
                     for pair_name in named
                 )
         # A row of the table is one sentence or several.
@@ -484,7 +488,7 @@ def test_pairs_with_the_leader_come_first(results: dict[str, Any]) -> None:
     frame = pl.DataFrame([{**dict.fromkeys(schema), **row} for row in rows], schema=schema)
     result = make_verdict(results, leaderboard=replace(changed, systems=systems, pairs=frame))
     texts = result.verdict.filter(aspect="fluency", kind="labels")["text"].to_list()
-    end = "each on one item, would give 50 % power to tell which is better."
+    end = "each on one item, would show with a probability of 50 % which of the two is better."
     assert texts[1:] == [
         f"About 900 more human comparisons of A and D, {end}",
         f"About 1000 more human comparisons of A and B, {end}",
@@ -578,13 +582,17 @@ def test_the_best_system_that_looks_like_the_reference_is_followed_by_the_next(r
         assert "more comparisons are not needed" not in labels_text
         assert ("exclude the reference (--systems '!A')" in labels_text) is (groups[1] == groups[2])
         overall_text = text_of(make_verdict(results, check=check, leaderboard=leaderboard), "", "best")
-        undecided_text = " Which of the other systems is best is undecided on both aspects."
+        undecided_text = (
+            " Which of the other systems is best is undecided on coherence (2 candidates) and fluency (2 candidates)."
+        )
         assert overall_text == (
             "A is best on both aspects. This system looks like the reference. Of the other systems, B ranks first on "
             f"both aspects.{undecided_text if groups[1] == groups[2] else ''}"
         )
         next_text = text_of(make_verdict(results, check=check, leaderboard=leaderboard), "", "labels")
-        assert next_text.startswith("Exclude the reference (--systems '!A')")
+        assert next_text.startswith(
+            "First solve the problems under 'Read this first'. Exclude the reference (--systems"
+        )
         without_reference = make_verdict(results, leaderboard=leaderboard)
         assert "looks like" not in " ".join(without_reference.verdict.filter(kind="best")["text"])
 
@@ -620,18 +628,19 @@ def test_metrics_of_every_top_group_are_better_than_chance_and_come_by_mean_rank
         "On both aspects, learned and overlap are significantly better than chance and not significantly worse than "
         "any other metric (best mean rank first). Of these metrics, overlap (Fir on coherence and Fir on fluency) "
         "over-rates or under-rates a system; for learned, this is not significant or inconclusive. If one metric is "
-        "needed: learned has the best mean rank of these metrics without significant partiality. Kendall's τ within "
-        "items of learned is 0.30 to 0.50, depending on the aspect"
+        "needed for both aspects: learned has the best mean rank of these metrics without significant partiality. For "
+        "one aspect, use the best metric of this aspect. Kendall's τ within items of learned is 0.30 "
+        "to 0.50, depending on the aspect"
     )
     verdict = make_verdict(results, **changes)
     assert text_of(verdict, "", "weaknesses").startswith("No partiality of learned to a system is significant")
-    errors = results["ranking"].errors.filter(metric="learned").sort("correct")
-    low, high = map(percent, errors["correct"])
-    assert f"learned decides {low} to {high} of the pairs of systems" in text_of(verdict, "", "decisions")
+    rates = dict(results["ranking"].errors.filter(metric="learned").select("aspect", "correct").iter_rows())
+    for aspect, rate in rates.items():
+        assert f"{percent(rate)} on {aspect} (" in text_of(verdict, "", "decisions")
     # If all of these metrics are partial, the best mean rank decides.
     both = partiality_of(favoritism, [("overlap", "Fir", 20.0, 0.001), ("learned", "Elm", 9.0, 0.01)], copies={})
     verdict = make_verdict(results, **{**changes, "favoritism": replace(favoritism, partiality=both)})
-    assert "learned has the best mean rank of these metrics. " in text_of(verdict, "", "trust")
+    assert "learned has the best mean rank of these metrics. For one aspect" in text_of(verdict, "", "trust")
     elm_text = "The partiality of learned is significant for Elm on coherence and Elm on fluency."
     assert text_of(verdict, "", "weaknesses") == elm_text
 
@@ -667,10 +676,11 @@ def test_next_comparisons_over_all_aspects(results: dict[str, Any]) -> None:
         "text"
     ].to_list() == [
         "On coherence, more comparisons are not needed to name the best system.",
-        "Pairs that need the fewest further human comparisons for 50 % power: about 20 for B and C on fluency and "
-        "about 900 for A and B on fluency.",
+        "Pairs of which the fewest further human comparisons would show with a probability of 50 % which system is "
+        "better: B and C on fluency (about 20 comparisons) and A and B on fluency (about 900 comparisons). This "
+        "decides only these pairs.",
         "On fluency, some systems of the top group are so similar that even 20 times as many further comparisons would "
-        "probably not separate them: choose among them by other criteria, such as cost.",
+        "probably not separate them (named under each aspect): choose among them by other criteria, such as cost.",
     ]
 
 
@@ -683,8 +693,8 @@ def test_partiality_that_agrees_with_annotators_has_an_uncertain_size(results: d
         )
         result = make_verdict(results, favoritism=replace(favoritism, partiality=changed))
         ((*_, text),) = findings(result, "coherence")
-        assert f"Aster has rank 1 by the annotators and rank {rank} by {best}." in text
-        assert ("scores of the other systems predict rank 6" in text) is (rank == 1)
+        assert f"Aster has rank 1 by the annotators and rank {rank} by {best}" in text
+        assert ("These scores predict rank 6, but Aster has rank 1" in text) is (rank == 1)
         assert ("by 20 [11, 29] points of win rate" in text) is (rank == 4)
         assert text.endswith(f"Do not compare Aster with other systems by {best} alone.")
 
@@ -705,8 +715,19 @@ def test_a_metric_whose_decisions_are_no_better_than_none_is_reported(results: d
     for correct in (undecided_rate, undecided_rate + 0.01):
         is_best = (pl.col("aspect") == "coherence") & (pl.col("metric") == best)
         errors = ranking.errors.with_columns(correct=pl.when(is_best).then(correct).otherwise("correct"))
-        text = text_of(make_verdict(results, ranking=replace(ranking, errors=errors)), "coherence", "decisions")
-        expected = f"decisions by {best} are no better than no decision"
-        assert (expected in text) is (correct == undecided_rate)
+        verdict = make_verdict(results, ranking=replace(ranking, errors=errors))
+        expected = f"ecisions by {best} are no better than no decision"
+        assert (expected in text_of(verdict, "coherence", "decisions")) is (correct == undecided_rate)
+        assert (f"{expected} on coherence." in text_of(verdict, "", "weaknesses")) is (correct == undecided_rate)
     undecided = replace(ranking, decisions=ranking.decisions.with_columns(decision=pl.lit("=")))
-    assert expected not in text_of(make_verdict(results, ranking=undecided), "coherence", "trust")
+    assert expected not in text_of(make_verdict(results, ranking=undecided), "coherence", "decisions")
+
+
+def test_inconclusive_partiality_of_the_metric_for_all_aspects_is_named(results: dict[str, Any]) -> None:
+    favoritism = results["favoritism"]
+    is_unclear = (pl.col("metric") == "judge") & (pl.col("system") == "Elm")
+    changed = favoritism.partiality.with_columns(
+        finding=pl.when(is_unclear).then(pl.lit("inconclusive")).otherwise("finding")
+    )
+    text = text_of(make_verdict(results, favoritism=replace(favoritism, partiality=changed)), "", "weaknesses")
+    assert text.endswith("On some aspect, its partiality to Elm is inconclusive.")

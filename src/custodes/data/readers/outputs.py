@@ -61,7 +61,7 @@ def read_outputs(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
     if not texts:
         raise InputError(f"{where}: no outputs; give outputs as an object {{system: text}}")
     columns = [facts["item"], label_column(facts, "source", where=where, empty=True)]
-    for name in CELLS.keys() & set(facts.columns):
+    for name in (name for name in CELLS if name in facts.columns):
         is_plain = name == "context" and not facts[name].dtype.is_nested()
         column_cells = label_column(facts, name, where=where, empty=True) if is_plain else facts[name]
         values = [CELLS[name](cell, name, f"{where}, row {row}") for row, cell in enumerate(column_cells, start=1)]

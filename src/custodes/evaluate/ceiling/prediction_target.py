@@ -11,17 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from custodes.evaluate.rater_scores import METRIC, RaterScores
-from custodes.stats.arrays import Floats, round_for_sorting
+from custodes.stats.arrays import Floats
 from custodes.stats.learning import boost, heldout, ridge
 from custodes.stats.learning.folds import grouped_folds, plain_folds
 from custodes.stats.pooled_correlation import pooled_correlation
 
 Folds = Literal["item", "plain"]
-DIGITS = 13
-"""Significant digits of predictions before ranking.
-
-More digits would depend on the processor; fewer would create ties for metrics with heavy tails.
-"""
 
 Model = Literal["xgboost", "ridge"]
 N_FOLDS = 5
@@ -117,7 +112,7 @@ class Target(PredictedAspect):
         return heldout.held_out_statistic(
             partial(pooled_correlation, "kendall"),
             self.y[:, np.newaxis],  # each output is a separate item, so that all outputs of a fold are ranked together
-            np.stack([round_for_sorting(model, DIGITS) for model in predictions])[..., np.newaxis],
+            heldout.round_predictions(predictions)[..., np.newaxis],
             self.fold[:, np.newaxis],
             units=self.groups,
             weights=self.times,

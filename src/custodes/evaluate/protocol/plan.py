@@ -168,7 +168,9 @@ def plan(
 ) -> Plan:
     """Estimate the cost and error rates of an annotation protocol, from assumptions or from a pilot study.
 
-    Notes ----- Each value of `margins` (p_win - p_loss; default 0 to 0.4) describes one pair of systems. All pairs have
+    Notes
+    -----
+    Each value of `margins` (p_win - p_loss; default 0 to 0.4) describes one pair of systems. All pairs have
     the proportion of ties `tie_rate` (default 0.3). With a `pilot`, the pairs and the posterior distribution of their
     outcome proportions come from the pilot. If the pilot is the first part of a study with `items` items, the table
     `forecast` predicts how this study will develop, with an interval. `channel` (3, 3) [human, metric] describes the

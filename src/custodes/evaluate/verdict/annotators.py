@@ -14,15 +14,28 @@ alpha is at least the second threshold, single ratings are reliable."""
 
 def reliability(view: AspectResults) -> Iterator[str]:
     """Yield a sentence on the agreement of annotators, for each type of answer."""
-    for row in view.agreement_of_annotators:
-        scale = "ordinal" if row["alpha_ordinal"] is not None else "nominal"
-        if row[f"alpha_{scale}"] is None:
-            continue
+    for row, scale in _estimated_rows(view):
         alpha_text = estimate_with_interval(row, f"alpha_{scale}")
         yield (
             f"{_grade(row, f'alpha_{scale}')} Krippendorff's α of the {row['answer_type']} is {alpha_text} ({scale}; "
             f"1: perfect agreement, 0: agreement by chance; {plural(row['annotators'], 'annotator')})."
         )
+
+
+def is_agreement_by_chance(view: AspectResults) -> bool:
+    """Return whether the whole interval of alpha is at or below 0 for some type of answer."""
+    return any(
+        row[f"alpha_{scale}_high"] is not None and row[f"alpha_{scale}_high"] <= 0
+        for row, scale in _estimated_rows(view)
+    )
+
+
+def _estimated_rows(view: AspectResults) -> Iterator[tuple[Row, str]]:
+    """Yield the row of each type of answer with an estimate of alpha, and the scale of alpha: ordinal or nominal."""
+    for row in view.agreement_of_annotators:
+        scale = "ordinal" if row["alpha_ordinal"] is not None else "nominal"
+        if row[f"alpha_{scale}"] is not None:
+            yield row, scale
 
 
 def _grade(row: Row, name: str) -> str:

@@ -108,12 +108,21 @@ def _finding_line(view: AspectResults, group: list[Row]) -> str:
     copy_subject = "Its near copy also" if len(copy_rows) == 1 else "Its near copies also"
     copy_verb = RATES[row["finding"]] if len(copy_rows) == 1 else RATES[row["finding"]].removesuffix("s")
     copies_text = f" {copy_subject} {copy_verb} {system}: {names(copy_texts, limit=MOST_NAMED)}." if copy_rows else ""
-    size_text = "" if is_uncertain else f" by {interval(value, low, high, digits=0)} points of win rate"
-    text = (
-        f"{metric} {RATES[row['finding']]} {system}{size_text}, adjusted for {view.aspect or 'quality'} and sampling "
-        f"error ({p_value_phrase(row['p_adjusted'])}).{copies_text} {_ranks_text(row)} "
-        f"Do not compare {system} with other systems by {metric} alone."
-    )
+    p_text = p_value_phrase(row["p_adjusted"])
+    ranks_text = f"rank {row['rank_human']} by the annotators and rank {row['rank']} by {metric}"
+    if is_uncertain:
+        finding_text = (
+            f"{metric} {RATES[row['finding']]} {system}, compared with its scores of the other systems ({p_text}). "
+            f"These scores predict rank {row['rank_without']}, but {system} has {ranks_text}, so the size of the effect"
+            f" cannot be estimated.{copies_text}"
+        )
+    else:
+        finding_text = (
+            f"{metric} {RATES[row['finding']]} {system} by {interval(value, low, high, digits=0)} points of win rate, "
+            f"adjusted for {view.aspect or 'quality'} and sampling error ({p_text}).{copies_text} {system} has "
+            f"{ranks_text}."
+        )
+    text = f"{finding_text} Do not compare {system} with other systems by {metric} alone."
     further_findings = [other for other in view.partial if other["metric"] == metric and other["system"] != system]
     return f"{text} {metric} also {rated_systems(further_findings)}." if further_findings else text
 
@@ -127,23 +136,12 @@ def _has_uncertain_size(row: Row) -> bool:
     return bool(abs(row["rank_without"] - row["rank_human"]) > abs(row["rank"] - row["rank_human"]))
 
 
-def _ranks_text(row: Row) -> str:
-    """Return sentences on the ranks of a system by annotators and metric, and on a misleading size of partiality."""
-    text = f"{row['system']} has rank {row['rank_human']} by the annotators and rank {row['rank']} by {row['metric']}."
-    if not _has_uncertain_size(row):
-        return text
-    return (
-        f"{text} The metric's scores of the other systems predict rank {row['rank_without']}, which is farther from "
-        "the annotators' rank, so the size of the effect cannot be estimated."
-    )
-
-
 def _overall_scores(view: AspectResults, metrics: list[str]) -> Iterator[str]:
     """Yield a sentence on metrics that have no score for the aspect, so that scores without an aspect are used."""
     metrics_without_aspect = set(view.overall.filter("overall")["metric"])
     if affected_metrics := [name for name in metrics if name in metrics_without_aspect]:
         subject_text = (
-            f"No metric has a score for {view.aspect}"
+            "Every metric has one score for all aspects"
             if view.overall["overall"].all()
             else f"{subject_with_verb(affected_metrics, 'has one score', 'have one score')} for all aspects"
         )

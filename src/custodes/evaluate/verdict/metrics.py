@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 import numpy as np
 import polars as pl
@@ -59,7 +59,8 @@ def trust(view: AspectResults) -> Iterator[str]:
         return
     best, *others = view.standing
     if view.metrics_on_side("above"):
-        agreement_text = f"{best['metric']} agrees best with the annotators ({_score(view, best)})."
+        verb_text = "agrees best" if view.leaders == [best["metric"]] else "has the highest agreement"
+        agreement_text = f"{best['metric']} {verb_text} with the annotators ({_score(view, best)})."
         yield f"{agreement_text}{_differences(view, best, others)}"
         # With two systems, pairwise accuracy is 0 or 1.
         if view.ordered and best[SYSTEM_LEVEL] is not None:
@@ -177,7 +178,10 @@ def uncertain(view: AspectResults) -> Iterator[str]:
     if view.standing and not view.bounded:
         yield "There are no intervals, so no difference between metrics can be compared with chance."
     elif view.leaders[1:]:
-        yield f"Which metric agrees best with the annotators is undecided. Candidates: {names(view.leaders)}."
+        yield (
+            "Which metric agrees best with the annotators is undecided. Not significantly worse than any metric: "
+            f"{names(view.leaders)}."
+        )
 
 
 def metric_sentences(results: Mapping[str, Result], aspect: str, *, first: bool) -> Iterator[tuple[str, str]]:
@@ -203,6 +207,9 @@ def metric_sentences(results: Mapping[str, Result], aspect: str, *, first: bool)
     if "complementarity" in results:
         yield from (("trust", text) for text in _similar_metrics(results["complementarity"]))
     yield from (("faults", text) for text in (*faults(view), *_length_preferences(results, aspect)))
+    systems = results["leaderboard"].to_frame("systems").filter(pl.col("strength").is_not_null(), aspect=aspect)
+    for system in _constant_leaders(systems, constant_systems):
+        yield "labels", f"Read the outputs of {system}, and rank the other systems alone (--systems '!{system}')."
     yield (
         "labels",
         f"Collect human ratings of some items: they show {'whether' if is_single else 'which metric'} to trust "
@@ -220,16 +227,12 @@ def _best(leaderboard: Result, aspect: str, constant_systems: set[str]) -> Itera
     systems = leaderboard.to_frame("systems").filter(pl.col("strength").is_not_null(), aspect=aspect)
     cycles = leaderboard.to_frame("cycles").filter(aspect=aspect)
     metrics = systems["rater"].unique(maintain_order=True).to_list()
-    first_systems = systems.filter(pl.col("rank") == 1, pl.col("system").is_in(list(constant_systems)))
-    for system, metrics_of_system in first_systems.group_by("system", maintain_order=True).agg("rater").iter_rows():
+    for system, metrics_of_system in _constant_leaders(systems, constant_systems).items():
         others = systems.filter(pl.col("rater") == metrics_of_system[0], ~pl.col("system").is_in(constant_systems))
-        next_text = (
-            f", of which {others.sort('rank')['system'][0]} now has the highest rank" if others.height > 1 else ""
-        )
         yield (
             f"Do not trust the ranking by {names(metrics_of_system, limit=MOST_NAMED)}: {system} ranks first, but "
-            "gave the same text for all items. Either this text misleads the metric, or the outputs are wrong: read "
-            f"them, and rank the other systems alone (--systems '!{system}'){next_text}."
+            "gave the same text for all items. Either this text misleads the metric, or the outputs are "
+            f"wrong.{_next_text(others.sort('rank').to_dicts())}"
         )
     metrics_of_finding: dict[str, list[str]] = {}
     for metric in metrics:
@@ -261,6 +264,27 @@ def _best(leaderboard: Result, aspect: str, constant_systems: set[str]) -> Itera
             f"{contradiction_text} contradict "
             "each other significantly (each metric tested separately)."
         )
+
+
+def _constant_leaders(systems: pl.DataFrame, constant_systems: Collection[str]) -> dict[str, list[str]]:
+    """Return the metrics that rank a system with a constant text first, by system."""
+    first_rows = systems.filter(pl.col("rank") == 1, pl.col("system").is_in(list(constant_systems)))
+    return dict(first_rows.group_by("system", maintain_order=True).agg("rater").iter_rows())
+
+
+def _next_text(rows: list[Row]) -> str:
+    """Return sentences on the first of the other systems, from their rows by rank; empty with one other system."""
+    if len(rows) < 2:
+        return ""
+    first, *others = rows
+    equals = [row["system"] for row in others if share_a_letter(first, row)]
+    if first["group"] is None:
+        difference_text = ""
+    elif equals:
+        difference_text = f", not significantly ahead of {names(equals, limit=MOST_NAMED)}"
+    else:
+        difference_text = ", significantly ahead of all others"
+    return f" Of the other systems, {first['system']} ranks first{difference_text}."
 
 
 def _top(rows: pl.DataFrame, cycles: pl.DataFrame) -> str:

@@ -5,11 +5,27 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from custodes.answers.wording import names, number, percent, plural, subject_with_verb
+from custodes.evaluate.verdict.annotators import is_agreement_by_chance
 from custodes.evaluate.verdict.favoritism import do_near_copies, near_copy_groups
 from custodes.evaluate.verdict.systems import format_count, undecided
 from custodes.evaluate.verdict.view import MOST_NAMED, RATES, AspectResults, share_a_letter
-from custodes.evaluate.verdict.weaknesses import decisions_of, is_partiality_tested
+from custodes.evaluate.verdict.weaknesses import (
+    decisions_of,
+    inconclusive_systems,
+    is_no_better_than_none,
+    is_partiality_tested,
+)
 from custodes.stats.information_gain import MOST
+
+
+def design(views: Sequence[AspectResults]) -> Iterator[str]:
+    """Yield a sentence on aspects on which the annotators agree no better than by chance."""
+    aspects = [view.aspect for view in views if is_agreement_by_chance(view)]
+    if aspects:
+        yield (
+            f"On {_aspects_text(aspects, views)}, annotators agree no better than by chance on single outputs: check "
+            "the scale and the names of items and systems before you report results of such an aspect."
+        )
 
 
 def best(views: Sequence[AspectResults]) -> Iterator[str]:
@@ -49,9 +65,14 @@ def best(views: Sequence[AspectResults]) -> Iterator[str]:
     ]
     if undecided_texts:
         yield f"Which system is best is undecided on {names(undecided_texts)}."
-    references = [view for view in views if view.board[0]["system"] in view.reference_systems and len(view.board) > 2]
-    if undecided_others := [view.aspect for view in references if share_a_letter(*view.board[1:3])]:
-        yield f"Which of the other systems is best is undecided on {_aspects_text(undecided_others, views)}."
+    undecided_others = [
+        f"{view.aspect} ({plural(n_candidates, 'candidate')})"
+        for view in views
+        if view.board[0]["system"] in view.reference_systems
+        and (n_candidates := sum(share_a_letter(view.board[1], row) for row in view.board[1:])) > 1
+    ]
+    if undecided_others:
+        yield f"Which of the other systems is best is undecided on {names(undecided_others)}."
 
 
 def _first_text(views: Sequence[AspectResults], *, position: int) -> str:
@@ -88,7 +109,10 @@ def trust(views: Sequence[AspectResults]) -> Iterator[str]:
         chosen = candidate(views)
         if len(metrics_in_every_top) > 1:
             without_text = " without significant partiality" if affected and chosen not in affected else ""
-            yield f"If one metric is needed: {chosen} has the best mean rank of these metrics{without_text}."
+            yield (
+                f"If one metric is needed for {_all_aspects_text(views)}: {chosen} has the best mean rank of these "
+                f"metrics{without_text}. For one aspect, use the best metric of this aspect."
+            )
         if all(view.ordered for view in views):
             values = [row["value"] for view in views for row in view.standing if row["metric"] == chosen]
             yield (
@@ -123,24 +147,34 @@ def _unlisted_text(views: Sequence[AspectResults]) -> Iterator[str]:
 
 
 def decisions(views: Sequence[AspectResults]) -> Iterator[str]:
-    """Yield a sentence on the decisions of the metric that `trust` names, over all aspects."""
+    """Yield a sentence on the decisions of the metric that `trust` names, on each aspect."""
     metric = candidate(views)
-    rows = [row for view in _of_systems(views) if (row := decisions_of(view, metric))]
+    rows = {view.aspect: row for view in _of_systems(views) if (row := decisions_of(view, metric))}
     if rows:
+        aspect_texts = [
+            f"{percent(row.errors['correct'])} on {aspect} ({percent(row.undecided)})" for aspect, row in rows.items()
+        ]
         yield (
-            f"{metric} decides {_range([one.errors['correct'] for one in rows], percent)} of the pairs of systems as "
-            "the annotators do, depending on the aspect. A metric that decides no pair would reach "
-            f"{_range([one.undecided for one in rows], percent)}."
+            f"{metric} decides these proportions of the pairs of systems as the annotators do (in parentheses: a "
+            f"metric that decides no pair): {names(aspect_texts)}."
         )
 
 
 def weaknesses(views: Sequence[AspectResults]) -> Iterator[str]:
     """Yield sentences on the weaknesses of the metric that `trust` names, over all aspects."""
     metric = candidate(views)
+    useless = [view.aspect for view in _of_systems(views) if is_no_better_than_none(decisions_of(view, metric))]
+    if useless:
+        yield f"Decisions by {metric} are no better than no decision on {_aspects_text(useless, views)}."
     if findings := _findings(views, metric):
         yield f"The partiality of {metric} is significant for {names(findings)}."
     elif any(is_partiality_tested(view, metric) for view in _of_systems(views)):
         yield f"No partiality of {metric} to a system is significant, which does not show that there is none."
+    unclear_systems = dict.fromkeys(
+        system for view in _of_systems(views) for system in inconclusive_systems(view, metric)
+    )
+    if unclear_systems:
+        yield f"On some aspect, its partiality to {names([*unclear_systems])} is inconclusive."
 
 
 def labels(views: Sequence[AspectResults]) -> Iterator[str]:
@@ -148,10 +182,13 @@ def labels(views: Sequence[AspectResults]) -> Iterator[str]:
     ranked_views = [view for view in _of_systems(views) if view.board and not view.not_random]
     pairs_of_aspect = {view.aspect: undecided(view) for view in ranked_views}
     references = {view.board[0]["system"] for view in ranked_views} & views[0].reference_systems
+    if views[0].has_problems:
+        yield "First solve the problems under 'Read this first'."
     if references:
+        provisional_text = " Until then, the metric named above is provisional." if candidate(views) else ""
         yield (
             f"Exclude the reference (--systems '!{min(references)}') and summarise again, to learn which of the other "
-            "systems is best and which metric agrees best on them."
+            f"systems is best and which metric agrees best on them.{provisional_text}"
         )
         return
     decided = [view.aspect for view in ranked_views if len(view.top) == 1 and not pairs_of_aspect[view.aspect].n_top]
@@ -161,14 +198,17 @@ def labels(views: Sequence[AspectResults]) -> Iterator[str]:
         (n, f"{a} and {b} on {aspect}") for aspect, pairs in pairs_of_aspect.items() for a, b, n in pairs.forecasts
     ]
     if forecasts:
-        texts = [f"about {format_count(n)} for {pair}" for n, pair in sorted(forecasts)[:MOST_NAMED]]
-        yield f"Pairs that need the fewest further human comparisons for 50 % power: {names(texts)}."
+        texts = [f"{pair} (about {format_count(n)} comparisons)" for n, pair in sorted(forecasts)[:MOST_NAMED]]
+        yield (
+            "Pairs of which the fewest further human comparisons would show with a probability of 50 % which system is "
+            f"better: {names(texts)}. This decides only these pairs."
+        )
     hopeless = [aspect for aspect, pairs in pairs_of_aspect.items() if pairs.hopeless]
     if hopeless:
         yield (
             f"On {_aspects_text(hopeless, views)}, some systems of the top group are so similar that even "
-            f"{MOST:.0f} times as many further comparisons would probably not separate them: choose among them by "
-            "other criteria, such as cost."
+            f"{MOST:.0f} times as many further comparisons would probably not separate them (named under each "
+            "aspect): choose among them by other criteria, such as cost."
         )
 
 

@@ -83,6 +83,7 @@ SUBJECTS: Mapping[str, Callable[[AspectResults], Iterable[str]]] = {
 }
 """Functions that yield the sentences on one aspect, by heading, in the order of display."""
 ACROSS: Mapping[str, Callable[[Sequence[AspectResults]], Iterable[str]]] = {
+    "design": overall.design,
     "best": overall.best,
     "trust": overall.trust,
     "decisions": overall.decisions,

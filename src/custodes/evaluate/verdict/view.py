@@ -57,6 +57,8 @@ class AspectResults:
 
         self.aspect = aspect
         self.problems = rows("check", "problems")
+        problems = results["check"].to_frame("problems")
+        self.has_problems = not problems.filter(pl.col("severity") != "info").is_empty()
         reference_rows = results["check"].to_frame("problems").filter(rule="reference-system")
         self.reference_systems = {str(examples[0]) for examples in reference_rows["examples"]}
         self.tie_rates = dict(rows("check", "raters").select("rater", "ties").iter_rows())

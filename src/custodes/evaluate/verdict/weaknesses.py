@@ -79,7 +79,7 @@ def decisions(view: AspectResults) -> Iterator[str]:
         f"{reversed_}, misses a difference in {missed} and finds an additional difference in {additional}."
         f"{other_pairs_text}"
     )
-    if errors["correct"] - 1e-9 <= metric_decisions.undecided < 1:  # rounding error
+    if is_no_better_than_none(metric_decisions):
         yield (
             f"In these data, decisions by {metric} are no better than no decision: they equal the human decision for "
             f"{percent(errors['correct'])} of {plural(metric_decisions.pairs, 'pair')} of systems; if every pair is "
@@ -99,24 +99,38 @@ def decisions_of(view: AspectResults, metric: str) -> Decisions | None:
     return Decisions(errors[0], common_pairs.height, undecided_rate, human_decisions.height - common_pairs.height)
 
 
+def is_no_better_than_none(metric_decisions: Decisions | None) -> bool:
+    """Return whether the decisions of a metric are no closer to human decisions than no decision.
+
+    The result is false if annotators decide no pair.
+    """
+    if metric_decisions is None:
+        return False
+    return bool(metric_decisions.errors["correct"] - 1e-9 <= metric_decisions.undecided < 1)  # rounding error
+
+
 def _partiality(view: AspectResults, metric: str) -> Iterator[str]:
     """Yield sentences on the systems to which the partiality of a metric is significant or inconclusive."""
-    rows = view.partiality.filter(metric=metric)
     findings = [row for row in view.partial if row["metric"] == metric]
     if findings:
         yield f"{metric} {rated_systems(findings)}. Do not compare these systems with others by {metric} alone."
     elif is_partiality_tested(view, metric):
         yield f"No partiality of {metric} to a system is significant, which does not show that there is none."
-    # Systems for which every metric is inconclusive have a sentence of their own.
-    is_unclear = pl.col("finding") == INCONCLUSIVE
-    unclear_systems = view.partiality.filter(is_unclear.all().over("system"))["system"].unique().to_list()
-    unclear_rows = rows.filter(is_unclear, ~pl.col("system").is_in(unclear_systems))
-    if unclear_rows.height:
-        reasons = names(unclear_rows["reason"].drop_nulls().unique(maintain_order=True).to_list())
+    unclear_systems = inconclusive_systems(view, metric)
+    if unclear_systems:
+        reasons = names([*dict.fromkeys(unclear_systems.values())])
         reasons_text = f": {reasons}" if reasons else ""
-        yield (
-            f"Whether {metric} is partial to {names(unclear_rows['system'].to_list())} is inconclusive{reasons_text}."
-        )
+        yield f"Whether {metric} is partial to {names([*unclear_systems])} is inconclusive{reasons_text}."
+
+
+def inconclusive_systems(view: AspectResults, metric: str) -> dict[str, str]:
+    """Return the systems to which the partiality of a metric is inconclusive, with the reasons.
+
+    Systems for which every metric is inconclusive are left out, because they have a sentence of their own.
+    """
+    is_unclear = pl.col("finding") == INCONCLUSIVE
+    rows = view.partiality.filter(is_unclear, ~is_unclear.all().over("system"), metric=metric)
+    return dict(rows.select("system", "reason").iter_rows())
 
 
 def is_partiality_tested(view: AspectResults, metric: str) -> bool:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.stats.arrays import Floats, Ints
+from custodes.stats.arrays import Floats, Ints, round_for_sorting
 from custodes.stats.learning.folds import splits
 
 Predictor = Callable[[Floats], Floats]
@@ -46,6 +46,18 @@ def predict_out_of_fold(
     for is_training, is_held_out in splits(fold):
         predictions[is_held_out] = fit(x[is_training], y[is_training], groups[is_training])(x[is_held_out])
     return predictions
+
+
+def round_predictions(predictions: Floats) -> Floats:
+    """Predictions (..., rows) of several models, rounded so that outputs with equal features tie on any processor.
+
+    Thirteen digits are kept: more would depend on the processor, and fewer would tie metrics with heavy tails.
+
+    >>> round_predictions(np.array([[0.1 + 0.2, 0.3, 1.0]])).tolist()
+    [[0.3, 0.3, 1.0]]
+    """
+    rows = predictions.reshape(-1, predictions.shape[-1])
+    return np.reshape([round_for_sorting(row, 13) for row in rows], predictions.shape)
 
 
 def held_out_statistic(
