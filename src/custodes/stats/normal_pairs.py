@@ -65,34 +65,42 @@ def pair_tests(
     """
     from scipy.special import chdtrc, ndtr, ndtri, stdtr
 
-    difference = np.abs(estimate[first] - estimate[second])
-    variance, is_varying = variance_of_differences(covariance, first, second)
-    is_testable = (n_units > 1) & (is_varying | (difference <= _SAME)) & bool(np.exp2(1.0 - n_units) <= alpha)
-    standard_error = np.sqrt(np.where(is_varying, variance, 1.0))
-    t = np.where(is_varying, difference, 0.0) / standard_error
-    z = np.where(is_testable, -ndtri(stdtr(max(1.0, n_units - 1), -t)), np.nan)
-    order = np.argsort(z, kind="stable")[: int(is_testable.sum())]
-    unadjusted_p, n_estimates = 2 * ndtr(-z[order]), len(covariance)
-    n_most = min(MOST_DIRECTIONS, max(_FEWEST_DIRECTIONS, _WORK // max(1, len(order))))
-    n_stages = int(np.ceil(np.log(n_most / FIRST_DIRECTIONS) / np.log(_GROWTH)))
-    n_directions_of_stage = [min(FIRST_DIRECTIONS * _GROWTH**stage, n_most) for stage in range(n_stages + 1)]
+    absolute_differences = np.abs(estimate[first] - estimate[second])
+    variance, is_varying_difference = variance_of_differences(covariance, first, second)
+    is_testable_pair = (
+        (n_units > 1)
+        & (is_varying_difference | (absolute_differences <= _SAME))
+        & bool(np.exp2(1.0 - n_units) <= alpha)
+    )
+    standard_error = np.sqrt(np.where(is_varying_difference, variance, 1.0))
+    t = np.where(is_varying_difference, absolute_differences, 0.0) / standard_error
+    z = np.where(is_testable_pair, -ndtri(stdtr(max(1.0, n_units - 1), -t)), np.nan)
+    pair_order = np.argsort(z, kind="stable")[: int(is_testable_pair.sum())]
+    unadjusted_p, n_estimates = 2 * ndtr(-z[pair_order]), len(covariance)
+    largest_n_directions = min(MOST_DIRECTIONS, max(_FEWEST_DIRECTIONS, _WORK // max(1, len(pair_order))))
+    n_stages = int(np.ceil(np.log(largest_n_directions / FIRST_DIRECTIONS) / np.log(_GROWTH)))
+    n_directions_of_stage = [
+        min(FIRST_DIRECTIONS * _GROWTH**stage, largest_n_directions) for stage in range(n_stages + 1)
+    ]
     directions = _Directions(covariance, first, second, standard_error)
 
-    def tail_sums(largest: Floats, pair_indices: Ints) -> tuple[Floats, Floats]:
+    def tail_sums(largest_statistics: Floats, pair_indices: Ints) -> tuple[Floats, Floats]:
         with np.errstate(over="ignore"):  # if no pair varies, the tail is 1 for z = 0 and else 0
-            tail = chdtrc(n_estimates, (z[pair_indices, np.newaxis] / np.maximum(largest, _TINY)) ** 2)
-        return tail.sum(axis=1), (tail**2).sum(axis=1)
+            tail_probabilities = chdtrc(
+                n_estimates, (z[pair_indices, np.newaxis] / np.maximum(largest_statistics, _TINY)) ** 2
+            )
+        return tail_probabilities.sum(axis=1), (tail_probabilities**2).sum(axis=1)
 
     adjusted_results = step_down(
-        order,
+        pair_order,
         map(directions.batches, n_directions_of_stage),
         tail_sums,
         alpha=alpha,
         # lower limit: the exact p-value of one pair; upper limit: Bonferroni's p-value
-        limits=(unadjusted_p, np.minimum(np.arange(1, len(order) + 1) * unadjusted_p, 1.0)),
+        limits=(unadjusted_p, np.minimum(np.arange(1, len(pair_order) + 1) * unadjusted_p, 1.0)),
     )
     p_adjusted, at_threshold = np.full(len(z), np.nan), np.zeros(len(z), dtype=np.bool_)
-    p_adjusted[order], at_threshold[order] = adjusted_results
+    p_adjusted[pair_order], at_threshold[pair_order] = adjusted_results
     return AdjustedPValues(p_adjusted, at_threshold)
 
 
@@ -106,7 +114,7 @@ class _Directions:
         eigenvalues, eigenvectors = np.linalg.eigh(covariance)
         # The symmetric root does not depend on signs and rotations of eigenvectors.
         self._root = np.asarray((eigenvectors * np.sqrt(eigenvalues.clip(0.0))) @ eigenvectors.T)
-        self._first, self._second, self._spread = first, second, standard_error
+        self._first, self._second, self._standard_error = first, second, standard_error
         self._n_drawn = 0
 
     def batches(self, n: int) -> Iterator[Batch]:
@@ -114,16 +122,16 @@ class _Directions:
         unit_vectors = _unit_vectors(len(self._root), self._n_drawn, n)
         self._n_drawn += n
         for start in range(0, n, _BATCH):
-            direction = unit_vectors[start : start + _BATCH]
-            projections = np.ascontiguousarray((direction @ self._root).T)  # (estimates, directions)
+            batch_vectors = unit_vectors[start : start + _BATCH]
+            projections = np.ascontiguousarray((batch_vectors @ self._root).T)  # (estimates, directions)
 
             def statistics(pair_indices: Ints, projections: Floats = projections) -> Floats:
                 differences = projections[self._first[pair_indices]]
                 differences -= projections[self._second[pair_indices]]
-                differences /= self._spread[pair_indices, np.newaxis]
+                differences /= self._standard_error[pair_indices, np.newaxis]
                 return np.abs(differences, out=differences)
 
-            yield len(direction), statistics
+            yield len(batch_vectors), statistics
 
 
 @lru_cache(maxsize=8)
@@ -161,12 +169,15 @@ class NormalMaximum:
     """
 
     def __init__(self, covariance: Floats, first: Ints, second: Ints, *, n: int = _MAXIMUM_DIRECTIONS) -> None:
-        self._k, self._size = len(first), len(covariance)
+        self._n_pairs, self._n_estimates = len(first), len(covariance)
         standard_error = np.sqrt(variance_of_differences(covariance, first, second)[0])
-        self._largest = np.concatenate(
+        self._largest_statistics = np.concatenate(
             [
                 np.max(
-                    [statistics(np.arange(self._k)[chunk]).max(axis=0) for chunk in chunks(self._k, n_directions)],
+                    [
+                        statistics(np.arange(self._n_pairs)[chunk]).max(axis=0)
+                        for chunk in chunks(self._n_pairs, n_directions)
+                    ],
                     axis=0,
                 )
                 for n_directions, statistics in _Directions(covariance, first, second, standard_error).batches(n)
@@ -177,14 +188,14 @@ class NormalMaximum:
         """Probability that the largest |z| is at least `value`."""
         from scipy.special import chdtrc
 
-        return float(chdtrc(self._size, (value / self._largest) ** 2).mean())
+        return float(chdtrc(self._n_estimates, (value / self._largest_statistics) ** 2).mean())
 
     def quantile(self, alpha: float) -> float:
         """Value that the largest |z| exceeds with probability `alpha`; at most the quantile by Bonferroni's
         inequality."""
         from scipy.special import ndtri
 
-        return float(bisect_condition(lambda value: self.tail(value) > alpha, 0.0, -ndtri(alpha / 2 / self._k)))
+        return float(bisect_condition(lambda value: self.tail(value) > alpha, 0.0, -ndtri(alpha / 2 / self._n_pairs)))
 
 
 def variance_of_differences(covariance: Floats, first: Ints, second: Ints) -> tuple[Floats, Bools]:

@@ -63,11 +63,11 @@ def attainable_tau(
     Source: the threshold model, Pearson 1900; Spearman 1910 and Brown 1910 for the reliability of means; Kendall 1945.
     """
     tau = np.asarray(tau, dtype=np.float64)
-    split_tau, tau_with_truth = _simulate_tau(np.asarray(marks, dtype=np.float64), ways, rng)
-    if np.isnan(split_tau[-1] + tau_with_truth[-1]):
+    split_tau_curve, truth_tau_curve = _simulate_tau(np.asarray(marks, dtype=np.float64), ways, rng)
+    if np.isnan(split_tau_curve[-1] + truth_tau_curve[-1]):
         return np.full_like(tau, np.nan)
     # Near 0 tau is proportional to the reliability, and the attainable value to its root.
-    attained_tau = np.interp(np.sqrt(np.maximum(np.nan_to_num(tau), 0.0)), np.sqrt(split_tau), tau_with_truth)
+    attained_tau = np.interp(np.sqrt(np.maximum(np.nan_to_num(tau), 0.0)), np.sqrt(split_tau_curve), truth_tau_curve)
     return np.where(np.isnan(tau), np.nan, attained_tau)
 
 
@@ -77,26 +77,28 @@ def _simulate_tau(marks: Floats, ways: Sequence[tuple[Half, Half]], rng: np.rand
     from scipy.special import ndtr, ndtri
 
     n_truths = max(_FEWEST_TRUTHS, _TRUTHS // len(ways))
-    item_of_truth = rng.integers(marks.shape[1], size=n_truths)
-    is_rated = ~np.isnan(marks[:, item_of_truth])
-    truth = ndtri((rng.permutation(n_truths) + 0.5) / n_truths)
+    output_of_truth = rng.integers(marks.shape[1], size=n_truths)
+    is_rated_truth = ~np.isnan(marks[:, output_of_truth])
+    true_scores = ndtri((rng.permutation(n_truths) + 0.5) / n_truths)
     # Errors are made exactly uncorrelated with the true scores and each other, which reduces noise.
-    basis, triangle = np.linalg.qr(np.column_stack([truth, rng.normal(size=is_rated.T.shape)]))
+    basis, triangle = np.linalg.qr(np.column_stack([true_scores, rng.normal(size=is_rated_truth.T.shape)]))
     errors = (basis * np.sign(np.diag(triangle)) * np.sqrt(n_truths)).T[1:]
-    sorted_marks, n = np.sort(marks, axis=1), np.sum(~np.isnan(marks), axis=1, keepdims=True)
-    group_masks = np.zeros((2 * len(ways) + 1, len(marks)))  # alternating halves, then all
-    for group_mask, half in zip(group_masks[:-1], chain(*ways), strict=True):
-        group_mask[half] = 1.0
-    group_masks[-1] = 1.0
-    n_rated = group_masks @ is_rated
-    split_tau, tau_with_truth = np.zeros((2, len(_GRID)))
-    for k, reliability in enumerate(_GRID):
-        rank_share = ndtr(np.sqrt(reliability) * truth + np.sqrt(1 - reliability) * errors)
-        mark_index = np.clip((rank_share * n).astype(np.intp), 0, np.maximum(n - 1, 0))
-        ratings = np.where(is_rated, np.take_along_axis(sorted_marks, mark_index, axis=1), 0.0)
-        group_means = group_masks @ ratings / np.where(n_rated > 0, n_rated, np.nan)
-        split_tau[k] = mean_of_defined(kendall(group_means[:-1:2], group_means[1::2]))
-        tau_with_truth[k] = kendall(truth, group_means[-1]).item()
+    sorted_marks, n_marks_of_annotator = np.sort(marks, axis=1), np.sum(~np.isnan(marks), axis=1, keepdims=True)
+    annotator_masks = np.zeros((2 * len(ways) + 1, len(marks)))  # alternating halves, then all
+    for annotator_mask, half in zip(annotator_masks[:-1], chain(*ways), strict=True):
+        annotator_mask[half] = 1.0
+    annotator_masks[-1] = 1.0
+    n_ratings_of_group = annotator_masks @ is_rated_truth
+    split_tau_curve, truth_tau_curve = np.zeros((2, len(_GRID)))
+    for grid_index, reliability in enumerate(_GRID):
+        rank_share = ndtr(np.sqrt(reliability) * true_scores + np.sqrt(1 - reliability) * errors)
+        mark_index = np.clip(
+            (rank_share * n_marks_of_annotator).astype(np.intp), 0, np.maximum(n_marks_of_annotator - 1, 0)
+        )
+        ratings = np.where(is_rated_truth, np.take_along_axis(sorted_marks, mark_index, axis=1), 0.0)
+        group_means = annotator_masks @ ratings / np.where(n_ratings_of_group > 0, n_ratings_of_group, np.nan)
+        split_tau_curve[grid_index] = mean_of_defined(kendall(group_means[:-1:2], group_means[1::2]))
+        truth_tau_curve[grid_index] = kendall(true_scores, group_means[-1]).item()
     # At reliability 0 both are 0 except for noise, which is nearly the same at the next value.
-    split_tau, tau_with_truth = (curve - (1 - _GRID) * curve[0] for curve in (split_tau, tau_with_truth))
-    return np.maximum.accumulate(split_tau), tau_with_truth
+    split_tau_curve, truth_tau_curve = (curve - (1 - _GRID) * curve[0] for curve in (split_tau_curve, truth_tau_curve))
+    return np.maximum.accumulate(split_tau_curve), truth_tau_curve
