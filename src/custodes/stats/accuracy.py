@@ -74,7 +74,7 @@ def spa(
     Source: Thompson, Mathur, Deutsch and Khayrallah 2024; "at least" as in the authors' code.
     """
     system_pairs = np.stack(np.triu_indices(human.shape[1], k=1))
-    p_value_distance_sums, n_pairs = np.zeros((2, len(weights), len(metrics)))
+    p_value_distance_sums, n_compared_pairs = np.zeros((2, len(weights), len(metrics)))
     item_weights_or_one = 1.0 if item_weights is None else item_weights
     longest_axis_length = max(len(weights), len(flips), len(human))
     for metric_indices, rated_output_indices in group_by_outputs(human, metrics):
@@ -106,8 +106,8 @@ def spa(
             ):
                 p_value_distances = np.abs(compute_p_values(metrics[chunk_metric_indices]) - human_p_values)
                 p_value_distance_sums[:, chunk_metric_indices] += np.nansum(p_value_distances, axis=-1)
-                n_pairs[:, chunk_metric_indices] += np.count_nonzero(~np.isnan(p_value_distances), axis=-1)
-    return np.asarray(1 - ratio(p_value_distance_sums, n_pairs))
+                n_compared_pairs[:, chunk_metric_indices] += np.count_nonzero(~np.isnan(p_value_distances), axis=-1)
+    return np.asarray(1 - ratio(p_value_distance_sums, n_compared_pairs))
 
 
 def _differences(scores: Floats, is_rated_by_both: Bools, first_systems: Ints, second_systems: Ints) -> Floats:
@@ -347,14 +347,15 @@ class Events:
         `total` and `at_zero` of the units in every resample.
         """
         # integer counts, exact in single precision, if all items have equally many pairs
-        first_share = self.share[0] if len(self.share) else 1.0
+        first_event_weight = self.share[0] if len(self.share) else 1.0
         has_equal_shares = (
-            bool(np.all(self.share == first_share)) and float(weights_by_unit.max(initial=0)) * len(self.share) < _EXACT
+            bool(np.all(self.share == first_event_weight))
+            and float(weights_by_unit.max(initial=0)) * len(self.share) < _EXACT
         )
         float_type: Any = np.float32 if has_equal_shares else np.float64
         n_units, n_resamples = weights_by_unit.shape
         event_gains = np.where(self.gain, 1.0, -1.0) * (1.0 if has_equal_shares else self.share)
-        tolerance = np.zeros(n_resamples) if has_equal_shares else _SAME * weighted_total
+        gain_tolerance = np.zeros(n_resamples) if has_equal_shares else _SAME * weighted_total
         best_gain, gain_so_far = np.zeros((2, n_resamples))
         best_segment = np.zeros(n_resamples, dtype=np.intp)
         for segment_slice in chunks(self.segment.max(initial=0), max(n_resamples, CHUNK // _SEGMENTS)):
@@ -370,7 +371,7 @@ class Events:
                 np.stack([net_gain_by_unit, positive_gain_by_unit]).astype(float_type) @ resample_weights + gain_so_far
             )
             if (
-                largest_possible_gain > best_gain + tolerance
+                largest_possible_gain > best_gain + gain_tolerance
             ).any():  # else no threshold of this block is the best in any resample
                 cell_index = (self.segment[first_event:end_event] - segment_slice.start - 1) * len(
                     present_units
@@ -383,15 +384,15 @@ class Events:
                 gain_by_segment += gain_so_far.astype(float_type)
                 chunk_best_gain = gain_by_segment.max(axis=0)
                 first_best_index = np.argmax(
-                    gain_by_segment >= chunk_best_gain - tolerance.astype(float_type), axis=0
+                    gain_by_segment >= chunk_best_gain - gain_tolerance.astype(float_type), axis=0
                 )  # the smallest epsilon
-                has_new_best_gain = chunk_best_gain > best_gain + tolerance
+                has_new_best_gain = chunk_best_gain > best_gain + gain_tolerance
                 best_segment, best_gain = (
                     np.where(has_new_best_gain, segment_slice.start + 1 + first_best_index, best_segment),
                     np.where(has_new_best_gain, chunk_best_gain, best_gain),
                 )
             gain_so_far = gain_at_end.astype(np.float64)
-        n_correct = n_correct_at_zero + best_gain * (first_share if has_equal_shares else 1.0)
+        n_correct = n_correct_at_zero + best_gain * (first_event_weight if has_equal_shares else 1.0)
         accuracy = np.minimum(ratio(n_correct, weighted_total), 1.0)  # rounding error
         return accuracy, np.where(np.isnan(accuracy), np.nan, self._epsilon(best_segment, weights_by_unit))
 

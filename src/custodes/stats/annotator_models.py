@@ -257,8 +257,8 @@ def mace(labels: AnnotatorLabels, *, restarts: int, iterations: int, rng: np.ran
     >>> fit.posterior.argmax(axis=1).tolist(), (fit.competence > 0.5).tolist()
     ([0, 2, 0, 2, 0, 2], [True, True, False])
     """
-    fits = (_fit_mace(labels, iterations, generator) for generator in rng.spawn(restarts))
-    return max(fits, key=lambda fit: fit.log_likelihood)
+    fitted_models = (_fit_mace(labels, iterations, start_rng) for start_rng in rng.spawn(restarts))
+    return max(fitted_models, key=lambda fit: fit.log_likelihood)
 
 
 def _fit_mace(labels: AnnotatorLabels, iterations: int, rng: np.random.Generator) -> Mace:
@@ -284,15 +284,21 @@ def _fit_mace(labels: AnnotatorLabels, iterations: int, rng: np.random.Generator
         p_knew_label = (
             compute_posterior(p_guessed_label, p_knowing)[0][labels.task, label] * p_knowing_by_label[worker, label]
         )
-        guess_counts = labels.sum_by(worker, (1 - p_knew_label) * weight_of_entry, labels.n_workers)
-        n_guesses_of_worker, n_labels_of_worker = row_sums(guess_counts)[:, 0], row_sums(label_counts_of_worker)[:, 0]
+        guess_counts_of_worker = labels.sum_by(worker, (1 - p_knew_label) * weight_of_entry, labels.n_workers)
+        n_guesses_of_worker, n_labels_of_worker = (
+            row_sums(guess_counts_of_worker)[:, 0],
+            row_sums(label_counts_of_worker)[:, 0],
+        )
         # Exponentials of expected logarithms; their sums are below 1.
         guess_and_know_counts = (
             np.stack([n_guesses_of_worker, np.maximum(n_labels_of_worker - n_guesses_of_worker, 0.0)])
             + _COMPETENCE_PRIOR
         )
         p_guessing, p_knowing = np.exp(digamma(guess_and_know_counts) - digamma(guess_and_know_counts.sum(axis=0)))
-        strategy = np.exp(digamma(guess_counts + _STRATEGY_PRIOR) - digamma(row_sums(guess_counts + _STRATEGY_PRIOR)))
+        strategy = np.exp(
+            digamma(guess_counts_of_worker + _STRATEGY_PRIOR)
+            - digamma(row_sums(guess_counts_of_worker + _STRATEGY_PRIOR))
+        )
     p_guessed_label = p_guessing[:, np.newaxis] * strategy
     posterior, log_likelihood_ratio_of_task = compute_posterior(p_guessed_label, p_knowing)
     log_likelihood = (log_likelihood_ratio_of_task * labels.weight).sum() + (

@@ -119,15 +119,15 @@ def cluster_rows(
     """
     is_counted_item = cells < width
     n_clusters = max(1, int(clusters.max(initial=0)) + 1)
-    table_and_cluster_keys, row_index = np.unique(
+    table_and_cluster_keys, row_of_counted_item = np.unique(
         table[is_counted_item].astype(np.int64) * n_clusters + clusters[is_counted_item], return_inverse=True
     )
-    counts = np.bincount(
-        row_index * width + cells[is_counted_item], minlength=len(table_and_cluster_keys) * width
+    counts_of_row = np.bincount(
+        row_of_counted_item * width + cells[is_counted_item], minlength=len(table_and_cluster_keys) * width
     ).reshape(-1, width)
     table_of_row, cluster_of_row = np.divmod(table_and_cluster_keys, n_clusters)
     return ClusterRows(
-        counts,
+        counts_of_row,
         table_of_row,
         cluster_of_row,
         np.ones_like(cluster_of_row) if number is None else number[cluster_of_row],

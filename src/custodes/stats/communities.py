@@ -37,13 +37,13 @@ def communities(similarity: NDArray[Any], *, seed: int) -> Labels:
     Source: Blondel et al. 2008; the glass ceiling paper, appendix B.2. Lourenço, Martin and Stützle 2003 for the runs
     (iterated local search).
     """
-    weights = _weights(similarity)
-    labels = np.arange(len(weights))
-    has_edge = weights.any(axis=0) | weights.any(axis=1)
+    edge_weights = _weights(similarity)
+    labels = np.arange(len(edge_weights))
+    has_edge = edge_weights.any(axis=0) | edge_weights.any(axis=1)
     if has_edge.any():  # nodes without edges are left out: moving them does not change modularity
-        labels[has_edge] = _search(_affinity(weights[np.ix_(has_edge, has_edge)]), np.random.default_rng(seed)) + len(
-            labels
-        )
+        labels[has_edge] = _search(
+            _affinity(edge_weights[np.ix_(has_edge, has_edge)]), np.random.default_rng(seed)
+        ) + len(labels)
     _, first_node_of_community, community_of_node = np.unique(labels, return_index=True, return_inverse=True)
     return np.asarray(first_node_of_community.argsort().argsort()[community_of_node])
 
@@ -58,9 +58,12 @@ def modularity(similarity: NDArray[Any], labels: NDArray[np.integer[Any]]) -> fl
 
     Source: Newman and Girvan 2004, with weights (Newman 2004).
     """
-    weights = _weights(similarity)
-    total_weight, degree = weights.sum() or np.nan, weights.sum(axis=0)
-    return float((weights - np.outer(degree, degree) / total_weight)[_is_same_community(labels)].sum() / total_weight)
+    edge_weights = _weights(similarity)
+    total_weight, degree_of_node = edge_weights.sum() or np.nan, edge_weights.sum(axis=0)
+    return float(
+        (edge_weights - np.outer(degree_of_node, degree_of_node) / total_weight)[_is_same_community(labels)].sum()
+        / total_weight
+    )
 
 
 def stability(similarities: NDArray[Any], labels: NDArray[np.integer[Any]], *, seed: int) -> tuple[Floats, Floats]:
@@ -82,35 +85,37 @@ def stability(similarities: NDArray[Any], labels: NDArray[np.integer[Any]], *, s
     n_resamples, n_nodes = len(similarities), len(labels)
     is_same_reference_community = _is_same_community(labels)
     n_companions_of_node = is_same_reference_community.sum(axis=1) - 1  # without the node itself
-    stability_sums, rand_index = np.zeros(n_nodes), np.empty(n_resamples)
+    stability_sum_of_node, rand_index_of_resample = np.zeros(n_nodes), np.empty(n_resamples)
     for resample_index, resample_seed in enumerate(np.random.SeedSequence(seed).generate_state(n_resamples)):
         is_same_community = _is_same_community(communities(similarities[resample_index], seed=int(resample_seed)))
         n_shared_companions = (is_same_community & is_same_reference_community).sum(axis=1) - 1
-        stability_sums += np.where(
+        stability_sum_of_node += np.where(
             n_companions_of_node > 0,
             n_shared_companions / np.maximum(n_companions_of_node, 1),
             is_same_community.sum(axis=1) == 1,
         )
-        rand_index[resample_index] = _adjusted_rand(is_same_reference_community, is_same_community)
-    return (stability_sums / n_resamples if n_resamples else np.full(n_nodes, np.nan)), rand_index
+        rand_index_of_resample[resample_index] = _adjusted_rand(is_same_reference_community, is_same_community)
+    return (stability_sum_of_node / n_resamples if n_resamples else np.full(n_nodes, np.nan)), rand_index_of_resample
 
 
 def _weights(similarity: NDArray[Any]) -> Floats:
     """Edge weights (n, n); 0 means that there is no edge."""
-    weights = np.where(np.isnan(similarity) | np.eye(len(similarity), dtype=bool), 0.0, similarity)
-    return np.maximum(weights, 0.0)
+    edge_weights = np.where(np.isnan(similarity) | np.eye(len(similarity), dtype=bool), 0.0, similarity)
+    return np.maximum(edge_weights, 0.0)
 
 
-def _affinity(weights: Floats) -> Floats:
+def _affinity(edge_weights: Floats) -> Floats:
     """Half the contribution of each pair of nodes to modularity if both are in one community: (n, n), in multiples of 1
     / `_UNIT`.
 
     The matrix is exactly symmetric, with 0 on the diagonal.
     """
-    weight_share = weights / weights.sum()
-    degree = weight_share.sum(axis=0)
-    affinity = np.rint(((weight_share + weight_share.T) / 2 - np.outer(degree, degree)) * _UNIT)
-    return np.where(np.eye(len(weights), dtype=bool), 0.0, affinity)
+    edge_weight_shares = edge_weights / edge_weights.sum()
+    degree_of_node = edge_weight_shares.sum(axis=0)
+    affinity = np.rint(
+        ((edge_weight_shares + edge_weight_shares.T) / 2 - np.outer(degree_of_node, degree_of_node)) * _UNIT
+    )
+    return np.where(np.eye(len(edge_weights), dtype=bool), 0.0, affinity)
 
 
 def _search(affinity: Floats, rng: np.random.Generator) -> Labels:

@@ -123,8 +123,8 @@ def _strong_parts(adjacency: NDArray[np.bool_]) -> NDArray[np.bool_]:
     from scipy.sparse.csgraph import connected_components
 
     label_of_node = connected_components(adjacency.astype(np.int8), directed=True, connection="strong")[1]
-    repeated_labels = np.flatnonzero(np.bincount(label_of_node) > 1)
-    return np.asarray(label_of_node == repeated_labels[:, np.newaxis])
+    labels_of_several_nodes = np.flatnonzero(np.bincount(label_of_node) > 1)
+    return np.asarray(label_of_node == labels_of_several_nodes[:, np.newaxis])
 
 
 def letters(different: Bools, order: Sequence[int]) -> list[str]:

@@ -118,14 +118,14 @@ def student_interval(
     """
     draws = np.asarray(draws, dtype=np.float64)
     lowest_value, highest_value = bounds
-    is_defined = np.isfinite(draws[1:])
-    n_defined_draws = is_defined.sum(axis=0)
+    is_defined_draw = np.isfinite(draws[1:])
+    n_defined_draws = is_defined_draw.sum(axis=0)
     has_enough_draws = (
         np.isfinite(draws[0]) & (n_defined_draws > 1) & (n_defined_draws >= _ENOUGH * (len(draws) - 1)) & (n_units > 1)
     )
     scaled_draws = draws if bounds == SHARE else _stabilise_variance(draws, bounds)
-    mean_draw = np.where(is_defined, scaled_draws[1:], 0.0).sum(axis=0) / np.maximum(n_defined_draws, 1)
-    squared_deviations = np.where(is_defined, scaled_draws[1:] - mean_draw, 0.0) ** 2
+    mean_draw = np.where(is_defined_draw, scaled_draws[1:], 0.0).sum(axis=0) / np.maximum(n_defined_draws, 1)
+    squared_deviations = np.where(is_defined_draw, scaled_draws[1:] - mean_draw, 0.0) ** 2
     standard_error = np.sqrt(
         squared_deviations.sum(axis=0) / np.maximum(n_defined_draws - 1, 1) * (n_units / max(n_units - 1, 1))
     )
@@ -136,8 +136,8 @@ def student_interval(
     if bounds == SHARE:
         proportion = draws[0].clip(0.0, 1.0)  # rounding error
         # If p is 0 or 1, the number of observations is computed from the mean of the resamples instead of p.
-        center = np.where((proportion * (1 - proportion)) > _NONE, proportion, mean_draw.clip(0.0, 1.0))
-        variance = center * (1 - center)
+        center_proportion = np.where((proportion * (1 - proportion)) > _NONE, proportion, mean_draw.clip(0.0, 1.0))
+        variance = center_proportion * (1 - center_proportion)
         is_effective_n_defined = (variance > _NONE) & (standard_error**2 > _NONE)
         effective_n = np.where(
             is_effective_n_defined, variance / np.where(is_effective_n_defined, standard_error**2, 1.0), float(n_units)

@@ -44,7 +44,9 @@ def kemeny(preference: NDArray[Any]) -> Kemeny:
     # The cost of any order is at least the smaller side of each pair. Between components, an order along the majority
     # graph has exactly that cost, so only the orders within components remain.
     component_of_system, _ = condensation(votes > votes.T)
-    members_of_component = [np.flatnonzero(component_of_system == k) for k in range(component_of_system.max() + 1)]
+    members_of_component = [
+        np.flatnonzero(component_of_system == component) for component in range(component_of_system.max() + 1)
+    ]
     # Of the optimal orders within and between components, the first by Borda score (then by index) is chosen.
     n = len(votes)
     borda_rank_of_system = np.argsort(np.argsort(votes.sum(axis=0) - votes.sum(axis=1), kind="stable"))
@@ -81,9 +83,8 @@ def _subsets(votes: NDArray[np.float64]) -> _MayFollow:
     bit_of_system = 1 << np.arange(k)
     subsets = np.arange(1 << k)
     is_placed_in_subset = (subsets[:, np.newaxis] & bit_of_system) != 0
-    votes_against = (~is_placed_in_subset).astype(
-        np.float64
-    ) @ votes  # [subset, v]: votes for an unplaced system over v, if v comes next
+    # [subset, v]: votes for an unplaced system over v, if v comes next
+    votes_against_if_next = (~is_placed_in_subset).astype(np.float64) @ votes
     best_cost_of_subset = np.zeros(1 << k)
     n_placed_of_subset = is_placed_in_subset.sum(axis=1)
     for n_placed in range(k - 1, -1, -1):
@@ -91,12 +92,13 @@ def _subsets(votes: NDArray[np.float64]) -> _MayFollow:
         best_cost_of_subset[subsets_of_size] = np.where(
             is_placed_in_subset[subsets_of_size],
             np.inf,
-            votes_against[subsets_of_size] + best_cost_of_subset[subsets_of_size[:, np.newaxis] | bit_of_system],
+            votes_against_if_next[subsets_of_size]
+            + best_cost_of_subset[subsets_of_size[:, np.newaxis] | bit_of_system],
         ).min(axis=1)
 
     def mark_candidates(is_system_placed: NDArray[np.bool_]) -> NDArray[np.bool_]:
         placed_subset = int(is_system_placed @ bit_of_system)
-        cost_if_next = votes_against[placed_subset] + best_cost_of_subset[placed_subset | bit_of_system]
+        cost_if_next = votes_against_if_next[placed_subset] + best_cost_of_subset[placed_subset | bit_of_system]
         return np.asarray(
             ~is_system_placed
             & (cost_if_next <= best_cost_of_subset[placed_subset] + 1e-9 * (1 + best_cost_of_subset[placed_subset]))
@@ -108,11 +110,12 @@ def _subsets(votes: NDArray[np.float64]) -> _MayFollow:
 def _local_search(votes: NDArray[np.float64]) -> _MayFollow:
     """Heuristic solution: start from the Borda order and move single systems while the cost decreases. The final order
     is the only candidate."""
-    order = np.argsort(votes.sum(axis=0) - votes.sum(axis=1), kind="stable")
-    n = len(order)
+    system_order = np.argsort(votes.sum(axis=0) - votes.sum(axis=1), kind="stable")
+    n = len(system_order)
     while True:
-        swap_cost = (votes - votes.T)[np.ix_(order, order)]  # [i, j]: additional cost if i and j are swapped
-        cumulative_cost = np.concatenate([np.zeros((n, 1)), np.cumsum(swap_cost, axis=1)], axis=1)
+        # [i, j]: additional cost if i and j are swapped
+        swap_cost_of_pair = (votes - votes.T)[np.ix_(system_order, system_order)]
+        cumulative_cost = np.concatenate([np.zeros((n, 1)), np.cumsum(swap_cost_of_pair, axis=1)], axis=1)
         # [i, j]: additional cost if the system at i is moved to position j, past i + 1 .. j or j .. i - 1
         places = np.arange(n)
         move_cost = (
@@ -122,9 +125,9 @@ def _local_search(votes: NDArray[np.float64]) -> _MayFollow:
         old_place, new_place = np.unravel_index(move_cost.argmin(), move_cost.shape)
         if move_cost[old_place, new_place] >= -1e-9 * (1 + np.abs(votes).sum()):
             break
-        order = np.insert(np.delete(order, old_place), new_place, order[old_place])
+        system_order = np.insert(np.delete(system_order, old_place), new_place, system_order[old_place])
 
     def mark_candidates(is_system_placed: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        return np.isin(np.arange(n), order[is_system_placed.sum() : is_system_placed.sum() + 1])
+        return np.isin(np.arange(n), system_order[is_system_placed.sum() : is_system_placed.sum() + 1])
 
     return mark_candidates

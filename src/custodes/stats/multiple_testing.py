@@ -155,7 +155,7 @@ def step_down(
         p_errors[positions] = np.where(exact | (lowest >= highest), 0.0, np.sqrt(tail_variance / n_draws[positions]))
         low, high = p_values - SIGMAS * p_errors, p_values + SIGMAS * p_errors
         # From the most extreme: p-values increase towards less extreme hypotheses.
-        lowest_p, highest_p = (np.maximum.accumulate(bounds_of_p[::-1])[::-1] for bounds_of_p in (low, high))
+        lowest_p, highest_p = (np.maximum.accumulate(p_bounds[::-1])[::-1] for p_bounds in (low, high))
         at_threshold = np.asarray((lowest_p <= alpha) & (alpha < highest_p))
         positions = np.flatnonzero(at_threshold & (low <= alpha) & (alpha < high))
     return AdjustedPValues(np.maximum.accumulate(p_values[::-1])[::-1], at_threshold)

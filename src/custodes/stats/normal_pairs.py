@@ -23,7 +23,7 @@ _TINY = np.finfo(np.float64).tiny
 
 
 def pair_tests(
-    estimate: Floats, covariance: Floats, first: Ints, second: Ints, *, n_units: float, alpha: float
+    estimate: Floats, covariance: Floats, first_indices: Ints, second_indices: Ints, *, n_units: float, alpha: float
 ) -> AdjustedPValues:
     """Tests of equality for pairs of jointly normal estimates.
 
@@ -37,8 +37,8 @@ def pair_tests(
         Estimates.
     covariance : array of shape (p, p)
         Covariance of the estimates.
-    first, second : array of int of shape (k,)
-        The two estimates of each pair.
+    first_indices, second_indices : array of int of shape (k,)
+        Positions of the two estimates of each pair.
     n_units : float
         Number of units from which the covariance was estimated. If they are too few for any significant result at
         `alpha`, no pair is tested.
@@ -65,8 +65,8 @@ def pair_tests(
     """
     from scipy.special import chdtrc, ndtr, ndtri, stdtr
 
-    absolute_differences = np.abs(estimate[first] - estimate[second])
-    variance, is_varying_difference = variance_of_differences(covariance, first, second)
+    absolute_differences = np.abs(estimate[first_indices] - estimate[second_indices])
+    variance, is_varying_difference = variance_of_differences(covariance, first_indices, second_indices)
     is_testable_pair = (
         (n_units > 1)
         & (is_varying_difference | (absolute_differences <= _SAME))
@@ -82,7 +82,7 @@ def pair_tests(
     n_directions_of_stage = [
         min(FIRST_DIRECTIONS * _GROWTH**stage, largest_n_directions) for stage in range(n_stages + 1)
     ]
-    directions = _Directions(covariance, first, second, standard_error)
+    directions = _Directions(covariance, first_indices, second_indices, standard_error)
 
     def tail_sums(largest_statistics: Floats, pair_indices: Ints) -> tuple[Floats, Floats]:
         with np.errstate(over="ignore"):  # if no pair varies, the tail is 1 for z = 0 and else 0
@@ -110,11 +110,11 @@ class _Directions:
     The statistic of a pair is |difference| divided by the `standard_error` of the pair.
     """
 
-    def __init__(self, covariance: Floats, first: Ints, second: Ints, standard_error: Floats) -> None:
+    def __init__(self, covariance: Floats, first_indices: Ints, second_indices: Ints, standard_error: Floats) -> None:
         eigenvalues, eigenvectors = np.linalg.eigh(covariance)
         # The symmetric root does not depend on signs and rotations of eigenvectors.
         self._root = np.asarray((eigenvectors * np.sqrt(eigenvalues.clip(0.0))) @ eigenvectors.T)
-        self._first, self._second, self._standard_error = first, second, standard_error
+        self._first_indices, self._second_indices, self._standard_error = first_indices, second_indices, standard_error
         self._n_drawn = 0
 
     def batches(self, n: int) -> Iterator[Batch]:
@@ -126,8 +126,8 @@ class _Directions:
             projections = np.ascontiguousarray((batch_vectors @ self._root).T)  # (estimates, directions)
 
             def statistics(pair_indices: Ints, projections: Floats = projections) -> Floats:
-                differences = projections[self._first[pair_indices]]
-                differences -= projections[self._second[pair_indices]]
+                differences = projections[self._first_indices[pair_indices]]
+                differences -= projections[self._second_indices[pair_indices]]
                 differences /= self._standard_error[pair_indices, np.newaxis]
                 return np.abs(differences, out=differences)
 
@@ -135,12 +135,12 @@ class _Directions:
 
 
 @lru_cache(maxsize=8)
-def _unit_vectors(size: int, start: int, n: int) -> Floats:
+def _unit_vectors(dimension: int, start: int, n: int) -> Floats:
     """Random unit vectors (n, size), without the first `start` vectors of the sequence.
 
     The vectors do not depend on the covariance, so they are cached.
     """
-    vectors = np.random.default_rng(STREAM).standard_normal((start + n, size))[start:]
+    vectors = np.random.default_rng(STREAM).standard_normal((start + n, dimension))[start:]
     return make_read_only(vectors / np.linalg.norm(vectors, axis=1, keepdims=True))
 
 
@@ -151,8 +151,8 @@ class NormalMaximum:
     ----------
     covariance : array of shape (p, p)
         Covariance of the estimates.
-    first, second : array of int of shape (k,)
-        The two estimates of each pair. Their difference must have a positive variance.
+    first_indices, second_indices : array of int of shape (k,)
+        Positions of the two estimates of each pair. Their difference must have a positive variance.
     n : int, default 1000
         Number of random directions.
 
@@ -168,9 +168,11 @@ class NormalMaximum:
     (2.0, 2.3)
     """
 
-    def __init__(self, covariance: Floats, first: Ints, second: Ints, *, n: int = _MAXIMUM_DIRECTIONS) -> None:
-        self._n_pairs, self._n_estimates = len(first), len(covariance)
-        standard_error = np.sqrt(variance_of_differences(covariance, first, second)[0])
+    def __init__(
+        self, covariance: Floats, first_indices: Ints, second_indices: Ints, *, n: int = _MAXIMUM_DIRECTIONS
+    ) -> None:
+        self._n_pairs, self._n_estimates = len(first_indices), len(covariance)
+        standard_error = np.sqrt(variance_of_differences(covariance, first_indices, second_indices)[0])
         self._largest_statistics = np.concatenate(
             [
                 np.max(
@@ -180,7 +182,9 @@ class NormalMaximum:
                     ],
                     axis=0,
                 )
-                for n_directions, statistics in _Directions(covariance, first, second, standard_error).batches(n)
+                for n_directions, statistics in _Directions(
+                    covariance, first_indices, second_indices, standard_error
+                ).batches(n)
             ]
         )
 
@@ -198,16 +202,16 @@ class NormalMaximum:
         return float(bisect_condition(lambda value: self.tail(value) > alpha, 0.0, -ndtri(alpha / 2 / self._n_pairs)))
 
 
-def variance_of_differences(covariance: Floats, first: Ints, second: Ints) -> tuple[Floats, Bools]:
+def variance_of_differences(covariance: Floats, first_indices: Ints, second_indices: Ints) -> tuple[Floats, Bools]:
     """Variance of the difference of each pair of estimates, and whether this variance is above rounding error: (k,)
     each.
 
-    `first` and `second` (k,) are the two estimates of each pair.
+    `first_indices` and `second_indices` (k,) are the positions of the two estimates of each pair.
 
     >>> same = np.array([[0.3, 0.3, 0.0], [0.3, 0.3 + 1e-16, 0.0], [0.0, 0.0, 0.2]])
     >>> variance_of_differences(same, np.array([0, 0]), np.array([1, 2]))[1].tolist()
     [False, True]
     """
-    variance_sum = covariance[first, first] + covariance[second, second]
-    variance = np.asarray(variance_sum - 2 * covariance[first, second])
+    variance_sum = covariance[first_indices, first_indices] + covariance[second_indices, second_indices]
+    variance = np.asarray(variance_sum - 2 * covariance[first_indices, second_indices])
     return variance, np.asarray(variance > _NO_VARIANCE * variance_sum)

@@ -180,12 +180,12 @@ class _Levels:
         NumPy adds one element at a time along the first axis; adding whole rows of many blocks takes a sixth of the
         time.
         """
-        ranks = np.asarray(self._steps @ weights)
-        blocks = ranks.reshape(_STEPS, self._n_blocks, -1)
+        doubled_ranks = np.asarray(self._steps @ weights)
+        level_blocks = doubled_ranks.reshape(_STEPS, self._n_blocks, -1)
         for step in range(1, _STEPS):
-            blocks[step] += blocks[step - 1]
-        blocks[:, 1:] += np.cumsum(blocks[-1, :-1], axis=0)
-        return ranks.take(self._row(self.level_of_output), axis=0)
+            level_blocks[step] += level_blocks[step - 1]
+        level_blocks[:, 1:] += np.cumsum(level_blocks[-1, :-1], axis=0)
+        return doubled_ranks.take(self._row(self.level_of_output), axis=0)
 
     def squares(self, resample_weights: Floats) -> Floats:
         """Sums of squared sizes of levels in resamples: (B,).
@@ -235,22 +235,24 @@ def _pooled_spearman(
         total_weight = weight_of_output.sum(axis=0)
 
         def sum_squared_deviations(
-            ranks: Floats, weight_of_output: Floats = weight_of_output, total_weight: Floats = total_weight
+            doubled_ranks: Floats, weight_of_output: Floats = weight_of_output, total_weight: Floats = total_weight
         ) -> Floats:
             """Sum of squared deviations of twice the mid-ranks from their mean, which is the total weight."""
-            squared_deviations = np.einsum("nb,nb->b", ranks * weight_of_output, ranks) - total_weight**3
+            squared_deviations = (
+                np.einsum("nb,nb->b", doubled_ranks * weight_of_output, doubled_ranks) - total_weight**3
+            )
             return np.where(squared_deviations > _CONSTANT * total_weight**3, squared_deviations, np.nan)
 
-        ranks = human_levels.ranks(weights)
+        doubled_ranks = human_levels.ranks(weights)
         centred_human, human_squared_deviations = (
-            (ranks - total_weight) * weight_of_output,
-            sum_squared_deviations(ranks),
+            (doubled_ranks - total_weight) * weight_of_output,
+            sum_squared_deviations(doubled_ranks),
         )
         for m, levels in enumerate(metric_levels):
-            ranks = levels.ranks(weights)
-            covariance = np.einsum("nb,nb->b", centred_human, ranks)
+            doubled_ranks = levels.ranks(weights)
+            covariance = np.einsum("nb,nb->b", centred_human, doubled_ranks)
             correlations[resample_slice, m] = ratio(
-                covariance, np.sqrt(sum_squared_deviations(ranks) * human_squared_deviations)
+                covariance, np.sqrt(sum_squared_deviations(doubled_ranks) * human_squared_deviations)
             )
     return correlations.clip(-1.0, 1.0)
 

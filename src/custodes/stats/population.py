@@ -76,11 +76,11 @@ def _draws_of_pattern(scores: Floats, n_units: int) -> Floats:
         return np.where(is_undefined_resample_score, np.nan, scores[:, 1:] * scale_of_rater)
     n_defined_resamples = is_defined_score[1:].sum(axis=0)
     observed_scores = scores[:, 0]  # (2, metrics, systems)
-    errors = scores[:, 1:] - scores[:, 1:].sum(axis=1, keepdims=True) / np.maximum(n_defined_resamples, 1)
-    errors = np.where(is_undefined_resample_score, 0.0, errors) * np.sqrt(n_units / (n_units - 1))
+    resample_errors = scores[:, 1:] - scores[:, 1:].sum(axis=1, keepdims=True) / np.maximum(n_defined_resamples, 1)
+    resample_errors = np.where(is_undefined_resample_score, 0.0, resample_errors) * np.sqrt(n_units / (n_units - 1))
     # Centring removes a part of the noise: the factor is (k - 1) / k for k systems.
-    weighted_errors = errors / np.maximum(n_defined_resamples - 1, 1)
-    noise_covariance = np.einsum("ibms,jbms->mij", errors, weighted_errors) / (n_systems - 1)
+    weighted_errors = resample_errors / np.maximum(n_defined_resamples - 1, 1)
+    noise_covariance = np.einsum("ibms,jbms->mij", resample_errors, weighted_errors) / (n_systems - 1)
     diagonal_indices = np.arange(2)
     ridge_of_metric = _RIDGE * (
         np.einsum("ims,ims->mi", observed_scores, observed_scores)
@@ -93,9 +93,9 @@ def _draws_of_pattern(scores: Floats, n_units: int) -> Floats:
     shrinkage_entries = _shrinkage(
         np.einsum("mij,jms->ims", whitening, observed_scores), n_systems - 1, len(is_undefined_resample_score)
     )
-    draws = np.zeros(errors.shape)
+    draws = np.zeros(resample_errors.shape)
     for matrix_entries, values_to_shrink in zip(
-        shrinkage_entries, (observed_scores[:, np.newaxis], errors), strict=True
+        shrinkage_entries, (observed_scores[:, np.newaxis], resample_errors), strict=True
     ):
         symmetric_entries = np.array([matrix_entries[:2], matrix_entries[1:]])  # (row, column, B, metrics)
         shrinkage = np.einsum("mai,abnm,mjb->ijnm", whitening, symmetric_entries, noise_root, optimize=True)

@@ -76,12 +76,12 @@ def alpha(coincidences: NDArray[Any], *, scale: Scale) -> Floats:
 
 def moments(task: Ints, value: Floats, *, units: Ints, n_units: int) -> Floats:
     """Sums over the tasks of each unit for `interval_alpha`: task, value (n,), units (tasks,) -> (units, 4)."""
-    scores = value - value.mean() if len(value) else value
-    score_sd = np.sqrt((scores**2).mean()) if len(value) else 0.0
-    scores = scores / score_sd if score_sd > 0 else scores
+    standard_scores = value - value.mean() if len(value) else value
+    score_sd = np.sqrt((standard_scores**2).mean()) if len(value) else 0.0
+    standard_scores = standard_scores / score_sd if score_sd > 0 else standard_scores
     n_ratings_of_task, score_sums, score_square_sums = (
         np.bincount(task, weights=rating_values, minlength=len(units))
-        for rating_values in (np.ones(len(task)), scores, scores**2)
+        for rating_values in (np.ones(len(task)), standard_scores, standard_scores**2)
     )
     squared_differences_of_task = (
         2 * (n_ratings_of_task * score_square_sums - score_sums**2) / np.maximum(n_ratings_of_task - 1, 1)
@@ -357,5 +357,5 @@ def clustered_margins(pair: Ints, worker: Ints, value: Floats, *, pairs: int, co
         np.clip(margin + half_width, -1, 1),
         2 * stdtr(degrees_of_freedom, -t),
     )
-    low, high, p = (np.where(has_enough_annotators, values, np.nan) for values in bounds_and_p)
-    return ClusteredMargins(margin, low, high, p, n_annotators_of_pair, effective_n_annotators)
+    low, high, p_value = (np.where(has_enough_annotators, values, np.nan) for values in bounds_and_p)
+    return ClusteredMargins(margin, low, high, p_value, n_annotators_of_pair, effective_n_annotators)

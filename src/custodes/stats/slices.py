@@ -90,13 +90,13 @@ def slice_tests(numerator: Floats, denominator: Floats, slices: Ints, *, confide
     )[..., part_order]  # (6, ratios, parts)
     slice_starts = np.searchsorted(slices[part_order], np.arange(n_slices))
     overall_variance = _ratio_and_variance(part_moments.sum(axis=-1)[..., None])[1]
-    n_parts, ratio_inside, ratio_outside, difference, standard_error = _differences(
+    n_parts, ratio_inside, ratio_outside, ratio_difference, standard_error = _differences(
         np.add.reduceat(part_moments, slice_starts, axis=-1), overall_variance
     )
     n_parts_outside = n_parts.sum(axis=1, keepdims=True) - n_parts
-    is_tested_slice = (np.minimum(n_parts, n_parts_outside) >= FEWEST_PARTS) & np.isfinite(difference)
+    is_tested_slice = (np.minimum(n_parts, n_parts_outside) >= FEWEST_PARTS) & np.isfinite(ratio_difference)
     degrees_of_freedom = np.maximum(np.minimum(n_parts, n_parts_outside) - 1, 1)
-    observed_statistic = _t_to_normal(_statistic(difference, standard_error), degrees_of_freedom)
+    observed_statistic = _t_to_normal(_statistic(ratio_difference, standard_error), degrees_of_freedom)
     permuted_statistics = _permutation_statistics(part_moments, slice_starts, overall_variance, is_tested_slice)
     p_value, p_adjusted, half_width = np.full((3, *n_parts.shape), np.nan)
     if is_tested_slice.any():
@@ -109,8 +109,8 @@ def slice_tests(numerator: Floats, denominator: Floats, slices: Ints, *, confide
         largest_statistics = np.where(is_tested_slice, _t_to_normal(permuted_statistics, degrees_of_freedom), 0.0).max(
             axis=(1, 2)
         )
-        observed_as_quantile = _t_to_normal(np.maximum(observed_minus_tolerance, 0.0), degrees_of_freedom)
-        p_adjusted = (1 + (largest_statistics[:, None, None] >= observed_as_quantile).sum(axis=0)) / (
+        observed_quantile = _t_to_normal(np.maximum(observed_minus_tolerance, 0.0), degrees_of_freedom)
+        p_adjusted = (1 + (largest_statistics[:, None, None] >= observed_quantile).sum(axis=0)) / (
             1 + len(permuted_statistics)
         )
         p_adjusted = np.where(is_tested_slice, np.maximum(p_adjusted, p_value), np.nan)
@@ -132,9 +132,9 @@ def slice_tests(numerator: Floats, denominator: Floats, slices: Ints, *, confide
         n=n_parts.astype(np.int64),
         value=ratio_inside,
         other=ratio_outside,
-        difference=difference,
-        low=np.where(is_zero_inside, np.minimum(difference - half_width, 0.0), difference - half_width),
-        high=np.where(is_zero_inside, np.maximum(difference + half_width, 0.0), difference + half_width),
+        difference=ratio_difference,
+        low=np.where(is_zero_inside, np.minimum(ratio_difference - half_width, 0.0), ratio_difference - half_width),
+        high=np.where(is_zero_inside, np.maximum(ratio_difference + half_width, 0.0), ratio_difference + half_width),
         p_value=p_value,
         p_adjusted=p_adjusted,
     )
@@ -162,10 +162,10 @@ def _permutation_statistics(
         permuted_sums = np.add.reduceat(
             moments_by_part[permuted_part_indices], slice_starts, axis=1
         )  # (block, slices, 6, ratios)
-        _, _, _, difference, standard_error = _differences(
+        _, _, _, ratio_difference, standard_error = _differences(
             np.moveaxis(permuted_sums, (0, 1, 2, 3), (1, 3, 0, 2)), overall_variance
         )
-        statistics[permutation_slice] = _statistic(difference, standard_error)
+        statistics[permutation_slice] = _statistic(ratio_difference, standard_error)
     return statistics
 
 
@@ -204,9 +204,9 @@ def _ratio_and_variance(moments: Floats) -> tuple[Floats, Floats]:
     )
 
 
-def _statistic(difference: Floats, standard_error: Floats) -> Floats:
+def _statistic(ratio_difference: Floats, standard_error: Floats) -> Floats:
     """|t|; 0 if the difference is 0, or if it is undefined for a permutation."""
-    absolute_difference = np.abs(np.nan_to_num(difference))
+    absolute_difference = np.abs(np.nan_to_num(ratio_difference))
     return np.where(
         absolute_difference > _SAME,
         absolute_difference / np.where(standard_error > 0, standard_error, np.finfo(float).tiny),

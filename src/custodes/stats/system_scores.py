@@ -38,8 +38,8 @@ def common_items(rated: Bools) -> Bools:
     >>> common_items(np.array([[True, True, False], [False, False, True]])).tolist()
     [[False, True, False], [True, False, False], [False, False, False]]
     """
-    indicators = rated.astype(np.float64)
-    has_common_item = indicators.T @ indicators > 0
+    rated_indicators = rated.astype(np.float64)
+    has_common_item = rated_indicators.T @ rated_indicators > 0
     np.fill_diagonal(has_common_item, False)
     return np.asarray(has_common_item)
 
@@ -66,8 +66,8 @@ def weighted_item_mean(
     >>> weighted_item_mean(np.array([[1.0, 3.0, np.nan]]), units=np.arange(3), weights=np.ones((1, 3))).tolist()
     [[2.0]]
     """
-    is_defined = ~np.isnan(values)
-    values_and_counts = np.stack([np.where(is_defined, values, 0.0), is_defined])
+    is_defined_value = ~np.isnan(values)
+    values_and_counts = np.stack([np.where(is_defined_value, values, 0.0), is_defined_value])
     sums_by_unit = unit_sums(
         values_and_counts if item_weights is None else values_and_counts * item_weights,
         units=units,
