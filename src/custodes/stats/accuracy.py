@@ -37,9 +37,13 @@ def pairwise_accuracy(means_human: Floats, means_metrics: Floats, *, pairs: Bool
 
     Source: Kocmi et al. 2021 ("To Ship or Not to Ship"), Accuracy.
     """
-    counts = system_counts(means_human, means_metrics, pairs=pairs)
-    n_tied = counts.pairs - counts.untied_x - counts.untied_y + counts.untied
-    return ratio((counts.concordance + counts.untied) / 2 + n_tied, counts.pairs)
+    concordance_counts = system_counts(means_human, means_metrics, pairs=pairs)
+    n_tied_by_both = (
+        concordance_counts.pairs - concordance_counts.untied_x - concordance_counts.untied_y + concordance_counts.untied
+    )
+    return ratio(
+        (concordance_counts.concordance + concordance_counts.untied) / 2 + n_tied_by_both, concordance_counts.pairs
+    )
 
 
 def spa(
@@ -69,97 +73,123 @@ def spa(
 
     Source: Thompson, Mathur, Deutsch and Khayrallah 2024; "at least" as in the authors' code.
     """
-    pairs = np.stack(np.triu_indices(human.shape[1], k=1))
-    distance_sums, n_pairs = np.zeros((2, len(weights), len(metrics)))
+    system_pairs = np.stack(np.triu_indices(human.shape[1], k=1))
+    p_value_distance_sums, n_compared_pairs = np.zeros((2, len(weights), len(metrics)))
     item_weights_or_one = 1.0 if item_weights is None else item_weights
-    longest_axis = max(len(weights), len(flips), len(human))
-    for metric_indices, rated_outputs in group_by_outputs(human, metrics):
+    longest_axis_length = max(len(weights), len(flips), len(human))
+    for metric_indices, rated_output_indices in group_by_outputs(human, metrics):
         is_rated_by_both = np.zeros(human.shape, dtype=bool)
-        is_rated_by_both.flat[rated_outputs] = True
-        for a, b in (pairs[:, pair_chunk] for pair_chunk in chunks(pairs.shape[1], longest_axis)):
-            pair_weights = (is_rated_by_both[:, a] & is_rated_by_both[:, b]).T * item_weights_or_one
+        is_rated_by_both.flat[rated_output_indices] = True
+        for first_systems, second_systems in (
+            system_pairs[:, pair_slice] for pair_slice in chunks(system_pairs.shape[1], longest_axis_length)
+        ):
+            item_weights_by_pair = (
+                is_rated_by_both[:, first_systems] & is_rated_by_both[:, second_systems]
+            ).T * item_weights_or_one
 
             def compute_p_values(
                 scores: Floats,
-                a: Ints = a,
-                b: Ints = b,
-                pair_weights: Any = pair_weights,
+                first_systems: Ints = first_systems,
+                second_systems: Ints = second_systems,
+                item_weights_by_pair: Any = item_weights_by_pair,
                 is_rated_by_both: Bools = is_rated_by_both,
             ) -> Floats:
-                differences = _differences(scores, is_rated_by_both, a, b) * item_weights_or_one
-                return _p_values(differences, pair_weights, units=units, weights=weights, flips=flips)
+                differences_by_pair = (
+                    _differences(scores, is_rated_by_both, first_systems, second_systems) * item_weights_or_one
+                )
+                return _p_values(differences_by_pair, item_weights_by_pair, units=units, weights=weights, flips=flips)
 
-            p_human = compute_p_values(human)[:, np.newaxis]
-            for metric_rows in (
-                metric_indices[chunk] for chunk in chunks(len(metric_indices), _CACHE * len(a) * longest_axis)
+            human_p_values = compute_p_values(human)[:, np.newaxis]
+            for chunk_metric_indices in (
+                metric_indices[metric_slice]
+                for metric_slice in chunks(len(metric_indices), _CACHE * len(first_systems) * longest_axis_length)
             ):
-                p_distance = np.abs(compute_p_values(metrics[metric_rows]) - p_human)
-                distance_sums[:, metric_rows] += np.nansum(p_distance, axis=-1)
-                n_pairs[:, metric_rows] += np.count_nonzero(~np.isnan(p_distance), axis=-1)
-    return np.asarray(1 - ratio(distance_sums, n_pairs))
+                p_value_distances = np.abs(compute_p_values(metrics[chunk_metric_indices]) - human_p_values)
+                p_value_distance_sums[:, chunk_metric_indices] += np.nansum(p_value_distances, axis=-1)
+                n_compared_pairs[:, chunk_metric_indices] += np.count_nonzero(~np.isnan(p_value_distances), axis=-1)
+    return np.asarray(1 - ratio(p_value_distance_sums, n_compared_pairs))
 
 
-def _differences(scores: Floats, is_rated_by_both: Bools, a: Ints, b: Ints) -> Floats:
-    """Score of system a minus score of system b: (..., items, systems) -> (..., pairs, items). A difference is 0 if the
-    item lacks one of the systems, or if the difference is rounding error."""
+def _differences(scores: Floats, is_rated_by_both: Bools, first_systems: Ints, second_systems: Ints) -> Floats:
+    """Score of the first minus score of the second system of each pair: (..., items, systems) -> (..., pairs, items). A
+    difference is 0 if the item lacks one of the systems, or if the difference is rounding error."""
     scores = np.where(is_rated_by_both, scores, 0.0)
-    largest_score = np.abs(scores).max(axis=(-1, -2), keepdims=True)
-    difference = np.where(is_rated_by_both[:, a] & is_rated_by_both[:, b], scores[..., a] - scores[..., b], 0.0)
-    return np.where(np.abs(difference) <= _SAME * largest_score, 0.0, difference).swapaxes(-1, -2)
+    largest_absolute_score = np.abs(scores).max(axis=(-1, -2), keepdims=True)
+    score_differences = np.where(
+        is_rated_by_both[:, first_systems] & is_rated_by_both[:, second_systems],
+        scores[..., first_systems] - scores[..., second_systems],
+        0.0,
+    )
+    return np.where(np.abs(score_differences) <= _SAME * largest_absolute_score, 0.0, score_differences).swapaxes(
+        -1, -2
+    )
 
 
 def _p_values(
-    differences: Floats, pair_weights: NDArray[Any], *, units: Ints, weights: Floats, flips: NDArray[np.int8]
+    differences_by_pair: Floats,
+    item_weights_by_pair: NDArray[Any],
+    *,
+    units: Ints,
+    weights: Floats,
+    flips: NDArray[np.int8],
 ) -> Floats:
-    """One-sided p-values (B, ..., pairs) of differences (..., pairs, items). `pair_weights` (pairs, items) is the
-    weight of each item that has both systems of the pair, else 0."""
+    """One-sided p-values (B, ..., pairs) of differences (..., pairs, items). `item_weights_by_pair` (pairs, items) is
+    the weight of each item that has both systems of the pair, else 0."""
     from scipy.special import ndtr
 
     n_units = weights.shape[1]
-    unit_differences = unit_sums(differences, units=units, n_units=n_units)
-    unit_weights = unit_sums(pair_weights, units=units, n_units=n_units)
-    pair_axes = (slice(None), *(np.newaxis,) * (unit_differences.ndim - 2))  # aligns (B, pairs) with (B, ..., pairs)
+    difference_sums_by_unit = unit_sums(differences_by_pair, units=units, n_units=n_units)
+    weight_sums_by_unit = unit_sums(item_weights_by_pair, units=units, n_units=n_units)
+    # aligns (B, pairs) with (B, ..., pairs)
+    alignment_index = (slice(None), *(np.newaxis,) * (difference_sums_by_unit.ndim - 2))
     difference_sums, variance = (
-        weighted_sums(weights, unit_differences),
-        weighted_sums(weights, unit_differences * unit_differences),
+        weighted_sums(weights, difference_sums_by_unit),
+        weighted_sums(weights, difference_sums_by_unit * difference_sums_by_unit),
     )
     if (
-        unit_weights.size and (unit_weights == unit_weights.flat[0]).all() and unit_weights.flat[0] > 0
+        weight_sums_by_unit.size
+        and (weight_sums_by_unit == weight_sums_by_unit.flat[0]).all()
+        and weight_sums_by_unit.flat[0] > 0
     ):  # all units have the same weight for all pairs
-        n_clusters = weights.sum(axis=1)[pair_axes][..., np.newaxis]
+        n_clusters = weights.sum(axis=1)[alignment_index][..., np.newaxis]
         with np.errstate(invalid="ignore", divide="ignore"):
             variance -= difference_sums * difference_sums * (1 / n_clusters)
     else:
-        n_clusters = weighted_sums(weights, unit_weights > 0)[pair_axes]
+        n_clusters = weighted_sums(weights, weight_sums_by_unit > 0)[alignment_index]
         with np.errstate(invalid="ignore", divide="ignore"):
-            mean = difference_sums / weighted_sums(weights, unit_weights)[pair_axes]
+            mean_difference = difference_sums / weighted_sums(weights, weight_sums_by_unit)[alignment_index]
             variance -= (
-                2 * mean * weighted_sums(weights, unit_weights * unit_differences)
-                - mean**2 * weighted_sums(weights, unit_weights * unit_weights)[pair_axes]
+                2 * mean_difference * weighted_sums(weights, weight_sums_by_unit * difference_sums_by_unit)
+                - mean_difference**2
+                * weighted_sums(weights, weight_sums_by_unit * weight_sums_by_unit)[alignment_index]
             )
     # Values that vary by no more than rounding error count as constant; this is checked only for few candidates.
-    absolute_differences = unit_sums(np.abs(differences), units=units, n_units=n_units)
-    is_near_rounding = variance <= _SAME * weights.max() * (absolute_differences * absolute_differences).sum(axis=-1)
-    is_doubtful = is_near_rounding.any(axis=0)
-    doubtful_differences = absolute_differences[is_doubtful]
-    is_constant = variance[:, is_doubtful] <= _SAME * weighted_sums(
-        weights, doubtful_differences * doubtful_differences
+    absolute_sums_by_unit = unit_sums(np.abs(differences_by_pair), units=units, n_units=n_units)
+    is_variance_near_rounding = variance <= _SAME * weights.max() * (absolute_sums_by_unit * absolute_sums_by_unit).sum(
+        axis=-1
+    )
+    is_doubtful_pair = is_variance_near_rounding.any(axis=0)
+    doubtful_absolute_sums = absolute_sums_by_unit[is_doubtful_pair]
+    is_constant_pair = variance[:, is_doubtful_pair] <= _SAME * weighted_sums(
+        weights, doubtful_absolute_sums * doubtful_absolute_sums
     )
     with np.errstate(invalid="ignore", divide="ignore"):
         variance *= n_clusters / (n_clusters - 1)
-        p = np.divide(difference_sums, np.sqrt(variance, out=variance), out=variance)
-        ndtr(np.negative(p, out=p), out=p)
-    if is_constant.any():  # without variation, p is 0 for a positive difference, otherwise 1
-        p[:, is_doubtful] = np.where(
-            is_constant,
-            difference_sums[:, is_doubtful] <= _SAME * weighted_sums(weights, doubtful_differences),
-            p[:, is_doubtful],
+        p_values = np.divide(difference_sums, np.sqrt(variance, out=variance), out=variance)
+        ndtr(np.negative(p_values, out=p_values), out=p_values)
+    if is_constant_pair.any():  # without variation, p is 0 for a positive difference, otherwise 1
+        p_values[:, is_doubtful_pair] = np.where(
+            is_constant_pair,
+            difference_sums[:, is_doubtful_pair] <= _SAME * weighted_sums(weights, doubtful_absolute_sums),
+            p_values[:, is_doubtful_pair],
         )
-    np.copyto(p, np.nan, where=n_clusters <= 1)
-    threshold = difference_sums[0] - _SAME * (absolute_differences @ weights[0]).reshape(unit_differences.shape[:-1])
-    is_flip_as_large = weighted_sums(flips, unit_differences * weights[0]) >= threshold
-    p[0] = np.where(n_clusters[0] > 0, np.count_nonzero(is_flip_as_large, axis=0) / len(flips), np.nan)
-    return p
+    np.copyto(p_values, np.nan, where=n_clusters <= 1)
+    smallest_extreme_sum = difference_sums[0] - _SAME * (absolute_sums_by_unit @ weights[0]).reshape(
+        difference_sums_by_unit.shape[:-1]
+    )
+    is_flip_as_extreme = weighted_sums(flips, difference_sums_by_unit * weights[0]) >= smallest_extreme_sum
+    p_values[0] = np.where(n_clusters[0] > 0, np.count_nonzero(is_flip_as_extreme, axis=0) / len(flips), np.nan)
+    return p_values
 
 
 _EXACT = 2**24  # maximum integer that is exact in single precision
@@ -192,10 +222,10 @@ def acc_eq(
 
     Source: Deutsch, Foster and Freitag 2023 ("Ties Matter"): acc_eq with tie calibration, grouped by item.
     """
-    metric_events = events(
+    events_of_metric = events(
         human, metrics, human_tie=human_tie, units=units, n_units=weights.shape[1], item_weights=item_weights
     )
-    return accuracy_and_epsilon(metric_events, weights)
+    return accuracy_and_epsilon(events_of_metric, weights)
 
 
 def events(
@@ -217,22 +247,22 @@ def events(
     ([0.1, 0.6, 0.7], [True, False, False])
     """
     item_weights = np.ones(len(human)) if item_weights is None else item_weights
-    first_system, second_system = np.triu_indices(human.shape[1], k=1)
-    difference = human[:, first_system] - human[:, second_system]
+    first_systems, second_systems = np.triu_indices(human.shape[1], k=1)
+    human_differences = human[:, first_systems] - human[:, second_systems]
     return [
         Events(
-            np.where(np.abs(difference) <= human_tie, 0.0, np.sign(difference)),  # NaN stays NaN
-            metric[:, first_system] - metric[:, second_system],
-            slack=_SAME * np.fmax(np.abs(metric[:, first_system]), np.abs(metric[:, second_system])),
+            np.where(np.abs(human_differences) <= human_tie, 0.0, np.sign(human_differences)),  # NaN stays NaN
+            metric_scores[:, first_systems] - metric_scores[:, second_systems],
+            slack=_SAME * np.fmax(np.abs(metric_scores[:, first_systems]), np.abs(metric_scores[:, second_systems])),
             units=units,
             n_units=n_units,
             item_weights=item_weights,
         )
-        for metric in metrics
+        for metric_scores in metrics
     ]
 
 
-def accuracy_and_epsilon(metrics: Sequence[Events], weights: NDArray[Any]) -> tuple[Floats, Floats]:
+def accuracy_and_epsilon(events_of_metric: Sequence[Events], weights: NDArray[Any]) -> tuple[Floats, Floats]:
     """Accuracy and epsilon of `acc_eq` from the events of metrics, (B, metrics) each.
 
     >>> human, metric = np.array([[1.0, 1.0, 3.0]]), np.array([[[0.2, 0.3, 0.9]]])
@@ -241,11 +271,15 @@ def accuracy_and_epsilon(metrics: Sequence[Events], weights: NDArray[Any]) -> tu
     [[1.0]]
     """
     weights_by_unit = np.ascontiguousarray(weights.T)
-    accuracy, epsilon = np.full((2, len(weights), len(metrics)), np.nan)
-    if len(metrics):
-        sums = weighted_sums(weights, np.stack([[metric.total, metric.at_zero] for metric in metrics]))
-        for m, metric in enumerate(metrics):
-            accuracy[:, m], epsilon[:, m] = metric.best(weights_by_unit, *np.ascontiguousarray(sums[:, m].T))
+    accuracy, epsilon = np.full((2, len(weights), len(events_of_metric)), np.nan)
+    if len(events_of_metric):
+        resample_sums = weighted_sums(
+            weights, np.stack([[metric_events.total, metric_events.at_zero] for metric_events in events_of_metric])
+        )
+        for m, metric_events in enumerate(events_of_metric):
+            accuracy[:, m], epsilon[:, m] = metric_events.best(
+                weights_by_unit, *np.ascontiguousarray(resample_sums[:, m].T)
+            )
     return accuracy, epsilon
 
 
@@ -259,45 +293,69 @@ class Events:
     """
 
     def __init__(
-        self, order: Floats, differences: Floats, *, slack: Floats, units: Ints, n_units: int, item_weights: Floats
+        self,
+        human_signs: Floats,
+        metric_differences: Floats,
+        *,
+        slack: Floats,
+        units: Ints,
+        n_units: int,
+        item_weights: Floats,
     ) -> None:
         """Find the events from the human order, the metric's differences of pairs of outputs, and the rounding error
         of these differences, (items, pairs) each."""
-        is_rated = ~np.isnan(order) & ~np.isnan(differences)
-        n_pairs = is_rated.sum(axis=1)
-        item_weight_if_rated = np.where(n_pairs > 0, item_weights, 0.0)
+        is_rated_pair = ~np.isnan(human_signs) & ~np.isnan(metric_differences)
+        n_pairs_of_item = is_rated_pair.sum(axis=1)
+        item_weight_if_rated = np.where(n_pairs_of_item > 0, item_weights, 0.0)
         self.total = np.bincount(
             units, item_weight_if_rated, minlength=n_units
         )  # (units,): summed weights of the items
-        absolute_difference, is_human_tie = np.where(np.abs(differences) <= slack, 0.0, np.abs(differences)), order == 0
-        is_concordant = (order * differences > 0) & (absolute_difference > 0)
-        item, pair = np.nonzero(is_rated & (is_human_tie | is_concordant) & (item_weight_if_rated > 0)[:, np.newaxis])
-        pair_weight, unit = (item_weight_if_rated / np.maximum(n_pairs, 1))[item], units[item]
-        event_differences, is_gain = absolute_difference[item, pair], is_human_tie[item, pair]
-        is_won_at_zero = (event_differences == 0) | ~is_gain  # correct at epsilon 0: common ties, and concordant pairs
-        self.at_zero = np.bincount(unit[is_won_at_zero], pair_weight[is_won_at_zero], minlength=n_units)
+        absolute_differences, is_human_tie = (
+            np.where(np.abs(metric_differences) <= slack, 0.0, np.abs(metric_differences)),
+            human_signs == 0,
+        )
+        is_concordant_pair = (human_signs * metric_differences > 0) & (absolute_differences > 0)
+        item_index, pair_index = np.nonzero(
+            is_rated_pair & (is_human_tie | is_concordant_pair) & (item_weight_if_rated > 0)[:, np.newaxis]
+        )
+        event_weights, event_units = (
+            (item_weight_if_rated / np.maximum(n_pairs_of_item, 1))[item_index],
+            units[item_index],
+        )
+        event_differences, is_gain_event = (
+            absolute_differences[item_index, pair_index],
+            is_human_tie[item_index, pair_index],
+        )
+        # correct at epsilon 0: common ties, and concordant pairs
+        is_correct_at_zero = (event_differences == 0) | ~is_gain_event
+        self.at_zero = np.bincount(
+            event_units[is_correct_at_zero], event_weights[is_correct_at_zero], minlength=n_units
+        )
         size_order = np.argsort(event_differences)
         size_order = size_order[np.count_nonzero(event_differences == 0) :]
-        self.delta = _merge_near_equal(event_differences[size_order], slack[item, pair][size_order])
-        self.share, self.unit, self.gain = pair_weight[size_order], unit[size_order], is_gain[size_order]
+        self.delta = _merge_near_equal(event_differences[size_order], slack[item_index, pair_index][size_order])
+        self.share, self.unit, self.gain = event_weights[size_order], event_units[size_order], is_gain_event[size_order]
         self.segment = self._segments()
         make_read_only(self)
 
-    def best(self, weights_by_unit: NDArray[Any], weighted_total: Floats, at_zero: Floats) -> tuple[Floats, Floats]:
+    def best(
+        self, weights_by_unit: NDArray[Any], weighted_total: Floats, n_correct_at_zero: Floats
+    ) -> tuple[Floats, Floats]:
         """Largest accuracy, and the smallest epsilon with this accuracy, in every resample: (B,) each.
 
-        `weights_by_unit` (units, B) are the weights. `weighted_total` and `at_zero` (B,) are the sums of
+        `weights_by_unit` (units, B) are the weights. `weighted_total` and `n_correct_at_zero` (B,) are the sums of
         `total` and `at_zero` of the units in every resample.
         """
         # integer counts, exact in single precision, if all items have equally many pairs
-        first_share = self.share[0] if len(self.share) else 1.0
+        first_event_weight = self.share[0] if len(self.share) else 1.0
         has_equal_shares = (
-            bool(np.all(self.share == first_share)) and float(weights_by_unit.max(initial=0)) * len(self.share) < _EXACT
+            bool(np.all(self.share == first_event_weight))
+            and float(weights_by_unit.max(initial=0)) * len(self.share) < _EXACT
         )
         float_type: Any = np.float32 if has_equal_shares else np.float64
         n_units, n_resamples = weights_by_unit.shape
         event_gains = np.where(self.gain, 1.0, -1.0) * (1.0 if has_equal_shares else self.share)
-        tolerance = np.zeros(n_resamples) if has_equal_shares else _SAME * weighted_total
+        gain_tolerance = np.zeros(n_resamples) if has_equal_shares else _SAME * weighted_total
         best_gain, gain_so_far = np.zeros((2, n_resamples))
         best_segment = np.zeros(n_resamples, dtype=np.intp)
         for segment_slice in chunks(self.segment.max(initial=0), max(n_resamples, CHUNK // _SEGMENTS)):
@@ -305,34 +363,36 @@ class Events:
             first_event, end_event = np.searchsorted(self.segment, [segment_slice.start + 1, segment_slice.stop + 1])
             present_units, unit_index = _unit_positions(self.unit[first_event:end_event], n_units)
             resample_weights = weights_by_unit[present_units].astype(float_type)
-            net_steps = np.bincount(unit_index, event_gains[first_event:end_event], minlength=len(present_units))
-            positive_steps = np.bincount(
+            net_gain_by_unit = np.bincount(unit_index, event_gains[first_event:end_event], minlength=len(present_units))
+            positive_gain_by_unit = np.bincount(
                 unit_index, np.maximum(event_gains[first_event:end_event], 0.0), minlength=len(present_units)
             )
-            gain_at_end, upper_bound = (
-                np.stack([net_steps, positive_steps]).astype(float_type) @ resample_weights + gain_so_far
+            gain_at_end, largest_possible_gain = (
+                np.stack([net_gain_by_unit, positive_gain_by_unit]).astype(float_type) @ resample_weights + gain_so_far
             )
             if (
-                upper_bound > best_gain + tolerance
+                largest_possible_gain > best_gain + gain_tolerance
             ).any():  # else no threshold of this block is the best in any resample
-                cell = (self.segment[first_event:end_event] - segment_slice.start - 1) * len(present_units) + unit_index
-                change_by_cell = np.bincount(
-                    cell, event_gains[first_event:end_event], minlength=n_segments * len(present_units)
+                cell_index = (self.segment[first_event:end_event] - segment_slice.start - 1) * len(
+                    present_units
+                ) + unit_index
+                gain_by_cell = np.bincount(
+                    cell_index, event_gains[first_event:end_event], minlength=n_segments * len(present_units)
                 )
-                cumulative_changes = np.cumsum(change_by_cell.reshape(n_segments, -1), axis=0).astype(float_type)
-                n_correct = cumulative_changes @ resample_weights
-                n_correct += gain_so_far.astype(float_type)
-                chunk_maximum = n_correct.max(axis=0)
-                first_maximum = np.argmax(
-                    n_correct >= chunk_maximum - tolerance.astype(float_type), axis=0
+                cumulative_gain_by_unit = np.cumsum(gain_by_cell.reshape(n_segments, -1), axis=0).astype(float_type)
+                gain_by_segment = cumulative_gain_by_unit @ resample_weights
+                gain_by_segment += gain_so_far.astype(float_type)
+                chunk_best_gain = gain_by_segment.max(axis=0)
+                first_best_index = np.argmax(
+                    gain_by_segment >= chunk_best_gain - gain_tolerance.astype(float_type), axis=0
                 )  # the smallest epsilon
-                is_new_best = chunk_maximum > best_gain + tolerance
+                has_new_best_gain = chunk_best_gain > best_gain + gain_tolerance
                 best_segment, best_gain = (
-                    np.where(is_new_best, segment_slice.start + 1 + first_maximum, best_segment),
-                    np.where(is_new_best, chunk_maximum, best_gain),
+                    np.where(has_new_best_gain, segment_slice.start + 1 + first_best_index, best_segment),
+                    np.where(has_new_best_gain, chunk_best_gain, best_gain),
                 )
             gain_so_far = gain_at_end.astype(np.float64)
-        n_correct = at_zero + best_gain * (first_share if has_equal_shares else 1.0)
+        n_correct = n_correct_at_zero + best_gain * (first_event_weight if has_equal_shares else 1.0)
         accuracy = np.minimum(ratio(n_correct, weighted_total), 1.0)  # rounding error
         return accuracy, np.where(np.isnan(accuracy), np.nan, self._epsilon(best_segment, weights_by_unit))
 
@@ -340,22 +400,30 @@ class Events:
         """Segment of each event, numbered from 1. Segment 0 is epsilon 0 and has no events."""
         if len(self.delta) == 0:
             return np.zeros(0, dtype=np.intp)
-        first_of_value = np.flatnonzero(np.concatenate([[True], self.delta[1:] != self.delta[:-1]]))
-        has_tie, has_concordant = (np.logical_or.reduceat(kind, first_of_value) for kind in (self.gain, ~self.gain))
-        is_segment_start = np.concatenate([[True], has_tie[:-1] & has_concordant[1:]])
-        return np.repeat(np.cumsum(is_segment_start), np.diff(np.append(first_of_value, len(self.delta))))
+        first_event_of_value = np.flatnonzero(np.concatenate([[True], self.delta[1:] != self.delta[:-1]]))
+        has_human_tie, has_concordant_pair = (
+            np.logical_or.reduceat(is_event_of_kind, first_event_of_value)
+            for is_event_of_kind in (self.gain, ~self.gain)
+        )
+        is_segment_start = np.concatenate([[True], has_human_tie[:-1] & has_concordant_pair[1:]])
+        return np.repeat(np.cumsum(is_segment_start), np.diff(np.append(first_event_of_value, len(self.delta))))
 
     def _epsilon(self, best_segment: Ints, weights_by_unit: NDArray[Any]) -> Floats:
         """Epsilon in each resample: the largest human tie of the chosen segment that is present in the resample, or 0
         for segment 0."""
-        tie_events = np.flatnonzero(self.gain)
-        delta, unit = np.append(0.0, self.delta[tie_events]), np.append(0, self.unit[tie_events])
-        tie_index = np.where(
-            best_segment == 0, 0, np.searchsorted(self.segment[tie_events], best_segment, side="right")
+        tie_event_indices = np.flatnonzero(self.gain)
+        tie_differences, tie_units = (
+            np.append(0.0, self.delta[tie_event_indices]),
+            np.append(0, self.unit[tie_event_indices]),
         )
-        while np.any(is_absent := (tie_index > 0) & (weights_by_unit[unit[tie_index], np.arange(len(tie_index))] == 0)):
-            tie_index = tie_index - is_absent
-        return delta[tie_index]
+        tie_index = np.where(
+            best_segment == 0, 0, np.searchsorted(self.segment[tie_event_indices], best_segment, side="right")
+        )
+        while np.any(
+            is_absent_tie := (tie_index > 0) & (weights_by_unit[tie_units[tie_index], np.arange(len(tie_index))] == 0)
+        ):
+            tie_index = tie_index - is_absent_tie
+        return tie_differences[tie_index]
 
 
 def _unit_positions(unit: Ints, n_units: int) -> tuple[Ints, Ints]:
@@ -370,9 +438,9 @@ def _unit_positions(unit: Ints, n_units: int) -> tuple[Ints, Ints]:
 def _merge_near_equal(ordered_values: Floats, slack: Floats) -> Floats:
     """Ascending values with near-equal values merged: values that differ from a neighbour by at most the `slack` of
     one of them form a group, and each is replaced by the largest value of its group."""
-    last_of_run = (
+    last_index_of_run = (
         np.flatnonzero(np.append(np.diff(ordered_values) > np.maximum(slack[:-1], slack[1:]), True))
         if len(ordered_values)
         else np.zeros(0, dtype=np.intp)
     )
-    return np.repeat(ordered_values[last_of_run], np.diff(np.append(-1, last_of_run)))
+    return np.repeat(ordered_values[last_index_of_run], np.diff(np.append(-1, last_index_of_run)))

@@ -92,17 +92,21 @@ class AnnotatorLabels:
         """Number of annotators of each task: (tasks,)."""
         return np.bincount(self.task, minlength=self.n_tasks)
 
-    def sum_by(self, rows: Ints, values: Floats, n: int) -> Floats:
-        """Sums of `values` by row and label: (n, labels). `rows` and `values` have one entry for each entry of
+    def sum_by(self, row_of_label: Ints, values: Floats, n_rows: int) -> Floats:
+        """Sums of `values` by row and label: (n, labels). `row_of_label` and `values` have one entry for each entry of
         `label`."""
-        return table_sums(rows, self.label, shape=(n, self.n_labels), weights=values).astype(np.float64)
+        return table_sums(row_of_label, self.label, shape=(n_rows, self.n_labels), weights=values).astype(np.float64)
 
     def confusion(self, posterior: Floats) -> Floats:
         """Expected confusion counts (workers, correct label, label), given the probability (tasks, labels) that each
         label of a task is correct."""
-        posterior_of_rating = (posterior * self.weight[:, np.newaxis])[self.task]
+        weighted_posterior_of_label = (posterior * self.weight[:, np.newaxis])[self.task]
         return np.stack(
-            [self.sum_by(self.worker, p_correct, self.n_workers) for p_correct in posterior_of_rating.T], axis=1
+            [
+                self.sum_by(self.worker, p_label_is_correct, self.n_workers)
+                for p_label_is_correct in weighted_posterior_of_label.T
+            ],
+            axis=1,
         )
 
 
@@ -175,32 +179,35 @@ def dawid_skene(labels: AnnotatorLabels, *, iterations: int, start: Floats | Non
     if start is None:
         votes = labels.votes
         start = np.nan_to_num(ratio(votes, row_sums(votes)), nan=1 / labels.n_labels)
-    fit = DawidSkene(start, *_confusion_and_prior(labels, start))
+    fitted_model = DawidSkene(start, *_confusion_and_prior(labels, start))
     for _ in range(iterations):
-        log_confusion = np.log(fit.confusion)[labels.worker, :, labels.label]
-        log_likelihoods = [
-            np.bincount(labels.task, weights=column, minlength=labels.n_tasks) for column in log_confusion.T
+        log_confusion = np.log(fitted_model.confusion)[labels.worker, :, labels.label]
+        log_likelihoods_by_label = [
+            np.bincount(labels.task, weights=log_probabilities, minlength=labels.n_tasks)
+            for log_probabilities in log_confusion.T
         ]
-        posterior = _softmax(np.stack(log_likelihoods, axis=1).astype(np.float64) + np.log(fit.prior))[0]
-        largest_change = float(np.abs(posterior - fit.posterior).max(initial=0.0))
-        fit = DawidSkene(posterior, *_confusion_and_prior(labels, posterior))
+        posterior = _softmax(
+            np.stack(log_likelihoods_by_label, axis=1).astype(np.float64) + np.log(fitted_model.prior)
+        )[0]
+        largest_change = float(np.abs(posterior - fitted_model.posterior).max(initial=0.0))
+        fitted_model = DawidSkene(posterior, *_confusion_and_prior(labels, posterior))
         if largest_change < _CONVERGED:
             break
-    return fit
+    return fitted_model
 
 
 def _confusion_and_prior(labels: AnnotatorLabels, posterior: Floats) -> tuple[Floats, Floats]:
-    confusion = labels.confusion(posterior) + _PSEUDO_COUNT + _DIAGONAL * np.eye(labels.n_labels)
-    prior = (posterior * labels.weight[:, np.newaxis]).sum(axis=0) + _PSEUDO_COUNT
-    return confusion / row_sums(confusion), prior / row_sums(prior)
+    confusion_counts = labels.confusion(posterior) + _PSEUDO_COUNT + _DIAGONAL * np.eye(labels.n_labels)
+    prior_counts = (posterior * labels.weight[:, np.newaxis]).sum(axis=0) + _PSEUDO_COUNT
+    return confusion_counts / row_sums(confusion_counts), prior_counts / row_sums(prior_counts)
 
 
-def _softmax(scores: Floats) -> tuple[Floats, Floats]:
+def _softmax(log_weights: Floats) -> tuple[Floats, Floats]:
     """Probabilities from log weights (tasks, labels), and the log of the sum of weights (tasks,)."""
-    highest_score = scores.max(axis=-1, keepdims=True)
-    weights = np.exp(scores - highest_score)
-    weight_sum = row_sums(weights)
-    return weights / weight_sum, (highest_score + np.log(weight_sum))[..., 0]
+    highest_log_weight = log_weights.max(axis=-1, keepdims=True)
+    relative_weights = np.exp(log_weights - highest_log_weight)
+    weight_sum = row_sums(relative_weights)
+    return relative_weights / weight_sum, (highest_log_weight + np.log(weight_sum))[..., 0]
 
 
 class Mace(NamedTuple):
@@ -250,44 +257,55 @@ def mace(labels: AnnotatorLabels, *, restarts: int, iterations: int, rng: np.ran
     >>> fit.posterior.argmax(axis=1).tolist(), (fit.competence > 0.5).tolist()
     ([0, 2, 0, 2, 0, 2], [True, True, False])
     """
-    fits = (_fit_mace(labels, iterations, generator) for generator in rng.spawn(restarts))
-    return max(fits, key=lambda fit: fit.log_likelihood)
+    fitted_models = (_fit_mace(labels, iterations, start_rng) for start_rng in rng.spawn(restarts))
+    return max(fitted_models, key=lambda fit: fit.log_likelihood)
 
 
 def _fit_mace(labels: AnnotatorLabels, iterations: int, rng: np.random.Generator) -> Mace:
     """Fit MACE from one random start."""
     from scipy.special import digamma
 
-    weight, worker, label = labels.weight[labels.task], labels.worker, labels.label
-    label_counts = labels.sum_by(worker, weight, labels.n_workers)
+    weight_of_entry, worker, label = labels.weight[labels.task], labels.worker, labels.label
+    label_counts_of_worker = labels.sum_by(worker, weight_of_entry, labels.n_workers)
 
-    def compute_posterior(p_guess: Floats, p_know: Floats) -> tuple[Floats, Floats]:
+    def compute_posterior(p_guessed_label: Floats, p_knowing: Floats) -> tuple[Floats, Floats]:
         """Probabilities (tasks, labels) that each label is correct, and for each task the log likelihood ratio of the
         model to pure guessing."""
-        log_odds = np.log1p(p_know[:, np.newaxis] / np.maximum(p_guess, 1e-300))
-        return _softmax(labels.sum_by(labels.task, log_odds[worker, label], labels.n_tasks))
+        log_likelihood_ratios = np.log1p(p_knowing[:, np.newaxis] / np.maximum(p_guessed_label, 1e-300))
+        return _softmax(labels.sum_by(labels.task, log_likelihood_ratios[worker, label], labels.n_tasks))
 
     # The noise of the start is equal for all labels, so that no label is preferred.
     initial_weights = 1 + _START_NOISE * rng.random((labels.n_workers, 2))
-    guessing, p_know = (initial_weights / initial_weights.sum(axis=1, keepdims=True)).T
+    p_guessing, p_knowing = (initial_weights / initial_weights.sum(axis=1, keepdims=True)).T
     strategy = np.full((labels.n_workers, labels.n_labels), 1 / labels.n_labels)
     for _ in range(iterations):
-        p_guess = guessing[:, np.newaxis] * strategy
-        p_informed = p_know[:, np.newaxis] / (p_guess + p_know[:, np.newaxis])
-        p_knew_label = compute_posterior(p_guess, p_know)[0][labels.task, label] * p_informed[worker, label]
-        guess_counts = labels.sum_by(worker, (1 - p_knew_label) * weight, labels.n_workers)
-        n_guesses, n_labels_of_worker = row_sums(guess_counts)[:, 0], row_sums(label_counts)[:, 0]
+        p_guessed_label = p_guessing[:, np.newaxis] * strategy
+        p_knowing_by_label = p_knowing[:, np.newaxis] / (p_guessed_label + p_knowing[:, np.newaxis])
+        p_knew_label = (
+            compute_posterior(p_guessed_label, p_knowing)[0][labels.task, label] * p_knowing_by_label[worker, label]
+        )
+        guess_counts_of_worker = labels.sum_by(worker, (1 - p_knew_label) * weight_of_entry, labels.n_workers)
+        n_guesses_of_worker, n_labels_of_worker = (
+            row_sums(guess_counts_of_worker)[:, 0],
+            row_sums(label_counts_of_worker)[:, 0],
+        )
         # Exponentials of expected logarithms; their sums are below 1.
         guess_and_know_counts = (
-            np.stack([n_guesses, np.maximum(n_labels_of_worker - n_guesses, 0.0)]) + _COMPETENCE_PRIOR
+            np.stack([n_guesses_of_worker, np.maximum(n_labels_of_worker - n_guesses_of_worker, 0.0)])
+            + _COMPETENCE_PRIOR
         )
-        guessing, p_know = np.exp(digamma(guess_and_know_counts) - digamma(guess_and_know_counts.sum(axis=0)))
-        strategy = np.exp(digamma(guess_counts + _STRATEGY_PRIOR) - digamma(row_sums(guess_counts + _STRATEGY_PRIOR)))
-    p_guess = guessing[:, np.newaxis] * strategy
-    probabilities, log_weight = compute_posterior(p_guess, p_know)
-    log_likelihood = (log_weight * labels.weight).sum() + (label_counts * np.log(np.maximum(p_guess, 1e-300))).sum()
+        p_guessing, p_knowing = np.exp(digamma(guess_and_know_counts) - digamma(guess_and_know_counts.sum(axis=0)))
+        strategy = np.exp(
+            digamma(guess_counts_of_worker + _STRATEGY_PRIOR)
+            - digamma(row_sums(guess_counts_of_worker + _STRATEGY_PRIOR))
+        )
+    p_guessed_label = p_guessing[:, np.newaxis] * strategy
+    posterior, log_likelihood_ratio_of_task = compute_posterior(p_guessed_label, p_knowing)
+    log_likelihood = (log_likelihood_ratio_of_task * labels.weight).sum() + (
+        label_counts_of_worker * np.log(np.maximum(p_guessed_label, 1e-300))
+    ).sum()
     return Mace(
-        probabilities,
-        np.where(label_counts.sum(axis=1) > 0, p_know / (guessing + p_know), np.nan),
+        posterior,
+        np.where(label_counts_of_worker.sum(axis=1) > 0, p_knowing / (p_guessing + p_knowing), np.nan),
         float(log_likelihood) - labels.n_tasks * np.log(labels.n_labels),
     )

@@ -57,48 +57,59 @@ def peer_agreement(task: Ints, worker: Ints, value: Floats, *, n_tasks: int, tru
     [True, True, True, False]
     """
     n_workers = len(trusted)
-    n_annotators = np.bincount(task, minlength=n_tasks)
-    is_shared_task = (n_annotators > 1)[task]
-    score, score_variance = _scores(worker, np.where(is_shared_task, value, np.nan), n_workers)
+    n_annotators_of_task = np.bincount(task, minlength=n_tasks)
+    is_answer_to_shared_task = (n_annotators_of_task > 1)[task]
+    score_of_answer, score_variance_of_worker = _scores(
+        worker, np.where(is_answer_to_shared_task, value, np.nan), n_workers
+    )
     agreement, agreement_of_others = np.full((2, len(value)), np.nan)
-    task_pointers = np.append(0, np.cumsum(n_annotators))
-    answer_order = np.argsort(np.where(is_shared_task, worker, n_workers), kind="stable")
-    worker_pointers = np.searchsorted(worker[answer_order[: int(is_shared_task.sum())]], np.arange(n_workers + 1))
-    for w in np.flatnonzero(np.isfinite(score_variance)):
-        answers_of_worker = answer_order[worker_pointers[w] : worker_pointers[w + 1]]
-        tasks = task[answers_of_worker]
-        n_answers_of_task = n_annotators[tasks]
-        answer_index = np.repeat(np.arange(len(answers_of_worker)), n_answers_of_task)
-        task_answers = (
-            np.arange(n_answers_of_task.sum())
-            - np.repeat(np.cumsum(n_answers_of_task) - n_answers_of_task, n_answers_of_task)
-            + np.repeat(task_pointers[tasks], n_answers_of_task)
+    first_answer_of_task = np.append(0, np.cumsum(n_annotators_of_task))
+    answer_order = np.argsort(np.where(is_answer_to_shared_task, worker, n_workers), kind="stable")
+    worker_pointers = np.searchsorted(
+        worker[answer_order[: int(is_answer_to_shared_task.sum())]], np.arange(n_workers + 1)
+    )
+    for worker_index in np.flatnonzero(np.isfinite(score_variance_of_worker)):
+        worker_answer_indices = answer_order[worker_pointers[worker_index] : worker_pointers[worker_index + 1]]
+        task_of_worker_answer = task[worker_answer_indices]
+        n_task_answers = n_annotators_of_task[task_of_worker_answer]
+        answer_index = np.repeat(np.arange(len(worker_answer_indices)), n_task_answers)
+        task_answer_indices = (
+            np.arange(n_task_answers.sum())
+            - np.repeat(np.cumsum(n_task_answers) - n_task_answers, n_task_answers)
+            + np.repeat(first_answer_of_task[task_of_worker_answer], n_task_answers)
         )
-        annotator_of_answer = worker[task_answers]
-        is_counted_peer = (
-            (annotator_of_answer != w) & trusted[annotator_of_answer] & np.isfinite(score_variance[annotator_of_answer])
+        worker_of_task_answer = worker[task_answer_indices]
+        is_answer_by_peer = (
+            (worker_of_task_answer != worker_index)
+            & trusted[worker_of_task_answer]
+            & np.isfinite(score_variance_of_worker[worker_of_task_answer])
         )
-        answer_index, task_answers, annotator_of_answer = (
-            answer_index[is_counted_peer],
-            task_answers[is_counted_peer],
-            annotator_of_answer[is_counted_peer],
+        answer_index, task_answer_indices, worker_of_task_answer = (
+            answer_index[is_answer_by_peer],
+            task_answer_indices[is_answer_by_peer],
+            worker_of_task_answer[is_answer_by_peer],
         )
-        n_peers = np.bincount(answer_index, minlength=len(answers_of_worker))
-        if not (n_peers > 1).any():
+        n_peers_of_answer = np.bincount(answer_index, minlength=len(worker_answer_indices))
+        if not (n_peers_of_answer > 1).any():
             continue
-        centred_scores = score[task_answers] - score[task_answers].mean()
-        relative_scale = np.sqrt((centred_scores**2).sum() / score_variance[annotator_of_answer].sum())
-        score_sums, square_sums = (
-            np.bincount(answer_index, values, len(answers_of_worker)) for values in (centred_scores, centred_scores**2)
+        centred_peer_scores = score_of_answer[task_answer_indices] - score_of_answer[task_answer_indices].mean()
+        score_scale = np.sqrt((centred_peer_scores**2).sum() / score_variance_of_worker[worker_of_task_answer].sum())
+        peer_score_sums, peer_square_sums = (
+            np.bincount(answer_index, values, len(worker_answer_indices))
+            for values in (centred_peer_scores, centred_peer_scores**2)
         )
-        has_several_peers = n_peers > 1
-        agreement[answers_of_worker] = np.where(
-            has_several_peers, score[answers_of_worker] * ratio(score_sums, n_peers) * relative_scale, np.nan
+        has_several_peers = n_peers_of_answer > 1
+        agreement[worker_answer_indices] = np.where(
+            has_several_peers,
+            score_of_answer[worker_answer_indices] * ratio(peer_score_sums, n_peers_of_answer) * score_scale,
+            np.nan,
         )
-        agreement_of_others[answers_of_worker] = np.where(
-            has_several_peers, ratio(score_sums**2 - square_sums, n_peers * (n_peers - 1.0)), np.nan
+        agreement_of_others[worker_answer_indices] = np.where(
+            has_several_peers,
+            ratio(peer_score_sums**2 - peer_square_sums, n_peers_of_answer * (n_peers_of_answer - 1.0)),
+            np.nan,
         )
-    return PeerAgreement(agreement, agreement_of_others, score_variance)
+    return PeerAgreement(agreement, agreement_of_others, score_variance_of_worker)
 
 
 def _scores(worker: Ints, value: Floats, n_workers: int) -> tuple[Floats, Floats]:
@@ -107,17 +118,21 @@ def _scores(worker: Ints, value: Floats, n_workers: int) -> tuple[Floats, Floats
     A score is the centred mid-rank of an answer within its annotator, divided by the variance of these ranks; 0 for a
     missing value. The variance is NaN for annotators whose answers are all equal.
     """
-    rated_indices = np.flatnonzero(np.isfinite(value))
-    annotator_of_answer = worker[rated_indices]
-    n_answers = np.bincount(annotator_of_answer, minlength=n_workers)
-    centred_rank = (ranks_within(value[rated_indices], annotator_of_answer) - 0.5) / n_answers[
-        annotator_of_answer
+    rated_answer_indices = np.flatnonzero(np.isfinite(value))
+    worker_of_rated_answer = worker[rated_answer_indices]
+    n_answers_of_worker = np.bincount(worker_of_rated_answer, minlength=n_workers)
+    centred_ranks = (ranks_within(value[rated_answer_indices], worker_of_rated_answer) - 0.5) / n_answers_of_worker[
+        worker_of_rated_answer
     ] - 0.5
-    rank_variance = ratio(np.bincount(annotator_of_answer, centred_rank**2, n_workers), n_answers)
-    score_variance = ratio(np.ones(n_workers), np.where(rank_variance > 1e-12, rank_variance, 0.0))
-    score = np.zeros(len(value))
-    score[rated_indices] = np.nan_to_num(centred_rank * score_variance[annotator_of_answer])
-    return score, score_variance
+    rank_variance_of_worker = ratio(
+        np.bincount(worker_of_rated_answer, centred_ranks**2, n_workers), n_answers_of_worker
+    )
+    score_variance_of_worker = ratio(
+        np.ones(n_workers), np.where(rank_variance_of_worker > 1e-12, rank_variance_of_worker, 0.0)
+    )
+    scores = np.zeros(len(value))
+    scores[rated_answer_indices] = np.nan_to_num(centred_ranks * score_variance_of_worker[worker_of_rated_answer])
+    return scores, score_variance_of_worker
 
 
 MOST_EXACT = 1000
@@ -174,32 +189,42 @@ def position_tests(worker: Ints, pair: Ints, sign: Signs, order: NDArray[np.int8
     (1.0, '0.0000019')
     """
     n_pairs = int(pair.max(initial=-1)) + 1
-    n_shown_first = np.bincount(pair, weights=order > 0, minlength=n_pairs)
-    p_shown_first = ratio(n_shown_first, np.bincount(pair, minlength=n_pairs))[pair]
-    probability = np.where(sign > 0, p_shown_first, 1 - p_shown_first)
-    is_first_chosen = sign == order
-    n_decided = np.bincount(worker, minlength=n_workers)
-    first_share = ratio(np.bincount(worker, weights=is_first_chosen, minlength=n_workers), n_decided)
+    n_shown_first_of_pair = np.bincount(pair, weights=order > 0, minlength=n_pairs)
+    p_shown_first = ratio(n_shown_first_of_pair, np.bincount(pair, minlength=n_pairs))[pair]
+    p_choice_shown_first = np.where(sign > 0, p_shown_first, 1 - p_shown_first)
+    is_first_position_chosen = sign == order
+    n_decided_of_worker = np.bincount(worker, minlength=n_workers)
+    first_position_share = ratio(
+        np.bincount(worker, weights=is_first_position_chosen, minlength=n_workers), n_decided_of_worker
+    )
     p_value = np.full(n_workers, np.nan)
-    tested_answers = np.flatnonzero((probability > 0) & (probability < 1))
-    tested_answers = tested_answers[np.argsort(worker[tested_answers], kind="stable")]
-    tested_annotators, first_answers = np.unique(worker[tested_answers], return_index=True)
-    for w, answers in zip(tested_annotators, np.split(tested_answers, first_answers)[1:], strict=True):
-        p_value[w] = _poisson_binomial_p(np.sort(probability[answers]), int(is_first_chosen[answers].sum()))
-    return PositionTests(n_decided, first_share, p_value)
+    tested_answer_indices = np.flatnonzero((p_choice_shown_first > 0) & (p_choice_shown_first < 1))
+    tested_answer_indices = tested_answer_indices[np.argsort(worker[tested_answer_indices], kind="stable")]
+    tested_workers, first_answer_of_worker = np.unique(worker[tested_answer_indices], return_index=True)
+    for worker_index, answer_indices in zip(
+        tested_workers, np.split(tested_answer_indices, first_answer_of_worker)[1:], strict=True
+    ):
+        p_value[worker_index] = _poisson_binomial_p(
+            np.sort(p_choice_shown_first[answer_indices]), int(is_first_position_chosen[answer_indices].sum())
+        )
+    return PositionTests(n_decided_of_worker, first_position_share, p_value)
 
 
-def _poisson_binomial_p(probability: Floats, n_observed: int) -> float:
+def _poisson_binomial_p(success_probabilities: Floats, n_successes: int) -> float:
     """Two-sided p-value of the observed number of successes in independent trials with success probabilities (n,)."""
-    if len(probability) > MOST_EXACT:
+    if len(success_probabilities) > MOST_EXACT:
         from scipy.special import ndtr
 
-        distance = max(0.0, abs(n_observed - probability.sum()) - 0.5)
-        return float(2 * ndtr(-distance / np.sqrt((probability * (1 - probability)).sum())))
+        corrected_distance = max(0.0, abs(n_successes - success_probabilities.sum()) - 0.5)
+        return float(
+            2 * ndtr(-corrected_distance / np.sqrt((success_probabilities * (1 - success_probabilities)).sum()))
+        )
     probability_mass = np.ones(1)
-    for p in probability:
-        probability_mass = np.append(probability_mass * (1 - p), 0.0) + np.append(0.0, probability_mass * p)
-    return float(min(1.0, probability_mass[probability_mass <= probability_mass[n_observed] * (1 + 1e-9)].sum()))
+    for p_success in success_probabilities:
+        probability_mass = np.append(probability_mass * (1 - p_success), 0.0) + np.append(
+            0.0, probability_mass * p_success
+        )
+    return float(min(1.0, probability_mass[probability_mass <= probability_mass[n_successes] * (1 + 1e-9)].sum()))
 
 
 def taste_p(preferences: Any, annotator: Ints, rng: np.random.Generator) -> float:
@@ -238,9 +263,9 @@ def taste_p(preferences: Any, annotator: Ints, rng: np.random.Generator) -> floa
     if (n_tasks_by_annotator > 0).sum() < 2 or n_tasks_by_annotator.max() < 2:
         return np.nan
 
-    def statistic(worker: Ints) -> float:
+    def statistic(annotator_of_task: Ints) -> float:
         annotator_indicators = csr_array(
-            (np.ones(n_tasks), (worker, np.arange(n_tasks))), shape=(len(n_tasks_by_annotator), n_tasks)
+            (np.ones(n_tasks), (annotator_of_task, np.arange(n_tasks))), shape=(len(n_tasks_by_annotator), n_tasks)
         )
         squared_norms = (annotator_indicators @ preferences).power(2).sum(axis=1)
         return float((np.asarray(squared_norms).ravel() / np.maximum(n_tasks_by_annotator, 1)).sum())

@@ -42,8 +42,8 @@ def table_sums(*codes: Ints, shape: tuple[int, ...], weights: NDArray[Any] | Non
     [[0, 1], [2, 0]]
     """
     cell_index = np.zeros(len(codes[0]), dtype=np.int64)
-    for code, size in zip(codes, shape, strict=True):
-        cell_index = cell_index * size + code
+    for axis_positions, axis_length in zip(codes, shape, strict=True):
+        cell_index = cell_index * axis_length + axis_positions
     return np.bincount(cell_index, weights=weights, minlength=prod(shape)).reshape(shape)
 
 
@@ -84,8 +84,8 @@ def unit_of(values: Floats) -> float:
     >>> unit_of(np.array([0.3, -5.0, np.nan]))
     4.0
     """
-    largest = float(np.max(np.abs(values), where=np.isfinite(values), initial=0.0))
-    return float(2.0 ** np.floor(np.log2(largest))) if largest > 0 else 1.0
+    largest_absolute_value = float(np.max(np.abs(values), where=np.isfinite(values), initial=0.0))
+    return float(2.0 ** np.floor(np.log2(largest_absolute_value))) if largest_absolute_value > 0 else 1.0
 
 
 def round_for_sorting(values: Floats, digits: int = 9) -> Floats:
@@ -136,11 +136,13 @@ def bisect_condition(is_below: Callable[[Any], Any], low: Any, high: Any, *, ste
 def deviations(x: Floats) -> Floats:
     """Deviations from the mean along the last axis. They are 0 where the value is NaN or the deviation is rounding
     error."""
-    is_defined = ~np.isnan(x)
-    values = np.where(is_defined, x, 0.0)
-    deviation = values - values.sum(axis=-1, keepdims=True) / np.maximum(is_defined.sum(axis=-1, keepdims=True), 1)
-    rounding_error = _CONSTANT * np.abs(values).max(axis=-1, keepdims=True, initial=0.0)
-    return np.where(is_defined & (np.abs(deviation) > rounding_error), deviation, 0.0)
+    is_defined_value = ~np.isnan(x)
+    values_or_zero = np.where(is_defined_value, x, 0.0)
+    deviation_from_mean = values_or_zero - values_or_zero.sum(axis=-1, keepdims=True) / np.maximum(
+        is_defined_value.sum(axis=-1, keepdims=True), 1
+    )
+    rounding_error = _CONSTANT * np.abs(values_or_zero).max(axis=-1, keepdims=True, initial=0.0)
+    return np.where(is_defined_value & (np.abs(deviation_from_mean) > rounding_error), deviation_from_mean, 0.0)
 
 
 def scaled_deviations(x: Floats) -> Floats:
@@ -162,6 +164,6 @@ def scaled_deviations(x: Floats) -> Floats:
     >>> scaled_deviations(np.array([1e-200, 3e-200, np.nan])).tolist()
     [-1.0, 1.0, 0.0]
     """
-    values = deviations(x)
-    largest = np.abs(values).max(axis=-1, keepdims=True, initial=0.0)
-    return values / np.where(largest > 0, largest, 1.0)
+    unscaled_deviations = deviations(x)
+    largest_deviation = np.abs(unscaled_deviations).max(axis=-1, keepdims=True, initial=0.0)
+    return unscaled_deviations / np.where(largest_deviation > 0, largest_deviation, 1.0)

@@ -53,8 +53,8 @@ def bootstrap_weights(
     [5.0, 5.0, 5.0, 5.0]
     """
     weights = np.empty((1 + n_resamples, n_units), dtype=dtype)
-    for rows, block in bootstrap_blocks(n_units, n_resamples, rng):
-        weights[rows] = block
+    for row_slice, block_weights in bootstrap_blocks(n_units, n_resamples, rng):
+        weights[row_slice] = block_weights
     return weights
 
 
@@ -66,16 +66,16 @@ def bootstrap_blocks(
     >>> [(rows, weights.shape) for rows, weights in bootstrap_blocks(5, 3, np.random.default_rng(0))]
     [(slice(0, 4, None), (4, 5))]
     """
-    for rows in chunks(1 + n_resamples, n_units * CHUNK // _BLOCK):
-        weights = np.ones((rows.stop - rows.start, n_units))
-        resample_weights = weights[1:] if rows.start == 0 else weights
+    for row_slice in chunks(1 + n_resamples, n_units * CHUNK // _BLOCK):
+        block_weights = np.ones((row_slice.stop - row_slice.start, n_units))
+        resample_weights = block_weights[1:] if row_slice.start == 0 else block_weights
         # Resamples are drawn one at a time, so that results do not depend on the block size.
         if n_units < _MANY:
             resample_weights[:] = rng.multinomial(n_units, np.full(n_units, 1 / n_units), size=len(resample_weights))
         else:
             for row in resample_weights:
                 row[:] = np.bincount(rng.integers(n_units, size=n_units, dtype=np.int64), minlength=n_units)
-        yield rows, weights
+        yield row_slice, block_weights
 
 
 def with_point(weights: NDArray[Any]) -> NDArray[np.float64]:
@@ -97,14 +97,17 @@ def unit_sums(values: NDArray[Any], *, units: NDArray[np.integer[Any]], n_units:
         return np.array(values, dtype=np.float64)
     sums = np.zeros((*values.shape[:-1], n_units))
     if values.shape[-1]:
-        order = np.argsort(units, kind="stable")
-        present_units, first_positions = np.unique(units[order], return_index=True)
-        sums[..., present_units] = np.add.reduceat(values[..., order], first_positions, axis=-1, dtype=np.float64)
+        item_order = np.argsort(units, kind="stable")
+        present_units, first_item_of_unit = np.unique(units[item_order], return_index=True)
+        sums[..., present_units] = np.add.reduceat(
+            values[..., item_order], first_item_of_unit, axis=-1, dtype=np.float64
+        )
     return sums
 
 
-def weighted_sums(weights: NDArray[Any], per_unit: NDArray[Any]) -> NDArray[np.float64]:
-    """Weighted sums over units in every resample: weights (B, units), per_unit (..., units) -> (B, ...).
+def weighted_sums(weights: NDArray[Any], values_by_unit: NDArray[Any]) -> NDArray[np.float64]:
+    """Weighted sums over units in every resample: weights (B, units), values_by_unit (..., units) -> (B,
+    ...).
 
     One-byte weights are converted to floats in blocks of rows. If most units have only zero values, these units are
     skipped.
@@ -112,17 +115,17 @@ def weighted_sums(weights: NDArray[Any], per_unit: NDArray[Any]) -> NDArray[np.f
     >>> weighted_sums(np.array([[1.0, 1.0], [2.0, 0.0]]), np.array([3.0, 4.0])).tolist()
     [7.0, 6.0]
     """
-    flat_values = np.asarray(per_unit.reshape(-1, per_unit.shape[-1]), dtype=np.float64)
-    shape = (len(weights), *per_unit.shape[:-1])
+    flat_values = np.asarray(values_by_unit.reshape(-1, values_by_unit.shape[-1]), dtype=np.float64)
+    result_shape = (len(weights), *values_by_unit.shape[:-1])
     nonzero_units = np.flatnonzero(flat_values.any(axis=0))
     if 2 * len(nonzero_units) < flat_values.shape[1]:  # with few pairs, most units have zero values
         weights, flat_values = weights[:, nonzero_units], flat_values[:, nonzero_units]
     if weights.dtype == np.float64:
-        return np.asarray(weights @ flat_values.T).reshape(shape)
+        return np.asarray(weights @ flat_values.T).reshape(result_shape)
     sums = np.empty((len(weights), len(flat_values)))
-    for rows in chunks(len(weights), weights.shape[1] * CHUNK // _BLOCK):
-        np.matmul(np.asarray(weights[rows], dtype=np.float64), flat_values.T, out=sums[rows])
-    return sums.reshape(shape)
+    for row_slice in chunks(len(weights), weights.shape[1] * CHUNK // _BLOCK):
+        np.matmul(np.asarray(weights[row_slice], dtype=np.float64), flat_values.T, out=sums[row_slice])
+    return sums.reshape(result_shape)
 
 
 def group_by_outputs(
@@ -137,8 +140,8 @@ def group_by_outputs(
     [([0], [0]), ([1], [0, 1])]
     """
     is_rated_by_both = (~np.isnan(human) & ~np.isnan(metrics)).reshape(len(metrics), -1)
-    for rows in equal_positions(mask.tobytes() for mask in np.packbits(is_rated_by_both, axis=1)):
-        yield rows, np.flatnonzero(is_rated_by_both[rows[0]])
+    for metric_indices in equal_positions(mask.tobytes() for mask in np.packbits(is_rated_by_both, axis=1)):
+        yield metric_indices, np.flatnonzero(is_rated_by_both[metric_indices[0]])
 
 
 def blocks_of_units(n_units: int, *, most: int) -> tuple[int, NDArray[np.intp]]:

@@ -55,10 +55,12 @@ class DesignEffect(NamedTuple):
         """
         from scipy.special import ndtri, stdtrit
 
-        is_estimated = np.isfinite(self.effect) & np.isfinite(self.clusters)
-        degrees_of_freedom = np.maximum(np.where(is_estimated, self.clusters, 2.0) - 1, 0.1)
-        inflation = (stdtrit(degrees_of_freedom, (1 + confidence) / 2) / ndtri((1 + confidence) / 2)) ** 2
-        return np.asarray(np.round(np.fmax(self.effect * np.where(is_estimated, inflation, 1.0), 1.0), _DIGITS))
+        is_effect_estimated = np.isfinite(self.effect) & np.isfinite(self.clusters)
+        degrees_of_freedom = np.maximum(np.where(is_effect_estimated, self.clusters, 2.0) - 1, 0.1)
+        squared_quantile_ratio = (stdtrit(degrees_of_freedom, (1 + confidence) / 2) / ndtri((1 + confidence) / 2)) ** 2
+        return np.asarray(
+            np.round(np.fmax(self.effect * np.where(is_effect_estimated, squared_quantile_ratio, 1.0), 1.0), _DIGITS)
+        )
 
 
 def joint_outcomes(human: Signs, metric: Signs) -> Signs:
@@ -115,15 +117,17 @@ def cluster_rows(
     >>> rows.counts.tolist(), rows.table.tolist(), rows.cluster.tolist()
     ([[0, 0, 1], [1, 0, 1]], [0, 1], [7, 5])
     """
-    is_counted_cell = cells < width
+    is_counted_item = cells < width
     n_clusters = max(1, int(clusters.max(initial=0)) + 1)
-    keys, row_index = np.unique(
-        table[is_counted_cell].astype(np.int64) * n_clusters + clusters[is_counted_cell], return_inverse=True
+    table_and_cluster_keys, row_of_counted_item = np.unique(
+        table[is_counted_item].astype(np.int64) * n_clusters + clusters[is_counted_item], return_inverse=True
     )
-    counts = np.bincount(row_index * width + cells[is_counted_cell], minlength=len(keys) * width).reshape(-1, width)
-    table_of_row, cluster_of_row = np.divmod(keys, n_clusters)
+    counts_of_row = np.bincount(
+        row_of_counted_item * width + cells[is_counted_item], minlength=len(table_and_cluster_keys) * width
+    ).reshape(-1, width)
+    table_of_row, cluster_of_row = np.divmod(table_and_cluster_keys, n_clusters)
     return ClusterRows(
-        counts,
+        counts_of_row,
         table_of_row,
         cluster_of_row,
         np.ones_like(cluster_of_row) if number is None else number[cluster_of_row],
@@ -145,11 +149,11 @@ def influence(statistic: Callable[[Floats], Floats], counts: NDArray[Any]) -> Fl
     step_sizes = np.moveaxis(_STEP * smoothed_counts, -1, 0)
     influences = np.zeros(step_sizes.shape)
     for cell_slice in chunks(len(step_sizes), smoothed_counts.size):
-        steps = np.zeros((len(step_sizes[cell_slice]), *smoothed_counts.shape))
-        steps[np.arange(len(steps)), ..., np.arange(len(step_sizes))[cell_slice]] = step_sizes[cell_slice]
-        influences[cell_slice] = (statistic(smoothed_counts + steps) - statistic(smoothed_counts - steps)) / (
-            2 * step_sizes[cell_slice]
-        )
+        count_steps = np.zeros((len(step_sizes[cell_slice]), *smoothed_counts.shape))
+        count_steps[np.arange(len(count_steps)), ..., np.arange(len(step_sizes))[cell_slice]] = step_sizes[cell_slice]
+        influences[cell_slice] = (
+            statistic(smoothed_counts + count_steps) - statistic(smoothed_counts - count_steps)
+        ) / (2 * step_sizes[cell_slice])
     return np.nan_to_num(np.moveaxis(influences, 0, -1))
 
 
@@ -176,52 +180,62 @@ def design_effect(statistic: Callable[[Floats], Floats], rows: ClusterRows) -> D
     def sum_by_cluster(cell_values: Floats) -> Floats:
         return np.asarray(np.einsum("nk,nk->n", counts, np.nan_to_num(cell_values)[table_of_row]))
 
-    cell_totals = np.stack([sum_by_table(column) for column in counts.T], axis=-1)
+    cell_totals = np.stack([sum_by_table(cell_counts) for cell_counts in counts.T], axis=-1)
     influences = influence(statistic, cell_totals)
     # Expected contribution of one item to the variance, for each kind of item (rated by both raters, or by one alone).
-    mean_squares = np.concatenate(
+    mean_squared_influences = np.concatenate(
         [
             np.broadcast_to(
-                ratio((influences**2 * cell_totals)[..., cell_range].sum(-1), cell_totals[..., cell_range].sum(-1))[
+                ratio((influences**2 * cell_totals)[..., cell_slice].sum(-1), cell_totals[..., cell_slice].sum(-1))[
                     ..., None
                 ],
                 cell_shape,
             )
-            for cell_range in (slice(9), slice(9, 12), slice(12, 15))
-            if (cell_shape := influences[..., cell_range].shape)[-1]
+            for cell_slice in (slice(9), slice(9, 12), slice(12, 15))
+            if (cell_shape := influences[..., cell_slice].shape)[-1]
         ],
         axis=-1,
     )
     # Mean of the expected and the observed variance. With the observed one alone, a few losses would reduce the
     # effective number of clusters to one (wide intervals); with the expected one alone, intervals of one-sided pairs
     # are too narrow (measured in tests/simulation).
-    expected_variance, n_relevant_items = (
-        sum_by_cluster((mean_squares + influences**2) / 2),
-        sum_by_cluster(np.where(mean_squares > 0, 1.0, 0.0)),
+    independent_variance_of_cluster, n_relevant_items_of_cluster = (
+        sum_by_cluster((mean_squared_influences + influences**2) / 2),
+        sum_by_cluster(np.where(mean_squared_influences > 0, 1.0, 0.0)),
     )
-    total_expected_variance, largest_cluster = sum_by_table(expected_variance), np.zeros(rows.n_tables)
-    np.maximum.at(largest_cluster, table_of_row, n_relevant_items)
-    observed_ratio = ratio(sum_by_table(sum_by_cluster(influences) ** 2), total_expected_variance)
+    independent_variance_of_table, largest_cluster_size = (
+        sum_by_table(independent_variance_of_cluster),
+        np.zeros(rows.n_tables),
+    )
+    np.maximum.at(largest_cluster_size, table_of_row, n_relevant_items_of_cluster)
+    variance_ratio = ratio(sum_by_table(sum_by_cluster(influences) ** 2), independent_variance_of_table)
     # With similar items, the variance of a large cluster grows with the square of its size.
-    correlation = np.clip(
+    correlation_within_cluster = np.clip(
         ratio(
-            observed_ratio - 1, ratio(sum_by_table(expected_variance * n_relevant_items), total_expected_variance) - 1
+            variance_ratio - 1,
+            ratio(
+                sum_by_table(independent_variance_of_cluster * n_relevant_items_of_cluster),
+                independent_variance_of_table,
+            )
+            - 1,
         ),
         0,
         1,
     )
-    variance = expected_variance * (1 + (n_relevant_items - 1) * np.nan_to_num(correlation)[table_of_row])
-    n_effective_clusters = ratio(sum_by_table(variance) ** 2, sum_by_table(variance**2))
-    has_several_clusters, is_one_item_per_cluster = n_effective_clusters > 1 + 1e-9, largest_cluster <= 1
-    observed_ratio = observed_ratio * ratio(n_effective_clusters, n_effective_clusters - 1)
+    variance_of_cluster = independent_variance_of_cluster * (
+        1 + (n_relevant_items_of_cluster - 1) * np.nan_to_num(correlation_within_cluster)[table_of_row]
+    )
+    n_effective_clusters = ratio(sum_by_table(variance_of_cluster) ** 2, sum_by_table(variance_of_cluster**2))
+    has_several_effective_clusters, is_one_item_per_cluster = n_effective_clusters > 1 + 1e-9, largest_cluster_size <= 1
+    variance_ratio = variance_ratio * ratio(n_effective_clusters, n_effective_clusters - 1)
     effect = np.select(
-        [total_expected_variance == 0, is_one_item_per_cluster, ~has_several_clusters],
+        [independent_variance_of_table == 0, is_one_item_per_cluster, ~has_several_effective_clusters],
         [np.nan, 1.0, np.inf],
-        np.fmax(observed_ratio, 1.0),
+        np.fmax(variance_ratio, 1.0),
     )
     return DesignEffect(
         np.round(effect, _DIGITS),
-        np.where(is_one_item_per_cluster & (total_expected_variance > 0), np.inf, n_effective_clusters),
+        np.where(is_one_item_per_cluster & (independent_variance_of_table > 0), np.inf, n_effective_clusters),
     )
 
 
@@ -255,24 +269,28 @@ def influence_design_effect(
     number = np.ones(len(influence)) if number is None else number
     number_of_unit = number_by_unit(number, units=units, n_units=n_units)
     squared_influences = influence**2
-    squares_total = (squared_influences * number).sum()
-    if not squares_total:
+    influence_square_sum = (squared_influences * number).sum()
+    if not influence_square_sum:
         return DesignEffect(np.array(np.nan), np.array(np.inf))
-    expected_square = np.zeros(len(influence))
-    for is_of_kind in (np.ones(len(influence), dtype=bool),) if kind is None else (kind, ~kind):
-        n_of_kind = number[is_of_kind].sum()
-        expected_square[is_of_kind] = (squared_influences * number)[is_of_kind].sum() / n_of_kind if n_of_kind else 0.0
-    if np.bincount(units[expected_square > 0], minlength=n_units).max(initial=0) <= 1:
+    expected_squared_influences = np.zeros(len(influence))
+    for is_output_of_kind in (np.ones(len(influence), dtype=bool),) if kind is None else (kind, ~kind):
+        n_outputs_of_kind = number[is_output_of_kind].sum()
+        expected_squared_influences[is_output_of_kind] = (
+            (squared_influences * number)[is_output_of_kind].sum() / n_outputs_of_kind if n_outputs_of_kind else 0.0
+        )
+    if np.bincount(units[expected_squared_influences > 0], minlength=n_units).max(initial=0) <= 1:
         return DesignEffect(np.array(1.0), np.array(np.inf))
-    variance_by_cluster = unit_sums((expected_square + squared_influences) / 2, units=units, n_units=n_units)
+    variance_by_cluster = unit_sums(
+        (expected_squared_influences + squared_influences) / 2, units=units, n_units=n_units
+    )
     n_effective_clusters = ratio(
         np.array((variance_by_cluster * number_of_unit).sum() ** 2),
         np.array((variance_by_cluster**2 * number_of_unit).sum()),
     )
-    cluster_influences = unit_sums(influence, units=units, n_units=n_units)
+    influence_sum_of_cluster = unit_sums(influence, units=units, n_units=n_units)
     effect = (
-        (cluster_influences**2 * number_of_unit).sum()
-        / squares_total
+        (influence_sum_of_cluster**2 * number_of_unit).sum()
+        / influence_square_sum
         * ratio(n_effective_clusters, n_effective_clusters - 1)
     )
     return DesignEffect(np.where(n_effective_clusters > 1, np.fmax(effect, 1.0), np.inf), n_effective_clusters)
@@ -327,36 +345,45 @@ def pooled_design_effect(signs: Signs, *, units: NDArray[np.integer[Any]]) -> Fl
 
     Source: Kish 1965, "Survey Sampling" (the design effect); the moment estimator of one correlation is ours.
     """
-    is_rated = signs != ABSENT
+    is_annotated = signs != ABSENT
     n_units = int(units.max(initial=-1)) + 1
-    n_by_cluster = unit_sums(is_rated, units=units, n_units=n_units)  # (..., pairs, units)
-    n = n_by_cluster.sum(axis=-1)
-    mean_cluster_size = (n_by_cluster**2).sum(axis=-1) / np.maximum(n, 1)
+    n_annotations_by_cluster = unit_sums(is_annotated, units=units, n_units=n_units)  # (..., pairs, units)
+    n_annotations = n_annotations_by_cluster.sum(axis=-1)
+    mean_cluster_size = (n_annotations_by_cluster**2).sum(axis=-1) / np.maximum(n_annotations, 1)
     if (mean_cluster_size <= 1).all():
-        return np.ones(n.shape)
-    rated_signs = np.where(is_rated, signs, 0)
-    mean = rated_signs.sum(axis=-1) / np.maximum(n, 1)
-    cluster_sums = unit_sums(rated_signs, units=units, n_units=n_units)
-    square_sums = unit_sums(rated_signs**2, units=units, n_units=n_units)
-    cluster_mean = mean[..., np.newaxis]
-    squared_deviations = (
-        square_sums - 2 * cluster_mean * cluster_sums + n_by_cluster * cluster_mean**2
+        return np.ones(n_annotations.shape)
+    signs_or_zero = np.where(is_annotated, signs, 0)
+    mean_sign = signs_or_zero.sum(axis=-1) / np.maximum(n_annotations, 1)
+    sign_sums_by_cluster = unit_sums(signs_or_zero, units=units, n_units=n_units)
+    square_sums_by_cluster = unit_sums(signs_or_zero**2, units=units, n_units=n_units)
+    mean_sign_of_pair = mean_sign[..., np.newaxis]
+    residual_square_sums = (
+        square_sums_by_cluster
+        - 2 * mean_sign_of_pair * sign_sums_by_cluster
+        + n_annotations_by_cluster * mean_sign_of_pair**2
     )  # squared residuals; below: their squared sum
-    squared_sums = (cluster_sums - n_by_cluster * cluster_mean) ** 2
-    n_clusters = (n_by_cluster > 0).sum(axis=-1)
+    squared_residual_sums = (sign_sums_by_cluster - n_annotations_by_cluster * mean_sign_of_pair) ** 2
+    n_annotated_clusters = (n_annotations_by_cluster > 0).sum(axis=-1)
     # The mean of a pair is fitted to the same clusters, which makes both sums too small by this factor.
     within_variation = (
-        np.where(mean_cluster_size > 1, n / np.maximum(n - 1, 1), 0.0)[..., np.newaxis] * squared_deviations
+        np.where(mean_cluster_size > 1, n_annotations / np.maximum(n_annotations - 1, 1), 0.0)[..., np.newaxis]
+        * residual_square_sums
     )
     between_variation = (
-        np.where(mean_cluster_size > 1, n_clusters / np.maximum(n_clusters - 1, 1), 0.0)[..., np.newaxis] * squared_sums
+        np.where(mean_cluster_size > 1, n_annotated_clusters / np.maximum(n_annotated_clusters - 1, 1), 0.0)[
+            ..., np.newaxis
+        ]
+        * squared_residual_sums
     )
-    excess = (between_variation - within_variation).sum(axis=-2)  # (..., units)
-    largest_excess = ((mean_cluster_size - 1)[..., np.newaxis] * within_variation).sum(axis=-2)
-    total_largest_excess = largest_excess.sum(axis=-1, keepdims=True)
+    excess_by_cluster = (between_variation - within_variation).sum(axis=-2)  # (..., units)
+    largest_excess_by_cluster = ((mean_cluster_size - 1)[..., np.newaxis] * within_variation).sum(axis=-2)
+    total_largest_excess = largest_excess_by_cluster.sum(axis=-1, keepdims=True)
     with np.errstate(divide="ignore", invalid="ignore"):
-        rho = excess.sum(axis=-1, keepdims=True) / total_largest_excess
-        rho_error = np.sqrt(((excess - rho * largest_excess) ** 2).sum(axis=-1, keepdims=True)) / total_largest_excess
+        rho = excess_by_cluster.sum(axis=-1, keepdims=True) / total_largest_excess
+        rho_error = (
+            np.sqrt(((excess_by_cluster - rho * largest_excess_by_cluster) ** 2).sum(axis=-1, keepdims=True))
+            / total_largest_excess
+        )
     # Without variation, rho cannot be estimated: annotations may agree because they share a document.
-    upper_correlation = np.clip(np.where(total_largest_excess > 0, rho + rho_error, 1.0), 0.0, 1.0)
-    return np.asarray(1 + np.maximum(mean_cluster_size - 1, 0.0) * upper_correlation)
+    rho_upper_bound = np.clip(np.where(total_largest_excess > 0, rho + rho_error, 1.0), 0.0, 1.0)
+    return np.asarray(1 + np.maximum(mean_cluster_size - 1, 0.0) * rho_upper_bound)

@@ -37,15 +37,15 @@ def communities(similarity: NDArray[Any], *, seed: int) -> Labels:
     Source: Blondel et al. 2008; the glass ceiling paper, appendix B.2. Lourenço, Martin and Stützle 2003 for the runs
     (iterated local search).
     """
-    weights = _weights(similarity)
-    labels = np.arange(len(weights))
-    has_edges = weights.any(axis=0) | weights.any(axis=1)
-    if has_edges.any():  # nodes without edges are left out: moving them does not change modularity
-        labels[has_edges] = _search(
-            _affinity(weights[np.ix_(has_edges, has_edges)]), np.random.default_rng(seed)
+    edge_weights = _weights(similarity)
+    labels = np.arange(len(edge_weights))
+    has_edge = edge_weights.any(axis=0) | edge_weights.any(axis=1)
+    if has_edge.any():  # nodes without edges are left out: moving them does not change modularity
+        labels[has_edge] = _search(
+            _affinity(edge_weights[np.ix_(has_edge, has_edge)]), np.random.default_rng(seed)
         ) + len(labels)
-    _, first_node, community = np.unique(labels, return_index=True, return_inverse=True)
-    return np.asarray(first_node.argsort().argsort()[community])
+    _, first_node_of_community, community_of_node = np.unique(labels, return_index=True, return_inverse=True)
+    return np.asarray(first_node_of_community.argsort().argsort()[community_of_node])
 
 
 def modularity(similarity: NDArray[Any], labels: NDArray[np.integer[Any]]) -> float:
@@ -58,9 +58,12 @@ def modularity(similarity: NDArray[Any], labels: NDArray[np.integer[Any]]) -> fl
 
     Source: Newman and Girvan 2004, with weights (Newman 2004).
     """
-    weights = _weights(similarity)
-    total_weight, degree = weights.sum() or np.nan, weights.sum(axis=0)
-    return float((weights - np.outer(degree, degree) / total_weight)[_is_same_community(labels)].sum() / total_weight)
+    edge_weights = _weights(similarity)
+    total_weight, degree_of_node = edge_weights.sum() or np.nan, edge_weights.sum(axis=0)
+    return float(
+        (edge_weights - np.outer(degree_of_node, degree_of_node) / total_weight)[_is_same_community(labels)].sum()
+        / total_weight
+    )
 
 
 def stability(similarities: NDArray[Any], labels: NDArray[np.integer[Any]], *, seed: int) -> tuple[Floats, Floats]:
@@ -80,35 +83,39 @@ def stability(similarities: NDArray[Any], labels: NDArray[np.integer[Any]], *, s
     Source: Hennig 2007 for the stability of clusters; Hubert and Arabie 1985 for the index.
     """
     n_resamples, n_nodes = len(similarities), len(labels)
-    is_same_reference = _is_same_community(labels)
-    n_companions = is_same_reference.sum(axis=1) - 1  # without the node itself
-    stability_sums, rand_index = np.zeros(n_nodes), np.empty(n_resamples)
-    for b, resample_seed in enumerate(np.random.SeedSequence(seed).generate_state(n_resamples)):
-        is_same_community = _is_same_community(communities(similarities[b], seed=int(resample_seed)))
-        n_shared_companions = (is_same_community & is_same_reference).sum(axis=1) - 1
-        stability_sums += np.where(
-            n_companions > 0, n_shared_companions / np.maximum(n_companions, 1), is_same_community.sum(axis=1) == 1
+    is_same_reference_community = _is_same_community(labels)
+    n_companions_of_node = is_same_reference_community.sum(axis=1) - 1  # without the node itself
+    stability_sum_of_node, rand_index_of_resample = np.zeros(n_nodes), np.empty(n_resamples)
+    for resample_index, resample_seed in enumerate(np.random.SeedSequence(seed).generate_state(n_resamples)):
+        is_same_community = _is_same_community(communities(similarities[resample_index], seed=int(resample_seed)))
+        n_shared_companions = (is_same_community & is_same_reference_community).sum(axis=1) - 1
+        stability_sum_of_node += np.where(
+            n_companions_of_node > 0,
+            n_shared_companions / np.maximum(n_companions_of_node, 1),
+            is_same_community.sum(axis=1) == 1,
         )
-        rand_index[b] = _adjusted_rand(is_same_reference, is_same_community)
-    return (stability_sums / n_resamples if n_resamples else np.full(n_nodes, np.nan)), rand_index
+        rand_index_of_resample[resample_index] = _adjusted_rand(is_same_reference_community, is_same_community)
+    return (stability_sum_of_node / n_resamples if n_resamples else np.full(n_nodes, np.nan)), rand_index_of_resample
 
 
 def _weights(similarity: NDArray[Any]) -> Floats:
     """Edge weights (n, n); 0 means that there is no edge."""
-    weights = np.where(np.isnan(similarity) | np.eye(len(similarity), dtype=bool), 0.0, similarity)
-    return np.maximum(weights, 0.0)
+    edge_weights = np.where(np.isnan(similarity) | np.eye(len(similarity), dtype=bool), 0.0, similarity)
+    return np.maximum(edge_weights, 0.0)
 
 
-def _affinity(weights: Floats) -> Floats:
+def _affinity(edge_weights: Floats) -> Floats:
     """Half the contribution of each pair of nodes to modularity if both are in one community: (n, n), in multiples of 1
     / `_UNIT`.
 
     The matrix is exactly symmetric, with 0 on the diagonal.
     """
-    weight_share = weights / weights.sum()
-    degree = weight_share.sum(axis=0)
-    affinity = np.rint(((weight_share + weight_share.T) / 2 - np.outer(degree, degree)) * _UNIT)
-    return np.where(np.eye(len(weights), dtype=bool), 0.0, affinity)
+    edge_weight_shares = edge_weights / edge_weights.sum()
+    degree_of_node = edge_weight_shares.sum(axis=0)
+    affinity = np.rint(
+        ((edge_weight_shares + edge_weight_shares.T) / 2 - np.outer(degree_of_node, degree_of_node)) * _UNIT
+    )
+    return np.where(np.eye(len(edge_weights), dtype=bool), 0.0, affinity)
 
 
 def _search(affinity: Floats, rng: np.random.Generator) -> Labels:
@@ -116,13 +123,13 @@ def _search(affinity: Floats, rng: np.random.Generator) -> Labels:
     the best labels so far with a random part reassigned."""
     n_nodes = len(affinity)
     best_labels = _louvain(affinity, np.arange(n_nodes), rng)
-    best_value = (affinity * _is_same_community(best_labels)).sum()
+    best_total_affinity = (affinity * _is_same_community(best_labels)).sum()
     for _ in range(_RETRIES):
-        is_reassigned = rng.random(n_nodes) < rng.random()
-        start_labels = np.where(is_reassigned, rng.integers(best_labels.max() + 2, size=n_nodes), best_labels)
+        is_reassigned_node = rng.random(n_nodes) < rng.random()
+        start_labels = np.where(is_reassigned_node, rng.integers(best_labels.max() + 2, size=n_nodes), best_labels)
         labels = _louvain(affinity, start_labels, rng)
-        if (value := (affinity * _is_same_community(labels)).sum()) > best_value + _TOLERANCE:
-            best_labels, best_value = labels, value
+        if (total_affinity := (affinity * _is_same_community(labels)).sum()) > best_total_affinity + _TOLERANCE:
+            best_labels, best_total_affinity = labels, total_affinity
     return best_labels
 
 
@@ -141,23 +148,26 @@ def _move_nodes(affinity: Floats, labels: Labels, rng: np.random.Generator) -> L
     has a gain."""
     labels, nodes = np.unique(labels, return_inverse=True)[1], np.arange(len(labels))
     affinity_to_community = _sum_rows(affinity, labels)  # (k, n): affinity of each node to each community
-    no_affinity = np.zeros((1, len(labels)))  # an empty community, to which a node can be moved alone
+    empty_community_affinity = np.zeros((1, len(labels)))  # an empty community, to which a node can be moved alone
     while True:
-        affinity_to_community = np.concatenate([affinity_to_community, no_affinity])
+        affinity_to_community = np.concatenate([affinity_to_community, empty_community_affinity])
         nodes_with_gain = np.flatnonzero(
             affinity_to_community.max(axis=0) - affinity_to_community[labels, nodes] > _TOLERANCE
         )
         if not nodes_with_gain.size:
             return labels
         for node in rng.permutation(nodes_with_gain).tolist():
-            current_community, affinity_of_node = labels[node], affinity_to_community[:, node]
-            best_community = affinity_of_node.argmax()
-            if affinity_of_node[best_community] - affinity_of_node[current_community] > _TOLERANCE:
+            current_community, node_affinities = labels[node], affinity_to_community[:, node]
+            best_community = node_affinities.argmax()
+            if node_affinities[best_community] - node_affinities[current_community] > _TOLERANCE:
                 affinity_to_community[current_community] -= affinity[node]
                 affinity_to_community[best_community] += affinity[node]
                 labels[node] = best_community
-        is_present = np.bincount(labels, minlength=len(affinity_to_community)) > 0
-        affinity_to_community, labels = affinity_to_community[is_present], (np.cumsum(is_present) - 1)[labels]
+        is_nonempty_community = np.bincount(labels, minlength=len(affinity_to_community)) > 0
+        affinity_to_community, labels = (
+            affinity_to_community[is_nonempty_community],
+            (np.cumsum(is_nonempty_community) - 1)[labels],
+        )
 
 
 def _sum_rows(values: Floats, labels: Labels) -> Floats:
@@ -173,24 +183,24 @@ def _is_same_community(labels: NDArray[np.integer[Any]]) -> NDArray[np.bool_]:
     return np.asarray(labels[:, np.newaxis] == labels)
 
 
-def _adjusted_rand(is_same_first: NDArray[np.bool_], is_same_second: NDArray[np.bool_]) -> float:
+def _adjusted_rand(is_same_in_first: NDArray[np.bool_], is_same_in_second: NDArray[np.bool_]) -> float:
     """Adjusted Rand index of two partitions; 1 for equal partitions.
 
     A partition is a matrix (n, n) that marks the pairs of nodes in the same community.
     """
-    if (is_same_first == is_same_second).all():
+    if (is_same_in_first == is_same_in_second).all():
         return 1.0
     # counts of ordered pairs; a node does not pair with itself
-    n_both, n_neither = (
-        int((is_same_first & is_same_second).sum()) - len(is_same_first),
-        int((~is_same_first & ~is_same_second).sum()),
+    n_same_in_both, n_same_in_neither = (
+        int((is_same_in_first & is_same_in_second).sum()) - len(is_same_in_first),
+        int((~is_same_in_first & ~is_same_in_second).sum()),
     )
-    n_only_first, n_only_second = (
-        int((is_same_first & ~is_same_second).sum()),
-        int((is_same_second & ~is_same_first).sum()),
+    n_same_only_in_first, n_same_only_in_second = (
+        int((is_same_in_first & ~is_same_in_second).sum()),
+        int((is_same_in_second & ~is_same_in_first).sum()),
     )
-    excess = 2 * (n_both * n_neither - n_only_first * n_only_second)
-    excess_scale = (n_both + n_only_first) * (n_only_first + n_neither) + (n_both + n_only_second) * (
-        n_only_second + n_neither
-    )
+    excess = 2 * (n_same_in_both * n_same_in_neither - n_same_only_in_first * n_same_only_in_second)
+    excess_scale = (n_same_in_both + n_same_only_in_first) * (n_same_only_in_first + n_same_in_neither) + (
+        n_same_in_both + n_same_only_in_second
+    ) * (n_same_only_in_second + n_same_in_neither)
     return excess / excess_scale

@@ -127,22 +127,22 @@ def kendall(x: NDArray[Any], y: NDArray[Any]) -> Floats:
     if is_missing.any():  # missing values get the highest rank on both sides: concordant with every present output
         x, y = np.where(is_missing, np.inf, x), np.where(is_missing, np.inf, y)
     x, y, n_missing = (_rows(values, shape) for values in (x, y, is_missing.sum(axis=-1, keepdims=True)))
-    presorted = [_SortedRows.from_values(values) if len(values) == 1 else None for values in (x, y)]
+    presorted_rows = [_SortedRows.from_values(values) if len(values) == 1 else None for values in (x, y)]
     tau = np.empty(math.prod(shape))
-    for rows in chunks(len(tau), _CACHED * n):
-        rankings = zip(presorted, (x, y), strict=True)
-        sorted_rows = [ranking or _SortedRows.from_values(values[rows]) for ranking, values in rankings]
-        n_absent = n_missing if len(n_missing) == 1 else n_missing[rows]
-        n_missing_pairs = 2 * (n_absent * (n - n_absent))[:, 0]
-        if (net_of_table := _contingency_concordance(*sorted_rows)) is not None:
-            net = net_of_table
+    for row_slice in chunks(len(tau), _CACHED * n):
+        rankings = zip(presorted_rows, (x, y), strict=True)
+        sorted_rows = [ranking or _SortedRows.from_values(values[row_slice]) for ranking, values in rankings]
+        n_missing_of_row = n_missing if len(n_missing) == 1 else n_missing[row_slice]
+        n_missing_pairs = 2 * (n_missing_of_row * (n - n_missing_of_row))[:, 0]
+        if (table_net_counts := _contingency_concordance(*sorted_rows)) is not None:
+            net_counts = table_net_counts
         else:
-            first, second = sorted_rows if sorted_rows[0].tied or not sorted_rows[1].tied else sorted_rows[::-1]
+            first, second = sorted_rows if sorted_rows[0].has_ties or not sorted_rows[1].has_ties else sorted_rows[::-1]
             totals = [4 * count_earlier_lower(sequence).sum(axis=1) for _, sequence in _sequences(first, second)]
-            net = sum(totals) / len(totals) - 2 * n * (n - 1) + n * n - (first.end - first.first).sum(axis=1)
-        tau[rows] = tau_b(
-            net - n_missing_pairs,
-            *(n * n - (ranking.end - ranking.first).sum(axis=1) - n_missing_pairs for ranking in sorted_rows),
+            net_counts = sum(totals) / len(totals) - 2 * n * (n - 1) + n * n - (first.end - first.start).sum(axis=1)
+        tau[row_slice] = tau_b(
+            net_counts - n_missing_pairs,
+            *(n * n - (ranking.end - ranking.start).sum(axis=1) - n_missing_pairs for ranking in sorted_rows),
         )
     return tau.reshape(shape)
 
@@ -180,36 +180,36 @@ def pair_counts(x: NDArray[Any], y: NDArray[Any], *, pairs: Bools | None = None)
     x, y = (values.reshape((1,) * (n_axes - values.ndim) + values.shape) for values in (x, y))
     x, y = (np.ascontiguousarray(np.moveaxis(values, -1, 0)) for values in (x, y))
     n, shape = len(x), np.broadcast_shapes(x.shape[1:], y.shape[1:])
-    is_rated = ~(np.isnan(x) | np.isnan(y))
-    is_complete = pairs is None and bool(is_rated.all())
+    is_rated_by_both = ~(np.isnan(x) | np.isnan(y))
+    are_all_pairs_counted = pairs is None and bool(is_rated_by_both.all())
     if pairs is not None:
         is_counted = np.moveaxis(pairs, (-2, -1), (0, 1))
         is_counted = is_counted.reshape(n, n, *(1,) * (len(shape) + 2 - is_counted.ndim), *is_counted.shape[2:])
-    concordance, untied_x, untied_y, untied, n_pairs = np.zeros((5, *shape), dtype=np.int32)
+    concordance, untied_x, untied_y, untied_in_both, n_pairs = np.zeros((5, *shape), dtype=np.int32)
 
     def sum_as_int8(values: NDArray[Any]) -> NDArray[np.int8]:
         return np.asarray(np.add.reduce(values, axis=0, dtype=np.int8))
 
     for i in range(n - 1):
         for chunk in chunks(n - 1 - i, max(_CACHE * math.prod(shape), CHUNK // _INT8)):
-            later_outputs = slice(i + 1 + chunk.start, i + 1 + chunk.stop)
-            signs_x, signs_y = (difference_signs(values[i], values[later_outputs]) for values in (x, y))
-            if is_complete:
+            later_slice = slice(i + 1 + chunk.start, i + 1 + chunk.stop)
+            signs_x, signs_y = (difference_signs(values[i], values[later_slice]) for values in (x, y))
+            if are_all_pairs_counted:
                 n_pairs += len(signs_x)
             else:
                 is_rated_pair = (
-                    is_rated[i] & is_rated[later_outputs]
+                    is_rated_by_both[i] & is_rated_by_both[later_slice]
                     if pairs is None
-                    else is_rated[i] & is_rated[later_outputs] & is_counted[i, later_outputs]
+                    else is_rated_by_both[i] & is_rated_by_both[later_slice] & is_counted[i, later_slice]
                 )
                 signs_x, signs_y = signs_x * is_rated_pair, signs_y * is_rated_pair
                 n_pairs += sum_as_int8(is_rated_pair.view(np.int8))
-            product = signs_x * signs_y
-            concordance += sum_as_int8(product)
+            sign_products = signs_x * signs_y
+            concordance += sum_as_int8(sign_products)
             untied_x += sum_as_int8(np.abs(signs_x))
             untied_y += sum_as_int8(np.abs(signs_y))
-            untied += sum_as_int8(np.abs(product))
-    counts = (concordance, untied_x, untied_y, untied, n_pairs)
+            untied_in_both += sum_as_int8(np.abs(sign_products))
+    counts = (concordance, untied_x, untied_y, untied_in_both, n_pairs)
     return ConcordanceCounts(*(np.asarray(count, dtype=np.int64) for count in counts))
 
 
@@ -274,19 +274,19 @@ def concordance(x: NDArray[Any], y: NDArray[Any], *, weights: Floats | None = No
     """
     n, total_weight = x.shape[1], x.shape[1] if weights is None else weights.sum()
     sorted_x, sorted_y = _SortedRows.from_values(x), _SortedRows.from_values(y)
-    if sorted_y.tied and not sorted_x.tied:
+    if sorted_y.has_ties and not sorted_x.has_ties:
         return concordance(y, x, weights=weights)
     net_counts = []
-    for outputs_by_y, sequence in _sequences(sorted_x, sorted_y):
-        outputs = _take_from_rows(outputs_by_y, sequence)
+    for outputs_in_y_order, y_positions in _sequences(sorted_x, sorted_y):
+        outputs_in_x_order = _take_from_rows(outputs_in_y_order, y_positions)
         weight_x, weight_y = (
-            np.ones((1, n)) if weights is None else weights[index] for index in (outputs, outputs_by_y)
+            np.ones((1, n)) if weights is None else weights[index] for index in (outputs_in_x_order, outputs_in_y_order)
         )
-        n_lower = _take_from_rows(np.cumsum(weight_y, axis=1) - weight_y, sequence)
+        n_lower = _take_from_rows(np.cumsum(weight_y, axis=1) - weight_y, y_positions)
         n_lower += np.cumsum(weight_x, axis=1) - weight_x
-        n_lower_on_both = count_earlier_lower(sequence, None if weights is None else weight_x)
-        net_counts.append(np.empty(sequence.shape))
-        np.put_along_axis(net_counts[-1], outputs, 4 * n_lower_on_both - 2 * n_lower, axis=1)
+        n_lower_on_both = count_earlier_lower(y_positions, None if weights is None else weight_x)
+        net_counts.append(np.empty(y_positions.shape))
+        np.put_along_axis(net_counts[-1], outputs_in_x_order, 4 * n_lower_on_both - 2 * n_lower, axis=1)
     return np.asarray(sum(net_counts) / len(net_counts) + total_weight - tie_counts(x, weights=weights))
 
 
@@ -311,10 +311,10 @@ def tie_counts(values: NDArray[Any], *, weights: Floats | None = None) -> NDArra
     [[2, 1, 2]]
     """
     runs = _SortedRows.from_values(values)
-    run_size: NDArray[Any] = runs.end - runs.first
+    run_size: NDArray[Any] = runs.end - runs.start
     if weights is not None:
         cumulative_weights = np.pad(np.cumsum(weights[runs.order], axis=1), ((0, 0), (1, 0)))
-        run_size = _take_from_rows(cumulative_weights, runs.end) - _take_from_rows(cumulative_weights, runs.first)
+        run_size = _take_from_rows(cumulative_weights, runs.end) - _take_from_rows(cumulative_weights, runs.start)
     tie_sizes = np.empty(values.shape, dtype=run_size.dtype)
     np.put_along_axis(tie_sizes, runs.order, run_size, axis=1)
     return tie_sizes
@@ -357,10 +357,10 @@ def system_correlations(kind: Kind, human: Floats, metrics: Floats, *, pairs: Bo
     human = _collapse_equal_rows(human)
     if _has_all_pairs(pairs):
         return ROWS[kind](human, metrics)
-    block = blocks_of(pairs)
+    system_block = blocks_of(pairs)
     centred_scores = [np.zeros(np.broadcast_shapes(human.shape, metrics.shape)) for _ in range(2)]
-    for block_index in np.unique(block):
-        block_scores = _mask_missing(*(np.where(block == block_index, values, np.nan) for values in (human, metrics)))
+    for block in np.unique(system_block):
+        block_scores = _mask_missing(*(np.where(system_block == block, values, np.nan) for values in (human, metrics)))
         for scores_of_rater, values in zip(centred_scores, block_scores, strict=True):
             scores_of_rater += deviations(mid_ranks(values) if kind == "spearman" else values)
     return pearson(*centred_scores)
@@ -420,14 +420,14 @@ def tau_b(concordance: NDArray[Any], untied_x: NDArray[Any], untied_y: NDArray[A
 class _SortedRows(NamedTuple):
     """Rows of values in ascending order.
 
-    `order` is the output at each position (rows, n). `first` and `end` are the start and the exclusive end of the run
-    of ties at each position; they are a single row if there are no ties. `tied` is whether there are ties.
+    `order` is the output at each position (rows, n). `start` and `end` are the start and the exclusive end of the run
+    of ties at each position; they are a single row if there are no ties. `has_ties` is whether there are ties.
     """
 
     order: Ints
-    first: Ints
+    start: Ints
     end: Ints
-    tied: bool
+    has_ties: bool
 
     @classmethod
     def from_values(cls, values: NDArray[Any]) -> _SortedRows:
@@ -445,16 +445,16 @@ def _contingency_concordance(x: _SortedRows, y: _SortedRows) -> NDArray[Any] | N
     None if there are too many levels for a table to be faster.
     """
     n, n_rows = x.order.shape[1], max(len(x.order), len(y.order))
-    is_level_start = [np.broadcast_to(ranking.first == np.arange(n), ranking.order.shape) for ranking in (x, y)]
-    shape = tuple(int(np.count_nonzero(is_start, axis=1).max()) for is_start in is_level_start)
-    if math.prod(shape) > _TABLE * n:
+    is_level_start = [np.broadcast_to(ranking.start == np.arange(n), ranking.order.shape) for ranking in (x, y)]
+    table_shape = tuple(int(np.count_nonzero(is_start, axis=1).max()) for is_start in is_level_start)
+    if math.prod(table_shape) > _TABLE * n:
         return None
     level_codes = []
     for ranking, is_start in zip((x, y), is_level_start, strict=True):
         level_codes.append(np.empty(ranking.order.shape, dtype=np.intp))
         np.put_along_axis(level_codes[-1], ranking.order, np.cumsum(is_start, axis=1) - 1, axis=1)
-    cell = (np.arange(n_rows)[:, np.newaxis] * shape[0] + level_codes[0]) * shape[1] + level_codes[1]
-    table = np.bincount(cell.ravel(), minlength=n_rows * math.prod(shape)).reshape(n_rows, *shape)
+    cell_index = (np.arange(n_rows)[:, np.newaxis] * table_shape[0] + level_codes[0]) * table_shape[1] + level_codes[1]
+    table = np.bincount(cell_index.ravel(), minlength=n_rows * math.prod(table_shape)).reshape(n_rows, *table_shape)
     lower_y = np.cumsum(table, axis=2)
     # For each level of x: the number of lower values of y minus the number of higher values.
     lower_minus_higher = 2 * lower_y - table - lower_y[..., -1:]
@@ -469,14 +469,14 @@ def _sequences(x: _SortedRows, y: _SortedRows) -> Iterator[tuple[Ints, Ints]]:
     """
     n = x.order.shape[1]
     positions = np.arange(n)
-    output_orders = [y.order, _take_from_rows(y.order, y.first + y.end - 1 - positions)] if y.tied else [y.order]
+    output_orders = [y.order, _take_from_rows(y.order, y.start + y.end - 1 - positions)] if y.has_ties else [y.order]
     int_type: Any = np.int32 if n * n <= np.iinfo(np.int32).max else np.int64
-    offset = n * x.first.astype(int_type)
+    run_offsets = n * x.start.astype(int_type)
     for output_order in output_orders:
         position_of_output = np.empty(output_order.shape, dtype=int_type)
         np.put_along_axis(position_of_output, output_order, positions[np.newaxis], axis=1)
-        sequence = _take_from_rows(position_of_output, x.order)
-        yield output_order, np.sort(offset + sequence, axis=1) - offset if x.tied else sequence
+        y_positions = _take_from_rows(position_of_output, x.order)
+        yield output_order, np.sort(run_offsets + y_positions, axis=1) - run_offsets if x.has_ties else y_positions
 
 
 def _take_from_rows(values: NDArray[Any], indices: Ints) -> NDArray[Any]:

@@ -31,11 +31,16 @@ def error_types(human_decision: NDArray[Any], other_decision: NDArray[Any]) -> N
 
     Source: Deriu et al. 2023, "Correction of Errors in Preference Ratings from Automated Metrics for Text Generation".
     """
-    human = np.asarray(human_decision, dtype=np.float32)
-    other = np.asarray(other_decision, dtype=np.float32)
-    type_masks = (human == other, human * other < 0, (human != 0) & (other == 0), (human == 0) & (other != 0))
-    is_decided_by_both = ~(np.isnan(human) | np.isnan(other))
-    type_counts = np.stack([(is_type & is_decided_by_both).sum(axis=-1) for is_type in type_masks], axis=-1)
+    human_signs = np.asarray(human_decision, dtype=np.float32)
+    other_signs = np.asarray(other_decision, dtype=np.float32)
+    type_masks = (
+        human_signs == other_signs,
+        human_signs * other_signs < 0,
+        (human_signs != 0) & (other_signs == 0),
+        (human_signs == 0) & (other_signs != 0),
+    )
+    is_decided_by_both = ~(np.isnan(human_signs) | np.isnan(other_signs))
+    type_counts = np.stack([(type_mask & is_decided_by_both).sum(axis=-1) for type_mask in type_masks], axis=-1)
     return ratio(type_counts, is_decided_by_both.sum(axis=-1)[..., np.newaxis])
 
 
@@ -59,21 +64,21 @@ def divergence_from(human: NDArray[Any], *, estimate: Kld) -> Callable[[NDArray[
 
     def smoothed_and_total(counts: NDArray[Any]) -> tuple[list[Any], Any]:
         # Written out: operations on an axis of three are several times slower.
-        smoothed = [np.asarray(counts[..., k], dtype=np.float64) + pseudo_count for k in range(3)]
-        return smoothed, smoothed[0] + smoothed[1] + smoothed[2]
+        smoothed_counts = [np.asarray(counts[..., outcome], dtype=np.float64) + pseudo_count for outcome in range(3)]
+        return smoothed_counts, smoothed_counts[0] + smoothed_counts[1] + smoothed_counts[2]
 
-    smoothed_human, human_total = smoothed_and_total(human)
+    smoothed_human_counts, human_total = smoothed_and_total(human)
     with np.errstate(divide="ignore"):
-        log_human = [np.log(count) for count in smoothed_human]
+        log_human_counts = [np.log(smoothed_count) for smoothed_count in smoothed_human_counts]
 
     def divergence(counts: NDArray[Any]) -> NDArray[np.float64]:
-        smoothed_other, other_total = smoothed_and_total(counts)
+        smoothed_other_counts, other_total = smoothed_and_total(counts)
         divergence_sum = np.zeros_like(other_total)  # with the memory order of the counts
         with np.errstate(divide="ignore", invalid="ignore"):
-            for count, log_human_count in zip(smoothed_other, log_human, strict=True):
-                term = (np.log(count) - log_human_count) * count
+            for smoothed_count, log_human_count in zip(smoothed_other_counts, log_human_counts, strict=True):
+                term = (np.log(smoothed_count) - log_human_count) * smoothed_count
                 # The term of an outcome without counts is 0.
-                divergence_sum += term if pseudo_count else np.where(count > 0, term, 0.0)
+                divergence_sum += term if pseudo_count else np.where(smoothed_count > 0, term, 0.0)
             divergence_sum = divergence_sum / other_total + np.log(human_total / other_total)
         is_defined = (other_total > 3 * pseudo_count) & (human_total > 3 * pseudo_count)
         return np.where(is_defined, divergence_sum, np.nan)

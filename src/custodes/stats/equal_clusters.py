@@ -44,22 +44,32 @@ def group_clusters(codes: Ints, units: Ints, *, n_units: int, number: Ints | Non
     >>> kinds.number.tolist(), kinds.rows.tolist(), kinds.kind.tolist()
     ([2, 1, 1], [0, 1, 2], [0, 0, 1])
     """
-    order = np.argsort(units, kind="stable")
-    cluster_size = np.bincount(units, minlength=n_units)
-    _, codes = np.unique(codes[order], return_inverse=True)
+    row_order = np.argsort(units, kind="stable")
+    size_of_cluster = np.bincount(units, minlength=n_units)
+    _, codes = np.unique(codes[row_order], return_inverse=True)
     # Clusters are compared by the sum of their codes with random weights, modulo 2^64. Different clusters have equal
     # sums with a probability of about 2^-60.
-    position = np.arange(len(codes)) - np.repeat(np.cumsum(cluster_size) - cluster_size, cluster_size)
-    weights = np.random.default_rng(0).integers(2**63, size=int(cluster_size.max(initial=0)), dtype=np.uint64) * 2 + 1
-    cumulative_sums = np.append(np.uint64(0), np.cumsum((codes + 1).astype(np.uint64) * weights[position]))
-    sums = np.diff(cumulative_sums[np.append(0, np.cumsum(cluster_size))])
-    _, first_index, index_of_distinct = np.unique(sums, return_index=True, return_inverse=True)
-    is_long = cluster_size > _MOST_ROWS
-    representative_units = np.where(is_long, np.arange(n_units), first_index[index_of_distinct])
-    distinct_representatives, kind = np.unique(representative_units, return_inverse=True)
-    representative_rows = np.flatnonzero(representative_units[units] == units)
-    group_size = np.bincount(kind, weights=number, minlength=len(distinct_representatives)).astype(np.int64)
-    return ClusterGroups(group_size, representative_rows, kind[units[representative_rows]])
+    position_in_cluster = np.arange(len(codes)) - np.repeat(
+        np.cumsum(size_of_cluster) - size_of_cluster, size_of_cluster
+    )
+    hash_weights = (
+        np.random.default_rng(0).integers(2**63, size=int(size_of_cluster.max(initial=0)), dtype=np.uint64) * 2 + 1
+    )
+    cumulative_hashes = np.append(
+        np.uint64(0), np.cumsum((codes + 1).astype(np.uint64) * hash_weights[position_in_cluster])
+    )
+    hash_of_cluster = np.diff(cumulative_hashes[np.append(0, np.cumsum(size_of_cluster))])
+    _, first_cluster_of_hash, hash_index_of_cluster = np.unique(hash_of_cluster, return_index=True, return_inverse=True)
+    is_long_cluster = size_of_cluster > _MOST_ROWS
+    representative_of_cluster = np.where(
+        is_long_cluster, np.arange(n_units), first_cluster_of_hash[hash_index_of_cluster]
+    )
+    distinct_representatives, group_of_cluster = np.unique(representative_of_cluster, return_inverse=True)
+    representative_rows = np.flatnonzero(representative_of_cluster[units] == units)
+    n_clusters_of_group = np.bincount(group_of_cluster, weights=number, minlength=len(distinct_representatives)).astype(
+        np.int64
+    )
+    return ClusterGroups(n_clusters_of_group, representative_rows, group_of_cluster[units[representative_rows]])
 
 
 def codes_of(pair: Ints, signs: Signs) -> Ints:
@@ -67,16 +77,16 @@ def codes_of(pair: Ints, signs: Signs) -> Ints:
 
     `signs` (k, n) are signs, or differences of two signs.
     """
-    codes, n_codes = pair.astype(np.int64), int(pair.max(initial=0)) + 1
+    code_of_row, n_codes = pair.astype(np.int64), int(pair.max(initial=0)) + 1
     for signs_of_rater in signs:
         if 8 * n_codes > 2**62:
-            distinct_codes, codes = np.unique(codes, return_inverse=True)
+            distinct_codes, code_of_row = np.unique(code_of_row, return_inverse=True)
             n_codes = len(distinct_codes)
-        codes, n_codes = (
-            codes * 8 + np.where(signs_of_rater == ABSENT, 3, signs_of_rater & 7),
+        code_of_row, n_codes = (
+            code_of_row * 8 + np.where(signs_of_rater == ABSENT, 3, signs_of_rater & 7),
             8 * n_codes,
         )  # -2 is 6, and 2 is 2
-    return codes
+    return code_of_row
 
 
 def iter_group_weights(
@@ -93,10 +103,12 @@ def iter_group_weights(
     >>> [weights.shape for _, weights in iter_group_weights(np.array([2, 1]), 4, rng, size=1)]
     [(2, 5)]
     """
-    n = int(number.sum())
-    for column_slice in chunks(1 + (resamples if n > 1 else 0), max(size, len(number)) // 4):
+    n_clusters = int(number.sum())
+    for column_slice in chunks(1 + (resamples if n_clusters > 1 else 0), max(size, len(number)) // 4):
         data_row = number[np.newaxis] if column_slice.start == 0 else np.empty((0, len(number)), dtype=np.int64)
-        resample_counts = rng.multinomial(n, number / n, size=column_slice.stop - column_slice.start - len(data_row))
+        resample_counts = rng.multinomial(
+            n_clusters, number / n_clusters, size=column_slice.stop - column_slice.start - len(data_row)
+        )
         yield column_slice, np.ascontiguousarray(np.concatenate([data_row, resample_counts]).T, dtype=np.float64)
 
 
@@ -109,18 +121,18 @@ def sums_of(
     """
     from scipy.sparse import csr_array
 
-    matrix = csr_array((values.astype(np.float64), (cell, kind)), shape=(n_cells, n_kinds))
-    if _DENSE * matrix.nnz < n_cells * n_kinds:
-        return lambda times: np.asarray(matrix @ times)
-    dense_matrix = matrix.toarray()
-    is_integer = bool((values == np.rint(values)).all())
-    largest_sum = float(np.abs(dense_matrix).sum(axis=1).max(initial=0)) if is_integer else np.inf
-    if largest_sum < _EXACT:
+    value_matrix = csr_array((values.astype(np.float64), (cell, kind)), shape=(n_cells, n_kinds))
+    if _DENSE * value_matrix.nnz < n_cells * n_kinds:
+        return lambda group_weights: np.asarray(value_matrix @ group_weights)
+    dense_matrix = value_matrix.toarray()
+    has_integer_values = bool((values == np.rint(values)).all())
+    largest_absolute_sum = float(np.abs(dense_matrix).sum(axis=1).max(initial=0)) if has_integer_values else np.inf
+    if largest_absolute_sum < _EXACT:
         dense_matrix = dense_matrix.astype(np.float32)
 
-    def sum_dense(times: Floats) -> NDArray[Any]:
+    def sum_dense(group_weights: Floats) -> NDArray[Any]:
         # Single precision takes half the time, where it is exact.
-        float_type = np.float32 if largest_sum * float(times.max(initial=0)) < _EXACT else np.float64
-        return np.asarray(dense_matrix.astype(float_type, copy=False) @ times.astype(float_type, copy=False))
+        float_type = np.float32 if largest_absolute_sum * float(group_weights.max(initial=0)) < _EXACT else np.float64
+        return np.asarray(dense_matrix.astype(float_type, copy=False) @ group_weights.astype(float_type, copy=False))
 
     return sum_dense

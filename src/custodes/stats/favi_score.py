@@ -84,69 +84,79 @@ def favi_posterior(counts: NDArray[Any], *, confidence: float, draws: int, rng: 
     Source: ours; the Favi-Score paper mentions in its section Robustness that the score has no measure of uncertainty.
     """
     if not draws:
-        undefined = np.full(counts.shape[:-2], np.nan)
-        return FaviPosterior(undefined, undefined, undefined)
-    tables = counts.reshape(-1, 9)
+        undefined_values = np.full(counts.shape[:-2], np.nan)
+        return FaviPosterior(undefined_values, undefined_values, undefined_values)
+    flat_tables = counts.reshape(-1, 9)
     # A table and its mirror image use the same draws.
-    distinct_tables, is_symmetric, distinct_index, is_swapped = DistinctTables.from_tables(
-        tables, tables[:, ::-1], shape=tables.shape[:1]
+    distinct_tables, is_symmetric_table, distinct_index_of_table, is_swapped_table = DistinctTables.from_tables(
+        flat_tables, flat_tables[:, ::-1], shape=flat_tables.shape[:1]
     )
     # 16 MB per array of draws in single precision, about eight such arrays
-    table_chunks = chunks(len(distinct_tables), draws // 4)
-    posteriors = [
-        _posterior(distinct_tables[chunk], confidence=confidence, draws=draws, rng=rng) for chunk in table_chunks
+    table_slices = chunks(len(distinct_tables), draws // 4)
+    posterior_of_slice = [
+        _posterior(distinct_tables[table_slice], confidence=confidence, draws=draws, rng=rng)
+        for table_slice in table_slices
     ]
-    low, high, flip_probability = np.concatenate([np.empty((3, 0)), *posteriors], axis=1)
+    low, high, flip_probability = np.concatenate([np.empty((3, 0)), *posterior_of_slice], axis=1)
 
     # For a table that is its own mirror image, both tails estimate the same number.
     half_width = (high - low) / 2
-    low, high = np.where(is_symmetric, -half_width, low), np.where(is_symmetric, half_width, high)
+    low, high = np.where(is_symmetric_table, -half_width, low), np.where(is_symmetric_table, half_width, high)
 
     low, high = (
-        np.where(is_swapped, -high[distinct_index], low[distinct_index]),
-        np.where(is_swapped, -low[distinct_index], high[distinct_index]),
+        np.where(is_swapped_table, -high[distinct_index_of_table], low[distinct_index_of_table]),
+        np.where(is_swapped_table, -low[distinct_index_of_table], high[distinct_index_of_table]),
     )
-    point = favi_score(tables.reshape(-1, 3, 3))  # NaN without errors, also in minimum and maximum
-    shape = counts.shape[:-2]
+    favi_estimates = favi_score(flat_tables.reshape(-1, 3, 3))  # NaN without errors, also in minimum and maximum
+    result_shape = counts.shape[:-2]
     return FaviPosterior(
-        np.minimum(low, point).reshape(shape),
-        np.maximum(high, point).reshape(shape),
-        np.where(tables.sum(axis=1) > 0, flip_probability[distinct_index], np.nan).reshape(shape),
+        np.minimum(low, favi_estimates).reshape(result_shape),
+        np.maximum(high, favi_estimates).reshape(result_shape),
+        np.where(flat_tables.sum(axis=1) > 0, flip_probability[distinct_index_of_table], np.nan).reshape(result_shape),
     )
 
 
 def _posterior(
-    tables: NDArray[Any], *, confidence: float, draws: int, rng: np.random.Generator
+    flat_tables: NDArray[Any], *, confidence: float, draws: int, rng: np.random.Generator
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
     """Lower and upper quantile of the Favi-Score, and probability of opposite margins, for tables (n, 9)."""
-    cells = [(int(h), int(m)) for h, m in zip(*np.nonzero(ERROR_COST), strict=True)]
+    error_cells = [
+        (int(human_outcome), int(metric_outcome))
+        for human_outcome, metric_outcome in zip(*np.nonzero(ERROR_COST), strict=True)
+    ]
     # Gamma draws per distinct count instead of per table: few items have few distinct counts.
-    distinct_counts = {
-        cell: np.unique(tables[:, 3 * cell[0] + cell[1]], return_inverse=True) for cell in (*cells, (0, 0), (2, 2))
+    distinct_counts_of_cell = {
+        cell: np.unique(flat_tables[:, 3 * cell[0] + cell[1]], return_inverse=True)
+        for cell in (*error_cells, (0, 0), (2, 2))
     }
-    gamma_draws = {
+    gamma_draws_of_cell = {
         cell: rng.standard_gamma((count + _PRIOR)[:, np.newaxis], size=(len(count), draws), dtype=np.float32)
-        for cell, (count, _) in distinct_counts.items()
+        for cell, (count, _) in distinct_counts_of_cell.items()
     }
-    bounds_and_flips = np.empty((3, len(tables)))
-    tail = (1 - confidence) / 2
-    for block in chunks(len(tables), 4 * draws):  # of a size that fits the cache
+    bounds_and_flips = np.empty((3, len(flat_tables)))
+    tail_probability = (1 - confidence) / 2
+    for table_slice in chunks(len(flat_tables), 4 * draws):  # of a size that fits the cache
 
-        def draws_of_cell(cell: tuple[int, int], block: slice = block) -> NDArray[np.float32]:
-            return np.asarray(gamma_draws[cell][distinct_counts[cell][1].reshape(-1)[block]])
+        def gather_cell_draws(cell: tuple[int, int], table_slice: slice = table_slice) -> NDArray[np.float32]:
+            return np.asarray(gamma_draws_of_cell[cell][distinct_counts_of_cell[cell][1].reshape(-1)[table_slice]])
 
-        human_margin, metric_margin, gamma_total = np.zeros((3, block.stop - block.start, draws), dtype=np.float32)
-        for h, m in cells:
-            gamma = draws_of_cell((h, m))
-            gamma_total += gamma
-            human_margin += int(_SIGN[h]) * gamma
-            metric_margin += int(_SIGN[m]) * gamma
-        # From the error cells only (Lemma 1; the diagonal cancels), since large diagonals would cause rounding errors.
-        favi = (metric_margin - human_margin) / gamma_total
-        favi.sort(axis=1)  # before quantile, because its partition takes several times as long as a vectorised sort
-        bounds_and_flips[:2, block] = np.quantile(favi, [tail, 1 - tail], axis=1, overwrite_input=True)
-        agreed_margin = draws_of_cell((0, 0)) - draws_of_cell((2, 2))
-        bounds_and_flips[2, block] = ((human_margin + agreed_margin > 0) != (metric_margin + agreed_margin > 0)).mean(
-            axis=1
+        human_margin, metric_margin, gamma_total = np.zeros(
+            (3, table_slice.stop - table_slice.start, draws), dtype=np.float32
         )
+        for human_outcome, metric_outcome in error_cells:
+            cell_draws = gather_cell_draws((human_outcome, metric_outcome))
+            gamma_total += cell_draws
+            human_margin += int(_SIGN[human_outcome]) * cell_draws
+            metric_margin += int(_SIGN[metric_outcome]) * cell_draws
+        # From the error cells only (Lemma 1; the diagonal cancels), since large diagonals would cause rounding errors.
+        favi_draws = (metric_margin - human_margin) / gamma_total
+        # Sorted before quantile, because its partition takes several times as long as a vectorised sort.
+        favi_draws.sort(axis=1)
+        bounds_and_flips[:2, table_slice] = np.quantile(
+            favi_draws, [tail_probability, 1 - tail_probability], axis=1, overwrite_input=True
+        )
+        diagonal_margin = gather_cell_draws((0, 0)) - gather_cell_draws((2, 2))
+        bounds_and_flips[2, table_slice] = (
+            (human_margin + diagonal_margin > 0) != (metric_margin + diagonal_margin > 0)
+        ).mean(axis=1)
     return bounds_and_flips[0], bounds_and_flips[1], bounds_and_flips[2]

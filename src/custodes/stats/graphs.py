@@ -32,8 +32,8 @@ def condensation(adjacency: NDArray[np.bool_]) -> tuple[NDArray[np.intp], NDArra
     component_edges = _product(_product(member_masks, adjacency), member_masks.T) & ~np.eye(
         len(member_masks), dtype=bool
     )
-    order = np.argsort(layers(component_edges), kind="stable")
-    return member_masks[order].argmax(axis=0), component_edges[np.ix_(order, order)]
+    component_order = np.argsort(layers(component_edges), kind="stable")
+    return member_masks[component_order].argmax(axis=0), component_edges[np.ix_(component_order, component_order)]
 
 
 def transitive_reduction(adjacency: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -57,12 +57,14 @@ def layers(component_adjacency: NDArray[np.bool_]) -> NDArray[np.intp]:
     >>> layers(np.triu(np.ones((3, 3), dtype=bool), 1)).tolist()
     [0, 1, 2]
     """
-    layer = np.zeros(len(component_adjacency), dtype=np.intp)
+    layer_of_component = np.zeros(len(component_adjacency), dtype=np.intp)
     while True:
-        next_layer = np.where(component_adjacency, layer[:, np.newaxis] + 1, 0).max(axis=0, initial=0)
-        if (next_layer == layer).all():
-            return layer
-        layer = next_layer
+        next_layer_of_component = np.where(component_adjacency, layer_of_component[:, np.newaxis] + 1, 0).max(
+            axis=0, initial=0
+        )
+        if (next_layer_of_component == layer_of_component).all():
+            return layer_of_component
+        layer_of_component = next_layer_of_component
 
 
 def clearest_cycles(edge: Floats) -> list[list[int]]:
@@ -87,26 +89,28 @@ def clearest_cycles(edge: Floats) -> list[list[int]]:
     """
     from scipy.sparse.csgraph import breadth_first_order
 
-    components = [np.flatnonzero(label) for label in _strong_parts(edge > 0)]
+    members_of_component = [np.flatnonzero(is_member) for is_member in _strong_parts(edge > 0)]
     cycles = []
-    for members in sorted(components, key=lambda members: (-len(members), members[0])):
-        inner_edges = edge[np.ix_(members, members)]
-        thresholds = np.unique(inner_edges[inner_edges > 0])
-        low_index, high_index = 0, len(thresholds) - 1  # the highest level at which a cycle remains
+    for members in sorted(members_of_component, key=lambda members: (-len(members), members[0])):
+        inner_edge_strengths = edge[np.ix_(members, members)]
+        distinct_strengths = np.unique(inner_edge_strengths[inner_edge_strengths > 0])
+        low_index, high_index = 0, len(distinct_strengths) - 1  # the highest level at which a cycle remains
         while low_index < high_index:
             middle_index = (low_index + high_index + 1) // 2
             low_index, high_index = (
                 (middle_index, high_index)
-                if len(_strong_parts(inner_edges >= thresholds[middle_index]))
+                if len(_strong_parts(inner_edge_strengths >= distinct_strengths[middle_index]))
                 else (low_index, middle_index - 1)
             )
-        is_strong_edge = inner_edges >= thresholds[low_index]
-        for source, target in np.argwhere(inner_edges == thresholds[low_index]):
-            order, predecessors = breadth_first_order(is_strong_edge, target, directed=True, return_predecessors=True)
-            if source in order:
+        is_strong_edge = inner_edge_strengths >= distinct_strengths[low_index]
+        for source, target in np.argwhere(inner_edge_strengths == distinct_strengths[low_index]):
+            reached_nodes, predecessor_of_node = breadth_first_order(
+                is_strong_edge, target, directed=True, return_predecessors=True
+            )
+            if source in reached_nodes:
                 cycle = [int(source)]
                 while cycle[-1] != target:
-                    cycle.append(int(predecessors[cycle[-1]]))
+                    cycle.append(int(predecessor_of_node[cycle[-1]]))
                 cycle = [int(members[node]) for node in reversed(cycle)]
                 first_index = cycle.index(min(cycle))
                 cycles.append(cycle[first_index:] + cycle[:first_index])
@@ -119,8 +123,8 @@ def _strong_parts(adjacency: NDArray[np.bool_]) -> NDArray[np.bool_]:
     from scipy.sparse.csgraph import connected_components
 
     label_of_node = connected_components(adjacency.astype(np.int8), directed=True, connection="strong")[1]
-    repeated_labels = np.flatnonzero(np.bincount(label_of_node) > 1)
-    return np.asarray(label_of_node == repeated_labels[:, np.newaxis])
+    labels_of_several_nodes = np.flatnonzero(np.bincount(label_of_node) > 1)
+    return np.asarray(label_of_node == labels_of_several_nodes[:, np.newaxis])
 
 
 def letters(different: Bools, order: Sequence[int]) -> list[str]:
@@ -140,40 +144,49 @@ def letters(different: Bools, order: Sequence[int]) -> list[str]:
     ranked_nodes = np.asarray(order, dtype=np.intp)
     is_not_different = ~np.asarray(different, dtype=bool)[np.ix_(ranked_nodes, ranked_nodes)]
     np.fill_diagonal(is_not_different, True)
-    is_uncovered = is_not_different.copy()
-    groups: list[list[int]] = []
-    for a in range(len(ranked_nodes)):
-        while (uncovered_nodes := np.flatnonzero(is_uncovered[a, a:]) + a).size:
+    is_uncovered_pair = is_not_different.copy()
+    ranks_of_group: list[list[int]] = []
+    for first_rank in range(len(ranked_nodes)):
+        while (uncovered_ranks := np.flatnonzero(is_uncovered_pair[first_rank, first_rank:]) + first_rank).size:
             # The group has a single node only if this node shares no letter.
-            groups.append(
+            ranks_of_group.append(
                 _clique(
                     is_not_different,
-                    is_uncovered,
-                    a,
-                    uncovered_nodes[1] if uncovered_nodes[0] == a and len(uncovered_nodes) > 1 else uncovered_nodes[0],
+                    is_uncovered_pair,
+                    first_rank,
+                    uncovered_ranks[1]
+                    if uncovered_ranks[0] == first_rank and len(uncovered_ranks) > 1
+                    else uncovered_ranks[0],
                 )
             )
-            is_uncovered[np.ix_(groups[-1], groups[-1])] = False
-    groups.sort()
+            is_uncovered_pair[np.ix_(ranks_of_group[-1], ranks_of_group[-1])] = False
+    ranks_of_group.sort()
     letters_of_node = [""] * len(different)
-    for i, group in enumerate(groups):
+    for i, group_ranks in enumerate(ranks_of_group):
         letter_code = _ALPHABET[i % 26] + (str(i // 26) if i >= 26 else "")
-        for rank in group:
+        for rank in group_ranks:
             letters_of_node[ranked_nodes[rank]] += letter_code
     return letters_of_node
 
 
-def _clique(is_near: Bools, is_uncovered: Bools, a: int, b: int) -> list[int]:
+def _clique(is_not_different: Bools, is_uncovered_pair: Bools, first_node: int, second_node: int) -> list[int]:
     """Maximal clique that contains nodes a and b. Nodes that cover an uncovered pair are added first, then further
     nodes."""
-    clique = [a, b]
-    is_adjacent, has_uncovered = is_near[a] & is_near[b], is_uncovered[a] | is_uncovered[b]
+    clique = [first_node, second_node]
+    is_adjacent_to_clique, has_uncovered_pair = (
+        is_not_different[first_node] & is_not_different[second_node],
+        is_uncovered_pair[first_node] | is_uncovered_pair[second_node],
+    )
     for is_covering_pass in (True, False):
-        for node in np.flatnonzero(is_adjacent).tolist():
-            if is_adjacent[node] and node not in clique and (has_uncovered[node] or not is_covering_pass):
+        for node in np.flatnonzero(is_adjacent_to_clique).tolist():
+            if (
+                is_adjacent_to_clique[node]
+                and node not in clique
+                and (has_uncovered_pair[node] or not is_covering_pass)
+            ):
                 clique.append(node)
-                is_adjacent = is_adjacent & is_near[node]
-                has_uncovered = has_uncovered | is_uncovered[node]
+                is_adjacent_to_clique = is_adjacent_to_clique & is_not_different[node]
+                has_uncovered_pair = has_uncovered_pair | is_uncovered_pair[node]
     return sorted(set(clique))
 
 

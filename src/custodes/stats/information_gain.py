@@ -36,59 +36,65 @@ def information_gain(z: Floats, seen: Floats, *, critical: float) -> Floats:
     Ours; predictive power: Spiegelhalter, Freedman and Blackburn 1986. The prior, a mixture of normal distributions
     around 0: Stephens 2017.
     """
-    is_defined = np.isfinite(z) & np.isfinite(seen) & (seen > 0)
+    is_defined_pair = np.isfinite(z) & np.isfinite(seen) & (seen > 0)
     gains = np.full(len(z), np.nan)
-    if not is_defined.any():
+    if not is_defined_pair.any():
         return gains
-    absolute_z, information = np.abs(z[is_defined]), seen[is_defined]
+    absolute_z, information = np.abs(z[is_defined_pair]), seen[is_defined_pair]
     # (pairs, spreads): variance of z that the true margins of a component cause, and probability of each component
     prior_variances = information[:, np.newaxis] * _SPREADS**2
     component_probability = _component_probabilities(absolute_z[:, np.newaxis], prior_variances)
     # The gain is computed only for undecided pairs, once for each distinct outcome.
-    undecided_pairs = np.flatnonzero(absolute_z < critical)
-    _, first_of_distinct, distinct_index = np.unique(
-        np.stack([absolute_z, information])[:, undecided_pairs], axis=1, return_index=True, return_inverse=True
+    undecided_pair_indices = np.flatnonzero(absolute_z < critical)
+    _, first_pair_of_outcome, outcome_index = np.unique(
+        np.stack([absolute_z, information])[:, undecided_pair_indices], axis=1, return_index=True, return_inverse=True
     )
-    gain = np.zeros(len(absolute_z))
-    gain[undecided_pairs] = _half_power_gain(
-        absolute_z[undecided_pairs[first_of_distinct]],
-        prior_variances[undecided_pairs[first_of_distinct]],
-        component_probability[undecided_pairs[first_of_distinct]],
+    defined_gains = np.zeros(len(absolute_z))
+    defined_gains[undecided_pair_indices] = _half_power_gain(
+        absolute_z[undecided_pair_indices[first_pair_of_outcome]],
+        prior_variances[undecided_pair_indices[first_pair_of_outcome]],
+        component_probability[undecided_pair_indices[first_pair_of_outcome]],
         critical,
-    )[distinct_index.reshape(-1)]
-    gains[is_defined] = gain
+    )[outcome_index.reshape(-1)]
+    gains[is_defined_pair] = defined_gains
     return gains
 
 
 def _half_power_gain(
-    z: Floats, prior_variances: Floats, probability: Floats, critical_z: float, *, steps: int = _STEPS
+    z: Floats, prior_variances: Floats, p_component: Floats, critical_z: float, *, steps: int = _STEPS
 ) -> Floats:
     """The gain of information (pairs,) at which the power reaches 50 %, found on a grid and by bisection; inf if it is
     never reached."""
     # Components of negligible probability do not change the power of any pair.
-    is_used_component = (probability > _NEVER).any(axis=0)
-    shrinkage, probability = (
-        (prior_variances / (prior_variances + 1))[:, is_used_component],
-        probability[:, is_used_component],
+    is_relevant_component = (p_component > _NEVER).any(axis=0)
+    shrinkage, p_component = (
+        (prior_variances / (prior_variances + 1))[:, is_relevant_component],
+        p_component[:, is_relevant_component],
     )
-    first_gain = np.full(len(z), np.inf)
-    gains = np.append(0.0, np.geomspace(1e-3, MOST, steps))
+    half_power_gains = np.full(len(z), np.inf)
+    gain_grid = np.append(0.0, np.geomspace(1e-3, MOST, steps))
     for pair_slice in chunks(len(z), steps * shrinkage.shape[1]):
         is_power_reached = (
-            _power(gains[1:, np.newaxis], z[pair_slice], shrinkage[pair_slice], probability[pair_slice], critical_z)
+            _power(
+                gain_grid[1:, np.newaxis],
+                z[pair_slice],
+                shrinkage[pair_slice],
+                p_component[pair_slice],
+                critical_z,
+            )
             >= 0.5
         )
-        reached_pairs = pair_slice.start + np.flatnonzero(is_power_reached.any(axis=0))
-        grid_step = is_power_reached.argmax(axis=0)[reached_pairs - pair_slice.start]
-        first_gain[reached_pairs] = bisect_condition(
+        pair_indices = pair_slice.start + np.flatnonzero(is_power_reached.any(axis=0))
+        grid_index = is_power_reached.argmax(axis=0)[pair_indices - pair_slice.start]
+        half_power_gains[pair_indices] = bisect_condition(
             lambda gain: (
-                _power(gain, z[reached_pairs], shrinkage[reached_pairs], probability[reached_pairs], critical_z) < 0.5  # noqa: B023
+                _power(gain, z[pair_indices], shrinkage[pair_indices], p_component[pair_indices], critical_z) < 0.5  # noqa: B023
             ),
-            gains[grid_step],
-            gains[grid_step + 1],
+            gain_grid[grid_index],
+            gain_grid[grid_index + 1],
             steps=_BISECTIONS,
         )
-    return first_gain
+    return half_power_gains
 
 
 def _power(gain: Floats, z: Floats, shrinkage: Floats, component_probability: Floats, critical_z: float) -> Floats:
@@ -96,9 +102,12 @@ def _power(gain: Floats, z: Floats, shrinkage: Floats, component_probability: Fl
     from scipy.special import ndtr
 
     gain = gain[..., np.newaxis]
-    growth, root_growth = 1 + gain * shrinkage, np.sqrt(1 + gain)
-    z_mean, z_deviation = z[:, np.newaxis] * growth / root_growth, np.sqrt(gain * growth) / root_growth
-    p_decided = ndtr((z_mean - critical_z) / z_deviation) + ndtr((-z_mean - critical_z) / z_deviation)
+    mean_growth, sqrt_information_ratio = 1 + gain * shrinkage, np.sqrt(1 + gain)
+    z_mean, z_sd = (
+        z[:, np.newaxis] * mean_growth / sqrt_information_ratio,
+        np.sqrt(gain * mean_growth) / sqrt_information_ratio,
+    )
+    p_decided = ndtr((z_mean - critical_z) / z_sd) + ndtr((-z_mean - critical_z) / z_sd)
     return np.asarray((component_probability * p_decided).sum(axis=-1))
 
 
@@ -106,9 +115,9 @@ def _component_probabilities(z: Floats, prior_variances: Floats) -> Floats:
     """Posterior probability of each component of the prior for each pair (pairs, spreads). The prior is fitted to all
     pairs by EM."""
     density = np.exp(-(z**2) / (2 * (prior_variances + 1))) / np.sqrt(prior_variances + 1)
-    prior = np.full(density.shape[1], 1 / density.shape[1])
+    component_weights = np.full(density.shape[1], 1 / density.shape[1])
     for _ in range(_ROUNDS):
-        posterior = prior * density
+        posterior = component_weights * density
         posterior /= posterior.sum(axis=1, keepdims=True)
-        prior = posterior.mean(axis=0)
+        component_weights = posterior.mean(axis=0)
     return np.asarray(posterior)

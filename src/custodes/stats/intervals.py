@@ -64,10 +64,10 @@ def wilson_interval(proportion: Any, n: Any, *, quantile: Any) -> tuple[Floats, 
 
     Source: Wilson 1927; with effective counts: Kish 1965, Korn and Graubard 1998.
     """
-    proportion, relative_quantile = np.asarray(proportion, dtype=np.float64), quantile**2 / n
-    middle = (proportion + relative_quantile / 2) / (1 + relative_quantile)
-    half_width = np.sqrt(relative_quantile * proportion * (1 - proportion) + relative_quantile**2 / 4) / (
-        1 + relative_quantile
+    proportion, squared_quantile_by_n = np.asarray(proportion, dtype=np.float64), quantile**2 / n
+    middle = (proportion + squared_quantile_by_n / 2) / (1 + squared_quantile_by_n)
+    half_width = np.sqrt(squared_quantile_by_n * proportion * (1 - proportion) + squared_quantile_by_n**2 / 4) / (
+        1 + squared_quantile_by_n
     )
     return np.minimum(middle - half_width, proportion).clip(0, 1), np.maximum(middle + half_width, proportion).clip(
         0, 1
@@ -88,8 +88,8 @@ def percentile_interval(draws: NDArray[Any], *, confidence: float) -> tuple[NDAr
     if not len(draws):
         return np.full(draws.shape[1:], np.nan), np.full(draws.shape[1:], np.nan)
     has_enough_draws = (~np.isnan(draws)).mean(axis=0) >= _ENOUGH
-    tail = (1 - confidence) / 2
-    low, high = np.nanquantile(np.where(has_enough_draws, draws, 0.0), [tail, 1 - tail], axis=0)
+    tail_probability = (1 - confidence) / 2
+    low, high = np.nanquantile(np.where(has_enough_draws, draws, 0.0), [tail_probability, 1 - tail_probability], axis=0)
     return np.where(has_enough_draws, low, np.nan), np.where(has_enough_draws, high, np.nan)
 
 
@@ -118,26 +118,32 @@ def student_interval(
     """
     draws = np.asarray(draws, dtype=np.float64)
     lowest_value, highest_value = bounds
-    is_defined = np.isfinite(draws[1:])
-    n = is_defined.sum(axis=0)
-    has_enough_draws = np.isfinite(draws[0]) & (n > 1) & (n >= _ENOUGH * (len(draws) - 1)) & (n_units > 1)
+    is_defined_draw = np.isfinite(draws[1:])
+    n_defined_draws = is_defined_draw.sum(axis=0)
+    has_enough_draws = (
+        np.isfinite(draws[0]) & (n_defined_draws > 1) & (n_defined_draws >= _ENOUGH * (len(draws) - 1)) & (n_units > 1)
+    )
     scaled_draws = draws if bounds == SHARE else _stabilise_variance(draws, bounds)
-    mean = np.where(is_defined, scaled_draws[1:], 0.0).sum(axis=0) / np.maximum(n, 1)
-    squared_deviations = np.where(is_defined, scaled_draws[1:] - mean, 0.0) ** 2
-    error = np.sqrt(squared_deviations.sum(axis=0) / np.maximum(n - 1, 1) * (n_units / max(n_units - 1, 1)))
-    adjusted_n_units = (
+    mean_draw = np.where(is_defined_draw, scaled_draws[1:], 0.0).sum(axis=0) / np.maximum(n_defined_draws, 1)
+    squared_deviations = np.where(is_defined_draw, scaled_draws[1:] - mean_draw, 0.0) ** 2
+    standard_error = np.sqrt(
+        squared_deviations.sum(axis=0) / np.maximum(n_defined_draws - 1, 1) * (n_units / max(n_units - 1, 1))
+    )
+    effective_n_units = (
         1 + 1 / (1 / (n_units - 1) + 1 / (len(draws) - 2)) if few_draws and n_units > 1 < len(draws) - 1 else n_units
     )
-    quantile = np.where(has_enough_draws, student_quantile(confidence, adjusted_n_units), np.nan)
+    t_quantile = np.where(has_enough_draws, student_quantile(confidence, effective_n_units), np.nan)
     if bounds == SHARE:
         proportion = draws[0].clip(0.0, 1.0)  # rounding error
         # If p is 0 or 1, the number of observations is computed from the mean of the resamples instead of p.
-        center = np.where((proportion * (1 - proportion)) > _NONE, proportion, mean.clip(0.0, 1.0))
-        variance = center * (1 - center)
-        is_estimable = (variance > _NONE) & (error**2 > _NONE)
-        effective_n = np.where(is_estimable, variance / np.where(is_estimable, error**2, 1.0), float(n_units))
-        return wilson_interval(proportion, effective_n, quantile=quantile)
-    half_width = quantile * error
+        center_proportion = np.where((proportion * (1 - proportion)) > _NONE, proportion, mean_draw.clip(0.0, 1.0))
+        variance = center_proportion * (1 - center_proportion)
+        is_effective_n_defined = (variance > _NONE) & (standard_error**2 > _NONE)
+        effective_n = np.where(
+            is_effective_n_defined, variance / np.where(is_effective_n_defined, standard_error**2, 1.0), float(n_units)
+        )
+        return wilson_interval(proportion, effective_n, quantile=t_quantile)
+    half_width = t_quantile * standard_error
     with np.errstate(invalid="ignore"):  # an infinite estimate has no interval
         low, high = (
             _back_transform(scaled_draws[0] - half_width, bounds),
@@ -172,10 +178,10 @@ def expanded_interval(
     low, high = percentile_interval(draws, confidence=expanded_level)
     low, high = np.minimum(low, estimate), np.maximum(high, estimate)  # NaN if either is
     if bounds == SHARE:
-        is_degenerate = (high - low <= _NONE) & ((low <= _NONE) | (high >= 1 - _NONE))
+        is_degenerate_interval = (high - low <= _NONE) & ((low <= _NONE) | (high >= 1 - _NONE))
         wilson_bounds = wilson_interval(estimate, float(n_units), quantile=student_quantile(confidence, n_units))
         low, high = (
-            np.where(is_degenerate, wilson_bound, bound)
+            np.where(is_degenerate_interval, wilson_bound, bound)
             for wilson_bound, bound in zip(wilson_bounds, (low, high), strict=True)
         )
     return np.asarray(low), np.asarray(high)
@@ -233,22 +239,25 @@ class ResampledEstimate:
         """
         from scipy.special import ndtr
 
-        tail = (1 - level) / 2
+        tail_probability = (1 - level) / 2
         if self.n_units < 2 or 2.0 ** (1 - self.n_units) > 1 - level or not np.isfinite(self.value):
             return np.nan, np.nan
         if self.population is not None:
             if ndtr(-student_quantile(level, self.n_units)) * (len(self.population) + 1) < 1:
                 return np.nan, np.nan
-            bounds_of_interval = expanded_interval(
+            interval_bounds = expanded_interval(
                 self.draws[0], self.population, confidence=level, n_units=self.n_units, bounds=self.bounds
             )
-            return float(bounds_of_interval[0]), float(bounds_of_interval[1])
-        bounds_of_interval = student_interval(
+            return float(interval_bounds[0]), float(interval_bounds[1])
+        interval_bounds = student_interval(
             self.draws, confidence=level, n_units=self.n_units, bounds=self.bounds, few_draws=True
         )
-        low, high = float(bounds_of_interval[0]), float(bounds_of_interval[1])
+        low, high = float(interval_bounds[0]), float(interval_bounds[1])
         if np.isfinite(low) and np.nanmax(np.abs(self.draws - self.value)) <= _SAME:
-            half_width, (lowest_value, highest_value) = self.width * (1 - tail ** (1 / self.n_units)), self.bounds
+            half_width, (lowest_value, highest_value) = (
+                self.width * (1 - tail_probability ** (1 / self.n_units)),
+                self.bounds,
+            )
             return max(self.value - half_width, lowest_value), min(self.value + half_width, highest_value)
         return low, high
 
@@ -257,11 +266,11 @@ class ResampledEstimate:
         have an interval."""
         from scipy.special import ndtr
 
-        def is_left_out(z: float) -> bool:
+        def excludes_value(z: float) -> bool:
             low, high = self.interval(2 * float(ndtr(z)) - 1)
             return at < low or at > high  # False for NaN
 
-        return float(bisect_condition(is_left_out, 0.0, _FARTHEST))
+        return float(bisect_condition(excludes_value, 0.0, _FARTHEST))
 
 
 def cluster_intervals(
@@ -273,11 +282,15 @@ def cluster_intervals(
     clusters.
     """
     low, high = np.full((2, draws.shape[1]), np.nan)
-    for k in np.flatnonzero((n_units >= fewest) & (len(draws) > 1)):
-        estimate = ResampledEstimate(
-            draws=draws[:, k], population=None, n_units=int(n_units[k]), bounds=bounds, width=1.0
+    for estimate_index in np.flatnonzero((n_units >= fewest) & (len(draws) > 1)):
+        resampled_estimate = ResampledEstimate(
+            draws=draws[:, estimate_index],
+            population=None,
+            n_units=int(n_units[estimate_index]),
+            bounds=bounds,
+            width=1.0,
         )
-        low[k], high[k] = estimate.interval(confidence)
+        low[estimate_index], high[estimate_index] = resampled_estimate.interval(confidence)
     return low, high
 
 
@@ -327,36 +340,38 @@ def simultaneous_intervals(
         for i, estimate_i in enumerate(estimates)
         if estimate_i and np.isfinite(estimate_i.interval(confidence)[0])
     }
-    k, level, maximum = len(estimate_of_index), confidence, None
-    estimate, low, high, p_value = np.full((4, len(estimates)), np.nan)
-    estimate[:] = [
+    n_estimates, level, normal_maximum = len(estimate_of_index), confidence, None
+    estimated_values, low, high, p_value = np.full((4, len(estimates)), np.nan)
+    estimated_values[:] = [
         np.nan if resampled_estimate is None else resampled_estimate.value for resampled_estimate in estimates
     ]
-    if k > 1:
+    if n_estimates > 1:
         # An estimate that does not vary is added, and each estimate is compared with it.
         correlation = np.pad(
             _correlation([resampled_estimate.correlation_draws for resampled_estimate in estimate_of_index.values()]),
             (0, 1),
         )
-        maximum = NormalMaximum(correlation, np.arange(k), np.full(k, k), n=N_DIRECTIONS)
-        level = max(2 * float(ndtr(maximum.quantile(1 - confidence))) - 1, confidence)
+        normal_maximum = NormalMaximum(
+            correlation, np.arange(n_estimates), np.full(n_estimates, n_estimates), n=N_DIRECTIONS
+        )
+        level = max(2 * float(ndtr(normal_maximum.quantile(1 - confidence))) - 1, confidence)
     for i, resampled_estimate in estimate_of_index.items():
         low[i], high[i] = resampled_estimate.interval(level)
         if not np.isfinite(low[i]):
             continue
         z = resampled_estimate.distance(at[i])
         p_value[i] = unadjusted_p = 2 * float(ndtr(-z))
-        if maximum is not None:
-            p_value[i] = min(max(maximum.tail(z), unadjusted_p), k * unadjusted_p, 1.0)
-    return SimultaneousIntervals(estimate=estimate, low=low, high=high, p_value=p_value, level=level)
+        if normal_maximum is not None:
+            p_value[i] = min(max(normal_maximum.tail(z), unadjusted_p), n_estimates * unadjusted_p, 1.0)
+    return SimultaneousIntervals(estimate=estimated_values, low=low, high=high, p_value=p_value, level=level)
 
 
 def _correlation(resampled_values: Sequence[Floats]) -> Floats:
     """Correlations of estimates over resamples (k, k). Undefined resamples are ignored."""
     draws = np.stack(resampled_values)
     is_defined = np.isfinite(draws)
-    mean = np.where(is_defined, draws, 0.0).sum(axis=1) / np.maximum(is_defined.sum(axis=1), 1)
-    return correlation_of(np.where(is_defined, draws - mean[:, np.newaxis], 0.0))
+    mean_of_estimate = np.where(is_defined, draws, 0.0).sum(axis=1) / np.maximum(is_defined.sum(axis=1), 1)
+    return correlation_of(np.where(is_defined, draws - mean_of_estimate[:, np.newaxis], 0.0))
 
 
 def correlation_of(influences: Floats) -> Floats:
@@ -364,8 +379,10 @@ def correlation_of(influences: Floats) -> Floats:
 
     An estimate without variation, such as an accuracy of 1, has correlation 0 with all others.
     """
-    norms = np.sqrt((influences**2).sum(axis=1, keepdims=True))
-    unit_vectors = np.where(norms > _SAME, influences / np.where(norms > _SAME, norms, 1.0), 0.0)
+    norm_of_estimate = np.sqrt((influences**2).sum(axis=1, keepdims=True))
+    unit_vectors = np.where(
+        norm_of_estimate > _SAME, influences / np.where(norm_of_estimate > _SAME, norm_of_estimate, 1.0), 0.0
+    )
     correlation = np.asarray(unit_vectors @ unit_vectors.T)
     np.fill_diagonal(correlation, 1.0)
     return correlation

@@ -43,27 +43,33 @@ def kemeny(preference: NDArray[Any]) -> Kemeny:
     np.fill_diagonal(votes, 0.0)
     # The cost of any order is at least the smaller side of each pair. Between components, an order along the majority
     # graph has exactly that cost, so only the orders within components remain.
-    component, _ = condensation(votes > votes.T)
-    component_members = [np.flatnonzero(component == k) for k in range(component.max() + 1)]
+    component_of_system, _ = condensation(votes > votes.T)
+    members_of_component = [
+        np.flatnonzero(component_of_system == component) for component in range(component_of_system.max() + 1)
+    ]
     # Of the optimal orders within and between components, the first by Borda score (then by index) is chosen.
     n = len(votes)
-    borda_rank = np.argsort(np.argsort(votes.sum(axis=0) - votes.sum(axis=1), kind="stable"))
-    must_precede = (votes > votes.T) & (component[:, np.newaxis] != component)
-    may_follow = [
+    borda_rank_of_system = np.argsort(np.argsort(votes.sum(axis=0) - votes.sum(axis=1), kind="stable"))
+    must_precede = (votes > votes.T) & (component_of_system[:, np.newaxis] != component_of_system)
+    component_solvers = [
         (members, (_subsets if len(members) <= _EXACT_LIMIT else _local_search)(votes[np.ix_(members, members)]))
-        for members in component_members
+        for members in members_of_component
         if len(members) > 1
     ]
-    order, is_placed, n_unplaced_before = np.empty(n, dtype=np.intp), np.zeros(n, dtype=bool), must_precede.sum(axis=0)
-    for position in range(n):
-        may_come_next = ~is_placed & (n_unplaced_before == 0)
-        for members, compute_next in may_follow:
-            may_come_next[members] &= compute_next(is_placed[members])
-        order[position] = np.where(may_come_next, borda_rank, n).argmin()
-        is_placed[order[position]] = True
-        n_unplaced_before -= must_precede[order[position]]
-    exact = all(len(members) <= _EXACT_LIMIT for members in component_members)
-    return Kemeny(order, float(np.tril(votes[np.ix_(order, order)]).sum()), exact)
+    order, is_placed_system, n_unplaced_before = (
+        np.empty(n, dtype=np.intp),
+        np.zeros(n, dtype=bool),
+        must_precede.sum(axis=0),
+    )
+    for place in range(n):
+        is_next_candidate = ~is_placed_system & (n_unplaced_before == 0)
+        for members, mark_candidates in component_solvers:
+            is_next_candidate[members] &= mark_candidates(is_placed_system[members])
+        order[place] = np.where(is_next_candidate, borda_rank_of_system, n).argmin()
+        is_placed_system[order[place]] = True
+        n_unplaced_before -= must_precede[order[place]]
+    is_exact = all(len(members) <= _EXACT_LIMIT for members in members_of_component)
+    return Kemeny(order, float(np.tril(votes[np.ix_(order, order)]).sum()), is_exact)
 
 
 _MayFollow = Callable[[NDArray[np.bool_]], NDArray[np.bool_]]
@@ -74,52 +80,54 @@ def _subsets(votes: NDArray[np.float64]) -> _MayFollow:
     """Exact solution: for each of the 2**k subsets of placed systems, compute the cost of the best order of the
     remaining systems."""
     k = len(votes)
-    bit = 1 << np.arange(k)
-    subset = np.arange(1 << k)
-    is_placed = (subset[:, np.newaxis] & bit) != 0
-    votes_against = (~is_placed).astype(
-        np.float64
-    ) @ votes  # [subset, v]: votes for an unplaced system over v, if v comes next
-    best_cost = np.zeros(1 << k)
-    n_placed_of_subset = is_placed.sum(axis=1)
+    bit_of_system = 1 << np.arange(k)
+    subsets = np.arange(1 << k)
+    is_placed_in_subset = (subsets[:, np.newaxis] & bit_of_system) != 0
+    # [subset, v]: votes for an unplaced system over v, if v comes next
+    votes_against_if_next = (~is_placed_in_subset).astype(np.float64) @ votes
+    best_cost_of_subset = np.zeros(1 << k)
+    n_placed_of_subset = is_placed_in_subset.sum(axis=1)
     for n_placed in range(k - 1, -1, -1):
-        subsets_of_size = subset[n_placed_of_subset == n_placed]
-        best_cost[subsets_of_size] = np.where(
-            is_placed[subsets_of_size],
+        subsets_of_size = subsets[n_placed_of_subset == n_placed]
+        best_cost_of_subset[subsets_of_size] = np.where(
+            is_placed_in_subset[subsets_of_size],
             np.inf,
-            votes_against[subsets_of_size] + best_cost[subsets_of_size[:, np.newaxis] | bit],
+            votes_against_if_next[subsets_of_size]
+            + best_cost_of_subset[subsets_of_size[:, np.newaxis] | bit_of_system],
         ).min(axis=1)
 
-    def may_follow(is_system_placed: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        placed_subset = int(is_system_placed @ bit)
-        cost_if_next = votes_against[placed_subset] + best_cost[placed_subset | bit]
+    def mark_candidates(is_system_placed: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        placed_subset = int(is_system_placed @ bit_of_system)
+        cost_if_next = votes_against_if_next[placed_subset] + best_cost_of_subset[placed_subset | bit_of_system]
         return np.asarray(
-            ~is_system_placed & (cost_if_next <= best_cost[placed_subset] + 1e-9 * (1 + best_cost[placed_subset]))
+            ~is_system_placed
+            & (cost_if_next <= best_cost_of_subset[placed_subset] + 1e-9 * (1 + best_cost_of_subset[placed_subset]))
         )
 
-    return may_follow
+    return mark_candidates
 
 
 def _local_search(votes: NDArray[np.float64]) -> _MayFollow:
     """Heuristic solution: start from the Borda order and move single systems while the cost decreases. The final order
     is the only candidate."""
-    order = np.argsort(votes.sum(axis=0) - votes.sum(axis=1), kind="stable")
-    n = len(order)
+    system_order = np.argsort(votes.sum(axis=0) - votes.sum(axis=1), kind="stable")
+    n = len(system_order)
     while True:
-        swap_cost = (votes - votes.T)[np.ix_(order, order)]  # [i, j]: additional cost if i and j are swapped
-        cumulative_cost = np.concatenate([np.zeros((n, 1)), np.cumsum(swap_cost, axis=1)], axis=1)
+        # [i, j]: additional cost if i and j are swapped
+        swap_cost_of_pair = (votes - votes.T)[np.ix_(system_order, system_order)]
+        cumulative_cost = np.concatenate([np.zeros((n, 1)), np.cumsum(swap_cost_of_pair, axis=1)], axis=1)
         # [i, j]: additional cost if the system at i is moved to position j, past i + 1 .. j or j .. i - 1
-        position = np.arange(n)
+        places = np.arange(n)
         move_cost = (
-            np.where(position > position[:, np.newaxis], cumulative_cost[:, 1:], cumulative_cost[:, :-1])
-            - cumulative_cost[position, position][:, np.newaxis]
+            np.where(places > places[:, np.newaxis], cumulative_cost[:, 1:], cumulative_cost[:, :-1])
+            - cumulative_cost[places, places][:, np.newaxis]
         )
-        old_position, new_position = np.unravel_index(move_cost.argmin(), move_cost.shape)
-        if move_cost[old_position, new_position] >= -1e-9 * (1 + np.abs(votes).sum()):
+        old_place, new_place = np.unravel_index(move_cost.argmin(), move_cost.shape)
+        if move_cost[old_place, new_place] >= -1e-9 * (1 + np.abs(votes).sum()):
             break
-        order = np.insert(np.delete(order, old_position), new_position, order[old_position])
+        system_order = np.insert(np.delete(system_order, old_place), new_place, system_order[old_place])
 
-    def may_follow(is_system_placed: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        return np.isin(np.arange(n), order[is_system_placed.sum() : is_system_placed.sum() + 1])
+    def mark_candidates(is_system_placed: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        return np.isin(np.arange(n), system_order[is_system_placed.sum() : is_system_placed.sum() + 1])
 
-    return may_follow
+    return mark_candidates

@@ -46,27 +46,35 @@ def first_coefficient(outcome: Floats, design: Floats, units: Ints, *, confidenc
     """
     from scipy.special import stdtr
 
-    undefined = Inference(*np.full(4, np.nan))
+    undefined_inference = Inference(*np.full(4, np.nan))
     distinct_units, units = np.unique(units, return_inverse=True)
     if len(distinct_units) < 2 or np.linalg.matrix_rank(design) < design.shape[1]:
-        return undefined
+        return undefined_inference
     coefficients = np.zeros(design.shape[1])
     for _ in range(STEPS):
         probability = 1 / (1 + np.exp(-np.clip(design @ coefficients, -LARGEST, LARGEST)))
         information = (design * (probability * (1 - probability))[:, None]).T @ design
         if np.linalg.cond(information) > 1e12:
-            return undefined
-        step = np.linalg.solve(information, design.T @ (outcome - probability))
-        coefficients = coefficients + step
-        if np.abs(step).max() < 1e-10:
+            return undefined_inference
+        newton_step = np.linalg.solve(information, design.T @ (outcome - probability))
+        coefficients = coefficients + newton_step
+        if np.abs(newton_step).max() < 1e-10:
             break
     if np.abs(coefficients).max() > LARGEST:
-        return undefined
-    scores = unit_sums((design * (outcome - probability)[:, None]).T, units=units, n_units=len(distinct_units))
-    inverse = np.linalg.inv(information)
-    error = np.sqrt((inverse @ (scores @ scores.T) @ inverse)[0, 0] * len(distinct_units) / (len(distinct_units) - 1))
-    half_width = student_quantile(confidence, len(distinct_units)) * error
-    value = coefficients[0]
+        return undefined_inference
+    scores_by_cluster = unit_sums(
+        (design * (outcome - probability)[:, None]).T, units=units, n_units=len(distinct_units)
+    )
+    inverse_information = np.linalg.inv(information)
+    standard_error = np.sqrt(
+        (inverse_information @ (scores_by_cluster @ scores_by_cluster.T) @ inverse_information)[0, 0]
+        * len(distinct_units)
+        / (len(distinct_units) - 1)
+    )
+    half_width = student_quantile(confidence, len(distinct_units)) * standard_error
+    estimated_coefficient = coefficients[0]
     with np.errstate(divide="ignore", invalid="ignore"):
-        p_value = 2 * stdtr(len(distinct_units) - 1, -np.abs(value / error))
-    return Inference(value, value - half_width, value + half_width, p_value)
+        p_value = 2 * stdtr(len(distinct_units) - 1, -np.abs(estimated_coefficient / standard_error))
+    return Inference(
+        estimated_coefficient, estimated_coefficient - half_width, estimated_coefficient + half_width, p_value
+    )

@@ -122,13 +122,13 @@ def step_down(
     ----------
     Romano and Wolf 2005.
     """
-    k = len(order)
-    p_values, p_errors = np.ones((2, k))
-    at_threshold, positions = np.zeros(k, dtype=np.bool_), np.arange(k)
+    n_hypotheses = len(order)
+    p_values, p_errors = np.ones((2, n_hypotheses))
+    at_threshold, positions = np.zeros(n_hypotheses, dtype=np.bool_), np.arange(n_hypotheses)
     for batches in stages:
         if not len(positions):
             break
-        tail_totals, square_totals, n_draws = np.zeros((3, k))
+        tail_totals, square_totals, n_draws = np.zeros((3, n_hypotheses))
         for n, statistics in batches:
             running_maximum = np.zeros(n)
             for chunk in chunks(int(positions[-1]) + 1, _CACHE * n):
@@ -136,26 +136,26 @@ def step_down(
                 tested_rows = positions[(positions >= chunk.start) & (positions < chunk.stop)]
                 # Maxima over each hypothesis to test and the hypotheses before it. A loop over rows takes a fourth of
                 # the time of maximum.accumulate.
-                largest, row_stops = np.empty((len(tested_rows), n)), (tested_rows - chunk.start + 1).tolist()
+                maxima, row_stops = np.empty((len(tested_rows), n)), (tested_rows - chunk.start + 1).tolist()
                 for index, (start, stop) in enumerate(pairwise([0, *row_stops, len(draws)])):
                     for row in draws[start:stop]:
                         np.maximum(running_maximum, row, out=running_maximum)
-                    largest[index : index + 1] = running_maximum
-                tail_and_square_sums = tail_sums(largest, order[tested_rows])
+                    maxima[index : index + 1] = running_maximum
+                tail_and_square_sums = tail_sums(maxima, order[tested_rows])
                 tail_totals[tested_rows] += tail_and_square_sums[0]
                 square_totals[tested_rows] += tail_and_square_sums[1]
                 n_draws[tested_rows] += n
                 if record is not None:
                     tested_draws = draws if len(tested_rows) == len(draws) else draws[tested_rows - chunk.start]
                     record(order[tested_rows], tested_draws)
-        mean = (tail_totals + data)[positions] / (n_draws + data)[positions]
-        variance = np.maximum((square_totals + data)[positions] / (n_draws + data)[positions] - mean**2, 0.0)
-        lowest, highest = (np.broadcast_to(limit, k)[positions] for limit in limits)
-        p_values[positions] = mean.clip(lowest, highest)
-        p_errors[positions] = np.where(exact | (lowest >= highest), 0.0, np.sqrt(variance / n_draws[positions]))
+        mean_tail = (tail_totals + data)[positions] / (n_draws + data)[positions]
+        tail_variance = np.maximum((square_totals + data)[positions] / (n_draws + data)[positions] - mean_tail**2, 0.0)
+        lowest, highest = (np.broadcast_to(limit, n_hypotheses)[positions] for limit in limits)
+        p_values[positions] = mean_tail.clip(lowest, highest)
+        p_errors[positions] = np.where(exact | (lowest >= highest), 0.0, np.sqrt(tail_variance / n_draws[positions]))
         low, high = p_values - SIGMAS * p_errors, p_values + SIGMAS * p_errors
         # From the most extreme: p-values increase towards less extreme hypotheses.
-        lowest_p, highest_p = (np.maximum.accumulate(bounds_of_p[::-1])[::-1] for bounds_of_p in (low, high))
+        lowest_p, highest_p = (np.maximum.accumulate(p_bounds[::-1])[::-1] for p_bounds in (low, high))
         at_threshold = np.asarray((lowest_p <= alpha) & (alpha < highest_p))
         positions = np.flatnonzero(at_threshold & (low <= alpha) & (alpha < high))
     return AdjustedPValues(np.maximum.accumulate(p_values[::-1])[::-1], at_threshold)
@@ -194,9 +194,9 @@ class Flips:
         flips."""
         n, n_blocks = self.first.shape
         yield self.first
-        largest_n = 0 if self.exact or not n else min(MOST_FLIPS, _FLIP_WORK // max(1, n_hypotheses * n_blocks))
-        for stage, n_flips in enumerate((_SECOND, largest_n), start=1):
-            if n < n_flips <= largest_n:
+        most_flips = 0 if self.exact or not n else min(MOST_FLIPS, _FLIP_WORK // max(1, n_hypotheses * n_blocks))
+        for stage, n_flips in enumerate((_SECOND, most_flips), start=1):
+            if n < n_flips <= most_flips:
                 yield sign_flips(n_blocks, n_flips, np.random.default_rng([STREAM, stage]))
 
 
@@ -263,16 +263,16 @@ def flip_tests(
     if pairs is not None:
         first, second = pairs
         estimate, present = estimate[first] - estimate[second], np.broadcast_to(present, (len(left), len(first)))
-    n = present.sum(axis=0)
-    n_blocks = np.maximum(n, 2)
-    is_defined = np.isfinite(estimate) & (n > 1)
-    pseudo_sums, square_sums, relative_t, scale = np.zeros((4, len(n)))
-    scaled_pseudo = np.zeros((len(n) if pairs is None else 0, len(left)))
-    for chunk in chunks(len(n), len(left)):
-        values = left[:, chunk] if pairs is None else left[:, first[chunk]] - left[:, second[chunk]]
-        is_defined[chunk] &= (np.isfinite(values) | ~present[:, chunk]).all(axis=0)
-        is_used = present[:, chunk] & is_defined[chunk]
-        pseudo = pseudo_values(estimate[chunk], values, is_used)
+    n_present_blocks = present.sum(axis=0)
+    n_blocks = np.maximum(n_present_blocks, 2)
+    is_defined = np.isfinite(estimate) & (n_present_blocks > 1)
+    pseudo_sums, square_sums, relative_t, scale = np.zeros((4, len(n_present_blocks)))
+    scaled_pseudo = np.zeros((len(n_present_blocks) if pairs is None else 0, len(left)))
+    for chunk in chunks(len(n_present_blocks), len(left)):
+        estimates_without_block = left[:, chunk] if pairs is None else left[:, first[chunk]] - left[:, second[chunk]]
+        is_defined[chunk] &= (np.isfinite(estimates_without_block) | ~present[:, chunk]).all(axis=0)
+        is_present_block = present[:, chunk] & is_defined[chunk]
+        pseudo = pseudo_values(estimate[chunk], estimates_without_block, is_present_block)
         pseudo_sums[chunk], square_sums[chunk] = pseudo.sum(axis=1), np.einsum("ku,ku->k", pseudo, pseudo)
         # |sum of the signed values| over its largest possible value, a monotone function of |t|: flips change no
         # squares.
@@ -303,10 +303,10 @@ def flip_tests(
         with np.errstate(divide="ignore"):
             return np.asarray(np.sqrt(freedom) * relative_t / np.sqrt((1 - relative_t) * (1 + relative_t)))
 
-    def make_batch(signs: NDArray[np.int8]) -> Batch:
-        sign_columns = np.ascontiguousarray(signs.T, dtype=np.float64)
+    def make_batch(flip_signs: NDArray[np.int8]) -> Batch:
+        sign_columns = np.ascontiguousarray(flip_signs.T, dtype=np.float64)
         if pseudo_by_estimate is None:
-            return len(signs), lambda rows: to_common_scale(np.abs(scaled_pseudo[rows] @ sign_columns), rows)
+            return len(flip_signs), lambda rows: to_common_scale(np.abs(scaled_pseudo[rows] @ sign_columns), rows)
         signed_sums = pseudo_by_estimate @ sign_columns
 
         def statistics(rows: Ints) -> Floats:
@@ -315,16 +315,16 @@ def flip_tests(
             differences *= scale[rows, np.newaxis]
             return to_common_scale(np.abs(differences, out=differences), rows)
 
-        return len(signs), statistics
+        return len(flip_signs), statistics
 
-    smallest_p = np.exp2(1.0 - n)  # the smallest p-value with all flips; with random flips a p-value may be smaller
+    smallest_p = np.exp2(1.0 - n_present_blocks)  # with all flips; with random flips a p-value may be smaller
     relative_t = np.where(is_defined & (smallest_p <= 1 - confidence), np.minimum(relative_t, 1.0), np.nan)
-    error = np.sqrt(np.maximum(square_sums - pseudo_sums**2 / n_blocks, 0.0) / (n_blocks * freedom))
+    standard_error = np.sqrt(np.maximum(square_sums - pseudo_sums**2 / n_blocks, 0.0) / (n_blocks * freedom))
     return _family(
         np.where(is_defined, estimate, np.nan),
-        error,
+        standard_error,
         to_common_scale(np.maximum(relative_t[:, np.newaxis] * (1 - _SAME) - _SAME, 0.0), slice(None))[:, 0],
-        ([make_batch(signs)] for signs in flips.stages(len(n)) if len(signs)),
+        ([make_batch(flip_signs)] for flip_signs in flips.stages(len(n_present_blocks)) if len(flip_signs)),
         confidence=confidence,
         alpha=alpha,
         exact=flips.exact,
@@ -342,9 +342,9 @@ def pseudo_values(estimate: Floats, left: Floats, present: Bools) -> Floats:
     [[1.5, 2.5]]
     """
     n = present.sum(axis=0)
-    values = np.where(present & np.isfinite(left), left, 0.0)
-    centre_values = np.nan_to_num(estimate) + (n - 1) * values.sum(axis=0) / np.maximum(n, 1)
-    pseudo = np.where(present, centre_values - (n - 1) * values, 0.0).T
+    values_or_zero = np.where(present & np.isfinite(left), left, 0.0)
+    centre_values = np.nan_to_num(estimate) + (n - 1) * values_or_zero.sum(axis=0) / np.maximum(n, 1)
+    pseudo = np.where(present, centre_values - (n - 1) * values_or_zero, 0.0).T
     pseudo[np.abs(pseudo) <= _SAME] = 0.0
     return np.ascontiguousarray(pseudo)
 
@@ -393,9 +393,9 @@ def bootstrap_tests(
     """
     from scipy.special import ndtr, ndtri, stdtr, stdtrit
 
-    k, n_draws = shape[0], shape[1] - 1
-    estimate, mean_draw, error = np.full((3, k), np.nan)
-    is_defined, freedom = np.zeros(k, dtype=bool), max(1.0, n_units - 1)
+    n_estimates, n_draws = shape[0], shape[1] - 1
+    estimate, mean_draw, standard_error = np.full((3, n_estimates), np.nan)
+    is_defined, freedom = np.zeros(n_estimates, dtype=bool), max(1.0, n_units - 1)
 
     def deviations(rows: Ints) -> Floats:
         """Resamples minus their mean; NaN if undefined."""
@@ -403,20 +403,20 @@ def bootstrap_tests(
         values -= mean_draw[rows, np.newaxis]
         return values
 
-    for chunk in chunks(k, _CACHE * (1 + n_draws)):
+    for chunk in chunks(n_estimates, _CACHE * (1 + n_draws)):
         values = draws(np.arange(chunk.start, chunk.stop))
-        estimate[chunk], is_finite = values[:, 0], np.isfinite(values[:, 1:])
-        n_defined = is_finite.sum(axis=1)
+        estimate[chunk], is_finite_resample = values[:, 0], np.isfinite(values[:, 1:])
+        n_defined = is_finite_resample.sum(axis=1)
         is_defined[chunk] = np.isfinite(estimate[chunk]) & (n_defined > 0) & (2 * n_defined >= n_draws) & (n_units > 1)
-        values_or_zero = np.where(is_finite, values[:, 1:], 0.0)
-        mean_draw[chunk] = values_or_zero.sum(axis=1) / np.maximum(n_defined, 1)
-        deviations_or_zero = np.where(is_finite, values_or_zero - mean_draw[chunk, np.newaxis], 0.0)
+        resamples_or_zero = np.where(is_finite_resample, values[:, 1:], 0.0)
+        mean_draw[chunk] = resamples_or_zero.sum(axis=1) / np.maximum(n_defined, 1)
+        deviations_or_zero = np.where(is_finite_resample, resamples_or_zero - mean_draw[chunk, np.newaxis], 0.0)
         square_sums = np.where(is_defined[chunk], np.einsum("kn,kn->k", deviations_or_zero, deviations_or_zero), 0.0)
-        error[chunk] = np.sqrt(square_sums / np.maximum(n_defined, 1) * (n_units / max(1, n_units - 1)))
-    is_varying = error > _SAME
+        standard_error[chunk] = np.sqrt(square_sums / np.maximum(n_defined, 1) * (n_units / max(1, n_units - 1)))
+    is_varying = standard_error > _SAME
     can_be_significant = bool(np.exp2(1.0 - n_units) <= 1 - confidence)
     is_testable = is_defined & (is_varying | (np.abs(estimate) <= _SAME)) & can_be_significant
-    error_or_one = np.where(is_varying, error, 1.0)
+    error_or_one = np.where(is_varying, standard_error, 1.0)
 
     def statistics(rows: Ints) -> Floats:
         return np.nan_to_num(np.abs(deviations(rows)) / error_or_one[rows, np.newaxis], posinf=0.0)
@@ -424,7 +424,7 @@ def bootstrap_tests(
     z = np.where(is_testable, -ndtri(stdtr(freedom, -np.abs(estimate) / error_or_one)), np.nan)
     return _family(
         np.where(is_defined, estimate, np.nan),
-        error,
+        standard_error,
         z * (1 - _SAME) - _SAME,
         [[(n_draws, statistics)]] if n_draws else [],
         confidence=confidence,
@@ -435,7 +435,7 @@ def bootstrap_tests(
 
 def _family(
     estimate: Floats,
-    error: Floats,
+    standard_error: Floats,
     threshold: Floats,
     stages: Iterable[Iterable[Batch]],
     *,
@@ -445,7 +445,7 @@ def _family(
     exact: bool = False,
     smallest_p: Floats | float = 0.0,
 ) -> Family:
-    """Tests of estimates (k,) with standard errors `error` (k,).
+    """Tests of estimates (k,) with standard errors (k,).
 
     `threshold` is the observed |statistic| minus rounding error; NaN means that the estimate is not tested.
     `to_critical_t` transforms |statistic| to |t|. `smallest_p` is the smallest possible p-value.
@@ -486,7 +486,7 @@ def _family(
     p_adjusted = np.maximum(p_adjusted, p_value)  # NaN without draws
     p_adjusted[order[::-1]] = np.maximum.accumulate(p_adjusted[order[::-1]])
     with np.errstate(invalid="ignore"):
-        half_width = np.where(error > 0, to_critical_t(critical_value) * error, 0.0 * critical_value)
+        half_width = np.where(standard_error > 0, to_critical_t(critical_value) * standard_error, 0.0 * critical_value)
     half_width = np.where(np.isfinite(half_width), half_width, np.nan)
     # Despite rounding errors, an interval must contain 0 if the test is not significant.
     is_zero_inside = p_value > largest_excluding_p

@@ -23,7 +23,7 @@ _TINY = np.finfo(np.float64).tiny
 
 
 def pair_tests(
-    estimate: Floats, covariance: Floats, first: Ints, second: Ints, *, n_units: float, alpha: float
+    estimate: Floats, covariance: Floats, first_indices: Ints, second_indices: Ints, *, n_units: float, alpha: float
 ) -> AdjustedPValues:
     """Tests of equality for pairs of jointly normal estimates.
 
@@ -37,8 +37,8 @@ def pair_tests(
         Estimates.
     covariance : array of shape (p, p)
         Covariance of the estimates.
-    first, second : array of int of shape (k,)
-        The two estimates of each pair.
+    first_indices, second_indices : array of int of shape (k,)
+        Positions of the two estimates of each pair.
     n_units : float
         Number of units from which the covariance was estimated. If they are too few for any significant result at
         `alpha`, no pair is tested.
@@ -65,34 +65,42 @@ def pair_tests(
     """
     from scipy.special import chdtrc, ndtr, ndtri, stdtr
 
-    difference = np.abs(estimate[first] - estimate[second])
-    variance, is_varying = variance_of_differences(covariance, first, second)
-    is_testable = (n_units > 1) & (is_varying | (difference <= _SAME)) & bool(np.exp2(1.0 - n_units) <= alpha)
-    standard_error = np.sqrt(np.where(is_varying, variance, 1.0))
-    t = np.where(is_varying, difference, 0.0) / standard_error
-    z = np.where(is_testable, -ndtri(stdtr(max(1.0, n_units - 1), -t)), np.nan)
-    order = np.argsort(z, kind="stable")[: int(is_testable.sum())]
-    unadjusted_p, n_estimates = 2 * ndtr(-z[order]), len(covariance)
-    n_most = min(MOST_DIRECTIONS, max(_FEWEST_DIRECTIONS, _WORK // max(1, len(order))))
-    n_stages = int(np.ceil(np.log(n_most / FIRST_DIRECTIONS) / np.log(_GROWTH)))
-    n_directions_of_stage = [min(FIRST_DIRECTIONS * _GROWTH**stage, n_most) for stage in range(n_stages + 1)]
-    directions = _Directions(covariance, first, second, standard_error)
+    absolute_differences = np.abs(estimate[first_indices] - estimate[second_indices])
+    variance, is_varying_difference = variance_of_differences(covariance, first_indices, second_indices)
+    is_testable_pair = (
+        (n_units > 1)
+        & (is_varying_difference | (absolute_differences <= _SAME))
+        & bool(np.exp2(1.0 - n_units) <= alpha)
+    )
+    standard_error = np.sqrt(np.where(is_varying_difference, variance, 1.0))
+    t = np.where(is_varying_difference, absolute_differences, 0.0) / standard_error
+    z = np.where(is_testable_pair, -ndtri(stdtr(max(1.0, n_units - 1), -t)), np.nan)
+    pair_order = np.argsort(z, kind="stable")[: int(is_testable_pair.sum())]
+    unadjusted_p, n_estimates = 2 * ndtr(-z[pair_order]), len(covariance)
+    largest_n_directions = min(MOST_DIRECTIONS, max(_FEWEST_DIRECTIONS, _WORK // max(1, len(pair_order))))
+    n_stages = int(np.ceil(np.log(largest_n_directions / FIRST_DIRECTIONS) / np.log(_GROWTH)))
+    n_directions_of_stage = [
+        min(FIRST_DIRECTIONS * _GROWTH**stage, largest_n_directions) for stage in range(n_stages + 1)
+    ]
+    directions = _Directions(covariance, first_indices, second_indices, standard_error)
 
-    def tail_sums(largest: Floats, pair_indices: Ints) -> tuple[Floats, Floats]:
+    def tail_sums(largest_statistics: Floats, pair_indices: Ints) -> tuple[Floats, Floats]:
         with np.errstate(over="ignore"):  # if no pair varies, the tail is 1 for z = 0 and else 0
-            tail = chdtrc(n_estimates, (z[pair_indices, np.newaxis] / np.maximum(largest, _TINY)) ** 2)
-        return tail.sum(axis=1), (tail**2).sum(axis=1)
+            tail_probabilities = chdtrc(
+                n_estimates, (z[pair_indices, np.newaxis] / np.maximum(largest_statistics, _TINY)) ** 2
+            )
+        return tail_probabilities.sum(axis=1), (tail_probabilities**2).sum(axis=1)
 
     adjusted_results = step_down(
-        order,
+        pair_order,
         map(directions.batches, n_directions_of_stage),
         tail_sums,
         alpha=alpha,
         # lower limit: the exact p-value of one pair; upper limit: Bonferroni's p-value
-        limits=(unadjusted_p, np.minimum(np.arange(1, len(order) + 1) * unadjusted_p, 1.0)),
+        limits=(unadjusted_p, np.minimum(np.arange(1, len(pair_order) + 1) * unadjusted_p, 1.0)),
     )
     p_adjusted, at_threshold = np.full(len(z), np.nan), np.zeros(len(z), dtype=np.bool_)
-    p_adjusted[order], at_threshold[order] = adjusted_results
+    p_adjusted[pair_order], at_threshold[pair_order] = adjusted_results
     return AdjustedPValues(p_adjusted, at_threshold)
 
 
@@ -102,11 +110,11 @@ class _Directions:
     The statistic of a pair is |difference| divided by the `standard_error` of the pair.
     """
 
-    def __init__(self, covariance: Floats, first: Ints, second: Ints, standard_error: Floats) -> None:
+    def __init__(self, covariance: Floats, first_indices: Ints, second_indices: Ints, standard_error: Floats) -> None:
         eigenvalues, eigenvectors = np.linalg.eigh(covariance)
         # The symmetric root does not depend on signs and rotations of eigenvectors.
         self._root = np.asarray((eigenvectors * np.sqrt(eigenvalues.clip(0.0))) @ eigenvectors.T)
-        self._first, self._second, self._spread = first, second, standard_error
+        self._first_indices, self._second_indices, self._standard_error = first_indices, second_indices, standard_error
         self._n_drawn = 0
 
     def batches(self, n: int) -> Iterator[Batch]:
@@ -114,25 +122,25 @@ class _Directions:
         unit_vectors = _unit_vectors(len(self._root), self._n_drawn, n)
         self._n_drawn += n
         for start in range(0, n, _BATCH):
-            direction = unit_vectors[start : start + _BATCH]
-            projections = np.ascontiguousarray((direction @ self._root).T)  # (estimates, directions)
+            batch_vectors = unit_vectors[start : start + _BATCH]
+            projections = np.ascontiguousarray((batch_vectors @ self._root).T)  # (estimates, directions)
 
             def statistics(pair_indices: Ints, projections: Floats = projections) -> Floats:
-                differences = projections[self._first[pair_indices]]
-                differences -= projections[self._second[pair_indices]]
-                differences /= self._spread[pair_indices, np.newaxis]
+                differences = projections[self._first_indices[pair_indices]]
+                differences -= projections[self._second_indices[pair_indices]]
+                differences /= self._standard_error[pair_indices, np.newaxis]
                 return np.abs(differences, out=differences)
 
-            yield len(direction), statistics
+            yield len(batch_vectors), statistics
 
 
 @lru_cache(maxsize=8)
-def _unit_vectors(size: int, start: int, n: int) -> Floats:
+def _unit_vectors(dimension: int, start: int, n: int) -> Floats:
     """Random unit vectors (n, size), without the first `start` vectors of the sequence.
 
     The vectors do not depend on the covariance, so they are cached.
     """
-    vectors = np.random.default_rng(STREAM).standard_normal((start + n, size))[start:]
+    vectors = np.random.default_rng(STREAM).standard_normal((start + n, dimension))[start:]
     return make_read_only(vectors / np.linalg.norm(vectors, axis=1, keepdims=True))
 
 
@@ -143,8 +151,8 @@ class NormalMaximum:
     ----------
     covariance : array of shape (p, p)
         Covariance of the estimates.
-    first, second : array of int of shape (k,)
-        The two estimates of each pair. Their difference must have a positive variance.
+    first_indices, second_indices : array of int of shape (k,)
+        Positions of the two estimates of each pair. Their difference must have a positive variance.
     n : int, default 1000
         Number of random directions.
 
@@ -160,16 +168,23 @@ class NormalMaximum:
     (2.0, 2.3)
     """
 
-    def __init__(self, covariance: Floats, first: Ints, second: Ints, *, n: int = _MAXIMUM_DIRECTIONS) -> None:
-        self._k, self._size = len(first), len(covariance)
-        standard_error = np.sqrt(variance_of_differences(covariance, first, second)[0])
-        self._largest = np.concatenate(
+    def __init__(
+        self, covariance: Floats, first_indices: Ints, second_indices: Ints, *, n: int = _MAXIMUM_DIRECTIONS
+    ) -> None:
+        self._n_pairs, self._n_estimates = len(first_indices), len(covariance)
+        standard_error = np.sqrt(variance_of_differences(covariance, first_indices, second_indices)[0])
+        self._largest_statistics = np.concatenate(
             [
                 np.max(
-                    [statistics(np.arange(self._k)[chunk]).max(axis=0) for chunk in chunks(self._k, n_directions)],
+                    [
+                        statistics(np.arange(self._n_pairs)[chunk]).max(axis=0)
+                        for chunk in chunks(self._n_pairs, n_directions)
+                    ],
                     axis=0,
                 )
-                for n_directions, statistics in _Directions(covariance, first, second, standard_error).batches(n)
+                for n_directions, statistics in _Directions(
+                    covariance, first_indices, second_indices, standard_error
+                ).batches(n)
             ]
         )
 
@@ -177,26 +192,26 @@ class NormalMaximum:
         """Probability that the largest |z| is at least `value`."""
         from scipy.special import chdtrc
 
-        return float(chdtrc(self._size, (value / self._largest) ** 2).mean())
+        return float(chdtrc(self._n_estimates, (value / self._largest_statistics) ** 2).mean())
 
     def quantile(self, alpha: float) -> float:
         """Value that the largest |z| exceeds with probability `alpha`; at most the quantile by Bonferroni's
         inequality."""
         from scipy.special import ndtri
 
-        return float(bisect_condition(lambda value: self.tail(value) > alpha, 0.0, -ndtri(alpha / 2 / self._k)))
+        return float(bisect_condition(lambda value: self.tail(value) > alpha, 0.0, -ndtri(alpha / 2 / self._n_pairs)))
 
 
-def variance_of_differences(covariance: Floats, first: Ints, second: Ints) -> tuple[Floats, Bools]:
+def variance_of_differences(covariance: Floats, first_indices: Ints, second_indices: Ints) -> tuple[Floats, Bools]:
     """Variance of the difference of each pair of estimates, and whether this variance is above rounding error: (k,)
     each.
 
-    `first` and `second` (k,) are the two estimates of each pair.
+    `first_indices` and `second_indices` (k,) are the positions of the two estimates of each pair.
 
     >>> same = np.array([[0.3, 0.3, 0.0], [0.3, 0.3 + 1e-16, 0.0], [0.0, 0.0, 0.2]])
     >>> variance_of_differences(same, np.array([0, 0]), np.array([1, 2]))[1].tolist()
     [False, True]
     """
-    variance_sum = covariance[first, first] + covariance[second, second]
-    variance = np.asarray(variance_sum - 2 * covariance[first, second])
+    variance_sum = covariance[first_indices, first_indices] + covariance[second_indices, second_indices]
+    variance = np.asarray(variance_sum - 2 * covariance[first_indices, second_indices])
     return variance, np.asarray(variance > _NO_VARIANCE * variance_sum)

@@ -36,7 +36,7 @@ def explained_variance(points: NDArray[Any], *, column_weights: NDArray[Any] | N
         chunk_points, chunk_weights = (
             array if len(array) == 1 else array[resample_slice] for array in (points, weights)
         )
-        proportions[resample_slice] = _shares(chunk_points, chunk_weights)
+        proportions[resample_slice] = _variance_proportions(chunk_points, chunk_weights)
     return proportions
 
 
@@ -52,9 +52,11 @@ def coordinates(points: NDArray[Any], *, k: int = 2) -> Floats:
     Source: Jolliffe and Cadima 2016; the glass ceiling paper, appendix B.2, figures 5 and 6.
     """
     left_vectors, singular_values, _ = np.linalg.svd(points - points.mean(axis=0), full_matrices=False)
-    n_nonzero = min(k, int(np.sum(singular_values > _CONSTANT * np.linalg.norm(points))))
+    n_nonzero_components = min(k, int(np.sum(singular_values > _CONSTANT * np.linalg.norm(points))))
     scores = np.zeros((len(points), k))
-    scores[:, :n_nonzero] = _orient_columns(left_vectors[:, :n_nonzero]) * singular_values[:n_nonzero]
+    scores[:, :n_nonzero_components] = (
+        _orient_columns(left_vectors[:, :n_nonzero_components]) * singular_values[:n_nonzero_components]
+    )
     return scores
 
 
@@ -68,9 +70,9 @@ def count_components(explained: NDArray[Any], *, share: float) -> Floats:
 
     Source: the glass ceiling paper, appendix B.1 (share .8).
     """
-    is_below_share = np.cumsum(explained, axis=-1) < share - _SLACK
+    is_cumulative_below_share = np.cumsum(explained, axis=-1) < share - _SLACK
     is_undefined = np.isnan(explained).any(axis=-1) | (explained.shape[-1] == 0)
-    return np.where(is_undefined, np.nan, 1.0 + is_below_share.sum(axis=-1))
+    return np.where(is_undefined, np.nan, 1.0 + is_cumulative_below_share.sum(axis=-1))
 
 
 def null_explained(points: NDArray[Any], *, n_draws: int, rng: np.random.Generator) -> Floats:
@@ -109,34 +111,36 @@ def leaf_order(distance: NDArray[Any]) -> NDArray[np.intp]:
         return np.arange(len(distance))
     pair_distances = distance[np.triu_indices(len(distance), 1)]
     pair_distances = np.where(np.isnan(pair_distances), np.nan_to_num(mean_of_defined(pair_distances)), pair_distances)
-    order = leaves_list(linkage(pair_distances, method="average", optimal_ordering=True)).astype(np.intp)
-    return order if order[0] < order[-1] else order[::-1]
+    row_order = leaves_list(linkage(pair_distances, method="average", optimal_ordering=True)).astype(np.intp)
+    return row_order if row_order[0] < row_order[-1] else row_order[::-1]
 
 
-def _shares(points: Floats, weights: Floats) -> Floats:
+def _variance_proportions(points: Floats, weights: Floats) -> Floats:
     """Variance proportions of one chunk. They are computed from the smaller of two matrices with the same nonzero
     eigenvalues."""
     _, n_raters, n_features = points.shape
     centred_points = points - points.mean(axis=1, keepdims=True)
     if n_features < n_raters:
         root_weights = np.sqrt(weights)
-        gram = (
+        gram_matrix = (
             centred_points.swapaxes(1, 2)
             @ centred_points
             * (root_weights[:, :, np.newaxis] * root_weights[:, np.newaxis, :])
         )
     else:
-        gram = centred_points * weights[:, np.newaxis, :] @ centred_points.swapaxes(1, 2)
+        gram_matrix = centred_points * weights[:, np.newaxis, :] @ centred_points.swapaxes(1, 2)
     # the matrix between raters has one more eigenvalue, which is 0 because of centring
-    eigenvalues = np.maximum(np.linalg.eigvalsh(gram)[:, ::-1][:, : min(n_raters - 1, n_features)], 0.0)
+    eigenvalues = np.maximum(np.linalg.eigvalsh(gram_matrix)[:, ::-1][:, : min(n_raters - 1, n_features)], 0.0)
     eigenvalue_sum = eigenvalues.sum(axis=1, keepdims=True)
-    uncentred_size = np.einsum("bn,bn->b", np.einsum("brn,brn->bn", points, points), weights)[:, np.newaxis]
-    return ratio(eigenvalues, np.where(eigenvalue_sum > _CONSTANT**2 * uncentred_size, eigenvalue_sum, 0.0))
+    uncentred_square_sums = np.einsum("bn,bn->b", np.einsum("brn,brn->bn", points, points), weights)[:, np.newaxis]
+    return ratio(eigenvalues, np.where(eigenvalue_sum > _CONSTANT**2 * uncentred_square_sums, eigenvalue_sum, 0.0))
 
 
 def _orient_columns(left_vectors: Floats) -> Floats:
     """Flip the signs of columns so that the entry with the largest absolute value is positive. If several entries are
     largest up to rounding, the first one counts."""
     absolute_values = np.abs(left_vectors)
-    deciding_row = np.argmax(absolute_values >= (1 - _SLACK) * absolute_values.max(axis=0, initial=0.0), axis=0)
-    return np.asarray(left_vectors * np.sign(left_vectors[deciding_row, np.arange(left_vectors.shape[1])]))
+    deciding_row_of_column = np.argmax(
+        absolute_values >= (1 - _SLACK) * absolute_values.max(axis=0, initial=0.0), axis=0
+    )
+    return np.asarray(left_vectors * np.sign(left_vectors[deciding_row_of_column, np.arange(left_vectors.shape[1])]))

@@ -79,26 +79,26 @@ def pooled_correlation(
     """
     flat_human, flat_metrics = human.reshape(-1), metrics.reshape(len(metrics), human.size)
     correlations = np.full((len(weights), len(metrics)), np.nan)
-    for metric_indices, rated_outputs in group_by_outputs(flat_human, flat_metrics):
-        if len(rated_outputs) == 0:
+    for metric_indices, rated_output_indices in group_by_outputs(flat_human, flat_metrics):
+        if len(rated_output_indices) == 0:
             continue
-        item = rated_outputs // human.shape[1]
-        resample_weights, group_of_output, group_weights = weights, units[item], np.ones(weights.shape[1])
+        item_of_output = rated_output_indices // human.shape[1]
+        resample_weights, group_of_output, weight_of_group = weights, units[item_of_output], np.ones(weights.shape[1])
         if item_weights is not None:  # all outputs of a group have the same unit and item weight
-            keys = np.stack([units, item_weights], axis=1)[item]
-            (unit_of_group, group_weights), group_of_output = (
-                array.T for array in np.unique(keys, axis=0, return_inverse=True)
+            unit_and_weight_of_output = np.stack([units, item_weights], axis=1)[item_of_output]
+            (unit_of_group, weight_of_group), group_of_output = (
+                array.T for array in np.unique(unit_and_weight_of_output, axis=0, return_inverse=True)
             )
             resample_weights, group_of_output = (
-                weights[:, unit_of_group.astype(np.intp)] * group_weights,
+                weights[:, unit_of_group.astype(np.intp)] * weight_of_group,
                 group_of_output.reshape(-1),
             )
         correlations[:, metric_indices] = _POOLED[kind](
-            flat_human[rated_outputs],
-            flat_metrics[metric_indices][:, rated_outputs],
+            flat_human[rated_output_indices],
+            flat_metrics[metric_indices][:, rated_output_indices],
             group_of_output,
             resample_weights,
-            group_weights,
+            weight_of_group,
         )
     return correlations
 
@@ -114,14 +114,22 @@ def _pooled_pearson(
             resample_weights, unit_sums(values, units=group_of_output, n_units=resample_weights.shape[1])
         )
 
-    n, product_sums = sum_groups(np.ones((1, len(group_of_output)))), sum_groups(x * y)
+    total_weight, product_sums = sum_groups(np.ones((1, len(group_of_output)))), sum_groups(x * y)
     (sum_x, sum_xx), (sum_y, sum_yy) = (
         (sum_groups(centred_scores), sum_groups(centred_scores * centred_scores)) for centred_scores in (x, y)
     )
     with np.errstate(invalid="ignore", divide="ignore"):
-        variance_x, variance_y = sum_xx - sum_x * sum_x / n, sum_yy - sum_y * sum_y / n
-        variance_x[variance_x <= _CONSTANT * sum_xx], variance_y[variance_y <= _CONSTANT * sum_yy] = np.nan, np.nan
-        return np.asarray(((product_sums - sum_x * (sum_y / n)) / np.sqrt(variance_x * variance_y)).clip(-1.0, 1.0))
+        variance_x, variance_y = (
+            sum_xx - sum_x * sum_x / total_weight,
+            sum_yy - sum_y * sum_y / total_weight,
+        )
+        (
+            variance_x[variance_x <= _CONSTANT * sum_xx],
+            variance_y[variance_y <= _CONSTANT * sum_yy],
+        ) = np.nan, np.nan
+        return np.asarray(
+            ((product_sums - sum_x * (sum_y / total_weight)) / np.sqrt(variance_x * variance_y)).clip(-1.0, 1.0)
+        )
 
 
 class _Levels:
@@ -130,22 +138,26 @@ class _Levels:
     `level` and `group` (n,) are the level and the group of each output.
     """
 
-    def __init__(self, values: Floats, group: Ints, n_groups: int) -> None:
-        self.level = np.unique(values, return_inverse=True)[1].reshape(-1)
-        self.group, self.shape = group, (int(self.level.max()) + 1, n_groups)
+    def __init__(self, scores: Floats, group_of_output: Ints, n_groups: int) -> None:
+        self.level_of_output = np.unique(scores, return_inverse=True)[1].reshape(-1)
+        self.group_of_output, self.shape = group_of_output, (int(self.level_of_output.max()) + 1, n_groups)
 
     @cached_property
     def counts(self) -> Any:
         """Number of outputs in each level and group. Multiplied by weights of groups, it gives the sizes of levels in
         resamples."""
-        return self._matrix(self.level, self.group, self.shape[0])
+        return self._matrix(self.level_of_output, self.group_of_output, self.shape[0])
 
     @cached_property
     def _steps(self) -> Any:
         """Number of outputs in each level plus those in the level below, by group; rows are in the order of `_row`."""
-        level = np.concatenate([self.level, self.level + 1])
-        is_level = level < self.shape[0]
-        return self._matrix(self._row(level[is_level]), np.tile(self.group, 2)[is_level], self._n_blocks * _STEPS)
+        level_of_entry = np.concatenate([self.level_of_output, self.level_of_output + 1])
+        is_existing_level = level_of_entry < self.shape[0]
+        return self._matrix(
+            self._row(level_of_entry[is_existing_level]),
+            np.tile(self.group_of_output, 2)[is_existing_level],
+            self._n_blocks * _STEPS,
+        )
 
     def _matrix(self, row: Ints, group: Ints, n_rows: int) -> Any:
         from scipy.sparse import csr_array
@@ -168,12 +180,12 @@ class _Levels:
         NumPy adds one element at a time along the first axis; adding whole rows of many blocks takes a sixth of the
         time.
         """
-        ranks = np.asarray(self._steps @ weights)
-        blocks = ranks.reshape(_STEPS, self._n_blocks, -1)
+        doubled_ranks = np.asarray(self._steps @ weights)
+        level_blocks = doubled_ranks.reshape(_STEPS, self._n_blocks, -1)
         for step in range(1, _STEPS):
-            blocks[step] += blocks[step - 1]
-        blocks[:, 1:] += np.cumsum(blocks[-1, :-1], axis=0)
-        return ranks.take(self._row(self.level), axis=0)
+            level_blocks[step] += level_blocks[step - 1]
+        level_blocks[:, 1:] += np.cumsum(level_blocks[-1, :-1], axis=0)
+        return doubled_ranks.take(self._row(self.level_of_output), axis=0)
 
     def squares(self, resample_weights: Floats) -> Floats:
         """Sums of squared sizes of levels in resamples: (B,).
@@ -181,15 +193,20 @@ class _Levels:
         If all outputs of a level are in one group, the size of the level is proportional to the weight of this group.
         """
         n_groups_of_level = np.diff(self.counts.indptr)
-        shared_counts, alone_counts = (
-            self.counts[np.flatnonzero(is_row_used)] for is_row_used in (n_groups_of_level > 1, n_groups_of_level == 1)
+        shared_level_counts, single_group_level_counts = (
+            self.counts[np.flatnonzero(is_selected_level)]
+            for is_selected_level in (n_groups_of_level > 1, n_groups_of_level == 1)
         )
-        squared_counts: Floats = np.asarray((alone_counts * alone_counts).sum(axis=0))
-        squared_sums = np.empty(len(resample_weights))
-        for resample_slice, weights in _iter_weight_columns(resample_weights, 4 * max(shared_counts.shape)):
-            level_sizes = np.asarray(shared_counts @ weights)
-            squared_sums[resample_slice] = np.einsum("lb,lb->b", level_sizes, level_sizes) + squared_counts @ weights**2
-        return squared_sums
+        squared_counts_by_group: Floats = np.asarray(
+            (single_group_level_counts * single_group_level_counts).sum(axis=0)
+        )
+        squared_size_sums = np.empty(len(resample_weights))
+        for resample_slice, weights in _iter_weight_columns(resample_weights, 4 * max(shared_level_counts.shape)):
+            level_sizes = np.asarray(shared_level_counts @ weights)
+            squared_size_sums[resample_slice] = (
+                np.einsum("lb,lb->b", level_sizes, level_sizes) + squared_counts_by_group @ weights**2
+            )
+        return squared_size_sums
 
 
 def _squares(rankings: list[_Levels], resample_weights: NDArray[Any]) -> Floats:
@@ -197,9 +214,12 @@ def _squares(rankings: list[_Levels], resample_weights: NDArray[Any]) -> Floats:
     if resample_weights.shape[1] > _FEW_GROUPS:
         return np.stack([levels.squares(resample_weights) for levels in rankings])
     weights = resample_weights.astype(np.float64)
-    tables = [table_sums(levels.level, levels.group, shape=levels.shape).astype(np.float64) for levels in rankings]
-    products = np.stack([table.T @ table for table in tables])
-    return np.asarray(np.einsum("bg,bsg->sb", weights, weighted_sums(weights, products)))
+    count_tables = [
+        table_sums(levels.level_of_output, levels.group_of_output, shape=levels.shape).astype(np.float64)
+        for levels in rankings
+    ]
+    table_products = np.stack([table.T @ table for table in count_tables])
+    return np.asarray(np.einsum("bg,bsg->sb", weights, weighted_sums(weights, table_products)))
 
 
 def _pooled_spearman(
@@ -207,7 +227,7 @@ def _pooled_spearman(
 ) -> Floats:
     """Spearman's rho from mid-ranks in every resample: human (n,), metrics (metrics, n) -> (B, metrics)."""
     human_levels, *metric_levels = (
-        _Levels(values, group_of_output, resample_weights.shape[1]) for values in (human, *metrics)
+        _Levels(scores, group_of_output, resample_weights.shape[1]) for scores in (human, *metrics)
     )
     correlations = np.empty((len(resample_weights), len(metrics)))
     for resample_slice, weights in _iter_weight_columns(resample_weights, 4 * len(group_of_output)):
@@ -215,133 +235,173 @@ def _pooled_spearman(
         total_weight = weight_of_output.sum(axis=0)
 
         def sum_squared_deviations(
-            ranks: Floats, weight_of_output: Floats = weight_of_output, total_weight: Floats = total_weight
+            doubled_ranks: Floats, weight_of_output: Floats = weight_of_output, total_weight: Floats = total_weight
         ) -> Floats:
             """Sum of squared deviations of twice the mid-ranks from their mean, which is the total weight."""
-            squares = np.einsum("nb,nb->b", ranks * weight_of_output, ranks) - total_weight**3
-            return np.where(squares > _CONSTANT * total_weight**3, squares, np.nan)
+            squared_deviations = (
+                np.einsum("nb,nb->b", doubled_ranks * weight_of_output, doubled_ranks) - total_weight**3
+            )
+            return np.where(squared_deviations > _CONSTANT * total_weight**3, squared_deviations, np.nan)
 
-        ranks = human_levels.ranks(weights)
-        centred_human, human_sum = (ranks - total_weight) * weight_of_output, sum_squared_deviations(ranks)
+        doubled_ranks = human_levels.ranks(weights)
+        centred_human, human_squared_deviations = (
+            (doubled_ranks - total_weight) * weight_of_output,
+            sum_squared_deviations(doubled_ranks),
+        )
         for m, levels in enumerate(metric_levels):
-            ranks = levels.ranks(weights)
-            covariance = np.einsum("nb,nb->b", centred_human, ranks)
-            correlations[resample_slice, m] = ratio(covariance, np.sqrt(sum_squared_deviations(ranks) * human_sum))
+            doubled_ranks = levels.ranks(weights)
+            covariance = np.einsum("nb,nb->b", centred_human, doubled_ranks)
+            correlations[resample_slice, m] = ratio(
+                covariance, np.sqrt(sum_squared_deviations(doubled_ranks) * human_squared_deviations)
+            )
     return correlations.clip(-1.0, 1.0)
 
 
 def _pooled_kendall(
-    human: Floats, metrics: Floats, group_of_output: Ints, resample_weights: NDArray[Any], group_share: Floats
+    human: Floats, metrics: Floats, group_of_output: Ints, resample_weights: NDArray[Any], weight_of_group: Floats
 ) -> Floats:
     """Kendall's tau-b in every resample: human (n,), metrics (metrics, n) -> (B, metrics)."""
-    x, *y = rankings = [_Levels(values, group_of_output, resample_weights.shape[1]) for values in (human, *metrics)]
+    human_levels, *levels_of_metric = rankings = [
+        _Levels(scores, group_of_output, resample_weights.shape[1]) for scores in (human, *metrics)
+    ]
     n_pairs = (
         weighted_sums(
             resample_weights, np.bincount(group_of_output, minlength=resample_weights.shape[1]).astype(np.float64)
         )
         ** 2
     )
-    n_untied = n_pairs - _squares(rankings, resample_weights)
-    n_untied[n_untied <= _CONSTANT * n_pairs] = np.nan
+    n_untied_pairs = n_pairs - _squares(rankings, resample_weights)
+    n_untied_pairs[n_untied_pairs <= _CONSTANT * n_pairs] = np.nan
     compute_concordance = (
         _paired_groups if len(group_of_output) * resample_weights.shape[1] <= EXACT else _binned_concordance
     )
     return tau_b(
-        compute_concordance(x, y, group_of_output, resample_weights, group_share),
-        n_untied[0][:, np.newaxis],
-        n_untied[1:].T,
+        compute_concordance(human_levels, levels_of_metric, group_of_output, resample_weights, weight_of_group),
+        n_untied_pairs[0][:, np.newaxis],
+        n_untied_pairs[1:].T,
     )
 
 
 def _paired_groups(
-    x: _Levels, y: list[_Levels], group_of_output: Ints, resample_weights: NDArray[Any], _: Floats
+    human_levels: _Levels,
+    levels_of_metric: list[_Levels],
+    group_of_output: Ints,
+    resample_weights: NDArray[Any],
+    _: Floats,
 ) -> Floats:
     """Concordance in every resample: w' K w with the weights w of the groups, (B, metrics).
 
     K[u, v] is the concordance between the outputs of groups u and v. K is symmetric, so blocks of its rows contain only
     the columns from the first row on. A group with many outputs is cut into several parts.
     """
-    order = np.argsort(group_of_output, kind="stable")
-    index_in_group = np.arange(len(order)) - np.searchsorted(group_of_output[order], group_of_output[order])
+    output_order = np.argsort(group_of_output, kind="stable")
+    index_in_group = np.arange(len(output_order)) - np.searchsorted(
+        group_of_output[output_order], group_of_output[output_order]
+    )
     part_starts = np.flatnonzero(index_in_group % _INT8 == 0)
-    part_stops = np.append(part_starts[1:], len(order))
-    int_type = np.int16 if len(order) <= np.iinfo(np.int16).max else np.int32
-    human_codes = x.level[order].astype(int_type)
-    metric_codes = np.stack([metric_levels.level[order] for metric_levels in y]).astype(int_type)
-    block_weights = resample_weights[:, group_of_output[order][part_starts]]
-    concordance_sums = np.zeros((len(resample_weights), len(y)))
+    part_stops = np.append(part_starts[1:], len(output_order))
+    int_type = np.int16 if len(output_order) <= np.iinfo(np.int16).max else np.int32
+    human_level_codes = human_levels.level_of_output[output_order].astype(int_type)
+    metric_level_codes = np.stack(
+        [metric_levels.level_of_output[output_order] for metric_levels in levels_of_metric]
+    ).astype(int_type)
+    part_weights = resample_weights[:, group_of_output[output_order][part_starts]]
+    concordance_sums = np.zeros((len(resample_weights), len(levels_of_metric)))
     for block_slice in chunks(
         len(part_starts),
-        max(_CACHE * len(order) * int((part_stops - part_starts).max()), len(y) * len(resample_weights)),
+        max(
+            _CACHE * len(output_order) * int((part_stops - part_starts).max()),
+            len(levels_of_metric) * len(resample_weights),
+        ),
     ):
-        first_column, rows = (
+        first_column, row_slice = (
             part_starts[block_slice.start],
             slice(part_starts[block_slice.start], part_stops[block_slice.stop - 1]),
         )
-        signs = difference_signs(human_codes[rows, np.newaxis], human_codes[np.newaxis, first_column:])
-        upper_sums = np.empty((len(y), block_slice.stop - block_slice.start, len(part_starts) - block_slice.start))
-        for metric_slice in chunks(len(y), signs.size):
+        human_signs = difference_signs(
+            human_level_codes[row_slice, np.newaxis], human_level_codes[np.newaxis, first_column:]
+        )
+        sums_by_part_pair = np.empty(
+            (len(levels_of_metric), block_slice.stop - block_slice.start, len(part_starts) - block_slice.start)
+        )
+        for metric_slice in chunks(len(levels_of_metric), human_signs.size):
             sign_products = difference_signs(
-                metric_codes[metric_slice, rows, np.newaxis], metric_codes[metric_slice, np.newaxis, first_column:]
+                metric_level_codes[metric_slice, row_slice, np.newaxis],
+                metric_level_codes[metric_slice, np.newaxis, first_column:],
             )
-            sign_products *= signs
-            sums_by_block = np.empty((len(sign_products), upper_sums.shape[1], sign_products.shape[2]), dtype=np.int8)
-            for k, (first_row, end_row) in enumerate(
+            sign_products *= human_signs
+            sums_by_part = np.empty(
+                (len(sign_products), sums_by_part_pair.shape[1], sign_products.shape[2]), dtype=np.int8
+            )
+            for part_index, (first_row, end_row) in enumerate(
                 zip(part_starts[block_slice] - first_column, part_stops[block_slice] - first_column, strict=True)
             ):
-                np.add.reduce(sign_products[:, first_row:end_row], axis=1, dtype=np.int8, out=sums_by_block[:, k])
-            upper_sums[metric_slice] = np.add.reduceat(
-                sums_by_block, part_starts[block_slice.start :] - first_column, axis=2, dtype=np.int64
+                np.add.reduce(
+                    sign_products[:, first_row:end_row], axis=1, dtype=np.int8, out=sums_by_part[:, part_index]
+                )
+            sums_by_part_pair[metric_slice] = np.add.reduceat(
+                sums_by_part, part_starts[block_slice.start :] - first_column, axis=2, dtype=np.int64
             )
-        upper_sums[:, :, block_slice.stop - block_slice.start :] *= 2
+        sums_by_part_pair[:, :, block_slice.stop - block_slice.start :] *= 2
         concordance_sums += np.einsum(
             "bu,byu->by",
-            block_weights[:, block_slice],
-            weighted_sums(block_weights[:, block_slice.start :], upper_sums),
+            part_weights[:, block_slice],
+            weighted_sums(part_weights[:, block_slice.start :], sums_by_part_pair),
         )
     return concordance_sums
 
 
 def _binned_concordance(
-    x: _Levels, y: list[_Levels], group_of_output: Ints, resample_weights: NDArray[Any], group_share: Floats
+    human_levels: _Levels,
+    levels_of_metric: list[_Levels],
+    group_of_output: Ints,
+    resample_weights: NDArray[Any],
+    weight_of_group: Floats,
 ) -> Floats:
     """Concordance of rankings that are cut into bins, with a first-order correction for pairs within a bin: (B,
     metrics)."""
     from scipy.sparse import csc_array
 
-    concordances = np.empty((len(resample_weights), len(y)))
-    output_weights = None if (group_share == 1).all() else group_share[group_of_output]
-    bin_of_x = _bin_levels(x.level)
-    for m, metric_levels in enumerate(y):
-        bin_of_y = _bin_levels(metric_levels.level)
-        shape = int(bin_of_x.max()) + 1, int(bin_of_y.max()) + 1
-        cell_of_output = bin_of_x * shape[1] + bin_of_y
-        cells = csc_array(
+    concordances = np.empty((len(resample_weights), len(levels_of_metric)))
+    output_weights = None if (weight_of_group == 1).all() else weight_of_group[group_of_output]
+    human_bin_of_output = _bin_levels(human_levels.level_of_output)
+    for m, metric_levels in enumerate(levels_of_metric):
+        metric_bin_of_output = _bin_levels(metric_levels.level_of_output)
+        table_shape = int(human_bin_of_output.max()) + 1, int(metric_bin_of_output.max()) + 1
+        cell_of_output = human_bin_of_output * table_shape[1] + metric_bin_of_output
+        count_matrix = csc_array(
             (np.ones(len(group_of_output)), (cell_of_output, group_of_output)),
-            shape=(math.prod(shape), len(group_share)),
+            shape=(math.prod(table_shape), len(weight_of_group)),
         )
-        signs = [np.sign(np.arange(n)[:, np.newaxis] - np.arange(n)).astype(np.float64) for n in shape]
-        exact_concordance = concordance(x.level[np.newaxis], metric_levels.level[np.newaxis], weights=output_weights)[0]
-        binned_concordance = signs[0] @ np.asarray(cells @ group_share).reshape(shape) @ signs[1].T
-        correction = np.bincount(
+        bin_signs = [np.sign(np.arange(n)[:, np.newaxis] - np.arange(n)).astype(np.float64) for n in table_shape]
+        exact_concordance = concordance(
+            human_levels.level_of_output[np.newaxis], metric_levels.level_of_output[np.newaxis], weights=output_weights
+        )[0]
+        binned_concordance = (
+            bin_signs[0] @ np.asarray(count_matrix @ weight_of_group).reshape(table_shape) @ bin_signs[1].T
+        )
+        correction_of_group = np.bincount(
             group_of_output, exact_concordance - binned_concordance.ravel()[cell_of_output], resample_weights.shape[1]
         )
-        for resample_slice, weights in _iter_weight_columns(resample_weights, 4 * max(cells.shape)):
-            table = np.asarray(cells @ weights).reshape(*shape, -1)
-            net_counts = np.matmul(signs[1], np.tensordot(signs[0], table, 1))
+        for resample_slice, weights in _iter_weight_columns(resample_weights, 4 * max(count_matrix.shape)):
+            weight_table = np.asarray(count_matrix @ weights).reshape(*table_shape, -1)
+            net_counts = np.matmul(bin_signs[1], np.tensordot(bin_signs[0], weight_table, 1))
             concordances[resample_slice, m] = (
-                np.einsum("xyb,xyb->b", table, net_counts) + (2 * weights.T - group_share) @ correction
+                np.einsum("xyb,xyb->b", weight_table, net_counts)
+                + (2 * weights.T - weight_of_group) @ correction_of_group
             )
     return concordances
 
 
 def _bin_levels(level: Ints) -> Ints:
     """Levels grouped into bins with similar numbers of outputs. If there are few levels, they are unchanged."""
-    n_of_level = np.bincount(level)
-    if len(n_of_level) <= _BINS:
+    n_outputs_of_level = np.bincount(level)
+    if len(n_outputs_of_level) <= _BINS:
         return level
-    middle_rank = np.cumsum(n_of_level) - n_of_level / 2
-    return np.unique((middle_rank * (_BINS / len(level))).astype(np.intp)[level], return_inverse=True)[1].reshape(-1)
+    middle_rank_of_level = np.cumsum(n_outputs_of_level) - n_outputs_of_level / 2
+    return np.unique((middle_rank_of_level * (_BINS / len(level))).astype(np.intp)[level], return_inverse=True)[
+        1
+    ].reshape(-1)
 
 
 def _iter_weight_columns(resample_weights: NDArray[Any], size: int) -> Iterator[tuple[slice, Floats]]:

@@ -1,9 +1,9 @@
 """Normalised Kendall distances between raters, and the influence of every ranked thing on these distances.
 
 Several functions share these arrays. `values` (raters, units, n) contains one ranking of n things per rater and unit,
-NaN if not rated. `first` and `second` (P,) are the two raters of each pair. Only things that both raters rated are
-used. In each unit, w = (w_1 .. w_n) are weights of the things, which are 1 in the data. Sums are over ordered pairs i
-!= j of things, weighted by w_i w_j.
+NaN if not rated. `first_raters` and `second_raters` (P,) are the two raters of each pair. Only things that both raters
+rated are used. In each unit, w = (w_1 .. w_n) are weights of the things, which are 1 in the data. Sums are over ordered
+pairs i != j of things, weighted by w_i w_j.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ RULES: tuple[Rule, ...] = get_args(Rule)
 _COMPARED, _MANY_PAIRS = 128, 50
 
 
-def rank_distances(values: Floats, first: Ints, second: Ints, *, rule: Rule) -> Floats:
+def rank_distances(values: Floats, first_raters: Ints, second_raters: Ints, *, rule: Rule) -> Floats:
     """Distance between the rankings of each pair of raters in each unit, from 0 (equal) to 1 (reversed): (P, units).
 
     `strict` is the proportion of pairs of things in opposite order. `half` is the same proportion, except that pairs
@@ -43,10 +43,12 @@ def rank_distances(values: Floats, first: Ints, second: Ints, *, rule: Rule) -> 
     Source: Colombo et al. 2023, "The Glass Ceiling of Automatic Evaluation", equation 3 (d of one utterance);
     Kendall 1945 for tau-b.
     """
-    return rank_distances_by_rule(values, first, second, rules=(rule,))[rule]
+    return rank_distances_by_rule(values, first_raters, second_raters, rules=(rule,))[rule]
 
 
-def rank_distances_by_rule(values: Floats, first: Ints, second: Ints, *, rules: Sequence[Rule]) -> dict[Rule, Floats]:
+def rank_distances_by_rule(
+    values: Floats, first_raters: Ints, second_raters: Ints, *, rules: Sequence[Rule]
+) -> dict[Rule, Floats]:
     """Results of `rank_distances` (P, units) under several rules, by rule. The rules share computations.
 
     >>> values = np.array([[[1.0, 2, 2]], [[1.0, 3, 2]]])
@@ -54,17 +56,21 @@ def rank_distances_by_rule(values: Floats, first: Ints, second: Ints, *, rules: 
     >>> result["strict"].item(), round(result["half"].item(), 3)
     (0.0, 0.167)
     """
-    distances = {rule: np.empty((len(first), values.shape[1])) for rule in rules}
-    for rules_of_table in filter(
+    distances_of_rule = {rule: np.empty((len(first_raters), values.shape[1])) for rule in rules}
+    for rules_with_same_ranks in filter(
         None, ([rule for rule in rules if (rule == "ordinal") == is_ordinal] for is_ordinal in (False, True))
     ):
-        for pairs, units, counts in _chunks(values, first, second, is_ordinal="ordinal" in rules_of_table):
-            for rule in rules_of_table:
-                distances[rule][pairs, units] = _distances_from_counts(counts, rule=rule)[0].T
-    return distances
+        for pair_slice, unit_slice, pair_table in _chunks(
+            values, first_raters, second_raters, is_ordinal="ordinal" in rules_with_same_ranks
+        ):
+            for rule in rules_with_same_ranks:
+                distances_of_rule[rule][pair_slice, unit_slice] = _distances_from_counts(pair_table, rule=rule)[0].T
+    return distances_of_rule
 
 
-def rank_distance_influence(values: Floats, first: Ints, second: Ints, *, rule: Rule) -> tuple[Floats, Floats]:
+def rank_distance_influence(
+    values: Floats, first_raters: Ints, second_raters: Ints, *, rule: Rule
+) -> tuple[Floats, Floats]:
     """`rank_distances` (P, units), and the influence of every thing on the mean distance over units (P, n).
 
     The influence is the derivative of the mean over the defined units with respect to the weight w of a thing. So mean
@@ -77,125 +83,155 @@ def rank_distance_influence(values: Floats, first: Ints, second: Ints, *, rule: 
 
     Source: Jaeckel 1972, the infinitesimal jackknife.
     """
-    distances = np.empty((len(first), values.shape[1]))
-    slopes = np.zeros((len(first), values.shape[2]))
-    for pairs, units, counts in _chunks(values, first, second, is_ordinal=rule == "ordinal"):
-        distance, coefficients = _distances_from_counts(counts, rule=rule)
-        distances[pairs, units] = distance.T
-        for count_index, coefficient in coefficients.items():
-            slopes[pairs] += np.einsum("unp,up->pn", counts[count_index], coefficient)
-    return distances, ratio(slopes, np.sum(~np.isnan(distances), axis=1, keepdims=True))
+    distances = np.empty((len(first_raters), values.shape[1]))
+    slope_sums_of_thing = np.zeros((len(first_raters), values.shape[2]))
+    for pair_slice, unit_slice, pair_table in _chunks(
+        values, first_raters, second_raters, is_ordinal=rule == "ordinal"
+    ):
+        chunk_distances, coefficients_of_count = _distances_from_counts(pair_table, rule=rule)
+        distances[pair_slice, unit_slice] = chunk_distances.T
+        for count_index, count_coefficients in coefficients_of_count.items():
+            slope_sums_of_thing[pair_slice] += np.einsum("unp,up->pn", pair_table[count_index], count_coefficients)
+    return distances, ratio(slope_sums_of_thing, np.sum(~np.isnan(distances), axis=1, keepdims=True))
 
 
-def _chunks(values: Floats, first: Ints, second: Ints, *, is_ordinal: bool) -> Iterator[tuple[slice, slice, PairTable]]:
+def _chunks(
+    values: Floats, first_raters: Ints, second_raters: Ints, *, is_ordinal: bool
+) -> Iterator[tuple[slice, slice, PairTable]]:
     """Yield blocks of pairs of raters and of units, with counts of pairs of things, by thing (5, units, n, P).
 
     If `is_ordinal` is true, ties are broken by position. The five counts are sufficient for all rules: concordant
     minus discordant pairs, pairs not tied by the first rater, pairs not tied by the second rater, pairs tied by neither
     rater, and all pairs.
     """
-    n_units_total, n = values.shape[1:]
-    ranks = ordinal_ranks(values) if is_ordinal else mid_ranks(values)
-    count_pairs = _count_by_comparison if n <= _COMPARED and len(first) >= _MANY_PAIRS else _count_by_sorting
-    for pairs in chunks(len(first), n):
-        for units in chunks(n_units_total, n * (pairs.stop - pairs.start)):
-            yield pairs, units, count_pairs(ranks[:, units], first[pairs], second[pairs])
+    n_units, n = values.shape[1:]
+    ranks_of_rater = ordinal_ranks(values) if is_ordinal else mid_ranks(values)
+    count_pairs = _count_by_comparison if n <= _COMPARED and len(first_raters) >= _MANY_PAIRS else _count_by_sorting
+    for pair_slice in chunks(len(first_raters), n):
+        for unit_slice in chunks(n_units, n * (pair_slice.stop - pair_slice.start)):
+            yield (
+                pair_slice,
+                unit_slice,
+                count_pairs(ranks_of_rater[:, unit_slice], first_raters[pair_slice], second_raters[pair_slice]),
+            )
 
 
 _CONCORDANCE, _UNTIED_X, _UNTIED_Y, _UNTIED, _ALL = range(5)
 
 
-def _distances_from_counts(counts: PairTable, *, rule: Rule) -> tuple[Floats, dict[int, Floats]]:
+def _distances_from_counts(pair_table: PairTable, *, rule: Rule) -> tuple[Floats, dict[int, Floats]]:
     """Distances (units, P), and coefficients of the counts by thing, which give the derivatives of the distances by w.
 
     The total of a count K over ordered pairs has the derivative 2 K_i with respect to w_i. Coefficients are 0 if the
     distance is undefined.
     """
-    concordance, untied_x, untied_y, untied, pairs = counts.sum(axis=2, dtype=np.float64)
+    concordance, untied_x, untied_y, untied_in_both, n_pairs = pair_table.sum(axis=2, dtype=np.float64)
     with np.errstate(invalid="ignore", divide="ignore"):
         if rule == "tau-b":
-            root = np.sqrt(untied_x * untied_y)
-            tau = np.clip(concordance / root, -1.0, 1.0)
-            distance = (1 - tau) / 2
-            coefficients = {
-                _CONCORDANCE: -1 / root,
+            tau_denominator = np.sqrt(untied_x * untied_y)
+            tau = np.clip(concordance / tau_denominator, -1.0, 1.0)
+            distances = (1 - tau) / 2
+            coefficients_of_count = {
+                _CONCORDANCE: -1 / tau_denominator,
                 _UNTIED_X: tau / (2 * untied_x),
                 _UNTIED_Y: tau / (2 * untied_y),
             }
         elif rule == "half":
-            distance = (pairs - concordance) / (2 * pairs)
-            coefficients = {_CONCORDANCE: -1 / pairs, _ALL: (1 - 2 * distance) / pairs}
+            distances = (n_pairs - concordance) / (2 * n_pairs)
+            coefficients_of_count = {_CONCORDANCE: -1 / n_pairs, _ALL: (1 - 2 * distances) / n_pairs}
         else:
-            distance = (untied - concordance) / (2 * pairs)
-            coefficients = {_CONCORDANCE: -1 / pairs, _UNTIED: 1 / pairs, _ALL: -2 * distance / pairs}
-    is_defined = ~np.isnan(distance)
-    return distance, {
-        count_index: np.where(is_defined, coefficient, 0.0) for count_index, coefficient in coefficients.items()
+            distances = (untied_in_both - concordance) / (2 * n_pairs)
+            coefficients_of_count = {_CONCORDANCE: -1 / n_pairs, _UNTIED: 1 / n_pairs, _ALL: -2 * distances / n_pairs}
+    is_defined_distance = ~np.isnan(distances)
+    return distances, {
+        count_index: np.where(is_defined_distance, count_coefficients, 0.0)
+        for count_index, count_coefficients in coefficients_of_count.items()
     }
 
 
-def _count_by_comparison(ranks: Floats, first: Ints, second: Ints) -> PairTable:
+def _count_by_comparison(ranks: Floats, first_raters: Ints, second_raters: Ints) -> PairTable:
     """Counts by comparison of all pairs of things, from products of signs, in blocks of things."""
-    distinct_raters, rater_index = np.unique(np.concatenate([first, second]), return_inverse=True)
-    first_index, second_index = np.split(rater_index, 2)  # the pairs as positions among the raters that occur
+    distinct_raters, rater_index = np.unique(np.concatenate([first_raters, second_raters]), return_inverse=True)
+    # the pairs as positions among the raters that occur
+    first_rater_index, second_rater_index = np.split(rater_index, 2)
     ranks = np.ascontiguousarray(ranks[distinct_raters].swapaxes(0, 1))  # (units, raters, n)
     n_units, n_raters, n = ranks.shape
-    is_rated = ~np.isnan(ranks)
-    distinct_masks, mask_of_rater = np.unique(
-        is_rated.swapaxes(0, 1).reshape(n_raters, -1), axis=0, return_inverse=True
+    is_rated_by_rater = ~np.isnan(ranks)
+    distinct_rated_masks, mask_of_rater = np.unique(
+        is_rated_by_rater.swapaxes(0, 1).reshape(n_raters, -1), axis=0, return_inverse=True
     )
     # there are few patterns, because most raters rate the same systems
-    rated_masks = distinct_masks.reshape(len(distinct_masks), n_units, n).swapaxes(0, 1).astype(np.float32)
+    rated_masks = distinct_rated_masks.reshape(len(distinct_rated_masks), n_units, n).swapaxes(0, 1).astype(np.float32)
     doubled_ranks = (2 * ranks).astype(np.float32)
-    counts = np.zeros((5, n_units, n, len(first)), dtype=np.float32)
-    is_rated_by_both = (is_rated[:, first_index] & is_rated[:, second_index]).swapaxes(1, 2)
-    counts[_ALL] = is_rated_by_both * (is_rated_by_both.sum(axis=1, keepdims=True) - 1)
+    pair_table = np.zeros((5, n_units, n, len(first_raters)), dtype=np.float32)
+    is_rated_by_both = (is_rated_by_rater[:, first_rater_index] & is_rated_by_rater[:, second_rater_index]).swapaxes(
+        1, 2
+    )
+    pair_table[_ALL] = is_rated_by_both * (is_rated_by_both.sum(axis=1, keepdims=True) - 1)
     for thing_slice in chunks(n, n_units * n_raters * max(n, n_raters)):
         signs = _signs(doubled_ranks[:, :, thing_slice].swapaxes(1, 2), doubled_ranks)
-        counts[_CONCORDANCE, :, thing_slice] = _sign_products(signs, first_index, second_index)
+        pair_table[_CONCORDANCE, :, thing_slice] = _sign_products(signs, first_rater_index, second_rater_index)
         np.abs(signs, out=signs)
-        counts[_UNTIED, :, thing_slice] = _sign_products(signs, first_index, second_index)
-        is_rated_thing = rated_masks[:, :, thing_slice].swapaxes(1, 2)[:, :, np.newaxis]
-        n_untied = (signs @ rated_masks[:, np.newaxis].swapaxes(-1, -2)) * is_rated_thing
-        counts[_UNTIED_X, :, thing_slice] = n_untied[:, :, first_index, mask_of_rater.ravel()[second_index]]
-        counts[_UNTIED_Y, :, thing_slice] = n_untied[:, :, second_index, mask_of_rater.ravel()[first_index]]
-    return counts
+        pair_table[_UNTIED, :, thing_slice] = _sign_products(signs, first_rater_index, second_rater_index)
+        is_rated_by_mask = rated_masks[:, :, thing_slice].swapaxes(1, 2)[:, :, np.newaxis]
+        n_untied = (signs @ rated_masks[:, np.newaxis].swapaxes(-1, -2)) * is_rated_by_mask
+        pair_table[_UNTIED_X, :, thing_slice] = n_untied[
+            :, :, first_rater_index, mask_of_rater.ravel()[second_rater_index]
+        ]
+        pair_table[_UNTIED_Y, :, thing_slice] = n_untied[
+            :, :, second_rater_index, mask_of_rater.ravel()[first_rater_index]
+        ]
+    return pair_table
 
 
-def _signs(ranks_of_part: NDArray[np.float32], ranks: NDArray[np.float32]) -> NDArray[np.float32]:
+def _signs(block_ranks: NDArray[np.float32], ranks: NDArray[np.float32]) -> NDArray[np.float32]:
     """sign(rank_i - rank_j) of integers, 0 if either is missing: (units, b, raters), (units, raters, n) -> (units, b,
     raters, n)."""
-    signs = ranks_of_part[..., np.newaxis] - ranks[:, np.newaxis]
+    signs = block_ranks[..., np.newaxis] - ranks[:, np.newaxis]
     np.clip(signs, -1.0, 1.0, out=signs)
-    if np.isnan(ranks_of_part).any() or np.isnan(ranks).any():
+    if np.isnan(block_ranks).any() or np.isnan(ranks).any():
         np.nan_to_num(signs, copy=False)
     return signs
 
 
-def _sign_products(signs: NDArray[np.float32], first_index: Ints, second_index: Ints) -> NDArray[np.float32]:
+def _sign_products(
+    signs: NDArray[np.float32], first_rater_index: Ints, second_rater_index: Ints
+) -> NDArray[np.float32]:
     """Inner products of the sign vectors of each pair of raters: (units, b, raters, n) -> (units, b, P).
 
     Exact for integers below 2^24.
     """
-    products = signs @ signs.swapaxes(-1, -2)
-    flat_products = products.reshape(*products.shape[:2], -1)
-    return np.asarray(flat_products.take(first_index * signs.shape[2] + second_index, axis=-1))
+    sign_products = signs @ signs.swapaxes(-1, -2)
+    flat_products = sign_products.reshape(*sign_products.shape[:2], -1)
+    return np.asarray(flat_products.take(first_rater_index * signs.shape[2] + second_rater_index, axis=-1))
 
 
-def _count_by_sorting(ranks: Floats, first: Ints, second: Ints) -> PairTable:
+def _count_by_sorting(ranks: Floats, first_raters: Ints, second_raters: Ints) -> PairTable:
     """Counts by sorting, in n sqrt(n) steps."""
     n_units, n = ranks.shape[1:]
-    x, y = (ranks[raters].reshape(len(raters) * n_units, n) for raters in (first, second))
-    is_missing = np.isnan(x) | np.isnan(y)
-    is_present = ~is_missing
-    n_missing = is_missing.sum(axis=1, keepdims=True)
+    first_ranks, second_ranks = (
+        ranks[raters].reshape(len(raters) * n_units, n) for raters in (first_raters, second_raters)
+    )
+    is_missing = np.isnan(first_ranks) | np.isnan(second_ranks)
+    is_rated_by_both = ~is_missing
+    n_missing_things = is_missing.sum(axis=1, keepdims=True)
     # Things missing for either rater rank highest on both sides: concordant with everything else.
-    x, y = (np.where(is_missing, n + 1, values) for values in (x, y))
-    ties_x, ties_y, ties_of_both = (tie_counts(values) for values in (x, y, (n + 2) * 2 * x + y))
-    n_rated_by_both = n - n_missing
-    counts = np.empty((5, *x.shape), dtype=np.int32)
-    counts[_CONCORDANCE] = concordance(x, y) - n_missing
-    counts[_UNTIED_X], counts[_UNTIED_Y] = n_rated_by_both - ties_x, n_rated_by_both - ties_y
-    counts[_UNTIED], counts[_ALL] = n_rated_by_both - ties_x - ties_y + ties_of_both, n_rated_by_both - 1
-    counts *= is_present
-    return np.moveaxis(counts.reshape(5, len(first), n_units, n), (1, 2, 3), (3, 1, 2))
+    first_ranks, second_ranks = (
+        np.where(is_missing, n + 1, rater_ranks) for rater_ranks in (first_ranks, second_ranks)
+    )
+    n_ties_in_first, n_ties_in_second, n_ties_in_both = (
+        tie_counts(rater_ranks) for rater_ranks in (first_ranks, second_ranks, (n + 2) * 2 * first_ranks + second_ranks)
+    )
+    n_things_rated_by_both = n - n_missing_things
+    pair_table = np.empty((5, *first_ranks.shape), dtype=np.int32)
+    pair_table[_CONCORDANCE] = concordance(first_ranks, second_ranks) - n_missing_things
+    pair_table[_UNTIED_X], pair_table[_UNTIED_Y] = (
+        n_things_rated_by_both - n_ties_in_first,
+        n_things_rated_by_both - n_ties_in_second,
+    )
+    pair_table[_UNTIED], pair_table[_ALL] = (
+        n_things_rated_by_both - n_ties_in_first - n_ties_in_second + n_ties_in_both,
+        n_things_rated_by_both - 1,
+    )
+    pair_table *= is_rated_by_both
+    return np.moveaxis(pair_table.reshape(5, len(first_raters), n_units, n), (1, 2, 3), (3, 1, 2))

@@ -42,8 +42,8 @@ def mid_ranks(values: NDArray[Any]) -> Floats:
     """
     values = np.asarray(values, dtype=np.float64)
     order = np.argsort(values, axis=-1, kind="stable")  # NaN last
-    first, end = tie_runs(np.take_along_axis(values, order, axis=-1))
-    return _restore_order(values, order, (first + end + 1) / 2)
+    run_start, run_end = tie_runs(np.take_along_axis(values, order, axis=-1))
+    return _restore_order(values, order, (run_start + run_end + 1) / 2)
 
 
 def ranks_within(values: NDArray[Any], groups: Ints) -> Floats:
@@ -54,13 +54,15 @@ def ranks_within(values: NDArray[Any], groups: Ints) -> Floats:
 
     Source: Kendall 1945.
     """
-    order = np.lexsort((values, groups))
+    sorted_indices = np.lexsort((values, groups))
     group_sizes = np.bincount(groups)
-    rank_in_group = np.arange(1, len(values) + 1) - (np.cumsum(group_sizes) - group_sizes)[groups[order]]
-    is_new_run = (np.diff(groups[order]) != 0) | (np.diff(values[order]) != 0)
+    rank_in_group = np.arange(1, len(values) + 1) - (np.cumsum(group_sizes) - group_sizes)[groups[sorted_indices]]
+    is_new_run = (np.diff(groups[sorted_indices]) != 0) | (np.diff(values[sorted_indices]) != 0)
     run_of_position = np.cumsum(np.append(False, is_new_run)[: len(values)])
     ranks = np.empty(len(values))
-    ranks[order] = (np.bincount(run_of_position, rank_in_group) / np.bincount(run_of_position))[run_of_position]
+    ranks[sorted_indices] = (np.bincount(run_of_position, rank_in_group) / np.bincount(run_of_position))[
+        run_of_position
+    ]
     return ranks
 
 
@@ -107,12 +109,12 @@ def tie_runs(sorted_values: NDArray[Any]) -> tuple[NDArray[np.int32], NDArray[np
     """
     n = sorted_values.shape[-1]
     positions = np.arange(n, dtype=np.int32)
-    is_start, is_stop = np.ones((2, *sorted_values.shape), dtype=bool)
-    is_start[..., 1:] = sorted_values[..., 1:] != sorted_values[..., :-1]
-    is_stop[..., :-1] = is_start[..., 1:]
-    first = np.maximum.accumulate(np.where(is_start, positions, np.int32(0)), axis=-1)
-    end = np.where(is_stop, positions + np.int32(1), np.int32(n))
-    return first, np.minimum.accumulate(end[..., ::-1], axis=-1)[..., ::-1]
+    is_run_start, is_run_end = np.ones((2, *sorted_values.shape), dtype=bool)
+    is_run_start[..., 1:] = sorted_values[..., 1:] != sorted_values[..., :-1]
+    is_run_end[..., :-1] = is_run_start[..., 1:]
+    run_start = np.maximum.accumulate(np.where(is_run_start, positions, np.int32(0)), axis=-1)
+    run_end = np.where(is_run_end, positions + np.int32(1), np.int32(n))
+    return run_start, np.minimum.accumulate(run_end[..., ::-1], axis=-1)[..., ::-1]
 
 
 def difference_signs(x: NDArray[Any], y: NDArray[Any]) -> NDArray[np.int8]:
@@ -169,34 +171,36 @@ def count_earlier_lower(codes: Ints, weights: Floats | None = None) -> NDArray[A
     positions, row_numbers = np.arange(padded_length), np.arange(n_rows)[:, np.newaxis]
     padded_codes = np.broadcast_to(positions, (n_rows, padded_length)).astype(int_type)
     padded_codes[:, :n] = codes
-    index_by_code = padded_codes + padded_length * row_numbers
+    flat_code_index = padded_codes + padded_length * row_numbers
     block_of_code, weight_of_code = np.empty(n_rows * padded_length, dtype=int_type), None
-    block_of_code[index_by_code] = positions // block_width
+    block_of_code[flat_code_index] = positions // block_width
     padded_weights = None if weights is None else np.pad(weights, ((0, 0), (0, padded_length - n)))
     if padded_weights is not None:
         weight_of_code = np.empty(n_rows * padded_length)
-        weight_of_code[index_by_code] = padded_weights
-    cell = (n_blocks * row_numbers + positions // block_width) * n_blocks + padded_codes // block_width
-    counts = np.bincount(cell.ravel(), None if padded_weights is None else padded_weights.ravel(), n_rows * n_blocks**2)
-    table = np.asarray(counts, dtype=np.int64 if padded_weights is None else np.float64).reshape(
+        weight_of_code[flat_code_index] = padded_weights
+    cell_index = (n_blocks * row_numbers + positions // block_width) * n_blocks + padded_codes // block_width
+    cell_counts = np.bincount(
+        cell_index.ravel(), None if padded_weights is None else padded_weights.ravel(), n_rows * n_blocks**2
+    )
+    count_table = np.asarray(cell_counts, dtype=np.int64 if padded_weights is None else np.float64).reshape(
         n_rows, n_blocks, n_blocks
     )
-    lower_table = np.zeros_like(table)
-    np.cumsum(np.cumsum(table[:, :-1, :-1], axis=1), axis=2, out=lower_table[:, 1:, 1:])
-    lower_sums = lower_table.reshape(-1)[cell]
+    lower_count_table = np.zeros_like(count_table)
+    np.cumsum(np.cumsum(count_table[:, :-1, :-1], axis=1), axis=2, out=lower_count_table[:, 1:, 1:])
+    lower_sums = lower_count_table.reshape(-1)[cell_index]
     lower_sums += _count_lower_in_block(padded_codes, padded_weights, block_width).reshape(n_rows, padded_length)
-    lower_sums += _count_lower_in_block(block_of_code, weight_of_code, block_width).reshape(-1)[index_by_code]
+    lower_sums += _count_lower_in_block(block_of_code, weight_of_code, block_width).reshape(-1)[flat_code_index]
     return np.asarray(lower_sums[:, :n])
 
 
 def _count_lower_in_block(values: NDArray[Any], weights: Floats | None, block_width: int) -> NDArray[Any]:
     """Number of earlier lower elements in the same block, or the sum of their weights: (blocks, block_width)."""
-    columns = np.ascontiguousarray(values.reshape(-1, block_width).T)  # whole blocks are compared at once
-    weight_columns = None if weights is None else np.ascontiguousarray(weights.reshape(-1, block_width).T)
-    lower_sums = np.zeros(columns.shape, dtype=values.dtype if weight_columns is None else np.float64)
+    block_columns = np.ascontiguousarray(values.reshape(-1, block_width).T)  # whole blocks are compared at once
+    block_weight_columns = None if weights is None else np.ascontiguousarray(weights.reshape(-1, block_width).T)
+    lower_sums = np.zeros(block_columns.shape, dtype=values.dtype if block_weight_columns is None else np.float64)
     for j in range(block_width - 1):
-        is_lower = columns[j] < columns[j + 1 :]
-        lower_sums[j + 1 :] += is_lower if weight_columns is None else is_lower * weight_columns[j]
+        is_lower = block_columns[j] < block_columns[j + 1 :]
+        lower_sums[j + 1 :] += is_lower if block_weight_columns is None else is_lower * block_weight_columns[j]
     return lower_sums.T
 
 
@@ -229,19 +233,21 @@ def representation(values: Floats, *, weights: NDArray[Any]) -> Floats:
     [[[2.5, 3.5, 6.0]]]
     """
     ranks = mid_ranks(values)
-    is_ranked = ~np.isnan(ranks)
-    n_ranked = is_ranked.sum(axis=-1, keepdims=True)
-    is_ranked &= n_ranked >= _ENOUGH
-    rescaled_ranks = np.where(is_ranked, (ranks - 0.5) * (ranks.shape[-1] / np.maximum(n_ranked, 1)) + 0.5, 0.0)
-    rank_sums, n_present = (
-        weighted_sums(weights, ranks_or_mask.swapaxes(1, 2)) for ranks_or_mask in (rescaled_ranks, is_ranked)
+    is_ranked_thing = ~np.isnan(ranks)
+    n_ranked_things = is_ranked_thing.sum(axis=-1, keepdims=True)
+    is_ranked_thing &= n_ranked_things >= _ENOUGH
+    rescaled_ranks = np.where(
+        is_ranked_thing, (ranks - 0.5) * (ranks.shape[-1] / np.maximum(n_ranked_things, 1)) + 0.5, 0.0
     )
-    return rank_sums * ratio(weights.sum(axis=1)[:, np.newaxis, np.newaxis], n_present)
+    rank_sums, n_ranked_units = (
+        weighted_sums(weights, ranks_or_mask.swapaxes(1, 2)) for ranks_or_mask in (rescaled_ranks, is_ranked_thing)
+    )
+    return rank_sums * ratio(weights.sum(axis=1)[:, np.newaxis, np.newaxis], n_ranked_units)
 
 
 def _restore_order(values: Floats, order: Ints, ranks: Floats) -> Floats:
     """Ranks of sorted values, returned to the order of `values`; NaN where the value is NaN."""
-    result = np.empty_like(values)
-    np.put_along_axis(result, order, ranks, axis=-1)
-    result[np.isnan(values)] = np.nan
-    return result
+    unsorted_ranks = np.empty_like(values)
+    np.put_along_axis(unsorted_ranks, order, ranks, axis=-1)
+    unsorted_ranks[np.isnan(values)] = np.nan
+    return unsorted_ranks

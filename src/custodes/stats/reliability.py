@@ -33,18 +33,18 @@ def coincidences(labels: AnnotatorLabels, *, units: Ints, n_units: int) -> Float
     Each of the m labels of a task is paired with the m - 1 other labels of the task. The m - 1 pairs of a label have a
     total weight of 1. Tasks with one label are ignored.
     """
-    votes, n_votes = labels.votes, labels.n_votes
-    pair_weight = np.where(n_votes > 1, 1 / np.maximum(n_votes - 1, 1), 0.0)
-    result = np.zeros((n_units, labels.n_labels, labels.n_labels))
+    votes, n_votes_of_task = labels.votes, labels.n_votes
+    pair_weight_of_task = np.where(n_votes_of_task > 1, 1 / np.maximum(n_votes_of_task - 1, 1), 0.0)
+    coincidence_matrices = np.zeros((n_units, labels.n_labels, labels.n_labels))
     for first_label in range(labels.n_labels):
         for second_label in range(first_label + 1):
-            pair_sums_of_tasks = (
-                votes[:, first_label] * (votes[:, second_label] - (first_label == second_label)) * pair_weight
+            pair_sum_of_task = (
+                votes[:, first_label] * (votes[:, second_label] - (first_label == second_label)) * pair_weight_of_task
             )
-            result[:, first_label, second_label] = result[:, second_label, first_label] = np.bincount(
-                units, weights=pair_sums_of_tasks, minlength=n_units
+            coincidence_matrices[:, first_label, second_label] = coincidence_matrices[:, second_label, first_label] = (
+                np.bincount(units, weights=pair_sum_of_task, minlength=n_units)
             )
-    return result
+    return coincidence_matrices
 
 
 def alpha(coincidences: NDArray[Any], *, scale: Scale) -> Floats:
@@ -59,32 +59,38 @@ def alpha(coincidences: NDArray[Any], *, scale: Scale) -> Floats:
     ----------
     Krippendorff 1970; 2019, "Content Analysis", chapter 12 (coincidences; differences of nominal and ordinal data).
     """
-    counts = np.asarray(coincidences, dtype=np.float64)
-    label_totals = counts.sum(axis=-1)
+    coincidence_counts = np.asarray(coincidences, dtype=np.float64)
+    label_totals = coincidence_counts.sum(axis=-1)
     if scale == "nominal":
-        squared_differences = 1 - np.eye(counts.shape[-1])
+        squared_differences = 1 - np.eye(coincidence_counts.shape[-1])
     else:  # number of labels between two labels, plus half of the number of each
         middle_ranks = np.cumsum(label_totals, axis=-1) - label_totals / 2
         squared_differences = (middle_ranks[..., :, np.newaxis] - middle_ranks[..., np.newaxis, :]) ** 2
-    observed_disagreement = (counts * squared_differences).sum(axis=(-1, -2))
-    products = label_totals[..., :, np.newaxis] * label_totals[..., np.newaxis, :]
-    expected_disagreement = ratio((products * squared_differences).sum(axis=(-1, -2)), label_totals.sum(axis=-1) - 1)
+    observed_disagreement = (coincidence_counts * squared_differences).sum(axis=(-1, -2))
+    label_total_products = label_totals[..., :, np.newaxis] * label_totals[..., np.newaxis, :]
+    expected_disagreement = ratio(
+        (label_total_products * squared_differences).sum(axis=(-1, -2)), label_totals.sum(axis=-1) - 1
+    )
     return np.asarray(1 - ratio(observed_disagreement, expected_disagreement))
 
 
 def moments(task: Ints, value: Floats, *, units: Ints, n_units: int) -> Floats:
     """Sums over the tasks of each unit for `interval_alpha`: task, value (n,), units (tasks,) -> (units, 4)."""
-    scores = value - value.mean() if len(value) else value
-    deviation = np.sqrt((scores**2).mean()) if len(value) else 0.0
-    scores = scores / deviation if deviation > 0 else scores
-    n_ratings, value_sums, square_sums = (
-        np.bincount(task, weights=values, minlength=len(units)) for values in (np.ones(len(task)), scores, scores**2)
+    standard_scores = value - value.mean() if len(value) else value
+    score_sd = np.sqrt((standard_scores**2).mean()) if len(value) else 0.0
+    standard_scores = standard_scores / score_sd if score_sd > 0 else standard_scores
+    n_ratings_of_task, score_sums, score_square_sums = (
+        np.bincount(task, weights=rating_values, minlength=len(units))
+        for rating_values in (np.ones(len(task)), standard_scores, standard_scores**2)
     )
-    within_differences = 2 * (n_ratings * square_sums - value_sums**2) / np.maximum(n_ratings - 1, 1)
+    squared_differences_of_task = (
+        2 * (n_ratings_of_task * score_square_sums - score_sums**2) / np.maximum(n_ratings_of_task - 1, 1)
+    )
     task_sums = (
-        np.where(n_ratings > 1, task_sum, 0.0) for task_sum in (within_differences, n_ratings, value_sums, square_sums)
+        np.where(n_ratings_of_task > 1, sum_of_task, 0.0)
+        for sum_of_task in (squared_differences_of_task, n_ratings_of_task, score_sums, score_square_sums)
     )
-    return np.stack([np.bincount(units, weights=task_sum, minlength=n_units) for task_sum in task_sums], axis=1)
+    return np.stack([np.bincount(units, weights=sum_of_task, minlength=n_units) for sum_of_task in task_sums], axis=1)
 
 
 def interval_alpha(moments: NDArray[Any]) -> Floats:
@@ -98,10 +104,10 @@ def interval_alpha(moments: NDArray[Any]) -> Floats:
     ----------
     Krippendorff 2019, chapter 12 (interval data).
     """
-    within_differences, n_ratings, value_sum, square_sum = np.moveaxis(np.asarray(moments, dtype=np.float64), -1, 0)
+    observed_differences, n_ratings, value_sum, square_sum = np.moveaxis(np.asarray(moments, dtype=np.float64), -1, 0)
     expected_differences = ratio(2 * (n_ratings * square_sum - value_sum**2), n_ratings - 1)
     return np.asarray(
-        1 - ratio(within_differences, np.where(expected_differences > 1e-9 * n_ratings, expected_differences, 0.0))
+        1 - ratio(observed_differences, np.where(expected_differences > 1e-9 * n_ratings, expected_differences, 0.0))
     )
 
 
@@ -117,9 +123,15 @@ def gini(counts: Ints) -> float:
     ----------
     Gini 1912, by the mean absolute difference.
     """
-    sorted_counts = np.sort(np.asarray(counts, dtype=np.float64))
-    n, n_answers = len(sorted_counts), sorted_counts.sum()
-    return float((2 * np.arange(1, n + 1) - n - 1) @ sorted_counts / (n * n_answers)) if n_answers else float("nan")
+    sorted_answer_counts = np.sort(np.asarray(counts, dtype=np.float64))
+    n_annotators, n_answers = len(sorted_answer_counts), sorted_answer_counts.sum()
+    return (
+        float(
+            (2 * np.arange(1, n_annotators + 1) - n_annotators - 1) @ sorted_answer_counts / (n_annotators * n_answers)
+        )
+        if n_answers
+        else float("nan")
+    )
 
 
 def effective_number(counts: Ints) -> float:
@@ -133,8 +145,12 @@ def effective_number(counts: Ints) -> float:
     ----------
     Kish 1965.
     """
-    n_answers = np.asarray(counts, dtype=np.float64)
-    return float(n_answers.sum() ** 2 / (n_answers**2).sum()) if n_answers.any() else float("nan")
+    n_answers_of_annotator = np.asarray(counts, dtype=np.float64)
+    return (
+        float(n_answers_of_annotator.sum() ** 2 / (n_answers_of_annotator**2).sum())
+        if n_answers_of_annotator.any()
+        else float("nan")
+    )
 
 
 class Taste(NamedTuple):
@@ -170,70 +186,90 @@ def taste(group: Ints, item: Ints, worker: Ints, value: Floats) -> Taste:
     """
     icc = _icc(group, item, worker, value, np.ones(len(value), dtype=np.bool_))
     annotators, annotator_index = np.unique(worker, return_inverse=True)
-    n = min(len(annotators), MOST_BLOCKS)
-    estimates_without_block = np.array(
-        [_icc(group, item, worker, value, annotator_index % n != block) for block in range(n)]
+    n_blocks = min(len(annotators), MOST_BLOCKS)
+    icc_without_block = np.array(
+        [_icc(group, item, worker, value, annotator_index % n_blocks != block) for block in range(n_blocks)]
     )
-    is_defined = np.isfinite(estimates_without_block).all() and n > 1
-    error = (
-        float(np.sqrt((n - 1) / n * ((estimates_without_block - estimates_without_block.mean()) ** 2).sum()))
-        if is_defined
+    is_error_defined = np.isfinite(icc_without_block).all() and n_blocks > 1
+    standard_error = (
+        float(np.sqrt((n_blocks - 1) / n_blocks * ((icc_without_block - icc_without_block.mean()) ** 2).sum()))
+        if is_error_defined
         else float("nan")
     )
-    _, n_answers = np.unique(np.stack([group, worker]), axis=1, return_counts=True)
-    mean_answers = float((n_answers**2).sum() / n_answers.sum()) if len(n_answers) else float("nan")
-    return Taste(icc, error, mean_answers, 1 + (mean_answers - 1) * max(icc, 0.0) if np.isfinite(icc) else float("nan"))
+    _, n_answers_of_annotator = np.unique(np.stack([group, worker]), axis=1, return_counts=True)
+    mean_answers_per_annotator = (
+        float((n_answers_of_annotator**2).sum() / n_answers_of_annotator.sum())
+        if len(n_answers_of_annotator)
+        else float("nan")
+    )
+    return Taste(
+        icc,
+        standard_error,
+        mean_answers_per_annotator,
+        1 + (mean_answers_per_annotator - 1) * max(icc, 0.0) if np.isfinite(icc) else float("nan"),
+    )
 
 
-def _icc(group: Ints, item: Ints, worker: Ints, value: Floats, is_used: Bools) -> float:
-    item, worker, value = item[is_used], worker[is_used], value[is_used]
-    _, group_index = np.unique(group[is_used], return_inverse=True)
+def _icc(group: Ints, item: Ints, worker: Ints, value: Floats, is_used_answer: Bools) -> float:
+    item, worker, value = item[is_used_answer], worker[is_used_answer], value[is_used_answer]
+    _, group_index = np.unique(group[is_used_answer], return_inverse=True)
     n_groups = int(group_index.max(initial=-1)) + 1
 
     def sum_by_group(values: Floats) -> Floats:
         return np.bincount(group_index, weights=values, minlength=n_groups).astype(np.float64)
 
-    n = sum_by_group(np.ones(len(value)))
+    n_answers_of_group = sum_by_group(np.ones(len(value)))
     # Centred on the group: otherwise products would depend on the level if items are shared unevenly.
-    deviation = value - (sum_by_group(value) / np.maximum(n, 1))[group_index]
-    value = np.where(np.abs(deviation) <= _SAME * np.abs(value), 0.0, deviation)  # rounding error of equal answers
+    deviation_from_group_mean = value - (sum_by_group(value) / np.maximum(n_answers_of_group, 1))[group_index]
+    # 0 instead of the rounding error of equal answers
+    value = np.where(np.abs(deviation_from_group_mean) <= _SAME * np.abs(value), 0.0, deviation_from_group_mean)
     value = value / unit_of(value)
 
-    def sum_cells(within_index: Ints) -> tuple[Ints, Ints, Floats, Floats]:
+    def sum_cells(worker_or_item: Ints) -> tuple[Ints, Ints, Floats, Floats]:
         """The group of each cell of answers, the cell of each answer, and two sums over the cells of each group: of
         squared totals, and of squared sizes."""
-        n_codes = int(within_index.max(initial=0)) + 1
-        cell_keys, cell_index = np.unique(group_index * n_codes + within_index, return_inverse=True)
-        group_of_cell, cell_sums, n_of_cell = (
+        n_codes = int(worker_or_item.max(initial=0)) + 1
+        cell_keys, cell_index = np.unique(group_index * n_codes + worker_or_item, return_inverse=True)
+        group_of_cell, value_sum_of_cell, n_answers_of_cell = (
             cell_keys // n_codes,
             np.bincount(cell_index, weights=value),
             np.bincount(cell_index, minlength=len(cell_keys)),
         )
-        squares = (
+        squared_sums = (
             np.bincount(group_of_cell, weights=sums_or_counts**2.0, minlength=n_groups)
-            for sums_or_counts in (cell_sums, n_of_cell)
+            for sums_or_counts in (value_sum_of_cell, n_answers_of_cell)
         )
-        return group_of_cell, cell_index, *squares
+        return group_of_cell, cell_index, *squared_sums
 
-    group_sums, value_squares = sum_by_group(value), sum_by_group(value**2)
-    group_of_cell, cell_index, squares_within_worker, n_within_worker = sum_cells(worker)
-    _, _, squares_within_item, n_within_item = sum_cells(item)
-    n_of_others = n**2 - n_within_worker - n_within_item + n
-    mean_product_of_others = ratio(
-        group_sums**2 - squares_within_worker - squares_within_item + value_squares, n_of_others
+    value_sum_of_group, value_square_sum_of_group = sum_by_group(value), sum_by_group(value**2)
+    group_of_cell, cell_index, squared_sums_within_worker, n_pairs_within_worker = sum_cells(worker)
+    _, _, squared_sums_within_item, n_pairs_within_item = sum_cells(item)
+    n_unrelated_pairs = n_answers_of_group**2 - n_pairs_within_worker - n_pairs_within_item + n_answers_of_group
+    mean_unrelated_product = ratio(
+        value_sum_of_group**2 - squared_sums_within_worker - squared_sums_within_item + value_square_sum_of_group,
+        n_unrelated_pairs,
     )
     # Weights: number of answers minus one, so that the most active annotators do not dominate.
-    n_of_cell = np.bincount(cell_index, minlength=len(group_of_cell))
-    product = ratio(np.bincount(cell_index, weights=value) ** 2 - np.bincount(cell_index, weights=value**2), n_of_cell)
-    is_used_cell = (n_of_cell > 1) & (n_of_others[group_of_cell] > 0)
-    weight, expected_product = (n_of_cell - 1)[is_used_cell], mean_product_of_others[group_of_cell][is_used_cell]
-    excess_product = product[is_used_cell].sum() - (weight * expected_product).sum()
-    largest_excess = (
-        weight * ((value_squares / np.maximum(n, 1))[group_of_cell][is_used_cell] - expected_product)
+    n_answers_of_cell = np.bincount(cell_index, minlength=len(group_of_cell))
+    weighted_product_of_cell = ratio(
+        np.bincount(cell_index, weights=value) ** 2 - np.bincount(cell_index, weights=value**2), n_answers_of_cell
+    )
+    is_used_cell = (n_answers_of_cell > 1) & (n_unrelated_pairs[group_of_cell] > 0)
+    weight_of_cell, expected_product_of_cell = (
+        (n_answers_of_cell - 1)[is_used_cell],
+        mean_unrelated_product[group_of_cell][is_used_cell],
+    )
+    excess_product = weighted_product_of_cell[is_used_cell].sum() - (weight_of_cell * expected_product_of_cell).sum()
+    largest_excess_product = (
+        weight_of_cell
+        * (
+            (value_square_sum_of_group / np.maximum(n_answers_of_group, 1))[group_of_cell][is_used_cell]
+            - expected_product_of_cell
+        )
     ).sum()
     return (
-        float(np.clip(excess_product / largest_excess, -1.0, 1.0))
-        if largest_excess > _SAME * weight.sum()
+        float(np.clip(excess_product / largest_excess_product, -1.0, 1.0))
+        if largest_excess_product > _SAME * weight_of_cell.sum()
         else float("nan")
     )
 
@@ -289,27 +325,37 @@ def clustered_margins(pair: Ints, worker: Ints, value: Floats, *, pairs: int, co
     """
     from scipy.special import stdtr, stdtrit
 
-    cells, cell_index = np.unique(np.stack([pair, worker]), axis=1, return_inverse=True)
+    pair_and_worker_of_cell, cell_index = np.unique(np.stack([pair, worker]), axis=1, return_inverse=True)
     cell_index = cell_index.reshape(-1)
-    n_of_cell = np.bincount(cell_index, minlength=cells.shape[1]).astype(np.float64)
-    value_sums = np.bincount(cell_index, weights=value, minlength=cells.shape[1])
+    n_answers_of_cell = np.bincount(cell_index, minlength=pair_and_worker_of_cell.shape[1]).astype(np.float64)
+    value_sum_of_cell = np.bincount(cell_index, weights=value, minlength=pair_and_worker_of_cell.shape[1])
 
     def sum_by_pair(values: NDArray[Any]) -> Floats:
-        return np.bincount(cells[0], weights=values, minlength=pairs).astype(np.float64)
+        return np.bincount(pair_and_worker_of_cell[0], weights=values, minlength=pairs).astype(np.float64)
 
-    n, n_annotators = sum_by_pair(n_of_cell), np.bincount(cells[0], minlength=pairs)
-    margin, effective_n = ratio(sum_by_pair(value_sums), n), ratio(n**2, sum_by_pair(n_of_cell**2))
-    squares = sum_by_pair((value_sums - n_of_cell * margin[cells[0]]) ** 2)
-    error = np.sqrt(ratio(squares * n_annotators, n_annotators - 1.0)) / np.maximum(n, 1)
-    has_enough_annotators = (n_annotators >= FEWEST_ANNOTATORS) & (effective_n > 1)
-    degrees_of_freedom = np.where(has_enough_annotators, effective_n - 1, 1.0)
-    half_width = stdtrit(degrees_of_freedom, (1 + confidence) / 2) * error
+    n_answers_of_pair, n_annotators_of_pair = (
+        sum_by_pair(n_answers_of_cell),
+        np.bincount(pair_and_worker_of_cell[0], minlength=pairs),
+    )
+    margin, effective_n_annotators = (
+        ratio(sum_by_pair(value_sum_of_cell), n_answers_of_pair),
+        ratio(n_answers_of_pair**2, sum_by_pair(n_answers_of_cell**2)),
+    )
+    squared_residual_sums = sum_by_pair(
+        (value_sum_of_cell - n_answers_of_cell * margin[pair_and_worker_of_cell[0]]) ** 2
+    )
+    standard_error = np.sqrt(
+        ratio(squared_residual_sums * n_annotators_of_pair, n_annotators_of_pair - 1.0)
+    ) / np.maximum(n_answers_of_pair, 1)
+    has_enough_annotators = (n_annotators_of_pair >= FEWEST_ANNOTATORS) & (effective_n_annotators > 1)
+    degrees_of_freedom = np.where(has_enough_annotators, effective_n_annotators - 1, 1.0)
+    half_width = stdtrit(degrees_of_freedom, (1 + confidence) / 2) * standard_error
     with np.errstate(divide="ignore", invalid="ignore"):
-        t = np.where(margin == 0, 0.0, np.abs(margin) / error)
+        t = np.where(margin == 0, 0.0, np.abs(margin) / standard_error)
     bounds_and_p = (
         np.clip(margin - half_width, -1, 1),
         np.clip(margin + half_width, -1, 1),
         2 * stdtr(degrees_of_freedom, -t),
     )
-    low, high, p = (np.where(has_enough_annotators, values, np.nan) for values in bounds_and_p)
-    return ClusteredMargins(margin, low, high, p, n_annotators, effective_n)
+    low, high, p_value = (np.where(has_enough_annotators, values, np.nan) for values in bounds_and_p)
+    return ClusteredMargins(margin, low, high, p_value, n_annotators_of_pair, effective_n_annotators)

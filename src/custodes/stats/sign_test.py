@@ -57,8 +57,8 @@ def adjust(p: NDArray[np.float64], *, correction: Correction) -> NDArray[np.floa
     p = np.asarray(p, dtype=np.float64)
     if correction == "none":
         return p.copy()
-    order = np.argsort(p, axis=-1)  # NaN last
-    sorted_p = np.take_along_axis(p, order, axis=-1)
+    ascending_order = np.argsort(p, axis=-1)  # NaN last
+    sorted_p = np.take_along_axis(p, ascending_order, axis=-1)
     n_tests = np.sum(~np.isnan(p), axis=-1, keepdims=True)
     rank = np.arange(1, p.shape[-1] + 1)
     if correction == "holm":
@@ -66,9 +66,9 @@ def adjust(p: NDArray[np.float64], *, correction: Correction) -> NDArray[np.floa
     else:
         # fmin ignores NaN, which come first when going down from the largest
         adjusted_p = np.fmin.accumulate((sorted_p * n_tests / rank)[..., ::-1], axis=-1)[..., ::-1]
-    result = np.empty_like(p)
-    np.put_along_axis(result, order, np.minimum(adjusted_p, 1.0), axis=-1)
-    return result
+    p_in_input_order = np.empty_like(p)
+    np.put_along_axis(p_in_input_order, ascending_order, np.minimum(adjusted_p, 1.0), axis=-1)
+    return p_in_input_order
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,13 +102,13 @@ class SignTest:
         from scipy.special import ndtri
 
         # Written out: a sum over an axis of three is several times slower.
-        wins, ties, losses = (np.asarray(outcomes[..., k], dtype=np.float64) for k in range(3))
+        wins, ties, losses = (np.asarray(outcomes[..., outcome], dtype=np.float64) for outcome in range(3))
         margins, n_decided = wins - losses, wins + losses
         if self.correction == "none" and self.test == "asymptotic":
             # P-values take most of the time, so they are computed only close to the critical value.
-            excess = np.abs(margins) / np.sqrt(np.maximum(n_decided, 1)) + ndtri(self.alpha / 2)
-            is_significant, is_near = np.array(excess > 0), np.abs(excess) < _NEAR
-            is_significant[is_near] = self.p_values(outcomes[is_near]) <= self.alpha
+            excess_z = np.abs(margins) / np.sqrt(np.maximum(n_decided, 1)) + ndtri(self.alpha / 2)
+            is_significant, is_near_critical_value = np.array(excess_z > 0), np.abs(excess_z) < _NEAR
+            is_significant[is_near_critical_value] = self.p_values(outcomes[is_near_critical_value]) <= self.alpha
         else:
             is_significant = self.p_values(outcomes) <= self.alpha
         return np.where(n_decided + ties > 0, np.sign(margins) * is_significant, np.nan)

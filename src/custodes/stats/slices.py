@@ -75,80 +75,97 @@ def slice_tests(numerator: Floats, denominator: Floats, slices: Ints, *, confide
     ([[1.0, 0.5]], [[0.5, -0.5]], True)
     """
     n_slices = int(slices.max(initial=-1)) + 1
-    order = np.argsort(slices, kind="stable")
-    has_denominator = denominator > 0
-    a, b = np.where(has_denominator, numerator, 0.0), np.where(has_denominator, denominator, 0.0)
-    part_moments = np.stack([has_denominator.astype(np.float64), a, b, a * a, a * b, b * b])[
-        ..., order
-    ]  # (6, ratios, parts)
-    slice_starts = np.searchsorted(slices[order], np.arange(n_slices))
-    overall_variance = _spread(part_moments.sum(axis=-1)[..., None])[1]
-    n, value, value_outside, difference, error = _differences(
+    part_order = np.argsort(slices, kind="stable")
+    has_data = denominator > 0
+    numerator_or_zero, denominator_or_zero = np.where(has_data, numerator, 0.0), np.where(has_data, denominator, 0.0)
+    part_moments = np.stack(
+        [
+            has_data.astype(np.float64),
+            numerator_or_zero,
+            denominator_or_zero,
+            numerator_or_zero * numerator_or_zero,
+            numerator_or_zero * denominator_or_zero,
+            denominator_or_zero * denominator_or_zero,
+        ]
+    )[..., part_order]  # (6, ratios, parts)
+    slice_starts = np.searchsorted(slices[part_order], np.arange(n_slices))
+    overall_variance = _ratio_and_variance(part_moments.sum(axis=-1)[..., None])[1]
+    n_parts, ratio_inside, ratio_outside, ratio_difference, standard_error = _differences(
         np.add.reduceat(part_moments, slice_starts, axis=-1), overall_variance
     )
-    n_other = n.sum(axis=1, keepdims=True) - n
-    is_tested = (np.minimum(n, n_other) >= FEWEST_PARTS) & np.isfinite(difference)
-    degrees_of_freedom = np.maximum(np.minimum(n, n_other) - 1, 1)
-    observed_statistic = _t_to_normal(_statistic(difference, error), degrees_of_freedom)
-    permuted_statistics = _permutation_statistics(part_moments, slice_starts, overall_variance, is_tested)
-    p_value, p_adjusted, half_width = np.full((3, *n.shape), np.nan)
-    if is_tested.any():
-        observed_minus_tolerance = np.where(is_tested, observed_statistic * (1 - _SAME) - _SAME, np.inf)
+    n_parts_outside = n_parts.sum(axis=1, keepdims=True) - n_parts
+    is_tested_slice = (np.minimum(n_parts, n_parts_outside) >= FEWEST_PARTS) & np.isfinite(ratio_difference)
+    degrees_of_freedom = np.maximum(np.minimum(n_parts, n_parts_outside) - 1, 1)
+    observed_statistic = _t_to_normal(_statistic(ratio_difference, standard_error), degrees_of_freedom)
+    permuted_statistics = _permutation_statistics(part_moments, slice_starts, overall_variance, is_tested_slice)
+    p_value, p_adjusted, half_width = np.full((3, *n_parts.shape), np.nan)
+    if is_tested_slice.any():
+        observed_minus_tolerance = np.where(is_tested_slice, observed_statistic * (1 - _SAME) - _SAME, np.inf)
         p_value = np.where(
-            is_tested,
+            is_tested_slice,
             (1 + (permuted_statistics >= observed_minus_tolerance).sum(axis=0)) / (1 + len(permuted_statistics)),
             np.nan,
         )
-        largest_statistics = np.where(is_tested, _t_to_normal(permuted_statistics, degrees_of_freedom), 0.0).max(
+        largest_statistics = np.where(is_tested_slice, _t_to_normal(permuted_statistics, degrees_of_freedom), 0.0).max(
             axis=(1, 2)
         )
-        observed_as_quantile = _t_to_normal(np.maximum(observed_minus_tolerance, 0.0), degrees_of_freedom)
-        p_adjusted = (1 + (largest_statistics[:, None, None] >= observed_as_quantile).sum(axis=0)) / (
+        observed_quantile = _t_to_normal(np.maximum(observed_minus_tolerance, 0.0), degrees_of_freedom)
+        p_adjusted = (1 + (largest_statistics[:, None, None] >= observed_quantile).sum(axis=0)) / (
             1 + len(permuted_statistics)
         )
-        p_adjusted = np.where(is_tested, np.maximum(p_adjusted, p_value), np.nan)
-        rank = int((1 - confidence) * (len(permuted_statistics) + 1) + _SAME)
+        p_adjusted = np.where(is_tested_slice, np.maximum(p_adjusted, p_value), np.nan)
+        critical_rank = int((1 - confidence) * (len(permuted_statistics) + 1) + _SAME)
         critical_t = (
-            _normal_to_t(np.sort(permuted_statistics, axis=0)[len(permuted_statistics) - rank], degrees_of_freedom)
-            if rank
-            else np.full(n.shape, np.inf)
+            _normal_to_t(
+                np.sort(permuted_statistics, axis=0)[len(permuted_statistics) - critical_rank], degrees_of_freedom
+            )
+            if critical_rank
+            else np.full(n_parts.shape, np.inf)
         )
-        half_width = np.where(is_tested & np.isfinite(critical_t), critical_t * np.where(error > 0, error, 0.0), np.nan)
-    interval_has_zero = ~(p_value <= 1 - confidence)
+        half_width = np.where(
+            is_tested_slice & np.isfinite(critical_t),
+            critical_t * np.where(standard_error > 0, standard_error, 0.0),
+            np.nan,
+        )
+    is_zero_inside = ~(p_value <= 1 - confidence)
     return SliceTests(
-        n=n.astype(np.int64),
-        value=value,
-        other=value_outside,
-        difference=difference,
-        low=np.where(interval_has_zero, np.minimum(difference - half_width, 0.0), difference - half_width),
-        high=np.where(interval_has_zero, np.maximum(difference + half_width, 0.0), difference + half_width),
+        n=n_parts.astype(np.int64),
+        value=ratio_inside,
+        other=ratio_outside,
+        difference=ratio_difference,
+        low=np.where(is_zero_inside, np.minimum(ratio_difference - half_width, 0.0), ratio_difference - half_width),
+        high=np.where(is_zero_inside, np.maximum(ratio_difference + half_width, 0.0), ratio_difference + half_width),
         p_value=p_value,
         p_adjusted=p_adjusted,
     )
 
 
 def _permutation_statistics(
-    part_moments: Floats, slice_starts: Ints, overall_variance: Floats, is_tested: Bools
+    part_moments: Floats, slice_starts: Ints, overall_variance: Floats, is_tested_slice: Bools
 ) -> Floats:
     """|difference| / standard error of every permutation: (permutations, ratios, slices)."""
     n_parts = part_moments.shape[-1]
-    n = int(np.clip(_WORK // max(1, part_moments.size), _FEWEST_PERMUTATIONS, PERMUTATIONS)) if is_tested.any() else 0
+    n_permutations = (
+        int(np.clip(_WORK // max(1, part_moments.size), _FEWEST_PERMUTATIONS, PERMUTATIONS))
+        if is_tested_slice.any()
+        else 0
+    )
     rng = np.random.default_rng(STREAM)
-    statistics = np.empty((n, *is_tested.shape))
+    statistics = np.empty((n_permutations, *is_tested_slice.shape))
     moments_by_part = np.ascontiguousarray(
         np.moveaxis(part_moments, -1, 0)
     )  # (parts, 6, ratios): a part is moved as a whole
-    for permutation_slice in chunks(n, part_moments.size // 4):
-        permuted_indices = rng.permuted(
+    for permutation_slice in chunks(n_permutations, part_moments.size // 4):
+        permuted_part_indices = rng.permuted(
             np.tile(np.arange(n_parts), (permutation_slice.stop - permutation_slice.start, 1)), axis=1
         )
         permuted_sums = np.add.reduceat(
-            moments_by_part[permuted_indices], slice_starts, axis=1
+            moments_by_part[permuted_part_indices], slice_starts, axis=1
         )  # (block, slices, 6, ratios)
-        _, _, _, difference, error = _differences(
+        _, _, _, ratio_difference, standard_error = _differences(
             np.moveaxis(permuted_sums, (0, 1, 2, 3), (1, 3, 0, 2)), overall_variance
         )
-        statistics[permutation_slice] = _statistic(difference, error)
+        statistics[permutation_slice] = _statistic(ratio_difference, standard_error)
     return statistics
 
 
@@ -156,31 +173,44 @@ def _differences(slice_moments: Floats, overall_variance: Floats) -> tuple[Float
     """Number of parts, ratio in the slice, ratio outside it, difference, and standard error, from sums (6, ..., ratios,
     slices)."""
     moments_outside = slice_moments.sum(axis=-1, keepdims=True) - slice_moments
-    (value, variance_inside), (value_outside, variance_outside) = _spread(slice_moments), _spread(moments_outside)
-    n, n_other = slice_moments[0], moments_outside[0]
-    variance_inside, variance_outside = (
-        np.maximum(variance_of_group, ratio((n_of_group - 1) * variance_of_group + overall_variance, n_of_group))
-        for variance_of_group, n_of_group in ((variance_inside, n), (variance_outside, n_other))
+    (ratio_inside, variance_inside), (ratio_outside, variance_outside) = (
+        _ratio_and_variance(slice_moments),
+        _ratio_and_variance(moments_outside),
     )
-    variance = ratio(variance_inside, n) + ratio(variance_outside, n_other)
-    return n, value, value_outside, value - value_outside, np.sqrt(variance)
+    n_parts, n_parts_outside = slice_moments[0], moments_outside[0]
+    variance_inside, variance_outside = (
+        np.maximum(
+            variance_of_group, ratio((n_parts_of_group - 1) * variance_of_group + overall_variance, n_parts_of_group)
+        )
+        for variance_of_group, n_parts_of_group in ((variance_inside, n_parts), (variance_outside, n_parts_outside))
+    )
+    variance_of_difference = ratio(variance_inside, n_parts) + ratio(variance_outside, n_parts_outside)
+    return n_parts, ratio_inside, ratio_outside, ratio_inside - ratio_outside, np.sqrt(variance_of_difference)
 
 
-def _spread(moments: Floats) -> tuple[Floats, Floats]:
+def _ratio_and_variance(moments: Floats) -> tuple[Floats, Floats]:
     """The ratio, and the variance of the influence of one part of mean size. The variance is 0 for a single part."""
-    n, a, b, aa, ab, bb = moments
-    value = ratio(a, b)
-    value_or_zero = np.nan_to_num(value)
-    squares = np.maximum(aa - 2 * value_or_zero * ab + value_or_zero**2 * bb, 0.0)
-    mean_size = np.where(n > 0, b / np.maximum(n, 1), 1.0)
-    return value, np.where(n > 1, squares / np.maximum(n - 1, 1) / np.where(mean_size > 0, mean_size, 1.0) ** 2, 0.0)
+    n_parts, numerator_sum, denominator_sum, numerator_square_sum, product_sum, denominator_square_sum = moments
+    slice_ratio = ratio(numerator_sum, denominator_sum)
+    ratio_or_zero = np.nan_to_num(slice_ratio)
+    residual_square_sum = np.maximum(
+        numerator_square_sum - 2 * ratio_or_zero * product_sum + ratio_or_zero**2 * denominator_square_sum, 0.0
+    )
+    mean_denominator = np.where(n_parts > 0, denominator_sum / np.maximum(n_parts, 1), 1.0)
+    return slice_ratio, np.where(
+        n_parts > 1,
+        residual_square_sum / np.maximum(n_parts - 1, 1) / np.where(mean_denominator > 0, mean_denominator, 1.0) ** 2,
+        0.0,
+    )
 
 
-def _statistic(difference: Floats, error: Floats) -> Floats:
+def _statistic(ratio_difference: Floats, standard_error: Floats) -> Floats:
     """|t|; 0 if the difference is 0, or if it is undefined for a permutation."""
-    absolute_difference = np.abs(np.nan_to_num(difference))
+    absolute_difference = np.abs(np.nan_to_num(ratio_difference))
     return np.where(
-        absolute_difference > _SAME, absolute_difference / np.where(error > 0, error, np.finfo(float).tiny), 0.0
+        absolute_difference > _SAME,
+        absolute_difference / np.where(standard_error > 0, standard_error, np.finfo(float).tiny),
+        0.0,
     )
 
 

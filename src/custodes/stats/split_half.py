@@ -29,7 +29,7 @@ def halves(n: int, *, most: int, rng: np.random.Generator) -> list[tuple[Half, H
     >>> [(a.tolist(), b.tolist()) for a, b in halves(3, most=10, rng=np.random.default_rng(0))]
     [([0], [1, 2]), ([1], [0, 2]), ([2], [0, 1])]
     """
-    annotators = np.arange(n)
+    annotator_indices = np.arange(n)
     first_halves = (
         [np.array(first_half, dtype=np.intp) for first_half in combinations(range(n), n // 2)] if n <= 12 else []
     )
@@ -39,16 +39,16 @@ def halves(n: int, *, most: int, rng: np.random.Generator) -> list[tuple[Half, H
         ]  # the second half of the list holds the complements of the first
     if not first_halves or len(first_halves) > most:
         first_halves = [np.sort(rng.permutation(n)[: n // 2]) for _ in range(most)]
-    return [(first_half, np.setdiff1d(annotators, first_half)) for first_half in first_halves]
+    return [(first_half, np.setdiff1d(annotator_indices, first_half)) for first_half in first_halves]
 
 
 def attainable_tau(
-    tau: NDArray[Any], marks: NDArray[Any], ways: Sequence[tuple[Half, Half]], *, rng: np.random.Generator
+    tau: NDArray[Any], marks: NDArray[Any], splits: Sequence[tuple[Half, Half]], *, rng: np.random.Generator
 ) -> Floats:
     """Kendall's tau-b between a predictor that knows the true scores and the mean of all annotators.
 
     `marks` (annotators, outputs) are ratings, NaN if not rated. `tau` (...) is the tau-b between the means of two
-    halves of the annotators, averaged over the splits `ways`. In the model, an annotator's rating is the true score
+    halves of the annotators, averaged over the `splits`. In the model, an annotator's rating is the true score
     plus a normal error. The sum is cut into the annotator's rating scale such that each rating has its observed
     frequency. All annotators have the same error variance, which is chosen such that simulated halves, with the missing
     values of the data, agree as much as `tau`, to about .01. Tied ratings limit the attainable value. If most ratings
@@ -56,47 +56,53 @@ def attainable_tau(
     `tau` is not positive.
 
     >>> rng = np.random.default_rng(0)
-    >>> marks, ways = np.array([[0.0, 1.0], [0.0, 1.0]]), [(np.array([0]), np.array([1]))]
-    >>> attainable_tau(np.array([1.0, 0.0]), marks, ways, rng=rng).round(2).tolist()  # two possible marks: root of 1/2
+    >>> marks, splits = np.array([[0.0, 1.0], [0.0, 1.0]]), [(np.array([0]), np.array([1]))]
+    >>> attainable_tau(np.array([1.0, 0.0]), marks, splits, rng=rng).round(2).tolist()  # two marks: root of 1/2
     [0.71, 0.0]
 
     Source: the threshold model, Pearson 1900; Spearman 1910 and Brown 1910 for the reliability of means; Kendall 1945.
     """
     tau = np.asarray(tau, dtype=np.float64)
-    split_tau, tau_with_truth = _simulate_tau(np.asarray(marks, dtype=np.float64), ways, rng)
-    if np.isnan(split_tau[-1] + tau_with_truth[-1]):
+    split_tau_curve, truth_tau_curve = _simulate_tau(np.asarray(marks, dtype=np.float64), splits, rng)
+    if np.isnan(split_tau_curve[-1] + truth_tau_curve[-1]):
         return np.full_like(tau, np.nan)
     # Near 0 tau is proportional to the reliability, and the attainable value to its root.
-    attained_tau = np.interp(np.sqrt(np.maximum(np.nan_to_num(tau), 0.0)), np.sqrt(split_tau), tau_with_truth)
+    attained_tau = np.interp(np.sqrt(np.maximum(np.nan_to_num(tau), 0.0)), np.sqrt(split_tau_curve), truth_tau_curve)
     return np.where(np.isnan(tau), np.nan, attained_tau)
 
 
-def _simulate_tau(marks: Floats, ways: Sequence[tuple[Half, Half]], rng: np.random.Generator) -> tuple[Floats, Floats]:
+def _simulate_tau(
+    marks: Floats, splits: Sequence[tuple[Half, Half]], rng: np.random.Generator
+) -> tuple[Floats, Floats]:
     """Simulated tau-b at each reliability of one annotator: of two halves, and of the true scores with the mean of all
     annotators."""
     from scipy.special import ndtr, ndtri
 
-    n_truths = max(_FEWEST_TRUTHS, _TRUTHS // len(ways))
-    item_of_truth = rng.integers(marks.shape[1], size=n_truths)
-    is_rated = ~np.isnan(marks[:, item_of_truth])
-    truth = ndtri((rng.permutation(n_truths) + 0.5) / n_truths)
+    n_truths = max(_FEWEST_TRUTHS, _TRUTHS // len(splits))
+    output_of_truth = rng.integers(marks.shape[1], size=n_truths)
+    is_rated_truth = ~np.isnan(marks[:, output_of_truth])
+    true_scores = ndtri((rng.permutation(n_truths) + 0.5) / n_truths)
     # Errors are made exactly uncorrelated with the true scores and each other, which reduces noise.
-    basis, triangle = np.linalg.qr(np.column_stack([truth, rng.normal(size=is_rated.T.shape)]))
-    errors = (basis * np.sign(np.diag(triangle)) * np.sqrt(n_truths)).T[1:]
-    sorted_marks, n = np.sort(marks, axis=1), np.sum(~np.isnan(marks), axis=1, keepdims=True)
-    group_masks = np.zeros((2 * len(ways) + 1, len(marks)))  # alternating halves, then all
-    for group_mask, half in zip(group_masks[:-1], chain(*ways), strict=True):
-        group_mask[half] = 1.0
-    group_masks[-1] = 1.0
-    n_rated = group_masks @ is_rated
-    split_tau, tau_with_truth = np.zeros((2, len(_GRID)))
-    for k, reliability in enumerate(_GRID):
-        rank_share = ndtr(np.sqrt(reliability) * truth + np.sqrt(1 - reliability) * errors)
-        mark_index = np.clip((rank_share * n).astype(np.intp), 0, np.maximum(n - 1, 0))
-        ratings = np.where(is_rated, np.take_along_axis(sorted_marks, mark_index, axis=1), 0.0)
-        group_means = group_masks @ ratings / np.where(n_rated > 0, n_rated, np.nan)
-        split_tau[k] = mean_of_defined(kendall(group_means[:-1:2], group_means[1::2]))
-        tau_with_truth[k] = kendall(truth, group_means[-1]).item()
+    orthogonal_basis, triangular_factor = np.linalg.qr(
+        np.column_stack([true_scores, rng.normal(size=is_rated_truth.T.shape)])
+    )
+    rating_errors = (orthogonal_basis * np.sign(np.diag(triangular_factor)) * np.sqrt(n_truths)).T[1:]
+    sorted_marks, n_marks_of_annotator = np.sort(marks, axis=1), np.sum(~np.isnan(marks), axis=1, keepdims=True)
+    annotator_masks = np.zeros((2 * len(splits) + 1, len(marks)))  # alternating halves, then all
+    for annotator_mask, half in zip(annotator_masks[:-1], chain(*splits), strict=True):
+        annotator_mask[half] = 1.0
+    annotator_masks[-1] = 1.0
+    n_ratings_of_group = annotator_masks @ is_rated_truth
+    split_tau_curve, truth_tau_curve = np.zeros((2, len(_GRID)))
+    for grid_index, reliability in enumerate(_GRID):
+        percentiles = ndtr(np.sqrt(reliability) * true_scores + np.sqrt(1 - reliability) * rating_errors)
+        mark_index = np.clip(
+            (percentiles * n_marks_of_annotator).astype(np.intp), 0, np.maximum(n_marks_of_annotator - 1, 0)
+        )
+        simulated_ratings = np.where(is_rated_truth, np.take_along_axis(sorted_marks, mark_index, axis=1), 0.0)
+        group_means = annotator_masks @ simulated_ratings / np.where(n_ratings_of_group > 0, n_ratings_of_group, np.nan)
+        split_tau_curve[grid_index] = mean_of_defined(kendall(group_means[:-1:2], group_means[1::2]))
+        truth_tau_curve[grid_index] = kendall(true_scores, group_means[-1]).item()
     # At reliability 0 both are 0 except for noise, which is nearly the same at the next value.
-    split_tau, tau_with_truth = (curve - (1 - _GRID) * curve[0] for curve in (split_tau, tau_with_truth))
-    return np.maximum.accumulate(split_tau), tau_with_truth
+    split_tau_curve, truth_tau_curve = (curve - (1 - _GRID) * curve[0] for curve in (split_tau_curve, truth_tau_curve))
+    return np.maximum.accumulate(split_tau_curve), truth_tau_curve

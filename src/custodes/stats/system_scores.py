@@ -38,8 +38,8 @@ def common_items(rated: Bools) -> Bools:
     >>> common_items(np.array([[True, True, False], [False, False, True]])).tolist()
     [[False, True, False], [True, False, False], [False, False, False]]
     """
-    indicators = rated.astype(np.float64)
-    has_common_item = indicators.T @ indicators > 0
+    rated_indicators = rated.astype(np.float64)
+    has_common_item = rated_indicators.T @ rated_indicators > 0
     np.fill_diagonal(has_common_item, False)
     return np.asarray(has_common_item)
 
@@ -66,14 +66,14 @@ def weighted_item_mean(
     >>> weighted_item_mean(np.array([[1.0, 3.0, np.nan]]), units=np.arange(3), weights=np.ones((1, 3))).tolist()
     [[2.0]]
     """
-    is_defined = ~np.isnan(values)
-    values_and_counts = np.stack([np.where(is_defined, values, 0.0), is_defined])
-    per_unit = unit_sums(
+    is_defined_value = ~np.isnan(values)
+    values_and_counts = np.stack([np.where(is_defined_value, values, 0.0), is_defined_value])
+    sums_by_unit = unit_sums(
         values_and_counts if item_weights is None else values_and_counts * item_weights,
         units=units,
         n_units=weights.shape[1],
     )
-    return ratio(*np.moveaxis(weighted_sums(weights, per_unit), 1, 0))
+    return ratio(*np.moveaxis(weighted_sums(weights, sums_by_unit), 1, 0))
 
 
 def system_means(scores: Floats, *, units: Ints, weights: NDArray[Any], item_weights: Floats | None = None) -> Floats:
@@ -87,9 +87,10 @@ def system_means(scores: Floats, *, units: Ints, weights: NDArray[Any], item_wei
     [[[2.0, 2.0]]]
     """
     means = weighted_item_mean(scores.swapaxes(-1, -2), units=units, weights=weights, item_weights=item_weights)
-    largest_score = np.abs(np.where(np.isnan(scores), 0.0, scores)).max(axis=(1, 2), initial=0.0)
-    grid = np.exp2(np.frexp(largest_score)[1] - _GRID)[:, np.newaxis]  # a power of two, so that rounding is exact
-    return np.asarray(np.rint(means / grid) * grid)
+    largest_score_of_rater = np.abs(np.where(np.isnan(scores), 0.0, scores)).max(axis=(1, 2), initial=0.0)
+    # a power of two, so that rounding is exact
+    rounding_unit = np.exp2(np.frexp(largest_score_of_rater)[1] - _GRID)[:, np.newaxis]
+    return np.asarray(np.rint(means / rounding_unit) * rounding_unit)
 
 
 def system_fit(
@@ -114,42 +115,50 @@ def system_fit(
     if is_complete(rated):
         return system_means(rated_scores, units=units, weights=weights, item_weights=item_weights)
     n_units = weights.shape[1]
-    item_weight = np.ones(len(rated)) if item_weights is None else item_weights
-    cell_weights = rated * item_weight[:, np.newaxis]
+    item_weights_or_one = np.ones(len(rated)) if item_weights is None else item_weights
+    cell_weights = rated * item_weights_or_one[:, np.newaxis]
     n_systems_of_item = np.maximum(rated.sum(axis=1), 1)
-    largest = np.abs(np.where(rated, scores, 0.0)).max(axis=(1, 2), initial=0.0)[:, np.newaxis, np.newaxis]
-    scaled_scores = np.where(rated, scores, 0.0) / np.where(largest > 0, largest, 1.0)
-    item_mean = scaled_scores.sum(axis=2) / n_systems_of_item
+    largest_score_of_rater = np.abs(np.where(rated, scores, 0.0)).max(axis=(1, 2), initial=0.0)[
+        :, np.newaxis, np.newaxis
+    ]
+    scaled_scores = np.where(rated, scores, 0.0) / np.where(largest_score_of_rater > 0, largest_score_of_rater, 1.0)
+    mean_score_of_item = scaled_scores.sum(axis=2) / n_systems_of_item
     # Normal equations after eliminating the items' effects: a Laplacian of the graph of common items.
-    laplacian = -np.einsum("ia,ib->iab", cell_weights / n_systems_of_item[:, np.newaxis], rated.astype(np.float64))
-    diagonal = np.arange(rated.shape[1])
-    laplacian[:, diagonal, diagonal] += cell_weights
-    weighted_deviations = cell_weights * (scaled_scores - item_mean[..., np.newaxis])
-    laplacian_of_unit = unit_sums(np.moveaxis(laplacian, 0, -1), units=units, n_units=n_units)
+    laplacian_of_item = -np.einsum(
+        "ia,ib->iab", cell_weights / n_systems_of_item[:, np.newaxis], rated.astype(np.float64)
+    )
+    diagonal_indices = np.arange(rated.shape[1])
+    laplacian_of_item[:, diagonal_indices, diagonal_indices] += cell_weights
+    weighted_deviations = cell_weights * (scaled_scores - mean_score_of_item[..., np.newaxis])
+    laplacian_of_unit = unit_sums(np.moveaxis(laplacian_of_item, 0, -1), units=units, n_units=n_units)
     deviations_of_unit = unit_sums(weighted_deviations.swapaxes(1, 2), units=units, n_units=n_units)
-    used_item_weights = rated.any(axis=1) * item_weight
-    level_of_unit = unit_sums(used_item_weights * item_mean, units=units, n_units=n_units)
-    system_share_of_unit = unit_sums((used_item_weights / n_systems_of_item * rated.T), units=units, n_units=n_units)
-    weight_of_unit = unit_sums(used_item_weights, units=units, n_units=n_units)
-    result = np.empty((len(weights), len(scores), rated.shape[1]))
+    rated_item_weights = rated.any(axis=1) * item_weights_or_one
+    item_mean_sum_of_unit = unit_sums(rated_item_weights * mean_score_of_item, units=units, n_units=n_units)
+    system_share_of_unit = unit_sums((rated_item_weights / n_systems_of_item * rated.T), units=units, n_units=n_units)
+    weight_of_unit = unit_sums(rated_item_weights, units=units, n_units=n_units)
+    fitted_scores = np.empty((len(weights), len(scores), rated.shape[1]))
     for resample_slice in chunks(len(weights), rated.shape[1] ** 2 + rated.shape[1] * len(scores)):
-        weights_of_chunk = weights[resample_slice]
-        equations = weighted_sums(weights_of_chunk, laplacian_of_unit)
+        chunk_weights = weights[resample_slice]
+        laplacian_sums = weighted_sums(chunk_weights, laplacian_of_unit)
         system_effects = np.einsum(
-            "bst,brt->brs", _inverse(equations), weighted_sums(weights_of_chunk, deviations_of_unit)
+            "bst,brt->brs", _inverse(laplacian_sums), weighted_sums(chunk_weights, deviations_of_unit)
         )
-        item_weight_sum = weighted_sums(weights_of_chunk, weight_of_unit)
-        mean_level = weighted_sums(weights_of_chunk, level_of_unit) - np.einsum(
-            "bs,brs->br", weighted_sums(weights_of_chunk, system_share_of_unit), system_effects
+        item_weight_sum = weighted_sums(chunk_weights, weight_of_unit)
+        mean_level = weighted_sums(chunk_weights, item_mean_sum_of_unit) - np.einsum(
+            "bs,brs->br", weighted_sums(chunk_weights, system_share_of_unit), system_effects
         )
-        score = (
+        chunk_scores = (
             system_effects
             + ratio(mean_level, np.broadcast_to(item_weight_sum[:, np.newaxis], mean_level.shape))[..., np.newaxis]
         )
-        is_present = weighted_sums(weights_of_chunk, unit_sums(cell_weights.T, units=units, n_units=n_units)) > 0
-        result[resample_slice] = np.where(is_present[:, np.newaxis], score, np.nan)
-    grid = np.exp2(-_GRID)
-    return np.asarray(np.rint(result / grid) * grid * np.where(largest > 0, largest, 1.0)[..., 0])
+        is_rated_system = weighted_sums(chunk_weights, unit_sums(cell_weights.T, units=units, n_units=n_units)) > 0
+        fitted_scores[resample_slice] = np.where(is_rated_system[:, np.newaxis], chunk_scores, np.nan)
+    rounding_unit = np.exp2(-_GRID)
+    return np.asarray(
+        np.rint(fitted_scores / rounding_unit)
+        * rounding_unit
+        * np.where(largest_score_of_rater > 0, largest_score_of_rater, 1.0)[..., 0]
+    )
 
 
 def _inverse(laplacians: Floats) -> Floats:
