@@ -47,13 +47,13 @@ def merge_notes(notes: Iterable[Note]) -> list[Note]:
     ... ])]
     ["few items for aspects 'a' and 'b'"]
     """
-    groups: dict[tuple[str, ...], list[Note]] = {}
+    notes_of_key: dict[tuple[str, ...], list[Note]] = {}
     for note in notes:
         aspect_text = ASPECT_PHRASE.format(note.aspect)
         message_parts = note.message.split(aspect_text, 1) if note.aspect else [note.message]
-        groups.setdefault((note.rule, str(note.count), *message_parts), []).append(note)
+        notes_of_key.setdefault((note.rule, str(note.count), *message_parts), []).append(note)
     merged_notes = []
-    for note, *further_notes in groups.values():
+    for note, *further_notes in notes_of_key.values():
         *aspects, last_aspect = dict.fromkeys(repr(group_note.aspect) for group_note in (note, *further_notes))
         if aspects:
             aspects_text = f" for aspects {', '.join(aspects)} and {last_aspect}"
