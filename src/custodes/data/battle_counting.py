@@ -100,9 +100,9 @@ def count_battles(
     """
     rows, has_rater_kinds, is_custodes_format = _read_rows(table)
     verdict_counts = _count_verdict_words(rows)
-    raters = sorted(verdict_counts["rater"].unique())
-    annotators = _annotator_names(verdict_counts, human, raters, has_rater_kinds)
-    metric_names = resolve_metrics(metrics, raters, annotators, where=WHERE)
+    rater_names = sorted(verdict_counts["rater"].unique())
+    annotators = _annotator_names(verdict_counts, human, rater_names, has_rater_kinds)
+    metric_names = resolve_metrics(metrics, rater_names, annotators, where=WHERE)
     aspect_labels = verdict_counts["aspect"].unique().sort()
     verdict_counts, _ = match_aspects(verdict_counts, annotators, metric_names, aspect)
     if verdict_counts.is_empty():
@@ -115,7 +115,7 @@ def count_battles(
         verdict_counts = verdict_counts.filter(
             pl.col("a").is_in(list(chosen_systems)), pl.col("b").is_in(list(chosen_systems))
         )
-    interpreted_counts = _interpret_words(verdict_counts, is_own_format=is_custodes_format)
+    interpreted_counts = _interpret_words(verdict_counts, is_custodes_format=is_custodes_format)
     rows = _select_rows_to_count(rows, interpreted_counts)
     rater_item_counts = collect_rows(_count_items(rows))
     notes: list[Note] = []
@@ -287,7 +287,7 @@ def _count_verdict_words(rows: Rows) -> pl.DataFrame:
     return verdict_counts.drop("empty", "invalid")
 
 
-def _interpret_words(verdict_counts: pl.DataFrame, *, is_own_format: bool) -> pl.DataFrame:
+def _interpret_words(verdict_counts: pl.DataFrame, *, is_custodes_format: bool) -> pl.DataFrame:
     """The frequencies, completed by columns with the meaning of the word and of the order in each row.
 
     `meaning` is 1 if `a` is preferred (null: no verdict), and `first` is 1 if `a` was shown first. `system_a` and
@@ -300,7 +300,7 @@ def _interpret_words(verdict_counts: pl.DataFrame, *, is_own_format: bool) -> pl
     )
     try:
         verdict_meaning = interpret_cells(
-            verdict_words, verdict_counts["a"], verdict_counts["b"], where=WHERE, written=is_own_format
+            verdict_words, verdict_counts["a"], verdict_counts["b"], where=WHERE, written=is_custodes_format
         )
     except InputError as problem:
         raise InputError(f"{problem} (row numbers refer to the list of distinct verdicts, not to the table)") from None

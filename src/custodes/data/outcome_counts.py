@@ -325,8 +325,8 @@ def count_cells(comparison_rows: nw.LazyFrame[Any], metric_column_names: Sequenc
     )
     # A sum of indicators for every cell: one group-by whose result does not grow with the items.
     indicator_expressions = {
-        f"{metric}_{cell}": (nw.col(column_name) == cell).cast(nw.Int32)
-        for metric, column_name in enumerate(metric_column_names)
+        f"{metric_position}_{cell}": (nw.col(column_name) == cell).cast(nw.Int32)
+        for metric_position, column_name in enumerate(metric_column_names)
         for cell in range(CELLS)
     }
     pair_groups = joint_code_rows.select("system_a", "system_b", **indicator_expressions).group_by(

@@ -93,12 +93,12 @@ def select_first_values(
     n_outputs_with_several_texts = (
         texts.group_by(output_key_names).agg(pl.col("text").n_unique()).filter(pl.col("text") > 1).height
     )
-    several_values_rows = (
+    several_values_flags = (
         rows_by_item.agg(pl.col(column_names).drop_nulls().n_unique() > 1) if column_names else source_rows.clear()
     )
-    differing_column_names = [column_name for column_name in column_names if several_values_rows[column_name].any()]
+    differing_column_names = [column_name for column_name in column_names if several_values_flags[column_name].any()]
     n_items_with_several_values = (
-        several_values_rows.filter(pl.any_horizontal(differing_column_names)).height if differing_column_names else 0
+        several_values_flags.filter(pl.any_horizontal(differing_column_names)).height if differing_column_names else 0
     )
     notes = build_notes(
         (

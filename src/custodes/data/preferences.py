@@ -249,14 +249,16 @@ class Preferences:
         answered_rows = self.frame.select(*COMPARISON, ORDER_CODES, sign="preference")
         missing_rows = self.missing.select(*COMPARISON, ORDER_CODES, sign=pl.lit(None, dtype=pl.Int8))
         rows = pl.concat([answered_rows, missing_rows]).with_row_index("row")
-        merged_rows = merge_orders(nw.from_native(rows.lazy()), orders, keys=COMPARISON).collect().to_native()
+        merged_rows = (
+            merge_orders(nw.from_native(rows.lazy()), orders, key_column_names=COMPARISON).collect().to_native()
+        )
         ordered_comparisons = answered_rows.select(COMPARISON).unique(maintain_order=True, keep="first")
         return ordered_comparisons.join(merged_rows, on=COMPARISON, how="left", maintain_order="left")
 
 
-def column_option(role: str, name: str) -> str:
+def column_option(role: str, column_name: str) -> str:
     """The option that maps a column to a role."""
-    return f"--column {shlex.quote(f'{role}={name}')}"
+    return f"--column {shlex.quote(f'{role}={column_name}')}"
 
 
 def _read_probabilities(frame: pl.DataFrame, *, where: str) -> list[pl.Series]:

@@ -80,7 +80,7 @@ class Raters:
 
     def select_kind(self, kind: str) -> tuple[str, ...]:
         """The raters of one kind, in the order of the table."""
-        return tuple(rater for rater, kind_of_rater in self.kind.items() if kind_of_rater == kind)
+        return tuple(rater for rater, rater_kind in self.kind.items() if rater_kind == kind)
 
     @property
     def kind(self) -> dict[str, str]:

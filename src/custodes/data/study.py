@@ -371,8 +371,8 @@ class Study:
 
     def _aspect_notes(self, metric_names: tuple[str, ...], rated_aspects: Sequence[str]) -> list[Note]:
         rater_aspect_rows = self._rater_rows(metric_names).select("rater", "aspect").unique(maintain_order=True)
-        usable_raters = set(rater_aspect_rows.filter(pl.col("aspect").is_in([*rated_aspects, ""]))["rater"])
-        excluded_rows = rater_aspect_rows.filter(~pl.col("rater").is_in(list(usable_raters)))
+        raters_with_rated_aspects = set(rater_aspect_rows.filter(pl.col("aspect").is_in([*rated_aspects, ""]))["rater"])
+        excluded_rows = rater_aspect_rows.filter(~pl.col("rater").is_in(list(raters_with_rated_aspects)))
         note_entries = [
             (
                 "aspect-without-annotators",

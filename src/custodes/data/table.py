@@ -109,17 +109,17 @@ def _from_pandas(column: nw.Series[Any], *, where: str) -> pl.Series:
         ) from None
 
 
-def series_of(name: str, values: Sequence[Any]) -> pl.Series:
+def series_of(column_name: str, cell_values: Sequence[Any]) -> pl.Series:
     """A column of values. Values of several types and integers of more than 64 bits become text.
 
     >>> series_of("cells", [1, "a", None]).to_list()
     ['1', 'a', None]
     """
     try:
-        return pl.Series(name, values, strict=True)
+        return pl.Series(column_name, cell_values, strict=True)
     except (TypeError, ValueError, OverflowError, pl.exceptions.PolarsError):
-        texts = [None if value is None else str(value) for value in values]
-        return pl.Series(name, texts, dtype=pl.String)
+        texts = [None if cell_value is None else str(cell_value) for cell_value in cell_values]
+        return pl.Series(column_name, texts, dtype=pl.String)
 
 
 def check_columns(
@@ -128,8 +128,8 @@ def check_columns(
     """Raise `InputError` if a required column is missing or an unknown column looks misspelled. Return notes on unused
     columns."""
     expected_column_names = [*required, *optional]
-    missing_column_names = [name for name in required if name not in frame.columns]
-    unexpected_column_names = [name for name in frame.columns if name not in expected_column_names]
+    missing_column_names = [column_name for column_name in required if column_name not in frame.columns]
+    unexpected_column_names = [column_name for column_name in frame.columns if column_name not in expected_column_names]
     if missing_column_names:
         suggestion_text = suggestion(missing_column_names[0], unexpected_column_names)
         hint_text = suggestion_text.replace("did you mean", "is it") if suggestion_text else ""
@@ -137,12 +137,12 @@ def check_columns(
             f"{where}: column {missing_column_names[0]!r} is missing{hint_text}; columns: {join_labels(frame.columns)};"
             f" needed: {', '.join(required)}"
         )
-    for name in unexpected_column_names:
+    for column_name in unexpected_column_names:
         misspelling_text = suggestion(
-            name, [label for label in expected_column_names if label not in frame.columns], cutoff=SLIP
+            column_name, [label for label in expected_column_names if label not in frame.columns], cutoff=SLIP
         )
         if misspelling_text:
-            raise InputError(f"{where}: column {name!r} is unknown{misspelling_text}; rename it, or remove it")
+            raise InputError(f"{where}: column {column_name!r} is unknown{misspelling_text}; rename it, or remove it")
     return build_notes(
         (
             "unused-columns",

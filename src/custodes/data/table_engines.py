@@ -44,7 +44,7 @@ def convert_engine_errors(where: str) -> Iterator[None]:
     try:
         yield
     except Exception as problem:
-        package_names = (kind.__module__.partition(".")[0] for kind in type(problem).__mro__)
+        package_names = (error_class.__module__.partition(".")[0] for error_class in type(problem).__mro__)
         package_name = next((name for name in package_names if name in ALL), "")
         if not package_name and not isinstance(problem, MemoryError | OSError):
             raise
@@ -207,9 +207,9 @@ def scan_sources(
             raise OptionError(
                 "--memory-limit and --spill need --engine duckdb; leave them out with Polars, which counts in batches"
             )
-        scan_files: Any = {"parquet": pl.scan_parquet, "csv": pl.scan_csv, "json": pl.scan_ndjson}[file_type]
+        scan_function: Any = {"parquet": pl.scan_parquet, "csv": pl.scan_csv, "json": pl.scan_ndjson}[file_type]
         _check_equal_columns(files, file_type)
-        yield _rename_columns(scan_files(files), columns)
+        yield _rename_columns(scan_function(files), columns)
         return
     try:
         import duckdb
@@ -225,13 +225,13 @@ def scan_sources(
         if spill is not None:
             connection.execute("set temp_directory = $1", [str(spill)])
         try:
-            read_files: Any = {
+            read_function: Any = {
                 "parquet": connection.read_parquet,
                 "csv": connection.read_csv,
                 "json": connection.read_json,
             }[file_type]
             _check_equal_columns(files, file_type)
-            table = read_files([str(file) for file in files])
+            table = read_function([str(file) for file in files])
         except duckdb.Error as problem:
             raise InputError(f"{files[0].name}: DuckDB cannot read the file: {str(problem).splitlines()[0]}") from None
         yield _rename_columns(table, columns)
@@ -260,10 +260,10 @@ def _check_equal_columns(files: Sequence[Path], file_type: str) -> None:
     columns."""
     if file_type == "json" or len(files) < 2:
         return
-    scan_files: Any = {"parquet": pl.scan_parquet, "csv": pl.scan_csv}[file_type]
-    column_names = set(scan_files(files[0]).collect_schema())
+    scan_function: Any = {"parquet": pl.scan_parquet, "csv": pl.scan_csv}[file_type]
+    column_names = set(scan_function(files[0]).collect_schema())
     for further_file in files[1:]:
-        if differing_column_names := column_names ^ set(scan_files(further_file).collect_schema()):
+        if differing_column_names := column_names ^ set(scan_function(further_file).collect_schema()):
             raise InputError(
                 f"{files[0].name} and {further_file.name} differ in columns "
                 f"{join_labels(sorted(differing_column_names))}; count these files separately"

@@ -148,7 +148,7 @@ def mean_preference(difference: nw.Expr, n: nw.Expr, threshold: nw.Expr) -> nw.E
     return tie_rule(difference / n, threshold)
 
 
-def merge_orders(verdicts: Table, orders: Orders, *, keys: Sequence[str] = ("rater", *OUTPUTS)) -> Table:
+def merge_orders(verdicts: Table, orders: Orders, *, key_column_names: Sequence[str] = ("rater", *OUTPUTS)) -> Table:
     """Merge the verdicts of a rater in both presentation orders, and repeated verdicts, into one verdict per
     comparison.
 
@@ -160,7 +160,7 @@ def merge_orders(verdicts: Table, orders: Orders, *, keys: Sequence[str] = ("rat
     orders : {'mean', 'consistent', 'first'}
         'mean': the sign of the mean over orders, after averaging over the repeats of each order. 'consistent': the
         common verdict if all verdicts agree; other comparisons are excluded. 'first': the first verdict in the file.
-    keys : sequence of str
+    key_column_names : sequence of str
         The columns that identify a comparison.
 
     Returns
@@ -173,10 +173,14 @@ def merge_orders(verdicts: Table, orders: Orders, *, keys: Sequence[str] = ("rat
     is_answered_verdict, order_expression = ~nw.col("sign").is_null(), nw.col("order")
     if orders == "first":
         first_verdict_rows = verdicts.filter(is_answered_verdict).with_columns(
-            nw.col("row").min().over(*keys).alias("first")
+            nw.col("row").min().over(*key_column_names).alias("first")
         )
         return first_verdict_rows.filter(nw.col("row") == nw.col("first")).select(
-            *keys, "sign", order_expression.cast(nw.Float64), nw.lit(0).alias("half"), nw.lit(0).alias("contradictory")
+            *key_column_names,
+            "sign",
+            order_expression.cast(nw.Float64),
+            nw.lit(0).alias("half"),
+            nw.lit(0).alias("contradictory"),
         )
     summand_expressions = dict[str, nw.Expr]()
     for name, order_code in (("ab", 1), ("ba", -1), ("unknown", 0)):
@@ -190,8 +194,10 @@ def merge_orders(verdicts: Table, orders: Orders, *, keys: Sequence[str] = ("rat
         nw.when(is_answered_verdict).then(nw.col("sign") * nw.col("sign")).otherwise(nw.lit(0))
     )
     total_rows = (
-        verdicts.select(*keys, **{name: summand.cast(nw.Int64) for name, summand in summand_expressions.items()})
-        .group_by(*keys)
+        verdicts.select(
+            *key_column_names, **{name: summand.cast(nw.Int64) for name, summand in summand_expressions.items()}
+        )
+        .group_by(*key_column_names)
         .agg(*(nw.col(name).sum() for name in summand_expressions))
         .with_columns(*(nw.col(name).cast(nw.Int64) for name in summand_expressions))
     )
@@ -219,18 +225,21 @@ def merge_orders(verdicts: Table, orders: Orders, *, keys: Sequence[str] = ("rat
     lacks_other_order = ((count_of_order["ab"] > 0) & (count_of_order["ba"] == 0) & (nw.col("lost_ba") > 0)) | (
         (count_of_order["ba"] > 0) & (count_of_order["ab"] == 0) & (nw.col("lost_ab") > 0)
     )
-    n_orders_present = (
+    n_orders_expression = (
         indicator(count_of_order["ab"] > 0)
         + indicator(count_of_order["ba"] > 0)
         + indicator(count_of_order["unknown"] > 0)
     )
-    order_balance = indicator(count_of_order["ab"] > 0) - indicator(count_of_order["ba"] > 0)
+    order_balance_expression = indicator(count_of_order["ab"] > 0) - indicator(count_of_order["ba"] > 0)
     is_excluded_comparison = lacks_other_order | is_contradictory if orders == "consistent" else lacks_other_order
     return total_rows.filter(total_count_expression > 0).select(
-        *keys,
+        *key_column_names,
         nw.when(~is_excluded_comparison).then(tie_rule(balance_expression, nw.lit(0))).alias("sign"),
         # The mean is 1 or -1 with one order, 0 with both orders, and 0.5 or -0.5 with one known and one unknown order.
-        nw.when(n_orders_present == 2).then(order_balance / 2).otherwise(order_balance / 1).alias("order"),
+        nw.when(n_orders_expression == 2)
+        .then(order_balance_expression / 2)
+        .otherwise(order_balance_expression / 1)
+        .alias("order"),
         indicator(lacks_other_order).alias("half"),
         indicator(is_contradictory & ~lacks_other_order).alias("contradictory"),
     )

@@ -103,14 +103,14 @@ def _convert_errors(damaged_error: InputError, name: str) -> Iterator[None]:
         raise damaged_error from None
 
 
-def _decoded_size(column: Any) -> int:
+def _decoded_size(arrow_column: Any) -> int:
     """The size in bytes of a dictionary-encoded column of labels after decoding."""
     from pyarrow import compute, types
 
-    value_type = column.type.value_type
+    value_type = arrow_column.type.value_type
     if not (types.is_string(value_type) or types.is_large_string(value_type)):
-        return len(column) * CELL
-    chunk_lengths = (compute.binary_length(chunk.dictionary).take(chunk.indices) for chunk in column.chunks)
+        return len(arrow_column) * CELL
+    chunk_lengths = (compute.binary_length(chunk.dictionary).take(chunk.indices) for chunk in arrow_column.chunks)
     return sum(compute.sum(chunk).as_py() or 0 for chunk in chunk_lengths)
 
 

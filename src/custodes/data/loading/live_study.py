@@ -126,8 +126,8 @@ def _open_study(path: Path) -> Iterator[tuple[sqlite3.Connection, bool]]:
                 yield connection, False
 
 
-def _connect_to_file(path: Path, options: str) -> sqlite3.Connection:
-    return sqlite3.connect(f"{path.as_uri()}?{options}", uri=True, timeout=LOCK_TIMEOUT, isolation_level=None)
+def _connect_to_file(path: Path, uri_options: str) -> sqlite3.Connection:
+    return sqlite3.connect(f"{path.as_uri()}?{uri_options}", uri=True, timeout=LOCK_TIMEOUT, isolation_level=None)
 
 
 def _log_path(path: Path) -> Path:
@@ -136,8 +136,8 @@ def _log_path(path: Path) -> Path:
 
 def _log_size(path: Path) -> int:
     """The size of the log in bytes."""
-    log = _log_path(path)
-    return log.stat().st_size if log.is_file() else 0
+    log_path = _log_path(path)
+    return log_path.stat().st_size if log_path.is_file() else 0
 
 
 def _file_state(path: Path) -> tuple[int, ...]:

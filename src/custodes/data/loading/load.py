@@ -140,9 +140,9 @@ def _without_apostrophes(frame: pl.DataFrame, path: Path, content: bytes) -> pl.
         signature_lines = path.with_name(SIGNATURE).read_text(encoding="utf-8", errors="replace").splitlines()
     except (OSError, ValueError):
         return frame
-    is_signature = signature_lines and signature_lines[0].startswith(SIGNATURE_PREFIX)
+    has_signature_prefix = signature_lines and signature_lines[0].startswith(SIGNATURE_PREFIX)
     file_line = next((file_line for file_line in signature_lines if file_line.startswith(f"{path.name}: ")), "")
-    if is_signature and file_line.endswith(digest_line(content)):
+    if has_signature_prefix and file_line.endswith(digest_line(content)):
         return frame.with_columns(pl.col(pl.String).str.replace(QUOTED_FORMULA, "${1}"))
     return frame
 
@@ -263,7 +263,10 @@ def _detect_format(data: bytes, name: str) -> _Format | None:
         )
     if data.startswith(spreadsheet.ZIP) and spreadsheet.is_workbook(data, name):
         return WORKBOOK
-    return next((binary for binary in FORMATS if binary.magic and data.startswith(binary.magic)), None)
+    return next(
+        (binary_format for binary_format in FORMATS if binary_format.magic and data.startswith(binary_format.magic)),
+        None,
+    )
 
 
 def _validate_table(frame: pl.DataFrame, name: str) -> pl.DataFrame:

@@ -96,9 +96,9 @@ def from_lines(text: str, name: str) -> pl.DataFrame:
     compression.check_json(text, name, by_lines=True)
     # One line at a time, since a list of all lines would take as much memory as the text.
     numbered_matches = enumerate(re.finditer(r"^.*$", text, re.MULTILINE), start=1)
-    numbered_lines = ((number, match[0]) for number, match in numbered_matches if match[0].strip())
+    numbered_lines = ((line_number, match[0]) for line_number, match in numbered_matches if match[0].strip())
     return from_records(
-        (parse_json(line, where=f"{name}, line {number}") for number, line in numbered_lines), name, "row"
+        (parse_json(line, where=f"{name}, line {line_number}") for line_number, line in numbered_lines), name, "row"
     )
 
 
@@ -110,7 +110,9 @@ def from_records(records: Iterable[Any], name: str, unit: str) -> pl.DataFrame:
     record_iterator, batch_frames, n_rows, invalid_record_numbers = iter(records), list[pl.DataFrame](), 0, list[int]()
     while batch := list(islice(record_iterator, compression.BATCH_ROWS)):
         invalid_record_numbers += [
-            number for number, record in enumerate(batch, start=n_rows + 1) if not isinstance(record, dict)
+            record_number
+            for record_number, record in enumerate(batch, start=n_rows + 1)
+            if not isinstance(record, dict)
         ]
         if not invalid_record_numbers:
             batch_frames.append(_text_frame(batch, name))

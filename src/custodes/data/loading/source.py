@@ -115,7 +115,7 @@ def read_file_bytes(path: Path) -> bytes:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from None
 
 
-def read_small_file(path: Path, what: str) -> bytes:
+def read_small_file(path: Path, file_kind: str) -> bytes:
     """The content of a pipe or a small file, such as a file written by hand."""
     if not path_exists(path):
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
@@ -124,8 +124,8 @@ def read_small_file(path: Path, what: str) -> bytes:
     size = path.stat().st_size
     if size > SMALL:
         raise InputError(
-            f"{path}: the file has {format_mebibytes(size)}, but {what} may have at most {format_mebibytes(SMALL)}; "
-            "give a smaller file"
+            f"{path}: the file has {format_mebibytes(size)}, but {file_kind} may have at most "
+            f"{format_mebibytes(SMALL)}; give a smaller file"
         )
     return path.read_bytes()
 
@@ -141,19 +141,19 @@ def _standard_input() -> bytes:
     return _check_limit(stream.read(LARGEST + 1), "standard input", LARGEST)
 
 
-def _read_pipe(path: Path, limit: int) -> bytes:
+def _read_pipe(path: Path, max_size: int) -> bytes:
     """The content of a pipe that the shell writes to. Other pipes could block, so other pipes and devices raise
     `InputError`."""
     if not stat.S_ISFIFO(path.stat().st_mode) or not str(path).startswith(PIPES):
         raise InputError(f"{path}: this is a pipe or device; pass the content on standard input: - < {path}")
     with path.open("rb") as stream:
-        return _check_limit(stream.read(limit + 1), str(path), limit)
+        return _check_limit(stream.read(max_size + 1), str(path), max_size)
 
 
-def _check_limit(data: bytes, name: str, limit: int) -> bytes:
-    if len(data) > limit:
+def _check_limit(data: bytes, name: str, max_size: int) -> bytes:
+    if len(data) > max_size:
         raise InputError(
-            f"{name}: the input has more than {format_mebibytes(limit)}; save the input as a file and give the path "
+            f"{name}: the input has more than {format_mebibytes(max_size)}; save the input as a file and give the path "
             "of the file"
         )
     return data
@@ -229,17 +229,19 @@ def files_of_sidecar(sidecar_path: Path) -> list[Path]:
     >>> files_of_sidecar(Path("nowhere/scores.raters.csv"))
     []
     """
-    partitioned_names = [(mark, sidecar_path.name.rpartition(f"{mark}.")) for mark in (RATERS, PROBES)]
+    partitioned_names = [
+        (sidecar_mark, sidecar_path.name.rpartition(f"{sidecar_mark}.")) for sidecar_mark in (RATERS, PROBES)
+    ]
     marks_and_files = [
-        (mark, file)
-        for mark, (stem, mark_text, _) in partitioned_names
+        (sidecar_mark, file)
+        for sidecar_mark, (stem, mark_text, _) in partitioned_names
         if mark_text
         for file in sidecar_path.parent.glob(escape(stem) + ".*")
     ]
     return sorted(
         file
-        for mark, file in marks_and_files
-        if sidecar_path.name in _sidecar_names(file.name, mark) and path_exists(file) and file.is_file()
+        for sidecar_mark, file in marks_and_files
+        if sidecar_path.name in _sidecar_names(file.name, sidecar_mark) and path_exists(file) and file.is_file()
     )
 
 

@@ -93,11 +93,11 @@ def _check_reach(data: bytes, name: str) -> None:
 
 def _used_range(sheet_xml: bytes) -> tuple[int, int]:
     """The largest numbers of a row and of a column in the XML of a sheet."""
-    max_row = max_column = 0
+    max_row_number = max_column_number = 0
     for match in PLACE.finditer(sheet_xml):
-        max_row = max(max_row, int(match[2][:DIGITS]))
-        max_column = max(max_column, _column_number(match[1][:DIGITS]))
-    return max_row, max_column
+        max_row_number = max(max_row_number, int(match[2][:DIGITS]))
+        max_column_number = max(max_column_number, _column_number(match[1][:DIGITS]))
+    return max_row_number, max_column_number
 
 
 def _column_number(letters: bytes) -> int:
