@@ -132,7 +132,7 @@ def test_batches_of_items_change_nothing(monkeypatch: pytest.MonkeyPatch) -> Non
     parts = []
     for repeats in (1, 40):  # 40 times the raters need several batches
         wide = pl.concat([frame.with_columns(pl.col("rater") + 3 * k) for k in range(1000 * (repeats - 1) // 39 + 1)])
-        rater_rows, human_rows = compare_in_memory(wide, none, annotators=2, aggregate="mean")
+        rater_rows, human_rows = compare_in_memory(wide, none, n_annotators=2, aggregate="mean")
         names = ["rater", "item", "system_a", "system_b"]
         parts.append([rows.filter(pl.col("rater") < 3).sort(names) for rows in (rater_rows, human_rows)])
     assert len(wide.group_by("rater", "item").len()) > module.BATCH_ROWS // 36

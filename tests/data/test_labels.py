@@ -125,9 +125,9 @@ def test_words_of_both_labels_and_their_scale() -> None:
     assert binary_words(["pass"]) == ("fail", "pass")
     assert binary_words(["bad", "good"]) == ("bad", "good")
     columns = {"human": pl.Series(["a", "c", "b"]), "judge": pl.Series(["a", "a", "d"])}
-    assert infer_scale(columns, gold=["human"], where="x").words == ("a", "b", "c", "d")
+    assert infer_scale(columns, human_raters=["human"], where="x").words == ("a", "b", "c", "d")
     numbers = {"human": pl.Series(["1", "5", "3"]), "judge": pl.Series(["0.2", "0.9", "0.5"])}
-    scale = infer_scale(numbers, gold=["human"], where="x")
+    scale = infer_scale(numbers, human_raters=["human"], where="x")
     assert scale == LabelScale(words=("1", "3", "5"), ordered=True, scores=frozenset({"judge"}))
 
 

@@ -98,97 +98,107 @@ def count_battles(
     >>> count_battles(table).by_order.row(0)
     ('human', 'A', 'B', 0.0, 1, 1, 1)
     """
-    rows, has_kinds, is_own_format = _read_rows(table)
-    survey = _survey_words(rows)
-    raters = sorted(survey["rater"].unique())
-    people = _people(survey, human, raters, has_kinds)
-    metric_names = resolve_metrics(metrics, raters, people, where=WHERE)
-    aspects = survey["aspect"].unique().sort()
-    survey, _ = match_aspects(survey, people, metric_names, aspect)
-    if survey.is_empty():
-        raise OptionError(f"{WHERE}: aspect={aspect!r} has no verdict; aspects: {join_labels(map(repr, aspects))}")
+    rows, has_rater_kinds, is_custodes_format = _read_rows(table)
+    verdict_counts = _count_verdict_words(rows)
+    rater_names = sorted(verdict_counts["rater"].unique())
+    annotators = _annotator_names(verdict_counts, human, rater_names, has_rater_kinds)
+    metric_names = resolve_metrics(metrics, rater_names, annotators, where=WHERE)
+    aspect_labels = verdict_counts["aspect"].unique().sort()
+    verdict_counts, _ = match_aspects(verdict_counts, annotators, metric_names, aspect)
+    if verdict_counts.is_empty():
+        raise OptionError(
+            f"{WHERE}: aspect={aspect!r} has no verdict; aspects: {join_labels(map(repr, aspect_labels))}"
+        )
     if systems is not None:
-        known_systems = sorted({*survey["a"], *survey["b"]})
-        chosen_systems = resolve_names("systems", systems, known_systems, where=WHERE, what="system")
-        survey = survey.filter(pl.col("a").is_in(list(chosen_systems)), pl.col("b").is_in(list(chosen_systems)))
-    meanings = _interpret_words(survey, is_own_format=is_own_format)
-    rows = _select_rows_to_count(rows, meanings)
-    item_counts = collect_rows(_count_items(rows))
+        systems_in_table = sorted({*verdict_counts["a"], *verdict_counts["b"]})
+        chosen_systems = resolve_names("systems", systems, systems_in_table, where=WHERE, what="system")
+        verdict_counts = verdict_counts.filter(
+            pl.col("a").is_in(list(chosen_systems)), pl.col("b").is_in(list(chosen_systems))
+        )
+    interpreted_counts = _interpret_words(verdict_counts, is_custodes_format=is_custodes_format)
+    rows = _select_rows_to_count(rows, interpreted_counts)
+    rater_item_counts = collect_rows(_count_items(rows))
     notes: list[Note] = []
-    if len(people) > 1 or (item_counts["most"] > 1).any():
-        signed_rows, notes = _merge_comparisons(_encode_signs(rows, meanings), rows, people, orders)
-        keys = ("rater", "system_a", "system_b", "order", "sign")
-        sign_counts = collect_rows(signed_rows.group_by(*keys).agg(nw.len().alias("n")))
-        n_items = dict(
+    if len(annotators) > 1 or (rater_item_counts["most"] > 1).any():
+        signed_rows, notes = _merge_comparisons(_encode_signs(rows, interpreted_counts), rows, annotators, orders)
+        key_column_names = ("rater", "system_a", "system_b", "order", "sign")
+        sign_counts = collect_rows(signed_rows.group_by(*key_column_names).agg(nw.len().alias("n")))
+        n_items_of_rater = dict(
             collect_rows(_count_items(signed_rows)).select("rater", pl.col("items").cast(pl.Int64)).iter_rows()
         )
     else:
-        signed_rows = _combine_human_rows(_encode_signs(rows, meanings), people)
-        rater_name = pl.when(pl.col("rater").is_in(list(people))).then(pl.lit(HUMAN)).otherwise("rater")
-        sign_counts = meanings.drop_nulls("sign").with_columns(rater=rater_name)
-        n_items = dict(
+        signed_rows = _combine_human_rows(_encode_signs(rows, interpreted_counts), annotators)
+        rater_expression = pl.when(pl.col("rater").is_in(list(annotators))).then(pl.lit(HUMAN)).otherwise("rater")
+        sign_counts = interpreted_counts.drop_nulls("sign").with_columns(rater=rater_expression)
+        n_items_of_rater = dict(
             sign_counts.group_by("rater").agg(pl.col("n").sum()).iter_rows()
         )  # every verdict has its own item
-    n_missing = int(meanings.filter(pl.col("sign").is_null())["n"].sum())
-    if n_missing == meanings["n"].sum():
-        raise InputError(f"{WHERE}: all {n_missing} verdicts are empty; give at least one verdict")
-    turned_rows = meanings.filter("turned")
-    unsure_words = ", ".join(turned_rows["said"].unique().sort().head(2))
+    n_missing_verdicts = int(interpreted_counts.filter(pl.col("sign").is_null())["n"].sum())
+    if n_missing_verdicts == interpreted_counts["n"].sum():
+        raise InputError(f"{WHERE}: all {n_missing_verdicts} verdicts are empty; give at least one verdict")
+    ambiguous_position_rows = interpreted_counts.filter("turned")
+    ambiguous_words_text = ", ".join(ambiguous_position_rows["said"].unique().sort().head(2))
     position_text = (
-        f"verdicts such as {unsure_words} are read as columns, whatever the presentation order; if positions are "
-        "meant, write the names of the systems"
+        f"verdicts such as {ambiguous_words_text} are read as columns, whatever the presentation order; if positions "
+        "are meant, write the names of the systems"
     )
     notes += build_notes(
-        ("missing-verdict", n_missing, f"{n_missing} verdicts are empty and count as not rated"),
-        ("place-or-column", int(turned_rows["n"].sum()), position_text),
+        ("missing-verdict", n_missing_verdicts, f"{n_missing_verdicts} verdicts are empty and count as not rated"),
+        ("place-or-column", int(ambiguous_position_rows["n"].sum()), position_text),
     )
-    rated_raters = set(sign_counts["rater"])
-    silent_raters = [
-        rater_name for rater_name in (*([HUMAN] if people else []), *metric_names) if rater_name not in rated_raters
+    raters_with_verdicts = set(sign_counts["rater"])
+    raters_without_verdicts = [
+        rater_name
+        for rater_name in (*([HUMAN] if annotators else []), *metric_names)
+        if rater_name not in raters_with_verdicts
     ]
-    silent_text = f"raters without a valid verdict are missing from all tables: {join_labels(silent_raters)}"
-    notes += build_notes(("no-battle", len(silent_raters), silent_text))
-    origin = counting_origin(human=human, metrics=metrics, systems=systems, aspect=aspect, orders=orders)
-    system_labels, metrics = (
-        tuple(sorted({*meanings["a"], *meanings["b"]})),
-        tuple(rater_name for rater_name in metric_names if rater_name in rated_raters),
+    no_verdict_text = (
+        f"raters without a valid verdict are missing from all tables: {join_labels(raters_without_verdicts)}"
     )
-    joint_counts = [count_joint_outcomes(signed_rows, metrics)] if metrics else []
+    notes += build_notes(("no-battle", len(raters_without_verdicts), no_verdict_text))
+    origin = counting_origin(human=human, metrics=metrics, systems=systems, aspect=aspect, orders=orders)
+    system_names, metrics = (
+        tuple(sorted({*interpreted_counts["a"], *interpreted_counts["b"]})),
+        tuple(rater_name for rater_name in metric_names if rater_name in raters_with_verdicts),
+    )
+    joint_count_batches = [count_joint_outcomes(signed_rows, metrics)] if metrics else []
     return OutcomeCounts.from_tables(
-        sum_batches(joint_counts, systems=system_labels, metrics=metrics),
-        systems=system_labels,
+        sum_batches(joint_count_batches, systems=system_names, metrics=metrics),
+        systems=system_names,
         metrics=metrics,
         by_order=_count_by_order(sign_counts),
-        items=dict(sorted(n_items.items())),  # engines return rows in any order; the digest needs one
+        items=dict(sorted(n_items_of_rater.items())),  # engines return rows in any order; the digest needs one
         notes=tuple(notes),
         origin=origin,
     )
 
 
-def _people(
-    survey: pl.DataFrame, human: str | Sequence[str] | None, raters: Sequence[str], has_kinds: bool
+def _annotator_names(
+    verdict_counts: pl.DataFrame, human: str | Sequence[str] | None, rater_names: Sequence[str], has_rater_kinds: bool
 ) -> tuple[str, ...]:
     if human is not None:
-        return resolve_names("human", human, raters, where=WHERE)
-    if not has_kinds:
+        return resolve_names("human", human, rater_names, where=WHERE)
+    if not has_rater_kinds:
         raise OptionError(
             f"{WHERE}: no rater is known to be human; name the annotators, as in human='ann', or give "
-            f"a column 'kind'. Raters: {join_labels(raters)}"
+            f"a column 'kind'. Raters: {join_labels(rater_names)}"
         )
-    if survey["kind"].unique().to_list() == [""]:
-        return tuple(raters)
-    return tuple(sorted(survey.filter(kind="human")["rater"].unique()))
+    if verdict_counts["kind"].unique().to_list() == [""]:
+        return tuple(rater_names)
+    return tuple(sorted(verdict_counts.filter(kind="human")["rater"].unique()))
 
 
-def _count_by_order(frame: pl.DataFrame) -> pl.DataFrame:
+def _count_by_order(sign_counts: pl.DataFrame) -> pl.DataFrame:
     """Numbers of wins, ties and losses from signs with their frequencies (`n`)."""
-    keys = ("rater", "system_a", "system_b", "order")
-    outcome_counts = {name: pl.col("n").filter(pl.col("sign") == sign).sum() for name, sign in SIGNS.items()}
+    key_column_names = ("rater", "system_a", "system_b", "order")
+    count_expression_of_outcome = {
+        name: pl.col("n").filter(pl.col("sign") == sign).sum() for name, sign in SIGNS.items()
+    }
     return (
-        frame.group_by(keys)
-        .agg(**outcome_counts)
-        .sort(keys)
-        .select(pl.col(n).cast(kind) for n, kind in BY_ORDER.items())
+        sign_counts.group_by(key_column_names)
+        .agg(**count_expression_of_outcome)
+        .sort(key_column_names)
+        .select(pl.col(name).cast(dtype) for name, dtype in BY_ORDER.items())
     )
 
 
@@ -201,73 +211,83 @@ def _read_rows(table: Any) -> tuple[Rows, bool, bool]:
     """
     rows = lazy_rows(table, where=WHERE)
     schema = rows.collect_schema()
-    side_columns = next((names for names in SYSTEMS if set(names) <= set(schema)), None)
-    verdict_column = next((name for name in VERDICT_COLUMNS if name in schema), None)
-    if "item" not in schema or side_columns is None or verdict_column is None:
+    system_column_names = next((names for names in SYSTEMS if set(names) <= set(schema)), None)
+    verdict_column_name = next((column_name for column_name in VERDICT_COLUMNS if column_name in schema), None)
+    if "item" not in schema or system_column_names is None or verdict_column_name is None:
         raise InputError(
             f"{WHERE}: the table needs the columns item, model_a, model_b (or system_a, system_b) and winner (or "
             f"preference); its columns are {join_labels(schema)}"
         )
-    rater_column = next((name for name in ("rater", "judge") if name in schema), None)
+    rater_column_name = next((column_name for column_name in ("rater", "judge") if column_name in schema), None)
 
-    def text_expression(name: str | None, missing: str = "") -> nw.Expr:
-        if name is None or name not in schema:
-            return nw.lit(missing)
-        is_number = schema[name].is_float()  # engines format 1.0 differently
-        return (nw.col(name).cast(nw.Int64) if is_number else nw.col(name)).cast(nw.String).fill_null(missing)
+    def text_expression(column_name: str | None, default_text: str = "") -> nw.Expr:
+        if column_name is None or column_name not in schema:
+            return nw.lit(default_text)
+        is_float_column = schema[column_name].is_float()  # engines format 1.0 differently
+        return (
+            (nw.col(column_name).cast(nw.Int64) if is_float_column else nw.col(column_name))
+            .cast(nw.String)
+            .fill_null(default_text)
+        )
 
-    if schema[verdict_column].is_float():
-        n_invalid = collect_rows(
-            rows.filter(nw.col(verdict_column) != nw.col(verdict_column).cast(nw.Int64)).select(nw.len())
+    if schema[verdict_column_name].is_float():
+        n_fractional_values = collect_rows(
+            rows.filter(nw.col(verdict_column_name) != nw.col(verdict_column_name).cast(nw.Int64)).select(nw.len())
         ).item()
-        if n_invalid:
-            raise InputError(f"{WHERE}: {n_invalid} values of {verdict_column!r} are not allowed; allowed: 1, 0, -1")
-    item = nw.col("item") if schema["item"].is_numeric() else nw.col("item").cast(nw.String)
-    is_empty = nw.col("item").is_null() if schema["item"].is_numeric() else item.is_null() | (item == "")
+        if n_fractional_values:
+            raise InputError(
+                f"{WHERE}: {n_fractional_values} values of {verdict_column_name!r} are not allowed; allowed: 1, 0, -1"
+            )
+    item_expression = nw.col("item") if schema["item"].is_numeric() else nw.col("item").cast(nw.String)
+    is_missing_item = (
+        nw.col("item").is_null() if schema["item"].is_numeric() else item_expression.is_null() | (item_expression == "")
+    )
     verdict_rows = rows.select(
-        item.alias("item"),
-        text_expression(side_columns[0]).alias("a"),
-        text_expression(side_columns[1]).alias("b"),
-        text_expression(verdict_column).alias("said"),
-        text_expression(rater_column, "" if rater_column else HUMAN).alias("rater"),
+        item_expression.alias("item"),
+        text_expression(system_column_names[0]).alias("a"),
+        text_expression(system_column_names[1]).alias("b"),
+        text_expression(verdict_column_name).alias("said"),
+        text_expression(rater_column_name, "" if rater_column_name else HUMAN).alias("rater"),
         text_expression("kind").alias("kind"),
         text_expression("aspect").alias("aspect"),
         text_expression("order").alias("shown"),
         text_expression("repeat").alias("repeat"),
-        is_empty.alias("empty"),
-        ((text_expression("invalid") != "") & (text_expression(verdict_column) != "")).alias("invalid"),
+        is_missing_item.alias("empty"),
+        ((text_expression("invalid") != "") & (text_expression(verdict_column_name) != "")).alias("invalid"),
     )
-    return verdict_rows, "kind" in schema or rater_column is None, set(schema) >= OWN_COLUMNS
+    return verdict_rows, "kind" in schema or rater_column_name is None, set(schema) >= OWN_COLUMNS
 
 
-def _survey_words(rows: Rows) -> pl.DataFrame:
+def _count_verdict_words(rows: Rows) -> pl.DataFrame:
     """The number of verdicts by rater, kind, aspect, pair, order and word, from one pass over the table. Missing labels
     raise `InputError`."""
-    keys = ("rater", "kind", "aspect", "a", "b", "said", "shown")
-    survey = collect_rows(rows.group_by(*keys, "empty", "invalid").agg(nw.len().alias("n")))
-    kind = pl.col("kind").str.strip_chars().str.to_lowercase()
-    survey = survey.with_columns(pl.col("n").cast(pl.Int64), kind.alias("kind"))
-    if not survey.height:
+    key_column_names = ("rater", "kind", "aspect", "a", "b", "said", "shown")
+    verdict_counts = collect_rows(rows.group_by(*key_column_names, "empty", "invalid").agg(nw.len().alias("n")))
+    kind_expression = pl.col("kind").str.strip_chars().str.to_lowercase()
+    verdict_counts = verdict_counts.with_columns(pl.col("n").cast(pl.Int64), kind_expression.alias("kind"))
+    if not verdict_counts.height:
         raise InputError(f"{WHERE}: no rows; give at least one verdict")
-    label_columns = [pl.col(name) for name in ("rater", "aspect", "a", "b")]
-    for is_invalid, problem in (
+    label_expressions = [pl.col(name) for name in ("rater", "aspect", "a", "b")]
+    for is_invalid_row, problem_text in (
         (pl.col("empty"), "have no item"),
         ((pl.col("a") == "") | (pl.col("b") == ""), "name no system"),
         (pl.col("rater") == "", "name no rater"),
         (pl.col("a") == pl.col("b"), "compare a system with itself"),
         (~pl.col("kind").is_in(["human", "metric", ""]), "have a kind that is neither human nor metric"),
         (
-            pl.any_horizontal(column != column.str.strip_chars() for column in label_columns),
+            pl.any_horizontal(column != column.str.strip_chars() for column in label_expressions),
             "have a label with a space before or after it",
         ),
         (pl.col("invalid"), "have both a verdict and a reason in 'invalid'"),
     ):
-        if n := int(survey.filter(is_invalid)["n"].sum()):
-            raise InputError(f"{WHERE}: {n} rows {problem}; correct them, or remove them from the table")
-    return survey.drop("empty", "invalid")
+        if n_invalid_rows := int(verdict_counts.filter(is_invalid_row)["n"].sum()):
+            raise InputError(
+                f"{WHERE}: {n_invalid_rows} rows {problem_text}; correct them, or remove them from the table"
+            )
+    return verdict_counts.drop("empty", "invalid")
 
 
-def _interpret_words(survey: pl.DataFrame, *, is_own_format: bool) -> pl.DataFrame:
+def _interpret_words(verdict_counts: pl.DataFrame, *, is_custodes_format: bool) -> pl.DataFrame:
     """The frequencies, completed by columns with the meaning of the word and of the order in each row.
 
     `meaning` is 1 if `a` is preferred (null: no verdict), and `first` is 1 if `a` was shown first. `system_a` and
@@ -275,71 +295,81 @@ def _interpret_words(survey: pl.DataFrame, *, is_own_format: bool) -> pl.DataFra
     `system_a` was shown first. `turned` marks rows in which `b` was shown first and the word may mean a displayed
     position.
     """
-    verdict_words = survey["said"].set(survey["said"].str.to_lowercase().is_in(EMPTY), "").alias("winner")
+    verdict_words = (
+        verdict_counts["said"].set(verdict_counts["said"].str.to_lowercase().is_in(EMPTY), "").alias("winner")
+    )
     try:
-        meaning = interpret_cells(verdict_words, survey["a"], survey["b"], where=WHERE, written=is_own_format)
+        verdict_meaning = interpret_cells(
+            verdict_words, verdict_counts["a"], verdict_counts["b"], where=WHERE, written=is_custodes_format
+        )
     except InputError as problem:
         raise InputError(f"{problem} (row numbers refer to the list of distinct verdicts, not to the table)") from None
-    is_unread_word = (verdict_words != "") & (meaning.preference.is_null() | meaning.place.is_not_null())
-    if is_unread_word.any():
-        unread_counts = (
-            survey.filter(is_unread_word)
+    is_unreadable_word = (verdict_words != "") & (
+        verdict_meaning.preference.is_null() | verdict_meaning.place.is_not_null()
+    )
+    if is_unreadable_word.any():
+        unreadable_word_counts = (
+            verdict_counts.filter(is_unreadable_word)
             .group_by("said")
             .agg(pl.col("n").sum())
             .sort("n", "said", descending=[True, False])
         )
-        examples = join_labels(
-            (f"{verdict_word[:40]!r} {n:,} times" for verdict_word, n in unread_counts.iter_rows()), limit=3
+        examples_text = join_labels(
+            (f"{verdict_word[:40]!r} {n:,} times" for verdict_word, n in unreadable_word_counts.iter_rows()), limit=3
         )
-        exception_text = ", except words for the position shown" if meaning.place.drop_nulls().len() else ""
+        exception_text = ", except words for the position shown" if verdict_meaning.place.drop_nulls().len() else ""
         raise InputError(
-            f"{WHERE}: {unread_counts['n'].sum():,} of {survey['n'].sum():,} verdicts cannot be read "
-            f"({examples}); allowed: {ALLOWED}, or empty{exception_text}. Correct them, or remove them from "
+            f"{WHERE}: {unreadable_word_counts['n'].sum():,} of {verdict_counts['n'].sum():,} verdicts cannot be read "
+            f"({examples_text}); allowed: {ALLOWED}, or empty{exception_text}. Correct them, or remove them from "
             "the table"
         )
-    order_words = survey["shown"].str.to_lowercase().str.replace_all(ORDER_MARKS, "")
-    order_code = look_up(order_words, ORDER_NAMES | FLAGS | dict.fromkeys(UNKNOWN, 0.0))
-    if order_code.is_null().any():
-        unknown_orders = survey.filter(order_code.is_null())["shown"].unique().sort()
+    order_words = verdict_counts["shown"].str.to_lowercase().str.replace_all(ORDER_MARKS, "")
+    order_codes = look_up(order_words, ORDER_NAMES | FLAGS | dict.fromkeys(UNKNOWN, 0.0))
+    if order_codes.is_null().any():
+        unreadable_order_words = verdict_counts.filter(order_codes.is_null())["shown"].unique().sort()
         raise InputError(
-            f"{WHERE}: column 'order' holds {join_labels(map(repr, unknown_orders), limit=3)}; allowed: ab, ba, or "
-            "empty"
+            f"{WHERE}: column 'order' holds {join_labels(map(repr, unreadable_order_words), limit=3)}; allowed: ab, "
+            "ba, or empty"
         )
-    direction = np.where(survey["a"] < survey["b"], 1, -1)
-    return survey.with_columns(
-        meaning.preference.alias("meaning").cast(pl.Int64),
-        order_code.alias("first").cast(pl.Int64),
-        (meaning.unsure & (order_code < 0)).alias("turned"),
-        pl.Series("sign", meaning.preference * direction).cast(pl.Int64),
-        pl.Series("order", order_code * direction).cast(pl.Int64),
+    pair_orientations = np.where(verdict_counts["a"] < verdict_counts["b"], 1, -1)
+    return verdict_counts.with_columns(
+        verdict_meaning.preference.alias("meaning").cast(pl.Int64),
+        order_codes.alias("first").cast(pl.Int64),
+        (verdict_meaning.unsure & (order_codes < 0)).alias("turned"),
+        pl.Series("sign", verdict_meaning.preference * pair_orientations).cast(pl.Int64),
+        pl.Series("order", order_codes * pair_orientations).cast(pl.Int64),
         system_a=pl.min_horizontal("a", "b"),
         system_b=pl.max_horizontal("a", "b"),
     )
 
 
-def _select_rows_to_count(rows: Rows, meanings: pl.DataFrame) -> Rows:
+def _select_rows_to_count(rows: Rows, interpreted_counts: pl.DataFrame) -> Rows:
     """The rows to count, with the systems in alphabetical order (`low`, `high`), and with `turn`, which is 1 if `a` is
     `low` and otherwise -1."""
-    pairs = meanings.select("rater", "aspect").unique().sort("rater", "aspect")
-    conditions = [(nw.col("rater") == rater) & (nw.col("aspect") == aspect) for rater, aspect in pairs.iter_rows()]
-    systems = sorted({*meanings["a"], *meanings["b"]})
-    is_known_pair = nw.col("a").is_in(systems) & nw.col("b").is_in(systems)
+    rater_aspect_pairs = interpreted_counts.select("rater", "aspect").unique().sort("rater", "aspect")
+    rater_aspect_conditions = [
+        (nw.col("rater") == rater) & (nw.col("aspect") == aspect) for rater, aspect in rater_aspect_pairs.iter_rows()
+    ]
+    system_names = sorted({*interpreted_counts["a"], *interpreted_counts["b"]})
+    has_counted_systems = nw.col("a").is_in(system_names) & nw.col("b").is_in(system_names)
     is_reversed_pair = nw.col("a") > nw.col("b")
-    return rows.filter(reduce(or_, conditions), is_known_pair).with_columns(
+    return rows.filter(reduce(or_, rater_aspect_conditions), has_counted_systems).with_columns(
         nw.when(is_reversed_pair).then(nw.col("b")).otherwise(nw.col("a")).alias("low"),
         nw.when(is_reversed_pair).then(nw.col("a")).otherwise(nw.col("b")).alias("high"),
         conditional_value(is_reversed_pair, -1, 1).alias("turn"),
     )
 
 
-def _encode_signs(rows: Rows, meanings: pl.DataFrame) -> Rows:
+def _encode_signs(rows: Rows, interpreted_counts: pl.DataFrame) -> Rows:
     """The rows with their signs and orders, in the form that `merge_orders` takes.
 
     Words whose meaning depends on the row must be exact names of systems.
     """
-    is_exact_name = (pl.col("said") == pl.col("a")) | (pl.col("said") == pl.col("b"))
+    is_exact_system_name = (pl.col("said") == pl.col("a")) | (pl.col("said") == pl.col("b"))
     word_meanings = (
-        meanings.group_by("said").agg(pl.col("meaning").unique(), names=is_exact_name.all()).filter(~pl.col("names"))
+        interpreted_counts.group_by("said")
+        .agg(pl.col("meaning").unique(), names=is_exact_system_name.all())
+        .filter(~pl.col("names"))
     )
     ambiguous_words = word_meanings.filter(pl.col("meaning").list.len() > 1)["said"].sort()
     if ambiguous_words.len():
@@ -348,57 +378,68 @@ def _encode_signs(rows: Rows, meanings: pl.DataFrame) -> Rows:
             "name exactly; write model_a, model_b or tie"
         )
     code_of_word = dict(word_meanings.select("said", pl.col("meaning").list.first()).iter_rows())
-    code_of_order = dict(meanings.select("shown", "first").iter_rows())
-    code_of_second = nw.when(nw.col("said") == nw.col("b")).then(nw.lit(-1))
-    code_by_name = nw.when(nw.col("said") == nw.col("a")).then(nw.lit(1)).otherwise(code_of_second)
+    code_of_order_word = dict(interpreted_counts.select("shown", "first").iter_rows())
+    second_system_expression = nw.when(nw.col("said") == nw.col("b")).then(nw.lit(-1))
+    exact_name_expression = nw.when(nw.col("said") == nw.col("a")).then(nw.lit(1)).otherwise(second_system_expression)
     return rows.select(
         "rater",
         "item",
         nw.col("low").alias("system_a"),
         nw.col("high").alias("system_b"),
-        (nw.col("turn") * _code_expression("said", code_of_word, code_by_name)).alias("sign"),
-        (nw.col("turn") * _code_expression("shown", code_of_order, nw.lit(0))).alias("order"),
+        (nw.col("turn") * _code_expression("said", code_of_word, exact_name_expression)).alias("sign"),
+        (nw.col("turn") * _code_expression("shown", code_of_order_word, nw.lit(0))).alias("order"),
     )
 
 
-def _code_expression(column: str, code_of_word: Mapping[str, int | None], default_code: nw.Expr) -> nw.Expr:
+def _code_expression(column_name: str, code_of_word: Mapping[str, int | None], default_code: nw.Expr) -> nw.Expr:
     """The code (1, 0 or -1) of the word in a column, and `default_code` for a word without a code."""
     expression = default_code
     for code in (1, 0, -1):
-        if words_of_code := [word for word, word_code in code_of_word.items() if word_code == code]:
-            expression = nw.when(nw.col(column).is_in(words_of_code)).then(nw.lit(code)).otherwise(expression)
+        if words_with_code := [word for word, word_code in code_of_word.items() if word_code == code]:
+            expression = nw.when(nw.col(column_name).is_in(words_with_code)).then(nw.lit(code)).otherwise(expression)
     return expression
 
 
-def _combine_human_rows(comparisons: Rows, people: Sequence[str]) -> Rows:
+def _combine_human_rows(comparisons: Rows, annotators: Sequence[str]) -> Rows:
     """The comparisons with a sign, after the annotators are combined: one row per item, pair and rater."""
-    columns = ("rater", *OUTPUTS, "sign", "order")
-    decided_rows = comparisons.filter(~nw.col("sign").is_null()).with_columns(nw.col("sign").cast(nw.Int8))
-    is_human = nw.col("rater").is_in(list(people))
+    column_names = ("rater", *OUTPUTS, "sign", "order")
+    answered_rows = comparisons.filter(~nw.col("sign").is_null()).with_columns(nw.col("sign").cast(nw.Int8))
+    is_human_row = nw.col("rater").is_in(list(annotators))
     human_rows = (
-        combine_annotators(decided_rows.filter(is_human), "vote") if len(people) > 1 else decided_rows.filter(is_human)
+        combine_annotators(answered_rows.filter(is_human_row), "vote")
+        if len(annotators) > 1
+        else answered_rows.filter(is_human_row)
     )
     human_rows = human_rows.with_columns(nw.lit(HUMAN).alias("rater"))
-    return nw.concat([frame.select(*columns) for frame in (human_rows, decided_rows.filter(~is_human))])
+    return nw.concat([frame.select(*column_names) for frame in (human_rows, answered_rows.filter(~is_human_row))])
 
 
 def _count_items(rows: Rows) -> Rows:
     """For each rater, the number of `items` with a verdict, and the largest number of rows of one item (`most`)."""
-    rows_per_item = rows.group_by("rater", "item").agg(nw.len().alias("rows"))
-    return rows_per_item.group_by("rater").agg(nw.len().alias("items"), nw.col("rows").max().alias("most"))
+    item_row_counts = rows.group_by("rater", "item").agg(nw.len().alias("rows"))
+    return item_row_counts.group_by("rater").agg(nw.len().alias("items"), nw.col("rows").max().alias("most"))
 
 
-def _merge_comparisons(signed_rows: Rows, rows: Rows, people: Sequence[str], orders: Orders) -> tuple[Rows, list[Note]]:
+def _merge_comparisons(
+    signed_rows: Rows, rows: Rows, annotators: Sequence[str], orders: Orders
+) -> tuple[Rows, list[Note]]:
     """The merged comparisons, with the annotators combined, and notes."""
-    keys = ("item", "low", "high", "rater", "repeat", "shown")
-    duplicate_keys = rows.group_by(*keys).agg(nw.len().alias("rows")).filter(nw.col("rows") > 1)
-    if n_duplicates := int(collect_rows(duplicate_keys.select(nw.len())).item()):
+    key_column_names = ("item", "low", "high", "rater", "repeat", "shown")
+    duplicate_rows = rows.group_by(*key_column_names).agg(nw.len().alias("rows")).filter(nw.col("rows") > 1)
+    if n_duplicate_verdicts := int(collect_rows(duplicate_rows.select(nw.len())).item()):
         raise InputError(
-            f"{WHERE}: {n_duplicates} verdicts occur twice (same item, systems, rater, repeat and order). "
+            f"{WHERE}: {n_duplicate_verdicts} verdicts occur twice (same item, systems, rater, repeat and order). "
             "If the outputs were shown in both orders, give the order in 'order' (ab, ba); "
             "if verdicts are repeats, number the repeats in 'repeat'"
         )
     merged_rows = merge_orders(signed_rows, orders)
-    rater_counts = collect_rows(merged_rows.group_by("rater").agg(nw.col("half").sum(), nw.col("contradictory").sum()))
-    n_half, n_contradictory = int(rater_counts["half"].sum()), int(rater_counts["contradictory"].sum())
-    return _combine_human_rows(merged_rows, people), merging_notes(n_half, n_contradictory, orders)
+    merging_counts = collect_rows(
+        merged_rows.group_by("rater").agg(nw.col("half").sum(), nw.col("contradictory").sum())
+    )
+    n_half_comparisons, n_contradictory_comparisons = (
+        int(merging_counts["half"].sum()),
+        int(merging_counts["contradictory"].sum()),
+    )
+    return _combine_human_rows(merged_rows, annotators), merging_notes(
+        n_half_comparisons, n_contradictory_comparisons, orders
+    )

@@ -84,25 +84,29 @@ class Comparisons:
     ) -> Comparisons:
         """Comparisons from unique rows with rater, item, system_a, system_b (positions, system_a < system_b), sign and
         order."""
-        first, second = (rows[name].cast(pl.Int64).to_numpy() for name in ("system_a", "system_b"))
-        pair = pair_codes(first, second, len(systems))
-        rater, item = (rows[name].cast(pl.Int64).to_numpy() for name in ("rater", "item"))
-        # A single key: sorting by three columns takes three times as long.
-        row_order = np.argsort(
-            (rater * (int(pair.max(initial=0)) + 1) + pair) * max(1, len(items)) + item, kind="stable"
+        first_system_positions, second_system_positions = (
+            rows[name].cast(pl.Int64).to_numpy() for name in ("system_a", "system_b")
         )
-        order = (
+        pair_positions = pair_codes(first_system_positions, second_system_positions, len(systems))
+        rater_positions, item_positions = (rows[name].cast(pl.Int64).to_numpy() for name in ("rater", "item"))
+        # A single key: sorting by three columns takes three times as long.
+        sorted_row_indices = np.argsort(
+            (rater_positions * (int(pair_positions.max(initial=0)) + 1) + pair_positions) * max(1, len(items))
+            + item_positions,
+            kind="stable",
+        )
+        order_codes = (
             rows["order"].cast(pl.Float64).to_numpy()
         )  # for scores all are 0, and an array of zeros would need memory
         return cls(
             raters=tuple(raters),
             items=tuple(items),
             systems=tuple(systems),
-            rater=rater[row_order].astype(np.int32),
-            item=item[row_order].astype(np.int32),
-            pair=pair[row_order].astype(np.int32),
-            sign=rows["sign"].cast(pl.Int8).to_numpy()[row_order],
-            order=order[row_order] if order.any() else np.broadcast_to(0.0, len(rows)),
+            rater=rater_positions[sorted_row_indices].astype(np.int32),
+            item=item_positions[sorted_row_indices].astype(np.int32),
+            pair=pair_positions[sorted_row_indices].astype(np.int32),
+            sign=rows["sign"].cast(pl.Int8).to_numpy()[sorted_row_indices],
+            order=order_codes[sorted_row_indices] if order_codes.any() else np.broadcast_to(0.0, len(rows)),
         )
 
     @classmethod
@@ -113,16 +117,16 @@ class Comparisons:
         >>> Comparisons.from_signs(signs, raters=["m"], items=["1", "2"], systems=["A", "B"]).sign.tolist()
         [1, 0]
         """
-        rater, pair, item = np.nonzero(signs.swapaxes(0, 1) != ABSENT)
+        rater_positions, pair_positions, item_positions = np.nonzero(signs.swapaxes(0, 1) != ABSENT)
         return cls(
             raters=tuple(raters),
             items=tuple(items),
             systems=tuple(systems),
-            rater=rater,
-            item=item,
-            pair=pair,
-            sign=signs[pair, rater, item],
-            order=np.zeros(len(rater)),
+            rater=rater_positions,
+            item=item_positions,
+            pair=pair_positions,
+            sign=signs[pair_positions, rater_positions, item_positions],
+            order=np.zeros(len(rater_positions)),
         )
 
     @cached_property
@@ -156,72 +160,87 @@ class Comparisons:
         ascending."""
         return self._keys(slice(None))
 
-    def _keys(self, rows: slice) -> NDArray[np.int64]:
-        return self.pair[rows].astype(np.int64) * len(self.items) + self.item[rows]
+    def _keys(self, row_slice: slice) -> NDArray[np.int64]:
+        return self.pair[row_slice].astype(np.int64) * len(self.items) + self.item[row_slice]
 
     @cached_property
-    def _rater_ends(self) -> Ints:
+    def _rater_row_bounds(self) -> Ints:
         return make_read_only(np.searchsorted(self.rater, np.arange(len(self.raters) + 1)))
 
     @property
     def active_raters(self) -> tuple[str, ...]:
         """The raters that have at least one comparison."""
-        return tuple(name for name, n in zip(self.raters, np.diff(self._rater_ends), strict=True) if n)
+        return tuple(name for name, n in zip(self.raters, np.diff(self._rater_row_bounds), strict=True) if n)
 
-    def rater_rows(self, rater: int) -> slice:
+    def rater_rows(self, rater_position: int) -> slice:
         """The rows of the rater at a position."""
-        return slice(int(self._rater_ends[rater]), int(self._rater_ends[rater + 1]))
+        return slice(int(self._rater_row_bounds[rater_position]), int(self._rater_row_bounds[rater_position + 1]))
 
-    def select_rater(self, rater: int) -> Comparisons:
+    def select_rater(self, rater_position: int) -> Comparisons:
         """The comparisons of the rater at a position."""
-        rows = self.rater_rows(rater)
-        return replace(self.select_rows(rows), raters=(self.raters[rater],), rater=np.zeros_like(self.rater[rows]))
+        row_slice = self.rater_rows(rater_position)
+        return replace(
+            self.select_rows(row_slice),
+            raters=(self.raters[rater_position],),
+            rater=np.zeros_like(self.rater[row_slice]),
+        )
 
-    def select_raters(self, raters: Sequence[int]) -> Comparisons:
+    def select_raters(self, rater_positions: Sequence[int]) -> Comparisons:
         """The comparisons of the raters at these positions, in this order."""
-        rows = np.concatenate([np.arange(self._rater_ends[r], self._rater_ends[r + 1]) for r in raters])
-        n_rows = np.diff(self._rater_ends)[list(raters)]
-        rater_codes = np.repeat(np.arange(len(raters)), n_rows)
-        return replace(self.select_rows(rows), raters=tuple(self.raters[r] for r in raters), rater=rater_codes)
+        row_indices = np.concatenate(
+            [
+                np.arange(self._rater_row_bounds[position], self._rater_row_bounds[position + 1])
+                for position in rater_positions
+            ]
+        )
+        row_counts = np.diff(self._rater_row_bounds)[list(rater_positions)]
+        new_rater_positions = np.repeat(np.arange(len(rater_positions)), row_counts)
+        return replace(
+            self.select_rows(row_indices),
+            raters=tuple(self.raters[position] for position in rater_positions),
+            rater=new_rater_positions,
+        )
 
     def with_raters(self, other: Comparisons) -> Comparisons:
         """The comparisons of this table, followed by the comparisons of another table of the same items and systems."""
-        columns: dict[str, Any] = {
+        table_columns: dict[str, Any] = {
             name: np.concatenate([getattr(self, name), getattr(other, name)]) for name in _COLUMNS
         }
-        columns["rater"][len(self) :] += len(self.raters)
-        return replace(self, raters=self.raters + other.raters, **columns)
+        table_columns["rater"][len(self) :] += len(self.raters)
+        return replace(self, raters=self.raters + other.raters, **table_columns)
 
-    def select_rows(self, rows: NDArray[np.bool_] | slice) -> Comparisons:
+    def select_rows(self, row_selection: NDArray[np.bool_] | slice) -> Comparisons:
         """The rows that a mask (n,) or a slice selects."""
-        return replace(self, **{name: getattr(self, name)[rows] for name in _COLUMNS})
+        return replace(self, **{name: getattr(self, name)[row_selection] for name in _COLUMNS})
 
-    def select_items(self, items: Ints) -> Comparisons:
+    def select_items(self, item_positions: Ints) -> Comparisons:
         """The comparisons on the items at these positions, which are in ascending order."""
-        new_index = np.full(len(self.items), -1, dtype=self.item.dtype)
-        new_index[items] = np.arange(len(items))
-        selected_comparisons = self.select_rows(new_index[self.item] >= 0)
+        new_item_positions = np.full(len(self.items), -1, dtype=self.item.dtype)
+        new_item_positions[item_positions] = np.arange(len(item_positions))
+        selected_comparisons = self.select_rows(new_item_positions[self.item] >= 0)
         return replace(
             selected_comparisons,
-            item=new_index[selected_comparisons.item],
-            items=tuple(self.items[int(i)] for i in items),
+            item=new_item_positions[selected_comparisons.item],
+            items=tuple(self.items[int(i)] for i in item_positions),
         )
 
-    def joint(self, *raters: int) -> JointPreferences:
+    def joint(self, *rater_positions: int) -> JointPreferences:
         """The joint preferences of the raters at these positions, on all comparisons that at least one of these raters
         rated."""
-        keys_of_raters = [self._keys(self.rater_rows(r)) for r in raters]
+        keys_of_raters = [self._keys(self.rater_rows(position)) for position in rater_positions]
         keys = keys_of_raters[0]
-        for other_keys in keys_of_raters[1:]:
-            if not np.array_equal(other_keys, keys):
-                merged_keys = np.sort(np.concatenate([keys, other_keys]), kind="stable")
+        for further_keys in keys_of_raters[1:]:
+            if not np.array_equal(further_keys, keys):
+                merged_keys = np.sort(np.concatenate([keys, further_keys]), kind="stable")
                 keys = merged_keys[np.append(True, merged_keys[1:] != merged_keys[:-1])[: len(merged_keys)]]
-        signs = np.full((len(raters), len(keys)), ABSENT, dtype=np.int8)
-        for row, rater, rater_keys in zip(signs, raters, keys_of_raters, strict=True):
-            is_complete = len(rater_keys) == len(keys)  # then the two arrays are equal
-            row[slice(None) if is_complete else np.searchsorted(keys, rater_keys)] = self.sign[self.rater_rows(rater)]
-        pair, item = np.divmod(keys, max(1, len(self.items)))
-        return JointPreferences(pair, item, signs)
+        signs = np.full((len(rater_positions), len(keys)), ABSENT, dtype=np.int8)
+        for rater_signs, rater_position, rater_keys in zip(signs, rater_positions, keys_of_raters, strict=True):
+            has_all_keys = len(rater_keys) == len(keys)  # then the two arrays are equal
+            rater_signs[slice(None) if has_all_keys else np.searchsorted(keys, rater_keys)] = self.sign[
+                self.rater_rows(rater_position)
+            ]
+        pair_positions, item_positions = np.divmod(keys, max(1, len(self.items)))
+        return JointPreferences(pair_positions, item_positions, signs)
 
     @cached_property
     def signs(self) -> Signs:
@@ -242,10 +261,18 @@ class Comparisons:
 def pairs_of(systems: Sequence[str]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Positions of the first and the second system of every pair (first < second), in the order of
     `itertools.combinations`."""
-    first, second = np.triu_indices(len(systems), 1)
-    return first, second
+    first_positions, second_positions = np.triu_indices(len(systems), 1)
+    return first_positions, second_positions
 
 
-def pair_codes(first: NDArray[np.int64], second: NDArray[np.int64], n: int) -> NDArray[np.int64]:
+def pair_codes(
+    first_positions: NDArray[np.int64], second_positions: NDArray[np.int64], n_systems: int
+) -> NDArray[np.int64]:
     """The index of each pair (first < second) among all pairs of n systems, in the order of `pairs_of`."""
-    return first * n - first * (first + 1) // 2 + second - first - 1
+    return (
+        first_positions * n_systems
+        - first_positions * (first_positions + 1) // 2
+        + second_positions
+        - first_positions
+        - 1
+    )

@@ -88,64 +88,66 @@ def count_pairs(
     >>> count_pairs(table, human="ann").paired[0, 0].tolist()  # ann: A wins; bleu: B wins
     [[0, 0, 1], [0, 0, 0], [0, 0, 0]]
     """
-    thresholds = list(ties.values()) if isinstance(ties, Mapping) else [ties]
-    for threshold in (*thresholds, human_ties or 0.0):
+    tie_thresholds = list(ties.values()) if isinstance(ties, Mapping) else [ties]
+    for threshold in (*tie_thresholds, human_ties or 0.0):
         if not (np.isfinite(threshold) and threshold >= 0):
             raise OptionError(f"count_pairs: tie threshold {threshold} is not allowed; give a number of at least 0")
     rows = _valid_rows(table)
-    survey = _survey(rows)
-    raters = tuple(survey["rater"].unique().sort())
-    people = resolve_names("human", human, raters, where=WHERE)
-    if not people:
+    score_ranges = _score_ranges(rows)
+    rater_names = tuple(score_ranges["rater"].unique().sort())
+    annotators = resolve_names("human", human, rater_names, where=WHERE)
+    if not annotators:
         raise OptionError("count_pairs: human is empty; name at least one annotator")
-    metric_names = resolve_metrics(metrics, raters, people, where=WHERE)
+    metric_names = resolve_metrics(metrics, rater_names, annotators, where=WHERE)
     if not metric_names:
         raise OptionError(
-            f"count_pairs: there is no metric, as all raters are human ({join_labels(people)}); name fewer raters in "
-            "human=..., or add scores of a metric"
+            f"count_pairs: there is no metric, as all raters are human ({join_labels(annotators)}); name fewer raters "
+            "in human=..., or add scores of a metric"
         )
     sign_of_rater = {
         name: sign
         for key, sign in (directions or {}).items()
-        for name in resolve_names("directions", key, raters, where=WHERE)
+        for name in resolve_names("directions", key, rater_names, where=WHERE)
     }
     if invalid_signs := [sign for sign in sign_of_rater.values() if sign not in (1, -1)]:
         raise OptionError(
             f"count_pairs: directions hold {invalid_signs[0]}; allowed: 1 (higher is better), -1 (lower is better)"
         )
-    resolve_names("ties", [*ties] if isinstance(ties, Mapping) else [], raters, where=WHERE)
+    resolve_names("ties", [*ties] if isinstance(ties, Mapping) else [], rater_names, where=WHERE)
     if systems is not None:
-        systems = resolve_names("systems", systems, tuple(survey["system"].unique().sort()), where=WHERE, what="system")
-    human_survey = survey.filter(pl.col("rater").is_in(list(people)))
-    if aspect not in human_survey["aspect"]:
-        aspect_labels = human_survey["aspect"].unique().sort()
+        systems = resolve_names(
+            "systems", systems, tuple(score_ranges["system"].unique().sort()), where=WHERE, what="system"
+        )
+    human_score_ranges = score_ranges.filter(pl.col("rater").is_in(list(annotators)))
+    if aspect not in human_score_ranges["aspect"]:
+        aspect_labels = human_score_ranges["aspect"].unique().sort()
         raise OptionError(
             f"count_pairs: aspect={aspect!r} was rated by no annotator; aspects of the annotators: "
             f"{join_labels(map(repr, aspect_labels))}{suggestion(aspect, aspect_labels)}"
         )
-    survey, aspects = match_aspects(survey, people, metric_names, aspect)
+    score_ranges, aspect_of_rater = match_aspects(score_ranges, annotators, metric_names, aspect)
     if systems is not None:
-        survey = survey.filter(pl.col("system").is_in(list(systems)))
+        score_ranges = score_ranges.filter(pl.col("system").is_in(list(systems)))
         rows = rows.filter(nw.col("system").is_in(list(systems)))
-    if not np.isfinite(survey.select("low", "high").drop_nulls().to_numpy()).all():
+    if not np.isfinite(score_ranges.select("low", "high").drop_nulls().to_numpy()).all():
         raise InputError("count_pairs: a score is infinite; a score must be finite (empty where not rated)")
-    human_ranges = survey.filter(pl.col("rater").is_in(list(people))).select("low", "high").to_numpy()
+    human_score_bounds = score_ranges.filter(pl.col("rater").is_in(list(annotators))).select("low", "high").to_numpy()
     threshold_of_metric = {
         name: float(ties.get(name, 0.0) if isinstance(ties, Mapping) else ties) for name in metric_names
     }
-    flipped_raters = {name for name, sign in sign_of_rater.items() if sign < 0}
+    negated_raters = {name for name, sign in sign_of_rater.items() if sign < 0}
     count_batch = partial(
         _count_outcomes,
-        human=_human_preference(
-            [f"score{k}" for k in range(len(people))],
-            threshold=human_threshold(human_ranges, human_ties),
+        human_expression=_human_preference_expression(
+            [f"score{k}" for k in range(len(annotators))],
+            threshold=human_threshold(human_score_bounds, human_ties),
             aggregate=aggregate,
         ),
-        thresholds=threshold_of_metric,
-        aspects=aspects,
-        flipped=flipped_raters,
+        threshold_of_metric=threshold_of_metric,
+        aspect_of_rater=aspect_of_rater,
+        negated_raters=negated_raters,
     )
-    system_labels = tuple(sorted(set(systems if systems is not None else survey["system"])))
+    system_names = tuple(sorted(set(systems if systems is not None else score_ranges["system"])))
     row_batches = split_batches(rows.filter(nw.col("item_level")), "item", batches, where=WHERE)
     batch_counts = (
         count_batch(row_batch) for row_batch in progress(row_batches, total=len(row_batches), desc="counting pairs")
@@ -158,68 +160,83 @@ def count_pairs(
         aggregate=aggregate,
         ties=dict(ties) if isinstance(ties, Mapping) else float(ties),
         human_ties=human_ties,
-        lower=sorted(flipped_raters),
+        lower=sorted(negated_raters),
     )
-    tables = sum_batches(batch_counts, systems=system_labels, metrics=metric_names)
-    return OutcomeCounts.from_tables(tables, systems=system_labels, metrics=metric_names, origin=origin)
+    outcome_tables = sum_batches(batch_counts, systems=system_names, metrics=metric_names)
+    return OutcomeCounts.from_tables(outcome_tables, systems=system_names, metrics=metric_names, origin=origin)
 
 
 def _count_outcomes(
     rows: nw.LazyFrame[Any],
     *,
-    human: nw.Expr,
-    thresholds: Mapping[str, float],
-    aspects: Mapping[str, str],
-    flipped: Collection[str],
+    human_expression: nw.Expr,
+    threshold_of_metric: Mapping[str, float],
+    aspect_of_rater: Mapping[str, str],
+    negated_raters: Collection[str],
 ) -> pl.DataFrame:
     """The result of `count_joint_outcomes`, computed from a table with one column per rater. A single join of this
     table with itself is faster than a join of a table with one row per rater.
 
-    `aspects` has the aspect of each rater, with the annotators first. The columns of the raters are named `score0`,
-    `score1` and so on, in the order of `aspects`. `human` is the expression that computes the preference of the
-    annotators from the score differences in these columns. `thresholds` are the tie thresholds of the metrics. The
-    scores of `flipped` raters are negated.
+    `aspect_of_rater` has the aspect of each rater, with the annotators first. The columns of the raters are named
+    `score0`, `score1` and so on, in the order of `aspect_of_rater`. `human_expression` computes the preference of the
+    annotators from the score differences in these columns. `threshold_of_metric` has the tie thresholds of the metrics.
+    The scores of `negated_raters` are negated.
     """
-    column_of_rater = {name: f"score{k}" for k, name in enumerate(aspects)}
-    scores = [
-        nw.when((nw.col("rater") == name) & (nw.col("aspect") == aspects[name]))
-        .then(-nw.col("score") if name in flipped else nw.col("score"))
-        .alias(alias)
-        for name, alias in column_of_rater.items()
+    column_name_of_rater = {name: f"score{k}" for k, name in enumerate(aspect_of_rater)}
+    score_expressions = [
+        nw.when((nw.col("rater") == name) & (nw.col("aspect") == aspect_of_rater[name]))
+        .then(-nw.col("score") if name in negated_raters else nw.col("score"))
+        .alias(column_name)
+        for name, column_name in column_name_of_rater.items()
     ]
-    outputs = (
-        rows.filter(nw.col("rater").is_in(list(column_of_rater)))
-        .select("item", "system", *scores)
+    output_rows = (
+        rows.filter(nw.col("rater").is_in(list(column_name_of_rater)))
+        .select("item", "system", *score_expressions)
         .group_by("item", "system")
-        .agg(*(nw.col(alias).mean() for alias in column_of_rater.values()))
+        .agg(*(nw.col(column_name).mean() for column_name in column_name_of_rater.values()))
     )
-    pairs = outputs.join(outputs, on="item", how="inner", suffix="_b").filter(nw.col("system") < nw.col("system_b"))
-    differences = pairs.select(
+    output_pairs = output_rows.join(output_rows, on="item", how="inner", suffix="_b").filter(
+        nw.col("system") < nw.col("system_b")
+    )
+    score_differences = output_pairs.select(
         nw.col("system").alias("system_a"),
         "system_b",
-        *(nw.col(alias) - nw.col(f"{alias}_b") for alias in column_of_rater.values()),
+        *(nw.col(column_name) - nw.col(f"{column_name}_b") for column_name in column_name_of_rater.values()),
     )
-    signs = {
-        column_of_rater[name]: _sign_expression(column_of_rater[name], threshold)
-        for name, threshold in thresholds.items()
+    sign_expression_of_column = {
+        column_name_of_rater[name]: _sign_expression(column_name_of_rater[name], threshold)
+        for name, threshold in threshold_of_metric.items()
     }
-    return count_cells(differences.select("system_a", "system_b", human, **signs), list(signs))
+    return count_cells(
+        score_differences.select("system_a", "system_b", human_expression, **sign_expression_of_column),
+        list(sign_expression_of_column),
+    )
 
 
-def _sign_expression(column: str, threshold: float) -> nw.Expr:
+def _sign_expression(column_name: str, threshold: float) -> nw.Expr:
     """The sign of a difference; null if the difference is null."""
-    return nw.when(~nw.col(column).is_null()).then(tie_rule(nw.col(column), nw.lit(threshold)))
+    return nw.when(~nw.col(column_name).is_null()).then(tie_rule(nw.col(column_name), nw.lit(threshold)))
 
 
-def _human_preference(columns: Sequence[str], *, threshold: float, aggregate: Aggregate) -> nw.Expr:
+def _human_preference_expression(
+    difference_column_names: Sequence[str], *, threshold: float, aggregate: Aggregate
+) -> nw.Expr:
     """The preference of the combined annotators; null if no annotator rated both outputs."""
-    n_annotators = reduce(add, [indicator(~nw.col(column).is_null()) for column in columns])
+    n_annotators_expression = reduce(
+        add, [indicator(~nw.col(column_name).is_null()) for column_name in difference_column_names]
+    )
     if aggregate == "vote":
-        sign = vote_preference(reduce(add, [_sign_expression(column, threshold).fill_null(0) for column in columns]))
+        sign_expression = vote_preference(
+            reduce(
+                add, [_sign_expression(column_name, threshold).fill_null(0) for column_name in difference_column_names]
+            )
+        )
     else:
-        difference_sum = reduce(add, [nw.col(column).fill_null(0.0) for column in columns])
-        sign = mean_preference(difference_sum, n_annotators, nw.lit(threshold))
-    return nw.when(n_annotators > 0).then(sign).alias(HUMAN)
+        difference_sum_expression = reduce(
+            add, [nw.col(column_name).fill_null(0.0) for column_name in difference_column_names]
+        )
+        sign_expression = mean_preference(difference_sum_expression, n_annotators_expression, nw.lit(threshold))
+    return nw.when(n_annotators_expression > 0).then(sign_expression).alias(HUMAN)
 
 
 def _valid_rows(table: Any) -> nw.LazyFrame[Any]:
@@ -237,29 +254,29 @@ def _valid_rows(table: Any) -> nw.LazyFrame[Any]:
         raise InputError(
             f"count_pairs: column 'score' holds {schema['score']}, expected numbers; convert the column first"
         )
-    is_rated = ~nw.col("score").is_null()
+    has_score = ~nw.col("score").is_null()
     if schema["score"].is_float():
-        is_rated = is_rated & ~nw.col("score").is_nan()
-    is_item_level = ~nw.col("item").is_null()
+        has_score = has_score & ~nw.col("score").is_nan()
+    is_item_level_row = ~nw.col("item").is_null()
     if not schema["item"].is_numeric():
-        is_item_level = is_item_level & (nw.col("item").cast(nw.String) != "")
-    aspect = nw.col("aspect").cast(nw.String).fill_null("") if "aspect" in schema else nw.lit("")
-    return rows.filter(is_rated).select(
+        is_item_level_row = is_item_level_row & (nw.col("item").cast(nw.String) != "")
+    aspect_expression = nw.col("aspect").cast(nw.String).fill_null("") if "aspect" in schema else nw.lit("")
+    return rows.filter(has_score).select(
         "item",
         nw.col("system").cast(nw.String),
         nw.col("rater").cast(nw.String),
-        aspect.alias("aspect"),
+        aspect_expression.alias("aspect"),
         nw.col("score").cast(nw.Float64),
-        is_item_level.alias("item_level"),
+        is_item_level_row.alias("item_level"),
     )
 
 
-def _survey(rows: nw.LazyFrame[Any]) -> pl.DataFrame:
+def _score_ranges(rows: nw.LazyFrame[Any]) -> pl.DataFrame:
     """The lowest and the highest score by rater, aspect and system, from one pass over the table."""
-    item_level_scores = rows.select(
+    item_level_rows = rows.select(
         "rater", "aspect", "system", nw.when(nw.col("item_level")).then(nw.col("score")).alias("score")
     )
-    ranges = item_level_scores.group_by("rater", "aspect", "system").agg(
+    score_ranges = item_level_rows.group_by("rater", "aspect", "system").agg(
         nw.col("score").min().alias("low"), nw.col("score").max().alias("high")
     )
-    return collect_rows(ranges)
+    return collect_rows(score_ranges)

@@ -58,12 +58,12 @@ def is_counts(source: Any) -> bool:
     if not isinstance(source, str | Path):
         return False
     file_path = Path(source)
-    name = (
+    file_name = (
         file_path.name.removesuffix(file_path.suffix)
-        if file_path.suffix in {packing.suffix for packing in COMPRESSION_FORMATS}
+        if file_path.suffix in {compression_format.suffix for compression_format in COMPRESSION_FORMATS}
         else file_path.name
     )
-    return name.endswith(SUFFIX) or (name.endswith(".json") and FORMAT.encode() in _first_bytes(file_path))
+    return file_name.endswith(SUFFIX) or (file_name.endswith(".json") and FORMAT.encode() in _first_bytes(file_path))
 
 
 def _first_bytes(path: Path) -> bytes:
@@ -71,10 +71,10 @@ def _first_bytes(path: Path) -> bytes:
     if not os.path.isfile(path):
         return b""
     try:
-        with path.open("rb") as raw:
-            packing = detect_compression(raw.read(_N_FIRST_BYTES))
-            raw.seek(0)
-            return (packing.open(raw) if packing else raw).read(_N_FIRST_BYTES)
+        with path.open("rb") as raw_stream:
+            compression_format = detect_compression(raw_stream.read(_N_FIRST_BYTES))
+            raw_stream.seek(0)
+            return (compression_format.open(raw_stream) if compression_format else raw_stream).read(_N_FIRST_BYTES)
     except (OSError, EOFError, zlib.error, lzma.LZMAError):
         return b""
 
@@ -116,9 +116,9 @@ def write_counts(counts: OutcomeCounts, path: str | Path) -> Path:
         raise OptionError(
             f"cannot write {path}: the name of a counts file must end in .counts.json; choose such a name"
         )
-    labels: dict[str, Any] = {name: getattr(counts, name) for name in LABELS}
+    labels_of_axis: dict[str, Any] = {name: getattr(counts, name) for name in LABELS}
     content = {
-        **labels,
+        **labels_of_axis,
         **{name: getattr(counts, name).ravel().tolist() for name in TABLES},
         "by_order": None if counts.by_order is None else counts.by_order.to_dict(as_series=False),
         "items": dict(counts.items),
@@ -161,37 +161,43 @@ def _read_file(path: Path) -> OutcomeCounts:
     """The counts of one file."""
     check_exists(path)
     content = read_file_bytes(path)
-    if packing := detect_compression(content):
-        content = decompress(content, packing, path.name)
+    if compression_format := detect_compression(content):
+        content = decompress(content, compression_format, path.name)
     try:
-        document = decode(content, _FILE)
+        counts_file = decode(content, _FILE)
         reject(
             (
-                document.digest != digest([document.how, document.counts]),
+                counts_file.digest != digest([counts_file.how, counts_file.counts]),
                 "the content does not match the digest in the file",
             ),
             (
-                (document.format, document.version) != (FORMAT, VERSION),
-                f"format {document.format!r}, version {document.version}, is unknown to this version of custodes",
+                (counts_file.format, counts_file.version) != (FORMAT, VERSION),
+                f"format {counts_file.format!r}, version {counts_file.version}, is unknown to this version of custodes",
             ),
             error=InputError,
         )
-        return _parse_counts(document.counts, Origin(how=document.how, name=path.name, digest=document.digest[:16]))
-    except (InputError, KeyError, TypeError, ValueError, pl.exceptions.PolarsError) as problem:
-        raise InputError(f"{path.name}: counts cannot be read: {problem}; count again with `custodes count`") from None
+        return _parse_counts(
+            counts_file.counts, Origin(how=counts_file.how, name=path.name, digest=counts_file.digest[:16])
+        )
+    except (InputError, KeyError, TypeError, ValueError, pl.exceptions.PolarsError) as error:
+        raise InputError(f"{path.name}: counts cannot be read: {error}; count again with `custodes count`") from None
 
 
 def _parse_counts(content: dict[str, Any], origin: Origin) -> OutcomeCounts:
-    labels: dict[str, Any] = {name: tuple(content[name]) for name in LABELS}
-    n, k = len(labels["system_a"]), len(labels["metrics"])
-    shapes = {"paired": (n, k, 3, 3), "metric_only": (n, k, 3), "human_only": (n, k, 3)}
-    tables: dict[str, Any] = {
-        name: np.array(content[name], dtype=np.int64).reshape(shape) for name, shape in shapes.items()
+    labels_of_axis: dict[str, Any] = {name: tuple(content[name]) for name in LABELS}
+    n_pairs, n_metrics = len(labels_of_axis["system_a"]), len(labels_of_axis["metrics"])
+    shape_of_table = {
+        "paired": (n_pairs, n_metrics, 3, 3),
+        "metric_only": (n_pairs, n_metrics, 3),
+        "human_only": (n_pairs, n_metrics, 3),
+    }
+    table_of_name: dict[str, Any] = {
+        name: np.array(content[name], dtype=np.int64).reshape(shape) for name, shape in shape_of_table.items()
     }
     by_order = content["by_order"]
     return OutcomeCounts(
-        **labels,
-        **tables,
+        **labels_of_axis,
+        **table_of_name,
         by_order=None if by_order is None else pl.DataFrame(by_order, schema=BY_ORDER),
         items={str(name): int(number) for name, number in content["items"].items()},
         notes=tuple(Note(**note) for note in content["notes"]),
@@ -212,24 +218,26 @@ def _sum_counts(summands: Sequence[OutcomeCounts]) -> OutcomeCounts:
         for earlier_summand in summands[:index]:
             _check_additive(earlier_summand, summand)
     for summand in summands:
-        pairs = list(zip(summand.system_a, summand.system_b, strict=True))
-        if len({*pairs}) < len(pairs) or any(a >= b for a, b in pairs):
+        system_pairs = list(zip(summand.system_a, summand.system_b, strict=True))
+        if len({*system_pairs}) < len(system_pairs) or any(a >= b for a, b in system_pairs):
             raise InputError(f"{summand.origin.name}: give each pair of systems once, in alphabetical order")
     systems = sorted({*chain.from_iterable((*summand.system_a, *summand.system_b) for summand in summands)})
     metrics = list(dict.fromkeys(chain.from_iterable(summand.metrics for summand in summands)))
-    tables = np.zeros((len(systems) * (len(systems) - 1) // 2, len(metrics), 4, 4), dtype=np.int64)
+    outcome_tables = np.zeros((len(systems) * (len(systems) - 1) // 2, len(metrics), 4, 4), dtype=np.int64)
     for summand in summands:
-        rows = pair_positions(pl.DataFrame({"system_a": summand.system_a, "system_b": summand.system_b}), systems)
+        pair_indices = pair_positions(
+            pl.DataFrame({"system_a": summand.system_a, "system_b": summand.system_b}), systems
+        )
         for index, metric in enumerate(metrics):
             if metric in summand.metrics:
-                metric_position = summand.metrics.index(metric)
-                tables[rows, index, :3, :3] += summand.paired[:, metric_position]
-                tables[rows, index, 3, :3] += summand.metric_only[:, metric_position]
-                tables[rows, index, :3, 3] += summand.human_only[:, metric_position]
+                summand_metric_index = summand.metrics.index(metric)
+                outcome_tables[pair_indices, index, :3, :3] += summand.paired[:, summand_metric_index]
+                outcome_tables[pair_indices, index, 3, :3] += summand.metric_only[:, summand_metric_index]
+                outcome_tables[pair_indices, index, :3, 3] += summand.human_only[:, summand_metric_index]
             else:
-                tables[rows, index, :3, 3] += summand.human
+                outcome_tables[pair_indices, index, :3, 3] += summand.human
     return OutcomeCounts.from_tables(
-        tables,
+        outcome_tables,
         systems=systems,
         metrics=metrics,
         by_order=_sum_by_order(summands),
@@ -250,13 +258,15 @@ def _sum_counts(summands: Sequence[OutcomeCounts]) -> OutcomeCounts:
 def _check_additive(first_counts: OutcomeCounts, second_counts: OutcomeCounts) -> None:
     """Raise `InputError` for identical counts, and for counts that differ in kind (scores or verdicts), in the rules of
     counting, or in the kind or direction of a rater."""
-    options, other_options = first_counts.origin.how, second_counts.origin.how
-    human_raters, other_human_raters = set(options.get("human", ())), set(other_options.get("human", ()))
+    first_options, second_options = first_counts.origin.how, second_counts.origin.how
+    first_human_raters, second_human_raters = set(first_options.get("human", ())), set(second_options.get("human", ()))
     raters_of_both_kinds = sorted(
-        human_raters & set(second_counts.metrics) | other_human_raters & set(first_counts.metrics)
+        first_human_raters & set(second_counts.metrics) | second_human_raters & set(first_counts.metrics)
     )
-    common_raters = {*first_counts.metrics, *human_raters} & {*second_counts.metrics, *other_human_raters}
-    opposite_raters = sorted((set(options.get("lower", ())) ^ set(other_options.get("lower", ()))) & common_raters)
+    common_raters = {*first_counts.metrics, *first_human_raters} & {*second_counts.metrics, *second_human_raters}
+    opposite_raters = sorted(
+        (set(first_options.get("lower", ())) ^ set(second_options.get("lower", ()))) & common_raters
+    )
     prefix = f"{first_counts.origin.name} and {second_counts.origin.name} cannot be added"
     reject(
         (
@@ -273,9 +283,9 @@ def _check_additive(first_counts: OutcomeCounts, second_counts: OutcomeCounts) -
         ),
         *(
             (
-                options.get(rule) != other_options.get(rule),
-                f"{prefix}: {rule} is {short_repr(options.get(rule))} in one file and "
-                f"{short_repr(other_options.get(rule))} in "
+                first_options.get(rule) != second_options.get(rule),
+                f"{prefix}: {rule} is {short_repr(first_options.get(rule))} in one file and "
+                f"{short_repr(second_options.get(rule))} in "
                 "the other file; count both tables with the same options",
             )
             for rule in RULES
@@ -295,9 +305,13 @@ def _check_additive(first_counts: OutcomeCounts, second_counts: OutcomeCounts) -
 
 
 def _sum_by_order(summands: Sequence[OutcomeCounts]) -> pl.DataFrame | None:
-    keys = [name for name in BY_ORDER if name not in SIGNS]
-    frames = [summand.by_order for summand in summands if summand.by_order is not None]
-    return pl.concat(frames).group_by(keys).agg(pl.col(list(SIGNS)).sum()).sort(keys) if frames else None
+    key_column_names = [name for name in BY_ORDER if name not in SIGNS]
+    order_tables = [summand.by_order for summand in summands if summand.by_order is not None]
+    return (
+        pl.concat(order_tables).group_by(key_column_names).agg(pl.col(list(SIGNS)).sum()).sort(key_column_names)
+        if order_tables
+        else None
+    )
 
 
 def _sum_items(summands: Sequence[OutcomeCounts]) -> dict[str, int]:
@@ -316,11 +330,11 @@ def _common_options(summands: Sequence[OutcomeCounts]) -> dict[str, Any]:
     """The options of counting for the sum. An option that selects raters or systems is kept only if all files have this
     option; `lower` is kept if any file has it."""
     options_of_summands = [summand.origin.how for summand in summands]
-    rules = {name: value for name, value in options_of_summands[0].items() if name not in SELECTIONS}
-    selections = {
+    rule_options = {name: value for name, value in options_of_summands[0].items() if name not in SELECTIONS}
+    selection_options = {
         name: list(dict.fromkeys(chain.from_iterable(options.get(name, ()) for options in options_of_summands)))
         for name in SELECTIONS
         if all(name in options for options in options_of_summands)
         or (name == "lower" and any(name in options for options in options_of_summands))
     }
-    return rules | selections
+    return rule_options | selection_options

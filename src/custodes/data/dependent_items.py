@@ -53,13 +53,13 @@ FEWEST_ANNOTATORS = 3
 further clusters."""
 
 
-def dependent_items(study: Study, people: Sequence[str]) -> tuple[list[tuple[str, ...]], list[Note]]:
+def dependent_items(study: Study, annotators: Sequence[str]) -> tuple[list[tuple[str, ...]], list[Note]]:
     """Groups of items that are resampled as one cluster, and notes on repeated items and on annotators who differ."""
-    repeated_groups = repeated_items(study, people)
-    annotator_groups, p_value, n_annotators = items_by_annotator(study, people, repeated_groups)
-    n_copies = sum(len(group) - 1 for group in repeated_groups)
-    examples = join_labels(
-        (" = ".join(group[:4]) + (" = ..." if group[4:] else "") for group in repeated_groups), limit=3
+    repeated_item_groups = repeated_items(study, annotators)
+    annotator_item_groups, p_value, n_annotators = items_by_annotator(study, annotators, repeated_item_groups)
+    n_repeated_items = sum(len(group) - 1 for group in repeated_item_groups)
+    examples_text = join_labels(
+        (" = ".join(group[:4]) + (" = ..." if group[4:] else "") for group in repeated_item_groups), limit=3
     )
     scope_text = (
         f"Results describe only these annotators; general results need at least {FEWEST_ANNOTATORS} annotators"
@@ -70,10 +70,10 @@ def dependent_items(study: Study, people: Sequence[str]) -> tuple[list[tuple[str
     notes = build_notes(
         (
             REPEATED_RULE,
-            n_copies,
-            f"{n_copies} items repeat another item under a different name, with equal texts or scores ({examples}). "
-            "Each group of equal items is resampled as one cluster, but estimates count each item of the group; keep "
-            "one item of each group",
+            n_repeated_items,
+            f"{n_repeated_items} items repeat another item under a different name, with equal texts or scores "
+            f"({examples_text}). Each group of equal items is resampled as one cluster, but estimates "
+            "count each item of the group; keep one item of each group",
         ),
         (
             TASTES_RULE if p_value <= CLEAR else "one-annotator",
@@ -83,78 +83,85 @@ def dependent_items(study: Study, people: Sequence[str]) -> tuple[list[tuple[str
             f"p = {p_value:.2g}). {scope_text}",
         ),
     )
-    return [*repeated_groups, *annotator_groups], notes
+    return [*repeated_item_groups, *annotator_item_groups], notes
 
 
-def fingerprint(*columns: str) -> pl.Expr:
+def fingerprint(*column_names: str) -> pl.Expr:
     """The sum of the hashes of rows, which does not depend on the order of rows. Hashes have 44 bits, so that the sum
     cannot overflow."""
-    return (pl.struct(columns).hash() // 2**20).sum()
+    return (pl.struct(column_names).hash() // 2**20).sum()
 
 
-def repeated_items(study: Study, people: Sequence[str]) -> list[tuple[str, ...]]:
-    """Groups of two or more items with the same texts, or with the same scores by all metrics or by all `people`.
+def repeated_items(study: Study, annotators: Sequence[str]) -> list[tuple[str, ...]]:
+    """Groups of two or more items with the same texts, or with the same scores by all metrics or by all
+    `annotators`.
 
     Equal scores count only if a coincidence is unlikely. This holds if there are more equal items than nearly equal
     items, which differ in at most half of the cells, or if all items occur equally often. Items of one declared
     cluster are not a group, since a cluster is resampled as a whole.
     """
-    other_raters = [name for name in study.raters.kind if name not in people]
-    text_groups, items_with_text = _groups_by_text(study)
-    groups = list(text_groups)
+    raters_except_annotators = [name for name in study.raters.kind if name not in annotators]
+    text_item_groups, items_with_text = _groups_by_text(study)
+    item_groups = list(text_item_groups)
     # Labels have few values, so equal ones are no evidence.
-    cells_of_rater_groups = [] if study.labels else [_rating_cells(study, raters) for raters in (people, other_raters)]
-    summaries = [_summarise_items(cells) for cells in cells_of_rater_groups]
-    groups_of_cells = [
+    rating_cell_tables = (
+        [] if study.labels else [_rating_cells(study, raters) for raters in (annotators, raters_except_annotators)]
+    )
+    item_summary_tables = [_summarise_items(rating_cells) for rating_cells in rating_cell_tables]
+    cell_item_groups = [
         identical_items
-        for cells, summary in zip(cells_of_rater_groups, summaries, strict=True)
-        for identical_items in _groups_by_cells(cells, summary)
+        for rating_cells, item_summary in zip(rating_cell_tables, item_summary_tables, strict=True)
+        for identical_items in _groups_by_cells(rating_cells, item_summary)
     ]
     # An item whose ratings by annotators, or by metrics, are unique is no copy.
-    if cells_of_rater_groups and not any(
-        summary.select(pl.struct("own", "n").is_unique().any()).item() for summary in summaries
+    if rating_cell_tables and not any(
+        item_summary.select(pl.struct("own", "n").is_unique().any()).item() for item_summary in item_summary_tables
     ):
-        groups_of_cells += _uniform_groups(pl.concat(cells_of_rater_groups))
-    groups += [
-        identical_items for identical_items in groups_of_cells if not items_with_text.issuperset(identical_items)
+        cell_item_groups += _uniform_groups(pl.concat(rating_cell_tables))
+    item_groups += [
+        identical_items for identical_items in cell_item_groups if not items_with_text.issuperset(identical_items)
     ]
     cluster_of_item = dict(study.items.frame.select("item", "cluster").iter_rows())
-    clusters_of_groups = ({cluster_of_item.get(item) or item for item in group} for group in groups)
+    clusters_of_groups = ({cluster_of_item.get(item) or item for item in group} for group in item_groups)
     return _merge_groups(
-        [group for group, clusters in zip(groups, clusters_of_groups, strict=True) if len(clusters) > 1]
+        [group for group, clusters in zip(item_groups, clusters_of_groups, strict=True) if len(clusters) > 1]
     )
 
 
-def merge_clusters(items: pl.DataFrame, groups: list[tuple[str, ...]]) -> pl.DataFrame:
+def merge_clusters(item_table: pl.DataFrame, item_groups: list[tuple[str, ...]]) -> pl.DataFrame:
     """The items table (see `Items`) in which each group of items and the clusters of these items form one cluster."""
-    grouped_items = pl.Series("item", [item for group in groups for item in group], dtype=pl.String)
-    missing_items = grouped_items.to_frame().join(items, on="item", how="anti")
-    frame = pl.concat([items, missing_items], how="diagonal").with_columns(
+    grouped_items = pl.Series("item", [item for group in item_groups for item in group], dtype=pl.String)
+    missing_item_rows = grouped_items.to_frame().join(item_table, on="item", how="anti")
+    all_item_rows = pl.concat([item_table, missing_item_rows], how="diagonal").with_columns(
         pl.col("cluster", "group", "dataset").fill_null("")
     )
     cluster_of_item = dict(
-        frame.select("item", pl.when(pl.col("cluster") != "").then("cluster").otherwise("item")).iter_rows()
+        all_item_rows.select("item", pl.when(pl.col("cluster") != "").then("cluster").otherwise("item")).iter_rows()
     )
-    merged_clusters = _merge_groups([tuple(dict.fromkeys(cluster_of_item[item] for item in group)) for group in groups])
-    new_cluster = {cluster_name: group[0] for group in merged_clusters for cluster_name in group}
-    changed_items = {item for item, cluster_name in cluster_of_item.items() if cluster_name in new_cluster}
-    cluster = [
-        new_cluster[cluster_of_item[item]] if item in changed_items else former_cluster
-        for item, former_cluster in frame.select("item", "cluster").iter_rows()
+    merged_cluster_groups = _merge_groups(
+        [tuple(dict.fromkeys(cluster_of_item[item] for item in group)) for group in item_groups]
+    )
+    new_name_of_cluster = {cluster_name: group[0] for group in merged_cluster_groups for cluster_name in group}
+    items_in_merged_clusters = {
+        item for item, cluster_name in cluster_of_item.items() if cluster_name in new_name_of_cluster
+    }
+    cluster_names = [
+        new_name_of_cluster[cluster_of_item[item]] if item in items_in_merged_clusters else former_cluster
+        for item, former_cluster in all_item_rows.select("item", "cluster").iter_rows()
     ]
-    return frame.with_columns(cluster=pl.Series(cluster, dtype=pl.String))
+    return all_item_rows.with_columns(cluster=pl.Series(cluster_names, dtype=pl.String))
 
 
 def _groups_by_text(study: Study) -> tuple[list[tuple[str, ...]], set[str]]:
     """Groups of items with equal source, context, images and outputs, and all items with outputs."""
     if study.outputs is None or study.outputs.texts.is_empty():
         return [], set()
-    texts = study.outputs.texts.filter(pl.col("item") != "")
-    sources = study.outputs.sources.with_columns(pl.col("images").list.join("\n"))
+    text_rows = study.outputs.texts.filter(pl.col("item") != "")
+    source_rows = study.outputs.sources.with_columns(pl.col("images").list.join("\n"))
     item_texts = (
-        texts.group_by("item", maintain_order=True)
+        text_rows.group_by("item", maintain_order=True)
         .agg(outputs=fingerprint("system", "text"), n=pl.len(), length=pl.col("text").str.len_chars().sum())
-        .join(sources.select("item", "source", "context", "images"), on="item", how="left", maintain_order="left")
+        .join(source_rows.select("item", "source", "context", "images"), on="item", how="left", maintain_order="left")
         .with_columns(pl.col("source", "context", "images").fill_null(""))
     )
     has_source = (pl.col("source") != "") | (pl.col("context") != "") | (pl.col("images") != "")
@@ -165,99 +172,110 @@ def _groups_by_text(study: Study) -> tuple[list[tuple[str, ...]], set[str]]:
 def _rating_cells(study: Study, raters: Sequence[str]) -> pl.DataFrame:
     """A table with one row per item and cell: `item`, `cell`, `value`. A cell is the rating of an output, or of a pair
     of outputs, by a rater."""
-    is_selected = pl.col("rater").is_in(list(raters)) & (pl.col("item") != "")
-    scores = study.ratings.frame.filter(is_selected).select(
+    is_selected_rating = pl.col("rater").is_in(list(raters)) & (pl.col("item") != "")
+    score_cells = study.ratings.frame.filter(is_selected_rating).select(
         "item", cell=pl.struct("rater", "aspect", "repeat", "system", b=pl.lit("")).hash(), value="score"
     )
-    verdicts = study.preferences.frame.filter(is_selected).select(
+    verdict_cells = study.preferences.frame.filter(is_selected_rating).select(
         "item",
         cell=pl.struct("rater", "aspect", "order", "system_a", b="system_b").hash(),
         value=pl.col("preference").cast(pl.Float64),
     )
-    return pl.concat([scores, verdicts])
+    return pl.concat([score_cells, verdict_cells])
 
 
-def _summarise_items(cells: pl.DataFrame) -> pl.DataFrame:
+def _summarise_items(rating_cells: pl.DataFrame) -> pl.DataFrame:
     """A table with one row per item: a fingerprint of the cells, the number of cells and the number of distinct
     values."""
-    return cells.group_by("item", maintain_order=True).agg(
+    return rating_cells.group_by("item", maintain_order=True).agg(
         own=fingerprint("cell", "value"), n=pl.len(), values=pl.col("value").n_unique()
     )
 
 
-def _uniform_groups(cells: pl.DataFrame) -> list[tuple[str, ...]]:
+def _uniform_groups(rating_cells: pl.DataFrame) -> list[tuple[str, ...]]:
     """Groups of k equal items, if every item occurs k times."""
-    summary = _summarise_items(cells)
-    items_of_kind = summary.group_by("own", "n", maintain_order=True).agg("item")["item"].to_list()
-    n_copies = gcd(*map(len, items_of_kind))
-    if _may_match_by_chance(summary) or n_copies < 2 or summary["n"].mean() < FEWEST_CELLS:  # type: ignore[operator]
+    item_summary = _summarise_items(rating_cells)
+    equal_item_lists = item_summary.group_by("own", "n", maintain_order=True).agg("item")["item"].to_list()
+    n_copies = gcd(*map(len, equal_item_lists))
+    if _may_match_by_chance(item_summary) or n_copies < 2 or item_summary["n"].mean() < FEWEST_CELLS:  # type: ignore[operator]
         return []
-    return [tuple(items[i :: len(items) // n_copies]) for items in items_of_kind for i in range(len(items) // n_copies)]
+    return [
+        tuple(items[i :: len(items) // n_copies]) for items in equal_item_lists for i in range(len(items) // n_copies)
+    ]
 
 
-def _groups_by_cells(cells: pl.DataFrame, summary: pl.DataFrame) -> list[tuple[str, ...]]:
+def _groups_by_cells(rating_cells: pl.DataFrame, item_summary: pl.DataFrame) -> list[tuple[str, ...]]:
     """Groups of items with equal cells. The result is empty if nearly equal items are at least as frequent as equal
     items.
 
-    `summary`: the rows of `_summarise_items`.
+    `item_summary`: the rows of `_summarise_items`.
     """
-    if _may_match_by_chance(summary):
+    if _may_match_by_chance(item_summary):
         return []
-    groups = _equal_groups(summary.filter(pl.col("n") >= LEAST_CELLS, pl.col("values") > 1), "own", "n")
-    first_groups = groups[:MOST_CHECKED]
-    n_copies = sum(len(group) - 1 for group in first_groups)
+    item_groups = _equal_groups(item_summary.filter(pl.col("n") >= LEAST_CELLS, pl.col("values") > 1), "own", "n")
+    checked_item_groups = item_groups[:MOST_CHECKED]
+    n_exact_copies = sum(len(group) - 1 for group in checked_item_groups)
     return (
-        groups
-        if n_copies and n_copies > _count_near_copies(cells, summary, [group[0] for group in first_groups])
+        item_groups
+        if n_exact_copies
+        and n_exact_copies > _count_near_copies(rating_cells, item_summary, [group[0] for group in checked_item_groups])
         else []
     )
 
 
-def _may_match_by_chance(summary: pl.DataFrame) -> bool:
+def _may_match_by_chance(item_summary: pl.DataFrame) -> bool:
     """Whether items may be equal by chance, because there are too few items or the scores are too coarse."""
-    is_coarse = summary.is_empty() or summary["values"].mean() < FINE  # type: ignore[operator]
-    return summary.select("own", "n").n_unique() < (LEAST_KINDS if is_coarse else LEAST_KINDS // 2)
+    has_coarse_scores = item_summary.is_empty() or item_summary["values"].mean() < FINE  # type: ignore[operator]
+    return item_summary.select("own", "n").n_unique() < (LEAST_KINDS if has_coarse_scores else LEAST_KINDS // 2)
 
 
-def _count_near_copies(cells: pl.DataFrame, summary: pl.DataFrame, items: list[str]) -> int:
+def _count_near_copies(rating_cells: pl.DataFrame, item_summary: pl.DataFrame, copied_items: list[str]) -> int:
     """The number of items that are nearly, but not exactly, equal to an item in a group."""
-    sizes = summary.select("item", "n")
-    matches = (
-        cells.filter(pl.col("item").is_in(items))
-        .join(cells, on=["cell", "value"], suffix="_other")
+    item_cell_counts = item_summary.select("item", "n")
+    item_matches = (
+        rating_cells.filter(pl.col("item").is_in(copied_items))
+        .join(rating_cells, on=["cell", "value"], suffix="_other")
         .group_by("item", "item_other")
         .agg(equal=pl.len())
-        .join(sizes, on="item")
-        .join(sizes, left_on="item_other", right_on="item", suffix="_other")
+        .join(item_cell_counts, on="item")
+        .join(item_cell_counts, left_on="item_other", right_on="item", suffix="_other")
     )
-    n_different = pl.max_horizontal("n", "n_other") - pl.col("equal")
-    return matches.filter(n_different > 0, n_different <= (NEAR_COPY_SHARE * pl.col("n")).floor()).height
+    n_different_cells_expression = pl.max_horizontal("n", "n_other") - pl.col("equal")
+    return item_matches.filter(
+        n_different_cells_expression > 0, n_different_cells_expression <= (NEAR_COPY_SHARE * pl.col("n")).floor()
+    ).height
 
 
-def _equal_groups(frame: pl.DataFrame, *keys: str) -> list[tuple[str, ...]]:
-    item_groups = frame.group_by(keys, maintain_order=True).agg("item").filter(pl.col("item").list.len() > 1)
-    return [tuple(items) for items in item_groups["item"].to_list()]
+def _equal_groups(frame: pl.DataFrame, *key_column_names: str) -> list[tuple[str, ...]]:
+    item_group_rows = (
+        frame.group_by(key_column_names, maintain_order=True).agg("item").filter(pl.col("item").list.len() > 1)
+    )
+    return [tuple(items) for items in item_group_rows["item"].to_list()]
 
 
-def _merge_groups(groups: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
+def _merge_groups(label_groups: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
     """The groups, where groups with a common label are merged. Labels and groups are in the order of first
     occurrence."""
-    if not groups:
+    if not label_groups:
         return []
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 
-    labels = list(dict.fromkeys(chain.from_iterable(groups)))
-    position = {label: index for index, label in enumerate(labels)}
-    first, other = np.array([(position[group[0]], position[label]) for group in groups for label in group]).T
-    links = coo_array((np.ones(len(first)), (first, other)), shape=(len(labels), len(labels)))
-    components = pl.DataFrame({"label": labels, "component": connected_components(links, directed=False)[1]})
-    merged_groups = components.group_by("component", maintain_order=True).agg("label")["label"].to_list()
-    return [tuple(group_labels) for group_labels in merged_groups if len(group_labels) > 1]
+    labels = list(dict.fromkeys(chain.from_iterable(label_groups)))
+    position_of_label = {label: index for index, label in enumerate(labels)}
+    first_positions, member_positions = np.array(
+        [(position_of_label[group[0]], position_of_label[label]) for group in label_groups for label in group]
+    ).T
+    link_matrix = coo_array(
+        (np.ones(len(first_positions)), (first_positions, member_positions)), shape=(len(labels), len(labels))
+    )
+    component_rows = pl.DataFrame({"label": labels, "component": connected_components(link_matrix, directed=False)[1]})
+    merged_label_groups = component_rows.group_by("component", maintain_order=True).agg("label")["label"].to_list()
+    return [tuple(group_labels) for group_labels in merged_label_groups if len(group_labels) > 1]
 
 
 def items_by_annotator(
-    study: Study, people: Sequence[str], repeated: Sequence[Sequence[str]]
+    study: Study, annotators: Sequence[str], repeated_item_groups: Sequence[Sequence[str]]
 ) -> tuple[list[tuple[str, ...]], float, int]:
     """Items grouped by annotator, if most items have one annotator and annotators may have different preferences; the
     p-value of the test of equal preferences, and the number of annotators (0 if there is no such test).
@@ -266,29 +284,42 @@ def items_by_annotator(
     `MOST_PER_ITEM` annotators on average, a cluster of items or a group of repeated items has several annotators, or
     there is no evidence of different preferences.
     """
-    no_groups: tuple[list[tuple[str, ...]], float, int] = ([], float("nan"), 0)
-    is_by_people = pl.col("rater").is_in(list(people)) & (pl.col("item") != "")
-    scores, verdicts = study.ratings.frame.filter(is_by_people), study.preferences.frame.filter(is_by_people)
-    tasks = pl.concat([frame.select("item", "rater") for frame in (scores, verdicts)]).unique(maintain_order=True)
-    n_items = tasks["item"].n_unique()
-    if tasks.height > MOST_PER_ITEM * n_items or tasks["rater"].n_unique() < 2:
-        return no_groups
-    unit_of_item = {item: repeated_group[0] for repeated_group in repeated for item in repeated_group}
-    unit_of_item |= {
+    empty_result: tuple[list[tuple[str, ...]], float, int] = ([], float("nan"), 0)
+    is_annotator_row = pl.col("rater").is_in(list(annotators)) & (pl.col("item") != "")
+    score_rows, verdict_rows = (
+        study.ratings.frame.filter(is_annotator_row),
+        study.preferences.frame.filter(is_annotator_row),
+    )
+    annotation_tasks = pl.concat([frame.select("item", "rater") for frame in (score_rows, verdict_rows)]).unique(
+        maintain_order=True
+    )
+    n_items = annotation_tasks["item"].n_unique()
+    if annotation_tasks.height > MOST_PER_ITEM * n_items or annotation_tasks["rater"].n_unique() < 2:
+        return empty_result
+    resampling_unit_of_item = {
+        item: repeated_group[0] for repeated_group in repeated_item_groups for item in repeated_group
+    }
+    resampling_unit_of_item |= {
         item: cluster for item, cluster in study.items.frame.select("item", "cluster").iter_rows() if cluster
     }
-    tasks = tasks.with_columns(unit=pl.col("item").replace(unit_of_item))
-    first_tasks = tasks.unique("item", keep="first", maintain_order=True)
-    if first_tasks.group_by("unit").agg(pl.col("rater").n_unique())["rater"].max() != 1:
-        return no_groups
-    p_value = _taste_p_value(_preferences(scores, verdicts), tasks)
+    annotation_tasks = annotation_tasks.with_columns(unit=pl.col("item").replace(resampling_unit_of_item))
+    first_annotation_tasks = annotation_tasks.unique("item", keep="first", maintain_order=True)
+    if first_annotation_tasks.group_by("unit").agg(pl.col("rater").n_unique())["rater"].max() != 1:
+        return empty_result
+    p_value = _taste_p_value(_system_preferences(score_rows, verdict_rows), annotation_tasks)
     if not p_value <= LEVEL:
-        return no_groups
-    item_groups = list(map(tuple, first_tasks.group_by("rater", maintain_order=True).agg("item")["item"].to_list()))
-    return item_groups if len(item_groups) >= FEWEST_ANNOTATORS else [], p_value, len(item_groups)
+        return empty_result
+    annotator_item_groups = list(
+        map(tuple, first_annotation_tasks.group_by("rater", maintain_order=True).agg("item")["item"].to_list())
+    )
+    return (
+        annotator_item_groups if len(annotator_item_groups) >= FEWEST_ANNOTATORS else [],
+        p_value,
+        len(annotator_item_groups),
+    )
 
 
-def _preferences(scores: pl.DataFrame, verdicts: pl.DataFrame) -> pl.DataFrame:
+def _system_preferences(score_rows: pl.DataFrame, verdict_rows: pl.DataFrame) -> pl.DataFrame:
     """A table of preferences for systems: item, rater, value, and `column`, the number of the combination of aspect and
     system.
 
@@ -296,32 +327,40 @@ def _preferences(scores: pl.DataFrame, verdicts: pl.DataFrame) -> pl.DataFrame:
     the mean relative rank of the system. For verdicts, the value is the verdict minus the mean verdict on the pair of
     systems; each verdict gives one row per system, with opposite signs.
     """
-    task_keys, column_keys = ["item", "rater", "aspect", "repeat"], ["aspect", "system"]
-    relative_rank = (
-        pl.col("score").rank("average").over(task_keys) - (pl.len().over(task_keys) + 1) / 2
-    ) / pl.len().over(task_keys)
-    centred_scores = scores.with_columns(value=relative_rank).with_columns(
-        pl.col("value") - pl.col("value").mean().over(column_keys)
+    task_key_names, system_key_names = ["item", "rater", "aspect", "repeat"], ["aspect", "system"]
+    relative_rank_expression = (
+        pl.col("score").rank("average").over(task_key_names) - (pl.len().over(task_key_names) + 1) / 2
+    ) / pl.len().over(task_key_names)
+    centred_score_rows = score_rows.with_columns(value=relative_rank_expression).with_columns(
+        pl.col("value") - pl.col("value").mean().over(system_key_names)
     )
-    pair_keys = ["aspect", "system_a", "system_b"]
-    centred_verdicts = verdicts.with_columns(value=pl.col("preference") - pl.col("preference").mean().over(pair_keys))
-    verdict_rows = [
-        centred_verdicts.select("item", "rater", "aspect", system=system_column, value=sign * pl.col("value"))
-        for system_column, sign in (("system_a", 1), ("system_b", -1))
+    pair_key_names = ["aspect", "system_a", "system_b"]
+    centred_verdict_rows = verdict_rows.with_columns(
+        value=pl.col("preference") - pl.col("preference").mean().over(pair_key_names)
+    )
+    verdict_preferences = [
+        centred_verdict_rows.select("item", "rater", "aspect", system=system_column_name, value=sign * pl.col("value"))
+        for system_column_name, sign in (("system_a", 1), ("system_b", -1))
     ]
-    rows = pl.concat([centred_scores.select("item", "rater", "aspect", "system", "value"), *verdict_rows])
-    return rows.select("item", "rater", "value", column=pl.struct(column_keys).rank("dense").cast(pl.Int64) - 1)
+    preference_rows = pl.concat(
+        [centred_score_rows.select("item", "rater", "aspect", "system", "value"), *verdict_preferences]
+    )
+    return preference_rows.select(
+        "item", "rater", "value", column=pl.struct(system_key_names).rank("dense").cast(pl.Int64) - 1
+    )
 
 
-def _taste_p_value(preferences: pl.DataFrame, tasks: pl.DataFrame) -> float:
+def _taste_p_value(system_preferences: pl.DataFrame, annotation_tasks: pl.DataFrame) -> float:
     from scipy.sparse import csr_array
 
-    rows = preferences.join(tasks, on=["item", "rater"]).with_columns(
+    preference_rows = system_preferences.join(annotation_tasks, on=["item", "rater"]).with_columns(
         task=pl.struct("unit", "rater").rank("dense").cast(pl.Int64) - 1,
         annotator=pl.col("rater").rank("dense").cast(pl.Int64) - 1,
     )
-    n_tasks, n_columns = (rows[name].n_unique() for name in ("task", "column"))
-    matrix = csr_array((rows["value"], (rows["task"], rows["column"])), shape=(n_tasks, n_columns))
+    n_tasks, n_columns = (preference_rows[name].n_unique() for name in ("task", "column"))
+    preference_matrix = csr_array(
+        (preference_rows["value"], (preference_rows["task"], preference_rows["column"])), shape=(n_tasks, n_columns)
+    )
     annotator_of_task = np.zeros(n_tasks, dtype=np.int64)
-    annotator_of_task[rows["task"].to_numpy()] = rows["annotator"].to_numpy()
-    return taste_p(matrix, annotator_of_task, np.random.default_rng(0))
+    annotator_of_task[preference_rows["task"].to_numpy()] = preference_rows["annotator"].to_numpy()
+    return taste_p(preference_matrix, annotator_of_task, np.random.default_rng(0))

@@ -64,15 +64,17 @@ def last_looks(interim_analyses: pl.DataFrame) -> pl.DataFrame:
     >>> last_looks(pl.DataFrame(schema=SCHEMA)).height
     0
     """
-    pair = ["system_a", "system_b"]
-    ordered_looks = interim_analyses.sort(*pair, "look", nulls_last=True).with_columns(looks=pl.len().over(pair))
-    return ordered_looks.unique(pair, keep="last", maintain_order=True)
+    pair_column_names = ["system_a", "system_b"]
+    sorted_analyses = interim_analyses.sort(*pair_column_names, "look", nulls_last=True).with_columns(
+        looks=pl.len().over(pair_column_names)
+    )
+    return sorted_analyses.unique(pair_column_names, keep="last", maintain_order=True)
 
 
 def sort_pair_labels(interim_analyses: pl.DataFrame) -> pl.DataFrame:
     """The table with system_a < system_b, as in verdicts."""
     is_reversed_pair = pl.col("system_a") > pl.col("system_b")
-    reversed_values = {
+    reversed_expression_of_column = {
         "system_a": pl.col("system_b"),
         "system_b": pl.col("system_a"),
         "wins": pl.col("losses"),
@@ -84,5 +86,8 @@ def sort_pair_labels(interim_analyses: pl.DataFrame) -> pl.DataFrame:
         "high": -pl.col("low"),
     }
     return interim_analyses.with_columns(
-        **{name: pl.when(is_reversed_pair).then(value).otherwise(name) for name, value in reversed_values.items()}
+        **{
+            name: pl.when(is_reversed_pair).then(value).otherwise(name)
+            for name, value in reversed_expression_of_column.items()
+        }
     )

@@ -50,45 +50,47 @@ class Items:
         """
         frame = to_polars(table, where=where)
         notes = check_columns(frame, where=where, required=("item",), optional=tuple(SCHEMA)[1:])
-        rows = pl.DataFrame(
+        item_rows = pl.DataFrame(
             [typed_column(frame, name, kind, where=where, empty=name != "item") for name, kind in SCHEMA.items()]
         )
-        check_unique(rows, ["item"], where=where, what="item", hint="one row per item")
+        check_unique(item_rows, ["item"], where=where, what="item", hint="one row per item")
         refuse(
-            rows["weight"] <= 0,
-            lambda numbers, _: f"{where}: weight in row {numbers} is not positive; to exclude an item, use --group",
+            item_rows["weight"] <= 0,
+            lambda row_numbers, _: (
+                f"{where}: weight in row {row_numbers} is not positive; to exclude an item, use --group"
+            ),
         )
         refuse(
-            ~rows["weight"].is_between(1 / LARGEST, LARGEST),
-            lambda numbers, first: (
-                f"{where}: weight {rows['weight'][first]:g} in row {numbers}; allowed: {1 / LARGEST:g} to "
+            ~item_rows["weight"].is_between(1 / LARGEST, LARGEST),
+            lambda row_numbers, row_index: (
+                f"{where}: weight {item_rows['weight'][row_index]:g} in row {row_numbers}; allowed: {1 / LARGEST:g} to "
                 f"{LARGEST:g}. Divide all weights by the same number, since only ratios of weights matter"
             ),
         )
         refuse(
-            ~rows["probability"].is_between(1 / LARGEST, 1),
-            lambda numbers, first: (
-                f"{where}: probability {rows['probability'][first]:g} in row {numbers}; the probability "
+            ~item_rows["probability"].is_between(1 / LARGEST, 1),
+            lambda row_numbers, row_index: (
+                f"{where}: probability {item_rows['probability'][row_index]:g} in row {row_numbers}; the probability "
                 f"that an item was annotated lies between {1 / LARGEST:g} and 1"
             ),
         )
         refuse_values(
-            rows["n_outputs"],
-            (rows["n_outputs"] < 1) | (rows["n_outputs"] % 1 != 0),
+            item_rows["n_outputs"],
+            (item_rows["n_outputs"] < 1) | (item_rows["n_outputs"] % 1 != 0),
             where=where,
             allowed="a positive whole number",
         )
-        rows_by_cluster = rows.filter(pl.col("cluster") != "").group_by("cluster", maintain_order=True)
-        conflicting_clusters = rows_by_cluster.agg(pl.col("n_outputs").fill_null(1.0).n_unique()).filter(
+        rows_by_cluster = item_rows.filter(pl.col("cluster") != "").group_by("cluster", maintain_order=True)
+        conflicting_cluster_rows = rows_by_cluster.agg(pl.col("n_outputs").fill_null(1.0).n_unique()).filter(
             pl.col("n_outputs") > 1
         )
-        if conflicting_clusters.height:
+        if conflicting_cluster_rows.height:
             raise InputError(
-                f"{where}: items of cluster {conflicting_clusters['cluster'][0]!r} have different n_outputs; a row "
+                f"{where}: items of cluster {conflicting_cluster_rows['cluster'][0]!r} have different n_outputs; a row "
                 "stands for "
                 "n_outputs equal clusters, so give all items of the cluster the same number"
             )
-        return cls(frame=rows), notes
+        return cls(frame=item_rows), notes
 
     @property
     def has_equal_outputs(self) -> bool:
@@ -101,10 +103,10 @@ class Items:
         frame = merge_item_rows(all_rows)
         return Items(frame=frame.with_columns(pl.col("cluster", "group", "dataset").fill_null("")))
 
-    def item_rows(self, items: pl.Series) -> pl.DataFrame:
+    def item_rows(self, item_names: pl.Series) -> pl.DataFrame:
         """The rows of these items in this order; unknown items have empty labels."""
-        labels = pl.DataFrame({"item": items}, schema={"item": pl.String})
-        return labels.join(self.frame, on="item", how="left", maintain_order="left").with_columns(
+        item_name_rows = pl.DataFrame({"item": item_names}, schema={"item": pl.String})
+        return item_name_rows.join(self.frame, on="item", how="left", maintain_order="left").with_columns(
             pl.col("cluster", "group", "dataset").fill_null("")
         )
 
@@ -116,14 +118,14 @@ def merge_item_rows(rows: pl.DataFrame, *, where: str = "") -> pl.DataFrame:
     """
     prefix, source_text = (f"{where}: ", "") if where else ("", " in two inputs")
     rows_by_item = rows.group_by("item", maintain_order=True)
-    column_names = [name for name in rows.columns if name != "item"]
+    column_names = [column_name for column_name in rows.columns if column_name != "item"]
     values_by_item = rows_by_item.agg(pl.col(column_names).drop_nulls().unique(maintain_order=True))
-    for name in column_names:
-        conflicting_items = values_by_item.filter(pl.col(name).list.len() > 1)
-        if conflicting_items.height:
-            item, values_of_item = conflicting_items.select("item", name).row(0)
+    for column_name in column_names:
+        conflicting_item_rows = values_by_item.filter(pl.col(column_name).list.len() > 1)
+        if conflicting_item_rows.height:
+            item, item_values = conflicting_item_rows.select("item", column_name).row(0)
             raise InputError(
-                f"{prefix}item {item!r} has several values of {name}{source_text} "
-                f"({join_labels(map(repr, values_of_item), limit=3)}); give each item one {name}"
+                f"{prefix}item {item!r} has several values of {column_name}{source_text} "
+                f"({join_labels(map(repr, item_values), limit=3)}); give each item one {column_name}"
             )
     return rows_by_item.agg(pl.col(column_names).drop_nulls().first())

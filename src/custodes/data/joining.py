@@ -26,29 +26,35 @@ def join(studies: Sequence[Study]) -> Study:
     for other_study in other_studies:
         joined_study, other_study = _align_task_items(*_align_system_names(joined_study, other_study))
         notes = [*joined_study.notes, *other_study.notes, *_overlap_notes(joined_study, other_study)]
-        kinds, other_kinds = joined_study.raters.kind, other_study.raters.kind
-        for rater in kinds.keys() & other_kinds.keys():
-            if {kinds[rater], other_kinds[rater]} == {"human", "metric"}:
+        kind_of_rater, kind_of_other_rater = joined_study.raters.kind, other_study.raters.kind
+        for rater in kind_of_rater.keys() & kind_of_other_rater.keys():
+            if {kind_of_rater[rater], kind_of_other_rater[rater]} == {"human", "metric"}:
                 raise InputError(
                     f"rater {rater!r} is human in one input and a metric in another input; rename one of the raters"
                 )
-        a, b = joined_study.outputs, other_study.outputs
-        outputs, text_notes = (a or b, list[Note]()) if a is None or b is None else a.merge_with(b)
-        frame = other_study.preferences.frame
+        joined_outputs, other_outputs = joined_study.outputs, other_study.outputs
+        outputs, text_notes = (
+            (joined_outputs or other_outputs, list[Note]())
+            if joined_outputs is None or other_outputs is None
+            else joined_outputs.merge_with(other_outputs)
+        )
+        verdict_rows = other_study.preferences.frame
         if joined_study.sides and other_study.sides:  # files of one benchmark repeat the reference labels
             verdict_key = [*KEY, "preference"]
-            frame = frame.join(joined_study.preferences.frame, on=verdict_key, how="anti", maintain_order="left")
+            verdict_rows = verdict_rows.join(
+                joined_study.preferences.frame, on=verdict_key, how="anti", maintain_order="left"
+            )
         raters, rater_notes = joined_study.raters.merge_with(other_study.raters)
-        frames, label_scales = unify_scales(
+        rating_frames, scale_of_aspect = unify_scales(
             (joined_study.ratings.frame, other_study.ratings.frame),
             (joined_study.labels, other_study.labels),
-            kind=raters.kind,
+            kind_of_rater=raters.kind,
         )
         joined_study = replace(
             joined_study,
-            ratings=Ratings(frame=_merge_rows(*frames, ["score"], "rating")),
+            ratings=Ratings(frame=_merge_rows(*rating_frames, ["score"], "rating")),
             preferences=_merge_preferences(
-                joined_study.preferences, replace(other_study.preferences, frame=frame), "verdict"
+                joined_study.preferences, replace(other_study.preferences, frame=verdict_rows), "verdict"
             ),
             second=_merge_preferences(joined_study.second, other_study.second, "second opinion"),
             second_ratings=Ratings(
@@ -65,7 +71,7 @@ def join(studies: Sequence[Study]) -> Study:
             name=f"{joined_study.name} + {other_study.name}",
             digest=digest_of(joined_study.fingerprint(), other_study.fingerprint()),
             sides=joined_study.sides or other_study.sides,
-            labels=label_scales,
+            labels=scale_of_aspect,
             attributes=_merge_attributes(joined_study.attributes, other_study.attributes),
             unnamed_system=joined_study.unnamed_system and other_study.unnamed_system,
         )
@@ -81,15 +87,17 @@ def _align_system_names(a: Study, b: Study) -> tuple[Study, Study]:
     return a, b
 
 
-def _replace_labels(study: Study, column: pl.Expr) -> Study:
+def _replace_labels(study: Study, label_expression: pl.Expr) -> Study:
     """The study, with the item or the system replaced in its ratings, attributes and (only for the item) side table of
     items."""
     attributes, items = study.attributes, study.items
     return replace(
         study,
-        ratings=Ratings(frame=study.ratings.frame.with_columns(column)),
-        items=replace(items, frame=items.frame.with_columns(column)) if column.meta.output_name() == "item" else items,
-        attributes=None if attributes is None else attributes.with_columns(column),
+        ratings=Ratings(frame=study.ratings.frame.with_columns(label_expression)),
+        items=replace(items, frame=items.frame.with_columns(label_expression))
+        if label_expression.meta.output_name() == "item"
+        else items,
+        attributes=None if attributes is None else attributes.with_columns(label_expression),
     )
 
 
@@ -102,17 +110,19 @@ def _align_task_items(a: Study, b: Study) -> tuple[Study, Study]:
     if not set(a.item_labels()).isdisjoint(b.item_labels()):
         return a, b
     for log_study, sample_study in ((a, b), (b, a)):
-        tasks = {item.partition("/")[0] for item in log_study.item_labels()}
-        full_labels = (
-            {f"{next(iter(tasks))}/{item}" for item in sample_study.item_labels()} if len(tasks) == 1 else set()
+        task_names = {item.partition("/")[0] for item in log_study.item_labels()}
+        task_item_labels = (
+            {f"{next(iter(task_names))}/{item}" for item in sample_study.item_labels()}
+            if len(task_names) == 1
+            else set()
         )
         if (
             not sample_study.outputs
             and sample_study.preferences.frame.is_empty()
-            and full_labels & set(log_study.item_labels())
+            and task_item_labels & set(log_study.item_labels())
         ):
             relabelled_study = _replace_labels(
-                sample_study, pl.format("{}/{}", pl.lit(next(iter(tasks))), "item").alias("item")
+                sample_study, pl.format("{}/{}", pl.lit(next(iter(task_names))), "item").alias("item")
             )
             return (a, relabelled_study) if log_study is a else (relabelled_study, b)
     return a, b
@@ -124,13 +134,13 @@ def _merge_attributes(a: pl.DataFrame | None, b: pl.DataFrame | None) -> pl.Data
     if a is None or b is None:
         return b if a is None else a
     merged_attributes = a.join(b, on=JOIN_KEY, how="full", coalesce=True, suffix=" of b", maintain_order="left_right")
-    common_columns = [name for name in a.columns if f"{name} of b" in merged_attributes.columns]
+    common_column_names = [name for name in a.columns if f"{name} of b" in merged_attributes.columns]
     try:
-        filled_columns = [pl.coalesce(name, f"{name} of b").alias(name) for name in common_columns]
-        return merged_attributes.with_columns(filled_columns).drop(f"{name} of b" for name in common_columns)
+        filled_expressions = [pl.coalesce(name, f"{name} of b").alias(name) for name in common_column_names]
+        return merged_attributes.with_columns(filled_expressions).drop(f"{name} of b" for name in common_column_names)
     except pl.exceptions.PolarsError as error:
         raise InputError(
-            f"the inputs have different types in a common column ({join_labels(common_columns)}): {error}"
+            f"the inputs have different types in a common column ({join_labels(common_column_names)}): {error}"
         ) from None
 
 
@@ -140,41 +150,43 @@ def _merge_preferences(a: Preferences, b: Preferences, row_kind: str) -> Prefere
     )
 
 
-def _merge_rows(a: pl.DataFrame, b: pl.DataFrame, value_columns: list[str], row_kind: str) -> pl.DataFrame:
+def _merge_rows(a: pl.DataFrame, b: pl.DataFrame, value_column_names: list[str], row_kind: str) -> pl.DataFrame:
     merged_rows = pl.concat([a, b])
-    key = [name for name in merged_rows.columns if name not in value_columns]
-    duplicates = merged_rows.filter(pl.struct(key).is_duplicated())
-    if duplicates.height:
-        first_duplicate = duplicates.row(0, named=True)
-        description = ", ".join(f"{name} {first_duplicate[name]!r}" for name in key if first_duplicate[name])
-        raise InputError(f"two inputs hold the same {row_kind} ({description}); remove one input, or rename the rater")
+    key_column_names = [name for name in merged_rows.columns if name not in value_column_names]
+    duplicate_rows = merged_rows.filter(pl.struct(key_column_names).is_duplicated())
+    if duplicate_rows.height:
+        first_duplicate_row = duplicate_rows.row(0, named=True)
+        key_text = ", ".join(
+            f"{name} {first_duplicate_row[name]!r}" for name in key_column_names if first_duplicate_row[name]
+        )
+        raise InputError(f"two inputs hold the same {row_kind} ({key_text}); remove one input, or rename the rater")
     return merged_rows
 
 
 def _output_keys(study: Study) -> pl.DataFrame:
-    verdicts = study.preferences.frame
-    frames = [
+    verdict_rows = study.preferences.frame
+    key_frames = [
         study.ratings.frame.filter(pl.col("item") != "").select(JOIN_KEY),
-        verdicts.select("item", system="system_a"),
-        verdicts.select("item", system="system_b"),
+        verdict_rows.select("item", system="system_a"),
+        verdict_rows.select("item", system="system_b"),
     ]
     if study.outputs is not None:
-        frames.append(study.outputs.texts.select(JOIN_KEY))
-    return pl.concat(frames).unique()
+        key_frames.append(study.outputs.texts.select(JOIN_KEY))
+    return pl.concat(key_frames).unique()
 
 
 def _overlap_notes(a: Study, b: Study) -> list[Note]:
-    outputs_a, outputs_b = _output_keys(a), _output_keys(b)
+    output_keys_a, output_keys_b = _output_keys(a), _output_keys(b)
     has_only_texts = not a.raters.frame.height and not b.raters.frame.height  # such as a log for each system
-    if not outputs_a.height or not outputs_b.height or has_only_texts:
+    if not output_keys_a.height or not output_keys_b.height or has_only_texts:
         return []
-    n_common = outputs_a.join(outputs_b, on=JOIN_KEY, how="semi").height
-    if not n_common and a.raters.kind.keys() & b.raters.kind.keys():
+    n_common_outputs = output_keys_a.join(output_keys_b, on=JOIN_KEY, how="semi").height
+    if not n_common_outputs and a.raters.kind.keys() & b.raters.kind.keys():
         return []  # parts of one study by one rater, such as a log for each system
-    if not n_common:
+    if not n_common_outputs:
         label_texts = [
-            f"{name}s {join_labels(outputs_a[name].unique().sort(), limit=2)} and "
-            f"{join_labels(outputs_b[name].unique().sort(), limit=2)}"
+            f"{name}s {join_labels(output_keys_a[name].unique().sort(), limit=2)} and "
+            f"{join_labels(output_keys_b[name].unique().sort(), limit=2)}"
             for name in JOIN_KEY
         ]
         raise InputError(
@@ -183,7 +195,11 @@ def _overlap_notes(a: Study, b: Study) -> list[Note]:
         )
     return build_notes(
         *(
-            ("partial-join", n - n_common, f"{name}: {n - n_common} of {n} outputs have no match in the other input")
-            for name, n in ((a.name, outputs_a.height), (b.name, outputs_b.height))
+            (
+                "partial-join",
+                n - n_common_outputs,
+                f"{name}: {n - n_common_outputs} of {n} outputs have no match in the other input",
+            )
+            for name, n in ((a.name, output_keys_a.height), (b.name, output_keys_b.height))
         )
     )

@@ -100,34 +100,38 @@ def count_labels(
     5
     """
     rows = lazy_rows(table, where=WHERE)
-    plan = _build_plan(rows, _infer_layout(rows, Columns.make(columns or {})), by=tuple(by), name=name)
-    batch_column = plan.layout.cluster or plan.layout.item
-    row_batches = split_batches(rows, batch_column, batches, where=WHERE) if batch_column else [rows]
+    plan = _build_plan(rows, _infer_layout(rows, Columns.make(columns or {})), by=tuple(by), default_system_name=name)
+    batch_column_name = plan.layout.cluster or plan.layout.item
+    row_batches = split_batches(rows, batch_column_name, batches, where=WHERE) if batch_column_name else [rows]
     batch_counts = [
         plan.count_outputs(row_batch)
         for row_batch in progress(row_batches, total=len(row_batches), desc="counting labels")
     ]
-    single_rows, kind_counts = (pl.concat(frames) for frames in zip(*batch_counts, strict=True))
-    return plan.label_rows(single_rows, plan.representatives(kind_counts))
+    single_output_rows, output_kind_counts = (pl.concat(frames) for frames in zip(*batch_counts, strict=True))
+    return plan.label_rows(single_output_rows, plan.representatives(output_kind_counts))
 
 
 def _infer_layout(rows: nw.LazyFrame[Any], columns: Columns) -> LabelLayout:
     """The layout of the labels. It is derived from the first rows, and from further rows for columns that are constant
     in the first rows."""
-    flat_columns = [name for name, kind in rows.collect_schema().items() if not kind.is_nested()]
-    first_rows = collect_rows(rows.select(flat_columns).head(LAYOUT_ROWS))
-    samples = [first_rows]
-    for name in flat_columns:
-        seen_values = first_rows[name].drop_nulls().unique()
-        if seen_values.len() <= 1 and first_rows.height == LAYOUT_ROWS:
-            is_unseen_value = reduce(and_, [nw.col(name) != value for value in seen_values], ~nw.col(name).is_null())
-            samples.append(collect_rows(rows.select(flat_columns).filter(is_unseen_value).head(FURTHER_ROWS)))
-    sample = pl.concat(samples, how="vertical_relaxed").unique(maintain_order=True)
+    flat_column_names = [column_name for column_name, dtype in rows.collect_schema().items() if not dtype.is_nested()]
+    first_rows = collect_rows(rows.select(flat_column_names).head(LAYOUT_ROWS))
+    sample_frames = [first_rows]
+    for column_name in flat_column_names:
+        first_values = first_rows[column_name].drop_nulls().unique()
+        if first_values.len() <= 1 and first_rows.height == LAYOUT_ROWS:
+            is_further_value = reduce(
+                and_, [nw.col(column_name) != value for value in first_values], ~nw.col(column_name).is_null()
+            )
+            sample_frames.append(
+                collect_rows(rows.select(flat_column_names).filter(is_further_value).head(FURTHER_ROWS))
+            )
+    sample = pl.concat(sample_frames, how="vertical_relaxed").unique(maintain_order=True)
     layout = label_layout(sample, columns)
     if layout is None:
         raise InputError(
-            f"{WHERE}: the table has no column of labels ({join_labels(flat_columns)}); name the columns of labels, "
-            "as in columns={'score': ['human:{rater:sme}', 'metric:{rater:grader}']}"
+            f"{WHERE}: the table has no column of labels ({join_labels(flat_column_names)}); name the columns of "
+            "labels, as in columns={'score': ['human:{rater:sme}', 'metric:{rater:grader}']}"
         )
     reject(
         (
@@ -156,8 +160,8 @@ class _Rater:
     name: str
     kind: str
     aspect: str
-    label: nw.Expr
-    values: pl.Series
+    label_expression: nw.Expr
+    label_values: pl.Series
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -195,159 +199,192 @@ class _Plan:
         the largest number of labels by one rater in a table with one row per label.
         """
         layout = self.layout
-        key = {"system": _system_expression(layout, self.name)}
+        key_expressions = {"system": _system_expression(layout, self.name)}
         if layout.item:
-            key["item"] = nw.col(layout.item).cast(nw.String)
-        kept_columns = {name: nw.col(name) for name in self.by}
+            key_expressions["item"] = nw.col(layout.item).cast(nw.String)
+        attribute_expressions = {column_name: nw.col(column_name) for column_name in self.by}
         if layout.cluster:
-            cluster = nw.col(layout.cluster).cast(nw.String).fill_null("")
-            own_cluster = nw.concat_str(nw.lit("item "), key["item"])
-            kept_columns["cluster"] = nw.when(cluster == "").then(own_cluster).otherwise(cluster)
+            cluster_expression = nw.col(layout.cluster).cast(nw.String).fill_null("")
+            item_cluster_expression = nw.concat_str(nw.lit("item "), key_expressions["item"])
+            attribute_expressions["cluster"] = (
+                nw.when(cluster_expression == "").then(item_cluster_expression).otherwise(cluster_expression)
+            )
         if layout.probability:
-            kept_columns["probability"] = nw.col(layout.probability)
-        labels = {column: rater.label for column, rater in self.raters.items()}
-        table = rows.select(**key, **kept_columns, **labels)
+            attribute_expressions["probability"] = nw.col(layout.probability)
+        label_expressions = {column_name: rater.label_expression for column_name, rater in self.raters.items()}
+        labelled_rows = rows.select(**key_expressions, **attribute_expressions, **label_expressions)
         if not layout.item:
-            return table.with_columns(n=nw.lit(1))
-        label_indicators = {f"n_{name}": indicator(~nw.col(name).is_null()) for name in labels}
-        grouped_outputs = (
-            table.with_columns(**label_indicators, n_rows=nw.lit(1))
-            .group_by(*key)
+            return labelled_rows.with_columns(n=nw.lit(1))
+        indicator_expressions = {
+            f"n_{column_name}": indicator(~nw.col(column_name).is_null()) for column_name in label_expressions
+        }
+        output_rows = (
+            labelled_rows.with_columns(**indicator_expressions, n_rows=nw.lit(1))
+            .group_by(*key_expressions)
             .agg(
-                *(nw.col(name).max() for name in (*kept_columns, *labels)),
-                *(nw.col(n_occurrences).sum() for n_occurrences in (*label_indicators, "n_rows")),
+                *(nw.col(column_name).max() for column_name in (*attribute_expressions, *label_expressions)),
+                *(nw.col(column_name).sum() for column_name in (*indicator_expressions, "n_rows")),
             )
         )
         # In a table with a row per label, an output has several rows, but one label of each rater.
-        n_occurrences = nw.max_horizontal(*label_indicators) if layout.label else nw.col("n_rows")
-        return grouped_outputs.with_columns(n=n_occurrences).drop(*label_indicators, "n_rows")
+        n_occurrences_expression = nw.max_horizontal(*indicator_expressions) if layout.label else nw.col("n_rows")
+        return output_rows.with_columns(n=n_occurrences_expression).drop(*indicator_expressions, "n_rows")
 
     @property
-    def key(self) -> list[str]:
+    def key_column_names(self) -> list[str]:
         """The columns that decide whether two outputs without a human label are equal."""
         return ["system", *self.by, *(name for name, rater in self.raters.items() if rater.kind != "human")]
 
     @property
-    def has_label(self) -> nw.Expr:
+    def has_human_label(self) -> nw.Expr:
         """Whether an output has a human label."""
         labels_of_column = {
-            name: rater.values.filter(label_words(rater.values).is_not_null()).to_list()
-            for name, rater in self.raters.items()
+            column_name: rater.label_values.filter(label_words(rater.label_values).is_not_null()).to_list()
+            for column_name, rater in self.raters.items()
             if rater.kind == "human"
         }
-        has_labels = [
-            nw.col(name).is_in(labels).fill_null(False) for name, labels in labels_of_column.items() if labels
+        has_label_expressions = [
+            nw.col(column_name).is_in(labels).fill_null(False)
+            for column_name, labels in labels_of_column.items()
+            if labels
         ]
-        return reduce(or_, has_labels, nw.lit(False))
+        return reduce(or_, has_label_expressions, nw.lit(False))
 
     @cached_property
-    def kinds(self) -> pl.DataFrame:
-        """One row per combination of values of the columns `key` among the outputs without a human label."""
-        distinct_keys = self.outputs(self.rows).filter(~self.has_label).select(self.key).unique()
-        kinds = collect_rows(distinct_keys.head(MOST_KINDS + 1)).sort(self.key)
-        if kinds.height > MOST_KINDS:
+    def output_kinds(self) -> pl.DataFrame:
+        """One row per combination of values of the columns `key_column_names` among the outputs without a human
+        label."""
+        distinct_key_rows = self.outputs(self.rows).filter(~self.has_human_label).select(self.key_column_names).unique()
+        kind_rows = collect_rows(distinct_key_rows.head(MOST_KINDS + 1)).sort(self.key_column_names)
+        if kind_rows.height > MOST_KINDS:
             raise InputError(
                 f"{WHERE}: more than {MOST_KINDS} different combinations of system, labels and {join_labels(self.by)}; "
                 "give fewer columns in by="
             )
-        return kinds
+        return kind_rows
 
     def count_outputs(self, rows: nw.LazyFrame[Any]) -> tuple[pl.DataFrame, pl.DataFrame]:
         """Two tables. The first has the outputs with a human label, and all other outputs of their clusters. The second
         has one row, with the size `n`, for each set of equal outputs (or of equal clusters) among the remaining
         outputs."""
-        outputs = self.outputs(rows)
+        output_rows = self.outputs(rows)
         if self.layout.item:
-            for row in collect_rows(outputs.filter(nw.col("n") > 1).head(1)).iter_rows(named=True):
+            for row in collect_rows(output_rows.filter(nw.col("n") > 1).head(1)).iter_rows(named=True):
                 raise InputError(
                     f"{WHERE}: the output of {row['system']} for item {row['item']!r} occurs {row['n']} times; name "
                     "another column with item=NAME, or count one run"
                 )
-        outputs = outputs.drop("n")
+        output_rows = output_rows.drop("n")
         if not self.unit:
-            key_counts = outputs.filter(~self.has_label).group_by(self.key).agg(nw.len().alias("n"))
-            return collect_rows(outputs.filter(self.has_label)), collect_rows(key_counts)
-        labelled_units = outputs.filter(self.has_label).select(self.unit).unique()
-        unlabelled_outputs = outputs.join(labelled_units, on=self.unit, how="anti")
-        kind_indicators = {
+            key_counts = (
+                output_rows.filter(~self.has_human_label).group_by(self.key_column_names).agg(nw.len().alias("n"))
+            )
+            return collect_rows(output_rows.filter(self.has_human_label)), collect_rows(key_counts)
+        labelled_unit_rows = output_rows.filter(self.has_human_label).select(self.unit).unique()
+        unlabelled_outputs = output_rows.join(labelled_unit_rows, on=self.unit, how="anti")
+        kind_indicator_expressions = {
             f"kind{k}": indicator(_has_values(values_of_column))
-            for k, values_of_column in enumerate(self.kinds.iter_rows(named=True))
+            for k, values_of_column in enumerate(self.output_kinds.iter_rows(named=True))
         }
-        cluster_kinds = (
-            unlabelled_outputs.select(self.unit, **kind_indicators)
+        kind_counts_of_units = (
+            unlabelled_outputs.select(self.unit, **kind_indicator_expressions)
             .group_by(self.unit)
-            .agg(*(nw.col(n).sum() for n in kind_indicators))
+            .agg(*(nw.col(name).sum() for name in kind_indicator_expressions))
         )
-        cluster_counts = cluster_kinds.group_by(*kind_indicators).agg(nw.len().alias("n"))
-        return collect_rows(outputs.join(labelled_units, on=self.unit, how="semi")), collect_rows(cluster_counts)
+        unit_counts = kind_counts_of_units.group_by(*kind_indicator_expressions).agg(nw.len().alias("n"))
+        return collect_rows(output_rows.join(labelled_unit_rows, on=self.unit, how="semi")), collect_rows(unit_counts)
 
-    def representatives(self, kinds: pl.DataFrame) -> pl.DataFrame:
+    def representatives(self, kind_counts: pl.DataFrame) -> pl.DataFrame:
         """One row for each set of equal outputs. For a set of equal clusters, one row for each output of one of these
         clusters. `n_outputs` is the size of the set."""
-        kind_columns = [name for name in kinds.columns if name != "n"]
-        kinds = kinds.group_by(kind_columns).agg(n_outputs=pl.col("n").sum()).sort(kind_columns, nulls_last=True)
-        kinds = kinds.with_columns(unit=pl.format("{} {}", pl.lit(self.name), pl.int_range(1, pl.len() + 1)))
+        kind_column_names = [name for name in kind_counts.columns if name != "n"]
+        kind_counts = (
+            kind_counts.group_by(kind_column_names)
+            .agg(n_outputs=pl.col("n").sum())
+            .sort(kind_column_names, nulls_last=True)
+        )
+        kind_counts = kind_counts.with_columns(
+            unit=pl.format("{} {}", pl.lit(self.name), pl.int_range(1, pl.len() + 1))
+        )
         if not self.unit:
-            return kinds.rename({"unit": "item"})
-        if kinds.height > MOST_CLUSTERS:
+            return kind_counts.rename({"unit": "item"})
+        if kind_counts.height > MOST_CLUSTERS:
             raise InputError(
                 f"{WHERE}: more than {MOST_CLUSTERS} different clusters without a human label (clusters can differ "
                 "in systems, labels and columns of by=); give fewer columns in by="
             )
-        rows = (
-            kinds.unpivot(kind_columns, index=["unit", "n_outputs"], variable_name="place", value_name="times")
+        representative_rows = (
+            kind_counts.unpivot(
+                kind_column_names, index=["unit", "n_outputs"], variable_name="place", value_name="times"
+            )
             .filter(pl.col("times") > 0)
             .select(pl.exclude("times").repeat_by("times").explode())
-            .join(self.kinds.with_columns(place=pl.format("kind{}", pl.int_range(pl.len()))), on="place")
+            .join(self.output_kinds.with_columns(place=pl.format("kind{}", pl.int_range(pl.len()))), on="place")
             .sort("unit", "place")
         )
         if self.unit == "item":
-            return rows.rename({"unit": "item"})
-        item = pl.format("{}.{}", "unit", pl.int_range(1, pl.len() + 1).over("unit"))
-        return rows.with_columns(item=item).rename({"unit": "cluster"})
+            return representative_rows.rename({"unit": "item"})
+        item_expression = pl.format("{}.{}", "unit", pl.int_range(1, pl.len() + 1).over("unit"))
+        return representative_rows.with_columns(item=item_expression).rename({"unit": "cluster"})
 
-    def label_rows(self, single_outputs: pl.DataFrame, representatives: pl.DataFrame) -> pl.DataFrame:
+    def label_rows(self, single_output_rows: pl.DataFrame, representative_rows: pl.DataFrame) -> pl.DataFrame:
         """A row per output and label."""
         if not self.layout.item:
-            item = pl.format("{} with human label {}", pl.lit(self.name), pl.int_range(1, pl.len() + 1))
-            single_outputs = single_outputs.with_columns(item=item)
-        rows = pl.concat([single_outputs.with_columns(n_outputs=pl.lit(1)), representatives], how="diagonal_relaxed")
-        rows = rows.sort("system", "item")  # engines return rows in any order
+            item_expression = pl.format("{} with human label {}", pl.lit(self.name), pl.int_range(1, pl.len() + 1))
+            single_output_rows = single_output_rows.with_columns(item=item_expression)
+        output_rows = pl.concat(
+            [single_output_rows.with_columns(n_outputs=pl.lit(1)), representative_rows], how="diagonal_relaxed"
+        )
+        output_rows = output_rows.sort("system", "item")  # engines return rows in any order
         label_tables = [
-            rows.select(
-                *(name for name in (*COLUMNS, "n_outputs", *self.by) if name in rows.columns),
+            output_rows.select(
+                *(
+                    column_name
+                    for column_name in (*COLUMNS, "n_outputs", *self.by)
+                    if column_name in output_rows.columns
+                ),
                 rater=pl.lit(rater.name),
                 kind=pl.lit(rater.kind),
                 aspect=pl.lit(rater.aspect),
                 repeat=pl.lit(""),
-                label=label_words(rows[name]),
+                label=label_words(output_rows[column_name]),
                 invalid=pl.lit(""),
             )
-            for name, rater in self.raters.items()
+            for column_name, rater in self.raters.items()
         ]
-        table = pl.concat(label_tables).drop_nulls("label")
-        return table.select(name for name in (*COLUMNS, "n_outputs", *self.by) if name in table.columns)
+        label_table = pl.concat(label_tables).drop_nulls("label")
+        return label_table.select(
+            column_name for column_name in (*COLUMNS, "n_outputs", *self.by) if column_name in label_table.columns
+        )
 
 
-def _build_plan(rows: nw.LazyFrame[Any], layout: LabelLayout, *, by: tuple[str, ...], name: str) -> _Plan:
+def _build_plan(
+    rows: nw.LazyFrame[Any], layout: LabelLayout, *, by: tuple[str, ...], default_system_name: str
+) -> _Plan:
     """The plan of counting a table."""
-    columns = rows.collect_schema().names()
-    for column in by:
+    column_names = rows.collect_schema().names()
+    for column_name in by:
         reject(
-            (column not in columns, f"{WHERE}: by={column!r}: no such column{suggestion(column, columns)}"),
             (
-                column in {*COLUMNS, "n_outputs", layout.item, *layout.systems, *layout.assigned_columns},
-                f"{WHERE}: by={column!r}: this column has a reserved name or another role; leave the column out of by",
+                column_name not in column_names,
+                f"{WHERE}: by={column_name!r}: no such column{suggestion(column_name, column_names)}",
+            ),
+            (
+                column_name in {*COLUMNS, "n_outputs", layout.item, *layout.systems, *layout.assigned_columns},
+                f"{WHERE}: by={column_name!r}: this column has a reserved name or another role; leave the column out "
+                "of by",
             ),
         )
-        column_values = collect_rows(rows.select(column).unique().head(MOST_VALUES + 1)).to_series().drop_nulls()
+        column_values = collect_rows(rows.select(column_name).unique().head(MOST_VALUES + 1)).to_series().drop_nulls()
         max_values = MOST_STEPS if column_values.dtype.is_numeric() else MOST_VALUES
         if column_values.len() > max_values:
             raise OptionError(
-                f"{WHERE}: by={column!r} has more than {max_values} different values; give a column with fewer "
+                f"{WHERE}: by={column_name!r} has more than {max_values} different values; give a column with fewer "
                 "values, such as a column of groups"
             )
-    n_systems = collect_rows(rows.select(system=_system_expression(layout, name)).unique().head(2)).height
+    n_systems = collect_rows(
+        rows.select(system=_system_expression(layout, default_system_name)).unique().head(2)
+    ).height
     raters = _raters_of_rows(rows, layout) if layout.label else _raters_of_columns(rows, layout)
     return _Plan(
         rows=rows,
@@ -355,7 +392,7 @@ def _build_plan(rows: nw.LazyFrame[Any], layout: LabelLayout, *, by: tuple[str, 
         raters={f"label{k}": rater for k, rater in enumerate(raters)},
         by=by,
         unit="cluster" if layout.cluster else "item" if n_systems > 1 else "",
-        name=name,
+        name=default_system_name,
     )
 
 
@@ -363,50 +400,65 @@ def _has_values(value_of_column: Mapping[str, Any]) -> nw.Expr:
     """Whether a row has these values."""
     return reduce(
         and_,
-        [nw.col(name).is_null() if value is None else nw.col(name) == value for name, value in value_of_column.items()],
+        [
+            nw.col(column_name).is_null() if value is None else nw.col(column_name) == value
+            for column_name, value in value_of_column.items()
+        ],
     )
 
 
-def _system_expression(layout: LabelLayout, name: str) -> nw.Expr:
+def _system_expression(layout: LabelLayout, default_system_name: str) -> nw.Expr:
     """The system of each row."""
     if not layout.systems:
-        return nw.lit(name)
+        return nw.lit(default_system_name)
     return nw.concat_str(*(nw.col(column).cast(nw.String) for column in layout.systems), separator=" ")
 
 
-def _check_few_values(values: pl.Series, *, max_values: int = MOST_WORDS) -> pl.Series:
+def _check_few_values(distinct_values: pl.Series, *, max_values: int = MOST_WORDS) -> pl.Series:
     """The distinct values of a column. Too many values for a column of labels raise `InputError`."""
-    if values.len() > max_values:
+    if distinct_values.len() > max_values:
         raise InputError(
-            f"{WHERE}: column {values.name!r} has more than {max_values} different values, but only labels can be "
-            "counted, "
-            "not scores or texts; give a column of labels, or pass a sample of the table to the function rates"
+            f"{WHERE}: column {distinct_values.name!r} has more than {max_values} different values, but only labels "
+            "can be counted, not scores or texts; give a column of labels, or pass a sample of the table to the "
+            "function rates"
         )
-    return values
+    return distinct_values
 
 
 def _raters_of_columns(rows: nw.LazyFrame[Any], layout: LabelLayout) -> Iterator[_Rater]:
     """The raters of a table with one column per rater."""
-    for column in (*layout.human, *layout.metrics):
-        values = _check_few_values(collect_rows(rows.select(column).unique().head(MOST_WORDS + 1)).to_series())
-        rater, aspect = layout.criteria.get(column, (column, ""))
-        kind = "human" if column in layout.human else "metric"
-        yield _Rater(name=rater, kind=kind, aspect=aspect, label=nw.col(column), values=values)
+    for column_name in (*layout.human, *layout.metrics):
+        distinct_values = _check_few_values(
+            collect_rows(rows.select(column_name).unique().head(MOST_WORDS + 1)).to_series()
+        )
+        rater_name, aspect = layout.criteria.get(column_name, (column_name, ""))
+        kind = "human" if column_name in layout.human else "metric"
+        yield _Rater(
+            name=rater_name,
+            kind=kind,
+            aspect=aspect,
+            label_expression=nw.col(column_name),
+            label_values=distinct_values,
+        )
 
 
 def _raters_of_rows(rows: nw.LazyFrame[Any], layout: LabelLayout) -> Iterator[_Rater]:
     """The raters of a table with a row per label."""
-    key_columns = [name for name in dict.fromkeys((layout.rater or layout.kind, layout.kind, layout.aspect)) if name]
-    survey = collect_rows(rows.select(*key_columns, layout.label).unique().head(MOST_LABELS))
-    _check_few_values(survey[layout.label], max_values=MOST_LABELS - 1)
-    for key_values, rater_rows in survey.sort(key_columns).group_by(key_columns, maintain_order=True):
-        value_of_column = dict(zip(key_columns, key_values, strict=True))
-        rater = str(value_of_column[layout.rater or layout.kind])
+    key_column_names = [
+        name for name in dict.fromkeys((layout.rater or layout.kind, layout.kind, layout.aspect)) if name
+    ]
+    label_combinations = collect_rows(rows.select(*key_column_names, layout.label).unique().head(MOST_LABELS))
+    _check_few_values(label_combinations[layout.label], max_values=MOST_LABELS - 1)
+    for key_values, rater_rows in label_combinations.sort(key_column_names).group_by(
+        key_column_names, maintain_order=True
+    ):
+        value_of_column = dict(zip(key_column_names, key_values, strict=True))
+        rater_name = str(value_of_column[layout.rater or layout.kind])
         kind = KINDS.get(str(label_words(pl.Series([value_of_column[layout.kind]]))[0]), "")
         yield _Rater(
-            name=rater,
-            kind=kind or ("human" if looks_human(rater) else "metric"),
+            name=rater_name,
+            kind=kind or ("human" if looks_human(rater_name) else "metric"),
             aspect=str(value_of_column.get(layout.aspect) or ""),
-            label=nw.when(_has_values(value_of_column)).then(nw.col(layout.label)),
-            values=_check_few_values(rater_rows[layout.label]),
+            label_expression=nw.when(_has_values(value_of_column)).then(nw.col(layout.label)),
+            label_values=_check_few_values(rater_rows[layout.label]),
         )

@@ -86,8 +86,8 @@ def _words(column: pl.Series) -> pl.Series:
     column = restore_integers(column)
     words = column.cast(pl.String).str.strip_chars().str.to_lowercase()
     if not column.dtype.is_numeric():
-        is_text = words.cast(pl.Float64, strict=False).is_null()
-        words = words.zip_with(~is_text, words.str.replace_all(r"[\s-]+", "_"))
+        is_text_word = words.cast(pl.Float64, strict=False).is_null()
+        words = words.zip_with(~is_text_word, words.str.replace_all(r"[\s-]+", "_"))
     words = words.str.replace(r"^(\d+)\.0+$", "$1")
     return words.set(words.is_in([*MISSING_TOKENS, "unlabelled", "unlabeled"]), None)
 
@@ -98,8 +98,11 @@ def is_binary(words: Iterable[str]) -> bool:
     return bool(distinct_words) and distinct_words <= POLARITY.keys()
 
 
-def infer_scale(columns: Mapping[str, pl.Series], *, gold: Sequence[str], where: str) -> LabelScale:
-    """The common scale of label columns that `label_words` converted. The columns in `gold` contain human labels.
+def infer_scale(
+    word_column_of_rater: Mapping[str, pl.Series], *, human_raters: Sequence[str], where: str
+) -> LabelScale:
+    """The common scale of label columns that `label_words` converted. The columns of
+    `human_raters` contain human labels.
 
     Known binary labels make a binary scale, even if they are from different pairs. Integers make an ordinal scale.
     Other words make a nominal scale, in alphabetical order. If the human labels are binary or integers, a numeric
@@ -111,44 +114,49 @@ def infer_scale(columns: Mapping[str, pl.Series], *, gold: Sequence[str], where:
     InputError
         If human labels are neither words nor integers, or if there are too many different labels.
     """
-    words_of_rater = {name: set(column.drop_nulls().unique()) for name, column in columns.items()}
+    distinct_words_of_rater = {
+        name: set(word_column.drop_nulls().unique()) for name, word_column in word_column_of_rater.items()
+    }
     reference_raters = (
-        list(gold)
-        or [name for name, rater_words in words_of_rater.items() if not _are_fractions(rater_words)]
-        or list(columns)
+        list(human_raters)
+        or [name for name, rater_words in distinct_words_of_rater.items() if not _are_fractions(rater_words)]
+        or list(word_column_of_rater)
     )
-    words: list[str] = sorted({word for name in reference_raters for word in columns[name].drop_nulls().unique()})
-    if not words:
-        words = sorted(set().union(*words_of_rater.values()))
-    if is_binary(words):
+    reference_words: list[str] = sorted(
+        {word for name in reference_raters for word in word_column_of_rater[name].drop_nulls().unique()}
+    )
+    if not reference_words:
+        reference_words = sorted(set().union(*distinct_words_of_rater.values()))
+    if is_binary(reference_words):
         raters_with_scores = frozenset(
             name
-            for name, rater_words in words_of_rater.items()
+            for name, rater_words in distinct_words_of_rater.items()
             if not is_binary(rater_words) and rater_words and _are_numbers(rater_words)
         )
-        return LabelScale(words=binary_words(words), scores=raters_with_scores)
-    if _are_numbers(words):
-        values = sorted({float(word) for word in words})
-        if any(value != int(value) for value in values) or len(values) > MOST_STEPS:
+        return LabelScale(words=binary_words(reference_words), scores=raters_with_scores)
+    if _are_numbers(reference_words):
+        numbers = sorted({float(word) for word in reference_words})
+        if any(number != int(number) for number in numbers) or len(numbers) > MOST_STEPS:
             raise InputError(
-                f"{where}: {'human ' if gold else ''}labels are scores ({join_labels(words, limit=4)}); give labels "
-                f"that are words or at most {MOST_STEPS} whole numbers"
+                f"{where}: {'human ' if human_raters else ''}labels are scores "
+                f"({join_labels(reference_words, limit=4)}); give labels that are words or at most "
+                f"{MOST_STEPS} whole numbers"
             )
         raters_with_scores = frozenset(
             name
-            for name, rater_words in words_of_rater.items()
-            if not rater_words <= set(words) and _are_numbers(rater_words)
+            for name, rater_words in distinct_words_of_rater.items()
+            if not rater_words <= set(reference_words) and _are_numbers(rater_words)
         )
-        return LabelScale(words=tuple(str(int(value)) for value in values), ordered=True, scores=raters_with_scores)
-    labels = set(words).union(
-        *(rater_words for rater_words in words_of_rater.values() if not _are_numbers(rater_words))
+        return LabelScale(words=tuple(str(int(number)) for number in numbers), ordered=True, scores=raters_with_scores)
+    all_labels = set(reference_words).union(
+        *(rater_words for rater_words in distinct_words_of_rater.values() if not _are_numbers(rater_words))
     )
-    if len(labels) > MOST_LABELS:
+    if len(all_labels) > MOST_LABELS:
         raise InputError(
-            f"{where}: {len(labels)} different labels ({join_labels(sorted(labels), limit=4)}); at most "
+            f"{where}: {len(all_labels)} different labels ({join_labels(sorted(all_labels), limit=4)}); at most "
             f"{MOST_LABELS} are allowed"
         )
-    return LabelScale(words=tuple(sorted(labels)))
+    return LabelScale(words=tuple(sorted(all_labels)))
 
 
 def _are_numbers(words: Iterable[str]) -> bool:
@@ -188,10 +196,10 @@ def encode_labels(words: pl.Series, raters: pl.Series, scale: LabelScale) -> pl.
 
 
 def unify_scales(
-    frames: tuple[pl.DataFrame, pl.DataFrame],
+    rating_frames: tuple[pl.DataFrame, pl.DataFrame],
     scales: tuple[Mapping[str, LabelScale], Mapping[str, LabelScale]],
     *,
-    kind: Mapping[str, str],
+    kind_of_rater: Mapping[str, str],
 ) -> tuple[tuple[pl.DataFrame, pl.DataFrame], dict[str, LabelScale]]:
     """Ratings of two inputs, recoded to a common scale for each shared aspect, and the scales of all aspects.
 
@@ -200,50 +208,56 @@ def unify_scales(
 
     Parameters
     ----------
-    frames : pair of DataFrame
+    rating_frames : pair of DataFrame
         Ratings with `rater`, `aspect` and `score`.
     scales : pair of mappings
         Scales by aspect.
-    kind : mapping
+    kind_of_rater : mapping
         Kind of each rater: 'human' or 'metric'.
     """
     scale_of_aspect = {**scales[1], **scales[0]}
     for aspect in scale_of_aspect:
-        is_aspect = pl.col("aspect") == aspect
-        scales_of_inputs = [scale.get(aspect) for scale in scales]
+        is_aspect_row = pl.col("aspect") == aspect
+        scales_of_inputs = [scale_by_aspect.get(aspect) for scale_by_aspect in scales]
         if scales_of_inputs[0] == scales_of_inputs[1] or not all(
-            frame.select(is_aspect.any()).item() for frame in frames
+            rating_frame.select(is_aspect_row.any()).item() for rating_frame in rating_frames
         ):
             continue
-        words_of_inputs = [
-            _decode_labels(frame.filter(is_aspect), scale)
-            for frame, scale in zip(frames, scales_of_inputs, strict=True)
+        word_frames = [
+            _decode_labels(rating_frame.filter(is_aspect_row), scale)
+            for rating_frame, scale in zip(rating_frames, scales_of_inputs, strict=True)
         ]
-        words_by_rater = pl.concat(words_of_inputs).partition_by("rater", as_dict=True, maintain_order=True)
-        columns = {str(rater): rater_rows["word"].alias(str(rater)) for (rater,), rater_rows in words_by_rater.items()}
-        human_raters = [rater for rater in columns if kind.get(rater) == "human"]
-        scale = infer_scale(columns, gold=human_raters, where=aspect or "labels of two inputs")
+        words_by_rater = pl.concat(word_frames).partition_by("rater", as_dict=True, maintain_order=True)
+        word_column_of_rater = {
+            str(rater): rater_rows["word"].alias(str(rater)) for (rater,), rater_rows in words_by_rater.items()
+        }
+        human_raters = [rater for rater in word_column_of_rater if kind_of_rater.get(rater) == "human"]
+        scale = infer_scale(word_column_of_rater, human_raters=human_raters, where=aspect or "labels of two inputs")
         scale_of_aspect[aspect] = scale
-        frames = (
-            _recode_labels(frames[0], is_aspect, words_of_inputs[0], scale),
-            _recode_labels(frames[1], is_aspect, words_of_inputs[1], scale),
+        rating_frames = (
+            _recode_labels(rating_frames[0], is_aspect_row, word_frames[0], scale),
+            _recode_labels(rating_frames[1], is_aspect_row, word_frames[1], scale),
         )
-    return frames, scale_of_aspect
+    return rating_frames, scale_of_aspect
 
 
 def _decode_labels(rows: pl.DataFrame, scale: LabelScale | None) -> pl.DataFrame:
     """Rater and word of each rating."""
-    numbers = label_words(rows["score"]).alias("word")
+    number_words = label_words(rows["score"]).alias("word")
     if scale is None:
-        return pl.DataFrame([rows["rater"], numbers])
+        return pl.DataFrame([rows["rater"], number_words])
     word_of_code = {float(code): word for code, word in enumerate(scale.words)}
-    words = rows["score"].replace_strict(word_of_code, default=None, return_dtype=pl.String)
-    has_score = rows["rater"].is_in(list(scale.scores))
-    return pl.DataFrame([rows["rater"], numbers.zip_with(has_score, words).alias("word")])
+    decoded_words = rows["score"].replace_strict(word_of_code, default=None, return_dtype=pl.String)
+    is_scored_row = rows["rater"].is_in(list(scale.scores))
+    return pl.DataFrame([rows["rater"], number_words.zip_with(is_scored_row, decoded_words).alias("word")])
 
 
-def _recode_labels(frame: pl.DataFrame, is_recoded: pl.Expr, words: pl.DataFrame, scale: LabelScale) -> pl.DataFrame:
+def _recode_labels(
+    rating_frame: pl.DataFrame, is_recoded_row: pl.Expr, word_rows: pl.DataFrame, scale: LabelScale
+) -> pl.DataFrame:
     """Ratings with the selected scores as codes of a scale; labels that are not in the scale are dropped."""
-    row_indices = frame.select(is_recoded).to_series().arg_true()
-    label_codes = encode_labels(words["word"], words["rater"], scale).cast(frame.schema["score"])
-    return frame.with_columns(frame["score"].clone().scatter(row_indices, label_codes)).drop_nulls("score")
+    row_indices = rating_frame.select(is_recoded_row).to_series().arg_true()
+    label_codes = encode_labels(word_rows["word"], word_rows["rater"], scale).cast(rating_frame.schema["score"])
+    return rating_frame.with_columns(rating_frame["score"].clone().scatter(row_indices, label_codes)).drop_nulls(
+        "score"
+    )

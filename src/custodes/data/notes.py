@@ -47,16 +47,16 @@ def merge_notes(notes: Iterable[Note]) -> list[Note]:
     ... ])]
     ["few items for aspects 'a' and 'b'"]
     """
-    groups: dict[tuple[str, ...], list[Note]] = {}
+    notes_of_key: dict[tuple[str, ...], list[Note]] = {}
     for note in notes:
         aspect_text = ASPECT_PHRASE.format(note.aspect)
         message_parts = note.message.split(aspect_text, 1) if note.aspect else [note.message]
-        groups.setdefault((note.rule, str(note.count), *message_parts), []).append(note)
+        notes_of_key.setdefault((note.rule, str(note.count), *message_parts), []).append(note)
     merged_notes = []
-    for note, *further_notes in groups.values():
-        *aspects, last_aspect = dict.fromkeys(repr(group_note.aspect) for group_note in (note, *further_notes))
-        if aspects:
-            aspects_text = f" for aspects {', '.join(aspects)} and {last_aspect}"
+    for note, *further_notes in notes_of_key.values():
+        *aspect_names, last_aspect = dict.fromkeys(repr(group_note.aspect) for group_note in (note, *further_notes))
+        if aspect_names:
+            aspects_text = f" for aspects {', '.join(aspect_names)} and {last_aspect}"
             message = note.message.replace(ASPECT_PHRASE.format(note.aspect), aspects_text, 1)
             note = replace(note, message=message, aspect="")
         merged_notes.append(note)

@@ -66,12 +66,14 @@ def counting_origin(
     {'human': ['ann'], 'ties': 0.0}
     """
     patterns_of_option = {"human": human, "metrics": metrics, "systems": systems}
-    list_of_option = {
+    names_of_option = {
         name: [pattern] if isinstance(pattern, str) else [*pattern]
         for name, pattern in patterns_of_option.items()
         if pattern
     }
-    return Origin(how=list_of_option | {name: value for name, value in settings.items() if value not in (None, "", [])})
+    return Origin(
+        how=names_of_option | {name: value for name, value in settings.items() if value not in (None, "", [])}
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,24 +107,26 @@ class ClusterCells:
         make_read_only(self)
 
     @classmethod
-    def from_comparisons(cls, comparisons: Comparisons, clusters: Ints) -> ClusterCells:
-        """The preferences of all raters. `clusters` (items,) has the number of the cluster of each item, from 0."""
-        rows = comparisons.joint(*range(len(comparisons.raters)))
-        cluster = clusters[rows.item]
-        n_clusters = int(clusters.max(initial=-1)) + 1
-        n_of_group, row_indices, group = group_clusters(codes_of(rows.pair, rows.signs), cluster, n_units=n_clusters)
+    def from_comparisons(cls, comparisons: Comparisons, cluster_of_item: Ints) -> ClusterCells:
+        """The preferences of all raters. `cluster_of_item` (items,) has the number of each item's cluster, from 0."""
+        joint_preferences = comparisons.joint(*range(len(comparisons.raters)))
+        cluster_of_row = cluster_of_item[joint_preferences.item]
+        n_clusters = int(cluster_of_item.max(initial=-1)) + 1
+        n_clusters_of_group, row_indices, group_of_row = group_clusters(
+            codes_of(joint_preferences.pair, joint_preferences.signs), cluster_of_row, n_units=n_clusters
+        )
         return cls(
-            number=n_of_group,
-            group=group,
-            cluster=cluster[row_indices],
-            pair=rows.pair[row_indices],
-            signs=rows.signs[:, row_indices],
+            number=n_clusters_of_group,
+            group=group_of_row,
+            cluster=cluster_of_row[row_indices],
+            pair=joint_preferences.pair[row_indices],
+            signs=joint_preferences.signs[:, row_indices],
             n_pairs=len(comparisons.pairs),
         )
 
-    def rows(self, cell: Signs, *, width: int) -> ClusterRows:
-        """Counts of rows by pair, group and `cell` (n,). Rows whose `cell` is not below `width` are left out."""
-        return cluster_rows(self.pair, cell, self.group, width=width, n_tables=self.n_pairs, number=self.number)
+    def rows(self, cell_codes: Signs, *, width: int) -> ClusterRows:
+        """Counts of rows by pair, group and `cell_codes` (n,). Rows whose code is not below `width` are left out."""
+        return cluster_rows(self.pair, cell_codes, self.group, width=width, n_tables=self.n_pairs, number=self.number)
 
     def iter_weights(self, resamples: int, rng: np.random.Generator, *, size: int) -> Iterator[tuple[slice, Floats]]:
         """Yield blocks of bootstrap weights of groups: a slice of the 1 + B resamples, and weights of shape (groups,
@@ -132,16 +136,22 @@ class ClusterCells:
         """
         return iter_group_weights(self.number, resamples, rng, size=size)
 
-    def sums(self, values: NDArray[Any], rows: Bools, *, cell: Ints | None = None, width: int = 1) -> Sums:
+    def sums(self, values: NDArray[Any], is_selected_row: Bools, *, cell: Ints | None = None, width: int = 1) -> Sums:
         """A function that converts weights from `iter_weights` (groups, b) to weighted sums of values
         (pairs * width, b) over the selected rows.
 
-        `values` and `rows` are of shape (n,). `cell` (n,) has numbers below `width` and defines separate sums within a
-        pair.
+        `values` and `is_selected_row` are of shape (n,). `cell` (n,) has numbers below `width` and defines separate
+        sums within a pair.
         """
-        cell_index = self.pair[rows] * width + (0 if cell is None else cell[rows])
+        cell_indices = self.pair[is_selected_row] * width + (0 if cell is None else cell[is_selected_row])
         n_groups = len(self.number)
-        return sums_of(cell_index, self.group[rows], values[rows], n_cells=self.n_pairs * width, n_kinds=n_groups)
+        return sums_of(
+            cell_indices,
+            self.group[is_selected_row],
+            values[is_selected_row],
+            n_cells=self.n_pairs * width,
+            n_kinds=n_groups,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -189,13 +199,13 @@ class OutcomeCounts:
 
         The last two axes are the human and the metric outcome, where the last index means absent.
         """
-        first_system, second_system = pairs_of(systems)
+        first_positions, second_positions = pairs_of(systems)
         return cls(
             paired=tables[:, :, :3, :3].copy(),
             metric_only=tables[:, :, 3, :3].copy(),
             human_only=tables[:, :, :3, 3].copy(),
-            system_a=tuple(systems[i] for i in first_system),
-            system_b=tuple(systems[i] for i in second_system),
+            system_a=tuple(systems[i] for i in first_positions),
+            system_b=tuple(systems[i] for i in second_positions),
             metrics=tuple(metrics),
             **more,
         )
@@ -204,12 +214,14 @@ class OutcomeCounts:
     def from_comparisons(cls, comparisons: Comparisons) -> OutcomeCounts:
         """Outcome counts of the first rater (the annotators) jointly with each further rater."""
         n_pairs = len(comparisons.pairs)
-        tables = np.empty((n_pairs, len(comparisons.raters) - 1, 4, 4), dtype=np.int64)
-        for m in range(1, len(comparisons.raters)):
-            joint = comparisons.joint(0, m)
-            human, metric = outcomes(joint.signs)
-            tables[:, m - 1] = table_sums(joint.pair, human, metric, shape=(n_pairs, 4, 4))
-        return cls.from_tables(tables, systems=comparisons.systems, metrics=comparisons.raters[1:])
+        outcome_tables = np.empty((n_pairs, len(comparisons.raters) - 1, 4, 4), dtype=np.int64)
+        for metric_position in range(1, len(comparisons.raters)):
+            joint_preferences = comparisons.joint(0, metric_position)
+            human_outcomes, metric_outcomes = outcomes(joint_preferences.signs)
+            outcome_tables[:, metric_position - 1] = table_sums(
+                joint_preferences.pair, human_outcomes, metric_outcomes, shape=(n_pairs, 4, 4)
+            )
+        return cls.from_tables(outcome_tables, systems=comparisons.systems, metrics=comparisons.raters[1:])
 
     @property
     def human(self) -> Ints:
@@ -237,7 +249,7 @@ class OutcomeCounts:
         if self.by_order is not None:
             return self.by_order
         counts_of_rater = dict(zip((HUMAN, *self.metrics), (self.human, *self.metric.swapaxes(0, 1)), strict=True))
-        frames = [
+        count_tables = [
             pl.DataFrame(
                 {
                     "rater": [rater] * len(counts),
@@ -250,7 +262,7 @@ class OutcomeCounts:
             )
             for rater, counts in counts_of_rater.items()
         ]
-        return pl.concat(frames).filter(pl.sum_horizontal(list(SIGNS)) > 0)
+        return pl.concat(count_tables).filter(pl.sum_horizontal(list(SIGNS)) > 0)
 
     @cached_property
     def raters(self) -> tuple[str, ...]:
@@ -282,43 +294,55 @@ def count_joint_outcomes(preferences: nw.LazyFrame[Any], metrics: Sequence[str])
     """
     rater_of_column = {HUMAN: HUMAN} | {f"metric{k}": name for k, name in enumerate(metrics)}
     # A rater has one preference per comparison, so the maximum is that preference, null without one.
-    comparisons = (
+    comparison_rows = (
         preferences.select(
             *OUTPUTS,
             **{
-                column: nw.when(nw.col("rater") == name).then(nw.col("sign"))
-                for column, name in rater_of_column.items()
+                column_name: nw.when(nw.col("rater") == name).then(nw.col("sign"))
+                for column_name, name in rater_of_column.items()
             },
         )
         .group_by(*OUTPUTS)
-        .agg(*(nw.col(column).max() for column in rater_of_column))
+        .agg(*(nw.col(column_name).max() for column_name in rater_of_column))
     )
-    return count_cells(comparisons, [column for column in rater_of_column if column != HUMAN])
+    return count_cells(comparison_rows, [column_name for column_name in rater_of_column if column_name != HUMAN])
 
 
-def count_cells(comparisons: nw.LazyFrame[Any], metrics: Sequence[str]) -> pl.DataFrame:
+def count_cells(comparison_rows: nw.LazyFrame[Any], metric_column_names: Sequence[str]) -> pl.DataFrame:
     """Counts from a table with one row per comparison: system_a, system_b, and the signs of `HUMAN` and of each metric
     (null: no preference)."""
-    codes = {name: (1 - nw.col(name)).fill_null(ABSENT_CODE).cast(nw.Int64) for name in (HUMAN, *metrics)}
-    joint_codes = comparisons.select(
-        "system_a", "system_b", **{name: 4 * codes[HUMAN] + codes[name] for name in metrics}
+    code_expression_of_column = {
+        column_name: (1 - nw.col(column_name)).fill_null(ABSENT_CODE).cast(nw.Int64)
+        for column_name in (HUMAN, *metric_column_names)
+    }
+    joint_code_rows = comparison_rows.select(
+        "system_a",
+        "system_b",
+        **{
+            column_name: 4 * code_expression_of_column[HUMAN] + code_expression_of_column[column_name]
+            for column_name in metric_column_names
+        },
     )
     # A sum of indicators for every cell: one group-by whose result does not grow with the items.
-    indicators = {
-        f"{metric}_{cell}": (nw.col(name) == cell).cast(nw.Int32)
-        for metric, name in enumerate(metrics)
+    indicator_expressions = {
+        f"{metric_position}_{cell}": (nw.col(column_name) == cell).cast(nw.Int32)
+        for metric_position, column_name in enumerate(metric_column_names)
         for cell in range(CELLS)
     }
-    rows = joint_codes.select("system_a", "system_b", **indicators).group_by("system_a", "system_b")
-    return collect_rows(rows.agg(*(nw.col(name).sum() for name in indicators)))
+    pair_groups = joint_code_rows.select("system_a", "system_b", **indicator_expressions).group_by(
+        "system_a", "system_b"
+    )
+    return collect_rows(pair_groups.agg(*(nw.col(column_name).sum() for column_name in indicator_expressions)))
 
 
 def sum_batches(batch_counts: Iterable[pl.DataFrame], *, systems: Sequence[str], metrics: Sequence[str]) -> Ints:
     """Tables (pairs, metrics, 4, 4) over all pairs of the sorted systems, from the rows of all batches of items."""
     n_pairs = len(systems) * (len(systems) - 1) // 2
-    tables = np.zeros((n_pairs, len(metrics), CELLS + 1), dtype=np.int64)
-    for frame in batch_counts:
-        cell_counts = frame.drop("system_a", "system_b").cast(pl.Int64).to_numpy()
+    outcome_tables = np.zeros((n_pairs, len(metrics), CELLS + 1), dtype=np.int64)
+    for batch_frame in batch_counts:
+        cell_counts = batch_frame.drop("system_a", "system_b").cast(pl.Int64).to_numpy()
         # A pair occurs once per batch, so no row overwrites another.
-        tables[pair_positions(frame, systems), :, :CELLS] += cell_counts.reshape(len(frame), len(metrics), CELLS)
-    return tables.reshape(n_pairs, len(metrics), 4, 4)
+        outcome_tables[pair_positions(batch_frame, systems), :, :CELLS] += cell_counts.reshape(
+            len(batch_frame), len(metrics), CELLS
+        )
+    return outcome_tables.reshape(n_pairs, len(metrics), 4, 4)

@@ -46,10 +46,10 @@ class Outputs:
     @classmethod
     def from_sources(cls, texts: pl.DataFrame, sources: pl.DataFrame, images: pl.DataFrame | None = None) -> Outputs:
         """Outputs from `sources` that may lack columns; missing columns and nulls become empty."""
-        all_columns = pl.concat([pl.DataFrame(schema=SOURCES), sources], how="diagonal_relaxed").select(list(SOURCES))
-        empty_list = pl.lit([], dtype=pl.List(pl.String))
-        completed_sources = all_columns.with_columns(
-            pl.col(pl.String).fill_null(""), pl.col(pl.List(pl.String)).fill_null(empty_list)
+        source_rows = pl.concat([pl.DataFrame(schema=SOURCES), sources], how="diagonal_relaxed").select(list(SOURCES))
+        empty_list_expression = pl.lit([], dtype=pl.List(pl.String))
+        completed_sources = source_rows.with_columns(
+            pl.col(pl.String).fill_null(""), pl.col(pl.List(pl.String)).fill_null(empty_list_expression)
         )
         return cls(
             texts=texts, sources=completed_sources, images=pl.DataFrame(schema=IMAGES) if images is None else images
@@ -63,20 +63,20 @@ class Outputs:
         }
         if not path_of_name:
             return self
-        resolved_images = pl.col("images").list.eval(pl.element().replace(path_of_name))
+        resolved_images_expression = pl.col("images").list.eval(pl.element().replace(path_of_name))
         return replace(
             self,
-            sources=self.sources.with_columns(resolved_images),
+            sources=self.sources.with_columns(resolved_images_expression),
             images=self.images.with_columns(pl.col("image").replace(path_of_name)),
         )
 
     def merge_with(self, other: Outputs) -> tuple[Outputs, list[Note]]:
         """The outputs of both studies, and notes. If texts of an output or values of an item differ, the first one is
         used."""
-        texts, sources = pl.concat([self.texts, other.texts]), pl.concat([self.sources, other.sources])
-        texts, sources, notes = select_first_values(texts, sources, where="two inputs")
+        text_rows, source_rows = pl.concat([self.texts, other.texts]), pl.concat([self.sources, other.sources])
+        text_rows, source_rows, notes = select_first_values(text_rows, source_rows, where="two inputs")
         further_images = other.images.join(self.images, on=["item", "system"], how="anti", maintain_order="left")
-        return Outputs.from_sources(texts, sources, pl.concat([self.images, further_images])), notes
+        return Outputs.from_sources(text_rows, source_rows, pl.concat([self.images, further_images])), notes
 
 
 def select_first_values(
@@ -84,29 +84,38 @@ def select_first_values(
 ) -> tuple[pl.DataFrame, pl.DataFrame, list[Note]]:
     """The first text of each output, the first non-empty value of each item in each column, and notes on further
     values."""
-    names = [name for name in sources.columns if name != "item"]
-    lists = pl.col(pl.List(pl.String))
-    with_nulls = sources.with_columns(pl.col(pl.String).replace("", None), pl.when(lists.list.len() > 0).then(lists))
-    rows_by_item, output_key = with_nulls.group_by("item", maintain_order=True), ["item", "system"]
-    n_several_texts = texts.group_by(output_key).agg(pl.col("text").n_unique()).filter(pl.col("text") > 1).height
-    has_several_values = rows_by_item.agg(pl.col(names).drop_nulls().n_unique() > 1) if names else with_nulls.clear()
-    differing_columns = [name for name in names if has_several_values[name].any()]
-    n_differing = has_several_values.filter(pl.any_horizontal(differing_columns)).height if differing_columns else 0
+    column_names = [column_name for column_name in sources.columns if column_name != "item"]
+    list_selector = pl.col(pl.List(pl.String))
+    source_rows = sources.with_columns(
+        pl.col(pl.String).replace("", None), pl.when(list_selector.list.len() > 0).then(list_selector)
+    )
+    rows_by_item, output_key_names = source_rows.group_by("item", maintain_order=True), ["item", "system"]
+    n_outputs_with_several_texts = (
+        texts.group_by(output_key_names).agg(pl.col("text").n_unique()).filter(pl.col("text") > 1).height
+    )
+    several_values_flags = (
+        rows_by_item.agg(pl.col(column_names).drop_nulls().n_unique() > 1) if column_names else source_rows.clear()
+    )
+    differing_column_names = [column_name for column_name in column_names if several_values_flags[column_name].any()]
+    n_items_with_several_values = (
+        several_values_flags.filter(pl.any_horizontal(differing_column_names)).height if differing_column_names else 0
+    )
     notes = build_notes(
         (
             "texts-differ",
-            n_several_texts,
-            f"{where}: {n_several_texts} outputs have several texts; the first text of each output is used",
+            n_outputs_with_several_texts,
+            f"{where}: {n_outputs_with_several_texts} outputs have several texts; the first text of each output is "
+            "used",
         ),
         (
             "sources-differ",
-            n_differing,
-            f"{where}: {n_differing} items have several values of {join_labels(differing_columns)}; the first value of "
-            "each item is used",
+            n_items_with_several_values,
+            f"{where}: {n_items_with_several_values} items have several values of "
+            f"{join_labels(differing_column_names)}; the first value of each item is used",
         ),
     )
-    first_texts = texts.unique(output_key, keep="first", maintain_order=True)
-    return first_texts, rows_by_item.agg(pl.col(names).drop_nulls().first()), notes
+    first_texts = texts.unique(output_key_names, keep="first", maintain_order=True)
+    return first_texts, rows_by_item.agg(pl.col(column_names).drop_nulls().first()), notes
 
 
 def parse_turns(cell: Any) -> list[tuple[str, str]] | None:

@@ -45,10 +45,13 @@ class Panel:
     ) -> Panel:
         """The scores of these raters for one aspect. If a rater has no scores for the aspect, its scores without an
         aspect are used."""
-        rows = select_aspect_rows(filter_rows(study.ratings.frame, pl.col("rater").is_in(list(raters))), aspect)
-        directions = study.raters.direction
-        rater_directions = np.array([directions[rater] for rater in raters])
-        output_rows, system_rows = filter_rows(rows, pl.col("item") != ""), rows.filter(pl.col("item") == "")
+        rating_rows = select_aspect_rows(filter_rows(study.ratings.frame, pl.col("rater").is_in(list(raters))), aspect)
+        direction_of_rater = study.raters.direction
+        rater_directions = np.array([direction_of_rater[rater] for rater in raters])
+        output_rows, system_rows = (
+            filter_rows(rating_rows, pl.col("item") != ""),
+            rating_rows.filter(pl.col("item") == ""),
+        )
         return cls(
             values=_mean_scores(output_rows, rater=raters, item=items, system=systems)
             * rater_directions[:, None, None],
@@ -66,15 +69,15 @@ def label_codes(labels: pl.Series, categories: Sequence[str]) -> NDArray[np.int6
 
 def pair_positions(rows: pl.DataFrame, systems: Sequence[str]) -> NDArray[np.int64]:
     """The position of the pair (`system_a`, `system_b`) of each row among all pairs of the sorted systems."""
-    first, second = (label_codes(rows[name], systems) for name in ("system_a", "system_b"))
-    return pair_codes(first, second, len(systems))
+    first_positions, second_positions = (label_codes(rows[name], systems) for name in ("system_a", "system_b"))
+    return pair_codes(first_positions, second_positions, len(systems))
 
 
-def _mean_scores(rows: pl.DataFrame, **axes: Sequence[str]) -> Floats:
+def _mean_scores(rows: pl.DataFrame, **labels_of_axis: Sequence[str]) -> Floats:
     """Mean scores as an array with one axis per column of labels; NaN if there is no score."""
-    shape = tuple(map(len, axes.values()))
-    codes = np.array([label_codes(rows[name], categories) for name, categories in axes.items()])
-    is_known_cell = (codes >= 0).all(axis=0)
-    cell, size = np.ravel_multi_index(codes[:, is_known_cell], shape), math.prod(shape)
-    score_sums = np.bincount(cell, weights=rows["score"].to_numpy()[is_known_cell], minlength=size)
-    return ratio(score_sums, np.bincount(cell, minlength=size)).reshape(shape)
+    shape = tuple(map(len, labels_of_axis.values()))
+    label_positions = np.array([label_codes(rows[name], categories) for name, categories in labels_of_axis.items()])
+    is_row_in_array = (label_positions >= 0).all(axis=0)
+    cell_indices, n_cells = np.ravel_multi_index(label_positions[:, is_row_in_array], shape), math.prod(shape)
+    score_sums = np.bincount(cell_indices, weights=rows["score"].to_numpy()[is_row_in_array], minlength=n_cells)
+    return ratio(score_sums, np.bincount(cell_indices, minlength=n_cells)).reshape(shape)

@@ -79,10 +79,10 @@ def skeleton(label: str) -> str:
 
 def confusable_groups(labels: Iterable[str]) -> list[list[str]]:
     """Sets of labels that look equal, in the order of first occurrence."""
-    sets: dict[str, list[str]] = {}
+    labels_of_skeleton: dict[str, list[str]] = {}
     for label in dict.fromkeys(labels):
-        sets.setdefault(skeleton(label), []).append(label)
-    return [group for group in sets.values() if len(group) > 1]
+        labels_of_skeleton.setdefault(skeleton(label), []).append(label)
+    return [group for group in labels_of_skeleton.values() if len(group) > 1]
 
 
 def escape_confusable(label: str) -> str:
@@ -92,6 +92,8 @@ def escape_confusable(label: str) -> str:
     "'GP\\\\u0422-4'"
     """
     escaped, unescaped = ascii(label), repr(label)
-    has_lookalikes = label.translate(LATIN) != label
-    has_hidden = any(unicodedata.category(sign) in ("Cf", "Pd", "Zs", "Mn") and not sign.isascii() for sign in label)
-    return escaped if has_lookalikes or has_hidden else unescaped
+    has_lookalike_characters = label.translate(LATIN) != label
+    has_hidden_characters = any(
+        unicodedata.category(character) in ("Cf", "Pd", "Zs", "Mn") and not character.isascii() for character in label
+    )
+    return escaped if has_lookalike_characters or has_hidden_characters else unescaped

@@ -94,8 +94,8 @@ class Preferences:
         ('1', 'A', 'B', 'judge', '', '0', '', -1, None, None, None, None)
         """
         frame = to_polars(table, where=where)
-        required_columns = ("item", "system_a", "system_b", "rater", "preference")
-        notes = check_columns(frame, where=where, required=required_columns, optional=(*OPTIONAL, *ignore))
+        required_column_names = ("item", "system_a", "system_b", "rater", "preference")
+        notes = check_columns(frame, where=where, required=required_column_names, optional=(*OPTIONAL, *ignore))
         if frame.height == 0:
             raise InputError(f"{where}: no rows; a study needs at least one verdict")
         verdicts = pl.DataFrame(
@@ -128,32 +128,42 @@ class Preferences:
             p_a=pl.when(is_reversed_pair).then("p_b").otherwise("p_a"),
             p_b=pl.when(is_reversed_pair).then("p_a").otherwise("p_b"),
         )
-        column_of_role = {
+        column_name_of_role = {
             role: next(iter(find_columns(role, unused)), "") for role in ("rater", "aspect", "order", "repeat")
         }
-        options_text = " ".join(column_option(role, name) for role, name in column_of_role.items() if name)
+        options_text = " ".join(column_option(role, name) for role, name in column_name_of_role.items() if name)
         unused_text = f"; columns not used: {join_labels(unused)}" if unused else ""
-        hint = (
+        hint_text = (
             f"{f'try {options_text}; ' if options_text else ''}if pairs were rated in both presentation orders, give "
-            f"a column 'order' (ab, ba{'' if column_of_role['order'] else '; or --column order=NAME'}), or name "
+            f"a column 'order' (ab, ba{'' if column_name_of_role['order'] else '; or --column order=NAME'}), or name "
             "the systems in the displayed order; if pairs were rated repeatedly, number the runs in a column "
             f"'repeat'{unused_text}"
         )
-        check_unique(verdicts, KEY, where=where, what="verdict", hint=hint)
+        check_unique(verdicts, KEY, where=where, what="verdict", hint=hint_text)
         is_unreadable = pl.lit(False) if unreadable is None else pl.lit(unreadable)
-        reason = pl.when(pl.col("invalid") != "").then("invalid").when(is_unreadable).then(pl.lit(UNREADABLE))
-        missing_verdicts = verdicts.with_columns(why=reason.otherwise(pl.lit(EMPTY))).filter(
+        reason_expression = (
+            pl.when(pl.col("invalid") != "").then("invalid").when(is_unreadable).then(pl.lit(UNREADABLE))
+        )
+        missing_verdicts = verdicts.with_columns(why=reason_expression.otherwise(pl.lit(EMPTY))).filter(
             pl.col("preference").is_null()
         )
         invalid_rows = missing_verdicts.filter(pl.col("invalid") != "")
-        n_invalid, n_missing, reasons_text = (
+        n_invalid_verdicts, n_missing_verdicts, reasons_text = (
             invalid_rows.height,
             missing_verdicts.filter(invalid="", why=EMPTY).height,
             format_counts(invalid_rows["invalid"]),
         )
         notes += build_notes(
-            ("missing-verdict", n_missing, f"{where}: {n_missing} verdicts are empty and count as not rated"),
-            (INVALID, n_invalid, f"{where}: {n_invalid} verdicts are invalid and count as not rated ({reasons_text})"),
+            (
+                "missing-verdict",
+                n_missing_verdicts,
+                f"{where}: {n_missing_verdicts} verdicts are empty and count as not rated",
+            ),
+            (
+                INVALID,
+                n_invalid_verdicts,
+                f"{where}: {n_invalid_verdicts} verdicts are invalid and count as not rated ({reasons_text})",
+            ),
             (
                 "spare-chances",
                 n_ignored_probabilities,
@@ -164,21 +174,27 @@ class Preferences:
             frame=verdicts.drop_nulls("preference").select(list(SCHEMA)), missing=missing_verdicts.select(list(MISSING))
         ), notes
 
-    def select_rows(self, keep: pl.Expr) -> Preferences:
+    def select_rows(self, is_selected_row: pl.Expr) -> Preferences:
         """The rows of verdicts and of missing verdicts that satisfy a condition on their common columns."""
-        return Preferences(frame=filter_rows(self.frame, keep), missing=filter_rows(self.missing, keep))
+        return Preferences(
+            frame=filter_rows(self.frame, is_selected_row), missing=filter_rows(self.missing, is_selected_row)
+        )
 
-    def split_opinions(self, second: pl.Series, answered: pl.Series) -> tuple[Preferences, Preferences]:
+    def split_opinions(self, is_second_row: pl.Series, is_answered_row: pl.Series) -> tuple[Preferences, Preferences]:
         """The first opinions, and the second opinions (further answers of an annotator to the same question).
 
-        The masks `second` and `answered` (whether there is a preference) have one entry per row of the original table.
+        The masks `is_second_row` and `is_answered_row` (whether there is a preference) have one entry per row of
+        the original table.
         """
-        is_second_opinion, is_second_missing = second.filter(answered), second.filter(~answered)
+        is_second_opinion, is_second_missing_verdict = (
+            is_second_row.filter(is_answered_row),
+            is_second_row.filter(~is_answered_row),
+        )
         first_opinions = Preferences(
-            frame=self.frame.filter(~is_second_opinion), missing=self.missing.filter(~is_second_missing)
+            frame=self.frame.filter(~is_second_opinion), missing=self.missing.filter(~is_second_missing_verdict)
         )
         return first_opinions, Preferences(
-            frame=self.frame.filter(is_second_opinion), missing=self.missing.filter(is_second_missing)
+            frame=self.frame.filter(is_second_opinion), missing=self.missing.filter(is_second_missing_verdict)
         )
 
     @property
@@ -209,81 +225,91 @@ class Preferences:
         notes : list of Note
             Numbers of comparisons that were excluded or have contradictory verdicts.
         """
-        may_be_half = orders != "first" and (self.missing["order"] != "").any()
-        if not may_be_half and not has_duplicate_key(self.frame, COMPARISON).any():
+        may_have_half_comparisons = orders != "first" and (self.missing["order"] != "").any()
+        if not may_have_half_comparisons and not has_duplicate_key(self.frame, COMPARISON).any():
             return self.frame.select(*COMPARISON, "preference", ORDER_CODES), []
         merged_rows = self._merge_rows(orders)
-        half_rows, n_contradictory = merged_rows.filter(pl.col("half") == 1), int(merged_rows["contradictory"].sum())
+        half_rows, n_contradictory_comparisons = (
+            merged_rows.filter(pl.col("half") == 1),
+            int(merged_rows["contradictory"].sum()),
+        )
         half_advice = (
             f" ({format_counts(half_rows['rater'])}). With one order, the position preference of the rater does not "
             "cancel. To keep these comparisons, set orders='first'"
         )
-        kept_rows = merged_rows.drop_nulls("sign").select(
+        comparison_rows = merged_rows.drop_nulls("sign").select(
             *COMPARISON, pl.col("sign").cast(pl.Int8).alias("preference"), "order"
         )
-        return kept_rows, merging_notes(half_rows.height, n_contradictory, orders, half_advice=half_advice)
+        return comparison_rows, merging_notes(
+            half_rows.height, n_contradictory_comparisons, orders, half_advice=half_advice
+        )
 
     def _merge_rows(self, orders: Orders) -> pl.DataFrame:
         """The result of `merge_orders` for all verdicts, in file order."""
         answered_rows = self.frame.select(*COMPARISON, ORDER_CODES, sign="preference")
         missing_rows = self.missing.select(*COMPARISON, ORDER_CODES, sign=pl.lit(None, dtype=pl.Int8))
         rows = pl.concat([answered_rows, missing_rows]).with_row_index("row")
-        merged_rows = merge_orders(nw.from_native(rows.lazy()), orders, keys=COMPARISON).collect().to_native()
-        file_order = answered_rows.select(COMPARISON).unique(maintain_order=True, keep="first")
-        return file_order.join(merged_rows, on=COMPARISON, how="left", maintain_order="left")
+        merged_rows = (
+            merge_orders(nw.from_native(rows.lazy()), orders, key_column_names=COMPARISON).collect().to_native()
+        )
+        ordered_comparisons = answered_rows.select(COMPARISON).unique(maintain_order=True, keep="first")
+        return ordered_comparisons.join(merged_rows, on=COMPARISON, how="left", maintain_order="left")
 
 
-def column_option(role: str, name: str) -> str:
+def column_option(role: str, column_name: str) -> str:
     """The option that maps a column to a role."""
-    return f"--column {shlex.quote(f'{role}={name}')}"
+    return f"--column {shlex.quote(f'{role}={column_name}')}"
 
 
 def _read_probabilities(frame: pl.DataFrame, *, where: str) -> list[pl.Series]:
     """The columns p_a, p_tie and p_b. A row must have all three probabilities or none; an empty p_tie counts as 0."""
-    allowed = "a probability from 0 to 1"
-    probabilities = pl.DataFrame([bounded_column(frame, name, 1, where=where, allowed=allowed) for name in CHANCES])
+    allowed_text = "a probability from 0 to 1"
+    probabilities = pl.DataFrame(
+        [bounded_column(frame, name, 1, where=where, allowed=allowed_text) for name in CHANCES]
+    )
     if set(CHANCES).isdisjoint(frame.columns):
         return probabilities.get_columns()
     has_probability = probabilities.select(pl.any_horizontal(pl.all().is_not_null())).to_series()
     has_win_probabilities = probabilities.select(pl.col("p_a").is_not_null() & pl.col("p_b").is_not_null()).to_series()
     refuse(
         has_probability & ~has_win_probabilities,
-        lambda rows, _: (
-            f"{where}: p_a, p_tie, p_b are partly empty in row {rows}; give all three probabilities, or none"
+        lambda row_numbers, _: (
+            f"{where}: p_a, p_tie, p_b are partly empty in row {row_numbers}; give all three probabilities, or none"
         ),
     )
     probabilities = probabilities.with_columns(p_tie=pl.when(has_probability).then(pl.col("p_tie").fill_null(0.0)))
     probability_sums = probabilities.select(pl.sum_horizontal(pl.all(), ignore_nulls=False)).to_series()
     refuse(
         (probability_sums - 1).abs() > SUM_TOLERANCE,
-        lambda rows, row_index: (
-            f"{where}: p_a, p_tie, p_b sum to {probability_sums[row_index]:g} in row {rows}; their sum must be 1"
+        lambda row_numbers, row_index: (
+            f"{where}: p_a, p_tie, p_b sum to {probability_sums[row_index]:g} in row {row_numbers}; their sum must be 1"
         ),
     )
     return probabilities.get_columns()
 
 
 def _check_values(verdicts: pl.DataFrame, *, where: str) -> None:
-    values, orders, systems = verdicts["preference"], verdicts["order"], verdicts["system_a"]
+    preference_values, order_words, first_systems = verdicts["preference"], verdicts["order"], verdicts["system_a"]
     refuse(
-        ~values.is_in([1.0, 0.0, -1.0]),
-        lambda rows, row_index: (
-            f"{where}: preference {values[row_index]:g} in row {rows}; allowed: 1 (system_a better),"
+        ~preference_values.is_in([1.0, 0.0, -1.0]),
+        lambda row_numbers, row_index: (
+            f"{where}: preference {preference_values[row_index]:g} in row {row_numbers}; allowed: 1 (system_a better),"
             " 0 (tie), -1 (system_b better)"
         ),
     )
     refuse(
-        values.is_not_null() & (verdicts["invalid"] != ""),
-        lambda rows, row_index: (
-            f"{where}: row {rows} has both a preference and a reason in 'invalid' "
+        preference_values.is_not_null() & (verdicts["invalid"] != ""),
+        lambda row_numbers, row_index: (
+            f"{where}: row {row_numbers} has both a preference and a reason in 'invalid' "
             f"({verdicts['invalid'][row_index]!r}); "
             f"remove the preference or the reason"
         ),
     )
-    refuse_values(orders, ~orders.is_in(["ab", "ba", ""]), where=where, allowed="ab, ba, unknown")
+    refuse_values(order_words, ~order_words.is_in(["ab", "ba", ""]), where=where, allowed="ab, ba, unknown")
     refuse(
-        systems == verdicts["system_b"],
-        lambda rows, row_index: (
-            f"{where}: row {rows} compares {systems[row_index]!r} with itself; a verdict needs two different systems"
+        first_systems == verdicts["system_b"],
+        lambda row_numbers, row_index: (
+            f"{where}: row {row_numbers} compares {first_systems[row_index]!r} with itself; a verdict needs two "
+            "different systems"
         ),
     )

@@ -22,9 +22,9 @@ def read_probes(frame: pl.DataFrame, *, where: str) -> pl.DataFrame:
     property. Outcomes lie between 0 and 1; null means no answer.
     """
     check_columns(frame, where=where, required=(*KEY, *OUTCOMES), optional=("invalid",))
-    labels = [label_column(frame, name, where=where, empty=name in EMPTY) for name in KEY]
-    allowed = "a number from 0 to 1, or empty"
-    outcomes = [bounded_column(frame, name, 1, where=where, allowed=allowed) for name in OUTCOMES]
-    probes = pl.DataFrame([*labels, *outcomes], schema=SCHEMA)
+    label_series = [label_column(frame, name, where=where, empty=name in EMPTY) for name in KEY]
+    allowed_text = "a number from 0 to 1, or empty"
+    outcome_series = [bounded_column(frame, name, 1, where=where, allowed=allowed_text) for name in OUTCOMES]
+    probes = pl.DataFrame([*label_series, *outcome_series], schema=SCHEMA)
     check_unique(probes, KEY, where=where, what="probe", hint="one row per output, probe and order")
     return probes

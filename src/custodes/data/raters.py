@@ -69,17 +69,18 @@ class Raters:
     directed: frozenset[str] = frozenset()
 
     @classmethod
-    def infer(cls, kinds: Mapping[str, str]) -> Raters:
+    def infer(cls, kind_of_rater: Mapping[str, str]) -> Raters:
         """Raters of which only the kinds are known. Higher is better, the scale is unknown, and annotators are
         slots."""
         rows = [
-            {"rater": rater, "kind": kind, "higher_is_better": True, "person": False} for rater, kind in kinds.items()
+            {"rater": rater, "kind": kind, "higher_is_better": True, "person": False}
+            for rater, kind in kind_of_rater.items()
         ]
         return cls(frame=pl.DataFrame(rows, schema=SCHEMA))
 
     def select_kind(self, kind: str) -> tuple[str, ...]:
         """The raters of one kind, in the order of the table."""
-        return tuple(rater for rater, kind_of_rater in self.kind.items() if kind_of_rater == kind)
+        return tuple(rater for rater, rater_kind in self.kind.items() if rater_kind == kind)
 
     @property
     def kind(self) -> dict[str, str]:
@@ -107,12 +108,12 @@ class Raters:
 
     def select_raters(self, raters: Sequence[str]) -> Raters:
         """The table of these raters only, in this order."""
-        order = pl.DataFrame({"rater": list(raters)}, schema={"rater": pl.String})
-        return replace(self, frame=order.join(self.frame, on="rater", how="left", maintain_order="left"))
+        rater_order = pl.DataFrame({"rater": list(raters)}, schema={"rater": pl.String})
+        return replace(self, frame=rater_order.join(self.frame, on="rater", how="left", maintain_order="left"))
 
-    def with_kinds(self, kinds: Mapping[str, str]) -> Raters:
-        """The raters, with the kinds of `kinds` set."""
-        new_kinds = [kinds.get(rater, kind) for rater, kind in self.kind.items()]
+    def with_kinds(self, kind_of_rater: Mapping[str, str]) -> Raters:
+        """The raters, with the kinds of `kind_of_rater` set."""
+        new_kinds = [kind_of_rater.get(rater, kind) for rater, kind in self.kind.items()]
         return replace(self, frame=self.frame.with_columns(pl.Series("kind", new_kinds, dtype=pl.String)))
 
     def merge_with(self, other: Raters) -> tuple[Raters, list[Note]]:
@@ -134,17 +135,17 @@ class Raters:
             pl.col("own_system", "signature", "truncated").drop_nulls().first(),
         ).select(list(SCHEMA))
         signatures_by_rater = rows_by_rater.agg(pl.col("signature").drop_nulls().unique(maintain_order=True))
-        conflicting_signatures = signatures_by_rater.filter(pl.col("signature").list.len() > 1)
-        examples = [
+        conflicting_signature_rows = signatures_by_rater.filter(pl.col("signature").list.len() > 1)
+        example_texts = [
             f"{rater} ({join_labels(metric_signatures, limit=2)})"
-            for rater, metric_signatures in conflicting_signatures.iter_rows()
+            for rater, metric_signatures in conflicting_signature_rows.iter_rows()
         ]
         message = (
             "raters with the same name in two inputs are treated as one rater, although their signatures differ: "
-            f"{join_labels(examples, limit=2)}. If the raters differ, rename one of them"
+            f"{join_labels(example_texts, limit=2)}. If the raters differ, rename one of them"
         )
         return Raters(frame=frame, directed=self.directed | other.directed), build_notes(
-            (SIGNATURE_RULE, len(examples), message)
+            (SIGNATURE_RULE, len(example_texts), message)
         )
 
     def merge_side_table(self, table: Any, *, where: str = "raters") -> tuple[Raters, list[Note]]:
@@ -156,44 +157,46 @@ class Raters:
         truncated (0 to 1).
         """
         frame = to_polars(table, where=where)
-        columns = [name for name in SCHEMA if name != "rater"]
-        ignored_notes = check_columns(frame, where=where, required=("rater",), optional=columns)
+        column_names = [rater_name for rater_name in SCHEMA if rater_name != "rater"]
+        ignored_notes = check_columns(frame, where=where, required=("rater",), optional=column_names)
         values_of_pattern = _checked_side_table(frame, where=where)
-        names = list(self.frame["rater"])
+        rater_names = list(self.frame["rater"])
         unmatched_patterns = [
             pattern
             for pattern in values_of_pattern
-            if pattern not in names and not any(fnmatchcase(name, pattern) for name in names)
+            if pattern not in rater_names and not any(fnmatchcase(rater_name, pattern) for rater_name in rater_names)
         ]
         if values_of_pattern and len(unmatched_patterns) == len(values_of_pattern):
             raise InputError(
                 f"{where}: no rater of this table is in the data ({join_labels(unmatched_patterns)}); raters: "
-                f"{join_labels(names)}{suggestion(unmatched_patterns[0], names)}"
+                f"{join_labels(rater_names)}{suggestion(unmatched_patterns[0], rater_names)}"
             )
-        unmatched_notes = [
-            ("idle-rater-row", 1, f"{where}: {name!r} matches no rater{suggestion(name, names)}")
-            for name in unmatched_patterns
+        note_entries = [
+            ("idle-rater-row", 1, f"{where}: {rater_name!r} matches no rater{suggestion(rater_name, rater_names)}")
+            for rater_name in unmatched_patterns
         ]
-        notes = [*build_notes(*unmatched_notes), *ignored_notes]
-        rows, directed = [], set(self.directed)
+        notes = [*build_notes(*note_entries), *ignored_notes]
+        rater_rows, directed_raters = [], set(self.directed)
         for row in self.frame.iter_rows(named=True):
-            name = row["rater"]
+            rater_name = row["rater"]
             declared_values: dict[str, Any] = {}
-            for pattern, values in values_of_pattern.items():
-                if pattern == name or (pattern not in names and fnmatchcase(name, pattern)):
+            for pattern, pattern_values in values_of_pattern.items():
+                if pattern == rater_name or (pattern not in rater_names and fnmatchcase(rater_name, pattern)):
                     # A literal name takes precedence over globs in any order.
-                    declared_values = declared_values | values if pattern == name else values | declared_values
+                    declared_values = (
+                        declared_values | pattern_values if pattern == rater_name else pattern_values | declared_values
+                    )
             if row["kind"] and declared_values.get("kind", row["kind"]) != row["kind"]:
-                kind = declared_values["kind"]
+                declared_kind = declared_values["kind"]
                 message = (
-                    f"{where}: {name!r} is {kind} in this table and {row['kind']} in the data; this table takes "
-                    "precedence"
+                    f"{where}: {rater_name!r} is {declared_kind} in this table and {row['kind']} in the data; this "
+                    "table takes precedence"
                 )
                 notes += build_notes(("kind-overruled", 1, message))
             # A new cost without a unit does not inherit the unit of the replaced cost.
-            rows.append(row | ({"cost_unit": None} if "cost" in declared_values else {}) | declared_values)
-            directed |= {name} if "higher_is_better" in declared_values else set()
-        return Raters(frame=pl.DataFrame(rows, schema=SCHEMA), directed=frozenset(directed)), notes
+            rater_rows.append(row | ({"cost_unit": None} if "cost" in declared_values else {}) | declared_values)
+            directed_raters |= {rater_name} if "higher_is_better" in declared_values else set()
+        return Raters(frame=pl.DataFrame(rater_rows, schema=SCHEMA), directed=frozenset(directed_raters)), notes
 
     def undeclared_directions(self) -> list[Note]:
         """A note on metrics that have the names of error metrics, if no table declares that lower is better.
@@ -215,10 +218,10 @@ class Raters:
 
 def _checked_side_table(frame: pl.DataFrame, *, where: str) -> dict[str, dict[str, Any]]:
     """The non-empty values of each row, by the pattern of rater names in the row."""
-    labels = pl.DataFrame([label_column(frame, "rater", where=where)])
-    check_unique(labels, ["rater"], where=where, what="rater", hint="one row per rater")
-    columns = [name for name in SCHEMA if name in frame.columns and name != "rater"]
-    side_table = labels.with_columns(_side_column(frame, name, where=where) for name in columns)
+    rater_labels = pl.DataFrame([label_column(frame, "rater", where=where)])
+    check_unique(rater_labels, ["rater"], where=where, what="rater", hint="one row per rater")
+    column_names = [name for name in SCHEMA if name in frame.columns and name != "rater"]
+    side_table = rater_labels.with_columns(_side_column(frame, name, where=where) for name in column_names)
     if "truncated" in side_table.columns:
         refuse_values(
             side_table["truncated"],
@@ -229,7 +232,9 @@ def _checked_side_table(frame: pl.DataFrame, *, where: str) -> dict[str, dict[st
     if {"low", "high"} <= set(side_table.columns):
         refuse(
             side_table["low"] >= side_table["high"],
-            lambda rows, _: f"{where}: low is not below high in row {rows}; correct the bounds of the scale",
+            lambda row_numbers, _: (
+                f"{where}: low is not below high in row {row_numbers}; correct the bounds of the scale"
+            ),
         )
     return {
         row.pop("rater"): {name: value for name, value in row.items() if value is not None}
@@ -237,15 +242,17 @@ def _checked_side_table(frame: pl.DataFrame, *, where: str) -> dict[str, dict[st
     }
 
 
-def _side_column(frame: pl.DataFrame, name: str, *, where: str) -> pl.Series:
+def _side_column(frame: pl.DataFrame, column_name: str, *, where: str) -> pl.Series:
     """A column of a side table, converted to the type in `SCHEMA`; empty cells become null."""
-    if name == "kind":
+    if column_name == "kind":
         return kind_column(frame, where=where).replace("", None)
-    column = typed_column(frame, name, SCHEMA[name], where=where)
-    if name == "date":
-        is_invalid = [cell_text != "" and not _is_date(cell_text) for cell_text in column]
-        refuse_values(column, pl.Series(is_invalid, dtype=pl.Boolean), where=where, allowed="YYYY, YYYY-MM, YYYY-MM-DD")
-    return column.replace("", None) if SCHEMA[name] == pl.String else column
+    column = typed_column(frame, column_name, SCHEMA[column_name], where=where)
+    if column_name == "date":
+        is_invalid_date = [cell_text != "" and not _is_date(cell_text) for cell_text in column]
+        refuse_values(
+            column, pl.Series(is_invalid_date, dtype=pl.Boolean), where=where, allowed="YYYY, YYYY-MM, YYYY-MM-DD"
+        )
+    return column.replace("", None) if SCHEMA[column_name] == pl.String else column
 
 
 def kind_column(frame: pl.DataFrame, *, where: str) -> pl.Series:
@@ -258,17 +265,19 @@ def kind_column(frame: pl.DataFrame, *, where: str) -> pl.Series:
 def rater_kinds(frame: pl.DataFrame, *, where: str) -> dict[str, str]:
     """The kind of each rater, from the columns `rater` and `kind` (optional) of a data file. A rater of both kinds
     raises `InputError`."""
-    raters = label_column(frame, "rater", where=where)
-    kinds = pl.DataFrame([raters, kind_column(frame, where=where)]).unique(maintain_order=True)
-    declared_kinds = kinds.filter(pl.col("kind") != "")
-    raters_of_two_kinds = declared_kinds.filter(pl.col("rater").is_duplicated())["rater"].unique(maintain_order=True)
+    rater_series = label_column(frame, "rater", where=where)
+    kind_rows = pl.DataFrame([rater_series, kind_column(frame, where=where)]).unique(maintain_order=True)
+    declared_kind_rows = kind_rows.filter(pl.col("kind") != "")
+    raters_of_two_kinds = declared_kind_rows.filter(pl.col("rater").is_duplicated())["rater"].unique(
+        maintain_order=True
+    )
     if raters_of_two_kinds.len():
         raise InputError(
             f"{where}: rater {join_labels(map(repr, raters_of_two_kinds))} is both human and metric in column 'kind'; "
             "give each rater one kind"
         )
-    kind_of_rater = dict(declared_kinds.iter_rows())
-    return {rater: kind_of_rater.get(rater, "") for rater in kinds["rater"].unique(maintain_order=True)}
+    kind_of_rater = dict(declared_kind_rows.iter_rows())
+    return {rater: kind_of_rater.get(rater, "") for rater in kind_rows["rater"].unique(maintain_order=True)}
 
 
 def _is_date(text: str) -> bool:
@@ -359,13 +368,13 @@ class MissingCode:
         values start at 0 or above and end at `LEAST_TOP` or above. In the second case, all digits of the value are
         nines (99, -999), and the distance of the value to the other values is larger than their range.
         """
-        values, counts = np.unique(scores[np.isfinite(scores)], return_counts=True)
-        for index, other_values in ((0, values[1:]), (-1, values[:-1])):
-            if len(other_values) < 2 or counts.sum() < FEW_RATINGS:
+        distinct_scores, score_counts = np.unique(scores[np.isfinite(scores)], return_counts=True)
+        for index, further_scores in ((0, distinct_scores[1:]), (-1, distinct_scores[:-1])):
+            if len(further_scores) < 2 or score_counts.sum() < FEW_RATINGS:
                 continue
-            value, low, high = float(values[index]), float(other_values[0]), float(other_values[-1])
-            is_negative_code = value < 0 <= low and value.is_integer() and high >= LEAST_TOP
-            is_nines = value.is_integer() and abs(value) > 9 and set(str(int(abs(value)))) == {"9"}
-            if is_negative_code or (is_nines and max(low - value, value - high) > high - low):
-                return cls(value=value, n=int(counts[index]), low=low, high=high)
+            code, low, high = float(distinct_scores[index]), float(further_scores[0]), float(further_scores[-1])
+            is_negative_code = code < 0 <= low and code.is_integer() and high >= LEAST_TOP
+            has_only_nines = code.is_integer() and abs(code) > 9 and set(str(int(abs(code)))) == {"9"}
+            if is_negative_code or (has_only_nines and max(low - code, code - high) > high - low):
+                return cls(value=code, n=int(score_counts[index]), low=low, high=high)
         return None

@@ -74,45 +74,53 @@ class Ratings:
                 number_column(frame, "score", where=where),
             ]
         )
-        hint = "number the runs of a rater in a column 'repeat', or remove the duplicate row"
-        check_unique(ratings, KEY, where=where, what="rating", hint=hint)
+        hint_text = "number the runs of a rater in a column 'repeat', or remove the duplicate row"
+        check_unique(ratings, KEY, where=where, what="rating", hint=hint_text)
         _check_size(ratings, where=where)
-        reason = label_column(frame, "invalid", where=where, empty=True)
+        reason_texts = label_column(frame, "invalid", where=where, empty=True)
         refuse(
-            ratings["score"].is_not_null() & (reason != ""),
-            lambda rows, first: (
-                f"{where}: row {rows} has both a score and a reason in 'invalid' ({reason[first]!r}); remove the score "
-                f"or the reason"
+            ratings["score"].is_not_null() & (reason_texts != ""),
+            lambda row_numbers, row_index: (
+                f"{where}: row {row_numbers} has both a score and a reason in 'invalid' ({reason_texts[row_index]!r}); "
+                f"remove the score or the reason"
             ),
         )
-        reasons = reason.filter(reason != "")
-        n_missing = ratings["score"].null_count() - reasons.len()
-        invalid_text = f"{where}: {reasons.len()} scores are invalid and count as not rated ({format_counts(reasons)})"
+        invalid_reasons = reason_texts.filter(reason_texts != "")
+        n_missing_scores = ratings["score"].null_count() - invalid_reasons.len()
+        invalid_text = (
+            f"{where}: {invalid_reasons.len()} scores are invalid and count as not rated "
+            f"({format_counts(invalid_reasons)})"
+        )
         notes += build_notes(
-            ("missing-score", n_missing, f"{where}: {n_missing} {unit} have no score and count as not rated"),
-            ("invalid-score", reasons.len(), invalid_text),
+            (
+                "missing-score",
+                n_missing_scores,
+                f"{where}: {n_missing_scores} {unit} have no score and count as not rated",
+            ),
+            ("invalid-score", invalid_reasons.len(), invalid_text),
         )
         return cls(frame=ratings.drop_nulls("score")), notes
 
-    def split_opinions(self, second: pl.Series, answered: pl.Series) -> tuple[Ratings, Ratings]:
+    def split_opinions(self, is_second_row: pl.Series, is_answered_row: pl.Series) -> tuple[Ratings, Ratings]:
         """The first opinions, and the second opinions (further answers of an annotator to the same question).
 
-        The masks `second` and `answered` (whether there is a score) have one entry per row of the original table.
+        The masks `is_second_row` and `is_answered_row` (whether there is a score) have one entry per row of the
+        original table.
         """
-        is_second_opinion = second.filter(answered)
+        is_second_opinion = is_second_row.filter(is_answered_row)
         return Ratings(frame=self.frame.filter(~is_second_opinion)), Ratings(frame=self.frame.filter(is_second_opinion))
 
 
 def _check_size(ratings: pl.DataFrame, *, where: str) -> None:
     """Raise `InputError` for a rater whose scores are so large or so small that squares of scores overflow or
     underflow."""
-    largest_scores = ratings.group_by("rater", maintain_order=True).agg(pl.col("score").abs().max())
-    for rater, score in largest_scores.filter(
+    largest_score_rows = ratings.group_by("rater", maintain_order=True).agg(pl.col("score").abs().max())
+    for rater, largest_score in largest_score_rows.filter(
         (pl.col("score") > LARGEST) | (pl.col("score") < 1 / LARGEST)
     ).iter_rows():
-        if score:
-            range_text = f"beyond {LARGEST:g}" if score > LARGEST else f"all below {1 / LARGEST:g}"
+        if largest_score:
+            range_text = f"beyond {LARGEST:g}" if largest_score > LARGEST else f"all below {1 / LARGEST:g}"
             raise InputError(
-                f"{where}: scores of {rater!r} are {range_text} (largest absolute value {score:g}); rescale the "
-                "scores, or take logarithms"
+                f"{where}: scores of {rater!r} are {range_text} (largest absolute value {largest_score:g}); rescale "
+                "the scores, or take logarithms"
             )

@@ -121,18 +121,18 @@ def read(
     reader, raters, items = (schema_options.reading.get(name) for name in ("reader", "raters", "items"))
     invalid = schema_options.reading.get("invalid", "error")
     if reader is not None and reader not in OURS and reader not in plugin_readers(OURS):
-        names = (*OURS, *plugin_readers(OURS))
-        advice = f"{suggestion(reader, names)}; readers: {', '.join(names)}"
-        raise OptionError(f"reader={short_repr(reader)} is unknown{advice}")
-    duplicate_facts = set(FACTS) & set(schema_options.columns.roles)
+        reader_names = (*OURS, *plugin_readers(OURS))
+        advice_text = f"{suggestion(reader, reader_names)}; readers: {', '.join(reader_names)}"
+        raise OptionError(f"reader={short_repr(reader)} is unknown{advice_text}")
+    item_roles_in_columns = set(FACTS) & set(schema_options.columns.roles)
     reject(
         (
             invalid not in get_args(Invalid),
             f"invalid={short_repr(invalid)} is unknown; allowed: {', '.join(get_args(Invalid))}",
         ),
         (
-            items is not None and duplicate_facts,
-            f"items: columns and the items table both give {join_labels(duplicate_facts)}; remove one source",
+            items is not None and item_roles_in_columns,
+            f"items: columns and the items table both give {join_labels(item_roles_in_columns)}; remove one source",
         ),
         (
             sum(is_standard_input(source) for source in (*sources, raters, items)) > 1,
@@ -163,8 +163,8 @@ def read(
         if table_source is not None:
             table = _load_source(table_source, table_kind)
             study = replace(study, notes=(*study.notes, *table.notes))
-            side_table: dict[str, Any] = {table_kind: table.frame, f"{table_kind}_name": table.name}
-            study = study.describe(**side_table)
+            describe_arguments: dict[str, Any] = {table_kind: table.frame, f"{table_kind}_name": table.name}
+            study = study.describe(**describe_arguments)
     return replace(study, notes=(*study.notes, *study.raters.undeclared_directions()))
 
 
@@ -196,14 +196,14 @@ def _open_source(source: Any, *, reader: str | None, invalid: Invalid) -> Study 
         from custodes.data.simulate import demo_texts
 
         return LoadedTable(frame=demo_texts(), name=DEMO_TEXTS)
-    named_reader = PATH_READERS.get(reader or "")
+    named_path_reader = PATH_READERS.get(reader or "")
     if isinstance(source, str | Path):
         path, part = path_and_part(source)
         check_exists(path)
-        path_reader = named_reader or (_path_reader(path) if reader is None else None)
+        path_reader = named_path_reader or (_path_reader(path) if reader is None else None)
         if path_reader and not (path_reader.whole and part):
             return path_reader.make(path, part=part, invalid=invalid)
-    elif named_reader:
+    elif named_path_reader:
         raise OptionError(f"reader={reader!r} needs the path of a file or folder, not a dataframe")
     return _load_source(source, "table")
 
@@ -223,25 +223,24 @@ def _locate_source(source: Any) -> tuple[Path, str | None] | None:
     return (path, part) if path_exists(path) and path.is_file() else None
 
 
-def _add_side_tables(study: Study, table: LoadedTable, raters: Any) -> Study:
-    """The study, completed by the tables of raters and probes in the folder of its files. The table given as `raters`
-    is left out."""
-    raters_location = _locate_source(raters)
+def _add_side_tables(study: Study, table: LoadedTable, raters_source: Any) -> Study:
+    """The study, completed by the tables of raters and probes in the folder of its files. The table given as
+    `raters_source` is left out."""
+    raters_location = _locate_source(raters_source)
     for file in table.files if study.raters.frame.height else ():
         study = _with_probes(study, file, table.part)
-        sidecars = sidecar_tables(file, RATERS, table.part)
+        sidecar_paths = sidecar_tables(file, RATERS, table.part)
         if raters_location and any(
             path.resolve() == raters_location[0].resolve() and part == raters_location[1]
-            for path, part in filter(None, map(_locate_source, sidecars))
+            for path, part in filter(None, map(_locate_source, sidecar_paths))
         ):
             continue
-        if len(sidecars) > 1:
+        if len(sidecar_paths) > 1:
             raise InputError(
                 f"{file.name}: several raters tables in the same folder "
-                f"({join_labels(path.name for path in sidecars)}); "
-                f"keep one"
+                f"({join_labels(path.name for path in sidecar_paths)}); keep one"
             )
-        for path in sidecars:
+        for path in sidecar_paths:
             try:
                 side_table = load_table(path)
                 study = study.describe(raters=side_table.frame, raters_name=side_table.name)
@@ -252,11 +251,11 @@ def _add_side_tables(study: Study, table: LoadedTable, raters: Any) -> Study:
             message = (
                 f"{file.name}: kinds and directions of the raters are read from {side_table.name} in the same folder"
             )
-            patterns = list(side_table.frame["rater"].cast(pl.String).drop_nulls())
+            rater_patterns = list(side_table.frame["rater"].cast(pl.String).drop_nulls())
             unnamed_metrics = [
                 name
                 for name, kind in study.raters.kind.items()
-                if kind != "human" and not any(name == glob or fnmatchcase(name, glob) for glob in patterns)
+                if kind != "human" and not any(name == glob or fnmatchcase(name, glob) for glob in rater_patterns)
             ]
             incomplete_text = (
                 f"{side_table.name}, read with {file.name}, does not name {join_labels(unnamed_metrics)}, so "
@@ -267,10 +266,12 @@ def _add_side_tables(study: Study, table: LoadedTable, raters: Any) -> Study:
                 ("raters-beside", True, message), (INCOMPLETE_RULE, len(unnamed_metrics), incomplete_text)
             )
             study = replace(study, notes=(*study.notes, *side_table.notes, *notes))
-        plain_file = file.with_name("raters.csv")
-        is_unread_file = raters is None and not sidecars and file.stem in RATING_TABLES and plain_file.is_file()
+        raters_file = file.with_name("raters.csv")
+        is_unread_file = (
+            raters_source is None and not sidecar_paths and file.stem in RATING_TABLES and raters_file.is_file()
+        )
         message = (
-            f"{plain_file.name} in the folder of {file.name} is not read automatically; to use it, give it as --raters"
+            f"{raters_file.name} in the folder of {file.name} is not read automatically; to use it, give it as --raters"
         )
         study = replace(study, notes=(*study.notes, *build_notes(("raters-not-read", is_unread_file, message))))
     return study
@@ -306,26 +307,25 @@ def _read_study(table: LoadedTable, *, reader: str | None, invalid: Invalid, col
     try:
         return _read_table(table, reader=reader, invalid=invalid, columns=columns)
     except UnfitError as error:
-        mapped_columns = set(columns.roles.values()) & set(table.frame.columns)
+        mapped_column_names = set(columns.roles.values()) & set(table.frame.columns)
         frames = [
             frame
             for frame in (*iter_entry_tables(table.frame), flatten_nested(table.frame))
-            if mapped_columns <= set(frame.columns)
+            if mapped_column_names <= set(frame.columns)
         ]
         frames = frames or [table.frame]
 
-        def reads(frame: pl.DataFrame, mapping: Columns, systems: int = 2) -> bool:
-            """Whether a table can be read with a mapping and has at least `systems` systems. A table of texts needs
-            only one system."""
+        def reads(frame: pl.DataFrame, column_mapping: Columns, min_systems: int = 2) -> bool:
+            """Whether a mapping reads a table with at least `min_systems` systems; a table of texts needs one."""
             try:
-                study = _read_table(replace(table, frame=frame), reader=reader, invalid=invalid, columns=mapping)
+                study = _read_table(replace(table, frame=frame), reader=reader, invalid=invalid, columns=column_mapping)
             except CustodesError:
                 return False
             if not study.raters.frame.height and study.outputs is not None:
                 return study.outputs.texts.height > 0
-            return len(study.systems) >= systems
+            return len(study.systems) >= min_systems
 
-        certain_mapping = None if reader else find_certain_mapping(frames[0], columns, partial(reads, systems=1))
+        certain_mapping = None if reader else find_certain_mapping(frames[0], columns, partial(reads, min_systems=1))
         if certain_mapping is not None:
             text_table = replace(table, frame=frames[0])
             study = _read_table(text_table, reader=reader, invalid=invalid, columns=certain_mapping)
@@ -339,9 +339,9 @@ def _read_study(table: LoadedTable, *, reader: str | None, invalid: Invalid, col
                     f"{error.wrong}; try {format_options(layout.columns)} (in Python columns={layout.columns.mapping})"
                 ) from None
         for frame in frames:
-            nested = [name for name in frame.columns if name not in table.frame.columns]
-            if advice := suggest_mapping(frame, columns, reads, error.wrong, nested):
-                raise InputError(f"{error.wrong}{advice}") from None
+            nested_column_names = [name for name in frame.columns if name not in table.frame.columns]
+            if advice_text := suggest_mapping(frame, columns, reads, error.wrong, nested_column_names):
+                raise InputError(f"{error.wrong}{advice_text}") from None
         raise InputError(str(error)) from None
 
 
@@ -350,32 +350,34 @@ def _read_table(table: LoadedTable, *, reader: str | None, invalid: Invalid, col
         label_study = _read_label_study(table, columns)
         if label_study is not None:
             return label_study
-    mapped = columns.apply(columns.verdict_rows(table.frame, where=table.name), where=table.name)
-    if mapped.texts is not None:
-        text_study: Study = TABLE_READERS["outputs"].make(mapped.texts, where=table.name, invalid=invalid)
-        if mapped.frame is None and reader not in (None, "outputs"):
+    mapped_table = columns.apply(columns.verdict_rows(table.frame, where=table.name), where=table.name)
+    if mapped_table.texts is not None:
+        text_study: Study = TABLE_READERS["outputs"].make(mapped_table.texts, where=table.name, invalid=invalid)
+        if mapped_table.frame is None and reader not in (None, "outputs"):
             raise OptionError(
                 f"reader={reader!r} accepts no columns of texts; leave out the reader or the mapping of texts"
             )
-        if mapped.frame is None:
-            study = _complete_study(text_study, table, columns, mapped.notes)
-            return study if mapped.items is None else study.describe(items=mapped.items, items_name=table.name)
-    assert mapped.frame is not None
-    table = replace(table, frame=mapped.frame)
-    if mapped.wide and reader not in (None, "wide", "ratings"):
+        if mapped_table.frame is None:
+            study = _complete_study(text_study, table, columns, mapped_table.notes)
+            return (
+                study if mapped_table.items is None else study.describe(items=mapped_table.items, items_name=table.name)
+            )
+    assert mapped_table.frame is not None
+    table = replace(table, frame=mapped_table.frame)
+    if mapped_table.wide and reader not in (None, "wide", "ratings"):
         raise OptionError(
             f"reader={reader!r} does not support patterns of columns; map single columns instead of patterns"
         )
-    table_reader = TABLE_READERS["ratings"] if mapped.wide else _table_reader(table, reader)
+    table_reader = TABLE_READERS["ratings"] if mapped_table.wide else _table_reader(table, reader)
     column_names = table.frame.columns
     is_unfit = not table_reader.fits(column_names)
     lacks_order = table_reader is TABLE_READERS["battles"] and "order" not in column_names
-    order_columns = find_columns("order", column_names) if lacks_order else []
+    order_column_names = find_columns("order", column_names) if lacks_order else []
     try:
-        make_study = partial(read_ratings, unit="cells") if mapped.wide else table_reader.make
+        make_study = partial(read_ratings, unit="cells") if mapped_table.wide else table_reader.make
         study = make_study(table.frame, where=table.name, invalid=invalid)
     except InputError as error:
-        if is_unfit or order_columns or table_reader is TABLE_READERS["wide"]:
+        if is_unfit or order_column_names or table_reader is TABLE_READERS["wide"]:
             raise UnfitError(str(error)) from None
         raise
     except UnicodeEncodeError:  # objects of a dataframe, which Polars converts to text only here
@@ -384,29 +386,29 @@ def _read_table(table: LoadedTable, *, reader: str | None, invalid: Invalid, col
             "valid text; correct the cell"
         ) from None
     message = (
-        f"{table.name}: columns that look like the presentation order are not used: {join_labels(order_columns)}; map "
-        "one of them to the role order"
+        f"{table.name}: columns that look like the presentation order are not used: {join_labels(order_column_names)}; "
+        "map one of them to the role order"
     )
-    order_notes = build_notes(("unused-order", len(order_columns), message))
-    if mapped.texts is not None:
+    order_notes = build_notes(("unused-order", len(order_column_names), message))
+    if mapped_table.texts is not None:
         study = replace(study, outputs=text_study.outputs, notes=(*study.notes, *text_study.notes))
-    study = _complete_study(study, table, columns, mapped.notes, order_notes)
+    study = _complete_study(study, table, columns, mapped_table.notes, order_notes)
     tables = (study.ratings, study.preferences, study.second_ratings, study.second)
     if not any(rows.frame.height for rows in tables) and study.outputs is None and study.looks.is_empty():
         raise InputError(f"{table.name}: no row has a score or a verdict; give at least one")
-    if mapped.items is not None and study.items.frame.height:
+    if mapped_table.items is not None and study.items.frame.height:
         raise OptionError(
-            f"{table.name}: the reader {table_reader.name} already reads {join_labels(mapped.items.columns[1:])} of "
-            "items; map no column to these roles"
+            f"{table.name}: the reader {table_reader.name} already reads "
+            f"{join_labels(mapped_table.items.columns[1:])} of items; map no column to these roles"
         )
-    return study if mapped.items is None else study.describe(items=mapped.items, items_name=table.name)
+    return study if mapped_table.items is None else study.describe(items=mapped_table.items, items_name=table.name)
 
 
 def _read_label_study(table: LoadedTable, columns: Columns) -> Study | None:
     """The study of a table of labels; None if the table holds no labels, or if a reader other than the reader of wide
     tables fits."""
-    names = list(columns._old_names(table.frame.columns))
-    fitting_reader = next((candidate for candidate in TABLE_READERS.values() if candidate.fits(names)), None)
+    column_names = list(columns._old_names(table.frame.columns))
+    fitting_reader = next((candidate for candidate in TABLE_READERS.values() if candidate.fits(column_names)), None)
     if fitting_reader not in (None, TABLE_READERS["wide"]):
         return None
     layout = label_layout(table.frame, columns)
@@ -433,12 +435,11 @@ def _path_reader(path: Path) -> PathReader | None:
     if is_stream(path):
         return None
     fitting_reader = next((candidate for candidate in PATH_READERS.values() if candidate.fits(path)), None)
-    keys = top_keys(path) if fitting_reader is None else ()
-    if keys and not holds_records(path):
+    top_level_keys = top_keys(path) if fitting_reader is None else ()
+    if top_level_keys and not holds_records(path):
         raise InputError(
-            f"{path.name}: the JSON object with keys {join_labels(sorted(keys))} is not a known log "
-            f"({join_labels(PATH_READERS)}); a table is a list of objects, "
-            "or JSON Lines in a .jsonl file"
+            f"{path.name}: the JSON object with keys {join_labels(sorted(top_level_keys))} is not a known log "
+            f"({join_labels(PATH_READERS)}); a table is a list of objects, or JSON Lines in a .jsonl file"
         )
     return fitting_reader
 
@@ -452,36 +453,41 @@ def _load_source(source: Any, name: str) -> LoadedTable:
     return LoadedTable(frame=frame, name=name)
 
 
-def _table_reader(table: LoadedTable, reader: str | None) -> TableReader:
-    if reader is not None:
-        return TABLE_READERS.get(reader) or plugin_readers(OURS)[reader]
-    columns = table.frame.columns
-    fitting_reader = next((candidate for candidate in _table_readers() if candidate.fits(columns)), None)
+def _table_reader(table: LoadedTable, reader_name: str | None) -> TableReader:
+    if reader_name is not None:
+        return TABLE_READERS.get(reader_name) or plugin_readers(OURS)[reader_name]
+    column_names = table.frame.columns
+    fitting_reader = next((candidate for candidate in _table_readers() if candidate.fits(column_names)), None)
     if fitting_reader:
         return fitting_reader
     column_sets = [(candidate.name, column_set) for candidate in _table_readers() for column_set in candidate.columns]
-    incomplete_sets = [(name, column_set) for name, column_set in column_sets if not set(column_set) <= set(columns)]
-    has_sides = bool(set(SIDE_COLUMNS) & set(columns) or (find_side_pairs(columns) and find_columns("winner", columns)))
-    likely_columns = {
-        *columns,
-        *(role for role in NAMES if role not in TEXTS and find_columns(role, columns)),
+    incomplete_sets = [
+        (name, column_set) for name, column_set in column_sets if not set(column_set) <= set(column_names)
+    ]
+    has_sides = bool(
+        set(SIDE_COLUMNS) & set(column_names)
+        or (find_side_pairs(column_names) and find_columns("winner", column_names))
+    )
+    likely_column_names = {
+        *column_names,
+        *(role for role in NAMES if role not in TEXTS and find_columns(role, column_names)),
         *(SIDE_COLUMNS if has_sides else ()),
     }
     ranked_sets = sorted(
-        incomplete_sets, key=lambda entry: len(set(entry[1]) & likely_columns) / len(entry[1]), reverse=True
+        incomplete_sets, key=lambda entry: len(set(entry[1]) & likely_column_names) / len(entry[1]), reverse=True
     )
-    nearest_reader, column_set = ranked_sets[0]
-    other_columns = [name for name in columns if name not in column_set]
+    nearest_reader_name, column_set = ranked_sets[0]
+    further_column_names = [name for name in column_names if name not in column_set]
     missing_text = " and ".join(
-        repr(name) + suggestion(name, other_columns).replace("did you mean", "is it")
+        repr(name) + suggestion(name, further_column_names).replace("did you mean", "is it")
         for name in column_set
-        if name not in columns
+        if name not in column_names
     )
     nearest_names = list(dict.fromkeys(name for name, _ in ranked_sets))[:MAX_SUGGESTIONS]
     readers_text = "; ".join(f"{name} ({', '.join(dict(reversed(ranked_sets))[name])})" for name in nearest_names)
     raise UnfitError(
-        f"{table.name}: columns {join_labels(columns)} match no reader",
-        f"; the most similar reader is {nearest_reader}, which also needs {missing_text}; similar readers: "
+        f"{table.name}: columns {join_labels(column_names)} match no reader",
+        f"; the most similar reader is {nearest_reader_name}, which also needs {missing_text}; similar readers: "
         f"{readers_text}. Map your columns, as in "
         f"{' '.join(f'--column {role}=NAME' for role in (VERDICTS if has_sides else RATINGS))}",
     )

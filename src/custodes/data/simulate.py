@@ -76,11 +76,11 @@ class SimulatedMetric:
 
     def __post_init__(self) -> None:
         type_of_field = argument_types(SimulatedMetric)
-        for attribute in fields(self):
+        for metric_field in fields(self):
             object.__setattr__(
                 self,
-                attribute.name,
-                argument(attribute.name, getattr(self, attribute.name), type_of_field[attribute.name]),
+                metric_field.name,
+                argument(metric_field.name, getattr(self, metric_field.name), type_of_field[metric_field.name]),
             )
         _check_numbers({"signal": self.signal, **self.favours}, where=repr(self.name))
         _check_range("missing", self.missing, 0, 1)
@@ -201,35 +201,35 @@ def simulate(
     _check_range("missing", missing, 0, 1)
     for option_name, standard_deviation in (("difficulty", difficulty), ("spread", spread)):
         _check_range(option_name, standard_deviation, 0)
-    _check(systems, quality, aspects, annotators, metrics, groups)
+    _check_simulation_arguments(systems, quality, aspects, annotators, metrics, groups)
     rng = np.random.default_rng(rng)
     item_labels, item_table = _build_items(items, documents, tuple(groups))
     system_quality = np.array([quality[system] for system in systems], dtype=float)
-    latent = system_quality + _difficulties(item_table, len(aspects), sd=difficulty, rng=rng)[:, None, :]
-    latent += spread * rng.normal(size=latent.shape)
-    frames = []
+    latent_quality = system_quality + _difficulties(item_table, len(aspects), sd=difficulty, rng=rng)[:, None, :]
+    latent_quality += spread * rng.normal(size=latent_quality.shape)
+    rating_frames = []
     for annotator, reliability in annotators.items():
-        scores = simulate_ratings(latent, reliability=reliability, sd=np.hypot(difficulty, spread), rng=rng)
+        scores = simulate_ratings(latent_quality, reliability=reliability, sd=np.hypot(difficulty, spread), rng=rng)
         scores[rng.random(scores.shape) < missing] = np.nan
-        frames.append(_rating_rows(scores, rater=annotator, items=item_labels, systems=systems, aspects=aspects))
-    latent_scores: dict[str, Floats] = {}
+        rating_frames.append(_rating_rows(scores, rater=annotator, items=item_labels, systems=systems, aspects=aspects))
+    latent_scores_of_metric: dict[str, Floats] = {}
     for metric in metrics:
-        rated_quality = latent if metric.by_aspect else latent.mean(axis=-1, keepdims=True)
-        latent_signal = latent_scores[metric.copies] if metric.copies else metric.signal * rated_quality
-        latent_score = (
+        rated_quality = latent_quality if metric.by_aspect else latent_quality.mean(axis=-1, keepdims=True)
+        latent_signal = latent_scores_of_metric[metric.copies] if metric.copies else metric.signal * rated_quality
+        metric_latent_scores = (
             latent_signal
             + _favour_bonuses(metric, systems)[:, None]
             + metric.noise * rng.normal(size=latent_signal.shape)
         )
-        latent_scores[metric.name] = latent_score
-        scores = _map_to_scores(metric, latent_score)
+        latent_scores_of_metric[metric.name] = metric_latent_scores
+        scores = _map_to_scores(metric, metric_latent_scores)
         scores[rng.permutation(items) < metric.missing * items] = np.nan
         rated_aspects = aspects if metric.by_aspect else ("",)
-        frames.append(
+        rating_frames.append(
             _rating_rows(scores, rater=metric.name, items=item_labels, systems=systems, aspects=rated_aspects)
         )
     study = Study(
-        ratings=Ratings(frame=pl.concat(frames)),
+        ratings=Ratings(frame=pl.concat(rating_frames)),
         raters=_build_raters(tuple(annotators), metrics),
         items=Items.make(item_table)[0],
         name=name,
@@ -241,21 +241,21 @@ def simulate(
         metrics=tuple(metric.name for metric in metrics),
         items=item_labels,
         quality=system_quality,
-        latent=latent,
+        latent=latent_quality,
         favours=np.array([_favour_bonuses(metric, systems) for metric in metrics]).reshape(len(metrics), len(systems)),
     )
     return Simulation(study=study, truth=truth, recipe=recipe)
 
 
-def simulate_ratings(latent: Floats, *, reliability: float, sd: float, rng: np.random.Generator) -> Floats:
+def simulate_ratings(latent_quality: Floats, *, reliability: float, sd: float, rng: np.random.Generator) -> Floats:
     """Ratings of true qualities by an annotator, from 1 to 5; `sd` is the standard deviation of true quality within a
     system.
 
     >>> simulate_ratings(np.array([-9.0, 0.0, 9.0]), reliability=1.0, sd=1.0, rng=np.random.default_rng(0)).tolist()
     [1.0, 3.0, 5.0]
     """
-    noise = sd * np.sqrt(1 / reliability**2 - 1)
-    return _round_to_levels(latent + noise * rng.normal(size=latent.shape), LIKERT)
+    noise_sd = sd * np.sqrt(1 / reliability**2 - 1)
+    return _round_to_levels(latent_quality + noise_sd * rng.normal(size=latent_quality.shape), LIKERT)
 
 
 def demo_simulation() -> Simulation:
@@ -310,11 +310,11 @@ def demo_study() -> Study:
     return demo_simulation().study
 
 
-def _check(
+def _check_simulation_arguments(
     systems: tuple[str, ...],
-    quality: Mapping[str, Sequence[float]],
+    quality_of_system: Mapping[str, Sequence[float]],
     aspects: Sequence[str],
-    annotators: Mapping[str, float],
+    reliability_of_annotator: Mapping[str, float],
     metrics: Sequence[SimulatedMetric],
     groups: Sequence[str],
 ) -> None:
@@ -323,12 +323,12 @@ def _check(
             not isinstance(metrics, Sequence) or not all(isinstance(metric, SimulatedMetric) for metric in metrics),
             f"simulate: metrics={short_repr(metrics)}: give a list of cu.SimulatedMetric(...)",
         ),
-        (not (annotators or metrics), "simulate: there are no raters; give annotators or metrics"),
+        (not (reliability_of_annotator or metrics), "simulate: there are no raters; give annotators or metrics"),
     )
-    for system, values in quality.items():
-        _check_numbers(dict(zip(aspects, values, strict=False)), where=f"quality[{system!r}]")
-        if len(values) != len(aspects):
-            raise OptionError(f"simulate: quality[{system!r}] has {len(values)} values for {len(aspects)} aspects")
+    for system, qualities in quality_of_system.items():
+        _check_numbers(dict(zip(aspects, qualities, strict=False)), where=f"quality[{system!r}]")
+        if len(qualities) != len(aspects):
+            raise OptionError(f"simulate: quality[{system!r}] has {len(qualities)} values for {len(aspects)} aspects")
     reject(
         *(
             (
@@ -336,7 +336,7 @@ def _check(
                 f"simulate: reliability {reliability} of {annotator!r} is not allowed; give a number above 0 and at "
                 "most 1",
             )
-            for annotator, reliability in annotators.items()
+            for annotator, reliability in reliability_of_annotator.items()
         )
     )
     metric_of_name: dict[str, SimulatedMetric] = {}
@@ -359,55 +359,57 @@ def _check(
             ),
         )
         metric_of_name[metric.name] = metric
-    check_storable("simulate", [*systems, *aspects, *groups, *annotators, *metric_of_name])
-    if len({*annotators, *metric_of_name}) < len(annotators) + len(metrics):
+    check_storable("simulate", [*systems, *aspects, *groups, *reliability_of_annotator, *metric_of_name])
+    if len({*reliability_of_annotator, *metric_of_name}) < len(reliability_of_annotator) + len(metrics):
         raise OptionError("simulate: two annotators or metrics have the same name; rename one")
 
 
-def _check_size(items: int, n_systems: int, n_aspects: int, n_groups: int) -> None:
+def _check_size(n_items: int, n_systems: int, n_aspects: int, n_groups: int) -> None:
     """Check that the study fits into memory. Each output takes one number per aspect in an array, and one row per
     aspect in a table."""
-    _check_range("items", items, 1)
-    for name, n in (("quality", n_systems), ("aspects", n_aspects), ("groups", n_groups)):
-        if not n:
-            raise OptionError(f"simulate: {name} is empty; give at least one")
-    check_memory("items", items, 10.0 * items * n_systems * n_aspects)
+    _check_range("items", n_items, 1)
+    for option_name, n_entries in (("quality", n_systems), ("aspects", n_aspects), ("groups", n_groups)):
+        if not n_entries:
+            raise OptionError(f"simulate: {option_name} is empty; give at least one")
+    check_memory("items", n_items, 10.0 * n_items * n_systems * n_aspects)
 
 
-def _check_range(name: str, value: float, low: float, high: float = LARGEST) -> None:
+def _check_range(option_name: str, value: float, low: float, high: float = LARGEST) -> None:
     if not low <= value <= high:
-        raise OptionError(f"simulate: {name}={value}: must lie between {low} and {high}")
+        raise OptionError(f"simulate: {option_name}={value}: must lie between {low} and {high}")
 
 
-def _check_numbers(numbers: Mapping[str, float], *, where: str) -> None:
-    for name, number in numbers.items():
+def _check_numbers(number_of_name: Mapping[str, float], *, where: str) -> None:
+    for name, number in number_of_name.items():
         if not abs(number) <= LARGEST:
             raise OptionError(f"simulate: {name!r} of {where} is {number}; give a finite number")
 
 
-def _build_items(items: int, documents: int | None, groups: tuple[str, ...]) -> tuple[tuple[str, ...], pl.DataFrame]:
+def _build_items(n_items: int, documents: int | None, groups: tuple[str, ...]) -> tuple[tuple[str, ...], pl.DataFrame]:
     """The labels and the side table of items. Documents consist of consecutive items, and groups alternate between
     documents."""
-    n_documents = items if documents is None else documents
-    if not 1 <= n_documents <= items:
-        raise OptionError(f"simulate: {documents} documents for {items} items; allowed: 1 to the number of items")
-    document = np.arange(items) * n_documents // items
-    item_width, document_width = len(str(items)), len(str(n_documents))
-    labels = tuple(f"item{k + 1:0{item_width}}" for k in range(items))
-    item_columns = {
-        "item": labels,
-        "cluster": ["" if documents is None else f"doc{k + 1:0{document_width}}" for k in document],
-        "group": [groups[k % len(groups)] for k in document],
+    n_documents = n_items if documents is None else documents
+    if not 1 <= n_documents <= n_items:
+        raise OptionError(f"simulate: {documents} documents for {n_items} items; allowed: 1 to the number of items")
+    document_of_item = np.arange(n_items) * n_documents // n_items
+    item_digits, document_digits = len(str(n_items)), len(str(n_documents))
+    item_labels = tuple(f"item{k + 1:0{item_digits}}" for k in range(n_items))
+    table_columns = {
+        "item": item_labels,
+        "cluster": ["" if documents is None else f"doc{k + 1:0{document_digits}}" for k in document_of_item],
+        "group": [groups[k % len(groups)] for k in document_of_item],
     }
-    return labels, pl.DataFrame(item_columns)
+    return item_labels, pl.DataFrame(table_columns)
 
 
 def _difficulties(item_table: pl.DataFrame, n_aspects: int, *, sd: float, rng: np.random.Generator) -> Floats:
     """Difficulties (items, aspects). Half of the variance is between documents, and half is between the items of a
     document."""
     item_effects = rng.normal(size=(item_table.height, n_aspects))
-    clusters = item_table["cluster"].rle_id().to_numpy() if item_table["cluster"][0] else np.arange(item_table.height)
-    document_effects = rng.normal(size=(int(clusters.max()) + 1, n_aspects))[clusters]
+    document_of_item = (
+        item_table["cluster"].rle_id().to_numpy() if item_table["cluster"][0] else np.arange(item_table.height)
+    )
+    document_effects = rng.normal(size=(int(document_of_item.max()) + 1, n_aspects))[document_of_item]
     return np.asarray(sd * np.sqrt(0.5) * (item_effects + document_effects))
 
 
@@ -420,10 +422,8 @@ def _round_to_levels(latent_scores: Floats, levels: int) -> Floats:
 
 
 def _map_to_scores(metric: SimulatedMetric, latent_scores: Floats) -> Floats:
-    """The score for a latent value.
-
-    Without levels the mapping is strictly monotone, so that true preferences are preserved.
-    """
+    """The score for a latent value. Without levels the mapping is strictly monotone, so that true preferences are
+    preserved."""
     if metric.levels:
         return _round_to_levels(latent_scores if metric.higher_is_better else -latent_scores, metric.levels)
     return 1 / (1 + np.exp(-latent_scores)) if metric.higher_is_better else np.exp(-latent_scores)
@@ -433,16 +433,16 @@ def _rating_rows(
     scores: Floats, *, rater: str, items: tuple[str, ...], systems: tuple[str, ...], aspects: Sequence[str]
 ) -> pl.DataFrame:
     """A long table of ratings from scores (items, systems, aspects); NaN gives no row."""
-    item, system, aspect = np.nonzero(np.isfinite(scores))
-    columns = {
-        "item": pl.Series(items).gather(item),
-        "system": pl.Series(systems).gather(system),
-        "rater": pl.repeat(rater, item.size, dtype=pl.String, eager=True),
-        "aspect": pl.Series(aspects).gather(aspect),
-        "repeat": pl.repeat("0", item.size, dtype=pl.String, eager=True),
-        "score": scores[item, system, aspect],
+    item_positions, system_positions, aspect_positions = np.nonzero(np.isfinite(scores))
+    table_columns = {
+        "item": pl.Series(items).gather(item_positions),
+        "system": pl.Series(systems).gather(system_positions),
+        "rater": pl.repeat(rater, item_positions.size, dtype=pl.String, eager=True),
+        "aspect": pl.Series(aspects).gather(aspect_positions),
+        "repeat": pl.repeat("0", item_positions.size, dtype=pl.String, eager=True),
+        "score": scores[item_positions, system_positions, aspect_positions],
     }
-    return pl.DataFrame(columns, schema=RATINGS_SCHEMA)
+    return pl.DataFrame(table_columns, schema=RATINGS_SCHEMA)
 
 
 def _build_raters(annotators: tuple[str, ...], metrics: Sequence[SimulatedMetric]) -> Raters:
@@ -471,28 +471,28 @@ def demo_texts(*, items: int = 60, rng: int | np.random.Generator = 0) -> pl.Dat
     """
     check_at_least("items", items, 1)
     generator = np.random.default_rng(rng)
-    number_width, rows = len(str(items)), list[dict[str, str]]()
+    number_digits, output_rows = len(str(items)), list[dict[str, str]]()
     for message_number in range(1, items + 1):
-        facts = {fact: _random_word(words, generator) for fact, words in FACTS.items()}
-        context = _random_word(MESSAGES, generator).format(**facts)
+        word_of_fact = {fact: _random_word(words, generator) for fact, words in FACTS.items()}
+        context = _random_word(MESSAGES, generator).format(**word_of_fact)
         template_indices = generator.permutation(len(ANSWERS)).tolist()  # no two systems answer with the same words
         for template_index, (system, error_rate) in zip(template_indices, MISTAKES.items(), strict=True):
             misstated_facts = [fact for fact in FACTS if generator.random() < error_rate]
-            wrong_facts = facts | {
-                fact: _random_word([word for word in FACTS[fact] if word != facts[fact]], generator)
+            output_word_of_fact = word_of_fact | {
+                fact: _random_word([word for word in FACTS[fact] if word != word_of_fact[fact]], generator)
                 for fact in misstated_facts
             }
-            text = ANSWERS[template_index].format(**wrong_facts)
-            sentences = ". ".join(sentence[:1].upper() + sentence[1:] for sentence in text.split(". "))
-            rows.append(
+            answer_text = ANSWERS[template_index].format(**output_word_of_fact)
+            capitalised_text = ". ".join(sentence[:1].upper() + sentence[1:] for sentence in answer_text.split(". "))
+            output_rows.append(
                 {
-                    "item": f"message{message_number:0{number_width}}",
+                    "item": f"message{message_number:0{number_digits}}",
                     "system": system,
-                    "text": sentences,
+                    "text": capitalised_text,
                     "context": context,
                 }
             )
-    return pl.DataFrame(rows)
+    return pl.DataFrame(output_rows)
 
 
 def _random_word(words: Sequence[str], generator: np.random.Generator) -> str:

@@ -77,17 +77,19 @@ class Study:
     cache: dict[Hashable, Any] | None = field(default=None, init=False, repr=False, compare=False)
 
     def __repr__(self) -> str:
-        sized_parts: dict[str, Sized] = {
+        sized_part_of_name: dict[str, Sized] = {
             "items": self.item_labels(),
             "systems": self.systems,
             "annotators": self.humans,
             "metrics": self.metrics,
         }
-        sized_parts |= {"ratings": self.ratings.frame, "verdicts": self.preferences.frame}
-        sized_parts |= {"second opinions": [*self.second.frame["rater"], *self.second_ratings.frame["rater"]]}
-        sizes = ", ".join(f"{len(part)} {name}" for name, part in sized_parts.items() if len(part))
-        aspects = join_labels(filter(None, self.aspects))
-        return escape_controls(f"<Study {self.name}: {sizes}{f'; aspects {aspects}' if aspects else ''}>")
+        sized_part_of_name |= {"ratings": self.ratings.frame, "verdicts": self.preferences.frame}
+        sized_part_of_name |= {"second opinions": [*self.second.frame["rater"], *self.second_ratings.frame["rater"]]}
+        sizes_text = ", ".join(f"{len(part)} {name}" for name, part in sized_part_of_name.items() if len(part))
+        aspects_text = join_labels(filter(None, self.aspects))
+        return escape_controls(
+            f"<Study {self.name}: {sizes_text}{f'; aspects {aspects_text}' if aspects_text else ''}>"
+        )
 
     @property
     def humans(self) -> tuple[str, ...]:
@@ -102,9 +104,11 @@ class Study:
     @cached_property
     def systems(self) -> tuple[str, ...]:
         """All systems, sorted."""
-        pairs = self.preferences.frame
-        labels = pl.concat([self.ratings.frame["system"], pairs["system_a"], pairs["system_b"]]).unique()
-        return tuple(labels.sort())
+        verdict_rows = self.preferences.frame
+        system_labels = pl.concat(
+            [self.ratings.frame["system"], verdict_rows["system_a"], verdict_rows["system_b"]]
+        ).unique()
+        return tuple(system_labels.sort())
 
     @property
     def aspects(self) -> tuple[str, ...]:
@@ -151,18 +155,20 @@ class Study:
         study = self
         if raters is not None:
             described_raters, notes = study.raters.merge_side_table(raters, where=raters_name)
-            kept_notes = [note for note in study.notes if note.rule != DIRECTION_RULE]
-            direction_notes = described_raters.undeclared_directions() if len(kept_notes) < len(study.notes) else []
-            study = replace(study, raters=described_raters, notes=(*kept_notes, *direction_notes, *notes))
+            notes_without_directions = [note for note in study.notes if note.rule != DIRECTION_RULE]
+            direction_notes = (
+                described_raters.undeclared_directions() if len(notes_without_directions) < len(study.notes) else []
+            )
+            study = replace(study, raters=described_raters, notes=(*notes_without_directions, *direction_notes, *notes))
             _check_own_systems(study, where=raters_name)
         if items is not None:
-            item_table, notes = Items.make(items, where=items_name)
-            item_notes = _items_notes(study, item_table, where=items_name)
-            study = replace(study, items=item_table, notes=(*study.notes, *notes, *item_notes))
+            described_items, notes = Items.make(items, where=items_name)
+            item_notes = _items_notes(study, described_items, where=items_name)
+            study = replace(study, items=described_items, notes=(*study.notes, *notes, *item_notes))
         if not study.digest:
             return study
-        table_texts = [frame.write_csv() for frame in (study.raters.frame, study.items.frame)]
-        return replace(study, digest=digest_of(study.digest, *table_texts))
+        csv_texts = [frame.write_csv() for frame in (study.raters.frame, study.items.frame)]
+        return replace(study, digest=digest_of(study.digest, *csv_texts))
 
     @check_arguments
     def select(
@@ -182,14 +188,14 @@ class Study:
         annotators. Exclusions are noted. Unknown names raise `OptionError` with a suggestion. If `one_side` is false, a
         study without annotators or without metrics also raises `OptionError`.
         """
-        selection = {"human": human, "metrics": metrics, "systems": systems, "aspect": aspect, "group": group}
-        pattern_values = (c if c is None or isinstance(c, str) else tuple(c) for c in selection.values())
+        patterns_of_option = {"human": human, "metrics": metrics, "systems": systems, "aspect": aspect, "group": group}
+        pattern_values = (c if c is None or isinstance(c, str) else tuple(c) for c in patterns_of_option.values())
         cache_key = ("selected", *pattern_values)
-        result = self.once(cache_key, lambda: self._apply_selection(**selection, one_side=one_side))
-        if one_side or (result.humans and result.metrics):
-            return result
+        selected_study = self.once(cache_key, lambda: self._apply_selection(**patterns_of_option, one_side=one_side))
+        if one_side or (selected_study.humans and selected_study.metrics):
+            return selected_study
         return self._apply_selection(
-            **selection, one_side=False
+            **patterns_of_option, one_side=False
         )  # raises an error, or differs from the selection with one_side
 
     def _apply_selection(
@@ -202,70 +208,74 @@ class Study:
         group: Patterns,
         one_side: bool,
     ) -> Study:
-        people, people_notes = self._chosen_people(human, is_required=not one_side)
-        if people and self._rater_rows(people).is_empty():
-            annotators_text = f"annotators have no score or verdict yet ({join_labels(people, limit=3)})"
+        annotators, annotator_notes = self._chosen_annotators(human, is_required=not one_side)
+        if annotators and self._rater_rows(annotators).is_empty():
+            annotators_text = f"annotators have no score or verdict yet ({join_labels(annotators, limit=3)})"
             if not one_side:
                 alternatives_text = "leaderboard or consistency, which work without human ratings"
                 raise InputError(f"{self.name}: {annotators_text}; add human ratings, or use {alternatives_text}")
-            people_notes += build_notes(
-                ("annotators-without-ratings", len(people), f"{annotators_text}; only metrics are used")
+            annotator_notes += build_notes(
+                ("annotators-without-ratings", len(annotators), f"{annotators_text}; only metrics are used")
             )
-            people = ()
-        study = replace(self, raters=self.raters.with_kinds(dict.fromkeys(people, "human")))
-        candidates = tuple(r for r, kind in study.raters.kind.items() if kind != "human" and r not in people)
-        aspect_labels = _unique_labels(study._rater_rows(people or candidates), "aspect")
-        aspects = select_labels(aspect, aspect_labels, option="aspect", what="aspect")
-        chosen_metrics = study._chosen_metrics(metrics, candidates) if candidates or metrics or not one_side else ()
+            annotators = ()
+        study = replace(self, raters=self.raters.with_kinds(dict.fromkeys(annotators, "human")))
+        candidate_metrics = tuple(r for r, kind in study.raters.kind.items() if kind != "human" and r not in annotators)
+        aspect_labels = _unique_labels(study._rater_rows(annotators or candidate_metrics), "aspect")
+        chosen_aspects = select_labels(aspect, aspect_labels, option="aspect", what="aspect")
+        chosen_metrics = (
+            study._chosen_metrics(metrics, candidate_metrics) if candidate_metrics or metrics or not one_side else ()
+        )
         chosen_systems = select_labels(systems, self.systems, option="systems", what="system")
         notes = [
             *self.notes,
-            *people_notes,
-            *study._human_like_notes(chosen_metrics, people),
-            *study._pooled_aspect_notes(people, aspects),
+            *annotator_notes,
+            *study._human_like_notes(chosen_metrics, annotators),
+            *study._pooled_aspect_notes(annotators, chosen_aspects),
             *study._aspect_notes(chosen_metrics, aspect_labels),
         ]
-        is_selected_row = pl.col("rater").is_in(list(people)) & pl.col("aspect").is_in(list(aspects)) | pl.col(
-            "rater"
-        ).is_in(list(chosen_metrics)) & pl.col("aspect").is_in([*aspects, ""])
+        is_selected_row = pl.col("rater").is_in(list(annotators)) & pl.col("aspect").is_in(
+            list(chosen_aspects)
+        ) | pl.col("rater").is_in(list(chosen_metrics)) & pl.col("aspect").is_in([*chosen_aspects, ""])
         if group is not None:
-            group_items = self._group_items(group)
+            items_in_groups = self._group_items(group)
             notes += self._system_score_notes(is_selected_row, group)
-            is_selected_row &= pl.col("item").is_in(group_items.implode())
+            is_selected_row &= pl.col("item").is_in(items_in_groups.implode())
         chosen_system_names = list(chosen_systems)
         is_selected_rating = is_selected_row & pl.col("system").is_in(chosen_system_names)
         # Without a selection, a system is kept even if all its verdicts are missing.
-        has_both_systems = pl.col("system_a").is_in(chosen_system_names) & pl.col("system_b").is_in(chosen_system_names)
-        is_selected_pair = pl.lit(True) if systems is None else has_both_systems
-        verdicts = self.preferences.select_rows(is_selected_row & is_selected_pair)
-        unselected_systems = [name for name in self.systems if name not in chosen_systems]
-        side_names_text = (
+        has_chosen_systems = pl.col("system_a").is_in(chosen_system_names) & pl.col("system_b").is_in(
+            chosen_system_names
+        )
+        is_selected_pair = pl.lit(True) if systems is None else has_chosen_systems
+        selected_preferences = self.preferences.select_rows(is_selected_row & is_selected_pair)
+        excluded_systems = [name for name in self.systems if name not in chosen_systems]
+        sides_text = (
             f"the names of systems ({join_labels(self.systems, limit=4)}) are the sides of a pair, so favoritism, "
             "rankings and leaderboards have no meaning; use sample accuracy instead"
         )
         interim_analyses = self.looks.filter(is_selected_pair)
-        notes += sequential_notes(interim_analyses) if people else []
-        item_groups, group_notes = self.once(("dependent items", people), lambda: dependent_items(self, people))
+        notes += sequential_notes(interim_analyses) if annotators else []
+        item_groups, group_notes = self.once(("dependent items", annotators), lambda: dependent_items(self, annotators))
         notes += build_notes(
             (
                 "systems-not-selected",
-                len(unselected_systems),
-                f"systems not selected: {join_labels(unselected_systems)}",
+                len(excluded_systems),
+                f"systems not selected: {join_labels(excluded_systems)}",
             ),
-            ("sides", self.sides, side_names_text),
+            ("sides", self.sides, sides_text),
         )
-        raters = study.raters.with_kinds(dict.fromkeys(chosen_metrics, "metric")).select_raters(
-            [*people, *chosen_metrics]
+        selected_raters = study.raters.with_kinds(dict.fromkeys(chosen_metrics, "metric")).select_raters(
+            [*annotators, *chosen_metrics]
         )
         selected_study = replace(
             study,
             ratings=Ratings(frame=filter_rows(self.ratings.frame, is_selected_rating)),
-            preferences=verdicts,
+            preferences=selected_preferences,
             second=self.second.select_rows(is_selected_row & is_selected_pair),
             second_ratings=Ratings(frame=self.second_ratings.frame.filter(is_selected_rating)),
             probes=self.probes.filter(is_selected_rating, pl.col("against").is_in([*chosen_system_names, ""])),
             looks=interim_analyses,
-            raters=raters,
+            raters=selected_raters,
             items=replace(self.items, frame=merge_clusters(self.items.frame, item_groups))
             if item_groups
             else self.items,
@@ -273,72 +283,75 @@ class Study:
         )
         return selected_study if self.cache is None else selected_study.with_cache()
 
-    def _chosen_people(self, human: Patterns, *, is_required: bool = True) -> tuple[tuple[str, ...], list[Note]]:
-        kinds = self.raters.kind
+    def _chosen_annotators(self, human: Patterns, *, is_required: bool = True) -> tuple[tuple[str, ...], list[Note]]:
+        kind_of_rater = self.raters.kind
         if human is None:
-            people = self.humans
-            if not people and is_required:
+            annotators = self.humans
+            if not annotators and is_required:
                 raise OptionError(self.advice_on_annotators())
-            return people, []
-        candidates = [rater for rater, kind in kinds.items() if kind != "metric"]
-        if not candidates:
+            return annotators, []
+        candidate_annotators = [rater for rater, kind in kind_of_rater.items() if kind != "metric"]
+        if not candidate_annotators:
             raise OptionError(f"human={human!r}: every rater is a metric; add human ratings")
-        metric_names = [
-            pattern for pattern in value_list("human", human, labels=kinds) if kinds.get(pattern) == "metric"
+        named_metrics = [
+            pattern
+            for pattern in value_list("human", human, labels=kind_of_rater)
+            if kind_of_rater.get(pattern) == "metric"
         ]
-        if metric_names:
+        if named_metrics:
             raise OptionError(
-                f"human={human!r}: {metric_names[0]!r} is a metric; annotators: {join_labels(candidates)}"
+                f"human={human!r}: {named_metrics[0]!r} is a metric; annotators: {join_labels(candidate_annotators)}"
             )
-        people = select_labels(human, candidates, option="human", what="rater")
-        unselected_annotators = [rater for rater in self.humans if rater not in people]
-        return people, build_notes(
+        annotators = select_labels(human, candidate_annotators, option="human", what="rater")
+        excluded_annotators = [rater for rater in self.humans if rater not in annotators]
+        return annotators, build_notes(
             (
                 "annotators-not-selected",
-                len(unselected_annotators),
-                f"annotators not selected: {join_labels(unselected_annotators)}",
+                len(excluded_annotators),
+                f"annotators not selected: {join_labels(excluded_annotators)}",
             )
         )
 
     def advice_on_annotators(self) -> str:
         """Advice on declaring annotators, for a study without annotators."""
-        kinds = self.raters.kind
-        if kinds and set(kinds.values()) == {"metric"}:
+        kind_of_rater = self.raters.kind
+        if kind_of_rater and set(kind_of_rater.values()) == {"metric"}:
             return (
-                f"no human ratings, as every rater is a metric ({join_labels(kinds)}); add a file of human ratings, or "
-                "collect human ratings with custodes annotate new (leaderboard and consistency need no annotators)"
+                f"no human ratings, as every rater is a metric ({join_labels(kind_of_rater)}); add a file of human "
+                "ratings, or collect human ratings with custodes annotate new (leaderboard and consistency need no "
+                "annotators)"
             )
-        human_like_raters = [rater for rater, kind in kinds.items() if not kind and looks_human(rater)]
-        hint = f"; these look human: {join_labels(human_like_raters)}" if human_like_raters else ""
+        human_like_raters = [rater for rater, kind in kind_of_rater.items() if not kind and looks_human(rater)]
+        hint_text = f"; these look human: {join_labels(human_like_raters)}" if human_like_raters else ""
         return (
             "no rater is known to be human; name the annotators with human='PATTERN' (or give a "
-            f"column or raters file with 'kind'). Raters: {join_labels(kinds)} (leaderboard and "
-            f"consistency need no annotators){hint}"
+            f"column or raters file with 'kind'). Raters: {join_labels(kind_of_rater)} (leaderboard and "
+            f"consistency need no annotators){hint_text}"
         )
 
-    def _chosen_metrics(self, metrics: Patterns, candidates: tuple[str, ...]) -> tuple[str, ...]:
-        if not candidates:
+    def _chosen_metrics(self, metrics: Patterns, candidate_metrics: tuple[str, ...]) -> tuple[str, ...]:
+        if not candidate_metrics:
             raise OptionError(NO_METRIC)
-        pattern_words = None if metrics is None else value_list("metrics", metrics, labels=candidates)
-        aspect_tokens = [word for word in pattern_words or [] if word in ("@aspect", "@noaspect")]
-        if aspect_tokens:
-            raters_with_aspect = set(self._rater_rows(candidates).filter(pl.col("aspect") != "")["rater"])
-            allowed_has_aspect = {"@aspect" in aspect_tokens, "@noaspect" not in aspect_tokens}
-            candidates = tuple(c for c in candidates if (c in raters_with_aspect) in allowed_has_aspect)
-            if not candidates:
+        pattern_words = None if metrics is None else value_list("metrics", metrics, labels=candidate_metrics)
+        aspect_words = [word for word in pattern_words or [] if word in ("@aspect", "@noaspect")]
+        if aspect_words:
+            raters_with_aspect = set(self._rater_rows(candidate_metrics).filter(pl.col("aspect") != "")["rater"])
+            allowed_has_aspect = {"@aspect" in aspect_words, "@noaspect" not in aspect_words}
+            candidate_metrics = tuple(c for c in candidate_metrics if (c in raters_with_aspect) in allowed_has_aspect)
+            if not candidate_metrics:
                 raise OptionError(
                     f"metrics={metrics!r} excludes every metric; @aspect selects metrics with an aspect, and @noaspect "
                     "metrics without an aspect"
                 )
-            pattern_words = [word for word in pattern_words or [] if word not in aspect_tokens] or None
-        return select_labels(pattern_words, candidates, option="metrics", what="metric")
+            pattern_words = [word for word in pattern_words or [] if word not in aspect_words] or None
+        return select_labels(pattern_words, candidate_metrics, option="metrics", what="metric")
 
-    def _human_like_notes(self, metric_names: tuple[str, ...], people: tuple[str, ...]) -> list[Note]:
+    def _human_like_notes(self, metric_names: tuple[str, ...], annotators: tuple[str, ...]) -> list[Note]:
         """A note on metrics of undeclared kind that look human, or whose name differs from the name of an annotator
         only in the aspect."""
-        kinds = self.raters.kind
-        undeclared_metrics = [name for name in metric_names if not kinds[name]]
-        similar_names = aspect_variants(undeclared_metrics, people)
+        kind_of_rater = self.raters.kind
+        undeclared_metrics = [name for name in metric_names if not kind_of_rater[name]]
+        similar_names = aspect_variants(undeclared_metrics, annotators)
         human_like_metrics = [name for name in undeclared_metrics if looks_human(name) or name in similar_names]
         message = (
             f"raters that look human are read as metrics: {join_labels(human_like_metrics)}; name them in human, or "
@@ -346,48 +359,48 @@ class Study:
         )
         return build_notes(("annotators-as-metrics", len(human_like_metrics), message))
 
-    def _pooled_aspect_notes(self, people: tuple[str, ...], aspects: tuple[str, ...]) -> list[Note]:
+    def _pooled_aspect_notes(self, annotators: tuple[str, ...], aspects: tuple[str, ...]) -> list[Note]:
         """A note on annotators whose names contain several aspects."""
-        pooled_aspect_names = pooled_aspects(people) if "" in aspects else []
+        pooled_aspect_names = pooled_aspects(annotators) if "" in aspects else []
         message = (
             f"ratings of several aspects ({join_labels(pooled_aspect_names)}) are combined as if each aspect were an "
-            f"annotator ({join_labels(people)}). Name the aspect in the columns, as in --columns "
+            f"annotator ({join_labels(annotators)}). Name the aspect in the columns, as in --columns "
             "'human_{aspect}_{rater}', or select one aspect with human"
         )
         return build_notes((POOLED_RULE, len(pooled_aspect_names), message))
 
     def _aspect_notes(self, metric_names: tuple[str, ...], rated_aspects: Sequence[str]) -> list[Note]:
-        rows = self._rater_rows(metric_names).select("rater", "aspect").unique(maintain_order=True)
-        usable_raters = set(rows.filter(pl.col("aspect").is_in([*rated_aspects, ""]))["rater"])
-        excluded_rows = rows.filter(~pl.col("rater").is_in(list(usable_raters)))
+        rater_aspect_rows = self._rater_rows(metric_names).select("rater", "aspect").unique(maintain_order=True)
+        raters_with_rated_aspects = set(rater_aspect_rows.filter(pl.col("aspect").is_in([*rated_aspects, ""]))["rater"])
+        excluded_rows = rater_aspect_rows.filter(~pl.col("rater").is_in(list(raters_with_rated_aspects)))
         note_entries = [
             (
                 "aspect-without-annotators",
-                raters_of_aspect.height,
-                f"metrics of the aspect {aspect!r} are excluded ({join_labels(raters_of_aspect['rater'])}), because no "
+                aspect_rows.height,
+                f"metrics of the aspect {aspect!r} are excluded ({join_labels(aspect_rows['rater'])}), because no "
                 "selected annotator rated this aspect",
             )
-            for (aspect,), raters_of_aspect in excluded_rows.group_by("aspect", maintain_order=True)
+            for (aspect,), aspect_rows in excluded_rows.group_by("aspect", maintain_order=True)
         ]
         return build_notes(*note_entries)
 
     def _group_items(self, group: Patterns) -> pl.Series:
-        groups = _unique_labels(self.items.frame, "group")
-        if not any(groups):
+        group_labels = _unique_labels(self.items.frame, "group")
+        if not any(group_labels):
             raise OptionError(f"group={group!r}: the items have no groups; give an items file with a column 'group'")
-        chosen_groups = select_labels(group, groups, option="group", what="group")
+        chosen_groups = select_labels(group, group_labels, option="group", what="group")
         return self.items.frame.filter(pl.col("group").is_in(list(chosen_groups)))["item"]
 
     def _system_score_notes(self, is_selected_row: pl.Expr, group: Patterns) -> list[Note]:
         """A note on system-level scores, which are excluded by selecting groups."""
-        raters = self.ratings.frame.filter(is_selected_row & (pl.col("item") == ""))["rater"].unique(
+        raters_with_system_scores = self.ratings.frame.filter(is_selected_row & (pl.col("item") == ""))["rater"].unique(
             maintain_order=True
         )
         message = (
-            f"group={group!r} excludes the scores of whole systems by {join_labels(raters)}, as these scores belong "
-            "to all items"
+            f"group={group!r} excludes the scores of whole systems by {join_labels(raters_with_system_scores)}, as "
+            "these scores belong to all items"
         )
-        return build_notes((SYSTEM_SCORE_RULE, raters.len(), message))
+        return build_notes((SYSTEM_SCORE_RULE, raters_with_system_scores.len(), message))
 
     def fingerprint(self) -> str:
         """The digest of the input, computed from the rows if there is no file digest."""
@@ -398,18 +411,18 @@ class Study:
         frames = [self.ratings.frame, *_preference_tables(self.preferences), self.raters.frame, self.items.frame]
         for optional_frame in (*_preference_tables(self.second), self.second_ratings.frame, self.probes, self.looks):
             frames += [optional_frame] if optional_frame.height else []
-        texts = () if self.outputs is None else (self.outputs.texts, self.outputs.sources, self.outputs.images)
-        return digest_of(*(frame.write_csv() for frame in frames), *(frame.write_ndjson() for frame in texts))
+        text_frames = () if self.outputs is None else (self.outputs.texts, self.outputs.sources, self.outputs.images)
+        return digest_of(*(frame.write_csv() for frame in frames), *(frame.write_ndjson() for frame in text_frames))
 
 
 def select_aspect_rows(rows: pl.DataFrame, aspect: str) -> pl.DataFrame:
     """The rows of each rater for this aspect. If a rater has no rows for this aspect, its rows without an aspect are
     returned."""
-    specific = pl.col("aspect") == aspect
-    if rows.select(specific).to_series().all():
+    is_aspect_row = pl.col("aspect") == aspect
+    if rows.select(is_aspect_row).to_series().all():
         return rows
     rows = rows.filter(pl.col("aspect").is_in([aspect, ""]))
-    return rows.filter(specific == specific.max().over("rater"))
+    return rows.filter(is_aspect_row == is_aspect_row.max().over("rater"))
 
 
 def _preference_tables(preferences: Preferences) -> tuple[pl.DataFrame, pl.DataFrame]:
@@ -419,19 +432,19 @@ def _preference_tables(preferences: Preferences) -> tuple[pl.DataFrame, pl.DataF
 
 
 def _items_notes(study: Study, items: Items, *, where: str) -> list[Note]:
-    labels = study.item_labels()
-    if not labels.len() and study.outputs is not None:  # texts alone, which nobody rated yet
-        labels = study.outputs.texts["item"].unique(maintain_order=True)
+    item_labels = study.item_labels()
+    if not item_labels.len() and study.outputs is not None:  # texts alone, which nobody rated yet
+        item_labels = study.outputs.texts["item"].unique(maintain_order=True)
     declared_items = items.frame["item"]
-    undescribed_items = labels.filter(~labels.is_in(declared_items.implode()))
-    if undescribed_items.len() == labels.len():
+    undescribed_items = item_labels.filter(~item_labels.is_in(declared_items.implode()))
+    if undescribed_items.len() == item_labels.len():
         raise InputError(
             f"{where}: no item of this table is in the data (table: {join_labels(declared_items, limit=3)}; data: "
-            f"{join_labels(labels, limit=3)})"
-            f"{suggestion(str(declared_items[0]), list(labels)) if declared_items.len() else ''}"
+            f"{join_labels(item_labels, limit=3)})"
+            f"{suggestion(str(declared_items[0]), list(item_labels)) if declared_items.len() else ''}"
         )
     message = (
-        f"{where}: the table lacks {undescribed_items.len()} of {labels.len()} items of the data "
+        f"{where}: the table lacks {undescribed_items.len()} of {item_labels.len()} items of the data "
         f"({join_labels(undescribed_items, limit=3)})"
     )
     return build_notes(("items-not-described", undescribed_items.len(), message))
@@ -439,12 +452,12 @@ def _items_notes(study: Study, items: Items, *, where: str) -> list[Note]:
 
 def _check_own_systems(study: Study, *, where: str) -> None:
     """Raise `InputError` if a system that belongs to a rater is not a system of the study."""
-    for rater, patterns in study.raters.own_systems.items():
+    for rater, system_patterns in study.raters.own_systems.items():
         try:
-            select_labels(patterns, study.systems, option="own_system", what="system")
+            select_labels(system_patterns, study.systems, option="own_system", what="system")
         except OptionError as error:
             raise InputError(f"{where}: {rater!r}: {error}") from None
 
 
-def _unique_labels(frame: pl.DataFrame, column: str) -> tuple[str, ...]:
-    return tuple(frame[column].unique(maintain_order=True))
+def _unique_labels(frame: pl.DataFrame, column_name: str) -> tuple[str, ...]:
+    return tuple(frame[column_name].unique(maintain_order=True))

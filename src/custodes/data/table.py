@@ -65,19 +65,19 @@ def _decode_bytes(cell: bytes | None) -> str | None:
         return None
 
 
-def check_names(names: Iterable[str], *, where: str) -> None:
+def check_names(column_names: Iterable[str], *, where: str) -> None:
     """Raise `InputError` for a column name that Polars would expand to other columns: `*`, or a name like `^...$`."""
-    for name in names:
-        if name == "*" or (name.startswith("^") and name.endswith("$")):
+    for column_name in column_names:
+        if column_name == "*" or (column_name.startswith("^") and column_name.endswith("$")):
             raise InputError(
-                f"{where}: the column name {short_repr(name)} is not allowed, because '*' and '^...$' are patterns "
-                "that select columns; rename the column"
+                f"{where}: the column name {short_repr(column_name)} is not allowed, because '*' and '^...$' are "
+                "patterns that select columns; rename the column"
             )
 
 
 def _polars_frame(table: Any, *, where: str) -> pl.DataFrame:
     try:
-        frame = nw.from_native(table)
+        narwhals_frame = nw.from_native(table)
     except nw.exceptions.DuplicateError:
         raise InputError(f"{where}: {DUPLICATE_ADVICE}") from None
     except TypeError:
@@ -85,39 +85,41 @@ def _polars_frame(table: Any, *, where: str) -> pl.DataFrame:
         raise InputError(
             f"{where}: a {type_name} is not a table; give a path or a dataframe (pandas, Polars, PyArrow, DuckDB)"
         ) from None
-    if isinstance(frame, nw.LazyFrame):
-        return pl.DataFrame(frame.collect("polars").to_native())
-    if frame.implementation.is_pandas():
+    if isinstance(narwhals_frame, nw.LazyFrame):
+        return pl.DataFrame(narwhals_frame.collect("polars").to_native())
+    if narwhals_frame.implementation.is_pandas():
         # Column by column: pandas may hold mixed objects, which must become text for the checks to name the row.
-        columns = {str(column.name): _from_pandas(column, where=where) for column in frame.iter_columns()}
-        if len(columns) < len(frame.columns):
+        table_columns = {
+            str(column.name): _from_pandas(column, where=where) for column in narwhals_frame.iter_columns()
+        }
+        if len(table_columns) < len(narwhals_frame.columns):
             raise InputError(f"{where}: {DUPLICATE_ADVICE}")
-        return pl.DataFrame(columns).fill_nan(None)
-    return pl.DataFrame(frame.to_polars())
+        return pl.DataFrame(table_columns).fill_nan(None)
+    return pl.DataFrame(narwhals_frame.to_polars())
 
 
 def _from_pandas(column: nw.Series[Any], *, where: str) -> pl.Series:
-    name = str(column.name)
+    column_name = str(column.name)
     try:
-        values = zip(column.to_list(), column.is_null(), strict=True)
-        return series_of(name, [None if is_missing else value for value, is_missing in values])
+        cells = zip(column.to_list(), column.is_null(), strict=True)
+        return series_of(column_name, [None if is_missing_cell else cell for cell, is_missing_cell in cells])
     except UnicodeEncodeError:
         raise InputError(
-            f"{where}: column {name!r} holds an unpaired surrogate, which is not valid text; correct the cell"
+            f"{where}: column {column_name!r} holds an unpaired surrogate, which is not valid text; correct the cell"
         ) from None
 
 
-def series_of(name: str, values: Sequence[Any]) -> pl.Series:
+def series_of(column_name: str, cell_values: Sequence[Any]) -> pl.Series:
     """A column of values. Values of several types and integers of more than 64 bits become text.
 
     >>> series_of("cells", [1, "a", None]).to_list()
     ['1', 'a', None]
     """
     try:
-        return pl.Series(name, values, strict=True)
+        return pl.Series(column_name, cell_values, strict=True)
     except (TypeError, ValueError, OverflowError, pl.exceptions.PolarsError):
-        texts = [None if value is None else str(value) for value in values]
-        return pl.Series(name, texts, dtype=pl.String)
+        texts = [None if cell_value is None else str(cell_value) for cell_value in cell_values]
+        return pl.Series(column_name, texts, dtype=pl.String)
 
 
 def check_columns(
@@ -125,24 +127,28 @@ def check_columns(
 ) -> list[Note]:
     """Raise `InputError` if a required column is missing or an unknown column looks misspelled. Return notes on unused
     columns."""
-    known_columns = [*required, *optional]
-    missing_columns = [name for name in required if name not in frame.columns]
-    unknown_columns = [name for name in frame.columns if name not in known_columns]
-    if missing_columns:
-        suggestion_text = suggestion(missing_columns[0], unknown_columns)
-        hint = suggestion_text.replace("did you mean", "is it") if suggestion_text else ""
+    expected_column_names = [*required, *optional]
+    missing_column_names = [column_name for column_name in required if column_name not in frame.columns]
+    unexpected_column_names = [column_name for column_name in frame.columns if column_name not in expected_column_names]
+    if missing_column_names:
+        suggestion_text = suggestion(missing_column_names[0], unexpected_column_names)
+        hint_text = suggestion_text.replace("did you mean", "is it") if suggestion_text else ""
         raise InputError(
-            f"{where}: column {missing_columns[0]!r} is missing{hint}; columns: {join_labels(frame.columns)};"
+            f"{where}: column {missing_column_names[0]!r} is missing{hint_text}; columns: {join_labels(frame.columns)};"
             f" needed: {', '.join(required)}"
         )
-    for name in unknown_columns:
+    for column_name in unexpected_column_names:
         misspelling_text = suggestion(
-            name, [label for label in known_columns if label not in frame.columns], cutoff=SLIP
+            column_name, [label for label in expected_column_names if label not in frame.columns], cutoff=SLIP
         )
         if misspelling_text:
-            raise InputError(f"{where}: column {name!r} is unknown{misspelling_text}; rename it, or remove it")
+            raise InputError(f"{where}: column {column_name!r} is unknown{misspelling_text}; rename it, or remove it")
     return build_notes(
-        ("unused-columns", len(unknown_columns), f"{where}: columns not used: {join_labels(unknown_columns)}")
+        (
+            "unused-columns",
+            len(unexpected_column_names),
+            f"{where}: columns not used: {join_labels(unexpected_column_names)}",
+        )
     )
 
 
@@ -153,37 +159,42 @@ def fitting_columns(frame: pl.DataFrame, alternatives: Sequence[tuple[str, ...]]
     >>> fitting_columns(pl.DataFrame({"id": [1], "text": ["x"]}), [("key", "text"), ("id", "text")], where="t.csv")
     ('id', 'text')
     """
-    table_columns = set(frame.columns)
-    most_complete_set = max(alternatives, key=lambda names: len(table_columns.intersection(names)))
-    fitting_set = next((names for names in alternatives if table_columns.issuperset(names)), most_complete_set)
+    table_column_names = set(frame.columns)
+    most_complete_set = max(alternatives, key=lambda names: len(table_column_names.intersection(names)))
+    fitting_set = next((names for names in alternatives if table_column_names.issuperset(names)), most_complete_set)
     check_columns(frame, where=where, required=fitting_set, optional=frame.columns)
     return fitting_set
 
 
-def label_column(frame: pl.DataFrame, name: str, *, where: str, empty: bool = False) -> pl.Series:
+def label_column(frame: pl.DataFrame, column_name: str, *, where: str, empty: bool = False) -> pl.Series:
     """A column of labels as stripped strings. If `empty` is true, an empty cell becomes ''; otherwise an empty cell
     raises `InputError`."""
-    if name not in frame.columns:
-        return pl.repeat("", frame.height, dtype=pl.String, eager=True).alias(name)
-    column = restore_integers(frame[name])
+    if column_name not in frame.columns:
+        return pl.repeat("", frame.height, dtype=pl.String, eager=True).alias(column_name)
+    column = restore_integers(frame[column_name])
     try:
         if column.dtype.is_nested():
             raise InputError(
-                f"{where}: column {name!r} holds {column.dtype}, which cannot be labels; give text or numbers"
+                f"{where}: column {column_name!r} holds {column.dtype}, which cannot be labels; give text or numbers"
             )
         column = column.cast(pl.String)
     except pl.exceptions.PolarsError:
         raise InputError(
-            f"{where}: column {name!r} holds {column.dtype}, which cannot be labels; give text or numbers"
+            f"{where}: column {column_name!r} holds {column.dtype}, which cannot be labels; give text or numbers"
         ) from None
     labels = column.fill_null("").str.strip_chars()
     if not empty:
-        refuse(labels == "", lambda rows, _: f"{where}: column {name!r} is empty in row {rows}; fill in a label")
+        refuse(
+            labels == "",
+            lambda row_numbers, _: f"{where}: column {column_name!r} is empty in row {row_numbers}; fill in a label",
+        )
     refuse(  # NumPy arrays drop a final NUL, so that two labels could become equal
         labels.str.ends_with("\0"),
-        lambda rows, _: f"{where}: column {name!r} ends in a NUL character in row {rows}; remove the character",
+        lambda row_numbers, _: (
+            f"{where}: column {column_name!r} ends in a NUL character in row {row_numbers}; remove the character"
+        ),
     )
-    return labels.alias(name)
+    return labels.alias(column_name)
 
 
 def restore_integers(column: pl.Series) -> pl.Series:
@@ -195,43 +206,46 @@ def restore_integers(column: pl.Series) -> pl.Series:
     return column.cast(pl.Int64) if is_integer_cell.fill_null(True).all() else column
 
 
-def bounded_column(frame: pl.DataFrame, name: str, high: float, *, where: str, allowed: str) -> pl.Series:
+def bounded_column(frame: pl.DataFrame, column_name: str, high: float, *, where: str, allowed: str) -> pl.Series:
     """A column of numbers from 0 to `high`, see `number_column`. `allowed` names these numbers in the message."""
-    numbers = number_column(frame, name, where=where)
+    numbers = number_column(frame, column_name, where=where)
     refuse_values(numbers, ~numbers.is_between(0, high), where=where, allowed=allowed)
     return numbers
 
 
-def number_column(frame: pl.DataFrame, name: str, *, where: str) -> pl.Series:
+def number_column(frame: pl.DataFrame, column_name: str, *, where: str) -> pl.Series:
     """A column of finite numbers. Empty cells become null. Text and infinities raise `InputError`, which gives the
     row."""
-    if name not in frame.columns:
-        return pl.repeat(None, frame.height, dtype=pl.Float64, eager=True).alias(name)
-    column = frame[name]
+    if column_name not in frame.columns:
+        return pl.repeat(None, frame.height, dtype=pl.Float64, eager=True).alias(column_name)
+    column = frame[column_name]
     if column.dtype in (pl.Categorical, pl.Enum):
         column = column.cast(pl.String)
     if column.dtype == pl.Boolean:
         column = column.cast(pl.Int8)
     if column.dtype == pl.String:
-        text = column.str.strip_chars()
-        text = text.set(text.str.to_lowercase().is_in(MISSING_TOKENS), None)
-        numbers = text.cast(pl.Float64, strict=False)
+        cell_texts = column.str.strip_chars()
+        cell_texts = cell_texts.set(cell_texts.str.to_lowercase().is_in(MISSING_TOKENS), None)
+        numbers = cell_texts.cast(pl.Float64, strict=False)
         refuse(
-            numbers.is_null() & text.is_not_null(),
-            lambda rows, first: (
-                f"{where}: {name} {text[first]!r} in row {rows} is not a number; {_number_advice(str(text[first]))}"
+            numbers.is_null() & cell_texts.is_not_null(),
+            lambda row_numbers, row_index: (
+                f"{where}: {column_name} {cell_texts[row_index]!r} in row {row_numbers} is not a number; "
+                f"{_number_advice(str(cell_texts[row_index]))}"
             ),
         )
     elif column.dtype.is_numeric() or column.dtype == pl.Null:
         numbers = column.cast(pl.Float64).fill_nan(None)
     else:
-        raise InputError(f"{where}: column {name!r} holds {column.dtype}, expected numbers")
+        raise InputError(f"{where}: column {column_name!r} holds {column.dtype}, expected numbers")
     numbers = numbers.fill_nan(None)
     refuse(
         numbers.is_infinite(),
-        lambda rows, _: f"{where}: {name} is infinite in row {rows}; a score must be finite (empty where not rated)",
+        lambda row_numbers, _: (
+            f"{where}: {column_name} is infinite in row {row_numbers}; a score must be finite (empty where not rated)"
+        ),
     )
-    return numbers.set(numbers == 0, 0.0).alias(name)  # -0.0 is 0
+    return numbers.set(numbers == 0, 0.0).alias(column_name)  # -0.0 is 0
 
 
 def _number_advice(text: str) -> str:
@@ -248,25 +262,25 @@ def _number_advice(text: str) -> str:
 TRUE, FALSE = ("true", "yes", "1"), ("false", "no", "0")
 
 
-def truth_column(frame: pl.DataFrame, name: str, *, where: str, empty: bool = False) -> pl.Series:
+def truth_column(frame: pl.DataFrame, column_name: str, *, where: str, empty: bool = False) -> pl.Series:
     """A column of true and false. If `empty` is true, an empty cell becomes null; otherwise an empty cell raises
     `InputError`."""
-    text = label_column(frame, name, where=where, empty=empty).str.to_lowercase()
-    refuse_values(text, ~text.is_in([*TRUE, *FALSE, ""]), where=where, allowed="true, false")
-    return text.is_in(TRUE).set(text == "", None)
+    cell_texts = label_column(frame, column_name, where=where, empty=empty).str.to_lowercase()
+    refuse_values(cell_texts, ~cell_texts.is_in([*TRUE, *FALSE, ""]), where=where, allowed="true, false")
+    return cell_texts.is_in(TRUE).set(cell_texts == "", None)
 
 
-def typed_column(frame: pl.DataFrame, name: str, kind: Any, *, where: str, empty: bool = True) -> pl.Series:
+def typed_column(frame: pl.DataFrame, column_name: str, dtype: Any, *, where: str, empty: bool = True) -> pl.Series:
     """A column converted to a declared Polars type (labels, booleans, numbers or integers) and checked by the
     function for this type."""
-    if kind == pl.String:
-        return label_column(frame, name, where=where, empty=empty)
-    if kind == pl.Boolean:
-        return truth_column(frame, name, where=where, empty=empty)
-    numbers = number_column(frame, name, where=where)
-    if kind == pl.Int64:
+    if dtype == pl.String:
+        return label_column(frame, column_name, where=where, empty=empty)
+    if dtype == pl.Boolean:
+        return truth_column(frame, column_name, where=where, empty=empty)
+    numbers = number_column(frame, column_name, where=where)
+    if dtype == pl.Int64:
         refuse_values(numbers, numbers.is_null() | (numbers % 1 != 0), where=where, allowed="a whole number")
-    return numbers.cast(kind)
+    return numbers.cast(dtype)
 
 
 def count_filled_cells(column: pl.Series) -> tuple[int, int]:
@@ -274,8 +288,8 @@ def count_filled_cells(column: pl.Series) -> tuple[int, int]:
     if column.dtype in (pl.Categorical, pl.Enum):
         column = column.cast(pl.String)
     if column.dtype == pl.String:
-        text = column.str.strip_chars()
-        filled_cells = text.filter(~text.str.to_lowercase().is_in(MISSING_TOKENS)).drop_nulls()
+        cell_texts = column.str.strip_chars()
+        filled_cells = cell_texts.filter(~cell_texts.str.to_lowercase().is_in(MISSING_TOKENS)).drop_nulls()
         return filled_cells.len(), filled_cells.len() - filled_cells.cast(pl.Float64, strict=False).null_count()
     filled_cells = column.drop_nulls()
     return (
@@ -284,46 +298,55 @@ def count_filled_cells(column: pl.Series) -> tuple[int, int]:
     )
 
 
-def check_unique(frame: pl.DataFrame, key: Sequence[str], *, where: str, what: str, hint: str) -> None:
+def check_unique(frame: pl.DataFrame, key_column_names: Sequence[str], *, where: str, what: str, hint: str) -> None:
     """Raise `InputError` if a key occurs twice; the message gives the rows."""
-    duplicates = frame.filter(has_duplicate_key(frame, key))
-    if duplicates.is_empty():
+    duplicate_rows = frame.filter(has_duplicate_key(frame, key_column_names))
+    if duplicate_rows.is_empty():
         return
-    first_duplicate = duplicates.row(0, named=True)
-    labels_text = ", ".join(f"{name} {first_duplicate[name]!r}" for name in key if first_duplicate[name] != "")
+    first_duplicate_row = duplicate_rows.row(0, named=True)
+    labels_text = ", ".join(
+        f"{name} {first_duplicate_row[name]!r}" for name in key_column_names if first_duplicate_row[name] != ""
+    )
     refuse(
-        frame.select(pl.all_horizontal(pl.col(name) == first_duplicate[name] for name in key)).to_series(),
-        lambda rows, _: f"{where}: the same {what} occurs twice, in rows {rows} ({labels_text}); {hint}",
+        frame.select(
+            pl.all_horizontal(pl.col(name) == first_duplicate_row[name] for name in key_column_names)
+        ).to_series(),
+        lambda row_numbers, _: f"{where}: the same {what} occurs twice, in rows {row_numbers} ({labels_text}); {hint}",
     )
 
 
-def has_duplicate_key(frame: pl.DataFrame, key: Sequence[str]) -> pl.Series:
+def has_duplicate_key(frame: pl.DataFrame, key_column_names: Sequence[str]) -> pl.Series:
     """Whether the key of each row occurs more than once. Hashes are compared first because this is fast; for equal
     hashes labels are compared.
 
     >>> has_duplicate_key(pl.DataFrame({"item": ["a", "b", "a"]}), ["item"]).to_list()
     [True, False, True]
     """
-    hashes = frame.select(pl.struct(key).hash()).to_series()
-    if hashes.n_unique() == len(hashes):
-        return pl.repeat(False, len(hashes), dtype=pl.Boolean, eager=True)
-    is_candidate = hashes.is_duplicated()
-    is_repeated = frame.select(key).filter(is_candidate).select(pl.struct(key).is_duplicated()).to_series()
-    return is_candidate.scatter(is_candidate.arg_true(), is_repeated)
+    key_hashes = frame.select(pl.struct(key_column_names).hash()).to_series()
+    if key_hashes.n_unique() == len(key_hashes):
+        return pl.repeat(False, len(key_hashes), dtype=pl.Boolean, eager=True)
+    is_candidate_row = key_hashes.is_duplicated()
+    is_repeated_candidate = (
+        frame.select(key_column_names)
+        .filter(is_candidate_row)
+        .select(pl.struct(key_column_names).is_duplicated())
+        .to_series()
+    )
+    return is_candidate_row.scatter(is_candidate_row.arg_true(), is_repeated_candidate)
 
 
-def filter_rows(frame: pl.DataFrame, keep: pl.Expr) -> pl.DataFrame:
+def filter_rows(frame: pl.DataFrame, condition: pl.Expr) -> pl.DataFrame:
     """The rows that satisfy a condition; the same frame, not a copy, if all rows satisfy the condition."""
-    mask = frame.select(keep).to_series()
-    return frame if mask.all(ignore_nulls=False) else frame.filter(mask)
+    is_selected_row = frame.select(condition).to_series()
+    return frame if is_selected_row.all(ignore_nulls=False) else frame.filter(is_selected_row)
 
 
 def drop_duplicates(frame: pl.DataFrame) -> pl.DataFrame:
     """The distinct rows, in any order."""
-    is_repeated = has_duplicate_key(frame, frame.columns)
-    if not is_repeated.any():
+    is_repeated_row = has_duplicate_key(frame, frame.columns)
+    if not is_repeated_row.any():
         return frame
-    return pl.concat([frame.filter(~is_repeated), frame.filter(is_repeated).unique()])
+    return pl.concat([frame.filter(~is_repeated_row), frame.filter(is_repeated_row).unique()])
 
 
 def format_counts(words: pl.Series) -> str:
@@ -332,27 +355,32 @@ def format_counts(words: pl.Series) -> str:
     >>> format_counts(pl.Series(["label", "refusal", "refusal"]))
     'refusal 2, label 1'
     """
-    counts = (
+    word_counts = (
         words.to_frame("word")
         .group_by("word", maintain_order=True)
         .len()
         .sort("len", descending=True, maintain_order=True)
     )
-    return join_labels((f"{word} {count}" for word, count in counts.iter_rows()), limit=8)
+    return join_labels((f"{word} {count}" for word, count in word_counts.iter_rows()), limit=8)
 
 
-def refuse(mask: pl.Series, message: Callable[[str, int], str]) -> None:
-    """Raise `InputError` if the mask has a true value. `message` makes the message from the row numbers and the
+def refuse(is_refused_row: pl.Series, build_message: Callable[[str, int], str]) -> None:
+    """Raise `InputError` if the mask has a true value. `build_message` makes the message from the row numbers and the
     position of the first true value."""
-    row_indices = mask.fill_null(False).arg_true()
+    row_indices = is_refused_row.fill_null(False).arg_true()
     if row_indices.len():
-        raise InputError(message(join_labels(row_indices + 1, limit=5), int(row_indices[0])))
+        raise InputError(build_message(join_labels(row_indices + 1, limit=5), int(row_indices[0])))
 
 
-def refuse_values(column: pl.Series, mask: pl.Series, *, where: str, allowed: str) -> None:
+def refuse_values(column: pl.Series, is_refused_row: pl.Series, *, where: str, allowed: str) -> None:
     """Raise `InputError` if the mask has a true value. The message gives the first value of the column where the mask
     is true, and the allowed values."""
-    refuse(mask, lambda rows, first: f"{where}: {column.name} {column[first]!r} in row {rows}; allowed: {allowed}")
+    refuse(
+        is_refused_row,
+        lambda row_numbers, row_index: (
+            f"{where}: {column.name} {column[row_index]!r} in row {row_numbers}; allowed: {allowed}"
+        ),
+    )
 
 
 def second_rows(frame: pl.DataFrame, *, where: str) -> pl.Series | None:
@@ -366,11 +394,11 @@ def second_rows(frame: pl.DataFrame, *, where: str) -> pl.Series | None:
     """
     if "role" not in frame.columns or frame["role"].dtype.is_nested():
         return None
-    role = label_column(frame, "role", where=where, empty=True).str.to_lowercase()
-    if not role.is_in(ROLES).any():
+    row_roles = label_column(frame, "role", where=where, empty=True).str.to_lowercase()
+    if not row_roles.is_in(ROLES).any():
         return None
-    refuse_values(role, ~role.is_in([*ROLES, ""]), where=where, allowed=", ".join(ROLES))
-    return role == SECOND
+    refuse_values(row_roles, ~row_roles.is_in([*ROLES, ""]), where=where, allowed=", ".join(ROLES))
+    return row_roles == SECOND
 
 
 def digest_of(*texts: str) -> str:
@@ -398,27 +426,30 @@ class LoadedTable:
 def select_part(part: str | None, parts: Iterable[str], *, name: str, what: str) -> str:
     """The part of a container that `NAME::PART` requests. If the container has only one part, this part is the
     default."""
-    names = list(parts)
-    if part is None and len(names) == 1:
-        return names[0]
-    if part in names:
+    part_names = list(parts)
+    if part is None and len(part_names) == 1:
+        return part_names[0]
+    if part in part_names:
         return str(part)
     if part is None:
         raise InputError(
-            f"{name}: holds {len(names)} {what}s; select one with {name}::{what.upper()}: {join_labels(names)}"
+            f"{name}: holds {len(part_names)} {what}s; select one with {name}::{what.upper()}: "
+            f"{join_labels(part_names)}"
         )
-    raise InputError(f"{name}: no {what} named {part!r}{suggestion(part, names)}; {what}s: {join_labels(names)}")
+    raise InputError(
+        f"{name}: no {what} named {part!r}{suggestion(part, part_names)}; {what}s: {join_labels(part_names)}"
+    )
 
 
-def strip_column_names(names: Iterable[str], *, where: str) -> list[str]:
+def strip_column_names(column_names: Iterable[str], *, where: str) -> list[str]:
     """Column names without surrounding blanks. Raises `InputError` for duplicate names and for names that are patterns
     of Polars."""
-    stripped = [name.strip() for name in names]
-    check_names(stripped, where=where)
-    if len(set(stripped)) < len(stripped):
-        duplicate = next(name for index, name in enumerate(stripped) if name in stripped[:index])
-        raise InputError(f"{where}: two columns are called {duplicate!r}; rename or remove one of these columns")
-    return stripped
+    stripped_names = [name.strip() for name in column_names]
+    check_names(stripped_names, where=where)
+    if len(set(stripped_names)) < len(stripped_names):
+        duplicate_name = next(name for index, name in enumerate(stripped_names) if name in stripped_names[:index])
+        raise InputError(f"{where}: two columns are called {duplicate_name!r}; rename or remove one of these columns")
+    return stripped_names
 
 
 def with_column_names(frame: pl.DataFrame, *, where: str) -> pl.DataFrame:
@@ -431,5 +462,5 @@ def shorten_part(part: str) -> str:
     line = " ".join(part.split())
     if len(line) <= MAX_PART_LENGTH:
         return line
-    suffix = f"... #{hashlib.sha256(part.encode(errors='surrogatepass')).hexdigest()[:8]}"
-    return line[: MAX_PART_LENGTH - len(suffix)] + suffix
+    digest_suffix = f"... #{hashlib.sha256(part.encode(errors='surrogatepass')).hexdigest()[:8]}"
+    return line[: MAX_PART_LENGTH - len(digest_suffix)] + digest_suffix

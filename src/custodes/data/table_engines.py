@@ -44,20 +44,22 @@ def convert_engine_errors(where: str) -> Iterator[None]:
     try:
         yield
     except Exception as problem:
-        packages = (kind.__module__.partition(".")[0] for kind in type(problem).__mro__)
-        package = next((name for name in packages if name in ALL), "")
-        if not package and not isinstance(problem, MemoryError | OSError):
+        package_names = (error_class.__module__.partition(".")[0] for error_class in type(problem).__mro__)
+        package_name = next((name for name in package_names if name in ALL), "")
+        if not package_name and not isinstance(problem, MemoryError | OSError):
             raise
-        raise InputError(f"{where}: {_failure_text(problem, ENGINE_OF_PACKAGE.get(package, package))}") from None
+        raise InputError(
+            f"{where}: {_failure_text(problem, ENGINE_OF_PACKAGE.get(package_name, package_name))}"
+        ) from None
 
 
 def _failure_text(problem: Exception, engine: str) -> str:
     """A short description of the failure, with advice."""
-    lines = [line.strip() for line in str(problem).splitlines() if line.strip()] or [type(problem).__name__]
+    message_lines = [line.strip() for line in str(problem).splitlines() if line.strip()] or [type(problem).__name__]
     # The JVM reports the place first; the cause is last.
-    cause_line = next((line for line in reversed(lines) if line.startswith("Caused by:")), lines[0])
+    cause_line = next((line for line in reversed(message_lines) if line.startswith("Caused by:")), message_lines[0])
     if isinstance(problem, OSError):
-        return f"{lines[0][:_MAX_REASON]}; check that all files of the table still exist"
+        return f"{message_lines[0][:_MAX_REASON]}; check that all files of the table still exist"
     failure_text = f"{engine} failed" if engine else "out of memory"
     is_out_of_memory = _MEMORY_ERROR.search(f"{type(problem).__name__} {problem}")
     advice = ENGINE_ADVICE.get(engine, MEMORY_ADVICE) if is_out_of_memory else REPAIR_ADVICE
@@ -74,13 +76,13 @@ def lazy_rows(table: Any, *, where: str) -> nw.LazyFrame[Any]:
     """The rows of any table that Narwhals supports, without second opinions, which questions on systems exclude. Other
     objects raise `InputError`."""
     try:
-        frame = nw.from_native(table)
+        narwhals_frame = nw.from_native(table)
     except TypeError:
         raise InputError(
             f"{where}: a {type(table).__name__} is not a table that can be counted; give a lazy or "
             "eager dataframe (Polars, DuckDB, pandas, PySpark)"
         ) from None
-    rows = frame if isinstance(frame, nw.LazyFrame) else frame.lazy("polars")
+    rows = narwhals_frame if isinstance(narwhals_frame, nw.LazyFrame) else narwhals_frame.lazy("polars")
     if "role" not in rows.collect_schema():
         return rows
     return rows.filter(nw.col("role").cast(nw.String).fill_null("").str.to_lowercase() != SECOND)
@@ -91,11 +93,13 @@ def collect_rows(frame: nw.LazyFrame[Any]) -> pl.DataFrame:
     if frame.implementation.is_polars():
         native_frame: pl.LazyFrame = frame.to_native()
         return native_frame.collect(engine="streaming")
-    result: pl.DataFrame = frame.collect("polars").to_native()
-    return result
+    collected_rows: pl.DataFrame = frame.collect("polars").to_native()
+    return collected_rows
 
 
-def split_batches(rows: nw.LazyFrame[Any], column: str, batches: int | None, *, where: str) -> list[nw.LazyFrame[Any]]:
+def split_batches(
+    rows: nw.LazyFrame[Any], column_name: str, batches: int | None, *, where: str
+) -> list[nw.LazyFrame[Any]]:
     """The rows in batches, such that rows with the same value of a column are in one batch. Engines other
     than Polars get a single batch.
 
@@ -107,18 +111,21 @@ def split_batches(rows: nw.LazyFrame[Any], column: str, batches: int | None, *, 
                 f"{where}: batches={batches} applies only to tables that Polars counts; leave batches out"
             )
         return [rows]
-    lazy: pl.LazyFrame = rows.to_native()
-    n = int(collect_rows(rows.select(nw.len())).item()) if batches != 1 else 1
+    polars_frame: pl.LazyFrame = rows.to_native()
+    n_rows = int(collect_rows(rows.select(nw.len())).item()) if batches != 1 else 1
     if batches is None:
-        batches = 1 + n // BATCH_ROWS
+        batches = 1 + n_rows // BATCH_ROWS
     reject(
         (batches < 1, f"{where}: batches={batches} must be at least 1"),
-        (batches > max(1, n), f"{where}: batches={batches} exceeds the {n} rows with a rating; give a smaller number"),
+        (
+            batches > max(1, n_rows),
+            f"{where}: batches={batches} exceeds the {n_rows} rows with a rating; give a smaller number",
+        ),
     )
     if batches == 1:
         return [rows]
-    batch_index = pl.col(column).hash() % batches
-    return [nw.from_native(lazy.filter(batch_index == k)) for k in range(batches)]
+    batch_index_expression = pl.col(column_name).hash() % batches
+    return [nw.from_native(polars_frame.filter(batch_index_expression == k)) for k in range(batches)]
 
 
 def resolve_names(
@@ -139,33 +146,35 @@ def resolve_names(
 
 
 def resolve_metrics(
-    metrics: str | Sequence[str] | None, raters: Sequence[str], people: Sequence[str], *, where: str
+    metrics: str | Sequence[str] | None, raters: Sequence[str], annotators: Sequence[str], *, where: str
 ) -> tuple[str, ...]:
     """The metrics to count: the named metrics, or all raters that are not annotators."""
     if metrics is None:
-        judges = tuple(name for name in raters if name not in people)
+        metric_names = tuple(name for name in raters if name not in annotators)
     else:
-        judges = resolve_names("metrics", metrics, raters, where=where)
-    if in_both := [name for name in judges if name in people]:
-        raise OptionError(f"{where}: human and metrics both name {join_labels(in_both)}; give each rater one kind")
-    if HUMAN in judges:
+        metric_names = resolve_names("metrics", metrics, raters, where=where)
+    if raters_in_both := [name for name in metric_names if name in annotators]:
+        raise OptionError(
+            f"{where}: human and metrics both name {join_labels(raters_in_both)}; give each rater one kind"
+        )
+    if HUMAN in metric_names:
         raise InputError(
             f"{where}: a metric is named {HUMAN!r}, the name reserved for the combined annotators; rename it in the"
             " table"
         )
-    return judges
+    return metric_names
 
 
 def match_aspects(
-    survey: pl.DataFrame, people: Sequence[str], metrics: Sequence[str], aspect: str
+    rows: pl.DataFrame, annotators: Sequence[str], metrics: Sequence[str], aspect: str
 ) -> tuple[pl.DataFrame, dict[str, str]]:
     """The rows of annotators and metrics to count, and the aspect of each rater. If a metric has no rows of the aspect,
     its rows without an aspect are counted."""
-    raters_with_aspect = {*people, *survey.filter(pl.col("aspect") == aspect)["rater"]}
-    aspects = {name: aspect if name in raters_with_aspect else "" for name in (*people, *metrics)}
-    columns = {"rater": list(aspects), "aspect": list(aspects.values())}
-    chosen_aspects = pl.DataFrame(columns, schema=dict.fromkeys(columns, pl.String))
-    return survey.join(chosen_aspects, on=["rater", "aspect"], how="semi"), aspects
+    raters_with_aspect = {*annotators, *rows.filter(pl.col("aspect") == aspect)["rater"]}
+    aspect_of_rater = {name: aspect if name in raters_with_aspect else "" for name in (*annotators, *metrics)}
+    table_columns = {"rater": list(aspect_of_rater), "aspect": list(aspect_of_rater.values())}
+    aspect_rows = pl.DataFrame(table_columns, schema=dict.fromkeys(table_columns, pl.String))
+    return rows.join(aspect_rows, on=["rater", "aspect"], how="semi"), aspect_of_rater
 
 
 def indicator(condition: nw.Expr) -> nw.Expr:
@@ -173,8 +182,8 @@ def indicator(condition: nw.Expr) -> nw.Expr:
     return conditional_value(condition, 1, 0)
 
 
-def conditional_value(condition: nw.Expr, value: int, other: int) -> nw.Expr:
-    return nw.when(condition).then(nw.lit(value)).otherwise(nw.lit(other))
+def conditional_value(condition: nw.Expr, value_if_true: int, value_if_false: int) -> nw.Expr:
+    return nw.when(condition).then(nw.lit(value_if_true)).otherwise(nw.lit(value_if_false))
 
 
 Engine = Literal["polars", "duckdb"]
@@ -192,15 +201,15 @@ def scan_sources(
     `InputError` for missing files and for files of several types, and `OptionError` for options that Polars does not
     have.
     """
-    files, kind = _files(sources)
+    files, file_type = _files_and_type(sources)
     if engine == "polars":
         if memory_limit is not None or spill is not None:
             raise OptionError(
                 "--memory-limit and --spill need --engine duckdb; leave them out with Polars, which counts in batches"
             )
-        scan_files: Any = {"parquet": pl.scan_parquet, "csv": pl.scan_csv, "json": pl.scan_ndjson}[kind]
-        _check_alike(files, kind)
-        yield _rename_columns(scan_files(files), columns)
+        scan_function: Any = {"parquet": pl.scan_parquet, "csv": pl.scan_csv, "json": pl.scan_ndjson}[file_type]
+        _check_equal_columns(files, file_type)
+        yield _rename_columns(scan_function(files), columns)
         return
     try:
         import duckdb
@@ -216,19 +225,19 @@ def scan_sources(
         if spill is not None:
             connection.execute("set temp_directory = $1", [str(spill)])
         try:
-            read_files: Any = {
+            read_function: Any = {
                 "parquet": connection.read_parquet,
                 "csv": connection.read_csv,
                 "json": connection.read_json,
-            }[kind]
-            _check_alike(files, kind)
-            table = read_files([str(file) for file in files])
+            }[file_type]
+            _check_equal_columns(files, file_type)
+            table = read_function([str(file) for file in files])
         except duckdb.Error as problem:
             raise InputError(f"{files[0].name}: DuckDB cannot read the file: {str(problem).splitlines()[0]}") from None
         yield _rename_columns(table, columns)
 
 
-def _files(sources: Sequence[str]) -> tuple[list[Path], str]:
+def _files_and_type(sources: Sequence[str]) -> tuple[list[Path], str]:
     files = [
         file
         for source in sources
@@ -236,29 +245,28 @@ def _files(sources: Sequence[str]) -> tuple[list[Path], str]:
     ]
     if not files:
         raise InputError(f"{join_labels(sources)}: no such file; give Parquet, CSV or JSON Lines")
-    kinds = {KIND_OF_SUFFIX.get(file.suffix.lower()) for file in files}
-    if None in kinds or len(kinds) > 1:
+    file_types = {KIND_OF_SUFFIX.get(file.suffix.lower()) for file in files}
+    if None in file_types or len(file_types) > 1:
         raise InputError(
             f"{join_labels(file.name for file in files)}: files of different kinds; give files of one "
             f"kind: {', '.join(KIND_OF_SUFFIX)}"
         )
-    return files, str(kinds.pop())
+    return files, str(file_types.pop())
 
 
 @convert_engine_errors("count")
-def _check_alike(files: Sequence[Path], kind: str) -> None:
+def _check_equal_columns(files: Sequence[Path], file_type: str) -> None:
     """Raise `InputError` if files have different columns. Files of JSON Lines may differ, since rows may lack
     columns."""
-    if kind == "json" or len(files) < 2:
+    if file_type == "json" or len(files) < 2:
         return
-    scan_files: Any = {"parquet": pl.scan_parquet, "csv": pl.scan_csv}[kind]
-    columns = set(scan_files(files[0]).collect_schema())
+    scan_function: Any = {"parquet": pl.scan_parquet, "csv": pl.scan_csv}[file_type]
+    column_names = set(scan_function(files[0]).collect_schema())
     for further_file in files[1:]:
-        if differing_columns := columns ^ set(scan_files(further_file).collect_schema()):
+        if differing_column_names := column_names ^ set(scan_function(further_file).collect_schema()):
             raise InputError(
-                f"{files[0].name} and {further_file.name} differ in columns {join_labels(sorted(differing_columns))}; "
-                "count "
-                "these files separately"
+                f"{files[0].name} and {further_file.name} differ in columns "
+                f"{join_labels(sorted(differing_column_names))}; count these files separately"
             )
 
 
@@ -275,20 +283,20 @@ def _check_spill(folder: str) -> None:
         ) from None
 
 
-def _rename_columns(table: Any, columns: Mapping[str, str]) -> Any:
-    if not columns:
+def _rename_columns(table: Any, column_name_of_role: Mapping[str, str]) -> Any:
+    if not column_name_of_role:
         return table
     rows = nw.from_native(table)
-    present_columns = rows.collect_schema().names()
-    for role, name in columns.items():
+    present_column_names = rows.collect_schema().names()
+    for role, name in column_name_of_role.items():
         reject(
             (
-                name not in present_columns,
-                f"--column {role}={name}: no such column; columns: {join_labels(present_columns)}",
+                name not in present_column_names,
+                f"--column {role}={name}: no such column; columns: {join_labels(present_column_names)}",
             ),
             (
-                role in present_columns and role != name,
+                role in present_column_names and role != name,
                 f"--column {role}={name}: the table already has a column {role!r}; remove it",
             ),
         )
-    return rows.rename({name: role for role, name in columns.items()}).to_native()
+    return rows.rename({name: role for role, name in column_name_of_role.items()}).to_native()

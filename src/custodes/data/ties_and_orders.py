@@ -75,8 +75,8 @@ def score_differences(scores: Table) -> Table:
         (nw.col("score") - nw.col("score_b")).alias("difference"),
         "threshold",
     )
-    sign = tie_rule(nw.col("difference"), nw.col("threshold")).cast(nw.Int8)
-    return output_pairs.with_columns(sign.alias("sign"), nw.lit(0.0).alias("order"))
+    sign_expression = tie_rule(nw.col("difference"), nw.col("threshold")).cast(nw.Int8)
+    return output_pairs.with_columns(sign_expression.alias("sign"), nw.lit(0.0).alias("order"))
 
 
 def rater_comparisons(scores: Table, verdicts: Table | None) -> Table:
@@ -94,19 +94,19 @@ def rater_comparisons(scores: Table, verdicts: Table | None) -> Table:
     table
         Columns rater, item, system_a, system_b, sign, order, difference and threshold (null for verdicts).
     """
-    columns = ("rater", *OUTPUTS, "sign", "order", "difference", "threshold")
-    score_comparisons = score_differences(scores).select(*columns)
+    column_names = ("rater", *OUTPUTS, "sign", "order", "difference", "threshold")
+    score_comparisons = score_differences(scores).select(*column_names)
     if verdicts is None:
         return score_comparisons
     verdict_comparisons = verdicts.join(score_comparisons, on=["rater", *OUTPUTS], how="anti")
-    null_number = nw.lit(None).cast(nw.Float64)
+    null_expression = nw.lit(None).cast(nw.Float64)
     verdict_comparisons = verdict_comparisons.with_columns(
         nw.col("sign").cast(nw.Int8),
         nw.col("order").cast(nw.Float64),
-        null_number.alias("difference"),
-        null_number.alias("threshold"),
+        null_expression.alias("difference"),
+        null_expression.alias("threshold"),
     )
-    return nw.concat([score_comparisons, verdict_comparisons.select(*columns)])
+    return nw.concat([score_comparisons, verdict_comparisons.select(*column_names)])
 
 
 def combine_annotators(comparisons: Table, aggregate: Aggregate) -> Table:
@@ -125,15 +125,17 @@ def combine_annotators(comparisons: Table, aggregate: Aggregate) -> Table:
     table
         Columns item, system_a, system_b, sign and order (the mean over annotators).
     """
-    grouped, order = comparisons.group_by(*OUTPUTS), nw.col("order").mean()
+    comparison_groups, mean_order_expression = comparisons.group_by(*OUTPUTS), nw.col("order").mean()
     if aggregate == "vote":
-        aggregated = grouped.agg(nw.col("sign").cast(nw.Int64).sum(), order)
-        sign = vote_preference(nw.col("sign"))
+        aggregated_rows = comparison_groups.agg(nw.col("sign").cast(nw.Int64).sum(), mean_order_expression)
+        sign_expression = vote_preference(nw.col("sign"))
     else:
-        n = nw.col("difference").count().alias("n")
-        aggregated = grouped.agg(nw.col("difference").sum(), n, nw.col("threshold").max(), order)
-        sign = mean_preference(*map(nw.col, ("difference", "n", "threshold")))
-    return aggregated.with_columns(sign.cast(nw.Int8).alias("sign")).select(*OUTPUTS, "sign", "order")
+        count_expression = nw.col("difference").count().alias("n")
+        aggregated_rows = comparison_groups.agg(
+            nw.col("difference").sum(), count_expression, nw.col("threshold").max(), mean_order_expression
+        )
+        sign_expression = mean_preference(*map(nw.col, ("difference", "n", "threshold")))
+    return aggregated_rows.with_columns(sign_expression.cast(nw.Int8).alias("sign")).select(*OUTPUTS, "sign", "order")
 
 
 def vote_preference(balance: nw.Expr) -> nw.Expr:
@@ -146,7 +148,7 @@ def mean_preference(difference: nw.Expr, n: nw.Expr, threshold: nw.Expr) -> nw.E
     return tie_rule(difference / n, threshold)
 
 
-def merge_orders(verdicts: Table, orders: Orders, *, keys: Sequence[str] = ("rater", *OUTPUTS)) -> Table:
+def merge_orders(verdicts: Table, orders: Orders, *, key_column_names: Sequence[str] = ("rater", *OUTPUTS)) -> Table:
     """Merge the verdicts of a rater in both presentation orders, and repeated verdicts, into one verdict per
     comparison.
 
@@ -158,7 +160,7 @@ def merge_orders(verdicts: Table, orders: Orders, *, keys: Sequence[str] = ("rat
     orders : {'mean', 'consistent', 'first'}
         'mean': the sign of the mean over orders, after averaging over the repeats of each order. 'consistent': the
         common verdict if all verdicts agree; other comparisons are excluded. 'first': the first verdict in the file.
-    keys : sequence of str
+    key_column_names : sequence of str
         The columns that identify a comparison.
 
     Returns
@@ -168,59 +170,84 @@ def merge_orders(verdicts: Table, orders: Orders, *, keys: Sequence[str] = ("rat
         `half` if it was queried in both orders and answered in only one order, so that the position preference of the
         rater does not cancel. An excluded comparison has no sign.
     """
-    is_answered, order = ~nw.col("sign").is_null(), nw.col("order")
+    is_answered_verdict, order_expression = ~nw.col("sign").is_null(), nw.col("order")
     if orders == "first":
-        rows = verdicts.filter(is_answered).with_columns(nw.col("row").min().over(*keys).alias("first"))
-        return rows.filter(nw.col("row") == nw.col("first")).select(
-            *keys, "sign", order.cast(nw.Float64), nw.lit(0).alias("half"), nw.lit(0).alias("contradictory")
+        first_verdict_rows = verdicts.filter(is_answered_verdict).with_columns(
+            nw.col("row").min().over(*key_column_names).alias("first")
         )
-    summands = dict[str, nw.Expr]()
-    for name, value in (("ab", 1), ("ba", -1), ("unknown", 0)):
-        is_in_order = order == value
-        summands |= {
-            f"n_{name}": indicator(is_in_order & is_answered),
-            f"sum_{name}": nw.when(is_in_order & is_answered).then(nw.col("sign")).otherwise(nw.lit(0)),
-            f"lost_{name}": indicator(is_in_order & ~is_answered),
+        return first_verdict_rows.filter(nw.col("row") == nw.col("first")).select(
+            *key_column_names,
+            "sign",
+            order_expression.cast(nw.Float64),
+            nw.lit(0).alias("half"),
+            nw.lit(0).alias("contradictory"),
+        )
+    summand_expressions = dict[str, nw.Expr]()
+    for name, order_code in (("ab", 1), ("ba", -1), ("unknown", 0)):
+        is_in_order = order_expression == order_code
+        summand_expressions |= {
+            f"n_{name}": indicator(is_in_order & is_answered_verdict),
+            f"sum_{name}": nw.when(is_in_order & is_answered_verdict).then(nw.col("sign")).otherwise(nw.lit(0)),
+            f"lost_{name}": indicator(is_in_order & ~is_answered_verdict),
         }
-    summands["decided"] = nw.when(is_answered).then(nw.col("sign") * nw.col("sign")).otherwise(nw.lit(0))
-    totals = (
-        verdicts.select(*keys, **{name: summand.cast(nw.Int64) for name, summand in summands.items()})
-        .group_by(*keys)
-        .agg(*(nw.col(name).sum() for name in summands))
-        .with_columns(*(nw.col(name).cast(nw.Int64) for name in summands))
+    summand_expressions["decided"] = (
+        nw.when(is_answered_verdict).then(nw.col("sign") * nw.col("sign")).otherwise(nw.lit(0))
     )
-    n_in_order, sum_in_order = ({o: nw.col(f"{kind}_{o}") for o in ("ab", "ba", "unknown")} for kind in ("n", "sum"))
-    divisor = {o: nw.when(number > 0).then(number).otherwise(nw.lit(1)) for o, number in n_in_order.items()}
+    total_rows = (
+        verdicts.select(
+            *key_column_names, **{name: summand.cast(nw.Int64) for name, summand in summand_expressions.items()}
+        )
+        .group_by(*key_column_names)
+        .agg(*(nw.col(name).sum() for name in summand_expressions))
+        .with_columns(*(nw.col(name).cast(nw.Int64) for name in summand_expressions))
+    )
+    count_of_order, sum_of_order = (
+        {o: nw.col(f"{kind}_{o}") for o in ("ab", "ba", "unknown")} for kind in ("n", "sum")
+    )
+    divisor_of_order = {
+        o: nw.when(number > 0).then(number).otherwise(nw.lit(1)) for o, number in count_of_order.items()
+    }
     # The sign of the sum over orders of their means, in integers.
-    balance = (
-        sum_in_order["ab"] * divisor["ba"] * divisor["unknown"]
-        + sum_in_order["ba"] * divisor["ab"] * divisor["unknown"]
-        + sum_in_order["unknown"] * divisor["ab"] * divisor["ba"]
+    balance_expression = (
+        sum_of_order["ab"] * divisor_of_order["ba"] * divisor_of_order["unknown"]
+        + sum_of_order["ba"] * divisor_of_order["ab"] * divisor_of_order["unknown"]
+        + sum_of_order["unknown"] * divisor_of_order["ab"] * divisor_of_order["ba"]
     )
-    n_all, sum_all = (
-        n_in_order["ab"] + n_in_order["ba"] + n_in_order["unknown"],
-        sum_in_order["ab"] + sum_in_order["ba"] + sum_in_order["unknown"],
+    total_count_expression, total_sum_expression = (
+        count_of_order["ab"] + count_of_order["ba"] + count_of_order["unknown"],
+        sum_of_order["ab"] + sum_of_order["ba"] + sum_of_order["unknown"],
     )
-    is_contradictory = ~((nw.col("decided") == 0) | (sum_all == n_all) | (sum_all == -n_all))
-    lacks_other_order = ((n_in_order["ab"] > 0) & (n_in_order["ba"] == 0) & (nw.col("lost_ba") > 0)) | (
-        (n_in_order["ba"] > 0) & (n_in_order["ab"] == 0) & (nw.col("lost_ab") > 0)
+    is_contradictory = ~(
+        (nw.col("decided") == 0)
+        | (total_sum_expression == total_count_expression)
+        | (total_sum_expression == -total_count_expression)
     )
-    n_orders_present = (
-        indicator(n_in_order["ab"] > 0) + indicator(n_in_order["ba"] > 0) + indicator(n_in_order["unknown"] > 0)
+    lacks_other_order = ((count_of_order["ab"] > 0) & (count_of_order["ba"] == 0) & (nw.col("lost_ba") > 0)) | (
+        (count_of_order["ba"] > 0) & (count_of_order["ab"] == 0) & (nw.col("lost_ab") > 0)
     )
-    order_balance = indicator(n_in_order["ab"] > 0) - indicator(n_in_order["ba"] > 0)
-    is_left_out = lacks_other_order | is_contradictory if orders == "consistent" else lacks_other_order
-    return totals.filter(n_all > 0).select(
-        *keys,
-        nw.when(~is_left_out).then(tie_rule(balance, nw.lit(0))).alias("sign"),
+    n_orders_expression = (
+        indicator(count_of_order["ab"] > 0)
+        + indicator(count_of_order["ba"] > 0)
+        + indicator(count_of_order["unknown"] > 0)
+    )
+    order_balance_expression = indicator(count_of_order["ab"] > 0) - indicator(count_of_order["ba"] > 0)
+    is_excluded_comparison = lacks_other_order | is_contradictory if orders == "consistent" else lacks_other_order
+    return total_rows.filter(total_count_expression > 0).select(
+        *key_column_names,
+        nw.when(~is_excluded_comparison).then(tie_rule(balance_expression, nw.lit(0))).alias("sign"),
         # The mean is 1 or -1 with one order, 0 with both orders, and 0.5 or -0.5 with one known and one unknown order.
-        nw.when(n_orders_present == 2).then(order_balance / 2).otherwise(order_balance / 1).alias("order"),
+        nw.when(n_orders_expression == 2)
+        .then(order_balance_expression / 2)
+        .otherwise(order_balance_expression / 1)
+        .alias("order"),
         indicator(lacks_other_order).alias("half"),
         indicator(is_contradictory & ~lacks_other_order).alias("contradictory"),
     )
 
 
-def merging_notes(n_half: int, n_contradictory: int, orders: Orders, *, half_advice: str = "") -> list[Note]:
+def merging_notes(
+    n_half_comparisons: int, n_contradictory_comparisons: int, orders: Orders, *, half_advice: str = ""
+) -> list[Note]:
     """Notes on the numbers of comparisons that `merge_orders` marked as half and as contradictory. `half_advice`
     continues the message on half comparisons."""
     contradictory_text = (
@@ -231,21 +258,25 @@ def merging_notes(n_half: int, n_contradictory: int, orders: Orders, *, half_adv
     )
     half_text = "are excluded because they were queried in both orders and have a verdict in only one order"
     return build_notes(
-        (HALF_RULE, n_half, f"{n_half} comparisons {half_text}{half_advice}"),
-        ("torn-verdicts", n_contradictory, f"{n_contradictory} comparisons {contradictory_text}"),
+        (HALF_RULE, n_half_comparisons, f"{n_half_comparisons} comparisons {half_text}{half_advice}"),
+        (
+            "torn-verdicts",
+            n_contradictory_comparisons,
+            f"{n_contradictory_comparisons} comparisons {contradictory_text}",
+        ),
     )
 
 
 def compare_in_memory(
-    scores: pl.DataFrame, verdicts: pl.DataFrame, *, annotators: int, aggregate: Aggregate
+    scores: pl.DataFrame, verdicts: pl.DataFrame, *, n_annotators: int, aggregate: Aggregate
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Apply the rules above to the rows of a study, in batches of items.
 
     Parameters
     ----------
     scores, verdicts : data frames
-        As for `rater_comparisons`, with positions instead of labels. The first `annotators` raters are the annotators.
-    annotators : int
+        As for `rater_comparisons`, with positions instead of labels. The first `n_annotators` raters are annotators.
+    n_annotators : int
         Number of annotators.
     aggregate : {'mean', 'vote'}
         As for `combine_annotators`. Annotators vote if any of them gave verdicts.
@@ -256,16 +287,16 @@ def compare_in_memory(
         Tables with rater, item, system_a, system_b, sign and order: the rows of every rater, and the rows of all
         annotators combined (rater 0).
     """
-    has_verdicts = verdicts.filter(pl.col("rater") < annotators).height > 0
-    is_human = nw.col("rater") < annotators
+    has_human_verdicts = verdicts.filter(pl.col("rater") < n_annotators).height > 0
+    is_human_row = nw.col("rater") < n_annotators
     comparison_batches, combined_batches = [], []
     for batch_scores, batch_verdicts in _iter_batches(scores, verdicts):
         verdict_table = nw.from_native(batch_verdicts.lazy()) if batch_verdicts.height else None
-        rows = rater_comparisons(nw.from_native(batch_scores.lazy()), verdict_table).collect().lazy()
-        comparison_batches.append(rows.select("rater", *OUTPUTS, "sign", "order").collect().to_native())
-        human_rows = rows.filter(is_human)
-        if annotators > 1:
-            human_rows = combine_annotators(human_rows, "vote" if has_verdicts else aggregate)
+        comparison_rows = rater_comparisons(nw.from_native(batch_scores.lazy()), verdict_table).collect().lazy()
+        comparison_batches.append(comparison_rows.select("rater", *OUTPUTS, "sign", "order").collect().to_native())
+        human_rows = comparison_rows.filter(is_human_row)
+        if n_annotators > 1:
+            human_rows = combine_annotators(human_rows, "vote" if has_human_verdicts else aggregate)
         combined_batches.append(
             human_rows.select(nw.lit(0).alias("rater"), *OUTPUTS, "sign", "order").collect().to_native()
         )

@@ -36,16 +36,16 @@ def long_tables(study: Study) -> dict[str, pl.DataFrame]:
 
     Ratings and battles have the column `kind`, so that these tables can be read again without a raters file.
     """
-    raters = study.raters.frame
-    tables = {
-        "ratings": _with_kind(_with_role(study.ratings.frame, study.second_ratings.frame), raters),
-        "battles": _with_kind(_with_role(_verdict_table(study.preferences), _verdict_table(study.second)), raters),
-        "raters": raters,
+    rater_rows = study.raters.frame
+    table_of_name = {
+        "ratings": _with_kind(_with_role(study.ratings.frame, study.second_ratings.frame), rater_rows),
+        "battles": _with_kind(_with_role(_verdict_table(study.preferences), _verdict_table(study.second)), rater_rows),
+        "raters": rater_rows,
         "items": study.items.frame,
     }
     if study.outputs is not None:
-        tables["outputs"] = _long_texts(study.outputs)
-    return {name: table for name, table in tables.items() if table.height}
+        table_of_name["outputs"] = _long_texts(study.outputs)
+    return {name: table for name, table in table_of_name.items() if table.height}
 
 
 def _long_texts(outputs: Outputs) -> pl.DataFrame:
@@ -53,21 +53,23 @@ def _long_texts(outputs: Outputs) -> pl.DataFrame:
 
     Columns that describe an item have values in the first row of the item.
     """
-    rows = outputs.sources.join(outputs.texts, on="item", how="left", maintain_order="left_right")
-    is_first_row = pl.int_range(pl.len()).over("item") == 0
-    has_values = outputs.sources.select(
+    output_rows = outputs.sources.join(outputs.texts, on="item", how="left", maintain_order="left_right")
+    is_first_row_of_item = pl.int_range(pl.len()).over("item") == 0
+    value_flags = outputs.sources.select(
         (pl.col("images").list.len() > 0).any(), (pl.col("context", "meta") != "").any()
     )
-    fact_columns = [
+    fact_column_names = [
         "source",
         "references",
-        *(name for name, has_value in has_values.row(0, named=True).items() if has_value),
+        *(name for name, has_values in value_flags.row(0, named=True).items() if has_values),
     ]
-    texts = rows.select("item", "system", "text", *(pl.when(is_first_row).then(pl.col(name)) for name in fact_columns))
+    text_rows = output_rows.select(
+        "item", "system", "text", *(pl.when(is_first_row_of_item).then(pl.col(name)) for name in fact_column_names)
+    )
     if not outputs.images.height:
-        return texts
-    images = outputs.images.group_by("item", "system", maintain_order=True).agg(output_image="image")
-    return texts.join(images, on=["item", "system"], how="left", maintain_order="left")
+        return text_rows
+    image_rows = outputs.images.group_by("item", "system", maintain_order=True).agg(output_image="image")
+    return text_rows.join(image_rows, on=["item", "system"], how="left", maintain_order="left")
 
 
 def _verdict_table(preferences: Preferences) -> pl.DataFrame:
@@ -75,32 +77,32 @@ def _verdict_table(preferences: Preferences) -> pl.DataFrame:
     probabilities and seconds without any value are left out."""
     if not preferences.frame.height:
         return preferences.frame
-    empty_columns = [
+    empty_column_names = [
         name
         for names in (CHANCES, (SECONDS,))
         if preferences.frame.select(pl.any_horizontal(pl.col(names).is_not_null()).any()).item() is False
         for name in names
     ]
-    unanswered = preferences.missing.with_columns(invalid=pl.col("why").replace(EMPTY, "")).drop("why")
+    unanswered_rows = preferences.missing.with_columns(invalid=pl.col("why").replace(EMPTY, "")).drop("why")
     return pl.concat(
-        [preferences.frame, unanswered] if unanswered.height else [preferences.frame], how="diagonal"
-    ).drop(empty_columns)
+        [preferences.frame, unanswered_rows] if unanswered_rows.height else [preferences.frame], how="diagonal"
+    ).drop(empty_column_names)
 
 
 def _with_role(first_rows: pl.DataFrame, second_rows: pl.DataFrame) -> pl.DataFrame:
     """The first opinions, followed by the second opinions. If there are second opinions, the column `role` is added."""
     if not second_rows.height:
         return first_rows
-    roles = [
+    role_tables = [
         table.with_columns(role=pl.lit(role))
         for table, role in ((first_rows, PRIMARY), (second_rows, SECOND))
         if table.height
     ]
-    return pl.concat(roles, how="diagonal")
+    return pl.concat(role_tables, how="diagonal")
 
 
-def _with_kind(frame: pl.DataFrame, raters: pl.DataFrame) -> pl.DataFrame:
-    return frame.join(raters.select("rater", "kind"), on="rater", how="left", maintain_order="left")
+def _with_kind(frame: pl.DataFrame, rater_rows: pl.DataFrame) -> pl.DataFrame:
+    return frame.join(rater_rows.select("rater", "kind"), on="rater", how="left", maintain_order="left")
 
 
 def check_suffix(path: str | Path) -> str:
@@ -108,11 +110,11 @@ def check_suffix(path: str | Path) -> str:
     suffix."""
     if is_stream(path):
         return ".csv"
-    name = Path(path).name
-    suffix = Path(name.removesuffix(".gz")).suffix.lower()
+    file_name = Path(path).name
+    suffix = Path(file_name.removesuffix(".gz")).suffix.lower()
     if suffix not in SUFFIXES:
         raise OptionError(
-            f"cannot write {name}: unknown suffix {suffix!r}{suggestion(suffix, SUFFIXES)}; allowed: "
+            f"cannot write {file_name}: unknown suffix {suffix!r}{suggestion(suffix, SUFFIXES)}; allowed: "
             f"{', '.join(SUFFIXES)}"
         )
     return suffix
@@ -125,8 +127,10 @@ def without_formulas(table: pl.DataFrame) -> pl.DataFrame:
     >>> without_formulas(pl.DataFrame({"system": ["=1+1", "'=1+1", "'A"]}))["system"].to_list()
     ["'=1+1", "''=1+1", "'A"]
     """
-    texts = pl.col(pl.String)
-    return table.with_columns(pl.when(texts.str.contains(FORMULA)).then("'" + texts).otherwise(texts).name.keep())
+    text_selector = pl.col(pl.String)
+    return table.with_columns(
+        pl.when(text_selector.str.contains(FORMULA)).then("'" + text_selector).otherwise(text_selector).name.keep()
+    )
 
 
 def write_table(table: pl.DataFrame, path: str | Path, *, quote_formulas: bool = False) -> Path:
@@ -145,8 +149,8 @@ def _iter_blocks(table: pl.DataFrame, target: Path, *, quote_formulas: bool) -> 
     suffix = check_suffix(target)
     if target.name.endswith(".gz"):
         # A fixed time stamp, so that the same table gives the same bytes.
-        uncompressed = _iter_blocks(table, Path(f"table{suffix}"), quote_formulas=quote_formulas)
-        yield gzip.compress(b"".join(uncompressed), mtime=0)
+        uncompressed_blocks = _iter_blocks(table, Path(f"table{suffix}"), quote_formulas=quote_formulas)
+        yield gzip.compress(b"".join(uncompressed_blocks), mtime=0)
     elif suffix == ".parquet":
         buffer = io.BytesIO()
         table.write_parquet(buffer)
@@ -155,18 +159,18 @@ def _iter_blocks(table: pl.DataFrame, target: Path, *, quote_formulas: bool) -> 
         for row in table.iter_rows(named=True):
             yield msgspec.json.encode(row) + b"\n"
     else:
-        as_json = pl.col(pl.List(pl.String)).map_elements(
+        json_expression = pl.col(pl.List(pl.String)).map_elements(
             lambda texts: msgspec.json.encode(texts.to_list()).decode(), return_dtype=pl.String
         )
-        flat = table.with_columns(as_json)
-        yield from csv_blocks(flat, separator="\t" if suffix == ".tsv" else ",", quote_formulas=quote_formulas)
+        flat_table = table.with_columns(json_expression)
+        yield from csv_blocks(flat_table, separator="\t" if suffix == ".tsv" else ",", quote_formulas=quote_formulas)
 
 
 def csv_blocks(table: pl.DataFrame, *, separator: str = ",", quote_formulas: bool = False) -> Iterator[bytes]:
     """A table without lists as blocks of csv. With `quote_formulas`, formulas are escaped."""
-    flat = without_formulas(table) if quote_formulas else table
-    yield flat.head(0).write_csv(separator=separator).encode()
-    for rows in row_blocks(flat):
+    flat_table = without_formulas(table) if quote_formulas else table
+    yield flat_table.head(0).write_csv(separator=separator).encode()
+    for rows in row_blocks(flat_table):
         yield rows.write_csv(separator=separator, include_header=False).encode()
 
 

@@ -333,7 +333,7 @@ def _compare_all_raters(study: Study, aspect: str, full_setting: PreferenceOptio
     annotator_rows, combined_rows = compare_in_memory(
         _score_rows(panel.values, scored_positions, np.concatenate([np.full(persons.shape[:2], human_tie), per_item])),
         _verdict_rows(verdicts, raters, items, systems),
-        annotators=len(people),
+        n_annotators=len(people),
         aggregate=full_setting["aggregate"],
     )
     is_metric = pl.col("rater") >= len(people)

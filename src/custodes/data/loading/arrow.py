@@ -50,25 +50,25 @@ def from_parquet(data: bytes, name: str) -> pl.DataFrame:
             raise damaged_error from None
         return with_column_names(pl.read_parquet(io.BytesIO(data)), where=name)
     with _convert_errors(damaged_error, name):
-        file = pyarrow.parquet.ParquetFile(pyarrow.BufferReader(data))
-        row_groups = map(file.metadata.row_group, range(file.metadata.num_row_groups))
+        parquet_file = pyarrow.parquet.ParquetFile(pyarrow.BufferReader(data))
+        row_groups = map(parquet_file.metadata.row_group, range(parquet_file.metadata.num_row_groups))
         check_decompressed_size(
             sum(row_group.total_byte_size for row_group in row_groups), len(data), name, SIZE_ADVICE
         )
-        if file.metadata.num_rows * file.metadata.num_columns * CELL > LARGEST:
+        if parquet_file.metadata.num_rows * parquet_file.metadata.num_columns * CELL > LARGEST:
             raise InputError(
-                f"{name}: {file.metadata.num_rows} rows do not fit into memory; count the outcomes of pairs first, "
-                f"with count_pairs"
+                f"{name}: {parquet_file.metadata.num_rows} rows do not fit into memory; count the outcomes of pairs "
+                f"first, with count_pairs"
             )
         # In batches, so that PyArrow and Polars do not hold the whole table at the same time.
-        tables = (pyarrow.Table.from_batches([batch]) for batch in file.iter_batches(use_threads=False))
+        arrow_tables = (pyarrow.Table.from_batches([batch]) for batch in parquet_file.iter_batches(use_threads=False))
         frames = limit_total_size(
-            (_from_arrow(table, name) for table in tables),
+            (_from_arrow(arrow_table, name) for arrow_table in arrow_tables),
             LARGEST,
             lambda frame: int(frame.estimated_size()),
-            _too_large(name),
+            _too_large_error(name),
         )
-        return pl.concat(frames or [_from_arrow(file.schema_arrow.empty_table(), name)], rechunk=True)
+        return pl.concat(frames or [_from_arrow(parquet_file.schema_arrow.empty_table(), name)], rechunk=True)
 
 
 def from_arrow_file(data: bytes, name: str) -> pl.DataFrame:
@@ -81,11 +81,11 @@ def from_arrow_file(data: bytes, name: str) -> pl.DataFrame:
     with _convert_errors(
         InputError(f"{name}: not an Arrow file or stream, or a damaged one; write the file again"), name
     ):
-        source = pyarrow.BufferReader(data)
-        open_table = pyarrow.ipc.open_file if data.startswith(ARROW_FILE) else pyarrow.ipc.open_stream
-        table = open_table(source).read_all()
-        check_decompressed_size(table.nbytes, len(data), name, SIZE_ADVICE)
-        return _from_arrow(table, name)
+        buffer_reader = pyarrow.BufferReader(data)
+        open_reader = pyarrow.ipc.open_file if data.startswith(ARROW_FILE) else pyarrow.ipc.open_stream
+        arrow_table = open_reader(buffer_reader).read_all()
+        check_decompressed_size(arrow_table.nbytes, len(data), name, SIZE_ADVICE)
+        return _from_arrow(arrow_table, name)
 
 
 @contextmanager
@@ -98,35 +98,37 @@ def _convert_errors(damaged_error: InputError, name: str) -> Iterator[None]:
     except InputError:
         raise
     except (MemoryError, pyarrow.ArrowCapacityError):
-        raise _too_large(name) from None
+        raise _too_large_error(name) from None
     except Exception:
         raise damaged_error from None
 
 
-def _decoded_size(column: Any) -> int:
+def _decoded_size(arrow_column: Any) -> int:
     """The size in bytes of a dictionary-encoded column of labels after decoding."""
     from pyarrow import compute, types
 
-    value_type = column.type.value_type
+    value_type = arrow_column.type.value_type
     if not (types.is_string(value_type) or types.is_large_string(value_type)):
-        return len(column) * CELL
-    chunks = (compute.binary_length(chunk.dictionary).take(chunk.indices) for chunk in column.chunks)
-    return sum(compute.sum(chunk).as_py() or 0 for chunk in chunks)
+        return len(arrow_column) * CELL
+    chunk_lengths = (compute.binary_length(chunk.dictionary).take(chunk.indices) for chunk in arrow_column.chunks)
+    return sum(compute.sum(chunk).as_py() or 0 for chunk in chunk_lengths)
 
 
-def _too_large(name: str) -> InputError:
+def _too_large_error(name: str) -> InputError:
     return InputError(f"{name}: the decoded cells take more than {format_mebibytes(LARGEST)}; {SIZE_ADVICE}")
 
 
-def _from_arrow(table: Any, name: str) -> pl.DataFrame:
+def _from_arrow(arrow_table: Any, name: str) -> pl.DataFrame:
     """A Polars frame of an Arrow table. The table is validated first, since damaged offsets, text and names would crash
     Polars."""
     from pyarrow import types
 
-    table.validate(full=True)
-    sizes = (_decoded_size(cells) if types.is_dictionary(cells.type) else cells.nbytes for cells in table.columns)
-    if sum(sizes) > LARGEST:
-        raise _too_large(name)
-    table = table.rename_columns(strip_column_names(table.schema.names, where=name))
-    categorical_columns = pl.col(pl.Categorical, pl.Enum)
-    return pl.DataFrame(pl.from_arrow(table)).with_columns(categorical_columns.cast(pl.String)).rechunk()
+    arrow_table.validate(full=True)
+    column_sizes = (
+        _decoded_size(cells) if types.is_dictionary(cells.type) else cells.nbytes for cells in arrow_table.columns
+    )
+    if sum(column_sizes) > LARGEST:
+        raise _too_large_error(name)
+    arrow_table = arrow_table.rename_columns(strip_column_names(arrow_table.schema.names, where=name))
+    categorical_selector = pl.col(pl.Categorical, pl.Enum)
+    return pl.DataFrame(pl.from_arrow(arrow_table)).with_columns(categorical_selector.cast(pl.String)).rechunk()

@@ -67,39 +67,44 @@ COMPRESSION_FORMATS = (
 
 def detect_compression(data: bytes) -> CompressionFormat | None:
     """The type of compression according to the first bytes; None if the bytes are not compressed."""
-    return next((packing for packing in COMPRESSION_FORMATS if data.startswith(packing.magic)), None)
+    return next(
+        (compression_format for compression_format in COMPRESSION_FORMATS if data.startswith(compression_format.magic)),
+        None,
+    )
 
 
-def decompress(data: bytes, packing: CompressionFormat, name: str) -> bytes:
+def decompress(data: bytes, compression_format: CompressionFormat, name: str) -> bytes:
     """The decompressed content. Raises `InputError` if the data are damaged, or if the content exceeds a limit."""
     if not data:
         return data
     try:
-        content = read_up_to(packing.open(io.BytesIO(data)), max_decompressed_size(len(data)))
+        content = read_up_to(compression_format.open(io.BytesIO(data)), max_decompressed_size(len(data)))
     except EOFError:
-        raise InputError(f"{name}: the {packing.name} file is truncated; copy or download it again") from None
+        raise InputError(
+            f"{name}: the {compression_format.name} file is truncated; copy or download it again"
+        ) from None
     except (OSError, zlib.error, lzma.LZMAError, ValueError):
         raise InputError(
-            f"{name}: not a {packing.name} file, or a damaged one; remove {packing.suffix} from the name of the "
-            "file, or copy the file again"
+            f"{name}: not a {compression_format.name} file, or a damaged one; remove {compression_format.suffix} "
+            "from the name of the file, or copy the file again"
         ) from None
     check_decompressed_size(
-        len(content), len(data), name, f"if the file is genuine, decompress it with {packing.command}"
+        len(content), len(data), name, f"if the file is genuine, decompress it with {compression_format.command}"
     )
     return content
 
 
-def max_decompressed_size(packed: int) -> int:
+def max_decompressed_size(compressed_size: int) -> int:
     """The maximum decompressed size that is allowed for a compressed size."""
-    return min(LARGEST, max(UNSUSPICIOUS_SIZE, MAX_RATIO * packed))
+    return min(LARGEST, max(UNSUSPICIOUS_SIZE, MAX_RATIO * compressed_size))
 
 
-def check_decompressed_size(size: int, packed: int, name: str, advice: str) -> None:
+def check_decompressed_size(size: int, compressed_size: int, name: str, advice: str) -> None:
     """Raise `InputError` if a decompressed size is not allowed for the compressed size."""
-    limit = max_decompressed_size(packed)
-    if size > limit:
-        reason_text = "" if limit == LARGEST else f", over {limit // max(packed, 1)} times its size"
-        raise InputError(f"{name}: unpacks to more than {format_mebibytes(limit)}{reason_text}; {advice}")
+    max_size = max_decompressed_size(compressed_size)
+    if size > max_size:
+        reason_text = "" if max_size == LARGEST else f", over {max_size // max(compressed_size, 1)} times its size"
+        raise InputError(f"{name}: unpacks to more than {format_mebibytes(max_size)}{reason_text}; {advice}")
 
 
 def format_mebibytes(size: int) -> str:
@@ -107,22 +112,24 @@ def format_mebibytes(size: int) -> str:
     return f"{size / 2**20:,.0f} MiB"
 
 
-def read_up_to(stream: IO[bytes], limit: int) -> bytes:
+def read_up_to(stream: IO[bytes], max_size: int) -> bytes:
     """The content of a stream. Reading stops when the content exceeds the limit."""
     content = io.BytesIO()
-    while content.tell() <= limit and (chunk := stream.read(CHUNK)):
+    while content.tell() <= max_size and (chunk := stream.read(CHUNK)):
         content.write(chunk)
     return content.getvalue()
 
 
-def limit_total_size(batches: Iterable[T], limit: int, size_of: Callable[[T], int], too_large: InputError) -> list[T]:
-    """The batches. Raises the error `too_large` as soon as the sum of their sizes exceeds the limit."""
+def limit_total_size(
+    batches: Iterable[T], max_size: int, size_of: Callable[[T], int], size_error: InputError
+) -> list[T]:
+    """The batches. Raises the error `size_error` as soon as the sum of their sizes exceeds the limit."""
     accepted_batches, total_size = [], 0
     for batch in batches:
         accepted_batches.append(batch)
         total_size += size_of(batch)
-        if total_size > limit:
-            raise too_large
+        if total_size > max_size:
+            raise size_error
     return accepted_batches
 
 
@@ -132,11 +139,11 @@ def zip_archive(data: bytes, name: str) -> Any:
     The module zipfile of Python 3.14 reads zstd. Earlier versions of Python use the backport of this module if it is
     installed.
     """
-    module: Any = zipfile
+    zip_module: Any = zipfile
     with suppress(ImportError):
-        from backports.zstd import zipfile as module
+        from backports.zstd import zipfile as zip_module
     try:
-        archive = module.ZipFile(io.BytesIO(data))
+        archive = zip_module.ZipFile(io.BytesIO(data))
     except Exception:  # zipfile raises many types of error for damaged bytes
         raise InputError(f"{name}: a damaged or truncated zip file; copy or download it again") from None
     total_size = sum(member.file_size for member in archive.infolist())
@@ -144,16 +151,16 @@ def zip_archive(data: bytes, name: str) -> Any:
     return archive
 
 
-def zip_member(archive: Any, member: str, name: str) -> bytes:
+def zip_member(archive: Any, member_name: str, name: str) -> bytes:
     """The content of one file in a zip archive, limited to the declared size."""
-    entry = archive.getinfo(member)
-    if entry.flag_bits & 1:
+    member_info = archive.getinfo(member_name)
+    if member_info.flag_bits & 1:
         raise InputError(f"{name}: encrypted; unzip it first")
     try:
-        with archive.open(entry) as stream:
+        with archive.open(member_info) as stream:
             return b"".join(iter(lambda: stream.read(STEP), b""))
     except Exception as error:  # zipfile and its decompressors raise many types of error for damaged bytes
-        if isinstance(error, NotImplementedError) and entry.compress_type == ZSTD:
+        if isinstance(error, NotImplementedError) and member_info.compress_type == ZSTD:
             raise MissingExtraError(
                 f"{name}: compressed with zstd; run pip install 'custodes[logs]', use Python 3.14, or "
                 "write the log uncompressed (Inspect: inspect log convert --to json)"
@@ -178,11 +185,11 @@ SIZE_ADVICE = (
 )
 
 
-def check_delimited(text: str, columns: int, name: str) -> None:
+def check_delimited(text: str, n_columns: int, name: str) -> None:
     """Raise `InputError` if a text with this number of columns would not fit into memory."""
     n_lines = text.count("\n") + 1
-    n_bytes = TEXT_COPIES * len(text) + CELL * n_lines * columns
-    check_size(n_bytes, f"{name}: {n_lines:,} lines of {columns} columns may take")
+    n_bytes = TEXT_COPIES * len(text) + CELL * n_lines * n_columns
+    check_size(n_bytes, f"{name}: {n_lines:,} lines of {n_columns} columns may take")
 
 
 def check_json(text: str, name: str, *, by_lines: bool) -> None:
@@ -195,10 +202,11 @@ def check_json(text: str, name: str, *, by_lines: bool) -> None:
     check_size(TEXT_COPIES * len(text) + n_bytes, f"{name}: JSON of {n_objects:,} objects may take")
 
 
-def check_size(needed: float, what: str) -> None:
-    """Raise `InputError` if this number of bytes does not fit into memory. The message begins with `what`."""
-    if not fits_in_memory(needed):
+def check_size(n_bytes: float, message_beginning: str) -> None:
+    """Raise `InputError` if this number of bytes does not fit into memory. The message begins with
+    `message_beginning`."""
+    if not fits_in_memory(n_bytes):
         raise InputError(
-            f"{what} {needed / 1000000000.0:,.1f} GB of memory; this machine has "
+            f"{message_beginning} {n_bytes / 1000000000.0:,.1f} GB of memory; this machine has "
             f"{machine_memory() / 1000000000.0:,.1f} GB. To read the data, {SIZE_ADVICE}"
         )

@@ -70,21 +70,21 @@ def from_sqlite(data: bytes, path: Path, part: str | None, name: str) -> pl.Data
             # Two header bytes are 2 in write-ahead-log mode, which is impossible in memory.
             connection.deserialize(data[: JOURNAL_MODES.start] + b"\x01\x01" + data[JOURNAL_MODES.stop :])
             check_results = connection.execute("PRAGMA quick_check(1)").fetchone()[0].splitlines()
-            tables = [name for (name,) in connection.execute(SQLITE_TABLES) if not name.startswith("sqlite_")]
+            table_names = [name for (name,) in connection.execute(SQLITE_TABLES) if not name.startswith("sqlite_")]
         except (sqlite3.Error, OverflowError, MemoryError) as error:
             check_results = [str(error)]
         if check_results != ["ok"]:
             raise InputError(f"{name}: {DAMAGE_MESSAGE} ({check_results[-1]}); copy or download it again")
         connection.set_authorizer(lambda action, *_: sqlite3.SQLITE_OK if action in READING else sqlite3.SQLITE_DENY)
-        query = _query(tables, part, name)
+        query = _query(table_names, part, name)
         remaining_checks = iter(range(ROUNDS))
         connection.set_progress_handler(lambda: next(remaining_checks, None) is None, STEPS)
         try:
             cursor = connection.execute(query)
-            columns = strip_column_names((column[0] for column in cursor.description), where=name)
-            batches = iter(lambda: cursor.fetchmany(BATCH_ROWS), [])
-            blocks = limit_total_size(
-                batches, max_decompressed_size(len(data)), _data_size, _too_large(len(data), name)
+            column_names = strip_column_names((column_name[0] for column_name in cursor.description), where=name)
+            row_batches = iter(lambda: cursor.fetchmany(BATCH_ROWS), [])
+            row_blocks = limit_total_size(
+                row_batches, max_decompressed_size(len(data)), _data_size, _too_large_error(len(data), name)
             )
         except (sqlite3.Error, sqlite3.Warning, OverflowError, UnicodeDecodeError) as error:
             if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_INTERRUPT:
@@ -92,9 +92,12 @@ def from_sqlite(data: bytes, path: Path, part: str | None, name: str) -> pl.Data
                     f"{name}: the query did not finish within {ROUNDS * STEPS:,} steps; {ENDLESS_ADVICE}"
                 ) from None
             raise InputError(f"{name}: {_first_line(error)} ({QUERY_ADVICE})") from None
-    rows = list(chain.from_iterable(blocks))
+    rows = list(chain.from_iterable(row_blocks))
     return pl.DataFrame(
-        {column: series_of(column, [row[index] for row in rows]) for index, column in enumerate(columns)}
+        {
+            column_name: series_of(column_name, [row[index] for row in rows])
+            for index, column_name in enumerate(column_names)
+        }
     )
 
 
@@ -102,9 +105,9 @@ def _data_size(rows: Sequence[Sequence[Any]]) -> int:
     return sum(len(cell) if isinstance(cell, str | bytes) else CELL for row in rows for cell in row)
 
 
-def _too_large(packed: int, name: str) -> InputError:
+def _too_large_error(file_size: int, name: str) -> InputError:
     return InputError(
-        f"{name}: the rows take more than {format_mebibytes(max_decompressed_size(packed))}; {ENDLESS_ADVICE}"
+        f"{name}: the rows take more than {format_mebibytes(max_decompressed_size(file_size))}; {ENDLESS_ADVICE}"
     )
 
 
@@ -122,34 +125,34 @@ def from_duckdb(path: Path, part: str | None, name: str) -> pl.DataFrame:
             connection.execute("USE opened")
             connection.execute("SET temp_directory = ''")  # do not spill to disk
             connection.execute("SET enable_external_access = false; SET lock_configuration = true")
-            tables = [name for (name,) in connection.execute(DUCKDB_TABLES).fetchall()]
+            table_names = [name for (name,) in connection.execute(DUCKDB_TABLES).fetchall()]
         except duckdb.Error as error:
             fault_text = _first_line(error).replace(str(path), path.name)
             raise InputError(f"{name}: {DAMAGE_MESSAGE} ({fault_text}); copy or download it again") from None
-        query = _query(tables, part, name)
-        timed_out = threading.Event()
+        query = _query(table_names, part, name)
+        timeout_event = threading.Event()
 
         def stop() -> None:
-            timed_out.set()
+            timeout_event.set()
             connection.interrupt()
 
         timer = threading.Timer(PATIENCE, stop)
         timer.daemon = True
         timer.start()
         try:
-            reader = pyarrow.RecordBatchReader.from_stream(connection.sql(query))
-            packed_size = path.stat().st_size
-            batches = limit_total_size(
-                reader,
-                max_decompressed_size(packed_size),
+            batch_reader = pyarrow.RecordBatchReader.from_stream(connection.sql(query))
+            file_size = path.stat().st_size
+            record_batches = limit_total_size(
+                batch_reader,
+                max_decompressed_size(file_size),
                 lambda batch: int(batch.nbytes),
-                _too_large(packed_size, name),
+                _too_large_error(file_size, name),
             )
-            frame = pl.DataFrame(pl.from_arrow(pyarrow.Table.from_batches(batches, reader.schema)))
+            frame = pl.DataFrame(pl.from_arrow(pyarrow.Table.from_batches(record_batches, batch_reader.schema)))
         except InputError:
             raise
         except (Exception, pl.exceptions.PanicException) as error:  # also in the conversion from DuckDB to Polars
-            if timed_out.is_set():
+            if timeout_event.is_set():
                 raise InputError(
                     f"{name}: the query did not finish within {PATIENCE:g} seconds; {ENDLESS_ADVICE}"
                 ) from None
@@ -161,14 +164,14 @@ def from_duckdb(path: Path, part: str | None, name: str) -> pl.DataFrame:
     return with_column_names(frame, where=name)
 
 
-def _query(tables: Sequence[str], part: str | None, name: str) -> str:
+def _query(table_names: Sequence[str], part: str | None, name: str) -> str:
     """The query to run: `part` if it is a query, else a query for all rows of the table that `part` names."""
     if part and QUERY.match(part):
         return part
-    if not tables:
+    if not table_names:
         raise InputError(f"{name}: the database has no table")
-    table = select_part(part, tables, name=name, what="table").replace('"', '""')
-    return f'SELECT * FROM "{table}"'
+    escaped_table_name = select_part(part, table_names, name=name, what="table").replace('"', '""')
+    return f'SELECT * FROM "{escaped_table_name}"'
 
 
 def _first_line(error: Exception) -> str:

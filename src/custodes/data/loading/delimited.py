@@ -39,10 +39,10 @@ def from_delimited(text: str, suffix: str, name: str) -> tuple[pl.DataFrame, lis
     usual_separator = "\t" if suffix == ".tsv" else ","
     separator = _detect_separator(text, usual_separator)
     try:
-        header = next(_iter_cell_rows(text[:HEADER_CHARACTERS], separator), [])
+        header_cells = next(_iter_cell_rows(text[:HEADER_CHARACTERS], separator), [])
     except csv.Error as error:
         raise InputError(f"{name}: the header cannot be read: {error}") from None
-    check_delimited(text, len(strip_column_names(header, where=name)), name)
+    check_delimited(text, len(strip_column_names(header_cells, where=name)), name)
     frame = _parse_table(text, separator, name)
     notes = build_notes(
         (
@@ -53,13 +53,17 @@ def from_delimited(text: str, suffix: str, name: str) -> tuple[pl.DataFrame, lis
     )
     if separator == ",":
         return frame, notes
-    comma_columns = [column for column in frame.columns if column not in LABELS and _has_decimal_commas(frame[column])]
-    frame = frame.with_columns(pl.col(comma_columns).str.replace(",", ".", literal=True))
+    comma_column_names = [
+        column_name
+        for column_name in frame.columns
+        if column_name not in LABELS and _has_decimal_commas(frame[column_name])
+    ]
+    frame = frame.with_columns(pl.col(comma_column_names).str.replace(",", ".", literal=True))
     notes += build_notes(
         (
             "decimal-comma",
-            len(comma_columns),
-            f"{name}: numbers with decimal commas are read in columns {join_labels(comma_columns)}",
+            len(comma_column_names),
+            f"{name}: numbers with decimal commas are read in columns {join_labels(comma_column_names)}",
         )
     )
     return frame, notes
@@ -73,20 +77,22 @@ def _iter_cell_rows(text: str, separator: str) -> Iterator[list[str]]:
 def _detect_separator(text: str, usual_separator: str) -> str:
     """The separator that gives the most cells, among separators for which all rows have as many cells as the header. In
     a tie, the usual separator is returned."""
-    cell_counts = {
+    row_lengths_of_separator = {
         separator: _count_cells(text, separator) for separator in dict.fromkeys([usual_separator, *SEPARATORS])
     }
-    n_cells_of_separator = {
-        separator: n_cells for separator, n_cells in cell_counts.items() if n_cells and n_cells[0] > 1
+    plausible_row_lengths = {
+        separator: row_lengths
+        for separator, row_lengths in row_lengths_of_separator.items()
+        if row_lengths and row_lengths[0] > 1
     }
     consistent_separators = [
-        separator for separator, n_cells in n_cells_of_separator.items() if set(n_cells) == {n_cells[0]}
+        separator for separator, row_lengths in plausible_row_lengths.items() if set(row_lengths) == {row_lengths[0]}
     ]
-    if not consistent_separators and usual_separator in n_cells_of_separator:
+    if not consistent_separators and usual_separator in plausible_row_lengths:
         return usual_separator
     return max(
-        consistent_separators or n_cells_of_separator,
-        key=lambda separator: n_cells_of_separator[separator][0],
+        consistent_separators or plausible_row_lengths,
+        key=lambda separator: plausible_row_lengths[separator][0],
         default=usual_separator,
     )  # the first among equals is the usual one
 
@@ -94,12 +100,12 @@ def _detect_separator(text: str, usual_separator: str) -> str:
 def _count_cells(text: str, separator: str) -> list[int]:
     """The number of cells in each of the first rows; no rows if a quote is not closed."""
     try:
-        rows = itertools.islice(_iter_cell_rows(text[:SAMPLE_CHARACTERS], separator), SAMPLE_ROWS)
-        n_cells = list(map(len, rows))
+        sample_rows = itertools.islice(_iter_cell_rows(text[:SAMPLE_CHARACTERS], separator), SAMPLE_ROWS)
+        row_lengths = list(map(len, sample_rows))
     except csv.Error:
         return []
     # The sample may end inside a row.
-    return n_cells[:-1] if len(text) > SAMPLE_CHARACTERS and len(n_cells) > 1 else n_cells
+    return row_lengths[:-1] if len(text) > SAMPLE_CHARACTERS and len(row_lengths) > 1 else row_lengths
 
 
 def _parse_table(text: str, separator: str, name: str) -> pl.DataFrame:
@@ -115,8 +121,8 @@ def _parse_table(text: str, separator: str, name: str) -> pl.DataFrame:
             f"{name}: {fault_text}; put a cell that holds {separator!r} in quotes, and write each quote inside the "
             "cell twice"
         ) from None
-    is_complete = '"' not in text and text.count(separator) == (frame.height + 1) * (frame.width - 1)
-    if frame.width and frame[:, -1].null_count() and not is_complete:
+    has_all_cells = '"' not in text and text.count(separator) == (frame.height + 1) * (frame.width - 1)
+    if frame.width and frame[:, -1].null_count() and not has_all_cells:
         fault_text = _ragged_row(text, separator, finds_longer_rows=False)
         if fault_text:
             raise InputError(f"{name}: {fault_text}; the file may be truncated")
@@ -127,11 +133,11 @@ def _ragged_row(text: str, separator: str, *, finds_longer_rows: bool) -> str:
     """A message on the first row with more cells than the header (if `finds_longer_rows`) or with fewer cells; '' if
     there is no such row."""
     try:
-        rows = _iter_cell_rows(text, separator)
-        n_columns = len(next(rows, []))
-        for row_number, row in enumerate(rows, start=1):
-            if len(row) > n_columns if finds_longer_rows else len(row) < n_columns:
-                return f"row {row_number} has {len(row)} cells, but the header has {n_columns}"
+        cell_rows = _iter_cell_rows(text, separator)
+        n_columns = len(next(cell_rows, []))
+        for row_number, cells in enumerate(cell_rows, start=1):
+            if len(cells) > n_columns if finds_longer_rows else len(cells) < n_columns:
+                return f"row {row_number} has {len(cells)} cells, but the header has {n_columns}"
     except csv.Error:
         pass
     return ""

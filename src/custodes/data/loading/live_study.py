@@ -46,48 +46,48 @@ def is_study(path: Path) -> bool:
         return False
 
 
-def read_one_state(path: Path, ask: Callable[[sqlite3.Connection], T]) -> T:
+def read_one_state(path: Path, read_connection: Callable[[sqlite3.Connection], T]) -> T:
     """The result of a function that is applied to one consistent state of a file with all committed changes.
 
     Raises `InputError` if the file cannot be read, or changes during every attempt.
     """
-    path, name = path.resolve(), path.name
+    path, file_name = path.resolve(), path.name
     try:
         for _ in range(TRIES):
-            state_before = _file_state(path)
-            with _open_study(path) as (connection, is_lasting_connection):
+            file_state_before = _file_state(path)
+            with _open_study(path) as (connection, is_consistent_while_written):
                 connection.execute("BEGIN")
                 check_sound(connection)
-                result = ask(connection)
-            if is_lasting_connection or _file_state(path) == state_before:
+                result = read_connection(connection)
+            if is_consistent_while_written or _file_state(path) == file_state_before:
                 return result
     except CustodesError:
         raise
     except Exception as error:  # rows changed by another program can be inconsistent in any way
         raise InputError(
-            f"{name}: cannot be read ({failure_reason(error)}); give a complete copy (custodes annotate backup)"
+            f"{file_name}: cannot be read ({failure_reason(error)}); give a complete copy (custodes annotate backup)"
         ) from error
     raise InputError(
-        f"{name}: the file changed during every attempt to read it; read a copy (custodes annotate backup)"
+        f"{file_name}: the file changed during every attempt to read it; read a copy (custodes annotate backup)"
     )
 
 
 def check_sound(connection: sqlite3.Connection) -> None:
     """Raise `sqlite3.DatabaseError` or `UnicodeDecodeError` for a damaged file. The checks cover the structure of the
     file, the types of columns, references between tables, and the encoding of text (UTF-8)."""
-    ((fault,),) = connection.execute("PRAGMA integrity_check(1)")
-    if fault != "ok":
-        raise sqlite3.DatabaseError(fault.splitlines()[-1])
-    broken_reference = connection.execute("PRAGMA foreign_key_check").fetchone()
-    if broken_reference is not None:
-        table, _, parent, _ = broken_reference
-        raise sqlite3.DatabaseError(f"rows of {table} refer to rows of {parent} that do not exist")
-    text_columns = connection.execute(
+    ((fault_text,),) = connection.execute("PRAGMA integrity_check(1)")
+    if fault_text != "ok":
+        raise sqlite3.DatabaseError(fault_text.splitlines()[-1])
+    violated_reference = connection.execute("PRAGMA foreign_key_check").fetchone()
+    if violated_reference is not None:
+        table_name, _, parent_table_name, _ = violated_reference
+        raise sqlite3.DatabaseError(f"rows of {table_name} refer to rows of {parent_table_name} that do not exist")
+    text_columns_of_tables = connection.execute(
         "SELECT m.name, group_concat('\"' || c.name || '\"') FROM sqlite_master m, pragma_table_info(m.name) c"
         " WHERE m.type = 'table' AND c.type = 'TEXT' GROUP BY m.name"
     ).fetchall()
-    for table, columns in text_columns:
-        for _ in connection.execute(f'SELECT {columns} FROM "{table}"'):
+    for table_name, column_names_text in text_columns_of_tables:
+        for _ in connection.execute(f'SELECT {column_names_text} FROM "{table_name}"'):
             pass  # fetching decodes the text
 
 
@@ -119,15 +119,15 @@ def _open_study(path: Path) -> Iterator[tuple[sqlite3.Connection, bool]]:
             yield connection, True
     else:
         with TemporaryDirectory() as folder:
-            copy = Path(folder) / "study.db"
-            shutil.copyfile(path, copy)
-            shutil.copyfile(_log_path(path), _log_path(copy))
-            with closing(sqlite3.connect(copy, timeout=LOCK_TIMEOUT, isolation_level=None)) as connection:
+            study_copy = Path(folder) / "study.db"
+            shutil.copyfile(path, study_copy)
+            shutil.copyfile(_log_path(path), _log_path(study_copy))
+            with closing(sqlite3.connect(study_copy, timeout=LOCK_TIMEOUT, isolation_level=None)) as connection:
                 yield connection, False
 
 
-def _connect_to_file(path: Path, options: str) -> sqlite3.Connection:
-    return sqlite3.connect(f"{path.as_uri()}?{options}", uri=True, timeout=LOCK_TIMEOUT, isolation_level=None)
+def _connect_to_file(path: Path, uri_options: str) -> sqlite3.Connection:
+    return sqlite3.connect(f"{path.as_uri()}?{uri_options}", uri=True, timeout=LOCK_TIMEOUT, isolation_level=None)
 
 
 def _log_path(path: Path) -> Path:
@@ -136,10 +136,10 @@ def _log_path(path: Path) -> Path:
 
 def _log_size(path: Path) -> int:
     """The size of the log in bytes."""
-    log = _log_path(path)
-    return log.stat().st_size if log.is_file() else 0
+    log_path = _log_path(path)
+    return log_path.stat().st_size if log_path.is_file() else 0
 
 
 def _file_state(path: Path) -> tuple[int, ...]:
-    status = path.stat()
-    return status.st_size, status.st_mtime_ns, _log_size(path)
+    file_status = path.stat()
+    return file_status.st_size, file_status.st_mtime_ns, _log_size(path)

@@ -104,23 +104,23 @@ def load_table(source: str | Path) -> LoadedTable:
         return _load_files(
             matching_files, path.name, root=Path(os.path.commonpath([file.parent for file in matching_files]))
         )
-    name = "standard input" if is_standard_input(path) else path.resolve().name if path.is_dir() else path.name
-    full_name = name if part is None else f"{name}::{shorten_part(part)}"
+    source_name = "standard input" if is_standard_input(path) else path.resolve().name if path.is_dir() else path.name
+    source_and_part_name = source_name if part is None else f"{source_name}::{shorten_part(part)}"
     if path.is_dir():
         if not holds_table(path):
-            raise InputError(f"{name}: this is a folder, not a table file; give the path of a table file")
+            raise InputError(f"{source_name}: this is a folder, not a table file; give the path of a table file")
         member_files, features = folder_files(path, part)
-        table = _load_files(member_files, name, root=path)
-        return replace(table, frame=with_class_names(table.frame, features), name=full_name, files=())
+        table = _load_files(member_files, source_name, root=path)
+        return replace(table, frame=with_class_names(table.frame, features), name=source_and_part_name, files=())
     data = live_study.read_study_bytes(path) if live_study.is_study(path) else read_file_bytes(path)
-    frame, notes = _parse_bytes(data, path, part, name)
+    frame, notes = _parse_bytes(data, path, part, source_name)
     if path.suffix == ".csv":
-        frame = _without_quotes(frame, path, data)
+        frame = _without_apostrophes(frame, path, data)
     digest = hashlib.sha256(data).hexdigest()[:16]
     files = () if is_stream(path) else (path,)
     return LoadedTable(
-        frame=_validate_table(frame, full_name),
-        name=full_name,
+        frame=_validate_table(frame, source_and_part_name),
+        name=source_and_part_name,
         digest=digest,
         notes=tuple(notes),
         files=files,
@@ -133,40 +133,49 @@ def digest_line(content: bytes) -> str:
     return f"sha256 {hashlib.sha256(content).hexdigest()}"
 
 
-def _without_quotes(frame: pl.DataFrame, path: Path, content: bytes) -> pl.DataFrame:
+def _without_apostrophes(frame: pl.DataFrame, path: Path, content: bytes) -> pl.DataFrame:
     """The table of a file. If the file is an unmodified file of an export, the apostrophes that the export added are
     removed."""
     try:
-        lines = path.with_name(SIGNATURE).read_text(encoding="utf-8", errors="replace").splitlines()
+        signature_lines = path.with_name(SIGNATURE).read_text(encoding="utf-8", errors="replace").splitlines()
     except (OSError, ValueError):
         return frame
-    is_signed = lines and lines[0].startswith(SIGNATURE_PREFIX)
-    line = next((line for line in lines if line.startswith(f"{path.name}: ")), "")
-    if is_signed and line.endswith(digest_line(content)):
+    has_signature_prefix = signature_lines and signature_lines[0].startswith(SIGNATURE_PREFIX)
+    file_line = next((file_line for file_line in signature_lines if file_line.startswith(f"{path.name}: ")), "")
+    if has_signature_prefix and file_line.endswith(digest_line(content)):
         return frame.with_columns(pl.col(pl.String).str.replace(QUOTED_FORMULA, "${1}"))
     return frame
 
 
 def _load_files(files: Sequence[Path], name: str, *, root: Path) -> LoadedTable:
     """One table from several files in a folder."""
-    tables = [load_table(file) for file in files]
-    names = [file.relative_to(root).as_posix() for file in files]
+    loaded_tables = [load_table(file) for file in files]
+    relative_names = [file.relative_to(root).as_posix() for file in files]
     return LoadedTable(
-        frame=stack_tables([table.frame for table in tables], names, where=name),
+        frame=stack_tables([loaded_table.frame for loaded_table in loaded_tables], relative_names, where=name),
         name=name,
-        digest=digest_of(*(f"{file}\0{table.digest}\0" for file, table in zip(names, tables, strict=True))),
-        notes=tuple(note for table in tables for note in table.notes),
+        digest=digest_of(
+            *(
+                f"{file}\0{loaded_table.digest}\0"
+                for file, loaded_table in zip(relative_names, loaded_tables, strict=True)
+            )
+        ),
+        notes=tuple(note for loaded_table in loaded_tables for note in loaded_table.notes),
         files=tuple(files),
     )
 
 
 def _parse_bytes(data: bytes, path: Path, part: str | None, name: str) -> tuple[pl.DataFrame, list[Note]]:
-    is_piped = is_stream(path)
-    suffixes = ["", *(suffix.lower() for suffix in ([] if is_piped else path.suffixes))]
-    packings_by_suffix = (packing for packing in compression.COMPRESSION_FORMATS if packing.suffix == suffixes[-1])
-    packing = compression.detect_compression(data) if is_piped else next(packings_by_suffix, None)
-    if packing:
-        data, suffixes = compression.decompress(data, packing, name), suffixes[:-1] or [""]
+    is_stream_source = is_stream(path)
+    suffixes = ["", *(suffix.lower() for suffix in ([] if is_stream_source else path.suffixes))]
+    matching_formats = (
+        compression_format
+        for compression_format in compression.COMPRESSION_FORMATS
+        if compression_format.suffix == suffixes[-1]
+    )
+    compression_format = compression.detect_compression(data) if is_stream_source else next(matching_formats, None)
+    if compression_format:
+        data, suffixes = compression.decompress(data, compression_format, name), suffixes[:-1] or [""]
     return _parse_content(data, path, suffixes[-1], part, name)
 
 
@@ -202,37 +211,43 @@ def _parse_content(
 
 
 def _from_text(data: bytes, suffix: str, part: str | None, name: str) -> tuple[pl.DataFrame, list[Note]]:
-    text, encoding = table_text(data, name)
-    notes = build_notes(("encoding", bool(encoding), f"{name}: read as {encoding}"))
+    text, encoding_name = table_text(data, name)
+    notes = build_notes(("encoding", bool(encoding_name), f"{name}: read as {encoding_name}"))
     if not suffix:
         first_character = text.lstrip()[:1]
         suffix = ".json" if first_character == "[" else ".jsonl" if first_character == "{" else ""
     if suffix == ".json":
-        frame, more_notes = from_json(text, name, part)
+        frame, format_notes = from_json(text, name, part)
     elif suffix in (".jsonl", ".ndjson"):
-        frame, more_notes = from_lines(text, name), []
+        frame, format_notes = from_lines(text, name), []
     else:
-        frame, more_notes = from_delimited(text, suffix, name)
-    return frame, [*notes, *more_notes]
+        frame, format_notes = from_delimited(text, suffix, name)
+    return frame, [*notes, *format_notes]
 
 
 def _from_zip(data: bytes, part: str | None, name: str) -> tuple[pl.DataFrame, list[Note]]:
     """The table in an archive. Files that operating systems add (`__MACOSX`, hidden files) are ignored."""
     archive = compression.zip_archive(data, name)
-    members = [member.filename for member in archive.infolist() if not member.is_dir()]
-    visible_members = [
+    member_names = [member_name.filename for member_name in archive.infolist() if not member_name.is_dir()]
+    visible_member_names = [
         name
-        for name in members
+        for name in member_names
         if not any(path_component.startswith((".", "__")) for path_component in Path(name).parts)
     ]
-    table_members = [name for name in visible_members if _suffix(name) in SUFFIXES]
-    if not table_members:
+    table_member_names = [name for name in visible_member_names if _suffix(name) in SUFFIXES]
+    if not table_member_names:
         raise InputError(f"{name}: the archive holds no table file; allowed in an archive: {', '.join(SUFFIXES)}")
-    member = select_part(part, table_members, name=name, what="file")
-    if _suffix(member) == ".zip":
-        raise InputError(f"{name}: {member} is an archive inside this archive; unzip the outer archive")
-    where = f"{name}::{member}"
-    return _parse_content(compression.zip_member(archive, member, where), Path(member), _suffix(member), None, where)
+    member_name = select_part(part, table_member_names, name=name, what="file")
+    if _suffix(member_name) == ".zip":
+        raise InputError(f"{name}: {member_name} is an archive inside this archive; unzip the outer archive")
+    archive_and_member_name = f"{name}::{member_name}"
+    return _parse_content(
+        compression.zip_member(archive, member_name, archive_and_member_name),
+        Path(member_name),
+        _suffix(member_name),
+        None,
+        archive_and_member_name,
+    )
 
 
 def _suffix(name: str) -> str:
@@ -248,7 +263,10 @@ def _detect_format(data: bytes, name: str) -> _Format | None:
         )
     if data.startswith(spreadsheet.ZIP) and spreadsheet.is_workbook(data, name):
         return WORKBOOK
-    return next((binary for binary in FORMATS if binary.magic and data.startswith(binary.magic)), None)
+    return next(
+        (binary_format for binary_format in FORMATS if binary_format.magic and data.startswith(binary_format.magic)),
+        None,
+    )
 
 
 def _validate_table(frame: pl.DataFrame, name: str) -> pl.DataFrame:

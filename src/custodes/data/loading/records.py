@@ -42,24 +42,24 @@ def from_json(text: str, name: str, part: str | None = None) -> tuple[pl.DataFra
     records = parse_json(text, where=name)
     notes: list[Note] = []
     if isinstance(records, dict):
-        tables = find_tables(records)
-        if not tables:
+        records_of_path = find_tables(records)
+        if not records_of_path:
             raise InputError(
                 f"{name}: unknown JSON layout: an object with keys {join_labels(records, limit=5)}; a table is a list "
                 "of objects, or a .jsonl file with one object per line"
             )
-        paths_by_length = sorted(tables, key=lambda path: len(tables[path]), reverse=True)
+        sorted_paths = sorted(records_of_path, key=lambda path: len(records_of_path[path]), reverse=True)
         if part is None and (
-            len(paths_by_length) == 1 or len(tables[paths_by_length[0]]) > len(tables[paths_by_length[1]])
+            len(sorted_paths) == 1 or len(records_of_path[sorted_paths[0]]) > len(records_of_path[sorted_paths[1]])
         ):
-            part, *other_paths = paths_by_length
-            other_lists_text = (
-                f"; other lists: {join_labels(f'{name}::{path}' for path in other_paths)}" if other_paths else ""
+            part, *further_paths = sorted_paths
+            further_lists_text = (
+                f"; other lists: {join_labels(f'{name}::{path}' for path in further_paths)}" if further_paths else ""
             )
             notes = build_notes(
-                ("list-in-object", True, f"{name}: the rows are read from the list {part!r}{other_lists_text}")
+                ("list-in-object", True, f"{name}: the rows are read from the list {part!r}{further_lists_text}")
             )
-        records = tables[select_part(part, tables, name=name, what="list")]
+        records = records_of_path[select_part(part, records_of_path, name=name, what="list")]
     elif part is not None:
         raise InputError(f"{name}: the file holds one table and has no parts; remove '::{shorten_part(part)}'")
     if not isinstance(records, list):
@@ -69,33 +69,37 @@ def from_json(text: str, name: str, part: str | None = None) -> tuple[pl.DataFra
     return from_records(records, name, "entry"), notes
 
 
-def find_tables(value: Any, path: str = "", depth: int = 5) -> dict[str, list[dict[str, Any]]]:
+def find_tables(json_value: Any, path: str = "", remaining_depth: int = 5) -> dict[str, list[dict[str, Any]]]:
     """The lists of objects in an object, by path. Lists inside these lists are left out. An object of similar objects
     is converted to a list with the column `key`.
 
     >>> list(find_tables({"version": 1, "results": {"rows": [{"id": 1}], "seconds": 2}}))
     ['results.rows']
     """
-    if isinstance(value, list):
-        return {path: value} if path and value and all(isinstance(entry, dict) for entry in value) else {}
-    if not isinstance(value, dict) or not depth:
+    if isinstance(json_value, list):
+        return (
+            {path: json_value} if path and json_value and all(isinstance(entry, dict) for entry in json_value) else {}
+        )
+    if not isinstance(json_value, dict) or not remaining_depth:
         return {}
-    entries = list(value.values())
+    entries = list(json_value.values())
     if len(entries) > 1 and all(isinstance(entry, dict) and entry.keys() == entries[0].keys() for entry in entries):
-        return {path or "*": [{"key": key, **entry} for key, entry in value.items()]} if entries[0] else {}
-    tables: dict[str, list[dict[str, Any]]] = {}
-    for key, child in value.items():
-        tables |= find_tables(child, f"{path}.{key}" if path else key, depth - 1)
-    return tables
+        return {path or "*": [{"key": key, **entry} for key, entry in json_value.items()]} if entries[0] else {}
+    records_of_path: dict[str, list[dict[str, Any]]] = {}
+    for key, child in json_value.items():
+        records_of_path |= find_tables(child, f"{path}.{key}" if path else key, remaining_depth - 1)
+    return records_of_path
 
 
 def from_lines(text: str, name: str) -> pl.DataFrame:
     """A frame of text from one object per line; blank lines are ignored."""
     compression.check_json(text, name, by_lines=True)
     # One line at a time, since a list of all lines would take as much memory as the text.
-    matches = enumerate(re.finditer(r"^.*$", text, re.MULTILINE), start=1)
-    lines = ((number, match[0]) for number, match in matches if match[0].strip())
-    return from_records((parse_json(line, where=f"{name}, line {number}") for number, line in lines), name, "row")
+    numbered_matches = enumerate(re.finditer(r"^.*$", text, re.MULTILINE), start=1)
+    numbered_lines = ((line_number, match[0]) for line_number, match in numbered_matches if match[0].strip())
+    return from_records(
+        (parse_json(line, where=f"{name}, line {line_number}") for line_number, line in numbered_lines), name, "row"
+    )
 
 
 def from_records(records: Iterable[Any], name: str, unit: str) -> pl.DataFrame:
@@ -103,32 +107,46 @@ def from_records(records: Iterable[Any], name: str, unit: str) -> pl.DataFrame:
 
     Objects are converted to columns in blocks, since columns take a tenth of the memory of objects.
     """
-    iterator, frames, n_rows, invalid_numbers = iter(records), list[pl.DataFrame](), 0, list[int]()
-    while batch := list(islice(iterator, compression.BATCH_ROWS)):
-        invalid_numbers += [
-            number for number, record in enumerate(batch, start=n_rows + 1) if not isinstance(record, dict)
+    record_iterator, batch_frames, n_rows, invalid_record_numbers = iter(records), list[pl.DataFrame](), 0, list[int]()
+    while batch := list(islice(record_iterator, compression.BATCH_ROWS)):
+        invalid_record_numbers += [
+            record_number
+            for record_number, record in enumerate(batch, start=n_rows + 1)
+            if not isinstance(record, dict)
         ]
-        if not invalid_numbers:
-            frames.append(_frame(batch, name))
+        if not invalid_record_numbers:
+            batch_frames.append(_text_frame(batch, name))
         n_rows += len(batch)
-        columns = {column for frame in frames for column in frame.columns}
+        column_names = {column_name for batch_frame in batch_frames for column_name in batch_frame.columns}
         compression.check_size(
-            compression.CELL * n_rows * len(columns), f"{name}: {n_rows:,} rows of {len(columns):,} columns take"
+            compression.CELL * n_rows * len(column_names),
+            f"{name}: {n_rows:,} rows of {len(column_names):,} columns take",
         )
-    if invalid_numbers:
+    if invalid_record_numbers:
         raise InputError(
-            f"{name}: {unit} {join_labels(invalid_numbers, limit=5)} is not a JSON object; every {unit} must be a JSON "
-            "object"
+            f"{name}: {unit} {join_labels(invalid_record_numbers, limit=5)} is not a JSON object; every {unit} must be "
+            "a JSON object"
         )
-    return pl.concat(frames, how="diagonal").rechunk() if any(frame.width for frame in frames) else pl.DataFrame()
+    return (
+        pl.concat(batch_frames, how="diagonal").rechunk()
+        if any(batch_frame.width for batch_frame in batch_frames)
+        else pl.DataFrame()
+    )
 
 
-def _frame(records: Sequence[dict[str, Any]], name: str) -> pl.DataFrame:
+def _text_frame(records: Sequence[dict[str, Any]], name: str) -> pl.DataFrame:
     """Objects as a frame of text."""
-    keys = dict.fromkeys(key for names in dict.fromkeys(map(tuple, records)) for key in names)
+    column_names = dict.fromkeys(
+        column_name for record_keys in dict.fromkeys(map(tuple, records)) for column_name in record_keys
+    )
     try:
-        cells = {key: _column(key, [record.get(key) for record in records]) for key in keys}
-        return with_column_names(pl.DataFrame(cells) if cells else pl.DataFrame(height=len(records)), where=name)
+        table_columns = {
+            column_name: _text_series(column_name, [record.get(column_name) for record in records])
+            for column_name in column_names
+        }
+        return with_column_names(
+            pl.DataFrame(table_columns) if table_columns else pl.DataFrame(height=len(records)), where=name
+        )
     except UnicodeEncodeError:
         raise InputError(
             f"{name}: a cell holds an unpaired surrogate (\\ud800 to \\udfff), which is not valid "
@@ -136,12 +154,14 @@ def _frame(records: Sequence[dict[str, Any]], name: str) -> pl.DataFrame:
         ) from None
 
 
-def _column(name: str, values: Sequence[Any]) -> pl.Series:
+def _text_series(column_name: str, json_values: Sequence[Any]) -> pl.Series:
     try:
-        return pl.Series(name, values, dtype=pl.String, strict=True)
+        return pl.Series(column_name, json_values, dtype=pl.String, strict=True)
     except TypeError:  # not all cells are text
         texts = [
-            value if value is None or isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-            for value in values
+            json_value
+            if json_value is None or isinstance(json_value, str)
+            else json.dumps(json_value, ensure_ascii=False)
+            for json_value in json_values
         ]
-        return pl.Series(name, texts, dtype=pl.String)
+        return pl.Series(column_name, texts, dtype=pl.String)

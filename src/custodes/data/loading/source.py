@@ -45,8 +45,8 @@ MOST_NUL = 0.1
 
 def path_and_part(source: str | Path) -> tuple[Path, str | None]:
     """Split `PATH::PART` into path and part. An existing path with the full name is not split."""
-    path, sign, part = str(source).partition("::")
-    if not sign or path_exists(Path(source)):
+    path, separator, part = str(source).partition("::")
+    if not separator or path_exists(Path(source)):
         return Path(source), None
     return Path(path), part
 
@@ -75,10 +75,10 @@ def check_exists(path: Path) -> None:
         return
     if os.path.islink(path):
         raise InputError(f"{path}: a symbolic link to a missing file; give the path of a file")
-    address = ADDRESS.match(str(path))
-    if address:
+    address_match = ADDRESS.match(str(path))
+    if address_match:
         raise InputError(
-            f"{address[0]}...: this is an address, and custodes downloads nothing; give the path of a file"
+            f"{address_match[0]}...: this is an address, and custodes downloads nothing; give the path of a file"
         )
     try:
         neighbour_names = [entry.name for entry in path.parent.iterdir()]
@@ -115,7 +115,7 @@ def read_file_bytes(path: Path) -> bytes:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from None
 
 
-def read_small_file(path: Path, what: str) -> bytes:
+def read_small_file(path: Path, file_kind: str) -> bytes:
     """The content of a pipe or a small file, such as a file written by hand."""
     if not path_exists(path):
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
@@ -124,8 +124,8 @@ def read_small_file(path: Path, what: str) -> bytes:
     size = path.stat().st_size
     if size > SMALL:
         raise InputError(
-            f"{path}: the file has {format_mebibytes(size)}, but {what} may have at most {format_mebibytes(SMALL)}; "
-            "give a smaller file"
+            f"{path}: the file has {format_mebibytes(size)}, but {file_kind} may have at most "
+            f"{format_mebibytes(SMALL)}; give a smaller file"
         )
     return path.read_bytes()
 
@@ -141,19 +141,19 @@ def _standard_input() -> bytes:
     return _check_limit(stream.read(LARGEST + 1), "standard input", LARGEST)
 
 
-def _read_pipe(path: Path, limit: int) -> bytes:
+def _read_pipe(path: Path, max_size: int) -> bytes:
     """The content of a pipe that the shell writes to. Other pipes could block, so other pipes and devices raise
     `InputError`."""
     if not stat.S_ISFIFO(path.stat().st_mode) or not str(path).startswith(PIPES):
         raise InputError(f"{path}: this is a pipe or device; pass the content on standard input: - < {path}")
     with path.open("rb") as stream:
-        return _check_limit(stream.read(limit + 1), str(path), limit)
+        return _check_limit(stream.read(max_size + 1), str(path), max_size)
 
 
-def _check_limit(data: bytes, name: str, limit: int) -> bytes:
-    if len(data) > limit:
+def _check_limit(data: bytes, name: str, max_size: int) -> bytes:
+    if len(data) > max_size:
         raise InputError(
-            f"{name}: the input has more than {format_mebibytes(limit)}; save the input as a file and give the path "
+            f"{name}: the input has more than {format_mebibytes(max_size)}; save the input as a file and give the path "
             "of the file"
         )
     return data
@@ -188,9 +188,9 @@ def _without_nul(text: str, name: str) -> str:
     """The text, checked for NUL characters. A label may contain NUL, but a file in which every second character is NUL
     is UTF-16."""
     if text.count("\0") > len(text) * MOST_NUL:
-        line = text.count("\n", 0, text.index("\0")) + 1
+        line_number = text.count("\n", 0, text.index("\0")) + 1
         raise InputError(
-            f"{name}: a NUL character in line {line}; the file is binary, or UTF-16 without a byte order mark"
+            f"{name}: a NUL character in line {line_number}; the file is binary, or UTF-16 without a byte order mark"
         )
     return text
 
@@ -199,8 +199,8 @@ RATERS, PROBES = ".raters", ".probes"
 FORMS = (".csv", ".tsv", ".jsonl", ".parquet", ".csv.gz", ".tsv.gz", ".jsonl.gz")
 
 
-def sidecar_tables(file: Path, mark: str, part: str | None = None) -> list[Path]:
-    """The tables in the folder of a file that have the name of the file followed by `mark`, such as `.raters`.
+def sidecar_tables(file: Path, sidecar_mark: str, part: str | None = None) -> list[Path]:
+    """The tables in the folder of a file that have the name of the file followed by `sidecar_mark`, such as `.raters`.
 
     If the file is in a zip archive (`part`), tables in the archive come first. If the file is a link, tables in the
     folder of the link come first. There should be at most one table.
@@ -208,65 +208,75 @@ def sidecar_tables(file: Path, mark: str, part: str | None = None) -> list[Path]
     >>> sidecar_tables(Path("nowhere/scores.csv"), RATERS)
     []
     """
-    if part is not None and (archived_tables := _archive_sidecars(file, mark, part)):
+    if part is not None and (archived_tables := _archive_sidecars(file, sidecar_mark, part)):
         return archived_tables
-    sidecars = [
-        sidecar
-        for name in _sidecar_names(file.name, mark)
-        if path_exists(sidecar := file.parent / name) and sidecar.is_file()
+    sidecar_paths = [
+        sidecar_path
+        for name in _sidecar_names(file.name, sidecar_mark)
+        if path_exists(sidecar_path := file.parent / name) and sidecar_path.is_file()
     ]
-    target = Path(os.path.realpath(file)) if os.path.islink(file) else file
-    if sidecars or target == file or os.path.islink(target):  # a target that is a link belongs to a cycle of links
-        return sidecars
-    return sidecar_tables(target, mark)
+    link_target = Path(os.path.realpath(file)) if os.path.islink(file) else file
+    if (
+        sidecar_paths or link_target == file or os.path.islink(link_target)
+    ):  # a target that is a link belongs to a cycle of links
+        return sidecar_paths
+    return sidecar_tables(link_target, sidecar_mark)
 
 
-def files_of_sidecar(table: Path) -> list[Path]:
+def files_of_sidecar(sidecar_path: Path) -> list[Path]:
     """The files to which a table of raters or probes belongs according to its name.
 
     >>> files_of_sidecar(Path("nowhere/scores.raters.csv"))
     []
     """
-    name_parts = [(mark, table.name.rpartition(f"{mark}.")) for mark in (RATERS, PROBES)]
-    candidate_files = [
-        (mark, file)
-        for mark, (stem, mark_text, _) in name_parts
+    partitioned_names = [
+        (sidecar_mark, sidecar_path.name.rpartition(f"{sidecar_mark}.")) for sidecar_mark in (RATERS, PROBES)
+    ]
+    marks_and_files = [
+        (sidecar_mark, file)
+        for sidecar_mark, (stem, mark_text, _) in partitioned_names
         if mark_text
-        for file in table.parent.glob(escape(stem) + ".*")
+        for file in sidecar_path.parent.glob(escape(stem) + ".*")
     ]
     return sorted(
         file
-        for mark, file in candidate_files
-        if table.name in _sidecar_names(file.name, mark) and path_exists(file) and file.is_file()
+        for sidecar_mark, file in marks_and_files
+        if sidecar_path.name in _sidecar_names(file.name, sidecar_mark) and path_exists(file) and file.is_file()
     )
 
 
-def _sidecar_names(file: str, mark: str) -> list[str]:
-    """The possible file names of a table that belongs to a file: the name of the file without its suffix, `mark`, and
-    the suffix of a table."""
-    packed_suffix = next(
-        (packing.suffix for packing in COMPRESSION_FORMATS if file.lower().endswith(packing.suffix)), ""
+def _sidecar_names(file_name: str, sidecar_mark: str) -> list[str]:
+    """The possible file names of a table that belongs to a file: the name of the file without its suffix,
+    `sidecar_mark`, and the suffix of a table."""
+    compression_suffix = next(
+        (packing.suffix for packing in COMPRESSION_FORMATS if file_name.lower().endswith(packing.suffix)), ""
     )
-    stem = Path(file[: len(file) - len(packed_suffix)]).stem
-    return [stem + mark + table_suffix for table_suffix in FORMS] if stem else []
+    stem = Path(file_name[: len(file_name) - len(compression_suffix)]).stem
+    return [stem + sidecar_mark + table_suffix for table_suffix in FORMS] if stem else []
 
 
-def _archive_sidecars(archive: Path, mark: str, part: str) -> list[Path]:
-    """Paths `ARCHIVE::PART` of the tables in a zip archive whose name is the name of `part` followed by `mark`."""
+def _archive_sidecars(archive: Path, sidecar_mark: str, part: str) -> list[Path]:
+    """Paths `ARCHIVE::PART` of the tables in a zip archive whose name is the name of `part` followed by
+    `sidecar_mark`."""
     if not zipfile.is_zipfile(archive):
         return []
     with zipfile.ZipFile(archive) as zip_file:
-        names = set(zip_file.namelist())
-    member = PurePosixPath(part)
+        member_names = set(zip_file.namelist())
+    member_path = PurePosixPath(part)
     return [
-        Path(f"{archive}::{member.with_name(name)}")
-        for name in _sidecar_names(member.name, mark)
-        if str(member.with_name(name)) in names
+        Path(f"{archive}::{member_path.with_name(name)}")
+        for name in _sidecar_names(member_path.name, sidecar_mark)
+        if str(member_path.with_name(name)) in member_names
     ]
 
 
 def without_sidecars(files: Sequence[Path]) -> list[Path]:
     """The list of files, with each table of raters or probes removed that belongs to another file of the list."""
-    marks = (RATERS, PROBES)
-    sidecars = {sidecar.resolve() for file in files for mark in marks for sidecar in sidecar_tables(file, mark)}
-    return [file for file in files if file.resolve() not in sidecars]
+    sidecar_marks = (RATERS, PROBES)
+    sidecar_paths = {
+        sidecar_path.resolve()
+        for file in files
+        for sidecar_mark in sidecar_marks
+        for sidecar_path in sidecar_tables(file, sidecar_mark)
+    }
+    return [file for file in files if file.resolve() not in sidecar_paths]

@@ -48,24 +48,32 @@ def from_workbook(data: bytes, part: str | None, name: str) -> tuple[pl.DataFram
         _check_reach(data, name)
         workbook = fastexcel.read_excel(data)
         sheet_names = list(workbook.sheet_names)
-        sheets_to_read = sheet_names if part is None else [select_part(part, sheet_names, name=name, what="sheet")]
-        sheets = {sheet: _read_cells(workbook, sheet) for sheet in sheets_to_read}
+        requested_sheet_names = (
+            sheet_names if part is None else [select_part(part, sheet_names, name=name, what="sheet")]
+        )
+        cells_and_errors_of_sheet = {
+            sheet_name: _read_cells(workbook, sheet_name) for sheet_name in requested_sheet_names
+        }
     except InputError:
         raise
     except (Exception, pl.exceptions.PanicException):
         raise InputError(f"{name}: a damaged spreadsheet; save it again, or as CSV") from None
-    filled_sheets = {sheet: cells for sheet, cells in sheets.items() if cells[0].height}
-    if not filled_sheets:
+    filled_cells_and_errors_of_sheet = {
+        sheet_name: cell_frame for sheet_name, cell_frame in cells_and_errors_of_sheet.items() if cell_frame[0].height
+    }
+    if not filled_cells_and_errors_of_sheet:
         raise InputError(f"{name}: no cell is filled; give a table with a header and at least one row")
-    cells, cell_errors = filled_sheets[select_part(part, filled_sheets, name=name, what="sheet")]
-    examples = join_labels(
+    cell_frame, cell_errors = filled_cells_and_errors_of_sheet[
+        select_part(part, filled_cells_and_errors_of_sheet, name=name, what="sheet")
+    ]
+    examples_text = join_labels(
         (f"{error_text} in row {row} of {column!r}" for row, column, error_text in cell_errors), limit=3
     )
-    return _table(cells, name), build_notes(
+    return _table_of_cells(cell_frame, name), build_notes(
         (
             "cell-error",
             len(cell_errors),
-            f"{name}: {len(cell_errors)} cells hold an error and count as empty ({examples})",
+            f"{name}: {len(cell_errors)} cells hold an error and count as empty ({examples_text})",
         )
     )
 
@@ -73,22 +81,23 @@ def from_workbook(data: bytes, part: str | None, name: str) -> tuple[pl.DataFram
 def _check_reach(data: bytes, name: str) -> None:
     """Raise `InputError` if the cells of a sheet, including empty cells in between, would not fit into memory."""
     archive = zip_archive(data, name)
-    for member in archive.namelist():
-        content = zip_member(archive, member, name)
-        n_rows, n_columns = _used_range(content)
+    for member_name in archive.namelist():
+        member_content = zip_member(archive, member_name, name)
+        n_rows, n_columns = _used_range(member_content)
         if n_rows * n_columns * CELL > LARGEST:
             raise InputError(
-                f"{name}: {member} covers {n_rows:,} rows and {n_columns:,} columns, which is too large; {RANGE_ADVICE}"
+                f"{name}: {member_name} covers {n_rows:,} rows and {n_columns:,} columns, which is too large; "
+                f"{RANGE_ADVICE}"
             )
 
 
-def _used_range(sheet: bytes) -> tuple[int, int]:
+def _used_range(sheet_xml: bytes) -> tuple[int, int]:
     """The largest numbers of a row and of a column in the XML of a sheet."""
-    max_row = max_column = 0
-    for match in PLACE.finditer(sheet):
-        max_row = max(max_row, int(match[2][:DIGITS]))
-        max_column = max(max_column, _column_number(match[1][:DIGITS]))
-    return max_row, max_column
+    max_row_number = max_column_number = 0
+    for match in PLACE.finditer(sheet_xml):
+        max_row_number = max(max_row_number, int(match[2][:DIGITS]))
+        max_column_number = max(max_column_number, _column_number(match[1][:DIGITS]))
+    return max_row_number, max_column_number
 
 
 def _column_number(letters: bytes) -> int:
@@ -96,31 +105,36 @@ def _column_number(letters: bytes) -> int:
     return sum((letter - ord("A") + 1) * 26**exponent for exponent, letter in enumerate(reversed(letters.upper())))
 
 
-def _read_cells(workbook: Any, sheet: str) -> tuple[pl.DataFrame, list[tuple[int, str, str]]]:
+def _read_cells(workbook: Any, sheet_name: str) -> tuple[pl.DataFrame, list[tuple[int, str, str]]]:
     """The cells of a sheet as text with the header as its first row, and cells with errors."""
-    loaded_sheet = workbook.load_sheet(sheet, header_row=None, dtypes="string")
+    loaded_sheet = workbook.load_sheet(sheet_name, header_row=None, dtypes="string")
     if not loaded_sheet.width or not loaded_sheet.height:
         return pl.DataFrame(), []
-    batch, errors = loaded_sheet.to_arrow_with_errors()
-    frame = pl.DataFrame(pl.from_arrow(batch))
-    cell_faults = errors.errors if errors else []
-    header = frame.row(0)
+    record_batch, error_report = loaded_sheet.to_arrow_with_errors()
+    frame = pl.DataFrame(pl.from_arrow(record_batch))
+    cell_faults = error_report.errors if error_report else []
+    header_cells = frame.row(0)
     fault_positions = [
-        (fault.position[0], header[fault.position[1]], fault.detail.rpartition("got ")[2]) for fault in cell_faults
+        (fault.position[0], header_cells[fault.position[1]], fault.detail.rpartition("got ")[2])
+        for fault in cell_faults
     ]
     return frame, [(row, str(column or ""), error_text.strip("'")) for row, column, error_text in fault_positions]
 
 
-def _table(cells: pl.DataFrame, name: str) -> pl.DataFrame:
+def _table_of_cells(cell_frame: pl.DataFrame, name: str) -> pl.DataFrame:
     """The rows below the first row, which has the names of the columns. Empty rows and columns are dropped."""
-    cells = cells[[column_cells.name for column_cells in cells if column_cells.null_count() < cells.height]]
-    header = cells.row(0)
-    unnamed_numbers = [number for number, column in enumerate(header, start=1) if not (column or "").strip()]
-    if unnamed_numbers:
+    cell_frame = cell_frame[
+        [column_cells.name for column_cells in cell_frame if column_cells.null_count() < cell_frame.height]
+    ]
+    header_cells = cell_frame.row(0)
+    unnamed_column_numbers = [
+        number for number, column in enumerate(header_cells, start=1) if not (column or "").strip()
+    ]
+    if unnamed_column_numbers:
         raise InputError(
-            f"{name}: column {join_labels(unnamed_numbers, limit=3)} has no name in the first non-empty row "
-            f"({join_labels(filter(None, header), limit=3)}); a sheet must start with the names of its "
+            f"{name}: column {join_labels(unnamed_column_numbers, limit=3)} has no name in the first non-empty row "
+            f"({join_labels(filter(None, header_cells), limit=3)}); a sheet must start with the names of its "
             "columns"
         )
-    cells.columns = strip_column_names((str(column) for column in header), where=name)
-    return cells[1:].filter(~pl.all_horizontal(pl.all().is_null()))
+    cell_frame.columns = strip_column_names((str(column) for column in header_cells), where=name)
+    return cell_frame[1:].filter(~pl.all_horizontal(pl.all().is_null()))

@@ -137,7 +137,7 @@ def _build_study(labels: pl.DataFrame, notes: list[Note], *, where: str) -> Stud
         }
         words_of_rater = {rater: rater_rows["word"].alias(rater) for rater, rater_rows in rows_by_rater.items()}
         human_raters = aspect_rows.filter(pl.col("kind") == "human")["rater"].unique(maintain_order=True).to_list()
-        scale_of_aspect[str(aspect)] = scale = infer_scale(words_of_rater, gold=human_raters, where=where)
+        scale_of_aspect[str(aspect)] = scale = infer_scale(words_of_rater, human_raters=human_raters, where=where)
         for rater, rater_rows in rows_by_rater.items():
             label_codes = encode_labels(words_of_rater[rater], rater_rows["rater"], scale)
             unknown_words = words_of_rater[rater].filter(label_codes.is_null() & words_of_rater[rater].is_not_null())

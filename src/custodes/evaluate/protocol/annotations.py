@@ -164,7 +164,7 @@ def comparisons_of(study: Study, setting: PreferenceOptions) -> tuple[RaterCompa
     """Return the comparisons of annotators with the metrics; without metrics if `metrics` is None or 'none'."""
     if setting["metrics"] not in (None, NONE):
         return require_shared_outputs(compare(study, **setting))
-    annotators, _ = study._chosen_people(setting["human"])
+    annotators, _ = study._chosen_annotators(setting["human"])
     if study._rater_rows(annotators).is_empty():
         study.select(human=setting["human"])  # raises InputError if annotators have no ratings yet
     raters = study.raters.with_kinds(dict.fromkeys(annotators, "human")).select_raters(annotators)
