@@ -34,12 +34,12 @@ def clusters_of(cluster_names: Sequence[str]) -> Ints:
     >>> clusters_of(["d1", "", "d1"]).tolist()
     [0, 1, 0]
     """
-    item_keys = [
+    cluster_keys = [
         ("cluster", cluster_name) if cluster_name else ("item", index)
         for index, cluster_name in enumerate(cluster_names)
     ]
-    number_of_key = {key: number for number, key in enumerate(dict.fromkeys(item_keys))}
-    return np.array([number_of_key[key] for key in item_keys], dtype=np.int64)
+    number_of_key = {key: number for number, key in enumerate(dict.fromkeys(cluster_keys))}
+    return np.array([number_of_key[key] for key in cluster_keys], dtype=np.int64)
 
 
 FREE, ANSWERED, IMPOSSIBLE = range(3)

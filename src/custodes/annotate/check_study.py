@@ -87,9 +87,9 @@ def check(path: str | Path) -> StudyCheck:
     """
     study_path = study_file.check(path)
     with tempfile.TemporaryDirectory(prefix="custodes-check-") as folder, ExitStack() as exit_stack:
-        study_copy = study_file.copy(study_path, Path(folder, "study.db"))
+        study_copy_path = study_file.copy(study_path, Path(folder, "study.db"))
         exit_stack.enter_context(study_file.sqlite_errors(study_path))
-        connection = exit_stack.enter_context(closing(study_file.connect(study_copy, durable=False)))
+        connection = exit_stack.enter_context(closing(study_file.connect(study_copy_path, durable=False)))
         stored_study = StoredStudy.read(connection)
         control_kinds = [kind for (kind,) in connection.execute("SELECT kind FROM gold ORDER BY gold")]
         answer_seconds = [duration for (duration,) in connection.execute(_SECONDS) if duration is not None]

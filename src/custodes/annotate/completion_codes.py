@@ -68,11 +68,11 @@ def reconcile(study: str | Path, codes: str | Path) -> CodeReconciliation:
     """
     code_list = load_table(codes).frame
     snapshot = snapshot_of_file(check(study))
-    rows = match_codes(code_list, snapshot.annotators, snapshot.plan, list_name=Path(codes).name)
+    code_rows = match_codes(code_list, snapshot.annotators, snapshot.plan, list_name=Path(codes).name)
     provenance = Provenance(
         question="annotate reconcile", study=Path(study).name, digest="", options={}, seed=None, versions=versions()
     )
-    return CodeReconciliation.from_parts([CodeReconciliation.part(codes=rows)], (), provenance=provenance)
+    return CodeReconciliation.from_parts([CodeReconciliation.part(codes=code_rows)], (), provenance=provenance)
 
 
 def match_codes(

@@ -63,8 +63,8 @@ LARGEST = 2**62
 class EventLog:
     """An open study: its file, its state, and the leases of its open questions."""
 
-    def __init__(self, base: sqlite3.Connection, clock: Clock) -> None:
-        self.connection, self.clock = base, clock
+    def __init__(self, connection: sqlite3.Connection, clock: Clock) -> None:
+        self.connection, self.clock = connection, clock
         self.state: StudyState
         self.leases: dict[int, float]
         """The time on the steady clock at which each lease ends, by number of the question."""
@@ -94,15 +94,15 @@ class EventLog:
         was_gc_enabled = gc.isenabled()
         gc.disable()  # reading creates no cyclic garbage, and garbage collection would take a sixth of the time
         try:
-            for _, rows in groupby(iter_log_rows(self.connection), key=_grouping_key):
-                state.add_rows(list(rows))
+            for _, question_rows in groupby(iter_log_rows(self.connection), key=_grouping_key):
+                state.add_rows(list(question_rows))
                 engine = state.assignments.engine_or_none
                 if engine is not None and len(engine.rulings) > n_rulings:
                     for ruling in engine.rulings[n_rulings:]:
-                        analysis = state.assignments.number_of_pair[ruling.pair], ruling.look
-                        if analysis in decision_and_openness_of_analysis:
+                        analysis_key = state.assignments.number_of_pair[ruling.pair], ruling.look
+                        if analysis_key in decision_and_openness_of_analysis:
                             engine.decision[ruling.pair], engine.is_open[ruling.pair] = (
-                                decision_and_openness_of_analysis[analysis]
+                                decision_and_openness_of_analysis[analysis_key]
                             )
                     n_rulings = len(engine.rulings)
         finally:

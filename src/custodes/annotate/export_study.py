@@ -128,9 +128,9 @@ def _write_files(content_of_file: Mapping[str, bytes], folder: Path) -> Path:
             old_folder.rename(target_folder)
         raise OptionError(f"cannot write {folder}: {problem.strerror}; choose another place") from None
     finally:
-        for leftover in (unfinished_folder, old_folder) if target_folder.exists() else (unfinished_folder,):
+        for leftover_folder in (unfinished_folder, old_folder) if target_folder.exists() else (unfinished_folder,):
             with suppress(OSError):
-                shutil.rmtree(leftover)
+                shutil.rmtree(leftover_folder)
         UNFINISHED.difference_update(unfinished_paths)
     return folder
 

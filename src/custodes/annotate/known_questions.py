@@ -101,14 +101,14 @@ def _check_answers(questions: Sequence[ControlQuestion], table_name: str) -> Non
 def _parse_control_question(
     row: Mapping[str, str], material: StudyMaterial, plan: StudyPlan, row_text: str
 ) -> ControlQuestion:
-    for is_wrong, message in _checks(row, material, plan):
+    for is_wrong, message in _row_checks(row, material, plan):
         if is_wrong:
             raise InputError(f"{row_text}: {message}")
     is_rating, item_and_pair = plan.question.mode == "rate", None
     context = Item(label="", context=row["context"])
     if _names_outputs(row):
         context = next(item for item in material.items if item.label == row["item"])
-        systems = sorted(row[f"system_{side}"] for side in _sides(plan))
+        systems = sorted(row[f"system_{side}"] for side in _side_letters(plan))
         item_and_pair = (row["item"], (systems[0], None if is_rating else systems[1]))
     first_output, *second_outputs = _outputs(row, material, plan)
     return ControlQuestion(
@@ -127,18 +127,18 @@ def _names_outputs(row: Mapping[str, str]) -> bool:
     return bool(row["item"] and not row["text_a"])
 
 
-def _sides(plan: StudyPlan) -> str:
+def _side_letters(plan: StudyPlan) -> str:
     return "a" if plan.question.mode == "rate" else "ab"
 
 
 def _outputs(row: Mapping[str, str], material: StudyMaterial, plan: StudyPlan) -> list[SystemOutput]:
     """Return the outputs of a valid row: one for a rating, and two for a comparison."""
     if _names_outputs(row):
-        return [material.outputs[row["item"], row[f"system_{side}"]] for side in _sides(plan)]
-    return [SystemOutput(text=row[f"text_{side}"]) for side in _sides(plan)]
+        return [material.outputs[row["item"], row[f"system_{side}"]] for side in _side_letters(plan)]
+    return [SystemOutput(text=row[f"text_{side}"]) for side in _side_letters(plan)]
 
 
-def _checks(row: Mapping[str, str], material: StudyMaterial, plan: StudyPlan) -> Iterator[tuple[object, str]]:
+def _row_checks(row: Mapping[str, str], material: StudyMaterial, plan: StudyPlan) -> Iterator[tuple[object, str]]:
     """Yield a pair for each check of a row: true if a value is not allowed, and the message. A later check may assume
     that the earlier ones have passed."""
     kind, expected_text, item_label = row["kind"] or USUAL, row["expected"], row["item"]
@@ -168,7 +168,7 @@ def _checks(row: Mapping[str, str], material: StudyMaterial, plan: StudyPlan) ->
         item_labels, systems = material.labels(), material.systems
         suggestion_text = "" if item_label in item_labels else suggestion(item_label, item_labels)
         yield item_label not in item_labels, f"the study has no item {short_repr(item_label)}{suggestion_text}"
-        for system in (row[f"system_{side}"] for side in _sides(plan)):
+        for system in (row[f"system_{side}"] for side in _side_letters(plan)):
             yield system not in systems, f"the study has no system {short_repr(system)}{suggestion(system, systems)}"
             yield (item_label, system) not in material.outputs, f"{system!r} has no output for item {item_label!r}"
         yield (
@@ -180,7 +180,7 @@ def _checks(row: Mapping[str, str], material: StudyMaterial, plan: StudyPlan) ->
             row["system_a"] or row["system_b"],
             "the row has systems as well as texts; give either an item with two systems, or texts",
         )
-        for side in _sides(plan):
+        for side in _side_letters(plan):
             yield (
                 not row[f"text_{side}"],
                 f"text_{side} is empty; give the texts, or an item with system_a and system_b",

@@ -89,7 +89,7 @@ def new(
     material = material.with_images({name: medium.name for name, medium in image_of_path.items()})
     control_questions = _read_control_questions(gold, material, plan)
     selected_pairs = pairs_of(material.systems, pairs, mode=plan.question.mode)
-    item_order_of_pair, notes = _orders(material, selected_pairs, control_questions, plan)
+    item_order_of_pair, notes = _draw_item_orders(material, selected_pairs, control_questions, plan)
     max_items_per_pair, metric_name_and_signs = max(map(len, item_order_of_pair)), None
     if metric is not None:
         _check_metric(plan, metric)
@@ -160,7 +160,7 @@ def _check_metric(plan: StudyPlan, metric_name: str) -> None:
 # --- items of the questions, and their order
 
 
-def _orders(
+def _draw_item_orders(
     material: StudyMaterial, pairs: Sequence[Pair], control_questions: Sequence[ControlQuestion], plan: StudyPlan
 ) -> tuple[list[list[int]], list[Note]]:
     """Return the items of each pair in random order, and notes on questions that are not asked. Raise `InputError` if
@@ -184,9 +184,10 @@ def _orders(
         )
     # The random draws are the same as in `evaluate.protocol.live`.
     cluster_numbers = clusters_of([item.cluster for item in material.items])
-    orders = annotation_order(is_askable_comparison, cluster_numbers, np.random.default_rng(plan.seed))
+    item_orders = annotation_order(is_askable_comparison, cluster_numbers, np.random.default_rng(plan.seed))
     items_of_pair = [
-        order[:n_items].tolist() for order, n_items in zip(orders, is_askable_comparison.sum(axis=1), strict=True)
+        item_order[:n_items].tolist()
+        for item_order, n_items in zip(item_orders, is_askable_comparison.sum(axis=1), strict=True)
     ]
     return items_of_pair, omission_notes(
         is_askable_comparison,
@@ -306,13 +307,13 @@ def add_texts(
     """Add systems, items, outputs and images to the file. `n_stored_systems_and_items` is the number of systems and the
     number of items that the file already has. Each image is stored once."""
     id_of_system, id_of_item = (
-        {name: row_id for row_id, name in enumerate(labels)} for labels in (material.systems, material.labels())
+        {label: row_id for row_id, label in enumerate(labels)} for labels in (material.systems, material.labels())
     )
     connection.executemany(
         "INSERT INTO system VALUES (?, ?, ?)",
         [
-            (row_id, name, written_at)
-            for name, row_id in id_of_system.items()
+            (row_id, label, written_at)
+            for label, row_id in id_of_system.items()
             if row_id >= n_stored_systems_and_items[0]
         ],
     )
@@ -363,8 +364,10 @@ def add_units(
     connection: sqlite3.Connection, pair_number: int, item_order: Sequence[int], *, first_position: int = 0
 ) -> None:
     """Add the items of a pair in their order, starting at position `first_position`. Positions never change."""
-    rows = [(pair_number, position, item_index) for position, item_index in enumerate(item_order, start=first_position)]
-    connection.executemany("INSERT INTO unit (pair, place, item) VALUES (?, ?, ?)", rows)
+    unit_rows = [
+        (pair_number, position, item_index) for position, item_index in enumerate(item_order, start=first_position)
+    ]
+    connection.executemany("INSERT INTO unit (pair, place, item) VALUES (?, ?, ?)", unit_rows)
 
 
 _LAST = """

@@ -298,13 +298,13 @@ def _default_text(value: object) -> str:
     return str(value)
 
 
-def convert_plan(values: Any) -> StudyPlan:
+def convert_plan(plan_values: Any) -> StudyPlan:
     """Return the plan with these values by section and key. Raise `OptionError` for a wrong type or a value out of
     range."""
     try:
-        return msgspec.convert(values, StudyPlan)
+        return msgspec.convert(plan_values, StudyPlan)
     except msgspec.ValidationError as problem:
-        raise OptionError(_plain_message(str(problem), values)) from None
+        raise OptionError(_plain_message(str(problem), plan_values)) from None
 
 
 def _plain_message(problem_text: str, plan_values: Any) -> str:
@@ -345,7 +345,7 @@ def check_plan(plan: StudyPlan) -> StudyPlan:
         raise OptionError(f"plan: {problem}; allowed are text, numbers, true and false") from None
     plan = convert_plan(builtin_values)  # a struct that was created in Python may contain values of other types
     seed_or_generator("seed", plan.seed)
-    for is_wrong, message in _checks(plan):
+    for is_wrong, message in _plan_checks(plan):
         if is_wrong:
             raise OptionError(message)
     try:
@@ -355,7 +355,7 @@ def check_plan(plan: StudyPlan) -> StudyPlan:
     return plan
 
 
-def _checks(plan: StudyPlan) -> Iterator[tuple[object, str]]:
+def _plan_checks(plan: StudyPlan) -> Iterator[tuple[object, str]]:
     """Yield a pair for each check of a plan: true if a value is not allowed, and the message. A later check may assume
     that the earlier ones have passed."""
     yield not plan.name.strip(), "name='': the study has no name; give a name"
@@ -404,7 +404,9 @@ def _question_checks(plan: StudyPlan) -> Iterator[tuple[object, str]]:
     yield question.both_bad and not question.equal, "[question] both_bad=true has no effect without equal=true"
 
 
-def _unused_key_checks(section: str, struct: Any, keys: tuple[str, ...], why: str) -> Iterator[tuple[object, str]]:
+def _unused_key_checks(
+    section: str, struct: msgspec.Struct, keys: tuple[str, ...], why: str
+) -> Iterator[tuple[object, str]]:
     """Iterate over the checks that keys without an effect have their default values."""
     for key in keys:
         value = getattr(struct, key)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
@@ -96,7 +96,7 @@ def _check_keyword(section: str, key: str, value: Any, *, where: str) -> Any:
     return value
 
 
-def _key_advice(key: str, allowed_keys: Any) -> str:
+def _key_advice(key: str, allowed_keys: Iterable[str]) -> str:
     """Return advice on an unknown key: a similar key, or the section that has the key."""
     matching_places = [
         f"in [{section}]" if section else "above the first section"

@@ -135,18 +135,20 @@ def rehearse(
     seed_source, seed = resolve_seed(rng)
     parent_rng = np.random.default_rng(seed_source)
     with tempfile.TemporaryDirectory(dir=_memory_folder(), prefix="custodes-rehearsal-") as folder:
-        empty_study = Path(folder, "master.db")
-        plan = copy_without_answers(Path(path), empty_study)
+        empty_study_path = Path(folder, "master.db")
+        plan = copy_without_answers(Path(path), empty_study_path)
         plan_of_name = {plan.name: plan, **(plans or {})}
         conditions = [(plan_name, margin) for plan_name in plan_of_name for margin in margins]
         outcomes_of_condition: dict[tuple[str, float], list[Outcome]] = {condition: [] for condition in conditions}
         run_conditions = [condition for _ in range(repetitions) for condition in conditions]
         for plan_name, margin in progress(run_conditions, total=len(run_conditions), desc="rehearsing"):
-            study_copy = Path(folder, "study.db")
-            shutil.copyfile(empty_study, study_copy)
-            replace_plan(study_copy, plan_of_name[plan_name])
+            study_copy_path = Path(folder, "study.db")
+            shutil.copyfile(empty_study_path, study_copy_path)
+            replace_plan(study_copy_path, plan_of_name[plan_name])
             outcomes_of_condition[plan_name, margin].append(
-                _run_rehearsal(study_copy, plan_of_name[plan_name], annotators, margin, habits, parent_rng.spawn(1)[0])
+                _run_rehearsal(
+                    study_copy_path, plan_of_name[plan_name], annotators, margin, habits, parent_rng.spawn(1)[0]
+                )
             )
             for leftover_path in Path(folder).glob("study.db*"):
                 leftover_path.unlink()
@@ -247,21 +249,21 @@ def copy_without_answers(path: Path, copy_path: Path) -> StudyPlan:
     study_path = study_file.check(path)
     with (
         study_file.sqlite_errors(study_path),
-        closing(study_file.connect(study_path, durable=False, reading=True)) as source_db,
-        closing(sqlite3.connect(copy_path)) as copy_db,
+        closing(study_file.connect(study_path, durable=False, reading=True)) as source_connection,
+        closing(sqlite3.connect(copy_path)) as copy_connection,
     ):
-        source_db.backup(copy_db)
-        copy_db.executescript(EMPTY)
-        (plan_json,) = copy_db.execute("SELECT json FROM plan ORDER BY version DESC LIMIT 1").fetchone()
+        source_connection.backup(copy_connection)
+        copy_connection.executescript(EMPTY)
+        (plan_json,) = copy_connection.execute("SELECT json FROM plan ORDER BY version DESC LIMIT 1").fetchone()
     return PLAN.decode(plan_json)
 
 
 def replace_plan(path: Path, plan: StudyPlan) -> None:
     """Replace the plan of a copied study."""
-    with closing(sqlite3.connect(path)) as copy_db:
-        copy_db.execute("DELETE FROM plan")
-        copy_db.execute("INSERT INTO plan VALUES (1, ?, ?)", (START, msgspec.json.encode(plan).decode()))
-        copy_db.commit()
+    with closing(sqlite3.connect(path)) as copy_connection:
+        copy_connection.execute("DELETE FROM plan")
+        copy_connection.execute("INSERT INTO plan VALUES (1, ?, ?)", (START, msgspec.json.encode(plan).decode()))
+        copy_connection.commit()
 
 
 def _run_rehearsal(
@@ -285,7 +287,8 @@ def _run_rehearsal(
             snapshot = service.snapshot().result()
         pair_decisions = file_reader.decisions() if plan.question.mode == "compare" else []
     decision_signs = [
-        decision * (1 if crowd.quality[a] >= crowd.quality[b] else -1) for a, b, decision in pair_decisions
+        decision * (1 if crowd.quality[first_system] >= crowd.quality[second_system] else -1)
+        for first_system, second_system, decision in pair_decisions
     ]
     n_open_pairs = sum(pair.is_open for pair in snapshot.pairs)
     return Outcome(

@@ -71,14 +71,14 @@ def render(
     the items whose outputs are plain text.
     """
     turns_of_item = {item.label: _turns(item) for item in material.items}
-    turns_and_outputs = [
+    turns_and_output_texts = [
         (_turns(question.context), [side.text for side in (question.first, question.second) if side is not None])
         for question in questions
     ]
     texts = [text for turns in turns_of_item.values() for _, text in turns]
     texts += (output.text for output in material.outputs.values())
     texts += (
-        text for turns, output_texts in turns_and_outputs for text in (*(text for _, text in turns), *output_texts)
+        text for turns, output_texts in turns_and_output_texts for text in (*(text for _, text in turns), *output_texts)
     )
     result_of_text = render_texts(texts, text_format, progress=progress)
     plain_items = frozenset(item for (item, _), output in material.outputs.items() if result_of_text[output.text].why)
@@ -88,7 +88,7 @@ def render(
             key: _joint([output.text], result_of_text, must_be_plain=key[0] in plain_items)[0]
             for key, output in material.outputs.items()
         },
-        known=[_question(turns, output_texts, result_of_text) for turns, output_texts in turns_and_outputs],
+        known=[_question(turns, output_texts, result_of_text) for turns, output_texts in turns_and_output_texts],
         refused=plain_items,
         notes=tuple(_notes(material, turns_of_item, result_of_text, plain_items)),
     )

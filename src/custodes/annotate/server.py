@@ -61,12 +61,12 @@ class ServedSite:
         recruit = self.services[study].plan.annotators.recruit
         return None if recruit == "links" else f"{self.url}/j/{study}"
 
-    def wait(self, signals: SimpleQueue[int], *, tell: Callable[[str], object]) -> None:
+    def wait(self, signal_queue: SimpleQueue[int], *, tell: Callable[[str], object]) -> None:
         """Wait for a signal, or until the server ends by itself. `tell` gets a message when a study is finished."""
         finished_study_names = set[str]()
         while self.is_alive():
             with suppress(Empty):
-                signals.get(timeout=1.0)
+                signal_queue.get(timeout=1.0)
                 return
             for study_name, service in self.services.items():
                 with suppress(CustodesError):  # the study cannot be written at present
@@ -107,7 +107,7 @@ def serve(
         study_paths, host=host, port=port, public_url=public_url, backup=backup, i_know=i_know, tell=tell
     )
     check_at_least("annotators", annotators, 0)
-    with catch_signals() as signals, served_site as site:
+    with catch_signals() as signal_queue, served_site as site:
         tell(f"the owner's page (this link works once): {site.owner}")
         for study_name, service in site.services.items():
             labels_and_tokens = service.invite(annotators).result() if annotators else []
@@ -125,7 +125,7 @@ def serve(
         tell("Ctrl-C stops the server; every acknowledged answer is stored")
         if open_browser:
             webbrowser.open(site.owner)
-        site.wait(signals, tell=tell)
+        site.wait(signal_queue, tell=tell)
         status_lines = list[str]()
         for study_name, path in find_study_paths(study_paths).items():
             with suppress(CustodesError):
@@ -273,8 +273,10 @@ def bind_socket(host: str, port: int) -> Iterator[socket.socket]:
     if port > 65_535:
         raise OptionError(f"port={port} is not allowed; give a port of at most 65535")
     try:
-        family, socket_type, proto, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        listener = socket.socket(family, socket_type, proto)
+        family, socket_type, protocol_number, _, socket_address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM
+        )[0]
+        listener = socket.socket(family, socket_type, protocol_number)
     except OSError as problem:
         raise OptionError(
             f"--host {short_repr(host)}: {problem.strerror}; to serve only on this machine use 127.0.0.1"
@@ -282,7 +284,7 @@ def bind_socket(host: str, port: int) -> Iterator[socket.socket]:
     with listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            listener.bind(address)
+            listener.bind(socket_address)
         except OSError as problem:
             raise OptionError(
                 f"port {port} on {host}: {problem.strerror}; choose another port with --port, or 0 for any free port"
@@ -425,11 +427,11 @@ def catch_signals() -> Iterator[SimpleQueue[int]]:
     A signal handler may run while this thread holds the lock of an event or of a queue of another type. The handler
     would then wait for the lock forever. `SimpleQueue.put` is reentrant, so a handler that calls it never waits.
     """
-    signals, previous_handlers = SimpleQueue[int](), dict[int, Any]()
+    signal_queue, previous_handlers = SimpleQueue[int](), dict[int, Any]()
 
     def leave(signal_number: int, frame: object) -> None:
         signal.signal(signal_number, previous_handlers[signal_number])
-        signals.put(signal_number)
+        signal_queue.put(signal_number)
 
     if threading.current_thread() is threading.main_thread():
         for signal_name in ("SIGINT", "SIGTERM", "SIGHUP"):
@@ -437,7 +439,7 @@ def catch_signals() -> Iterator[SimpleQueue[int]]:
             if signal_number is not None and signal.getsignal(signal_number) is not signal.SIG_IGN:
                 previous_handlers[signal_number] = signal.signal(signal_number, leave)
     try:
-        yield signals
+        yield signal_queue
     finally:
         for signal_number, previous_handler in previous_handlers.items():
             signal.signal(signal_number, previous_handler)

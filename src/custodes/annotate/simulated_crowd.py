@@ -229,8 +229,8 @@ class StudyFileReader:
             "SELECT unit, gold, flip FROM assignment WHERE assignment = ?", (assignment_id,)
         ).fetchone()
         if unit_id is None:
-            (expected,) = self._file.execute("SELECT expected FROM gold WHERE gold = ?", (gold_id,)).fetchone()
-            return ShownQuestion(expected=-expected if flip else expected)
+            (expected_answer,) = self._file.execute("SELECT expected FROM gold WHERE gold = ?", (gold_id,)).fetchone()
+            return ShownQuestion(expected=-expected_answer if flip else expected_answer)
         item_label, first_system, second_system = self._file.execute(
             "SELECT i.label, a.label, b.label FROM unit u JOIN item i USING (item) JOIN pair p USING (pair)"
             " JOIN system a ON a.system = p.first LEFT JOIN system b ON b.system = p.second WHERE u.unit = ?",

@@ -279,7 +279,7 @@ def snapshot_of(log: EventLog, *, write_failure: str) -> Snapshot:
 
     `write_failure` is the reason why nothing can be written, or ''.
     """
-    state, n_annotators, last_answer = log.state, count_answering_annotators(log), log.state.last_answer
+    state, n_annotators, last_answered_at = log.state, count_answering_annotators(log), log.state.last_answer
     workers = list(state.workers.values())
     # The median of the annotators' medians, without annotators with too few timed answers.
     median_seconds_per_annotator = [median(worker.work.times) for worker in workers if len(worker.work.times) >= FEWEST]
@@ -305,12 +305,12 @@ def snapshot_of(log: EventLog, *, write_failure: str) -> Snapshot:
         ),
         known=frozenset(kind for kind, _ in state.gold.values()),
         recent=0
-        if last_answer is None
-        else sum(answered_at >= last_answer - HALF_AN_HOUR for answered_at in state.primaries),
+        if last_answered_at is None
+        else sum(answered_at >= last_answered_at - HALF_AN_HOUR for answered_at in state.primaries),
         excluded=(sum(excluded_answer_counts), len(excluded_answer_counts)),
         comments=tuple(reversed(state.comments)),
-        last_answer=last_answer,
-        quiet=None if last_answer is None else max(0.0, log.clock.wall() - last_answer),
+        last_answer=last_answered_at,
+        quiet=None if last_answered_at is None else max(0.0, log.clock.wall() - last_answered_at),
         reach=reach_of(state),
     )
 

@@ -259,20 +259,20 @@ def copy(path: Path, copy_path: Path) -> Path:
     Raise `OptionError` if `copy_path` is a file that is not an earlier copy. Raise `InputError` if the study is
     damaged, or if the earlier copy is being served.
     """
-    with _temporary_file(copy_path) as temporary_path, ExitStack() as locks:
+    with _temporary_file(copy_path) as temporary_path, ExitStack() as exit_stack:
         with (
             sqlite_errors(path),
-            closing(connect(path, durable=False, reading=True)) as source_db,
-            closing(sqlite3.connect(temporary_path, isolation_level=None)) as copy_db,
+            closing(connect(path, durable=False, reading=True)) as source_connection,
+            closing(sqlite3.connect(temporary_path, isolation_level=None)) as copy_connection,
         ):
-            source_db.backup(copy_db)
-            ((quick_check_result,),) = copy_db.execute("PRAGMA quick_check(1)")
+            source_connection.backup(copy_connection)
+            ((quick_check_result,),) = copy_connection.execute("PRAGMA quick_check(1)")
             if quick_check_result != "ok":
                 raise sqlite3.DatabaseError(quick_check_result.splitlines()[-1])
         if copy_path.exists():
             if copy_path.samefile(path) or _study_identity(copy_path) != _study_identity(temporary_path):
                 raise OptionError(f"{copy_path} exists and is not an earlier copy of this study; choose another name")
-            locks.callback(Lock(copy_path).release)
+            exit_stack.callback(Lock(copy_path).release)
         os.replace(temporary_path, copy_path)
     return copy_path
 
@@ -296,9 +296,9 @@ def _temporary_file(path: Path) -> Iterator[Path]:
         temporary_path.touch(mode=0o600)
         yield temporary_path
     finally:
-        for leftover in (temporary_path, Path(f"{temporary_path}-wal"), Path(f"{temporary_path}-shm")):
+        for leftover_path in (temporary_path, Path(f"{temporary_path}-wal"), Path(f"{temporary_path}-shm")):
             with suppress(OSError):
-                leftover.unlink()
+                leftover_path.unlink()
         UNFINISHED.discard(str(temporary_path))
 
 
@@ -317,11 +317,11 @@ def check(path: str | Path) -> Path:
     if not is_study(real_path):
         raise InputError(f"{path}: not a study file of annotations; {advice}")
     with sqlite_errors(path), closing(connect(real_path, durable=False, reading=True)) as connection:
-        ((version,),) = connection.execute("PRAGMA user_version")
-        if version != VERSION:
+        ((format_version,),) = connection.execute("PRAGMA user_version")
+        if format_version != VERSION:
             raise InputError(
-                f"{path}: the study file has format version {version}, but this version of custodes needs {VERSION}; "
-                "use the version of custodes that created the file"
+                f"{path}: the study file has format version {format_version}, but this version of custodes needs "
+                f"{VERSION}; use the version of custodes that created the file"
             )
         check_sound(connection)
         if connection.execute("SELECT count(*) FROM plan").fetchone() == (0,):

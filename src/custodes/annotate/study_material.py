@@ -83,11 +83,11 @@ class StudyMaterial:
         available_systems = tuple(study_outputs.texts["system"].unique().sort())
         selected_systems = select_labels(system_patterns, available_systems, option="systems", what="system")
         text_table = study_outputs.texts.filter(pl.col("system").is_in(list(selected_systems)))
-        images_of_output: dict[tuple[str, str], list[str]] = {}
-        for item, system, image in study_outputs.images.select("item", "system", "image").iter_rows():
-            images_of_output.setdefault((item, system), []).append(image)
+        image_paths_of_output: dict[tuple[str, str], list[str]] = {}
+        for item, system, image_path in study_outputs.images.select("item", "system", "image").iter_rows():
+            image_paths_of_output.setdefault((item, system), []).append(image_path)
         output_of_key = {
-            (item, system): SystemOutput(text=text, images=tuple(images_of_output.get((item, system), ())))
+            (item, system): SystemOutput(text=text, images=tuple(image_paths_of_output.get((item, system), ())))
             for item, system, text in text_table.select("item", "system", "text").iter_rows()
         }
         item_labels = text_table["item"].unique(maintain_order=True)
@@ -99,9 +99,11 @@ class StudyMaterial:
         for item, cluster, group in item_table.iter_rows():
             source_row = source_row_of_item.get(item, {})
             text_of_field = {field_name: source_row.get(field_name, "") for field_name in ("source", "context", "meta")}
-            images, references = (tuple(source_row.get(field_name, ())) for field_name in ("images", "references"))
+            image_paths, references = (tuple(source_row.get(field_name, ())) for field_name in ("images", "references"))
             items.append(
-                Item(label=item, cluster=cluster, group=group, images=images, references=references, **text_of_field)
+                Item(
+                    label=item, cluster=cluster, group=group, images=image_paths, references=references, **text_of_field
+                )
             )
         return cls(items=tuple(items), systems=tuple(sorted(selected_systems)), outputs=output_of_key)
 
@@ -111,8 +113,8 @@ class StudyMaterial:
 
     def images(self) -> list[str]:
         """Return the paths of all images of items and outputs."""
-        item_images = [path for item in self.items for path in item.images]
-        return item_images + [path for output in self.outputs.values() for path in output.images]
+        item_image_paths = [path for item in self.items for path in item.images]
+        return item_image_paths + [path for output in self.outputs.values() for path in output.images]
 
     def with_images(self, name_of_path: Mapping[str, str]) -> StudyMaterial:
         """Return the material with the names under which images are served, instead of their paths."""
@@ -342,8 +344,8 @@ def metric_signs(
             "but the first aspect of the question is not among them; give the first aspect of the question one of "
             "these names"
         )
-    scores = metric_study.ratings.frame.filter(rater=metric_name)["score"].to_numpy()
-    tie_threshold = human_threshold(scores, None)
+    metric_scores = metric_study.ratings.frame.filter(rater=metric_name)["score"].to_numpy()
+    tie_threshold = human_threshold(metric_scores, None)
     comparison = compare_all_raters(metric_study, scored_aspects[0], {"ties": tie_threshold})
     metric_preferences = comparison.preferences.select_rater(1)
     column_of_item = label_codes(pl.Series(comparison.items, dtype=pl.String), [item.label for item in material.items])
@@ -352,10 +354,12 @@ def metric_signs(
         for pair_index, pair in enumerate(zip(metric_preferences.system_a, metric_preferences.system_b, strict=True))
     }
     preference_signs = np.full((len(pairs), len(material.items)), ABSENT, dtype=np.int8)
-    for pair_signs, (first, second) in zip(preference_signs, pairs, strict=True):
-        second_name = str(second)  # comparisons have two systems
-        orientation = 1 if (first, second_name) in index_of_pair else -1
-        pair_index = index_of_pair.get((first, second_name) if orientation == 1 else (second_name, first), -1)
+    for pair_signs, (first_system, second_system) in zip(preference_signs, pairs, strict=True):
+        second_name = str(second_system)  # comparisons have two systems
+        orientation = 1 if (first_system, second_name) in index_of_pair else -1
+        pair_index = index_of_pair.get(
+            (first_system, second_name) if orientation == 1 else (second_name, first_system), -1
+        )
         is_row_of_pair = (metric_preferences.pair == pair_index) & (column_of_item[metric_preferences.item] >= 0)
         pair_signs[column_of_item[metric_preferences.item[is_row_of_pair]]] = (
             orientation * metric_preferences.sign[is_row_of_pair]

@@ -80,10 +80,10 @@ class Site:
     async def arrive(self, request: Request) -> Response:
         study_name, service = self._find_joinable_study(request)
         try:
-            params = arrivals.link_parameters(service.plan, request.query_params)
+            link_params = arrivals.link_parameters(service.plan, request.query_params)
         except InputError as problem:
             return HTMLResponse(pages.message("unknown", service.plan, message_text=str(problem)), 400)
-        return HTMLResponse(pages.render_arrival(service.plan, params, path=f"/j/{study_name}"))
+        return HTMLResponse(pages.render_arrival(service.plan, link_params, path=f"/j/{study_name}"))
 
     async def join(self, request: Request) -> Response:
         _, service = self._find_joinable_study(request)
@@ -109,32 +109,34 @@ class Site:
         return RedirectResponse(f"/s/{token}", 303)
 
     async def show(self, request: Request) -> Response:
-        service, view, path = await self._view(request)
+        service, view, page_path = await self._view(request)
         notice, shows_marks = request.query_params.get("said", ""), "marks" in request.query_params
         notice = notice if notice in TOLD else ""
-        return HTMLResponse(await self.view_html(service, view, path=path, notice=notice, marks=shows_marks))
+        return HTMLResponse(await self.view_html(service, view, path=page_path, notice=notice, marks=shows_marks))
 
     async def act(self, request: Request) -> Response:
         form_fields = await guard.form(request)
         token, service = await self._visit(request)
-        path = f"/s/{token}"
+        page_path = f"/s/{token}"
         try:
             act = forms.act_of(service.plan, form_fields)
             view = await asyncio.wrap_future(service.act(token, act))
         except (forms.UnreadError, InputError) as problem:
             notice = str(problem) if isinstance(problem, forms.UnreadError) else "unread"
             _, view, _ = await self._view(request)
-            return HTMLResponse(await self.view_html(service, view, path=path, notice=notice), 422)
+            return HTMLResponse(await self.view_html(service, view, path=page_path, notice=notice), 422)
         except StudyBusy:  # the answer could not be stored; the page contains it and can send it again
-            busy_page = pages.message("busy", service.plan, path=path, fields=form_fields)
+            busy_page = pages.message("busy", service.plan, path=page_path, fields=form_fields)
             return HTMLResponse(busy_page, 503, {"Retry-After": "5"})
         if view is None:
             raise HTTPException(404)
         notice, shows_marks = SAID.get(type(act), ""), isinstance(act, Mark)
         # Redirect to the page, since reloading the response of a POST would ask for confirmation.
         if request.headers.get("sec-fetch-mode") == "navigate":
-            return RedirectResponse(path + (f"?said={notice}" if notice else "?marks=1" if shows_marks else ""), 303)
-        return HTMLResponse(await self.view_html(service, view, path=path, notice=notice, marks=shows_marks))
+            return RedirectResponse(
+                page_path + (f"?said={notice}" if notice else "?marks=1" if shows_marks else ""), 303
+            )
+        return HTMLResponse(await self.view_html(service, view, path=page_path, notice=notice, marks=shows_marks))
 
     async def view_html(self, service: Service, view: View, *, path: str, notice: str, marks: bool = False) -> str:
         """Render the page of a view. If texts must be compared, the page is rendered in a thread."""
@@ -151,9 +153,9 @@ class Site:
         return Response(status_code=204)
 
     async def help(self, request: Request) -> Response:
-        service, _, path = await self._view(request)
+        service, _, page_path = await self._view(request)
         examples = await run_in_threadpool(lambda: service.examples)
-        return HTMLResponse(pages.render_help(service.plan, examples, path=path))
+        return HTMLResponse(pages.render_help(service.plan, examples, path=page_path))
 
     async def media(self, request: Request) -> Response:
         for service in self.services.values():

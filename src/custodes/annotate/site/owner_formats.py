@@ -49,9 +49,9 @@ STUCK = {
 """Reasons why the remaining hours cannot be estimated."""
 
 
-def page(template: str, *, status: int = 200, **template_values: Any) -> HTMLResponse:
+def page(template_name: str, *, status: int = 200, **template_values: Any) -> HTMLResponse:
     """Return a page for study administration."""
-    return HTMLResponse(pages.environment().get_template(template).render(show=_SHOW, **template_values), status)
+    return HTMLResponse(pages.environment().get_template(template_name).render(show=_SHOW, **template_values), status)
 
 
 def money(amount: float, currency: str) -> str:

@@ -38,27 +38,33 @@ def mark_differences(first: Side, second: Side) -> tuple[Side, Side] | None:
     sides = first, second
     tokens_of_side = [_TOKENS.findall(side.html) for side in sides]
     word_positions_of_side = [
-        [position for position, token in enumerate(tokens) if not token.startswith("<") and not token.isspace()]
+        [
+            token_position
+            for token_position, token in enumerate(tokens)
+            if not token.startswith("<") and not token.isspace()
+        ]
         for tokens in tokens_of_side
     ]
     if max(map(len, word_positions_of_side)) > LONGEST_COMPARED:
         return None
     first_words, second_words = (
-        [tokens[position] for position in positions]
-        for tokens, positions in zip(tokens_of_side, word_positions_of_side, strict=True)
+        [tokens[token_position] for token_position in token_positions]
+        for tokens, token_positions in zip(tokens_of_side, word_positions_of_side, strict=True)
     )
     matching_blocks = SequenceMatcher(None, first_words, second_words).get_matching_blocks()
     for side_index, block_starts in enumerate(
         [[block.a for block in matching_blocks], [block.b for block in matching_blocks]]
     ):
         common_word_indices = {
-            position + word_index
-            for position, block in zip(block_starts, matching_blocks, strict=True)
-            for word_index in range(block.size)
+            block_start + offset
+            for block_start, block in zip(block_starts, matching_blocks, strict=True)
+            for offset in range(block.size)
         }
-        for word_index, position in enumerate(word_positions_of_side[side_index]):
+        for word_index, token_position in enumerate(word_positions_of_side[side_index]):
             if word_index not in common_word_indices:
-                tokens_of_side[side_index][position] = f"<mark>{tokens_of_side[side_index][position]}</mark>"
+                tokens_of_side[side_index][token_position] = (
+                    f"<mark>{tokens_of_side[side_index][token_position]}</mark>"
+                )
     return replace(first, html="".join(tokens_of_side[0])), replace(second, html="".join(tokens_of_side[1]))
 
 
@@ -119,7 +125,7 @@ def environment() -> Any:
     """Return the environment of the templates. It escapes all values."""
     import jinja2
 
-    templates = jinja2.Environment(
+    template_environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(HERE / "templates"),
         autoescape=True,
         trim_blocks=True,
@@ -127,9 +133,9 @@ def environment() -> Any:
         undefined=jinja2.StrictUndefined,
     )
     public_name_of_file = {static_file.path.name: public_name for public_name, static_file in static().items()}
-    templates.globals |= {"static": public_name_of_file.__getitem__}
-    templates.filters |= {"prose": prose}
-    return templates
+    template_environment.globals |= {"static": public_name_of_file.__getitem__}
+    template_environment.filters |= {"prose": prose}
+    return template_environment
 
 
 @lru_cache(maxsize=256)
@@ -144,11 +150,11 @@ def prose(text: str) -> Any:
         return Markup(safe_html.plain(text))
 
 
-def render(template: str, *, plan: StudyPlan | None = None, notice: str = "", **template_values: Any) -> str:
+def render(template_name: str, *, plan: StudyPlan | None = None, notice: str = "", **template_values: Any) -> str:
     """Render a template with the words of the plan's language. `notice` is the key of a message to display."""
     phrase_of_key = ENGLISH if plan is None else words(plan.texts.language, plan.question.noun)
     language = "en" if plan is None else plan.texts.language
-    page_template = environment().get_template(template)
+    page_template = environment().get_template(template_name)
     return str(
         page_template.render(
             w=phrase_of_key, plan=plan, lang=language, notice=phrase_of_key.get(notice, ""), **template_values
