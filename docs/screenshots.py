@@ -54,7 +54,7 @@ def answered(study: Path, service: cu.annotate.Service, tokens: list[str]) -> No
     """Let simulated annotators give some answers."""
     behind = StudyFileReader(study)
     rng = np.random.default_rng(4)
-    crowd = Crowd(systems=behind.systems(), items=behind.items(), aspects=("",), better=0.6, habits=Habits(), rng=rng)
+    crowd = Crowd(systems=behind.systems(), items=behind.items(), aspects=("",), margin=0.6, habits=Habits(), rng=rng)
     people = {token: crowd.arrive() for token in tokens}
     given = 0
     while given < ANSWERS:

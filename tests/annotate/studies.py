@@ -176,7 +176,14 @@ def state_of(service: Service) -> bytes:
         *(unit for unit in units if unit.votes or unit.seconds or unit.holders or unit.asked or unit.refused),
         state.totals,
     ]
-    rest = [state.tokens, state.assignments.singles, state.paces, state.primaries, state.comments, state.control]
+    rest = [
+        state.tokens,
+        state.assignments.single_units_of_pair,
+        state.paces,
+        state.primaries,
+        state.comments,
+        state.control,
+    ]
     engine = state.assignments.engine
     is_comparison = isinstance(engine, ConcurrentAnnotation)
     of_engine = engine.state_bytes() if is_comparison else repr([engine.n, engine.target, engine.is_open]).encode()

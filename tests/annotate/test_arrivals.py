@@ -91,7 +91,7 @@ def test_codes_are_compared() -> None:
             "Status": ["APPROVED", "", "", "", "", ""],
         }
     )
-    rows = list(match_codes(frame, annotators, StudyPlan(), name="codes.csv"))
+    rows = list(match_codes(frame, annotators, StudyPlan(), list_name="codes.csv"))
     verdicts = [(row["person"], row["worker"], row["verdict"]) for row in rows]
     assert verdicts == [
         *(("A", "w001", "ours"), ("B", "w002", "no such code"), ("A", "w001", "twice"), ("Z", "", "another's code")),
@@ -99,9 +99,9 @@ def test_codes_are_compared() -> None:
     ]
     fixed = plan(codes=Codes(finished="C1"))
     frame = pl.DataFrame({"WorkerId": ["B", "Z"], "Answer.code": ["C1", "C1"]})
-    assert [row["verdict"] for row in match_codes(frame, annotators[1:2], fixed, name="x")] == ["ours", "unknown"]
+    assert [row["verdict"] for row in match_codes(frame, annotators[1:2], fixed, list_name="x")] == ["ours", "unknown"]
     with pytest.raises(InputError, match=r"list.csv: the list has no column of codes"):
-        list(match_codes(frame.drop("Answer.code"), annotators, fixed, name="list.csv"))
+        list(match_codes(frame.drop("Answer.code"), annotators, fixed, list_name="list.csv"))
 
 
 def test_a_platforms_list_against_a_study(tmp_path: Path) -> None:

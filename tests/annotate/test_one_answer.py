@@ -47,7 +47,7 @@ def study(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
             systems=answering.systems(),
             items=answering.items(),
             aspects=("",),
-            better=0.4,
+            margin=0.4,
             # annotators who leave keep a question, so an interim analysis stays incomplete
             habits=Habits(careless=0.3, leaving=0.0 if request.param in ("finished", "excluded") else 0.08),
             rng=np.random.default_rng(2),

@@ -278,8 +278,8 @@ def test_invalid_acts_are_reported(owner: TestClient, service: Service) -> None:
 def test_a_full_disk_is_reported_until_there_is_room(owner: TestClient, service: Service) -> None:
     message = "Answers cannot be written: No space left. The annotation pages keep the answers and send them again."
     token = new_annotator(service)
-    (pages,) = service._base.execute("PRAGMA page_count").fetchone()
-    service._base.execute(f"PRAGMA max_page_count = {pages}").fetchone()
+    (pages,) = service._connection.execute("PRAGMA page_count").fetchone()
+    service._connection.execute(f"PRAGMA max_page_count = {pages}").fetchone()
     with pytest.raises(StudyBusy):
         service.invite(2000).result()
     for _ in range(3):  # reading does not end the failure
@@ -290,7 +290,7 @@ def test_a_full_disk_is_reported_until_there_is_room(owner: TestClient, service:
         assert isinstance(service.view(token).result(), Ask)
     reply = post(owner, "/admin/hotel/pause")
     assert (reply.status_code, message in reply.text) == (503, True)
-    service._base.execute("PRAGMA max_page_count = 1000000").fetchone()
+    service._connection.execute("PRAGMA max_page_count = 1000000").fetchone()
     reply = owner.get("/health")
     assert (reply.status_code, reply.text) == (200, "ok")
     assert not any("cannot be written" in owner.get(page).text for page in ("/admin", "/admin/hotel"))

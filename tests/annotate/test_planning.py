@@ -186,13 +186,13 @@ def test_templates_are_filled_from_the_plan() -> None:
 
 
 def test_stopping_is_that_of_the_protocol() -> None:
-    assert stopping_of(StudyPlan(stopping=StoppingRule(family=True)), pairs=10).gamma == pytest.approx(0.005)
-    rule = rule_of(StudyPlan(), pairs=1, items=25, has_metric=False)
+    assert stopping_of(StudyPlan(stopping=StoppingRule(family=True)), n_pairs=10).gamma == pytest.approx(0.005)
+    rule = rule_of(StudyPlan(), n_pairs=1, max_items=25, has_metric=False)
     assert rule.looks == (10, 20, 25)  # limited by the number of items
     assert rule.estimator.name == "human"
-    assert rule_of(StudyPlan(), pairs=1, items=25, has_metric=True).estimator.name == "mixture"
+    assert rule_of(StudyPlan(), n_pairs=1, max_items=25, has_metric=True).estimator.name == "mixture"
     with pytest.raises(OptionError, match="needs a metric"):
-        rule_of(StudyPlan(stopping=StoppingRule(estimator="ppi")), pairs=1, items=25, has_metric=False)
+        rule_of(StudyPlan(stopping=StoppingRule(estimator="ppi")), n_pairs=1, max_items=25, has_metric=False)
     with pytest.raises(OptionError, match="has no effect"):
         check_plan(StudyPlan(stopping=StoppingRule(stop="decided", futility=0.5)))
 
@@ -200,10 +200,10 @@ def test_stopping_is_that_of_the_protocol() -> None:
 def test_a_plan_without_a_boundary_says_what_it_costs() -> None:
     # Ten interim analyses, one per 10 answers: .193 (Armitage 1969; protocol-and-plan.md in docs/explanation).
     ten = StudyPlan(stopping=StoppingRule(boundary="none", looks=tuple(range(10, 101, 10))))
-    (note,) = plan_notes(ten, items=200)
+    (note,) = plan_notes(ten, max_items=200)
     assert (note.rule, "different with probability 0.19" in note.message) == ("no-boundary", True)
-    assert [note.rule for note in plan_notes(StudyPlan(), items=15)] == ["looks-cut"]
-    assert plan_notes(StudyPlan(), items=40) == []
+    assert [note.rule for note in plan_notes(StudyPlan(), max_items=15)] == ["looks-cut"]
+    assert plan_notes(StudyPlan(), max_items=40) == []
 
 
 @pytest.mark.parametrize(

@@ -31,12 +31,12 @@ def standing_of(
     """Return the standing of one of 20 annotators; `timed` answers took `seconds` each, and 30 s is typical."""
     work = Work(**USUAL | counts, times=array("d", [seconds] * timed))
     totals = Totals(answers=work.answers + 1000, equal=work.equal + round(1000 * equal_share))
-    return annotator_standing(work, totals, typical=30.0, annotators=20)
+    return annotator_standing(work, totals, typical_seconds=30.0, n_annotators=20)
 
 
 def test_a_usual_person_is_ok() -> None:
     assert standing_of() == AnnotatorStanding("ok", ())
-    assert annotator_standing(Work(), Totals(), typical=None, annotators=1) == AnnotatorStanding("ok", ())
+    assert annotator_standing(Work(), Totals(), typical_seconds=None, n_annotators=1) == AnnotatorStanding("ok", ())
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ def test_a_full_disk_loses_nothing(tmp_path: Path) -> None:
     path = study(tmp_path / "study.db", plan=PLAN, systems=4, items=60)
     with open_service(path) as service:
         token = new_annotator(service)
-        base = service._base
+        base = service._connection
         (pages,) = base.execute("PRAGMA page_count").fetchone()
         base.execute(f"PRAGMA max_page_count = {pages}").fetchone()
         acknowledged = 0

@@ -29,7 +29,7 @@ JUDGES = ("good", "biased", "useless")
 
 def crowd(better: float, items: int, rng: np.random.Generator) -> Crowd:
     labels = [f"i{k}" for k in range(items)]
-    return Crowd(systems=SYSTEMS, items=labels, aspects=("",), better=better, habits=HABITS, rng=rng)
+    return Crowd(systems=SYSTEMS, items=labels, aspects=("",), margin=better, habits=HABITS, rng=rng)
 
 
 def mean_answers(annotators: Crowd, items: int, person: int) -> np.ndarray:

@@ -34,22 +34,32 @@ PARAMETERS = 10
 
 
 class Addresses:
-    """Times of recent arrivals by network address. The addresses are kept only in memory. At most `most` arrivals from
-    one address are allowed within `seconds`."""
+    """Times of recent arrivals by network address. The addresses are kept only in memory. At most `max_arrivals`
+    arrivals from one address are allowed within `window_seconds`."""
 
-    def __init__(self, most: int, seconds: float = HOUR) -> None:
-        self._most, self._seconds = most, seconds
-        self._times: dict[str, deque[float]] = {}
+    def __init__(self, max_arrivals: int, window_seconds: float = HOUR) -> None:
+        self._max_arrivals, self._window_seconds = max_arrivals, window_seconds
+        self._times_of_network: dict[str, deque[float]] = {}
 
     def is_full(self, address: str, now: float) -> bool:
         """Whether the network address has reached the limit."""
-        for key in [key for key, times in self._times.items() if times[-1] <= now - self._seconds]:
-            del self._times[key]
-        return sum(time > now - self._seconds for time in self._times.get(network(address), ())) >= self._most
+        for network_key in [
+            network_key
+            for network_key, arrival_times in self._times_of_network.items()
+            if arrival_times[-1] <= now - self._window_seconds
+        ]:
+            del self._times_of_network[network_key]
+        return (
+            sum(
+                arrival_time > now - self._window_seconds
+                for arrival_time in self._times_of_network.get(network(address), ())
+            )
+            >= self._max_arrivals
+        )
 
     def add(self, address: str, now: float) -> None:
         """Record an arrival from the network address."""
-        self._times.setdefault(network(address), deque(maxlen=self._most)).append(now)
+        self._times_of_network.setdefault(network(address), deque(maxlen=self._max_arrivals)).append(now)
 
 
 def network(address: str) -> str:
@@ -60,12 +70,12 @@ def network(address: str) -> str:
     (True, '192.0.2.1')
     """
     try:
-        ip = ip_address(address.partition("%")[0])
+        ip_object = ip_address(address.partition("%")[0])
     except ValueError:
         return address
-    if isinstance(ip, IPv6Address):
-        return str(ip.ipv4_mapped or ip_network((ip, PREFIX), strict=False))
-    return str(ip)
+    if isinstance(ip_object, IPv6Address):
+        return str(ip_object.ipv4_mapped or ip_network((ip_object, PREFIX), strict=False))
+    return str(ip_object)
 
 
 def link_parameters(plan: StudyPlan, params: Mapping[str, str]) -> dict[str, str]:
@@ -86,17 +96,18 @@ def link_parameters(plan: StudyPlan, params: Mapping[str, str]) -> dict[str, str
             "Please start again from the page that sent you here, or type your id"
         )
     other_params = {name: value for name, value in params.items() if name != plan.annotators.worker_id}
-    valid_params = [
+    valid_names_and_values = [
         (name, value)
         for name, value in other_params.items()
         if IDENTIFIER.fullmatch(name) and IDENTIFIER.fullmatch(value)
     ]
-    return ({plan.annotators.worker_id: worker_id} if worker_id else {}) | dict(valid_params[:PARAMETERS])
+    return ({plan.annotators.worker_id: worker_id} if worker_id else {}) | dict(valid_names_and_values[:PARAMETERS])
 
 
-def code_of(plan: StudyPlan, why: str, code: str | None) -> str | None:
-    """Return the completion code of a visit that ended for the reason `why` (see `VisitEnd`). If the plan has a fixed
-    code for this reason, the fixed code is returned. If it has none, `code` is returned, which belongs to the visit.
+def code_of(plan: StudyPlan, end_reason: str, visit_code: str | None) -> str | None:
+    """Return the completion code of a visit that ended for the reason `end_reason` (see `VisitEnd`). If the plan has a
+    fixed code for this reason, the fixed code is returned. If it has none, `visit_code` is returned, which belongs to
+    the visit.
 
     A visit gets no code if the annotator was erased, or declined before any work. Every other ended visit gets a code,
     even if the annotator was blocked. The owner sees the answers and the status next to the code, and decides about
@@ -105,14 +116,14 @@ def code_of(plan: StudyPlan, why: str, code: str | None) -> str | None:
     >>> code_of(StudyPlan(), "finished", "K7")
     'K7'
     """
-    codes = plan.annotators.codes
-    fixed_codes = {
-        "finished": codes.finished,
-        "stopped": codes.no_work or codes.finished,
-        **dict.fromkeys(("no-work", "left"), codes.no_work),
-        **dict.fromkeys(("failed", "blocked", "excluded"), codes.failed),
+    plan_codes = plan.annotators.codes
+    fixed_code_of_reason = {
+        "finished": plan_codes.finished,
+        "stopped": plan_codes.no_work or plan_codes.finished,
+        **dict.fromkeys(("no-work", "left"), plan_codes.no_work),
+        **dict.fromkeys(("failed", "blocked", "excluded"), plan_codes.failed),
     }
-    return (fixed_codes[why] or code) if why in fixed_codes else None
+    return (fixed_code_of_reason[end_reason] or visit_code) if end_reason in fixed_code_of_reason else None
 
 
 def return_link(plan: StudyPlan, code: str | None) -> str | None:
@@ -124,13 +135,13 @@ def return_link(plan: StudyPlan, code: str | None) -> str | None:
     )
 
 
-def invite(log: EventLog, n: int) -> list[tuple[str, str]]:
-    """Create `n` annotators with one visit each. Return their labels and the tokens of the visits."""
-    check_at_least("annotators", n, 1)
+def invite(log: EventLog, n_annotators: int) -> list[tuple[str, str]]:
+    """Create `n_annotators` annotators with one visit each. Return their labels and the tokens of the visits."""
+    check_at_least("annotators", n_annotators, 1)
     labels_and_tokens = []
-    for _ in range(n):
+    for _ in range(n_annotators):
         worker = _add_worker(log, source="links", external_id="", external_hash=secrets.token_hex(16))
-        labels_and_tokens.append((worker.label, _visit(log, worker, {})))
+        labels_and_tokens.append((worker.label, _add_visit(log, worker, {})))
     return labels_and_tokens
 
 
@@ -157,14 +168,16 @@ def join(
         ):
             return None
         new_arrivals.add(address, now)
-        return _visit(log, _add_worker(log, source="open", external_id=external_id, external_hash=id_digest), params)
+        return _add_visit(
+            log, _add_worker(log, source="open", external_id=external_id, external_hash=id_digest), params
+        )
     if returning_arrivals.is_full(address, now):
         return None
     returning_arrivals.add(address, now)
     last_session = worker.sessions[-1]
-    may_begin = is_done(log, last_session) and worker.batches < state.plan.annotators.batches
-    if last_session.params != dict(params) and not worker.forgotten and may_begin:
-        return _visit(log, worker, params)
+    may_begin_visit = is_done(log, last_session) and worker.batches < state.plan.annotators.batches
+    if last_session.params != dict(params) and not worker.forgotten and may_begin_visit:
+        return _add_visit(log, worker, params)
     token = secrets.token_urlsafe(16)
     # A platform pays according to the parameters of the latest link, so the visit takes over these parameters.
     event_values: dict[str, Any] = {"hash": digest_of(token)}
@@ -181,7 +194,7 @@ def _add_worker(log: EventLog, *, source: str, external_id: str, external_hash: 
     return log.state.workers[row.worker]
 
 
-def _visit(log: EventLog, worker: Annotator, params: Mapping[str, str]) -> str:
+def _add_visit(log: EventLog, worker: Annotator, params: Mapping[str, str]) -> str:
     token = secrets.token_urlsafe(16)
     params_json = json.dumps(dict(params), ensure_ascii=False)
     log.add_rows(SessionRow(log.next, worker.id, digest_of(token), log.clock.wall(), params_json))
@@ -196,5 +209,5 @@ def forget(log: EventLog, worker: Annotator) -> None:
         "UPDATE event SET json = json_set(json, '$.text', '') WHERE kind = 'comment' AND worker = ?",
         "UPDATE event SET json = json_remove(json, '$.params') WHERE kind = 'token' AND worker = ?",
     ):
-        log.base.execute(statement, (worker.id,))
+        log.connection.execute(statement, (worker.id,))
     log.event("forgotten", worker=worker)

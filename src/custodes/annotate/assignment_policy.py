@@ -41,33 +41,35 @@ class NextQuestion(NamedTuple):
 
 def schedule(state: StudyState, batch: int, rng: Random) -> dict[int, str]:
     """Draw the positions of the control questions in a batch. Return the kind of control question at each position."""
-    annotators, available_kinds = state.plan.annotators, {kind for kind, _ in state.gold.values()}
-    kinds = control_kinds(annotators, available_kinds, is_first=batch == 1)
-    positions = sorted(rng.sample(range(1, annotators.batch + 1), len(kinds)))
-    return dict(zip(positions, rng.sample(kinds, len(kinds)), strict=True))
+    annotator_plan, available_kinds = state.plan.annotators, {kind for kind, _ in state.gold.values()}
+    batch_kinds = control_kinds(annotator_plan, available_kinds, is_first_batch=batch == 1)
+    positions = sorted(rng.sample(range(1, annotator_plan.batch + 1), len(batch_kinds)))
+    return dict(zip(positions, rng.sample(batch_kinds, len(batch_kinds)), strict=True))
 
 
-def control_kinds(annotators: AnnotatorPlan, available_kinds: Collection[str], *, is_first: bool) -> list[str]:
+def control_kinds(
+    annotator_plan: AnnotatorPlan, available_kinds: Collection[str], *, is_first_batch: bool
+) -> list[str]:
     """Return the kinds of the control questions of a batch. The first batch of an annotator has one more gold
     question."""
-    n_gold = round(annotators.batch / annotators.gold_every) if annotators.gold_every else 0
-    n_gold += n_gold > 0 and is_first
-    kinds = ["gold"] * (n_gold if "gold" in available_kinds else 0)
-    kinds += ["attention"] * (annotators.attention if "attention" in available_kinds else 0)
-    return kinds[: annotators.batch - 1]
+    n_gold_questions = round(annotator_plan.batch / annotator_plan.gold_every) if annotator_plan.gold_every else 0
+    n_gold_questions += n_gold_questions > 0 and is_first_batch
+    kinds = ["gold"] * (n_gold_questions if "gold" in available_kinds else 0)
+    kinds += ["attention"] * (annotator_plan.attention if "attention" in available_kinds else 0)
+    return kinds[: annotator_plan.batch - 1]
 
 
 def next_control_question(state: StudyState, session: Session, kind: str, rng: Random) -> NextQuestion | None:
     """Return a random control question that this annotator has not seen, or None if there is none."""
-    unseen_ids = [
+    unseen_gold_ids = [
         gold_id
         for gold_id, (question_kind, _) in state.gold.items()
         if question_kind == kind and gold_id not in session.worker.known
     ]
-    if not unseen_ids:
+    if not unseen_gold_ids:
         return None
     flip = 0 if state.plan.question.mode == "rate" else rng.getrandbits(1)
-    return NextQuestion(kind, None, rng.choice(unseen_ids), flip, None, 1.0, None)
+    return NextQuestion(kind, None, rng.choice(unseen_gold_ids), flip, None, 1.0, None)
 
 
 def next_real_question(state: StudyState, session: Session, rng: Random) -> NextQuestion | None:
@@ -76,14 +78,16 @@ def next_real_question(state: StudyState, session: Session, rng: Random) -> Next
     if state.plan.question.mode == "rate":
         primary_question = next_rating_question(state, session, rng)
     else:
-        free_units = primary_candidates(state, worker)
+        candidate_units = primary_candidates(state, worker)
         primary_question = None
-        if free_units:
-            unit = free_units[rng.randrange(len(free_units))]
-            look = state.assignments.engine.look[unit.pair]
-            primary_question = NextQuestion("primary", unit, None, flip_of(state, unit), look, 1.0, 1 / len(free_units))
+        if candidate_units:
+            unit = candidate_units[rng.randrange(len(candidate_units))]
+            analysis_index = state.assignments.engine.look[unit.pair]
+            primary_question = NextQuestion(
+                "primary", unit, None, flip_of(state, unit), analysis_index, 1.0, 1 / len(candidate_units)
+            )
     overlap_rate = state.plan.annotators.overlap
-    second_opinion_pairs = single_answer_pairs(state, worker) if has_room(state) else []
+    second_opinion_pairs = single_answer_pairs(state, worker) if may_add_second_opinion(state) else []
     if not second_opinion_pairs:
         return primary_question
     if primary_question is None:
@@ -93,31 +97,31 @@ def next_real_question(state: StudyState, session: Session, rng: Random) -> Next
     return primary_question._replace(p_role=1 - overlap_rate)
 
 
-def has_room(state: StudyState) -> bool:
+def may_add_second_opinion(state: StudyState) -> bool:
     """Whether one more second opinion is allowed. The number of second opinions may exceed its planned value, a
     proportion of all answers, by `BEYOND`."""
     overlap_rate = state.plan.annotators.overlap
-    n_second = state.totals.second + state.assignments.asked_again + 1
-    return overlap_rate > 0 and n_second <= overlap_rate * (state.totals.primary + n_second) + BEYOND
+    n_second_opinions = state.totals.second + state.assignments.n_open_second_opinions + 1
+    return overlap_rate > 0 and n_second_opinions <= overlap_rate * (state.totals.primary + n_second_opinions) + BEYOND
 
 
-def has_control_room(state: StudyState, worker: Annotator) -> bool:
+def may_add_control_question(state: StudyState, worker: Annotator) -> bool:
     """Whether an idle annotator may get one more control question. The number of the annotator's control questions may
     exceed its planned value, one in `gold_every` answers, by `BEYOND`."""
     gold_interval, work = state.plan.annotators.gold_every, worker.work
     return gold_interval > 0 and work.gold_asked + 1 <= work.answers / gold_interval + BEYOND
 
 
-def cap(annotators: AnnotatorPlan, target: int, n_annotators: int | None) -> int:
-    """Return the maximum number of answers that one annotator may give to a pair that needs `target` answers.
+def cap(annotator_plan: AnnotatorPlan, target_answers: int, n_annotators: int | None) -> int:
+    """Return the maximum number of answers that one annotator may give to a pair that needs `target_answers` answers.
     `n_annotators` is None if the number of annotators is unknown. The maximum is at least `LEAST_CAP`, and at least an
     equal share of the answers, so that few annotators can complete the study.
 
     >>> cap(AnnotatorPlan(), 10, None), cap(AnnotatorPlan(), 10, 4), cap(AnnotatorPlan(), 10, 1)
     (2, 3, 10)
     """
-    even_share = ceil(target * annotators.per_item / n_annotators) if n_annotators else 0
-    return max(LEAST_CAP, int(annotators.cap * target), even_share)
+    even_share = ceil(target_answers * annotator_plan.per_item / n_annotators) if n_annotators else 0
+    return max(LEAST_CAP, int(annotator_plan.cap * target_answers), even_share)
 
 
 def count_able_annotators(state: StudyState) -> int | None:
@@ -140,8 +144,8 @@ def pairs_below_cap(state: StudyState, worker: Annotator) -> list[int]:
 
 def primary_candidates(state: StudyState, worker: Annotator) -> list[Unit]:
     """Return the unit that this annotator would get from each pair, if there is one."""
-    units = [_first_free_unit(state, worker, pair) for pair in pairs_below_cap(state, worker)]
-    return [unit for unit in units if unit is not None]
+    candidate_units = [_first_free_unit(state, worker, pair) for pair in pairs_below_cap(state, worker)]
+    return [unit for unit in candidate_units if unit is not None]
 
 
 def _first_free_unit(state: StudyState, worker: Annotator, pair: int) -> Unit | None:
@@ -160,8 +164,8 @@ def single_answer_pairs(state: StudyState, worker: Annotator) -> list[int]:
     """Return the pairs with a unit that lacks a second opinion and that this annotator never got."""
     return [
         pair
-        for pair, units in enumerate(state.assignments.singles)
-        if units and any(unit not in worker.had for unit in units)
+        for pair, unit_of_id in enumerate(state.assignments.single_units_of_pair)
+        if unit_of_id and any(unit_id not in worker.had for unit_id in unit_of_id)
     ]
 
 
@@ -169,21 +173,23 @@ def _draw_second_opinion(
     state: StudyState, worker: Annotator, pairs: Sequence[int], p_role: float, rng: Random
 ) -> NextQuestion:
     pair = pairs[rng.randrange(len(pairs))]
-    candidate_units = [unit for unit_id, unit in state.assignments.singles[pair].items() if unit_id not in worker.had]
+    candidate_units = [
+        unit for unit_id, unit in state.assignments.single_units_of_pair[pair].items() if unit_id not in worker.had
+    ]
     candidate_units = [unit for unit in candidate_units if unit.item not in worker.seen] or candidate_units
     unit = candidate_units[rng.randrange(len(candidate_units))]
-    n_given = state.assignments.seconds_given[pair]
-    flip = 0 if state.plan.question.mode == "rate" else _balanced_side(state, f"second {pair}", n_given)
-    look = state.assignments.engine.look[pair]
-    return NextQuestion("second", unit, None, flip, look, p_role, 1 / len(pairs))
+    n_second_opinions = state.assignments.n_second_opinions_of_pair[pair]
+    flip = 0 if state.plan.question.mode == "rate" else _balanced_side(state, f"second {pair}", n_second_opinions)
+    analysis_index = state.assignments.engine.look[pair]
+    return NextQuestion("second", unit, None, flip, analysis_index, p_role, 1 / len(pairs))
 
 
 def flip_of(state: StudyState, unit: Unit) -> int:
     """Whether the second system is shown first. The sides are drawn with the seed of the plan and balanced in blocks of
     two positions, so the first positions of an order are balanced, whoever annotates. Several answers to one unit
     alternate between the sides."""
-    n_earlier = len(unit.votes) + len(unit.holders)
-    return _balanced_side(state, str(unit.pair), unit.place) ^ (n_earlier & 1)
+    n_earlier_assignments = len(unit.votes) + len(unit.holders)
+    return _balanced_side(state, str(unit.pair), unit.place) ^ (n_earlier_assignments & 1)
 
 
 def _balanced_side(state: StudyState, sequence_name: str, index: int) -> int:
@@ -197,42 +203,44 @@ def next_rating_question(state: StudyState, session: Session, rng: Random) -> Ne
     of an item that inactive annotators left."""
     worker = session.worker
     free_units_of_item: dict[int, list[Unit]] = {}
-    for pair in range(len(state.assignments.places)):
+    for pair in range(len(state.assignments.units_of_pair)):
         for unit in state.assignments.free_slots(pair):
             if unit.id not in worker.had:
                 free_units_of_item.setdefault(unit.item, []).append(unit)
     begun_items = [item for item in free_units_of_item if item in worker.seen]
     candidate_units = [unit for item in begun_items if item != session.last_item for unit in free_units_of_item[item]]
-    allowed_pairs = set(pairs_below_cap(state, worker))
-    new_units = {
-        item: [unit for unit in units if unit.pair in allowed_pairs]
+    pairs_within_cap = set(pairs_below_cap(state, worker))
+    units_of_new_item = {
+        item: [unit for unit in units if unit.pair in pairs_within_cap]
         for item, units in free_units_of_item.items()
         if item not in worker.seen
     }
     if len(begun_items) < ACTIVE:
-        beginnable_items = {
-            item for item in new_units if len(state.began.get(item, ())) < state.plan.annotators.per_item
+        items_to_begin = {
+            item for item in units_of_new_item if len(state.began.get(item, ())) < state.plan.annotators.per_item
         }
-        candidate_units = _first_item(new_units, beginnable_items) or candidate_units
+        candidate_units = _units_of_first_item(units_of_new_item, items_to_begin) or candidate_units
     candidate_units = candidate_units or [unit for item in begun_items for unit in free_units_of_item[item]]
-    candidate_units = candidate_units or _first_item(new_units, {item for item in new_units if _is_left(state, item)})
+    candidate_units = candidate_units or _units_of_first_item(
+        units_of_new_item, {item for item in units_of_new_item if _is_abandoned(state, item)}
+    )
     if not candidate_units:
         return None
     unit = candidate_units[rng.randrange(len(candidate_units))]
     return NextQuestion("primary", unit, None, 0, 0, 1.0, 1 / len(candidate_units))
 
 
-def _is_left(state: StudyState, item: int) -> bool:
+def _is_abandoned(state: StudyState, item: int) -> bool:
     """Whether all annotators who began the item are inactive."""
     return not any(
-        not issued.expired
+        not issued_question.expired
         for worker in state.began.get(item, ())
         for session in worker.sessions
-        for issued in session.open
+        for issued_question in session.open
     )
 
 
-def _first_item(units_of_item: dict[int, list[Unit]], items: set[int]) -> list[Unit]:
+def _units_of_first_item(units_of_item: dict[int, list[Unit]], items: set[int]) -> list[Unit]:
     """Return the units of one of the `items`: the item that comes first in the orders."""
     candidate_items = [item for item in items if units_of_item[item]]
     first_item = min(

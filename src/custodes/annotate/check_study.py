@@ -86,17 +86,17 @@ def check(path: str | Path) -> StudyCheck:
     True
     """
     study_path = study_file.check(path)
-    with tempfile.TemporaryDirectory(prefix="custodes-check-") as folder, ExitStack() as resources:
-        study_copy = study_file.copy(study_path, Path(folder, "study.db"))
-        resources.enter_context(study_file.sqlite_errors(study_path))
-        base = resources.enter_context(closing(study_file.connect(study_copy, durable=False)))
-        stored_study = StoredStudy.read(base)
-        known_kinds = [kind for (kind,) in base.execute("SELECT kind FROM gold ORDER BY gold")]
-        seconds = [duration for (duration,) in base.execute(_SECONDS) if duration is not None]
-        answer_table = pl.DataFrame(base.execute(_ASKED).fetchall(), schema=ASKED, orient="row", strict=False)
-        (n_images,) = base.execute("SELECT count(*) FROM media").fetchone()
-        (n_answers,) = base.execute("SELECT count(*) FROM judgment").fetchone()
-        (n_workers,) = base.execute("SELECT count(*) FROM worker").fetchone()
+    with tempfile.TemporaryDirectory(prefix="custodes-check-") as folder, ExitStack() as exit_stack:
+        study_copy_path = study_file.copy(study_path, Path(folder, "study.db"))
+        exit_stack.enter_context(study_file.sqlite_errors(study_path))
+        connection = exit_stack.enter_context(closing(study_file.connect(study_copy_path, durable=False)))
+        stored_study = StoredStudy.read(connection)
+        control_kinds = [kind for (kind,) in connection.execute("SELECT kind FROM gold ORDER BY gold")]
+        answer_seconds = [duration for (duration,) in connection.execute(_SECONDS) if duration is not None]
+        answer_table = pl.DataFrame(connection.execute(_ASKED).fetchall(), schema=ASKED, orient="row", strict=False)
+        (n_images,) = connection.execute("SELECT count(*) FROM media").fetchone()
+        (n_answers,) = connection.execute("SELECT count(*) FROM judgment").fetchone()
+        (n_workers,) = connection.execute("SELECT count(*) FROM worker").fetchone()
     snapshot = snapshot_of_file(study_path) if n_workers else None
     note_problems = [
         Problem("warning" if note.rule in SERIOUS else "info", note.rule, note.message)
@@ -104,35 +104,35 @@ def check(path: str | Path) -> StudyCheck:
         if note.rule != LOOKS_CUT  # the rules report the present state of every pair
     ]
     all_problems = chain(
-        text_problems(stored_study.material, list(stored_study.pairs.values())),
+        text_problems(stored_study.material, list(stored_study.pair_of_number.values())),
         stopping_problems(stored_study),
         annotator_problems(
             stored_study.plan,
-            known_kinds=known_kinds,
-            seconds=seconds,
+            control_kinds=control_kinds,
+            answer_seconds=answer_seconds,
             links=snapshot.reach.there if snapshot and stored_study.plan.annotators.recruit == "links" else 0,
             notes=snapshot.notes if snapshot else (),
         ),
         refusals(answer_table),
         note_problems,
     )
-    severity_order = {"error": 0, "warning": 1, "info": 2}
-    problems = sorted(all_problems, key=lambda problem: severity_order[problem.severity])
-    summary = {
+    rank_of_severity = {"error": 0, "warning": 1, "info": 2}
+    problems = sorted(all_problems, key=lambda problem: rank_of_severity[problem.severity])
+    summary_columns = {
         "name": [stored_study.plan.name],
         "items": [len(stored_study.material.items)],
         "systems": [len(stored_study.material.systems)],
-        "pairs": [len(stored_study.pairs)],
-        "questions": [sum(map(len, stored_study.asked.values()))],
-        "known": [sum(kind != "example" for kind in known_kinds)],
+        "pairs": [len(stored_study.pair_of_number)],
+        "questions": [sum(map(len, stored_study.items_of_pair.values()))],
+        "known": [sum(kind != "example" for kind in control_kinds)],
         "images": [n_images],
         "answers": [n_answers],
     }
     provenance = Provenance(
         question="annotate check", study=study_path.name, digest="", options={}, seed=None, versions=versions()
     )
-    parts = [StudyCheck.part(summary=summary, problems=map(Problem._asdict, problems))]
-    return StudyCheck.from_parts(parts, (), provenance=provenance)
+    result_parts = [StudyCheck.part(summary=summary_columns, problems=map(Problem._asdict, problems))]
+    return StudyCheck.from_parts(result_parts, (), provenance=provenance)
 
 
 _SECONDS = """
@@ -158,74 +158,78 @@ def _iter_problems(*checks: Check) -> Iterator[Problem]:
             yield Problem(severity, rule, message, condition[:5] if isinstance(condition, list) else ())
 
 
-def stopping_problems(stored: StoredStudy) -> Iterator[Problem]:
+def stopping_problems(study: StoredStudy) -> Iterator[Problem]:
     """Problems of the stopping rule."""
-    analysis_sizes = stored.plan.stopping.looks
-    size_of_pair = {pair: len(stored.asked[number]) for number, pair in stored.pairs.items()}
-    if stored.plan.question.mode == "rate":
-        yield from _rating_budget_problems(stored.plan, list(size_of_pair.values()))
+    analysis_sizes = study.plan.stopping.looks
+    size_of_pair = {pair: len(study.items_of_pair[pair_number]) for pair_number, pair in study.pair_of_number.items()}
+    if study.plan.question.mode == "rate":
+        yield from _rating_budget_problems(study.plan, list(size_of_pair.values()))
         return
-    name_and_size = [(" and ".join(filter(None, pair)), n) for pair, n in size_of_pair.items()]
-    short_pairs = [name for name, n in name_and_size if 0 < n < analysis_sizes[0]]
-    cut_pairs = [name for name, n in name_and_size if analysis_sizes[0] <= n < analysis_sizes[-1]]
-    smallest_size = min((n for n in size_of_pair.values() if n >= analysis_sizes[0]), default=0)
+    names_and_sizes = [(" and ".join(filter(None, pair)), size) for pair, size in size_of_pair.items()]
+    short_pair_names = [name for name, size in names_and_sizes if 0 < size < analysis_sizes[0]]
+    cut_pair_names = [name for name, size in names_and_sizes if analysis_sizes[0] <= size < analysis_sizes[-1]]
+    smallest_cut_size = min((size for size in size_of_pair.values() if size >= analysis_sizes[0]), default=0)
     yield from _iter_problems(
         (
-            short_pairs,
+            short_pair_names,
             "warning",
             "few-items",
-            f"{len(short_pairs)} pairs have fewer items than the first interim analysis needs ({analysis_sizes[0]}), "
-            "so these pairs are analysed once, with all items; add items, or plan smaller analyses",
+            f"{len(short_pair_names)} pairs have fewer items than the first interim analysis needs "
+            f"({analysis_sizes[0]}), so these pairs are analysed once, with all items; add items, or plan smaller "
+            "analyses",
         ),
         (
-            cut_pairs,
+            cut_pair_names,
             "info",
             LOOKS_CUT,
-            f"{len(cut_pairs)} pairs have fewer items than the last interim analysis needs ({analysis_sizes[-1]}); the "
-            f"smallest of these pairs has {smallest_size}. The last analysis of such a pair uses all items of the pair",
+            f"{len(cut_pair_names)} pairs have fewer items than the last interim analysis needs "
+            f"({analysis_sizes[-1]}); the smallest of these pairs has {smallest_cut_size}. The last analysis of such a "
+            "pair uses all items of the pair",
         ),
     )
-    yield from _look_problems(stored, max(size_of_pair.values(), default=0))
+    yield from _look_problems(study, max(size_of_pair.values(), default=0))
     if max(size_of_pair.values(), default=0):
-        yield from _decision_problems(stored, max(size_of_pair.values()))
+        yield from _decision_problems(study, max(size_of_pair.values()))
 
 
-def _look_problems(stored: StoredStudy, max_size: int) -> Iterator[Problem]:
+def _look_problems(study: StoredStudy, max_items: int) -> Iterator[Problem]:
     """Problems if annotators or budget do not suffice for the interim analyses."""
-    annotators, budget = stored.plan.annotators, stored.plan.stopping.budget
-    analysis_sizes = [min(n, max_size) for n in stored.plan.stopping.looks]
-    max_answers = cap(annotators, analysis_sizes[-1], annotators.most if annotators.recruit == "links" else None)
-    n_first = len(stored.pairs) * analysis_sizes[0] * annotators.per_item
+    annotator_plan, budget = study.plan.annotators, study.plan.stopping.budget
+    analysis_sizes = [min(planned_size, max_items) for planned_size in study.plan.stopping.looks]
+    max_answers = cap(
+        annotator_plan, analysis_sizes[-1], annotator_plan.most if annotator_plan.recruit == "links" else None
+    )
+    n_first_answers = len(study.pair_of_number) * analysis_sizes[0] * annotator_plan.per_item
     return _iter_problems(
         (
-            annotators.most * max_answers < analysis_sizes[-1] * annotators.per_item,
+            annotator_plan.most * max_answers < analysis_sizes[-1] * annotator_plan.per_item,
             "error",
             "too-few-annotators",
-            f"at most {annotators.most} annotators may each give {max_answers} of the {analysis_sizes[-1]} answers to "
-            f"a pair (cap {annotators.cap:g}), so the last interim analysis of a pair cannot be reached; "
+            f"at most {annotator_plan.most} annotators may each give {max_answers} of the {analysis_sizes[-1]} answers "
+            f"to a pair (cap {annotator_plan.cap:g}), so the last interim analysis of a pair cannot be reached; "
             f"allow more annotators, or a larger cap",
         ),
         (
-            budget is not None and budget < n_first,
+            budget is not None and budget < n_first_answers,
             "error",
             "small-budget",
-            f"budget {budget}: the first interim analysis of all {len(stored.pairs)} pairs needs {n_first} answers; "
-            "compare fewer pairs or systems, or increase the budget",
+            f"budget {budget}: the first interim analysis of all {len(study.pair_of_number)} pairs needs "
+            f"{n_first_answers} answers; compare fewer pairs or systems, or increase the budget",
         ),
-        _workload_check(stored.plan, n_first, "the first interim analysis of all pairs"),
+        _workload_check(study.plan, n_first_answers, "the first interim analysis of all pairs"),
     )
 
 
-def _rating_budget_problems(plan: StudyPlan, sizes: Sequence[int]) -> Iterator[Problem]:
-    """Problems if budget or annotators do not suffice to rate all outputs. `sizes`: number of outputs by system."""
-    n_needed, budget = sum(sizes) * plan.annotators.per_item, plan.stopping.budget
-    omits_system = budget is not None and budget < len(sizes) * plan.annotators.per_item
+def _rating_budget_problems(plan: StudyPlan, output_counts: Sequence[int]) -> Iterator[Problem]:
+    """Problems if budget or annotators do not suffice to rate all outputs. `output_counts`: outputs per system."""
+    n_needed, budget = sum(output_counts) * plan.annotators.per_item, plan.stopping.budget
+    omits_system = budget is not None and budget < len(output_counts) * plan.annotators.per_item
     return _iter_problems(
         (
             budget is not None and budget < n_needed,
             "error" if omits_system else "info",
             "small-budget",
-            f"budget {budget}: all {sum(sizes)} outputs need {n_needed} answers, so "
+            f"budget {budget}: all {sum(output_counts)} outputs need {n_needed} answers, so "
             + ("some systems get none" if omits_system else f"{budget_of(plan)} are rated, equally many of each system")
             + "; rate fewer outputs, or increase the budget",
         ),
@@ -233,38 +237,38 @@ def _rating_budget_problems(plan: StudyPlan, sizes: Sequence[int]) -> Iterator[P
     )
 
 
-def _workload_check(plan: StudyPlan, n_needed: int, purpose: str) -> Check:
+def _workload_check(plan: StudyPlan, n_needed: int, purpose_text: str) -> Check:
     """Return the check that annotators may give as many answers as needed."""
-    annotators = plan.annotators
-    n_work = annotators.most * annotators.batch * annotators.batches
+    annotator_plan = plan.annotators
+    max_total_answers = annotator_plan.most * annotator_plan.batch * annotator_plan.batches
     return (
-        n_work < n_needed,
+        max_total_answers < n_needed,
         "error",
         "little-work",
-        f"{annotators.most} annotators with {annotators.batches} batches of {annotators.batch} give {n_work} answers, "
-        f"but {n_needed} are needed for {purpose}; allow more annotators or batches",
+        f"{annotator_plan.most} annotators with {annotator_plan.batches} batches of {annotator_plan.batch} give "
+        f"{max_total_answers} answers, but {n_needed} are needed for {purpose_text}; allow more annotators or batches",
     )
 
 
-def _decision_problems(stored: StoredStudy, max_size: int) -> Iterator[Problem]:
+def _decision_problems(study: StoredStudy, max_items: int) -> Iterator[Problem]:
     """Problem if even unanimous answers would not decide a pair."""
-    rule = rule_of(stored.plan, pairs=len(stored.pairs), items=max_size, has_metric=stored.has_metric)
+    rule = rule_of(study.plan, n_pairs=len(study.pair_of_number), max_items=max_items, has_metric=study.has_metric)
     if rule.estimator.uses_metric or rule.estimator.needs_items:
         return
-    n = rule.looks[-1]
-    decision, _, _ = analyse_tables(
+    n_answers = rule.looks[-1]
+    decisions, _, _ = analyse_tables(
         rule,
-        annotator_only(np.array([[n, 0, 0]])),
+        annotator_only(np.array([[n_answers, 0, 0]])),
         look=len(rule.looks) - 1,
-        last=np.array([n]),
+        last=np.array([n_answers]),
         items=None,
         judged=np.array([True]),
     )
-    if not decision[0]:
+    if not decisions[0]:
         yield Problem(
             "error",
             "decides-nothing",
-            f"even {n} answers that all prefer one system would not decide a pair; plan more answers "
+            f"even {n_answers} answers that all prefer one system would not decide a pair; plan more answers "
             "(looks, items), or a larger gamma",
         )
 
@@ -276,16 +280,16 @@ FEWEST = 10
 
 
 def annotator_problems(
-    plan: StudyPlan, *, known_kinds: Sequence[str], seconds: Sequence[float], links: int, notes: Sequence[Note]
+    plan: StudyPlan, *, control_kinds: Sequence[str], answer_seconds: Sequence[float], links: int, notes: Sequence[Note]
 ) -> Iterator[Problem]:
-    """Problems of recruitment and payment. `known_kinds` has the kinds of the control questions, `seconds` the measured
-    times, `links` the number of annotators with personal links, and `notes` the notes on current annotators."""
+    """Problems of recruitment and payment. `control_kinds`: kinds of the control questions; `answer_seconds`: measured
+    times; `links`: number of annotators with personal links; `notes`: notes on current annotators."""
     annotators, money, texts = plan.annotators, plan.money, plan.texts
-    n_gold, empty_texts = known_kinds.count("gold"), type(texts)(title=texts.title, contact=texts.contact)
+    n_gold, empty_texts = control_kinds.count("gold"), type(texts)(title=texts.title, contact=texts.contact)
     max_gold = ceil(annotators.batch * annotators.batches / annotators.gold_every) if annotators.gold_every else 0
     typical_seconds, seconds_source = SECONDS, "assumed; a pilot study measures the real time"
-    if len(seconds) >= FEWEST:
-        typical_seconds, seconds_source = max(median(seconds), 0.1), "the median so far"
+    if len(answer_seconds) >= FEWEST:
+        typical_seconds, seconds_source = max(median(answer_seconds), 0.1), "the median so far"
     hourly_wage, price_text = money.price * 3600 / typical_seconds, f"{money.price:.2f}"
     default_texts = fill_plan_texts(msgspec.structs.replace(plan, texts=empty_texts)).texts
     english_keys = ["question"] if plan.question.text == ENGLISH[f"question_{plan.question.mode}"] else []
@@ -414,51 +418,51 @@ def _is_cut(text: str) -> bool:
 
 def self_naming_problems(material: StudyMaterial) -> Iterator[Problem]:
     """Problem if outputs reveal that a model wrote them, or which model it was."""
-    matches = [(key, match) for key, output in material.outputs.items() if (match := ITSELF.search(output.text))]
-    if matches:
-        systems = sorted({system for (_, system), _ in matches})
-        matched_phrases = sorted({match[0].lower() for _, match in matches})
+    key_matches = [(key, match) for key, output in material.outputs.items() if (match := ITSELF.search(output.text))]
+    if key_matches:
+        systems = sorted({system for (_, system), _ in key_matches})
+        matched_phrases = sorted({match[0].lower() for _, match in key_matches})
         yield Problem(
             "warning",
             "names-itself",
-            f"{len(matches)} outputs of {len(systems)} systems reveal their author "
+            f"{len(key_matches)} outputs of {len(systems)} systems reveal their author "
             f"({', '.join(matched_phrases[:3])}), which may bias annotators; exclude these items, or remove the "
             "words from the outputs of all systems",
-            [item for (item, _), _ in matches[:5]],
+            [item for (item, _), _ in key_matches[:5]],
         )
 
 
 def system_naming_problems(material: StudyMaterial) -> Iterator[Problem]:
     """Problems if outputs contain the label of a system, and the displayed context does not contain this label."""
-    displayed_context = {item.label: f"{item.context} {item.source}".lower() for item in material.items}
-    lower_text = {key: output.text.lower() for key, output in material.outputs.items()}
+    context_of_item = {item.label: f"{item.context} {item.source}".lower() for item in material.items}
+    lower_text_of_key = {key: output.text.lower() for key, output in material.outputs.items()}
     for system in material.systems:
         if len(system) < SHORTEST:
             continue
         lower_name = system.lower()
         name_pattern = re.compile(rf"(?<!\w){re.escape(lower_name)}(?!\w)")
-        items = [
+        affected_items = [
             item
-            for (item, _), text in lower_text.items()
-            if lower_name in text and name_pattern.search(text) and lower_name not in displayed_context[item]
+            for (item, _), lower_text in lower_text_of_key.items()
+            if lower_name in lower_text and name_pattern.search(lower_text) and lower_name not in context_of_item[item]
         ]
-        if items:
+        if affected_items:
             yield Problem(
                 "warning",
                 "names-system",
-                f"{len(items)} outputs contain the name of the system {system!r}, which may bias "
+                f"{len(affected_items)} outputs contain the name of the system {system!r}, which may bias "
                 "annotators; exclude these items, or remove the name",
-                items[:5],
+                affected_items[:5],
             )
 
 
 def _imbalance_problems(
     material: StudyMaterial,
     pairs: Sequence[tuple[str, str]],
-    rule: str,
+    rule_name: str,
     has_property: Callable[[str], bool],
-    predicate: str,
-    advice: str,
+    predicate_text: str,
+    advice_text: str,
 ) -> Iterator[Problem]:
     """Problem if one system of a pair has a property significantly more often (exact sign test over common items).
 
@@ -468,29 +472,29 @@ def _imbalance_problems(
 
     row_of_system = {system: row for row, system in enumerate(material.systems)}
     column_of_item = {item.label: column for column, item in enumerate(material.items)}
-    has_feature = np.full((len(row_of_system), len(column_of_item)), ABSENT, dtype=np.int8)
+    property_codes = np.full((len(row_of_system), len(column_of_item)), ABSENT, dtype=np.int8)
     for (item, system), output in material.outputs.items():
         if output.text.strip():
-            has_feature[row_of_system[system], column_of_item[item]] = has_property(output.text)
-    differing_pairs = list[tuple[float, str, str, float, float]]()
+            property_codes[row_of_system[system], column_of_item[item]] = has_property(output.text)
+    rate_differences = list[tuple[float, str, str, float, float]]()
     for first, second in pairs:
-        indicators = has_feature[[row_of_system[first], row_of_system[second]]]
-        indicators = indicators[:, (indicators != ABSENT).all(axis=0)]
-        n_items = indicators.shape[1]
-        n_more, n_less = int((indicators[0] > indicators[1]).sum()), int((indicators[0] < indicators[1]).sum())
-        if not n_items or abs(n_more - n_less) < LEAST * n_items:
+        codes = property_codes[[row_of_system[first], row_of_system[second]]]
+        codes = codes[:, (codes != ABSENT).all(axis=0)]
+        n_common_items = codes.shape[1]
+        n_only_first, n_only_second = int((codes[0] > codes[1]).sum()), int((codes[0] < codes[1]).sum())
+        if not n_common_items or abs(n_only_first - n_only_second) < LEAST * n_common_items:
             continue
-        if binomtest(n_more, n_more + n_less).pvalue <= LEVEL / (2 * len(pairs)):
-            rates = zip(indicators.mean(axis=1).tolist(), (first, second), strict=True)
-            (low_rate, low_system), (high_rate, high_system) = sorted(rates)
-            differing_pairs.append((high_rate - low_rate, high_system, low_system, high_rate, low_rate))
-    if differing_pairs:
-        _, high_system, low_system, high_rate, low_rate = max(differing_pairs)
-        affected_text = f"; this affects {len(differing_pairs)} of {len(pairs)} pairs" * (len(differing_pairs) > 1)
+        if binomtest(n_only_first, n_only_first + n_only_second).pvalue <= LEVEL / (2 * len(pairs)):
+            rates_and_systems = zip(codes.mean(axis=1).tolist(), (first, second), strict=True)
+            (low_rate, low_system), (high_rate, high_system) = sorted(rates_and_systems)
+            rate_differences.append((high_rate - low_rate, high_system, low_system, high_rate, low_rate))
+    if rate_differences:
+        _, high_system, low_system, high_rate, low_rate = max(rate_differences)
+        affected_text = f"; this affects {len(rate_differences)} of {len(pairs)} pairs" * (len(rate_differences) > 1)
         yield Problem(
             "warning",
-            rule,
-            f"{high_rate:.0%} of outputs of {high_system} {predicate}, but {low_rate:.0%} of outputs of "
-            f"{low_system}{affected_text}: {advice}",
-            list(dict.fromkeys(name for _, name, *_ in sorted(differing_pairs, reverse=True)))[:5],
+            rule_name,
+            f"{high_rate:.0%} of outputs of {high_system} {predicate_text}, but {low_rate:.0%} of outputs of "
+            f"{low_system}{affected_text}: {advice_text}",
+            list(dict.fromkeys(system for _, system, *_ in sorted(rate_differences, reverse=True)))[:5],
         )

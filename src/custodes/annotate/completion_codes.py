@@ -66,30 +66,33 @@ def reconcile(study: str | Path, codes: str | Path) -> CodeReconciliation:
 
     Raises `InputError` if the list has no column of annotators or no column of codes.
     """
-    frame = load_table(codes).frame
+    code_list = load_table(codes).frame
     snapshot = snapshot_of_file(check(study))
-    rows = match_codes(frame, snapshot.annotators, snapshot.plan, name=Path(codes).name)
+    code_rows = match_codes(code_list, snapshot.annotators, snapshot.plan, list_name=Path(codes).name)
     provenance = Provenance(
         question="annotate reconcile", study=Path(study).name, digest="", options={}, seed=None, versions=versions()
     )
-    return CodeReconciliation.from_parts([CodeReconciliation.part(codes=rows)], (), provenance=provenance)
+    return CodeReconciliation.from_parts([CodeReconciliation.part(codes=code_rows)], (), provenance=provenance)
 
 
 def match_codes(
-    frame: pl.DataFrame, annotators: Sequence[PersonNow], plan: StudyPlan, *, name: str
+    code_list: pl.DataFrame, annotators: Sequence[PersonNow], plan: StudyPlan, *, list_name: str
 ) -> Iterator[Mapping[str, Any]]:
     """Iterate over the rows of `CodeReconciliation.codes`. Codes that the platform fixed in advance are valid for all
     annotators."""
-    persons, codes = _column(frame, PERSON, "annotators", name), _column(frame, CODE, "codes", name)
-    statuses = _column(frame, STATUS, "", name)
+    person_ids, codes = (
+        _column(code_list, PERSON, "annotators", list_name),
+        _column(code_list, CODE, "codes", list_name),
+    )
+    platform_statuses = _column(code_list, STATUS, "", list_name)
     fixed_codes = {code for code in msgspec.structs.astuple(plan.annotators.codes) if code}
     annotator_of_id = {annotator.external_id: annotator for annotator in annotators if annotator.external_id}
     personal_codes = {annotator.code for annotator in annotators if annotator.code} - fixed_codes
-    entry_counts = Counter[tuple[str, str]]()
-    for person, code, status in zip(persons, codes, statuses, strict=True):
-        annotator = annotator_of_id.get(person)
-        entry_counts[person, code] += 1
-        if entry_counts[person, code] > 1:
+    n_entries_of_person_and_code = Counter[tuple[str, str]]()
+    for person_id, code, platform_status in zip(person_ids, codes, platform_statuses, strict=True):
+        annotator = annotator_of_id.get(person_id)
+        n_entries_of_person_and_code[person_id, code] += 1
+        if n_entries_of_person_and_code[person_id, code] > 1:
             verdict = TWICE
         elif annotator is not None and code and (code in fixed_codes or code == annotator.code):
             verdict = OURS
@@ -97,35 +100,37 @@ def match_codes(
             verdict = OTHER_PERSON
         else:
             verdict = UNKNOWN if annotator is None else OTHER_CODE
-        yield _row(annotator, person, code, verdict, status)
-    listed_ids = set(persons)
+        yield _row(annotator, person_id, code, verdict, platform_status)
+    listed_ids = set(person_ids)
     for annotator in annotators:
         if annotator.code and annotator.external_id and annotator.external_id not in listed_ids:
             yield _row(annotator, annotator.external_id, annotator.code, MISSING, "")
 
 
-def _row(annotator: PersonNow | None, person: str, code: str, verdict: str, status: str) -> Mapping[str, Any]:
+def _row(
+    annotator: PersonNow | None, person_id: str, code: str, verdict: str, platform_status: str
+) -> Mapping[str, Any]:
     return {
-        "person": person,
+        "person": person_id,
         "worker": "" if annotator is None else annotator.label,
         "code": code,
         "verdict": verdict,
         "standing": "" if annotator is None else annotator.standing,
         "answers": 0 if annotator is None else annotator.answers,
-        "status": status,
+        "status": platform_status,
     }
 
 
-def _column(frame: pl.DataFrame, column_names: Iterable[str], content_text: str, table_name: str) -> list[str]:
-    label_of_lower_name = {label.strip().lower(): label for label in frame.columns}
-    column = next(
-        (label_of_lower_name[candidate] for candidate in column_names if candidate in label_of_lower_name), None
+def _column(code_list: pl.DataFrame, candidate_names: Iterable[str], content_text: str, list_name: str) -> list[str]:
+    name_of_lower_name = {original_name.strip().lower(): original_name for original_name in code_list.columns}
+    column_name = next(
+        (name_of_lower_name[candidate] for candidate in candidate_names if candidate in name_of_lower_name), None
     )
-    if column is not None:
-        return [str(value).strip() for value in frame[column].cast(pl.String).fill_null("").to_list()]
+    if column_name is not None:
+        return [str(value).strip() for value in code_list[column_name].cast(pl.String).fill_null("").to_list()]
     if content_text:
         raise InputError(
-            f"{table_name}: the list has no column of {content_text}; name this column {' or '.join(column_names)}. "
-            f"Columns: {join_labels(frame.columns)}"
+            f"{list_name}: the list has no column of {content_text}; name this column {' or '.join(candidate_names)}. "
+            f"Columns: {join_labels(code_list.columns)}"
         )
-    return [""] * frame.height
+    return [""] * code_list.height

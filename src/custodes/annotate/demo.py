@@ -49,7 +49,7 @@ def demo(
     `folder` is the folder for study.db. By default, this is a temporary folder, which is removed at the end. `port` 0
     means any free port.
     """
-    with catch_signals() as signals, run_demo(port=port, folder=folder, tell=tell) as site_demo:
+    with catch_signals() as signal_queue, run_demo(port=port, folder=folder, tell=tell) as site_demo:
         tell(f"answer as an annotator: {site_demo.ask}")
         tell(f"the owner's page (this link works once): {site_demo.site.owner}")
         tell(
@@ -63,7 +63,7 @@ def demo(
             if folder is not None
             else "Ctrl-C ends the demonstration and removes the study"
         )
-        site_demo.site.wait(signals, tell=tell)
+        site_demo.site.wait(signal_queue, tell=tell)
 
 
 @contextmanager

@@ -33,18 +33,18 @@ SHORTEST_LEASE, LONGEST_LEASE, TIMES = 60.0, 600.0, 4.0
 answer time."""
 
 
-def length(paces: Sequence[float], *, is_new: bool) -> float:
-    """Return the length of a lease in seconds. `paces` has the seconds that recent answers took; if it is empty, the
-    lease is the longest one. A new annotator always gets the shortest lease.
+def lease_seconds(answer_seconds: Sequence[float], *, is_new_annotator: bool) -> float:
+    """Return the length of a lease in seconds. `answer_seconds` has the seconds that recent answers took; if it is
+    empty, the lease is the longest one. A new annotator always gets the shortest lease.
 
-    >>> length([20.0, 30.0, 40.0], is_new=False), length([], is_new=False)
+    >>> lease_seconds([20.0, 30.0, 40.0], is_new_annotator=False), lease_seconds([], is_new_annotator=False)
     (120.0, 600.0)
     """
-    if is_new:
+    if is_new_annotator:
         return SHORTEST_LEASE
-    if not paces:
+    if not answer_seconds:
         return LONGEST_LEASE
-    return min(LONGEST_LEASE, max(SHORTEST_LEASE, TIMES * median(paces)))
+    return min(LONGEST_LEASE, max(SHORTEST_LEASE, TIMES * median(answer_seconds)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,8 +63,8 @@ LARGEST = 2**62
 class EventLog:
     """An open study: its file, its state, and the leases of its open questions."""
 
-    def __init__(self, base: sqlite3.Connection, clock: Clock) -> None:
-        self.base, self.clock = base, clock
+    def __init__(self, connection: sqlite3.Connection, clock: Clock) -> None:
+        self.connection, self.clock = connection, clock
         self.state: StudyState
         self.leases: dict[int, float]
         """The time on the steady clock at which each lease ends, by number of the question."""
@@ -82,24 +82,28 @@ class EventLog:
             raise InputError(f"this study cannot be read ({failure_reason(problem)}); restore a backup") from problem
 
     def _read(self) -> None:
-        state = StudyState(self.base)
+        state = StudyState(self.connection)
         # Stored decisions of interim analyses replace the recomputed decisions, so that decisions never change.
-        decision_of_analysis = {
-            (pair, look): (decision, bool(is_open))
-            for pair, look, decision, is_open in self.base.execute("SELECT pair, look, decision, is_open FROM look")
+        decision_and_openness_of_analysis = {
+            (pair_number, analysis_index): (decision, bool(is_open))
+            for pair_number, analysis_index, decision, is_open in self.connection.execute(
+                "SELECT pair, look, decision, is_open FROM look"
+            )
         }
         n_rulings = 0
         was_gc_enabled = gc.isenabled()
         gc.disable()  # reading creates no cyclic garbage, and garbage collection would take a sixth of the time
         try:
-            for _, rows in groupby(iter_log_rows(self.base), key=_question):
-                state.add_rows(list(rows))
-                engine = state.assignments.asking
+            for _, question_rows in groupby(iter_log_rows(self.connection), key=_grouping_key):
+                state.add_rows(list(question_rows))
+                engine = state.assignments.engine_or_none
                 if engine is not None and len(engine.rulings) > n_rulings:
                     for ruling in engine.rulings[n_rulings:]:
-                        analysis = state.assignments.numbers[ruling.pair], ruling.look
-                        if analysis in decision_of_analysis:
-                            engine.decision[ruling.pair], engine.is_open[ruling.pair] = decision_of_analysis[analysis]
+                        analysis_key = state.assignments.number_of_pair[ruling.pair], ruling.look
+                        if analysis_key in decision_and_openness_of_analysis:
+                            engine.decision[ruling.pair], engine.is_open[ruling.pair] = (
+                                decision_and_openness_of_analysis[analysis_key]
+                            )
                     n_rulings = len(engine.rulings)
         finally:
             if was_gc_enabled:
@@ -109,22 +113,24 @@ class EventLog:
         self.state, self.leases, self.waiting, self._ruled = state, {}, {}, n_rulings
         now = self.clock.steady()
         for session in self.state.sessions.values():
-            for issued in session.open:
-                if issued.unit is not None and not issued.expired:
-                    self.keep(issued, now)
+            for issued_question in session.open:
+                if issued_question.unit is not None and not issued_question.expired:
+                    self.keep(issued_question, now)
 
     def add_rows(self, *rows: Row) -> list[IssuedQuestion]:
         """Write rows, and write the interim analyses that these rows complete. Return the answers that a readmission
         turned into second opinions."""
-        self.base.executemany(WRITING[type(rows[0])], rows)
+        self.connection.executemany(WRITING[type(rows[0])], rows)
         new_second_opinions = self.state.add_rows(rows)
         new_rulings = self.state.assignments.engine.rulings[self._ruled :]
         if new_rulings:
-            written_at, pair_ids = self.clock.wall(), self.state.assignments.numbers
+            written_at, pair_ids = self.clock.wall(), self.state.assignments.number_of_pair
             analysis_rows = [  # in the order of the columns; SQLite stores NaN as NULL
                 (pair_ids[ruling.pair], *ruling[1:-1], json.dumps(ruling.used), written_at) for ruling in new_rulings
             ]
-            self.base.executemany("INSERT INTO look VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", analysis_rows)
+            self.connection.executemany(
+                "INSERT INTO look VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", analysis_rows
+            )
             self._ruled += len(new_rulings)
         return new_second_opinions
 
@@ -139,8 +145,8 @@ class EventLog:
         *,
         session: Session | None = None,
         worker: Annotator | None = None,
-        issued: IssuedQuestion | None = None,
-        **values: Any,
+        issued_question: IssuedQuestion | None = None,
+        **event_values: Any,
     ) -> None:
         """Write an event of a kind that has no separate table."""
         if session is not None:
@@ -150,27 +156,27 @@ class EventLog:
             at=self.clock.wall(),
             session=None if session is None else session.id,
             worker=None if worker is None else worker.id,
-            assignment=None if issued is None else issued.id,
+            assignment=None if issued_question is None else issued_question.id,
             kind=kind,
-            json=json.dumps(values, ensure_ascii=False),
+            json=json.dumps(event_values, ensure_ascii=False),
         )
         self.add_rows(row)
 
-    def keep(self, issued: IssuedQuestion, now: float) -> None:
+    def keep(self, issued_question: IssuedQuestion, now: float) -> None:
         """Start or extend the lease of a question."""
-        is_new_annotator = not issued.session.worker.work.paid
-        self.leases[issued.id] = now + length(self.state.paces, is_new=is_new_annotator)
+        is_new_annotator = not issued_question.session.worker.work.paid
+        self.leases[issued_question.id] = now + lease_seconds(self.state.paces, is_new_annotator=is_new_annotator)
 
-    def renew(self, issued: IssuedQuestion) -> None:
+    def renew(self, issued_question: IssuedQuestion) -> None:
         """Extend the lease of a question whose annotator is active or has returned."""
-        if issued.unit is None or issued.session.is_closed or issued.session.worker.excluded:
+        if issued_question.unit is None or issued_question.session.is_closed or issued_question.session.worker.excluded:
             return
-        if issued.expired:
-            unit = self.state.assignments.units[issued.unit]
-            if issued.role == "primary" and not self.state.assignments.is_free(unit):
+        if issued_question.expired:
+            unit = self.state.assignments.units[issued_question.unit]
+            if issued_question.role == "primary" and not self.state.assignments.is_free(unit):
                 return  # the question was assigned to another annotator in the meantime
-            self.event("renewed", session=issued.session, issued=issued)
-        self.keep(issued, self.clock.steady())
+            self.event("renewed", session=issued_question.session, issued_question=issued_question)
+        self.keep(issued_question, self.clock.steady())
 
     def expire(self) -> None:
         """Release the questions whose leases have expired."""
@@ -178,12 +184,12 @@ class EventLog:
         for assignment_id in sorted(
             assignment_id for assignment_id, lease_end in self.leases.items() if lease_end <= now
         ):
-            issued = self.state.issued[assignment_id]
-            if not issued.counts and not issued.expired:
-                self.event("expired", session=issued.session, issued=issued)
+            issued_question = self.state.issued[assignment_id]
+            if not issued_question.counts and not issued_question.expired:
+                self.event("expired", session=issued_question.session, issued_question=issued_question)
             del self.leases[assignment_id]
 
 
-def _question(row: Row) -> tuple[str, int]:
+def _grouping_key(row: Row) -> tuple[str, int]:
     """Return a key that is equal for all judgments of one question, and different for all other rows."""
     return ("judged", row.assignment) if type(row) is JudgmentRow else ("", row[0])

@@ -64,13 +64,15 @@ def _files(path: Path, *, external_ids: bool) -> dict[str, bytes]:
     """Return the content of each file by file name. The signature comes last."""
     if not is_study(path):
         raise InputError(f"{path}: not a study file of annotations; create one with custodes annotate new")
-    study, queried_tables, plan_json = read_one_state(path, lambda opened: _read(opened, path.name))
-    external_id_table = queried_tables.pop("external_ids")
-    tables = {**long_tables(study), "looks": study.looks, **queried_tables}
+    study, queried_table_of_name, plan_json = read_one_state(path, lambda opened: _read(opened, path.name))
+    external_id_table = queried_table_of_name.pop("external_ids")
+    table_of_name = {**long_tables(study), "looks": study.looks, **queried_table_of_name}
     if external_ids:
-        tables["raters"] = tables["raters"].join(external_id_table, on="rater", how="left", maintain_order="left")
+        table_of_name["raters"] = table_of_name["raters"].join(
+            external_id_table, on="rater", how="left", maintain_order="left"
+        )
     content_of_file, n_rows_of_file = {}, {}
-    for table_name, table in tables.items():
+    for table_name, table in table_of_name.items():
         if table.height:
             file_name = f"{table_name}.jsonl" if table_name == "outputs" else f"{table_name}.csv"
             n_rows_of_file[file_name] = table.height
@@ -80,25 +82,27 @@ def _files(path: Path, *, external_ids: bool) -> dict[str, bytes]:
     return content_of_file
 
 
-def _read(base: sqlite3.Connection, study_name: str) -> tuple[Study, dict[str, pl.DataFrame], bytes]:
+def _read(connection: sqlite3.Connection, study_name: str) -> tuple[Study, dict[str, pl.DataFrame], bytes]:
     """Return the content to export from a consistent state: the study, tables by name, and the plan."""
-    tables = {}
-    for name, query in QUERIES.items():
-        cursor = base.execute(query)
-        column_names = [column[0] for column in cursor.description]
-        tables[name] = pl.DataFrame(cursor.fetchall(), schema=column_names, orient="row", infer_schema_length=None)
-    (plan_json,) = base.execute("SELECT json FROM plan ORDER BY version DESC LIMIT 1").fetchone()
-    return read_open_study(base, study_name), tables, msgspec.json.format(plan_json, indent=2).encode()
+    table_of_name = {}
+    for table_name, query in QUERIES.items():
+        cursor = connection.execute(query)
+        column_names = [column_description[0] for column_description in cursor.description]
+        table_of_name[table_name] = pl.DataFrame(
+            cursor.fetchall(), schema=column_names, orient="row", infer_schema_length=None
+        )
+    (plan_json,) = connection.execute("SELECT json FROM plan ORDER BY version DESC LIMIT 1").fetchone()
+    return read_open_study(connection, study_name), table_of_name, msgspec.json.format(plan_json, indent=2).encode()
 
 
 def _signature(study: Study, content_of_file: Mapping[str, bytes], n_rows_of_file: Mapping[str, int]) -> bytes:
     """Return the text of the signature: the number of rows and the SHA-256 of each file, and notes on the study."""
-    lines = [f"{SIGNATURE_PREFIX}{study.name}", f"custodes: {version('custodes')}", f"digest: {study.digest}"]
+    signature_lines = [f"{SIGNATURE_PREFIX}{study.name}", f"custodes: {version('custodes')}", f"digest: {study.digest}"]
     for file_name, content in content_of_file.items():
         rows_text = f"{n_rows_of_file[file_name]} rows, " if file_name in n_rows_of_file else ""
-        lines.append(f"{file_name}: {rows_text}{digest_line(content)}")
-    lines += [f"note: {note.message}" for note in study.notes]
-    return ("\n".join(lines) + "\n").encode()
+        signature_lines.append(f"{file_name}: {rows_text}{digest_line(content)}")
+    signature_lines += [f"note: {note.message}" for note in study.notes]
+    return ("\n".join(signature_lines) + "\n").encode()
 
 
 def _write_files(content_of_file: Mapping[str, bytes], folder: Path) -> Path:
@@ -124,22 +128,22 @@ def _write_files(content_of_file: Mapping[str, bytes], folder: Path) -> Path:
             old_folder.rename(target_folder)
         raise OptionError(f"cannot write {folder}: {problem.strerror}; choose another place") from None
     finally:
-        for leftover in (unfinished_folder, old_folder) if target_folder.exists() else (unfinished_folder,):
+        for leftover_folder in (unfinished_folder, old_folder) if target_folder.exists() else (unfinished_folder,):
             with suppress(OSError):
-                shutil.rmtree(leftover)
+                shutil.rmtree(leftover_folder)
         UNFINISHED.difference_update(unfinished_paths)
     return folder
 
 
-def _is_ours(path: Path) -> bool:
+def _is_ours(folder: Path) -> bool:
     """Whether a path is an empty folder, or a folder that contains only files of an export."""
-    if not path.is_dir():
+    if not folder.is_dir():
         return False
-    file_names = {entry.name for entry in path.iterdir()}
-    signature = path / SIGNATURE
-    if not file_names or not signature.is_file():
+    file_names = {file_path.name for file_path in folder.iterdir()}
+    signature_path = folder / SIGNATURE
+    if not file_names or not signature_path.is_file():
         return not file_names
-    listed_names = {
-        line.partition(":")[0] for line in signature.read_text(encoding="utf-8", errors="replace").splitlines()
+    listed_file_names = {
+        line.partition(":")[0] for line in signature_path.read_text(encoding="utf-8", errors="replace").splitlines()
     }
-    return file_names <= listed_names | {SIGNATURE}
+    return file_names <= listed_file_names | {SIGNATURE}

@@ -73,24 +73,28 @@ def forecast(snapshot: Snapshot) -> Forecast:
 
     Source: ours; posterior predictive simulation of the plan's stopping rule.
     """
-    pairs_with_looks = [pair for pair in snapshot.pairs if pair.is_open and pair.looks]
-    open_pairs = tuple(_OpenPair.from_pair(pair, snapshot.plan.stopping) for pair in pairs_with_looks)
+    open_compared_pairs = [pair for pair in snapshot.pairs if pair.is_open and pair.looks]
+    open_pairs = tuple(_OpenPair.from_pair(pair, snapshot.plan.stopping) for pair in open_compared_pairs)
     if snapshot.state == "stopped" or not open_pairs:
-        remaining_answers = np.zeros(1)
+        remaining_answer_draws = np.zeros(1)
     else:
-        completed_outcomes = tuple((pair.wins, pair.ties, pair.losses) for pair in snapshot.pairs)
-        final_answers = _totals(snapshot.plan.stopping, open_pairs, completed_outcomes, len(snapshot.pairs))
-        remaining_answers = np.maximum(final_answers - sum(pair.answered for pair in pairs_with_looks), 0)
+        outcome_counts_of_pair = tuple((pair.wins, pair.ties, pair.losses) for pair in snapshot.pairs)
+        final_answer_draws = _draw_final_answers(
+            snapshot.plan.stopping, open_pairs, outcome_counts_of_pair, len(snapshot.pairs)
+        )
+        remaining_answer_draws = np.maximum(final_answer_draws - sum(pair.answered for pair in open_compared_pairs), 0)
     if snapshot.state != "stopped":  # ratings have no interim analyses: all requested answers are needed
-        remaining_answers = remaining_answers + sum(
+        remaining_answer_draws = remaining_answer_draws + sum(
             pair.wanted - pair.answered for pair in snapshot.pairs if pair.is_open and not pair.looks
         )
-    remaining_answers = remaining_answers * snapshot.plan.annotators.per_item
+    remaining_answer_draws = remaining_answer_draws * snapshot.plan.annotators.per_item
     if snapshot.plan.stopping.budget is not None:
-        remaining_answers = np.minimum(remaining_answers, max(snapshot.plan.stopping.budget - snapshot.primary, 0))
-    answer_range, money = _range(remaining_answers), snapshot.plan.money
+        remaining_answer_draws = np.minimum(
+            remaining_answer_draws, max(snapshot.plan.stopping.budget - snapshot.primary, 0)
+        )
+    answer_range, money = _range(remaining_answer_draws), snapshot.plan.money
     cost_per_answer = money.price * (1 + money.fee)
-    paid_range = _range(_draw_paid_answers(snapshot, remaining_answers))
+    paid_range = _range(_draw_paid_answers(snapshot, remaining_answer_draws))
     answers_per_hour, stuck_reason = 2 * snapshot.recent, _standstill_cause(snapshot)
     hourly_wage = _wage(snapshot.annotators, money.price)
     return Forecast(
@@ -138,64 +142,76 @@ class _OpenPair(NamedTuple):
 
 
 @lru_cache(maxsize=8)
-def _totals(
-    stopping_rule: StoppingRule, pairs: tuple[_OpenPair, ...], outcomes: tuple[tuple[int, int, int], ...], n_pairs: int
+def _draw_final_answers(
+    stopping_rule: StoppingRule,
+    open_pairs: tuple[_OpenPair, ...],
+    outcome_counts_of_pair: tuple[tuple[int, int, int], ...],
+    n_pairs: int,
 ) -> Floats:
     """Return draws (DRAWS,) of the total number of answers that the open pairs have at the end. The result is cached,
     because pages are viewed often."""
     rng = np.random.default_rng(0)
-    outcome_rates = _shares(np.array([pair.outcome for pair in pairs]), np.array(outcomes), rng)
-    outcome_counts = np.broadcast_to(np.array([pair.outcome for pair in pairs]), outcome_rates.shape).copy()
-    n_answers = outcome_counts.sum(axis=-1)
-    final_sizes = np.array([pair.looks[-1] for pair in pairs])
-    is_open = np.ones(n_answers.shape, dtype=bool)
+    outcome_rate_draws = _draw_outcome_rates(
+        np.array([open_pair.outcome for open_pair in open_pairs]), np.array(outcome_counts_of_pair), rng
+    )
+    outcome_count_draws = np.broadcast_to(
+        np.array([open_pair.outcome for open_pair in open_pairs]), outcome_rate_draws.shape
+    ).copy()
+    answer_count_draws = outcome_count_draws.sum(axis=-1)
+    final_analysis_sizes = np.array([open_pair.looks[-1] for open_pair in open_pairs])
+    is_open_pair = np.ones(answer_count_draws.shape, dtype=bool)
     simulated_plan = StudyPlan(stopping=msgspec.structs.replace(stopping_rule, budget=None, estimator=None))
-    rule = rule_of(simulated_plan, pairs=n_pairs, items=int(final_sizes.max()), has_metric=False)
-    for analysis, _ in enumerate(rule.looks):
+    rule = rule_of(simulated_plan, n_pairs=n_pairs, max_items=int(final_analysis_sizes.max()), has_metric=False)
+    for analysis_index, _ in enumerate(rule.looks):
         analysis_sizes = np.array(
-            [pair.looks[analysis] if pair.done <= analysis < len(pair.looks) else 0 for pair in pairs]
+            [
+                open_pair.looks[analysis_index] if open_pair.done <= analysis_index < len(open_pair.looks) else 0
+                for open_pair in open_pairs
+            ]
         )
-        n_more = np.where(is_open, np.maximum(analysis_sizes - n_answers, 0), 0)
-        outcome_counts += rng.multinomial(n_more, outcome_rates)
-        n_answers = n_answers + n_more
-        is_judged = n_more > 0
-        if is_judged.any():
+        n_more_answers = np.where(is_open_pair, np.maximum(analysis_sizes - answer_count_draws, 0), 0)
+        outcome_count_draws += rng.multinomial(n_more_answers, outcome_rate_draws)
+        answer_count_draws = answer_count_draws + n_more_answers
+        has_new_answers = n_more_answers > 0
+        if has_new_answers.any():
             _, goes_on, _ = analyse_tables(
                 rule,
-                annotator_only(outcome_counts[is_judged]),
-                look=analysis,
-                last=np.broadcast_to(final_sizes, n_answers.shape)[is_judged],
+                annotator_only(outcome_count_draws[has_new_answers]),
+                look=analysis_index,
+                last=np.broadcast_to(final_analysis_sizes, answer_count_draws.shape)[has_new_answers],
                 items=None,
-                judged=is_judged,
+                judged=has_new_answers,
             )
-            is_open[is_judged] = goes_on & (n_answers < final_sizes)[is_judged]
-    return np.asarray(n_answers.sum(axis=1), dtype=np.float64)
+            is_open_pair[has_new_answers] = goes_on & (answer_count_draws < final_analysis_sizes)[has_new_answers]
+    return np.asarray(answer_count_draws.sum(axis=1), dtype=np.float64)
 
 
-def _shares(outcomes: Ints, all_outcomes: Ints, rng: np.random.Generator) -> Floats:
-    """Return draws (DRAWS, pairs, 3) of the proportions of wins, ties and losses. `outcomes` (pairs, 3) are the counts
-    of the open pairs, and `all_outcomes` (..., 3) are the counts of all pairs. The prior is symmetric in the systems of
-    a pair."""
+def _draw_outcome_rates(outcome_counts: Ints, all_outcome_counts: Ints, rng: np.random.Generator) -> Floats:
+    """Return draws (DRAWS, pairs, 3) of the proportions of wins, ties and losses. `outcome_counts` (pairs, 3) are the
+    counts of the open pairs, and `all_outcome_counts` (..., 3) are the counts of all pairs. The prior is symmetric in
+    the systems of a pair."""
     from scipy.special import gammaln
 
-    tie_rate = (all_outcomes[:, 1].sum() + 1) / (all_outcomes.sum() + 3)
+    tie_rate = (all_outcome_counts[:, 1].sum() + 1) / (all_outcome_counts.sum() + 3)
     prior_mean = np.array([(1 - tie_rate) / 2, tie_rate, (1 - tie_rate) / 2])
-    alpha = STRENGTHS[:, np.newaxis] * prior_mean
-    log_likelihoods = gammaln(alpha.sum(axis=-1)) - gammaln(
-        alpha.sum(axis=-1) + all_outcomes.sum(axis=-1, keepdims=True)
+    dirichlet_alphas = STRENGTHS[:, np.newaxis] * prior_mean
+    pair_log_likelihoods = gammaln(dirichlet_alphas.sum(axis=-1)) - gammaln(
+        dirichlet_alphas.sum(axis=-1) + all_outcome_counts.sum(axis=-1, keepdims=True)
     )
-    log_likelihoods = log_likelihoods + (gammaln(alpha + all_outcomes[:, np.newaxis]) - gammaln(alpha)).sum(axis=-1)
-    log_likelihood = log_likelihoods.sum(axis=0)
+    pair_log_likelihoods = pair_log_likelihoods + (
+        gammaln(dirichlet_alphas + all_outcome_counts[:, np.newaxis]) - gammaln(dirichlet_alphas)
+    ).sum(axis=-1)
+    log_likelihood = pair_log_likelihoods.sum(axis=0)
     strength_weights = np.exp(log_likelihood - log_likelihood.max())
     prior_strengths = rng.choice(STRENGTHS, size=DRAWS, p=strength_weights / strength_weights.sum())
-    gamma_draws = rng.standard_gamma(prior_strengths[:, np.newaxis, np.newaxis] * prior_mean + outcomes)
+    gamma_draws = rng.standard_gamma(prior_strengths[:, np.newaxis, np.newaxis] * prior_mean + outcome_counts)
     return np.asarray(gamma_draws / gamma_draws.sum(axis=-1, keepdims=True))
 
 
-def annotator_only(outcomes: NDArray[np.integer]) -> Counts:
+def annotator_only(outcome_counts: NDArray[np.integer]) -> Counts:
     """Return tables of human outcomes (..., 3) without a metric."""
-    zeros = np.zeros((*outcomes.shape, 3), dtype=np.int64)
-    return Counts(zeros, zeros[..., 0], outcomes)
+    zeros = np.zeros((*outcome_counts.shape, 3), dtype=np.int64)
+    return Counts(zeros, zeros[..., 0], outcome_counts)
 
 
 def _draw_paid_answers(snapshot: Snapshot, n_deciding_answers: Floats) -> Floats:
@@ -208,59 +224,69 @@ def _draw_paid_answers(snapshot: Snapshot, n_deciding_answers: Floats) -> Floats
     if not n_deciding_answers.any():
         return n_deciding_answers
     rng, annotator_plan = np.random.default_rng(0), snapshot.plan.annotators
-    n_primary = np.resize(n_deciding_answers, DRAWS)
-    idle_rate = rng.random(DRAWS)
-    max_second = (annotator_plan.overlap * (snapshot.primary + n_primary) + BEYOND) / (
+    n_primary_answers = np.resize(n_deciding_answers, DRAWS)
+    idle_rates = rng.random(DRAWS)
+    max_second_opinions = (annotator_plan.overlap * (snapshot.primary + n_primary_answers) + BEYOND) / (
         1 - annotator_plan.overlap
     ) - snapshot.second
-    scheduled_second = rng.poisson(n_primary * annotator_plan.overlap / (1 - annotator_plan.overlap))
-    n_second = np.clip(scheduled_second + idle_rate * (max_second - scheduled_second), 0, np.maximum(max_second, 0)) * (
-        annotator_plan.overlap > 0
-    )
-    n_real_questions = (n_primary + n_second) * (1 + snapshot.refused / max(snapshot.answers, 1))
+    n_scheduled_second_opinions = rng.poisson(n_primary_answers * annotator_plan.overlap / (1 - annotator_plan.overlap))
+    n_second_opinions = np.clip(
+        n_scheduled_second_opinions + idle_rates * (max_second_opinions - n_scheduled_second_opinions),
+        0,
+        np.maximum(max_second_opinions, 0),
+    ) * (annotator_plan.overlap > 0)
+    n_real_questions = (n_primary_answers + n_second_opinions) * (1 + snapshot.refused / max(snapshot.answers, 1))
     active_annotators = [person for person in snapshot.annotators if person.standing in ("ok", "watch")]
-    has_begun_session = np.array([person.began for person in active_annotators], dtype=bool)
-    is_present = has_begun_session | (rng.random((DRAWS, len(active_annotators))) < rng.random((DRAWS, 1)))
-    gold_counts = np.array([person.gold_asked for person in active_annotators])
-    earlier_counts = np.array([person.answers + person.refused for person in active_annotators])
-    answers_per_annotator = (n_real_questions / np.maximum(is_present.sum(axis=1), 1))[:, np.newaxis]
-    first_batch_rate, later_batch_rate = (
-        len(control_kinds(annotator_plan, snapshot.known, is_first=is_first)) / annotator_plan.batch
-        for is_first in (True, False)
+    has_annotator_begun = np.array([person.began for person in active_annotators], dtype=bool)
+    is_present_annotator = has_annotator_begun | (rng.random((DRAWS, len(active_annotators))) < rng.random((DRAWS, 1)))
+    n_earlier_gold_questions = np.array([person.gold_asked for person in active_annotators])
+    n_earlier_questions = np.array([person.answers + person.refused for person in active_annotators])
+    n_questions_per_annotator = (n_real_questions / np.maximum(is_present_annotator.sum(axis=1), 1))[:, np.newaxis]
+    first_batch_control_rate, later_batch_control_rate = (
+        len(control_kinds(annotator_plan, snapshot.known, is_first_batch=is_first_batch)) / annotator_plan.batch
+        for is_first_batch in (True, False)
     )
-    extra_gold = np.zeros_like(answers_per_annotator)
+    n_extra_gold_questions = np.zeros_like(n_questions_per_annotator)
     if annotator_plan.gold_every and "gold" in snapshot.known:
-        n_below_limit = (
-            np.floor((earlier_counts + answers_per_annotator) / annotator_plan.gold_every + BEYOND)
-            - gold_counts
-            - answers_per_annotator * later_batch_rate / (1 - later_batch_rate)
+        n_gold_questions_below_limit = (
+            np.floor((n_earlier_questions + n_questions_per_annotator) / annotator_plan.gold_every + BEYOND)
+            - n_earlier_gold_questions
+            - n_questions_per_annotator * later_batch_control_rate / (1 - later_batch_control_rate)
         )
-        extra_gold = idle_rate[:, np.newaxis] * np.maximum(n_below_limit, 0)
-    n_positions = answers_per_annotator + extra_gold  # positions of batches, without the scheduled control questions
-    n_first_batch = np.minimum(
-        n_positions, np.maximum(annotator_plan.batch - earlier_counts - gold_counts, 0) * (1 - first_batch_rate)
+        n_extra_gold_questions = idle_rates[:, np.newaxis] * np.maximum(n_gold_questions_below_limit, 0)
+    n_batch_positions = (
+        n_questions_per_annotator + n_extra_gold_questions
+    )  # positions of batches, without the scheduled control questions
+    n_first_batch_positions = np.minimum(
+        n_batch_positions,
+        np.maximum(annotator_plan.batch - n_earlier_questions - n_earlier_gold_questions, 0)
+        * (1 - first_batch_control_rate),
     )
-    n_control = extra_gold + rng.poisson(
-        n_first_batch * first_batch_rate / (1 - first_batch_rate)
-        + (n_positions - n_first_batch) * later_batch_rate / (1 - later_batch_rate)
+    n_control_questions = n_extra_gold_questions + rng.poisson(
+        n_first_batch_positions * first_batch_control_rate / (1 - first_batch_control_rate)
+        + (n_batch_positions - n_first_batch_positions) * later_batch_control_rate / (1 - later_batch_control_rate)
     )
     return np.asarray(
-        n_real_questions + (is_present * (n_control + ~has_begun_session * annotator_plan.qualification)).sum(axis=1)
+        n_real_questions
+        + (is_present_annotator * (n_control_questions + ~has_annotator_begun * annotator_plan.qualification)).sum(
+            axis=1
+        )
     )
 
 
 def _wage(annotators: Sequence[PersonNow], price: float) -> float | None:
     """Return the hourly wage at the typical time of an answer, or None with too few timed answers. The typical time is
     the median of the annotators' median times, weighted by their numbers of answers."""
-    seconds_and_answers = sorted(
+    medians_and_answer_counts = sorted(
         (annotator.seconds, annotator.answers)
         for annotator in annotators
         if annotator.seconds is not None and annotator.answers
     )
-    if sum(answers for _, answers in seconds_and_answers) < TIMED:
+    if sum(n_answers for _, n_answers in medians_and_answer_counts) < TIMED:
         return None
     answer_seconds = np.repeat(
-        [median_seconds for median_seconds, _ in seconds_and_answers], [answers for _, answers in seconds_and_answers]
+        [median_seconds for median_seconds, _ in medians_and_answer_counts],
+        [n_answers for _, n_answers in medians_and_answer_counts],
     )
     return float(price * 3600 / max(float(np.median(answer_seconds)), 0.1))
 

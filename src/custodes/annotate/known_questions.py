@@ -46,8 +46,8 @@ class ControlQuestion:
 
     def images(self) -> dict[str, tuple[str, ...]]:
         """Return the names of the images of each part of the question."""
-        second_images = {} if self.second is None else {"second": self.second.images}
-        return {"context": self.context.images, "first": self.first.images, **second_images}
+        image_names_of_second_part = {} if self.second is None else {"second": self.second.images}
+        return {"context": self.context.images, "first": self.first.images, **image_names_of_second_part}
 
 
 def read_gold(gold: Any, material: StudyMaterial, plan: StudyPlan) -> list[ControlQuestion]:
@@ -57,14 +57,18 @@ def read_gold(gold: Any, material: StudyMaterial, plan: StudyPlan) -> list[Contr
     has the expected answer ('1', 'equal', '2', or a rating), the kind (default gold), and the reason for the answer.
     `InputError` names the row of an invalid question.
     """
-    table = load_table(gold) if isinstance(gold, str | Path) else None
-    frame, table_name = (table.frame, table.name) if table else (to_polars(gold, where="gold"), "gold")
+    loaded_table = load_table(gold) if isinstance(gold, str | Path) else None
+    frame, table_name = (
+        (loaded_table.frame, loaded_table.name) if loaded_table else (to_polars(gold, where="gold"), "gold")
+    )
     check_columns(frame, where=table_name, required=("expected",), optional=COLUMNS)
-    labels_of_column = {column: label_column(frame, column, where=table_name, empty=True) for column in COLUMNS}
-    rows = pl.DataFrame(labels_of_column).iter_rows(named=True)
+    values_of_column = {
+        column_name: label_column(frame, column_name, where=table_name, empty=True) for column_name in COLUMNS
+    }
+    rows = pl.DataFrame(values_of_column).iter_rows(named=True)
     questions = [
-        _parse_control_question(row, material, plan, f"{table_name}, row {number}")
-        for number, row in enumerate(rows, start=1)
+        _parse_control_question(row, material, plan, f"{table_name}, row {row_number}")
+        for row_number, row in enumerate(rows, start=1)
     ]
     if not questions:
         raise InputError(f"{table_name}: the table has no rows; give at least one question with a known answer")
@@ -72,39 +76,39 @@ def read_gold(gold: Any, material: StudyMaterial, plan: StudyPlan) -> list[Contr
     return questions
 
 
-def _check_answers(questions: Sequence[ControlQuestion], where: str) -> None:
+def _check_answers(questions: Sequence[ControlQuestion], table_name: str) -> None:
     """Raise `InputError` for questions that contradict each other, because no annotator could answer both as
     expected."""
-    first_row_and_answer: dict[tuple[object, ...], tuple[int, int]] = {}
-    for row, question in enumerate(questions, start=1):
-        outputs: tuple[object, ...] = (question.first, question.second)
-        row_answer = question.expected
+    row_number_and_answer_of_question: dict[tuple[object, ...], tuple[int, int]] = {}
+    for row_number, question in enumerate(questions, start=1):
+        ordered_outputs: tuple[object, ...] = (question.first, question.second)
+        expected_answer = question.expected
         if question.second is not None and (question.second.text, question.second.images) < (
             question.first.text,
             question.first.images,
         ):
-            outputs, row_answer = outputs[::-1], -row_answer
-        earlier_row, earlier_answer = first_row_and_answer.setdefault(
-            (question.context.label, question.context.context, *outputs), (row, row_answer)
+            ordered_outputs, expected_answer = ordered_outputs[::-1], -expected_answer
+        earlier_row_number, earlier_answer = row_number_and_answer_of_question.setdefault(
+            (question.context.label, question.context.context, *ordered_outputs), (row_number, expected_answer)
         )
-        if earlier_answer != row_answer:
+        if earlier_answer != expected_answer:
             raise InputError(
-                f"{where}: rows {earlier_row} and {row} expect different answers to the same question; remove one of "
-                f"the two rows"
+                f"{table_name}: rows {earlier_row_number} and {row_number} expect different answers to the same "
+                f"question; remove one of the two rows"
             )
 
 
 def _parse_control_question(
-    row: Mapping[str, str], material: StudyMaterial, plan: StudyPlan, where: str
+    row: Mapping[str, str], material: StudyMaterial, plan: StudyPlan, row_text: str
 ) -> ControlQuestion:
-    for is_wrong, message in _checks(row, material, plan):
+    for is_wrong, message in _row_checks(row, material, plan):
         if is_wrong:
-            raise InputError(f"{where}: {message}")
+            raise InputError(f"{row_text}: {message}")
     is_rating, item_and_pair = plan.question.mode == "rate", None
     context = Item(label="", context=row["context"])
-    if _is_comparison(row):
+    if _names_outputs(row):
         context = next(item for item in material.items if item.label == row["item"])
-        systems = sorted(row[f"system_{side}"] for side in _sides(plan))
+        systems = sorted(row[f"system_{side}"] for side in _side_letters(plan))
         item_and_pair = (row["item"], (systems[0], None if is_rating else systems[1]))
     first_output, *second_outputs = _outputs(row, material, plan)
     return ControlQuestion(
@@ -118,54 +122,55 @@ def _parse_control_question(
     )
 
 
-def _is_comparison(row: Mapping[str, str]) -> bool:
+def _names_outputs(row: Mapping[str, str]) -> bool:
     """Whether a row names outputs of the study, instead of texts."""
     return bool(row["item"] and not row["text_a"])
 
 
-def _sides(plan: StudyPlan) -> str:
+def _side_letters(plan: StudyPlan) -> str:
     return "a" if plan.question.mode == "rate" else "ab"
 
 
 def _outputs(row: Mapping[str, str], material: StudyMaterial, plan: StudyPlan) -> list[SystemOutput]:
     """Return the outputs of a valid row: one for a rating, and two for a comparison."""
-    if _is_comparison(row):
-        return [material.outputs[row["item"], row[f"system_{side}"]] for side in _sides(plan)]
-    return [SystemOutput(text=row[f"text_{side}"]) for side in _sides(plan)]
+    if _names_outputs(row):
+        return [material.outputs[row["item"], row[f"system_{side}"]] for side in _side_letters(plan)]
+    return [SystemOutput(text=row[f"text_{side}"]) for side in _side_letters(plan)]
 
 
-def _checks(row: Mapping[str, str], material: StudyMaterial, plan: StudyPlan) -> Iterator[tuple[object, str]]:
+def _row_checks(row: Mapping[str, str], material: StudyMaterial, plan: StudyPlan) -> Iterator[tuple[object, str]]:
     """Yield a pair for each check of a row: true if a value is not allowed, and the message. A later check may assume
     that the earlier ones have passed."""
-    kind, expected, item = row["kind"] or USUAL, row["expected"], row["item"]
-    is_rating, (low, high) = plan.question.mode == "rate", plan.question.scale
+    kind, expected_text, item_label = row["kind"] or USUAL, row["expected"], row["item"]
+    is_rating, (lowest_rating, highest_rating) = plan.question.mode == "rate", plan.question.scale
     yield kind not in KINDS, f"kind {kind!r} is not allowed; allowed: {', '.join(KINDS)}{suggestion(kind, KINDS)}"
     if is_rating:
-        is_integer = expected.removeprefix("-").isdecimal() and expected.isascii()
+        is_integer = expected_text.removeprefix("-").isdecimal() and expected_text.isascii()
         yield (
-            not (is_integer and low <= int(expected) <= high),
-            f"expected {expected!r} is not allowed; give a whole number from {low} to {high}, the scale of the plan",
+            not (is_integer and lowest_rating <= int(expected_text) <= highest_rating),
+            f"expected {expected_text!r} is not allowed; give a whole number from {lowest_rating} to {highest_rating}, "
+            "the scale of the plan",
         )
     else:
         yield (
-            expected not in WORDS,
-            f"expected {expected!r} is not allowed; allowed: {', '.join(WORDS)} (1: the first output is better)",
+            expected_text not in WORDS,
+            f"expected {expected_text!r} is not allowed; allowed: {', '.join(WORDS)} (1: the first output is better)",
         )
         yield (
-            expected == "equal" and not plan.question.equal,
+            expected_text == "equal" and not plan.question.equal,
             "expected is 'equal', but the plan does not allow this answer (equal = false)",
         )
-    if _is_comparison(row):
+    if _names_outputs(row):
         yield (
             row["text_b"] or row["context"],
             "the row has both an item of the study and texts; give either an item or texts",
         )
-        labels, systems = material.labels(), material.systems
-        suggestion_text = "" if item in labels else suggestion(item, labels)
-        yield item not in labels, f"the study has no item {short_repr(item)}{suggestion_text}"
-        for system in (row[f"system_{side}"] for side in _sides(plan)):
+        item_labels, systems = material.labels(), material.systems
+        suggestion_text = "" if item_label in item_labels else suggestion(item_label, item_labels)
+        yield item_label not in item_labels, f"the study has no item {short_repr(item_label)}{suggestion_text}"
+        for system in (row[f"system_{side}"] for side in _side_letters(plan)):
             yield system not in systems, f"the study has no system {short_repr(system)}{suggestion(system, systems)}"
-            yield (item, system) not in material.outputs, f"{system!r} has no output for item {item!r}"
+            yield (item_label, system) not in material.outputs, f"{system!r} has no output for item {item_label!r}"
         yield (
             not is_rating and row["system_a"] == row["system_b"],
             f"system_a and system_b are both {row['system_a']!r}; give two different systems",
@@ -175,7 +180,7 @@ def _checks(row: Mapping[str, str], material: StudyMaterial, plan: StudyPlan) ->
             row["system_a"] or row["system_b"],
             "the row has systems as well as texts; give either an item with two systems, or texts",
         )
-        for side in _sides(plan):
+        for side in _side_letters(plan):
             yield (
                 not row[f"text_{side}"],
                 f"text_{side} is empty; give the texts, or an item with system_a and system_b",
@@ -183,7 +188,7 @@ def _checks(row: Mapping[str, str], material: StudyMaterial, plan: StudyPlan) ->
     yield is_rating and row["text_b"], "text_b must be empty, because a rating concerns one text"
     first_output, *second_outputs = _outputs(row, material, plan)
     yield (
-        [first_output] == second_outputs and expected != "equal",
+        [first_output] == second_outputs and expected_text != "equal",
         "both outputs are equal, so expected must be 'equal'",
     )
 
@@ -197,27 +202,34 @@ def attention_checks(material: StudyMaterial, plan: StudyPlan) -> list[ControlQu
     """
     annotator_plan = plan.annotators
     n_checks = min(annotator_plan.attention * annotator_plan.batches, MOST_CHECKS) if annotator_plan.attention else 0
-    phrases = words(plan.texts.language)
+    phrase_of_key = words(plan.texts.language)
     rng = np.random.default_rng([plan.seed, 1])
-    keys = [key for key, output in material.outputs.items() if not output.is_empty]
-    sampled_indices: Sequence[int] = rng.permutation(len(keys))[:n_checks].tolist()
+    output_keys = [output_key for output_key, output in material.outputs.items() if not output.is_empty]
+    sampled_key_indices: Sequence[int] = rng.permutation(len(output_keys))[:n_checks].tolist()
     item_of_label = {item.label: item for item in material.items}
-    questions = []
-    for number, key_index in enumerate(sampled_indices):
-        item, _ = key = keys[key_index]
-        sides: tuple[SystemOutput, SystemOutput | None]
+    control_questions = []
+    for check_number, key_index in enumerate(sampled_key_indices):
+        item_label, _ = output_key = output_keys[key_index]
+        first_and_second_output: tuple[SystemOutput, SystemOutput | None]
         if plan.question.mode == "rate":
-            expected = plan.question.scale[0]
-            sides = SystemOutput(text=phrases["check_rating"].format(least=expected)), None
+            expected_answer = plan.question.scale[0]
+            first_and_second_output = (
+                SystemOutput(text=phrase_of_key["check_rating"].format(least=expected_answer)),
+                None,
+            )
         else:
-            expects_equal, is_output_first = plan.question.equal and number % 3 == 2, number % 2 == 0
-            check_output = SystemOutput(text=phrases["check_equal" if expects_equal else "check_other"])
-            output = material.outputs[key]
-            sides = (output, check_output) if is_output_first else (check_output, output)
-            expected = (not expects_equal) * (1 if is_output_first else -1)
-        questions.append(
+            expects_equal, is_output_first = plan.question.equal and check_number % 3 == 2, check_number % 2 == 0
+            check_output = SystemOutput(text=phrase_of_key["check_equal" if expects_equal else "check_other"])
+            output = material.outputs[output_key]
+            first_and_second_output = (output, check_output) if is_output_first else (check_output, output)
+            expected_answer = (not expects_equal) * (1 if is_output_first else -1)
+        control_questions.append(
             ControlQuestion(
-                kind="attention", context=item_of_label[item], first=sides[0], second=sides[1], expected=expected
+                kind="attention",
+                context=item_of_label[item_label],
+                first=first_and_second_output[0],
+                second=first_and_second_output[1],
+                expected=expected_answer,
             )
         )
-    return questions
+    return control_questions

@@ -87,40 +87,44 @@ def new(
     study, material = read_material(texts, systems=systems)
     image_of_path = media_of(material.images(), progress=progress)
     material = material.with_images({name: medium.name for name, medium in image_of_path.items()})
-    known_questions = _read_control_questions(gold, material, plan)
+    control_questions = _read_control_questions(gold, material, plan)
     selected_pairs = pairs_of(material.systems, pairs, mode=plan.question.mode)
-    orders, notes = _orders(material, selected_pairs, known_questions, plan)
-    max_items, metric_name_and_signs = max(map(len, orders)), None
+    item_order_of_pair, notes = _draw_item_orders(material, selected_pairs, control_questions, plan)
+    max_items_per_pair, metric_name_and_signs = max(map(len, item_order_of_pair)), None
     if metric is not None:
         _check_metric(plan, metric)
         metric_name_and_signs = metric_signs(study, metric, material, selected_pairs, aspect=plan.question.aspects[0])
     elif plan.question.mode == "compare":
-        rule_of(plan, pairs=len(selected_pairs), items=max_items, has_metric=False)
-    rendered_texts = render(material, plan.texts.render, questions=known_questions, progress=progress)
+        rule_of(plan, n_pairs=len(selected_pairs), max_items=max_items_per_pair, has_metric=False)
+    rendered_texts = render(material, plan.texts.render, questions=control_questions, progress=progress)
 
-    def fill(base: sqlite3.Connection) -> None:
+    def fill(connection: sqlite3.Connection) -> None:
         now = Clock().wall()
-        add_texts(base, material, rendered_texts.items, rendered_texts.outputs, image_of_path.values(), at=now)
-        for pair_number, (pair, order) in enumerate(zip(selected_pairs, orders, strict=True)):
-            add_pair(base, pair_number, pair, material.systems)
-            add_units(base, pair_number, order)
+        add_texts(
+            connection, material, rendered_texts.items, rendered_texts.outputs, image_of_path.values(), written_at=now
+        )
+        for pair_number, (pair, item_order) in enumerate(zip(selected_pairs, item_order_of_pair, strict=True)):
+            add_pair(connection, pair_number, pair, material.systems)
+            add_units(connection, pair_number, item_order)
             if metric_name_and_signs is not None:
                 metric_name, metric_signs_of_pair = metric_name_and_signs[0], metric_name_and_signs[1][pair_number]
-                rows = [
+                metric_rows = [
                     (pair_number, item, metric_name, int(sign))
                     for item, sign in enumerate(metric_signs_of_pair)
                     if sign != ABSENT
                 ]
-                base.executemany("INSERT INTO metric SELECT unit, ?3, ?4 FROM unit WHERE pair = ?1 AND item = ?2", rows)
-        base.executemany(
+                connection.executemany(
+                    "INSERT INTO metric SELECT unit, ?3, ?4 FROM unit WHERE pair = ?1 AND item = ?2", metric_rows
+                )
+        connection.executemany(
             "INSERT INTO gold (kind, context, first, second, media, expected, why) VALUES (?, ?, ?, ?, ?, ?, ?)",
             [
-                (question.kind, *html, json.dumps(question.images()), question.expected, question.why)
-                for question, html in zip(known_questions, rendered_texts.known, strict=True)
+                (question.kind, *question_html, json.dumps(question.images()), question.expected, question.why)
+                for question, question_html in zip(control_questions, rendered_texts.known, strict=True)
             ],
         )
-        all_notes = (*study.notes, *notes, *rendered_texts.notes, *plan_notes(plan, items=max_items))
-        add_notes(base, all_notes, plain=rendered_texts.refused, at=now)
+        all_notes = (*study.notes, *notes, *rendered_texts.notes, *plan_notes(plan, max_items=max_items_per_pair))
+        add_notes(connection, all_notes, plain_items=rendered_texts.refused, written_at=now)
 
     study_file.create(study_path, plan, fill)
     return study_path
@@ -129,54 +133,69 @@ def new(
 def _read_control_questions(gold: Any, material: StudyMaterial, plan: StudyPlan) -> list[ControlQuestion]:
     """Return the control questions of a table. If the table has no attention checks, attention checks from the texts
     are added."""
-    questions = [] if gold is None else read_gold(gold, material, plan)
-    n_qualification = sum(question.kind == "qualification" for question in questions)
-    if plan.annotators.qualification > n_qualification:
+    control_questions = [] if gold is None else read_gold(gold, material, plan)
+    n_qualification_questions = sum(control_question.kind == "qualification" for control_question in control_questions)
+    if plan.annotators.qualification > n_qualification_questions:
         raise InputError(
-            f"[annotators] qualification={plan.annotators.qualification}, but gold has {n_qualification} questions of "
-            f"kind qualification; add questions, or reduce the number"
+            f"[annotators] qualification={plan.annotators.qualification}, but gold has {n_qualification_questions} "
+            f"questions of kind qualification; add questions, or reduce the number"
         )
-    has_attention_checks = any(question.kind == "attention" for question in questions)
-    return questions if has_attention_checks else [*questions, *attention_checks(material, plan)]
+    has_attention_checks = any(control_question.kind == "attention" for control_question in control_questions)
+    return control_questions if has_attention_checks else [*control_questions, *attention_checks(material, plan)]
 
 
-def _check_metric(plan: StudyPlan, metric: str) -> None:
+def _check_metric(plan: StudyPlan, metric_name: str) -> None:
     """Raise `OptionError` for a metric that would have no effect."""
-    estimator = plan.stopping.estimator
+    estimator_name = plan.stopping.estimator
     if plan.question.mode == "rate":
-        raise OptionError(f"metric={metric!r} has no effect, because annotators rate outputs and no pair is decided")
-    if estimator is not None and not ESTIMATORS[estimator].uses_metric:
-        raise OptionError(f"metric={metric!r} has no effect, because the estimator {estimator} uses no metric")
+        raise OptionError(
+            f"metric={metric_name!r} has no effect, because annotators rate outputs and no pair is decided"
+        )
+    if estimator_name is not None and not ESTIMATORS[estimator_name].uses_metric:
+        raise OptionError(
+            f"metric={metric_name!r} has no effect, because the estimator {estimator_name} uses no metric"
+        )
 
 
 # --- items of the questions, and their order
 
 
-def _orders(
-    material: StudyMaterial, pairs: Sequence[Pair], questions: Sequence[ControlQuestion], plan: StudyPlan
+def _draw_item_orders(
+    material: StudyMaterial, pairs: Sequence[Pair], control_questions: Sequence[ControlQuestion], plan: StudyPlan
 ) -> tuple[list[list[int]], list[Note]]:
     """Return the items of each pair in random order, and notes on questions that are not asked. Raise `InputError` if
     there is no question at all."""
-    is_askable, n_same, n_empty = find_askable(material, pairs)
+    is_askable_comparison, n_identical_comparisons, n_empty_comparisons = find_askable(material, pairs)
     column_of_item = {item.label: column_index for column_index, item in enumerate(material.items)}
     n_control_comparisons = 0
-    for item, pair in {question.asked for question in questions if question.asked is not None}:
+    for item, pair in {
+        control_question.asked for control_question in control_questions if control_question.asked is not None
+    }:
         if pair in pairs:  # the comparison is only used as a control question
             pair_index, item_index = pairs.index(pair), column_of_item[item]
-            n_control_comparisons += bool(is_askable[pair_index, item_index])
-            is_askable[pair_index, item_index] = False
-    if not is_askable.any():
+            n_control_comparisons += bool(is_askable_comparison[pair_index, item_index])
+            is_askable_comparison[pair_index, item_index] = False
+    if not is_askable_comparison.any():
         needed_text = "an output" if pairs[0][1] is None else "two outputs that differ"
         raise InputError(
             f"nothing to annotate: no item has {needed_text} ({len(material.items)} items, "
-            f"{len(material.systems)} systems, {n_same} comparisons of identical outputs, {n_control_comparisons} with "
-            "known answers)"
+            f"{len(material.systems)} systems, {n_identical_comparisons} comparisons of identical outputs, "
+            f"{n_control_comparisons} with known answers)"
         )
     # The random draws are the same as in `evaluate.protocol.live`.
-    clusters = clusters_of([item.cluster for item in material.items])
-    orders = annotation_order(is_askable, clusters, np.random.default_rng(plan.seed))
-    items_of_pairs = [order[:n].tolist() for order, n in zip(orders, is_askable.sum(axis=1), strict=True)]
-    return items_of_pairs, omission_notes(is_askable, pairs, same=n_same, empty=n_empty, taken=n_control_comparisons)
+    cluster_numbers = clusters_of([item.cluster for item in material.items])
+    item_orders = annotation_order(is_askable_comparison, cluster_numbers, np.random.default_rng(plan.seed))
+    items_of_pair = [
+        item_order[:n_items].tolist()
+        for item_order, n_items in zip(item_orders, is_askable_comparison.sum(axis=1), strict=True)
+    ]
+    return items_of_pair, omission_notes(
+        is_askable_comparison,
+        pairs,
+        n_identical=n_identical_comparisons,
+        n_empty=n_empty_comparisons,
+        n_control=n_control_comparisons,
+    )
 
 
 def find_askable(material: StudyMaterial, pairs: Sequence[Pair]) -> tuple[NDArray[np.bool_], int, int]:
@@ -184,74 +203,89 @@ def find_askable(material: StudyMaterial, pairs: Sequence[Pair]) -> tuple[NDArra
     identical outputs, and the number of comparisons whose outputs are all empty."""
     row_of_system = {system: row for row, system in enumerate(material.systems)}
     column_of_item = {item.label: column for column, item in enumerate(material.items)}
-    output_codes = np.full(
+    appearance_codes = np.full(
         (len(row_of_system), len(column_of_item)), MISSING, dtype=np.int64
     )  # equal codes for outputs that look equal
     code_of_appearance: dict[object, int] = {}
     for (item, system), output in material.outputs.items():
         appearance = (" ".join(output.text.split()), output.images)
-        output_codes[row_of_system[system], column_of_item[item]] = (
+        appearance_codes[row_of_system[system], column_of_item[item]] = (
             EMPTY if output.is_empty else code_of_appearance.setdefault(appearance, len(code_of_appearance))
         )
-    first_codes = output_codes[[row_of_system[str(a)] for a, _ in pairs]]
-    second_codes = output_codes[[row_of_system[str(a) if b is None else b] for a, b in pairs]]
-    is_rating = np.array([b is None for _, b in pairs], dtype=bool)[:, np.newaxis]
-    has_outputs = (first_codes != MISSING) & (second_codes != MISSING)
-    is_empty_pair = has_outputs & (first_codes == EMPTY) & (second_codes == EMPTY)
-    is_same_output = has_outputs & ~is_empty_pair & (first_codes == second_codes) & ~is_rating
-    return has_outputs & ~is_empty_pair & ~is_same_output, int(is_same_output.sum()), int(is_empty_pair.sum())
+    first_codes = appearance_codes[[row_of_system[str(a)] for a, _ in pairs]]
+    second_codes = appearance_codes[[row_of_system[str(a) if b is None else b] for a, b in pairs]]
+    is_rating_pair = np.array([b is None for _, b in pairs], dtype=bool)[:, np.newaxis]
+    has_both_outputs = (first_codes != MISSING) & (second_codes != MISSING)
+    is_empty_comparison = has_both_outputs & (first_codes == EMPTY) & (second_codes == EMPTY)
+    is_identical_comparison = has_both_outputs & ~is_empty_comparison & (first_codes == second_codes) & ~is_rating_pair
+    return (
+        has_both_outputs & ~is_empty_comparison & ~is_identical_comparison,
+        int(is_identical_comparison.sum()),
+        int(is_empty_comparison.sum()),
+    )
 
 
-def draw_later_order(is_available: NDArray[np.bool_], clusters: Ints, seed: int, *names: str) -> list[int]:
+def draw_later_order(
+    is_available_item: NDArray[np.bool_], cluster_numbers: Ints, seed: int, *seed_texts: str
+) -> list[int]:
     """Return the random order of a pair that was added later, or of items that were added to a pair later. The seed
-    depends on `names`, so earlier orders do not change."""
-    name_digest = hashlib.sha256("\0".join(names).encode()).digest()
-    rng = np.random.default_rng([seed, *np.frombuffer(name_digest, dtype=np.uint32).tolist()])
-    order = annotation_order(is_available[np.newaxis], clusters, rng)
-    return [int(item) for item in order[0, : int(is_available.sum())]]
+    depends on `seed_texts`, so earlier orders do not change."""
+    seed_digest = hashlib.sha256("\0".join(seed_texts).encode()).digest()
+    rng = np.random.default_rng([seed, *np.frombuffer(seed_digest, dtype=np.uint32).tolist()])
+    item_orders = annotation_order(is_available_item[np.newaxis], cluster_numbers, rng)
+    return [int(item_index) for item_index in item_orders[0, : int(is_available_item.sum())]]
 
 
 def omission_notes(
-    is_available: NDArray[np.bool_], pairs: Sequence[Pair], *, same: int, empty: int, taken: int
+    is_askable_comparison: NDArray[np.bool_], pairs: Sequence[Pair], *, n_identical: int, n_empty: int, n_control: int
 ) -> list[Note]:
     """Return notes on questions that are not asked, with reasons."""
-    pairs_without_items = [
-        " and ".join(filter(None, pair)) for pair, n in zip(pairs, is_available.sum(axis=1), strict=True) if not n
+    empty_pair_names = [
+        " and ".join(filter(None, pair))
+        for pair, n_items in zip(pairs, is_askable_comparison.sum(axis=1), strict=True)
+        if not n_items
     ]
-    same_text = f"{same} comparisons of identical outputs are not shown, and do not count as ties or wins"
+    same_text = f"{n_identical} comparisons of identical outputs are not shown, and do not count as ties or wins"
     return build_notes(
-        ("same-output", same, same_text),
-        ("empty-outputs", empty, f"{empty} comparisons are not shown, because their outputs are all empty"),
-        ("known-answers", taken, f"{taken} comparisons have a known answer and are used only as control questions"),
+        ("same-output", n_identical, same_text),
+        ("empty-outputs", n_empty, f"{n_empty} comparisons are not shown, because their outputs are all empty"),
+        (
+            "known-answers",
+            n_control,
+            f"{n_control} comparisons have a known answer and are used only as control questions",
+        ),
         (
             "nothing-to-ask",
-            len(pairs_without_items),
-            f"{len(pairs_without_items)} pairs have no item to compare: {', '.join(pairs_without_items[:3])}",
+            len(empty_pair_names),
+            f"{len(empty_pair_names)} pairs have no item to compare: {', '.join(empty_pair_names[:3])}",
         ),
     )
 
 
-def plan_notes(plan: StudyPlan, *, items: int) -> list[Note]:
+def plan_notes(plan: StudyPlan, *, max_items: int) -> list[Note]:
     """Return notes on interim analyses that need more items than a pair has, and on a plan without a boundary. Ratings
     have no such notes."""
     if plan.question.mode == "rate":
         return []
-    stopping_plan, analysis_sizes = plan.stopping, sorted({min(n, items) for n in plan.stopping.looks})
-    n_cut = sum(n > items for n in stopping_plan.looks)
-    sizes = ", ".join(map(str, analysis_sizes))
-    message = f"a pair has at most {items} items, so interim analyses take place after {sizes} answers"
-    notes = build_notes((LOOKS_CUT, n_cut, message))
+    stopping_plan, analysis_sizes = (
+        plan.stopping,
+        sorted({min(n_answers, max_items) for n_answers in plan.stopping.looks}),
+    )
+    n_cut_analyses = sum(n_answers > max_items for n_answers in stopping_plan.looks)
+    sizes_text = ", ".join(map(str, analysis_sizes))
+    message = f"a pair has at most {max_items} items, so interim analyses take place after {sizes_text} answers"
+    notes = build_notes((LOOKS_CUT, n_cut_analyses, message))
     if stopping_plan.boundary == "none" and len(analysis_sizes) > 1:
         from scipy.special import ndtri
 
         from custodes.stats.stopping.sequential import crossing_probability
 
-        false_rate = crossing_probability(
+        false_decision_rate = crossing_probability(
             np.full(len(analysis_sizes), -ndtri(stopping_plan.gamma / 2)), np.array(analysis_sizes, dtype=float)
         )
         message = (
             f"boundary none: with {len(analysis_sizes)} interim analyses, a pair without a difference is declared "
-            f"different with probability {false_rate:.2f}, not {stopping_plan.gamma:g}; use boundary pocock"
+            f"different with probability {false_decision_rate:.2f}, not {stopping_plan.gamma:g}; use boundary pocock"
         )
         notes += build_notes(("no-boundary", True, message))
     return notes
@@ -261,57 +295,79 @@ def plan_notes(plan: StudyPlan, *, items: int) -> list[Note]:
 
 
 def add_texts(
-    base: sqlite3.Connection,
+    connection: sqlite3.Connection,
     material: StudyMaterial,
-    contexts: Mapping[str, str],
-    outputs: Mapping[tuple[str, str], str],
-    media: Iterable[Medium],
+    context_html_of_item: Mapping[str, str],
+    html_of_output: Mapping[tuple[str, str], str],
+    images: Iterable[Medium],
     *,
-    stored: tuple[int, int] = (0, 0),
-    at: float,
+    n_stored_systems_and_items: tuple[int, int] = (0, 0),
+    written_at: float,
 ) -> None:
-    """Add systems, items, outputs and images to the file. `stored` is the number of systems and the number of items
-    that the file already has. Each image is stored once."""
+    """Add systems, items, outputs and images to the file. `n_stored_systems_and_items` is the number of systems and the
+    number of items that the file already has. Each image is stored once."""
     id_of_system, id_of_item = (
-        {name: row_id for row_id, name in enumerate(names)} for names in (material.systems, material.labels())
+        {label: row_id for row_id, label in enumerate(labels)} for labels in (material.systems, material.labels())
     )
-    base.executemany(
+    connection.executemany(
         "INSERT INTO system VALUES (?, ?, ?)",
-        [(row_id, name, at) for name, row_id in id_of_system.items() if row_id >= stored[0]],
+        [
+            (row_id, label, written_at)
+            for label, row_id in id_of_system.items()
+            if row_id >= n_stored_systems_and_items[0]
+        ],
     )
-    base.executemany(
+    connection.executemany(
         "INSERT INTO item VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         [
             (
-                *(row_id, item.label, item.cluster, item.group, item.source, item.context, contexts[item.label]),
+                *(
+                    row_id,
+                    item.label,
+                    item.cluster,
+                    item.group,
+                    item.source,
+                    item.context,
+                    context_html_of_item[item.label],
+                ),
                 *(json.dumps(item.images), item.meta, json.dumps(item.references)),
             )
             for row_id, item in enumerate(material.items)
-            if row_id >= stored[1]
+            if row_id >= n_stored_systems_and_items[1]
         ],
     )
-    base.executemany(
+    connection.executemany(
         "INSERT INTO output VALUES (?, ?, ?, ?, ?)",
         [
-            (id_of_item[item], id_of_system[system], output.text, outputs[item, system], json.dumps(output.images))
+            (
+                id_of_item[item],
+                id_of_system[system],
+                output.text,
+                html_of_output[item, system],
+                json.dumps(output.images),
+            )
             for (item, system), output in material.outputs.items()
         ],
     )
-    base.executemany(
-        "INSERT OR IGNORE INTO media VALUES (?, ?, ?)", [(image.name, image.type, image.content) for image in media]
+    connection.executemany(
+        "INSERT OR IGNORE INTO media VALUES (?, ?, ?)", [(image.name, image.type, image.content) for image in images]
     )
 
 
-def add_pair(base: sqlite3.Connection, number: int, pair: Pair, systems: Sequence[str]) -> None:
+def add_pair(connection: sqlite3.Connection, pair_number: int, pair: Pair, systems: Sequence[str]) -> None:
     """Add a pair of systems to compare, or one system to rate."""
     system_ids = [None if name is None else systems.index(name) for name in pair]
-    base.execute("INSERT INTO pair VALUES (?, ?, ?)", (number, *system_ids))
+    connection.execute("INSERT INTO pair VALUES (?, ?, ?)", (pair_number, *system_ids))
 
 
-def add_units(base: sqlite3.Connection, pair: int, order: Sequence[int], *, first: int = 0) -> None:
-    """Add the items of a pair in their order, starting at position `first`. Positions never change."""
-    rows = [(pair, position, item) for position, item in enumerate(order, start=first)]
-    base.executemany("INSERT INTO unit (pair, place, item) VALUES (?, ?, ?)", rows)
+def add_units(
+    connection: sqlite3.Connection, pair_number: int, item_order: Sequence[int], *, first_position: int = 0
+) -> None:
+    """Add the items of a pair in their order, starting at position `first_position`. Positions never change."""
+    unit_rows = [
+        (pair_number, position, item_index) for position, item_index in enumerate(item_order, start=first_position)
+    ]
+    connection.executemany("INSERT INTO unit (pair, place, item) VALUES (?, ?, ?)", unit_rows)
 
 
 _LAST = """
@@ -324,17 +380,19 @@ SELECT max(n) FROM (
 """Query of the last id in the numbering that these tables share."""
 
 
-def add_notes(base: sqlite3.Connection, notes: Iterable[Note], *, plain: Iterable[str], at: float) -> None:
+def add_notes(
+    connection: sqlite3.Connection, notes: Iterable[Note], *, plain_items: Iterable[str], written_at: float
+) -> None:
     """Add events to the file: notes for `check`, and the items that are displayed as plain text although the plan has
     another format."""
-    plain_items = sorted(plain)
-    events: list[tuple[str, object]] = [("plain", plain_items)] if plain_items else []
-    events += [("note", asdict(note)) for note in notes]
-    ((last_id,),) = base.execute(_LAST)
-    base.executemany(
+    sorted_plain_items = sorted(plain_items)
+    kinds_and_contents: list[tuple[str, object]] = [("plain", sorted_plain_items)] if sorted_plain_items else []
+    kinds_and_contents += [("note", asdict(note)) for note in notes]
+    ((last_id,),) = connection.execute(_LAST)
+    connection.executemany(
         "INSERT INTO event (event, at, kind, json) VALUES (?, ?, ?, ?)",
         [
-            (event_id, at, kind, json.dumps(content, ensure_ascii=False))
-            for event_id, (kind, content) in enumerate(events, start=(last_id or 0) + 1)
+            (event_id, written_at, kind, json.dumps(content, ensure_ascii=False))
+            for event_id, (kind, content) in enumerate(kinds_and_contents, start=(last_id or 0) + 1)
         ],
     )

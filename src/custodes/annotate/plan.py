@@ -260,8 +260,8 @@ PLAN = msgspec.json.Decoder(StudyPlan)
 SECTIONS = ("question", "texts", "annotators", "money", "stopping")
 
 
-def _meanings(struct: type) -> dict[str, str]:
-    type_of_key = get_type_hints(struct, include_extras=True)
+def _descriptions(struct_type: type) -> dict[str, str]:
+    type_of_key = get_type_hints(struct_type, include_extras=True)
     return {
         key: annotation.__metadata__[0].description
         for key, annotation in type_of_key.items()
@@ -269,7 +269,7 @@ def _meanings(struct: type) -> dict[str, str]:
     }
 
 
-KEYS = {"": _meanings(StudyPlan), **{name: _meanings(type(getattr(StudyPlan(), name))) for name in SECTIONS}}
+KEYS = {"": _descriptions(StudyPlan), **{name: _descriptions(type(getattr(StudyPlan(), name))) for name in SECTIONS}}
 """Keys and descriptions of each section in the order of the file. The section '' has the keys of the plan itself."""
 
 
@@ -280,40 +280,40 @@ def rows() -> Iterator[tuple[str, str, str, str]]:
     ('', 'name', 'study', 'name of the study and of its files')
     """
     plan = StudyPlan()
-    for section, keys in KEYS.items():
+    for section, meaning_of_key in KEYS.items():
         struct: msgspec.Struct = getattr(plan, section) if section else plan
-        for key, meaning in keys.items():
-            yield section, key, _words(getattr(struct, key)), meaning
+        for key, meaning in meaning_of_key.items():
+            yield section, key, _default_text(getattr(struct, key)), meaning
 
 
-def _words(value: object) -> str:
+def _default_text(value: object) -> str:
     if value is None:
         return "none"
     if isinstance(value, msgspec.Struct):
-        return ", ".join(f'{key} = "{entry}"' for key, entry in msgspec.structs.asdict(value).items())
+        return ", ".join(f'{key} = "{field_value}"' for key, field_value in msgspec.structs.asdict(value).items())
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, tuple):
-        return ", ".join(str(entry) if entry != "" else '""' for entry in value)
+        return ", ".join(str(field_value) if field_value != "" else '""' for field_value in value)
     return str(value)
 
 
-def convert_plan(values: Any) -> StudyPlan:
+def convert_plan(plan_values: Any) -> StudyPlan:
     """Return the plan with these values by section and key. Raise `OptionError` for a wrong type or a value out of
     range."""
     try:
-        return msgspec.convert(values, StudyPlan)
+        return msgspec.convert(plan_values, StudyPlan)
     except msgspec.ValidationError as problem:
-        raise OptionError(_plain_message(str(problem), values)) from None
+        raise OptionError(_plain_message(str(problem), plan_values)) from None
 
 
-def _plain_message(problem: str, values: Any) -> str:
+def _plain_message(problem_text: str, plan_values: Any) -> str:
     """Return a message of msgspec, such as ``Expected `int` >= 1 - at `$.money.price` ``, in words and with the key as
     in the file."""
-    expectation, _, key_path = problem.partition(" - at ")
+    expectation, _, key_path = problem_text.partition(" - at ")
     section, _, key = key_path.strip("`").removeprefix("$").removeprefix(".").partition(".")
     key_text = f"[{section}] {key}" if key else section
-    for code, replacement in (
+    for type_code, replacement in (
         ("`float | str`", "text or a number"),
         ("`str`", "text in quotes"),
         ("`int`", "a whole number"),
@@ -323,52 +323,52 @@ def _plain_message(problem: str, values: Any) -> str:
         ("`null`", "nothing"),
         ("`object`", "a section"),
     ):
-        expectation = expectation.replace(code, replacement)
+        expectation = expectation.replace(type_code, replacement)
     for operator, replacement in ((" >= ", "from"), (" > ", "above"), (" <= ", "at most")):
-        type_text, separator, limit = expectation.partition(operator)
+        type_text, separator, limit_text = expectation.partition(operator)
         if separator:
-            value = values.get(section, {}).get(key)
-            return f"{key_text}={value}: {type_text.removeprefix('Expected ')} {replacement} {float(limit):g}"
+            value = plan_values.get(section, {}).get(key)
+            return f"{key_text}={value}: {type_text.removeprefix('Expected ')} {replacement} {float(limit_text):g}"
     return f"{key_text}: {expectation[:1].lower()}{expectation[1:]}"
 
 
 def check_plan(plan: StudyPlan) -> StudyPlan:
     """Return the plan after validation. Raise `OptionError` for the first value that is invalid or has no effect."""
     try:
-        plain_values = msgspec.to_builtins(plan)
-        msgspec.json.encode(plain_values)
+        builtin_values = msgspec.to_builtins(plan)
+        msgspec.json.encode(builtin_values)
     except UnicodeEncodeError as problem:
         raise OptionError(
             f"plan: {short_repr(problem.object)} has characters that cannot be written to a file"
         ) from None
     except (TypeError, OverflowError) as problem:
         raise OptionError(f"plan: {problem}; allowed are text, numbers, true and false") from None
-    plan = convert_plan(plain_values)  # a struct that was created in Python may contain values of other types
+    plan = convert_plan(builtin_values)  # a struct that was created in Python may contain values of other types
     seed_or_generator("seed", plan.seed)
-    for is_wrong, message in _checks(plan):
+    for is_wrong, message in _plan_checks(plan):
         if is_wrong:
             raise OptionError(message)
     try:
-        stopping_of(plan, pairs=1)
+        stopping_of(plan, n_pairs=1)
     except OptionError as problem:
         raise OptionError(f"[stopping] {problem}") from None
     return plan
 
 
-def _checks(plan: StudyPlan) -> Iterator[tuple[object, str]]:
+def _plan_checks(plan: StudyPlan) -> Iterator[tuple[object, str]]:
     """Yield a pair for each check of a plan: true if a value is not allowed, and the message. A later check may assume
     that the earlier ones have passed."""
     yield not plan.name.strip(), "name='': the study has no name; give a name"
     yield from _question_checks(plan)
-    language, currency = plan.texts.language, plan.money.currency
+    language_tag, currency_code = plan.texts.language, plan.money.currency
     yield (
-        not LANGUAGE.fullmatch(language),
-        f"[texts] language={language!r} is not a language tag; give one such as en, pt-BR or ar",
+        not LANGUAGE.fullmatch(language_tag),
+        f"[texts] language={language_tag!r} is not a language tag; give one such as en, pt-BR or ar",
     )
     yield from _annotator_checks(plan)
     yield (
-        not CURRENCY.fullmatch(currency),
-        f"[money] currency={currency!r} is not allowed; give three capital letters, such as USD or EUR",
+        not CURRENCY.fullmatch(currency_code),
+        f"[money] currency={currency_code!r} is not allowed; give three capital letters, such as USD or EUR",
     )
 
 
@@ -404,7 +404,9 @@ def _question_checks(plan: StudyPlan) -> Iterator[tuple[object, str]]:
     yield question.both_bad and not question.equal, "[question] both_bad=true has no effect without equal=true"
 
 
-def _unused_key_checks(section: str, struct: Any, keys: tuple[str, ...], why: str) -> Iterator[tuple[object, str]]:
+def _unused_key_checks(
+    section: str, struct: msgspec.Struct, keys: tuple[str, ...], why: str
+) -> Iterator[tuple[object, str]]:
     """Iterate over the checks that keys without an effect have their default values."""
     for key in keys:
         value = getattr(struct, key)
@@ -414,19 +416,17 @@ def _unused_key_checks(section: str, struct: Any, keys: tuple[str, ...], why: st
 def _annotator_checks(plan: StudyPlan) -> Iterator[tuple[object, str]]:
     annotators, budget = plan.annotators, plan.stopping.budget
     if annotators.recruit == "links":
-        why = "recruit is links, and personal links identify annotators already"
-        yield from _unused_key_checks("annotators", annotators, ("worker_id",), why)
+        reason = "recruit is links, and personal links identify annotators already"
+        yield from _unused_key_checks("annotators", annotators, ("worker_id",), reason)
     yield (
         annotators.worker_id and not IDENTIFIER.fullmatch(annotators.worker_id),
         f"[annotators] worker_id={short_repr(annotators.worker_id)} is not allowed; give the name of a parameter of "
         "the link, such as workerId",
     )
-    return_address = urlsplit(annotators.return_url)
-    is_address = (
-        return_address.scheme in ("http", "https") and return_address.netloc and "{code}" in annotators.return_url
-    )
+    url_parts = urlsplit(annotators.return_url)
+    is_return_url = url_parts.scheme in ("http", "https") and url_parts.netloc and "{code}" in annotators.return_url
     yield (
-        annotators.return_url and not is_address,
+        annotators.return_url and not is_return_url,
         f"[annotators] return_url={short_repr(annotators.return_url)} is not allowed; give an address with {{code}} "
         "in it, such as https://app.prolific.com/submissions/complete?cc={code}",
     )
@@ -457,11 +457,11 @@ def _annotator_checks(plan: StudyPlan) -> Iterator[tuple[object, str]]:
     )
 
 
-def stopping_of(plan: StudyPlan, *, pairs: int) -> Stopping:
+def stopping_of(plan: StudyPlan, *, n_pairs: int) -> Stopping:
     """Return the stopping rule of the plan as `Stopping`. If gamma applies to all pairs jointly, it is divided by
-    `pairs`.
+    `n_pairs`.
 
-    >>> stopping_of(StudyPlan(), pairs=3)
+    >>> stopping_of(StudyPlan(), n_pairs=3)
     Stopping(stop='futility', looks=(10, 20, 40), boundary='pocock')
     """
     stopping_plan = plan.stopping
@@ -470,7 +470,7 @@ def stopping_of(plan: StudyPlan, *, pairs: int) -> Stopping:
         boundary=stopping_plan.boundary,
         stop=stopping_plan.stop,
         futility=stopping_plan.futility,
-        gamma=stopping_plan.gamma / max(1, pairs) if stopping_plan.family else stopping_plan.gamma,
+        gamma=stopping_plan.gamma / max(1, n_pairs) if stopping_plan.family else stopping_plan.gamma,
         budget=budget_of(plan),
     )
     if stopping_plan.estimator is not None:
@@ -489,11 +489,11 @@ def budget_of(plan: StudyPlan) -> int | None:
     return None if budget is None else budget // plan.annotators.per_item
 
 
-def rule_of(plan: StudyPlan, *, pairs: int, items: int, has_metric: bool) -> Rule:
-    """Return the rule for a study with `pairs` pairs of at most `items` items. Interim analyses are limited to this
-    number of items."""
+def rule_of(plan: StudyPlan, *, n_pairs: int, max_items: int, has_metric: bool) -> Rule:
+    """Return the rule for a study with `n_pairs` pairs of at most `max_items` items. Interim analyses are limited to
+    this number of items."""
     estimators, (stopping,) = select_estimators_and_rules(
-        plan.stopping.estimator, stopping_of(plan, pairs=pairs), alone=not has_metric
+        plan.stopping.estimator, stopping_of(plan, n_pairs=n_pairs), alone=not has_metric
     )
     estimator: Estimator = estimators[0]
-    return stopping.rule(estimator, most=items, seed=plan.seed)
+    return stopping.rule(estimator, most=max_items, seed=plan.seed)

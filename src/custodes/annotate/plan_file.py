@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
@@ -52,15 +52,15 @@ def plan_of(values: Mapping[str, Any], *, where: str, folder: Path) -> StudyPlan
                 raise InputError(
                     f"{where}: {section_or_key} = {short_repr(value)} is not a section; write [{section_or_key}]"
                 )
-            keys = KEYS[section_or_key]
+            meaning_of_key = KEYS[section_or_key]
             for key in value:
-                if key not in keys:
+                if key not in meaning_of_key:
                     raise InputError(
-                        f"{where}: [{section_or_key}] has the unknown key {key}{_key_advice(key, keys)}; keys: "
-                        f"{', '.join(keys)}"
+                        f"{where}: [{section_or_key}] has the unknown key {key}{_key_advice(key, meaning_of_key)}; "
+                        f"keys: {', '.join(meaning_of_key)}"
                     )
             plan_values[section_or_key] = {
-                key: _check_keyword(section_or_key, key, text, where=where) for key, text in value.items()
+                key: _check_keyword(section_or_key, key, key_value, where=where) for key, key_value in value.items()
             }
         elif section_or_key in KEYS[""]:
             plan_values[section_or_key] = value
@@ -69,10 +69,10 @@ def plan_of(values: Mapping[str, Any], *, where: str, folder: Path) -> StudyPlan
                 f"{where}: unknown key {section_or_key}{_key_advice(section_or_key, (*KEYS[''], *SECTIONS))}; keys: "
                 f"{', '.join(KEYS[''])}, and sections {', '.join(SECTIONS)}"
             )
-    texts = plan_values.get("texts", {})
+    texts_section = plan_values.get("texts", {})
     for key in PROSE:
-        if isinstance(texts.get(key), str):
-            texts[key] = _prose(texts[key], key, where=where, folder=folder)
+        if isinstance(texts_section.get(key), str):
+            texts_section[key] = _text_or_file_content(texts_section[key], key, where=where, folder=folder)
     try:
         return check_plan(convert_plan(plan_values))
     except OptionError as problem:
@@ -96,15 +96,17 @@ def _check_keyword(section: str, key: str, value: Any, *, where: str) -> Any:
     return value
 
 
-def _key_advice(key: str, allowed: Any) -> str:
+def _key_advice(key: str, allowed_keys: Iterable[str]) -> str:
     """Return advice on an unknown key: a similar key, or the section that has the key."""
     matching_places = [
-        f"in [{section}]" if section else "above the first section" for section, keys in KEYS.items() if key in keys
+        f"in [{section}]" if section else "above the first section"
+        for section, section_keys in KEYS.items()
+        if key in section_keys
     ]
-    return f"; this key belongs {matching_places[0]}" if matching_places else suggestion(key, allowed)
+    return f"; this key belongs {matching_places[0]}" if matching_places else suggestion(key, allowed_keys)
 
 
-def _prose(text: str, key: str, *, where: str, folder: Path) -> str:
+def _text_or_file_content(text: str, key: str, *, where: str, folder: Path) -> str:
     """Return a text. If the value starts with @, the text is read from a file; otherwise the value itself is
     returned."""
     if not text.startswith(FROM_FILE):
@@ -126,10 +128,12 @@ def change_plan(plan: StudyPlan, changes: Mapping[str, Mapping[str, Any]]) -> St
     >>> change_plan(StudyPlan(), {"annotators": {"batch": 10}, "": {"seed": 3}}).annotators.batch
     10
     """
-    sections = {
-        name: msgspec.structs.replace(getattr(plan, name), **values) for name, values in changes.items() if name
+    section_of_name = {
+        section_name: msgspec.structs.replace(getattr(plan, section_name), **value_of_key)
+        for section_name, value_of_key in changes.items()
+        if section_name
     }
-    return check_plan(msgspec.structs.replace(plan, **changes.get("", {}), **sections))
+    return check_plan(msgspec.structs.replace(plan, **changes.get("", {}), **section_of_name))
 
 
 def to_toml(plan: StudyPlan) -> str:
@@ -143,11 +147,11 @@ def to_toml(plan: StudyPlan) -> str:
 
 
 def _lines(plan: StudyPlan) -> Iterator[str]:
-    for section, keys in KEYS.items():
+    for section, meaning_of_key in KEYS.items():
         if section:
             yield from ("", f"[{section}]")
         struct = getattr(plan, section) if section else plan
-        for key, meaning in keys.items():
+        for key, meaning in meaning_of_key.items():
             yield f"# {meaning}"
             value = getattr(struct, key)
             yield f"# {key} = " if value is None else f"{key} = {_toml(value)}"

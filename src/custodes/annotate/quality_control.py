@@ -24,17 +24,19 @@ class AnnotatorStanding(NamedTuple):
     flags: tuple[str, ...]
 
 
-def annotator_standing(work: Work, totals: Totals, *, typical: float | None, annotators: int) -> AnnotatorStanding:
+def annotator_standing(
+    work: Work, totals: Totals, *, typical_seconds: float | None, n_annotators: int
+) -> AnnotatorStanding:
     """Return the status of an annotator, which is computed only from the annotator's counts and times and the counts of
     the whole study (`totals`).
 
-    `typical` is the typical median time of a comparison in the study, in visible seconds that the browser measured.
-    `annotators` is the number of annotators. Probabilities are adjusted for this number, so that only one of a thousand
-    studies flags a careful annotator for position or ties.
+    `typical_seconds` is the typical median time of a comparison in the study, in visible seconds that the browser
+    measured. `n_annotators` is the number of annotators. Probabilities are adjusted for this number, so that only one
+    of a thousand studies flags a careful annotator for position or ties.
 
     >>> from array import array
     >>> work = Work(gold_asked=4, gold_right=1, answers=30, decided=30, first_shown=30, times=array("d", [6.0] * 30))
-    >>> annotator_standing(work, Totals(answers=360, equal=66), typical=38.0, annotators=12)
+    >>> annotator_standing(work, Totals(answers=360, equal=66), typical_seconds=38.0, n_annotators=12)
     AnnotatorStanding(name='watch', flags=('fast', 'one side'))
     """
     from custodes.stats.stopping.sequential import sprt
@@ -43,28 +45,30 @@ def annotator_standing(work: Work, totals: Totals, *, typical: float | None, ann
     is_blocked = sprt(work.gold_right, work.gold_asked - work.gold_right) < 0
     if is_blocked:
         flags.append("known")
-    if typical is not None and len(work.times) >= FEWEST and median(work.times) < FAST * typical:
+    if typical_seconds is not None and len(work.times) >= FEWEST and median(work.times) < FAST * typical_seconds:
         flags.append("fast")
-    if _is_one_sided(work.first_shown, work.decided, annotators):
+    if _is_one_sided(work.first_shown, work.decided, n_annotators):
         flags.append("one side")
     n_other_answers = max(totals.answers - work.answers, 1)
-    equal_rate = (totals.equal - work.equal) / n_other_answers  # of the other annotators
-    if work.answers and work.equal == work.answers and annotators * equal_rate**work.answers < RARE:
+    equal_rate_among_others = (totals.equal - work.equal) / n_other_answers  # of the other annotators
+    if work.answers and work.equal == work.answers and n_annotators * equal_rate_among_others**work.answers < RARE:
         flags.append("all equal")
-    n_judged = work.answers + work.gold_asked
-    if work.refused + n_judged >= SEEN and work.refused > n_judged:
+    n_judged_questions = work.answers + work.gold_asked
+    if work.refused + n_judged_questions >= SEEN and work.refused > n_judged_questions:
         flags.append("refuses")
     return AnnotatorStanding("blocked" if is_blocked else "watch" if flags else "ok", tuple(flags))
 
 
-def _is_one_sided(n_first: int, n_decided: int, n_annotators: int) -> bool:
+def _is_one_sided(n_first_choices: int, n_decided_answers: int, n_annotators: int) -> bool:
     """Whether more than 95 % of the choices prefer the same side. The excess must be significant in a two-sided test,
     adjusted for the number of annotators of the study."""
-    n_preferred = max(n_first, n_decided - n_first)
-    if n_preferred <= SIDE * n_decided:
+    n_majority_choices = max(n_first_choices, n_decided_answers - n_first_choices)
+    if n_majority_choices <= SIDE * n_decided_answers:
         return False
-    n_tail_sequences = sum(comb(n_decided, k) for k in range(n_preferred, n_decided + 1))
-    return bool(2 * n_tail_sequences * n_annotators < RARE * 2**n_decided)  # integers, to avoid underflow
+    n_tail_sequences = sum(
+        comb(n_decided_answers, n_side_choices) for n_side_choices in range(n_majority_choices, n_decided_answers + 1)
+    )
+    return bool(2 * n_tail_sequences * n_annotators < RARE * 2**n_decided_answers)  # integers, to avoid underflow
 
 
 FAST = 0.25

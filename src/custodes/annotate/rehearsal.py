@@ -135,22 +135,27 @@ def rehearse(
     seed_source, seed = resolve_seed(rng)
     parent_rng = np.random.default_rng(seed_source)
     with tempfile.TemporaryDirectory(dir=_memory_folder(), prefix="custodes-rehearsal-") as folder:
-        empty_study = Path(folder, "master.db")
-        plan = copy_without_answers(Path(path), empty_study)
-        all_plans = {plan.name: plan, **(plans or {})}
-        conditions = [(plan_name, margin) for plan_name in all_plans for margin in margins]
-        outcomes: dict[tuple[str, float], list[Outcome]] = {condition: [] for condition in conditions}
-        runs = [condition for _ in range(repetitions) for condition in conditions]
-        for plan_name, margin in progress(runs, total=len(runs), desc="rehearsing"):
-            study_copy = Path(folder, "study.db")
-            shutil.copyfile(empty_study, study_copy)
-            replace_plan(study_copy, all_plans[plan_name])
-            outcomes[plan_name, margin].append(
-                _run_rehearsal(study_copy, all_plans[plan_name], annotators, margin, habits, parent_rng.spawn(1)[0])
+        empty_study_path = Path(folder, "master.db")
+        plan = copy_without_answers(Path(path), empty_study_path)
+        plan_of_name = {plan.name: plan, **(plans or {})}
+        conditions = [(plan_name, margin) for plan_name in plan_of_name for margin in margins]
+        outcomes_of_condition: dict[tuple[str, float], list[Outcome]] = {condition: [] for condition in conditions}
+        run_conditions = [condition for _ in range(repetitions) for condition in conditions]
+        for plan_name, margin in progress(run_conditions, total=len(run_conditions), desc="rehearsing"):
+            study_copy_path = Path(folder, "study.db")
+            shutil.copyfile(empty_study_path, study_copy_path)
+            replace_plan(study_copy_path, plan_of_name[plan_name])
+            outcomes_of_condition[plan_name, margin].append(
+                _run_rehearsal(
+                    study_copy_path, plan_of_name[plan_name], annotators, margin, habits, parent_rng.spawn(1)[0]
+                )
             )
-            for leftover in Path(folder).glob("study.db*"):
-                leftover.unlink()
-    rows = [_row(name, margin, all_plans[name], cell_outcomes) for (name, margin), cell_outcomes in outcomes.items()]
+            for leftover_path in Path(folder).glob("study.db*"):
+                leftover_path.unlink()
+    outcome_rows = [
+        _row(name, margin, plan_of_name[name], condition_outcomes)
+        for (name, margin), condition_outcomes in outcomes_of_condition.items()
+    ]
     provenance = Provenance(
         question="annotate rehearse",
         study=Path(path).name,
@@ -166,33 +171,39 @@ def rehearse(
         versions=versions(),
     )
     return Rehearsal.from_parts(
-        [Rehearsal.part(outcomes=rows)], _rehearsal_notes(habits, annotators, outcomes, plan), provenance=provenance
+        [Rehearsal.part(outcomes=outcome_rows)],
+        _rehearsal_notes(habits, annotators, outcomes_of_condition, plan),
+        provenance=provenance,
     )
 
 
-def _habits(**values: float) -> Habits:
-    for name in ("careless", "sided", "leaving"):
-        if not 0 <= values[name] < 1:
-            raise OptionError(f"{name}={short_repr(values[name])} is not allowed; give a proportion from 0 to below 1")
-    if values["careless"] + values["sided"] > 1:
+def _habits(**habit_values: float) -> Habits:
+    for habit_name in ("careless", "sided", "leaving"):
+        if not 0 <= habit_values[habit_name] < 1:
+            raise OptionError(
+                f"{habit_name}={short_repr(habit_values[habit_name])} is not allowed; give a proportion from 0 to "
+                "below 1"
+            )
+    if habit_values["careless"] + habit_values["sided"] > 1:
         raise OptionError("the sum of careless and sided is above 1; give smaller proportions")
-    if not 0 < values["reliability"] <= 1:
+    if not 0 < habit_values["reliability"] <= 1:
         raise OptionError(
-            f"reliability={short_repr(values['reliability'])} is not allowed; give a correlation above 0 and at most 1"
+            f"reliability={short_repr(habit_values['reliability'])} is not allowed; give a correlation above 0 and at "
+            "most 1"
         )
-    if not 0 < values["seconds"] <= 86_400:
+    if not 0 < habit_values["seconds"] <= 86_400:
         raise OptionError(
-            f"seconds={short_repr(values['seconds'])} is not allowed; give the time of an answer, above 0 and at most "
-            "a day"
+            f"seconds={short_repr(habit_values['seconds'])} is not allowed; give the time of an answer, above 0 and at "
+            "most a day"
         )
-    return Habits(**values)
+    return Habits(**habit_values)
 
 
 def _rehearsal_notes(
-    habits: Habits, annotators: int, outcomes: Mapping[Any, Sequence[Outcome]], plan: StudyPlan
+    habits: Habits, n_annotators: int, outcomes_of_condition: Mapping[Any, Sequence[Outcome]], plan: StudyPlan
 ) -> list[Note]:
-    all_outcomes = [outcome for cell_outcomes in outcomes.values() for outcome in cell_outcomes]
-    n_unfinished, n_standstill = (
+    all_outcomes = [outcome for condition_outcomes in outcomes_of_condition.values() for outcome in condition_outcomes]
+    n_unfinished_rehearsals, n_standstill_rehearsals = (
         sum(not outcome.is_ended for outcome in all_outcomes),
         sum(outcome.is_ended and outcome.n_open > 0 for outcome in all_outcomes),
     )
@@ -200,7 +211,7 @@ def _rehearsal_notes(
         Note(
             rule="assumed",
             message=(
-                f"assumed: {annotators} annotators at a time, replaced when they leave, are blocked or have "
+                f"assumed: {n_annotators} annotators at a time, replaced when they leave, are blocked or have "
                 f"completed all batches; {habits.careless:.0%} answer at random, {habits.sided:.0%} always choose "
                 f"the first output, {habits.leaving:.0%} leave after each answer; {habits.seconds:g} s per answer, "
                 f"reliability {habits.reliability:g}. Real annotators may differ"
@@ -209,13 +220,14 @@ def _rehearsal_notes(
         *build_notes(
             (
                 "unfinished",
-                n_unfinished,
-                f"{n_unfinished} rehearsals did not end within {LONGEST / 86400:g} simulated days and were stopped",
+                n_unfinished_rehearsals,
+                f"{n_unfinished_rehearsals} rehearsals did not end within {LONGEST / 86400:g} simulated days and were "
+                "stopped",
             ),
             (
                 STANDSTILL,
-                n_standstill,
-                f"{n_standstill} of {len(all_outcomes)} rehearsals stopped with undecided pairs that no "
+                n_standstill_rehearsals,
+                f"{n_standstill_rehearsals} of {len(all_outcomes)} rehearsals stopped with undecided pairs that no "
                 "current annotator may answer; invite more annotators, or raise [annotators] cap",
             ),
             (
@@ -237,32 +249,32 @@ def copy_without_answers(path: Path, copy_path: Path) -> StudyPlan:
     study_path = study_file.check(path)
     with (
         study_file.sqlite_errors(study_path),
-        closing(study_file.connect(study_path, durable=False, reading=True)) as source_db,
-        closing(sqlite3.connect(copy_path)) as copy_db,
+        closing(study_file.connect(study_path, durable=False, reading=True)) as source_connection,
+        closing(sqlite3.connect(copy_path)) as copy_connection,
     ):
-        source_db.backup(copy_db)
-        copy_db.executescript(EMPTY)
-        (plan_json,) = copy_db.execute("SELECT json FROM plan ORDER BY version DESC LIMIT 1").fetchone()
+        source_connection.backup(copy_connection)
+        copy_connection.executescript(EMPTY)
+        (plan_json,) = copy_connection.execute("SELECT json FROM plan ORDER BY version DESC LIMIT 1").fetchone()
     return PLAN.decode(plan_json)
 
 
 def replace_plan(path: Path, plan: StudyPlan) -> None:
     """Replace the plan of a copied study."""
-    with closing(sqlite3.connect(path)) as copy_db:
-        copy_db.execute("DELETE FROM plan")
-        copy_db.execute("INSERT INTO plan VALUES (1, ?, ?)", (START, msgspec.json.encode(plan).decode()))
-        copy_db.commit()
+    with closing(sqlite3.connect(path)) as copy_connection:
+        copy_connection.execute("DELETE FROM plan")
+        copy_connection.execute("INSERT INTO plan VALUES (1, ?, ?)", (START, msgspec.json.encode(plan).decode()))
+        copy_connection.commit()
 
 
 def _run_rehearsal(
-    path: Path, plan: StudyPlan, annotators: int, margin: float, habits: Habits, rng: np.random.Generator
+    path: Path, plan: StudyPlan, n_annotators: int, margin: float, habits: Habits, rng: np.random.Generator
 ) -> Outcome:
     with closing(StudyFileReader(path)) as file_reader:
         crowd = Crowd(
             systems=file_reader.systems(),
             items=file_reader.items(),
             aspects=plan.question.aspects,
-            better=margin,
+            margin=margin,
             habits=habits,
             rng=rng,
             scale=plan.question.scale if plan.question.mode == "rate" else None,
@@ -271,51 +283,56 @@ def _run_rehearsal(
         clock = Clock(wall=lambda: START + simulated_time[0], steady=lambda: simulated_time[0])
         with closing(Service.open(path, clock=clock, threaded=False, durable=False)) as service:
             drive = Drive(service, crowd, file_reader, plan, simulated_time)
-            is_ended = drive.run(annotators)
+            is_ended = drive.run(n_annotators)
             snapshot = service.snapshot().result()
         pair_decisions = file_reader.decisions() if plan.question.mode == "compare" else []
-    signs = [decision * (1 if crowd.quality[a] >= crowd.quality[b] else -1) for a, b, decision in pair_decisions]
-    n_open = sum(pair.is_open for pair in snapshot.pairs)
+    decision_signs = [
+        decision * (1 if crowd.quality[first_system] >= crowd.quality[second_system] else -1)
+        for first_system, second_system, decision in pair_decisions
+    ]
+    n_open_pairs = sum(pair.is_open for pair in snapshot.pairs)
     return Outcome(
         answers=snapshot.paid,
         hours=drive.last / 3600,
         work=drive.work / 3600,
         annotators=drive.came,
-        idle=sum(idle_since < drive.last or n_open > 0 for idle_since in drive.without_work),
-        signs=signs,
+        idle=sum(idle_since < drive.last or n_open_pairs > 0 for idle_since in drive.without_work),
+        signs=decision_signs,
         is_ended=is_ended,
-        n_open=n_open,
+        n_open=n_open_pairs,
     )
 
 
-def _row(name: str, margin: float, plan: StudyPlan, outcomes: Sequence[Outcome]) -> dict[str, Any]:
+def _row(plan_name: str, margin: float, plan: StudyPlan, outcomes: Sequence[Outcome]) -> dict[str, Any]:
     price_per_answer = plan.money.price * (1 + plan.money.fee)
-    row: dict[str, Any] = {"plan": name, "margin": margin, "pairs": len(outcomes[0].signs)}
+    row: dict[str, Any] = {"plan": plan_name, "margin": margin, "pairs": len(outcomes[0].signs)}
     row |= _spread("answers", [outcome.answers for outcome in outcomes])
     row |= _spread("hours", [outcome.hours for outcome in outcomes])
     row |= _spread("work", [outcome.work for outcome in outcomes])
     row |= _spread("cost", [outcome.answers * price_per_answer for outcome in outcomes] if price_per_answer else [])
     row["annotators"] = float(np.mean([outcome.annotators for outcome in outcomes]))
     row["idle"] = float(np.mean([outcome.idle for outcome in outcomes]))
-    signs = np.array([sign for outcome in outcomes for sign in outcome.signs])
-    repetition_of_sign = np.repeat(np.arange(len(outcomes)), [len(outcome.signs) for outcome in outcomes])
-    mask_of_decision = {"right": signs > 0, "wrong": signs < 0, "missed": signs == 0}
-    mask_of_rate = mask_of_decision if margin else {"right": signs == 0, "wrong": signs != 0, "missed": None}
-    for rate_name, is_outcome in mask_of_rate.items():
+    decision_signs = np.array([decision_sign for outcome in outcomes for decision_sign in outcome.signs])
+    repetition_indices = np.repeat(np.arange(len(outcomes)), [len(outcome.signs) for outcome in outcomes])
+    mask_of_outcome = {"right": decision_signs > 0, "wrong": decision_signs < 0, "missed": decision_signs == 0}
+    mask_of_rate = (
+        mask_of_outcome if margin else {"right": decision_signs == 0, "wrong": decision_signs != 0, "missed": None}
+    )
+    for rate_name, is_counted_sign in mask_of_rate.items():
         estimate_and_bounds: Sequence[float] | None = None
-        if is_outcome is not None and is_outcome.size:
-            shares = share_by_bin(
-                is_outcome.astype(float),
-                np.zeros(is_outcome.size, dtype=np.int64),
-                units=repetition_of_sign,
+        if is_counted_sign is not None and is_counted_sign.size:
+            estimate_and_bound_arrays = share_by_bin(
+                is_counted_sign.astype(float),
+                np.zeros(is_counted_sign.size, dtype=np.int64),
+                units=repetition_indices,
                 confidence=0.95,
             )
-            estimate_and_bounds = [float(estimates[0]) for estimates in shares]
+            estimate_and_bounds = [float(estimates[0]) for estimates in estimate_and_bound_arrays]
         row |= interval_columns(rate_name, estimate_and_bounds)
     return row
 
 
-def _spread(name: str, values: Sequence[float]) -> dict[str, float | None]:
+def _spread(column_name: str, values: Sequence[float]) -> dict[str, float | None]:
     return interval_columns(
-        name, [float(np.mean(values)), *np.quantile(values, [0.1, 0.9]).tolist()] if values else None
+        column_name, [float(np.mean(values)), *np.quantile(values, [0.1, 0.9]).tolist()] if values else None
     )

@@ -71,33 +71,33 @@ def render(
     the items whose outputs are plain text.
     """
     turns_of_item = {item.label: _turns(item) for item in material.items}
-    turns_and_outputs = [
+    turns_and_output_texts = [
         (_turns(question.context), [side.text for side in (question.first, question.second) if side is not None])
         for question in questions
     ]
     texts = [text for turns in turns_of_item.values() for _, text in turns]
     texts += (output.text for output in material.outputs.values())
     texts += (
-        text for turns, output_texts in turns_and_outputs for text in (*(text for _, text in turns), *output_texts)
+        text for turns, output_texts in turns_and_output_texts for text in (*(text for _, text in turns), *output_texts)
     )
     result_of_text = render_texts(texts, text_format, progress=progress)
     plain_items = frozenset(item for (item, _), output in material.outputs.items() if result_of_text[output.text].why)
     return StudyHtml(
         items={item: _context(turns, result_of_text) for item, turns in turns_of_item.items()},
         outputs={
-            key: _joint([output.text], result_of_text, is_plain=key[0] in plain_items)[0]
+            key: _joint([output.text], result_of_text, must_be_plain=key[0] in plain_items)[0]
             for key, output in material.outputs.items()
         },
-        known=[_question(turns, output_texts, result_of_text) for turns, output_texts in turns_and_outputs],
+        known=[_question(turns, output_texts, result_of_text) for turns, output_texts in turns_and_output_texts],
         refused=plain_items,
         notes=tuple(_notes(material, turns_of_item, result_of_text, plain_items)),
     )
 
 
-def _joint(texts: Sequence[str], result_of_text: Mapping[str, TextResult], *, is_plain: bool = False) -> list[str]:
+def _joint(texts: Sequence[str], result_of_text: Mapping[str, TextResult], *, must_be_plain: bool = False) -> list[str]:
     """Return the HTML of texts that are displayed together. If one of them must be plain text, all are plain text."""
-    is_plain = is_plain or any(result_of_text[text].why for text in texts)
-    return [safe_html.plain(text) if is_plain else result_of_text[text].html for text in texts]
+    must_be_plain = must_be_plain or any(result_of_text[text].why for text in texts)
+    return [safe_html.plain(text) if must_be_plain else result_of_text[text].html for text in texts]
 
 
 def _turns(item: Item) -> list[tuple[str | None, str]]:
@@ -133,8 +133,10 @@ def _notes(
     plain_items: frozenset[str],
 ) -> list[Note]:
     """Return notes on texts that are displayed as plain text, with reasons."""
-    count_of_reason = Counter(result_of_text[output.text].why for output in material.outputs.values())
-    reasons_text = ", ".join(f"{n} {WHY[why]}" for why, n in count_of_reason.items() if why)
+    n_outputs_of_reason = Counter(result_of_text[output.text].why for output in material.outputs.values())
+    reasons_text = ", ".join(
+        f"{n_outputs} {WHY[reason]}" for reason, n_outputs in n_outputs_of_reason.items() if reason
+    )
     n_plain_contexts = sum(any(result_of_text[text].why for _, text in turns) for turns in turns_of_item.values())
     return build_notes(
         (
@@ -156,9 +158,9 @@ def render_texts(texts: Iterable[str], text_format: Render, *, progress: Progres
     distinct_texts = list(dict.fromkeys(texts))
     if text_format == "plain":
         return {text: TextResult(html=safe_html.plain(text)) for text in distinct_texts}
-    for module in ("markdown_it", "mdit_py_plugins", "pygments", "latex2mathml", "nh3"):
-        if find_spec(module) is None:
-            raise MissingExtraError(f"Markdown needs {module}: pip install 'custodes[annotate]'")
+    for module_name in ("markdown_it", "mdit_py_plugins", "pygments", "latex2mathml", "nh3"):
+        if find_spec(module_name) is None:
+            raise MissingExtraError(f"Markdown needs {module_name}: pip install 'custodes[annotate]'")
     short_texts = [text for text in distinct_texts if len(text) <= LONGEST]
     result_of_text = {text: TextResult(why="long") for text in distinct_texts if len(text) > LONGEST}
     processes = [_Process() for _ in range(min(MOST, os.cpu_count() or 1, len(short_texts)))]
@@ -203,23 +205,23 @@ class _Process:
                 raise InputError('texts: the process that converts Markdown did not start; set render = "plain"')
         return self._result(self._process, request, SECONDS * PATIENCE)
 
-    def _result(self, process: subprocess.Popen[bytes], request: TextRequest, seconds: float) -> TextResult:
+    def _result(self, process: subprocess.Popen[bytes], request: TextRequest, timeout_seconds: float) -> TextResult:
         assert process.stdin is not None
         assert process.stdout is not None
-        timer = Timer(seconds, process.kill)
+        timer = Timer(timeout_seconds, process.kill)
         timer.start()
         try:
             process.stdin.write(msgspec.json.encode(request) + b"\n")
             process.stdin.flush()
-            line = process.stdout.readline()
+            response_line = process.stdout.readline()
         except OSError:  # the process ended while receiving the request
-            line = b""
+            response_line = b""
         finally:
             timer.cancel()
-        if not line.endswith(b"\n"):
+        if not response_line.endswith(b"\n"):
             self.end()
             return TextResult(why="slow")
-        return RESULTS.decode(line)
+        return RESULTS.decode(response_line)
 
     def end(self) -> None:
         """Kill the process."""

@@ -109,8 +109,8 @@ READING: dict[type, str] = {
 }
 
 
-def iter_log_rows(base: sqlite3.Connection) -> Iterator[Row]:
+def iter_log_rows(connection: sqlite3.Connection) -> Iterator[Row]:
     """Iterate over all rows in chronological order, which is the order of their common numbering. The rows are read one
     at a time, because there may be many."""
-    row_streams = (map(row_class._make, base.execute(statement)) for row_class, statement in READING.items())  # type: ignore[attr-defined]
+    row_streams = (map(row_class._make, connection.execute(statement)) for row_class, statement in READING.items())  # type: ignore[attr-defined]
     return merge(*row_streams, key=itemgetter(0))

@@ -97,14 +97,14 @@ def plain(text: str) -> str:
     return "".join(f"<p>{paragraph}</p>" for paragraph in paragraphs)
 
 
-def turn(role: str, content: str) -> str:
+def turn(role: str, content_html: str) -> str:
     """Return the HTML of a turn of a dialogue, from the role of the speaker and the HTML of the content.
 
     >>> turn("user", "<p>Hi</p>")
     '<div class="turn"><p class="role">user</p><p>Hi</p></div>'
     """
-    speaker = html.escape(" ".join(_storable(role).split()), quote=False)
-    return f'<div class="turn"><p class="role">{speaker}</p>{content}</div>'
+    role_html = html.escape(" ".join(_storable(role).split()), quote=False)
+    return f'<div class="turn"><p class="role">{role_html}</p>{content_html}</div>'
 
 
 @cache
@@ -135,7 +135,7 @@ def words(text: str) -> str:
     >>> words("# a  *b* (c)")
     'abc'
     """
-    return "".join(letter for letter in _storable(text) if letter not in SIGNS and not letter.isspace())
+    return "".join(character for character in _storable(text) if character not in SIGNS and not character.isspace())
 
 
 def visible(html_text: str) -> str:
@@ -195,11 +195,11 @@ def _item_open(renderer: Any, tokens: Any, token_index: int, options: Any, env: 
 
 def _link_close(renderer: Any, tokens: Any, token_index: int, options: Any, env: Any) -> str:
     """Return the address that is displayed after the text of a link, or '' if the text is the address."""
-    depth, index = 1, token_index - 1
-    while index >= 0 and depth:
-        depth += {"link_close": 1, "link_open": -1}.get(tokens[index].type, 0)
-        index -= 1
-    opening_token = tokens[index + 1]
+    link_depth, preceding_index = 1, token_index - 1
+    while preceding_index >= 0 and link_depth:
+        link_depth += {"link_close": 1, "link_open": -1}.get(tokens[preceding_index].type, 0)
+        preceding_index -= 1
+    opening_token = tokens[preceding_index + 1]
     if opening_token.markup == "autolink":
         return ""
     title_text = f' "{opening_token.attrs["title"]}"' if opening_token.attrs.get("title") else ""
@@ -311,22 +311,22 @@ REQUESTS, RESULTS = msgspec.json.Decoder(TextRequest), msgspec.json.Decoder(Text
 
 def main() -> None:
     """Process requests until the input ends."""
-    for line in sys.stdin.buffer:
-        request = REQUESTS.decode(line)
-        _limit(request.seconds)
+    for request_line in sys.stdin.buffer:
+        request = REQUESTS.decode(request_line)
+        _limit_cpu_time(request.seconds)
         try:
             result = TextResult(html=to_html(request.text, request.how))
         except UnlikeError:
             result = TextResult(why="unlike")
         except (Exception, RecursionError):  # after any error of a parser, the text is displayed as plain text
             result = TextResult(why="failed")
-        _limit(0.0)
+        _limit_cpu_time(0.0)
         sys.stdout.buffer.write(msgspec.json.encode(result) + b"\n")
         sys.stdout.buffer.flush()
 
 
-def _limit(seconds: float) -> None:
+def _limit_cpu_time(cpu_seconds: float) -> None:
     """End this process when it has used this many further seconds of CPU time. 0 removes the limit. On Windows, there
     is no limit."""
     if sys.platform != "win32":
-        signal.setitimer(signal.ITIMER_PROF, seconds)  # SIGPROF ends a process that does not handle it
+        signal.setitimer(signal.ITIMER_PROF, cpu_seconds)  # SIGPROF ends a process that does not handle it

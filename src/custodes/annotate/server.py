@@ -61,18 +61,18 @@ class ServedSite:
         recruit = self.services[study].plan.annotators.recruit
         return None if recruit == "links" else f"{self.url}/j/{study}"
 
-    def wait(self, signals: SimpleQueue[int], *, tell: Callable[[str], object]) -> None:
+    def wait(self, signal_queue: SimpleQueue[int], *, tell: Callable[[str], object]) -> None:
         """Wait for a signal, or until the server ends by itself. `tell` gets a message when a study is finished."""
-        finished_studies = set[str]()
+        finished_study_names = set[str]()
         while self.is_alive():
             with suppress(Empty):
-                signals.get(timeout=1.0)
+                signal_queue.get(timeout=1.0)
                 return
-            for name, service in self.services.items():
+            for study_name, service in self.services.items():
                 with suppress(CustodesError):  # the study cannot be written at present
-                    if name not in finished_studies and service.state().result() == FINISHED:
-                        finished_studies.add(name)
-                        tell(f"{name}: finished; no pair needs more answers; Ctrl-C ends the server")
+                    if study_name not in finished_study_names and service.state().result() == FINISHED:
+                        finished_study_names.add(study_name)
+                        tell(f"{study_name}: finished; no pair needs more answers; Ctrl-C ends the server")
 
 
 @check_arguments
@@ -107,31 +107,31 @@ def serve(
         study_paths, host=host, port=port, public_url=public_url, backup=backup, i_know=i_know, tell=tell
     )
     check_at_least("annotators", annotators, 0)
-    with catch_signals() as signals, served_site as site:
+    with catch_signals() as signal_queue, served_site as site:
         tell(f"the owner's page (this link works once): {site.owner}")
-        for name, service in site.services.items():
-            links = service.invite(annotators).result() if annotators else []
-            for label, token in links:
-                tell(f"{name}: the link of annotator {label}: {site.url}/s/{token}")
-            if join_link := site.join(name):
-                tell(f"{name}: annotators start at {join_link}")
-            elif not links:
-                tell(f"{name}: invite annotators on the owner's page")
-        for name, former_address in site.moved.items():
+        for study_name, service in site.services.items():
+            labels_and_tokens = service.invite(annotators).result() if annotators else []
+            for label, token in labels_and_tokens:
+                tell(f"{study_name}: the link of annotator {label}: {site.url}/s/{token}")
+            if join_link := site.join(study_name):
+                tell(f"{study_name}: annotators start at {join_link}")
+            elif not labels_and_tokens:
+                tell(f"{study_name}: invite annotators on the owner's page")
+        for study_name, former_address in site.moved.items():
             tell(
-                f"{name}: links that start with {former_address} do not lead to {site.url}; serve the study "
+                f"{study_name}: links that start with {former_address} do not lead to {site.url}; serve the study "
                 "at the former address, or send new links"
             )
         tell("Ctrl-C stops the server; every acknowledged answer is stored")
         if open_browser:
             webbrowser.open(site.owner)
-        site.wait(signals, tell=tell)
+        site.wait(signal_queue, tell=tell)
         status_lines = list[str]()
-        for name, path in find_study_paths(study_paths).items():
+        for study_name, path in find_study_paths(study_paths).items():
             with suppress(CustodesError):
-                status_lines += closing_lines(path, site.services[name].snapshot().result())
-    for line in ("the server has stopped; everything is stored", *status_lines):
-        tell(line)
+                status_lines += closing_lines(path, site.services[study_name].snapshot().result())
+    for message_line in ("the server has stopped; everything is stored", *status_lines):
+        tell(message_line)
 
 
 @contextmanager
@@ -153,32 +153,33 @@ def serve_in_thread(
             raise
         raise MissingExtraError(f"serving needs {problem.name}: pip install 'custodes[annotate]'") from None
     check_open(host, public_url, i_know=i_know)
-    with ExitStack() as stack:
-        listener = stack.enter_context(bind_socket(host, port))
-        services = {
-            study_name: stack.enter_context(Service.open(path)) for study_name, path in find_study_paths(paths).items()
+    with ExitStack() as exit_stack:
+        listener = exit_stack.enter_context(bind_socket(host, port))
+        service_of_study = {
+            study_name: exit_stack.enter_context(Service.open(path))
+            for study_name, path in find_study_paths(paths).items()
         }
         bound_port = listener.getsockname()[1]
-        url = (public_url or local_url(host, bound_port)).rstrip("/")
-        stored_addresses = {study_name: service.address().result() for study_name, service in services.items()}
+        site_url = (public_url or local_url(host, bound_port)).rstrip("/")
+        address_of_study = {study_name: service.address().result() for study_name, service in service_of_study.items()}
         if port or public_url:  # an arbitrary free port differs at every start
-            for service in services.values():
-                service.set_address(url).result()
-        key = secrets.token_urlsafe(16)
+            for service in service_of_study.values():
+                service.set_address(site_url).result()
+        owner_key = secrets.token_urlsafe(16)
         if backup is not None:
-            stack.enter_context(_backups(services, make_folder(backup), tell))
-        site = app(services, public_url=url, secret=secrets.token_urlsafe(32), owner_key=key)
+            exit_stack.enter_context(_backups(service_of_study, make_folder(backup), tell))
+        site_app = app(service_of_study, public_url=site_url, secret=secrets.token_urlsafe(32), owner_key=owner_key)
         yield ServedSite(
-            url=url,
-            owner=f"{url}/admin?key={key}",
+            url=site_url,
+            owner=f"{site_url}/admin?key={owner_key}",
             port=bound_port,
-            services=services,
+            services=service_of_study,
             moved={
                 study_name: former_address
-                for study_name, former_address in stored_addresses.items()
-                if former_address not in ("", url)
+                for study_name, former_address in address_of_study.items()
+                if former_address not in ("", site_url)
             },
-            is_alive=stack.enter_context(_run_server(site, listener, behind_a_proxy=public_url is not None)),
+            is_alive=exit_stack.enter_context(_run_server(site_app, listener, behind_a_proxy=public_url is not None)),
         )
 
 
@@ -191,17 +192,17 @@ def check_open(host: str, public_url: str | None, *, i_know: bool) -> None:
     """Raise `OptionError` if links would be sent unencrypted over a network and the user has not accepted this risk."""
     if public_url is not None:
         check_address("--public-url", public_url)
-    way_out = "use a proxy with https (docs/howto/deploy-annotation.md), or accept the risk with --i-know"
+    advice = "use a proxy with https (docs/howto/deploy-annotation.md), or accept the risk with --i-know"
     if not (is_local(host) or i_know):
         raise OptionError(
             f"--host {short_repr(host)} opens the server to the network; links are keys and would be sent "
-            f"unencrypted; {way_out}"
+            f"unencrypted; {advice}"
         )
     if public_url is not None and not i_know:
         url_parts = urlsplit(public_url)
         if url_parts.scheme == "http" and not is_local(url_parts.hostname or ""):
             raise OptionError(
-                f"--public-url {short_repr(public_url)}: links are keys and would be sent unencrypted; {way_out}"
+                f"--public-url {short_repr(public_url)}: links are keys and would be sent unencrypted; {advice}"
             )
 
 
@@ -243,20 +244,25 @@ def is_local(host: str) -> bool:
 def find_study_paths(paths: Sequence[str | Path]) -> dict[str, Path]:
     """Return the path of each study by the study's name in addresses. The name is the file name without its extension.
     A folder stands for all studies in it."""
-    studies: dict[str, Path] = {}
-    for given_path in map(Path, paths):
-        study_files = sorted(given_path.glob("*.db")) if given_path.is_dir() else [given_path]
-        if not study_files:
-            raise InputError(f"{given_path}: the folder contains no study; create a study with `custodes annotate new`")
-        for path in study_files:
-            if path.stem in studies:
+    path_of_study: dict[str, Path] = {}
+    for study_or_folder_path in map(Path, paths):
+        study_paths = (
+            sorted(study_or_folder_path.glob("*.db")) if study_or_folder_path.is_dir() else [study_or_folder_path]
+        )
+        if not study_paths:
+            raise InputError(
+                f"{study_or_folder_path}: the folder contains no study; create a study with `custodes annotate new`"
+            )
+        for study_path in study_paths:
+            if study_path.stem in path_of_study:
                 raise OptionError(
-                    f"{studies[path.stem]} and {path} have the same name in addresses; rename one of the files"
+                    f"{path_of_study[study_path.stem]} and {study_path} have the same name in addresses; rename one of "
+                    "the files"
                 )
-            studies[path.stem] = path
-    if not studies:
+            path_of_study[study_path.stem] = study_path
+    if not path_of_study:
         raise OptionError("nothing to serve; give study files, or a folder of study files")
-    return studies
+    return path_of_study
 
 
 @contextmanager
@@ -267,8 +273,10 @@ def bind_socket(host: str, port: int) -> Iterator[socket.socket]:
     if port > 65_535:
         raise OptionError(f"port={port} is not allowed; give a port of at most 65535")
     try:
-        family, socket_type, proto, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        listener = socket.socket(family, socket_type, proto)
+        family, socket_type, protocol_number, _, socket_address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM
+        )[0]
+        listener = socket.socket(family, socket_type, protocol_number)
     except OSError as problem:
         raise OptionError(
             f"--host {short_repr(host)}: {problem.strerror}; to serve only on this machine use 127.0.0.1"
@@ -276,7 +284,7 @@ def bind_socket(host: str, port: int) -> Iterator[socket.socket]:
     with listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            listener.bind(address)
+            listener.bind(socket_address)
         except OSError as problem:
             raise OptionError(
                 f"port {port} on {host}: {problem.strerror}; choose another port with --port, or 0 for any free port"
@@ -329,7 +337,9 @@ def _run_server(app: Any, listener: socket.socket, *, behind_a_proxy: bool) -> I
         thread.join(ENDING + STARTING)
 
 
-def header_limit_protocol(seconds: float = HEADER_SECONDS, largest: int = LARGEST_HEADERS) -> type[asyncio.Protocol]:
+def header_limit_protocol(
+    max_header_seconds: float = HEADER_SECONDS, max_header_bytes: int = LARGEST_HEADERS
+) -> type[asyncio.Protocol]:
     """Return uvicorn's protocol (with httptools if installed, else with h11) with limits of time and size for headers.
 
     uvicorn itself limits only the time between two requests, and httptools does not limit the size of headers.
@@ -354,7 +364,7 @@ def header_limit_protocol(seconds: float = HEADER_SECONDS, largest: int = LARGES
                 self._start()
                 header_end = data.find(b"\r\n\r\n")  # the body follows, which has its own limit
                 self._read += len(data) if header_end < 0 else header_end
-                if self._read > largest:
+                if self._read > max_header_bytes:
                     self.transport.close()
                     return
             super().data_received(data)
@@ -371,7 +381,7 @@ def header_limit_protocol(seconds: float = HEADER_SECONDS, largest: int = LARGES
 
         def _start(self) -> None:
             if self._timer is None:
-                self._timer = self.loop.call_later(seconds, self.transport.close)
+                self._timer = self.loop.call_later(max_header_seconds, self.transport.close)
 
         def _stop(self) -> None:
             if self._timer is not None:
@@ -388,8 +398,8 @@ def _backups(services: Mapping[str, Service], backup_folder: Path, tell: Callabl
 
     def copy_all(time_suffix: str | None = None) -> None:
         try:
-            for name, service in services.items():
-                service.backup(backup_folder / f"{name}.db")
+            for study_name, service in services.items():
+                service.backup(backup_folder / f"{study_name}.db")
         except CustodesError as problem:
             if time_suffix is None:
                 raise
@@ -417,11 +427,11 @@ def catch_signals() -> Iterator[SimpleQueue[int]]:
     A signal handler may run while this thread holds the lock of an event or of a queue of another type. The handler
     would then wait for the lock forever. `SimpleQueue.put` is reentrant, so a handler that calls it never waits.
     """
-    signals, previous_handlers = SimpleQueue[int](), dict[int, Any]()
+    signal_queue, previous_handlers = SimpleQueue[int](), dict[int, Any]()
 
     def leave(signal_number: int, frame: object) -> None:
         signal.signal(signal_number, previous_handlers[signal_number])
-        signals.put(signal_number)
+        signal_queue.put(signal_number)
 
     if threading.current_thread() is threading.main_thread():
         for signal_name in ("SIGINT", "SIGTERM", "SIGHUP"):
@@ -429,7 +439,7 @@ def catch_signals() -> Iterator[SimpleQueue[int]]:
             if signal_number is not None and signal.getsignal(signal_number) is not signal.SIG_IGN:
                 previous_handlers[signal_number] = signal.signal(signal_number, leave)
     try:
-        yield signals
+        yield signal_queue
     finally:
-        for signal_number, handler in previous_handlers.items():
-            signal.signal(signal_number, handler)
+        for signal_number, previous_handler in previous_handlers.items():
+            signal.signal(signal_number, previous_handler)

@@ -51,13 +51,13 @@ class Service:
     at the end."""
 
     def __init__(
-        self, path: Path, base: sqlite3.Connection, lock: study_file.Lock, clock: Clock, *, threaded: bool
+        self, path: Path, connection: sqlite3.Connection, lock: study_file.Lock, clock: Clock, *, threaded: bool
     ) -> None:
         self.path = path
-        self._base, self._lock, self._clock = base, lock, clock
-        self._log = EventLog(base, clock)
-        self._new, self._again = Addresses(NEW), Addresses(AGAIN)
-        self._writer = Writer(base, again=self._log.read, threaded=threaded)
+        self._connection, self._lock, self._clock = connection, lock, clock
+        self._log = EventLog(connection, clock)
+        self._new_arrivals, self._returning_arrivals = Addresses(NEW), Addresses(AGAIN)
+        self._writer = Writer(connection, reload_state=self._log.read, threaded=threaded)
 
     @classmethod
     def open(
@@ -70,15 +70,15 @@ class Service:
         answers; this suits simulations.
         """
         study_path = study_file.check(path)
-        with ExitStack() as resources, study_file.sqlite_errors(study_path):
+        with ExitStack() as exit_stack, study_file.sqlite_errors(study_path):
             lock = study_file.Lock(study_path)
-            resources.callback(lock.release)
-            base = study_file.connect(study_path, durable=durable)
-            resources.callback(base.close)
-            service = cls(study_path, base, lock, Clock() if clock is None else clock, threaded=threaded)
-            resources.callback(service._writer.close)
+            exit_stack.callback(lock.release)
+            connection = study_file.connect(study_path, durable=durable)
+            exit_stack.callback(connection.close)
+            service = cls(study_path, connection, lock, Clock() if clock is None else clock, threaded=threaded)
+            exit_stack.callback(service._writer.close)
             service._take_in().result()
-            resources.pop_all()
+            exit_stack.pop_all()
         return service
 
     @property
@@ -89,8 +89,8 @@ class Service:
     @property
     def examples(self) -> tuple[Example, ...]:
         """The worked examples of the instructions."""
-        with closing(study_file.connect(self.path, durable=False, reading=True)) as base:
-            return examples_of(base)
+        with closing(study_file.connect(self.path, durable=False, reading=True)) as connection:
+            return examples_of(connection)
 
     @property
     def write_failure(self) -> str:
@@ -114,7 +114,14 @@ class Service:
         `external_id`, the worker counts as new. In one hour, at most `NEW` new workers and `AGAIN` returning workers
         may arrive from one network address (for IPv6, from one /64 network). Network addresses are not stored.
         """
-        return arrivals.join(self._log, self._new, self._again, external_id=external_id, params=params, address=address)
+        return arrivals.join(
+            self._log,
+            self._new_arrivals,
+            self._returning_arrivals,
+            external_id=external_id,
+            params=params,
+            address=address,
+        )
 
     @run_in_writer
     def view(self, token: str) -> View | None:
@@ -136,9 +143,9 @@ class Service:
     def renew_lease(self, token: str, assignment: int) -> None:
         """Extend the lease of a question, because its page is still open."""
         session = self._session(token)
-        for issued in session.open if session else ():
-            if issued.id == assignment:
-                self._log.renew(issued)
+        for issued_question in session.open if session else ():
+            if issued_question.id == assignment:
+                self._log.renew(issued_question)
 
     def _session(self, token: str) -> Session | None:
         return self._log.state.tokens.get(digest_of(token))
@@ -188,14 +195,16 @@ class Service:
     def forget(self, worker: str) -> Future[None]:
         """Erase the data that identify an annotator, and the annotator's comments. The answers remain in the study
         under the annotator's label."""
-        erasure = self._writer.do(lambda: arrivals.forget(self._log, self._worker(worker)))
+        erasure_future = self._writer.do(lambda: arrivals.forget(self._log, self._worker(worker)))
 
         def empty_write_ahead_log(_: Future[None]) -> None:
             with suppress(sqlite3.Error):  # another program is reading; a later writer empties the log
-                self._base.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # the write-ahead log still contains the old rows
+                self._connection.execute(
+                    "PRAGMA wal_checkpoint(TRUNCATE)"
+                )  # the write-ahead log still contains the old rows
 
-        erasure.add_done_callback(empty_write_ahead_log)
-        return erasure
+        erasure_future.add_done_callback(empty_write_ahead_log)
+        return erasure_future
 
     @run_in_writer
     def replan(self, plan: StudyPlan) -> None:
@@ -204,13 +213,13 @@ class Service:
         old_plan = self.plan
         check_plan(plan)
         comparable_stopping = msgspec.structs.replace(plan.stopping, budget=old_plan.stopping.budget)
-        is_unchanged = {"seed": plan.seed == old_plan.seed, "question": plan.question == old_plan.question}
-        is_unchanged |= {
+        is_unchanged_of_setting = {"seed": plan.seed == old_plan.seed, "question": plan.question == old_plan.question}
+        is_unchanged_of_setting |= {
             "stopping": comparable_stopping == old_plan.stopping,
             "per_item": plan.annotators.per_item == old_plan.annotators.per_item,
         }
-        is_unchanged["render"] = plan.texts.render == old_plan.texts.render
-        if changed_settings := [name for name, is_same in is_unchanged.items() if not is_same]:
+        is_unchanged_of_setting["render"] = plan.texts.render == old_plan.texts.render
+        if changed_settings := [name for name, is_unchanged in is_unchanged_of_setting.items() if not is_unchanged]:
             raise OptionError(
                 f"{', '.join(changed_settings)}: cannot be changed in an existing study; create a new study"
             )
@@ -223,7 +232,7 @@ class Service:
             )
         version = max(self._log.state.plans) + 1
         plan_json = msgspec.json.encode(plan).decode()
-        self._base.execute("INSERT INTO plan VALUES (?, ?, ?)", (version, self._clock.wall(), plan_json))
+        self._connection.execute("INSERT INTO plan VALUES (?, ?, ?)", (version, self._clock.wall(), plan_json))
         self._log.state.plans[version] = plan
         self._log.event("replanned", version=version)
 
@@ -241,15 +250,15 @@ class Service:
     @run_in_writer
     def snapshot(self) -> Snapshot:
         """Return the current status: completed interim analyses, annotators and counts."""
-        return snapshot_of(self._log, failing=self.write_failure)
+        return snapshot_of(self._log, write_failure=self.write_failure)
 
     @run_in_writer
     def _take_in(self) -> None:
         """Start to ask questions on systems and items that were added to the file since the study was last open."""
-        (n_pairs,) = self._base.execute("SELECT count(*) FROM pair").fetchone()
-        (last_unit,) = self._base.execute("SELECT coalesce(max(unit), 0) FROM unit").fetchone()
-        if (n_pairs, last_unit) != self._log.state.added:
-            self._log.event("added", pairs=n_pairs, units=last_unit)
+        (n_pairs,) = self._connection.execute("SELECT count(*) FROM pair").fetchone()
+        (last_unit_id,) = self._connection.execute("SELECT coalesce(max(unit), 0) FROM unit").fetchone()
+        if (n_pairs, last_unit_id) != self._log.state.added:
+            self._log.event("added", pairs=n_pairs, units=last_unit_id)
 
     def _worker(self, label: str) -> Annotator:
         worker_of_label = {worker.label: worker for worker in self._log.state.workers.values()}
@@ -262,9 +271,9 @@ class Service:
     def media(self, name: str) -> tuple[str, bytes] | None:
         """Return the type and the content of an image of the study. The image is read without waiting for other
         operations."""
-        with closing(study_file.connect(self.path, durable=False, reading=True)) as base:
-            row = base.execute("SELECT type, bytes FROM media WHERE name = ?", (name,)).fetchone()
-        return None if row is None else (row[0], row[1])
+        with closing(study_file.connect(self.path, durable=False, reading=True)) as connection:
+            image_row = connection.execute("SELECT type, bytes FROM media WHERE name = ?", (name,)).fetchone()
+        return None if image_row is None else (image_row[0], image_row[1])
 
     def backup(self, path: str | Path) -> Path:
         """Copy the file in its current state, without blocking operations. The copy is complete or does not exist."""
@@ -273,7 +282,7 @@ class Service:
     def close(self) -> None:
         """Finish the waiting operations and release the file."""
         self._writer.close()
-        self._base.close()
+        self._connection.close()
         self._lock.release()
 
     def __enter__(self) -> Self:

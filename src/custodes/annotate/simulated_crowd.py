@@ -75,18 +75,18 @@ class Crowd:
         systems: Sequence[str],
         items: Sequence[str],
         aspects: Sequence[str],
-        better: float,
+        margin: float,
         habits: Habits,
         rng: np.random.Generator,
         scale: tuple[int, int] | None = None,
     ) -> None:
         self.habits, self.rng, self.aspects, self.scale = habits, rng, tuple(aspects), scale
-        quality_gap = gap_of(better, habits)
+        quality_gap = gap_of(margin, habits)
         sorted_systems = sorted(systems)
         self.quality = {system: -quality_gap * index for index, system in enumerate(sorted_systems)}
-        truth = simulate(
+        simulated_truth = simulate(
             items=len(items),
-            quality={system: [level] * len(self.aspects) for system, level in self.quality.items()},
+            quality={system: [system_quality] * len(self.aspects) for system, system_quality in self.quality.items()},
             aspects=self.aspects,
             annotators={"one": 1.0},
             metrics=[],
@@ -94,9 +94,9 @@ class Crowd:
             spread=SPREAD,
             rng=rng,
         ).truth
-        self._latent: Floats = truth.latent
+        self._latent: Floats = simulated_truth.latent
         self._item = {item: index for index, item in enumerate(items)}
-        self._system = {system: index for index, system in enumerate(truth.systems)}
+        self._system = {system: index for index, system in enumerate(simulated_truth.systems)}
         self._annotators: list[Habit] = []
 
     def arrive(self) -> int:
@@ -128,8 +128,8 @@ class Crowd:
             return Agree(digest=view.digest)
         if not isinstance(view, Ask) or question is None:
             return Begin()
-        values = self.values(person, question)
-        return Answer(assignment=view.assignment, values=values, seconds=self.seconds(person))
+        answer_of_aspect = self.values(person, question)
+        return Answer(assignment=view.assignment, values=answer_of_aspect, seconds=self.seconds(person))
 
     def values(self, person: int, question: ShownQuestion) -> Mapping[str, int]:
         """Return an answer for every aspect: 1 if the first output is better, 0 if both are equal, -1 if the second
@@ -137,29 +137,29 @@ class Crowd:
         habit = self._annotators[person]
         return {aspect: self._value(habit, question, aspect_index) for aspect_index, aspect in enumerate(self.aspects)}
 
-    def _value(self, habit: Habit, question: ShownQuestion, aspect: int) -> int:
+    def _value(self, habit: Habit, question: ShownQuestion, aspect_index: int) -> int:
         if self.scale is not None:
-            return self._rating(habit, question, aspect, self.scale)
+            return self._rating(habit, question, aspect_index, self.scale)
         if habit == "side":
             return 1
         if habit == "random":
             return int(self.rng.integers(-1, 2))
         if question.expected is not None:
             return question.expected if self.rng.random() < KNOWN else int(self.rng.integers(-1, 2))
-        first, second = (self._mark(question.item, system, aspect) for system in question.shown)
-        return int(np.sign(first - second))
+        first_mark, second_mark = (self._mark(question.item, system, aspect_index) for system in question.shown)
+        return int(np.sign(first_mark - second_mark))
 
-    def _rating(self, habit: Habit, question: ShownQuestion, aspect: int, scale: tuple[int, int]) -> int:
-        low, high = scale
+    def _rating(self, habit: Habit, question: ShownQuestion, aspect_index: int, scale: tuple[int, int]) -> int:
+        lowest_rating, highest_rating = scale
         if habit == "side":
-            return low
+            return lowest_rating
         if habit == "random" or not question.shown:
-            return int(self.rng.integers(low, high + 1))
-        mark = self._mark(question.item, question.shown[0], aspect)
-        return round(low + (mark - 1) / (LIKERT - 1) * (high - low))
+            return int(self.rng.integers(lowest_rating, highest_rating + 1))
+        mark = self._mark(question.item, question.shown[0], aspect_index)
+        return round(lowest_rating + (mark - 1) / (LIKERT - 1) * (highest_rating - lowest_rating))
 
-    def _mark(self, item: str, system: str, aspect: int) -> float:
-        latent_quality = self._latent[self._item[item], self._system[system], aspect]
+    def _mark(self, item: str, system: str, aspect_index: int) -> float:
+        latent_quality = self._latent[self._item[item], self._system[system], aspect_index]
         noisy_mark = simulate_ratings(
             np.array(latent_quality), reliability=self.habits.reliability, sd=_SD, rng=self.rng
         )
@@ -182,11 +182,11 @@ def gap_of(margin: float, habits: Habits) -> float:
     """
     if not margin:
         return 0.0
-    low, high = 0.0, 2.0 * LIKERT
+    low_gap, high_gap = 0.0, 2.0 * LIKERT
     for _ in range(30):
-        midpoint = (low + high) / 2
-        low, high = (midpoint, high) if margin_of(midpoint, habits) < margin else (low, midpoint)
-    return (low + high) / 2
+        middle_gap = (low_gap + high_gap) / 2
+        low_gap, high_gap = (middle_gap, high_gap) if margin_of(middle_gap, habits) < margin else (low_gap, middle_gap)
+    return (low_gap + high_gap) / 2
 
 
 def margin_of(gap: float, habits: Habits) -> float:
@@ -204,8 +204,8 @@ def margin_of(gap: float, habits: Habits) -> float:
         np.concatenate([rating_noise, rating_noise[::-1]], axis=1) * _SD * np.sqrt(1 / habits.reliability**2 - 1)
     )
     first_marks, second_marks = (
-        np.clip(np.rint(item_effects + output_effects[k] + rating_noise[k] + gap * (k == 0) + 3), 1, LIKERT)
-        for k in (0, 1)
+        np.clip(np.rint(item_effects + output_effects[side] + rating_noise[side] + gap * (side == 0) + 3), 1, LIKERT)
+        for side in (0, 1)
     )
     return float(np.sign(first_marks - second_marks).mean())
 
@@ -223,21 +223,27 @@ class StudyFileReader:
     def __init__(self, path: Path) -> None:
         self._file = study_file.connect(path, durable=False, reading=True)
 
-    def question(self, assignment: int) -> ShownQuestion:
+    def question(self, assignment_id: int) -> ShownQuestion:
         """Return the true content of the question that an assignment asks."""
-        unit, gold, flip = self._file.execute(
-            "SELECT unit, gold, flip FROM assignment WHERE assignment = ?", (assignment,)
+        unit_id, gold_id, flip = self._file.execute(
+            "SELECT unit, gold, flip FROM assignment WHERE assignment = ?", (assignment_id,)
         ).fetchone()
-        if unit is None:
-            (expected,) = self._file.execute("SELECT expected FROM gold WHERE gold = ?", (gold,)).fetchone()
-            return ShownQuestion(expected=-expected if flip else expected)
-        item, first, second = self._file.execute(
+        if unit_id is None:
+            (expected_answer,) = self._file.execute("SELECT expected FROM gold WHERE gold = ?", (gold_id,)).fetchone()
+            return ShownQuestion(expected=-expected_answer if flip else expected_answer)
+        item_label, first_system, second_system = self._file.execute(
             "SELECT i.label, a.label, b.label FROM unit u JOIN item i USING (item) JOIN pair p USING (pair)"
             " JOIN system a ON a.system = p.first LEFT JOIN system b ON b.system = p.second WHERE u.unit = ?",
-            (unit,),
+            (unit_id,),
         ).fetchone()
-        systems = (first,) if second is None else (second, first) if flip else (first, second)
-        return ShownQuestion(item=item, shown=systems)
+        displayed_systems = (
+            (first_system,)
+            if second_system is None
+            else (second_system, first_system)
+            if flip
+            else (first_system, second_system)
+        )
+        return ShownQuestion(item=item_label, shown=displayed_systems)
 
     def decisions(self) -> list[tuple[str, str, int]]:
         """Return, for every pair, both systems and the decision of the last interim analysis. The decision is 0 if
@@ -250,11 +256,11 @@ class StudyFileReader:
 
     def items(self) -> list[str]:
         """Return the labels of all items."""
-        return [name for (name,) in self._file.execute("SELECT label FROM item ORDER BY item")]
+        return [item_label for (item_label,) in self._file.execute("SELECT label FROM item ORDER BY item")]
 
     def systems(self) -> list[str]:
         """Return the labels of all systems."""
-        return [name for (name,) in self._file.execute("SELECT label FROM system ORDER BY system")]
+        return [system_label for (system_label,) in self._file.execute("SELECT label FROM system ORDER BY system")]
 
     def close(self) -> None:
         """Close the file."""
@@ -267,7 +273,7 @@ class Drive:
     def __init__(
         self, service: Service, crowd: Crowd, file_reader: StudyFileReader, plan: StudyPlan, simulated_time: list[float]
     ) -> None:
-        self._service, self._crowd, self._behind, self._time = service, crowd, file_reader, simulated_time
+        self._service, self._crowd, self._file_reader, self._time = service, crowd, file_reader, simulated_time
         self._most = plan.annotators.most
         self._queue: list[tuple[float, int, int, str, View | None, float]] = []
         self._order = counting()
@@ -275,10 +281,10 @@ class Drive:
         self.without_work: list[float] = []
         """Times at which an annotator found no more questions."""
 
-    def run(self, annotators: int) -> bool:
+    def run(self, n_annotators: int) -> bool:
         """Run the simulation until no annotator is left. Return False if the time limit is reached."""
-        for arrival_second in range(annotators):
-            self._arrive(float(arrival_second))
+        for arrival_time in range(n_annotators):
+            self._arrive(float(arrival_time))
         while self._queue:
             event_time, _, person, token, view, due_time = heappop(self._queue)
             if event_time > LONGEST:
@@ -324,7 +330,7 @@ class Drive:
             self._push(now + 1.0, person, token, view, now + 1.0)
 
     def _act(self, person: int, token: str, view: View) -> None:
-        question = self._behind.question(view.assignment) if isinstance(view, Ask) else None
+        question = self._file_reader.question(view.assignment) if isinstance(view, Ask) else None
         act = self._crowd.act(person, view, question)
         if isinstance(act, Answer):
             self.last = self._time[0]

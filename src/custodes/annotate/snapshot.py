@@ -15,7 +15,7 @@ from custodes.annotate.participants import Annotator, Totals, Work
 from custodes.annotate.plan import StudyPlan
 from custodes.annotate.quality_control import FEWEST, AnnotatorStanding, annotator_standing
 from custodes.annotate.state import HALF_AN_HOUR, StudyState
-from custodes.annotate.visits import annotator_of
+from custodes.annotate.visits import count_answering_annotators
 from custodes.answers.wording import plural
 from custodes.data.notes import Note, build_notes
 from custodes.errors import join_labels
@@ -51,36 +51,49 @@ def reach_of(state: StudyState) -> Reach:
     """Compute whether the current annotators can complete the current interim analyses."""
     if state.control == "stopped":
         return Reach()
-    assignments, limits, n_annotators = (
+    assignments, annotator_plan, n_able_annotators = (
         state.assignments,
         state.plan.annotators,
         assignment_policy.count_able_annotators(state),
     )
-    annotators = [worker for worker in state.workers.values() if worker.is_able]
-    free_annotators = [
-        worker for worker in annotators if not _is_through(worker, batch=limits.batch, batches=limits.batches)
+    able_annotators = [worker for worker in state.workers.values() if worker.is_able]
+    annotators_with_batches_left = [
+        worker
+        for worker in able_annotators
+        if not _has_completed_batches(worker, batch_size=annotator_plan.batch, max_batches=annotator_plan.batches)
     ]
-    n_free, n_short, able_ids = 0, 0, set[int]()
-    for pair in range(len(assignments.places)):
+    n_free_answers, n_short_answers, useful_annotator_ids = 0, 0, set[int]()
+    for pair in range(len(assignments.units_of_pair)):
         free_units = assignments.free_slots(pair)
-        unit_ids, n_lacking = {unit.id for unit in free_units}, sum(map(assignments.lacks, free_units))
-        max_answers = assignment_policy.cap(limits, assignments.engine.target[pair], n_annotators)
-        n_free, n_short = n_free + n_lacking, n_short + n_lacking
-        for worker in free_annotators:
-            n_below_cap = max_answers - worker.load[pair]
-            n_possible = min(n_below_cap, len(unit_ids) - len(worker.had & unit_ids)) if n_below_cap > 0 else 0
-            if n_possible > 0:
-                able_ids.add(worker.id)
-                n_short -= min(n_possible, n_lacking)
-                n_lacking -= min(n_possible, n_lacking)
-    labels = tuple(state.workers[worker_id].label for worker_id in sorted(able_ids))
-    return Reach(free=n_free, short=n_short, able=labels, idle=len(annotators) - len(able_ids))
+        free_unit_ids, n_lacking_answers = {unit.id for unit in free_units}, sum(map(assignments.lacks, free_units))
+        max_answers_per_annotator = assignment_policy.cap(
+            annotator_plan, assignments.engine.target[pair], n_able_annotators
+        )
+        n_free_answers, n_short_answers = n_free_answers + n_lacking_answers, n_short_answers + n_lacking_answers
+        for worker in annotators_with_batches_left:
+            n_answers_below_cap = max_answers_per_annotator - worker.load[pair]
+            n_possible_answers = (
+                min(n_answers_below_cap, len(free_unit_ids) - len(worker.had & free_unit_ids))
+                if n_answers_below_cap > 0
+                else 0
+            )
+            if n_possible_answers > 0:
+                useful_annotator_ids.add(worker.id)
+                n_short_answers -= min(n_possible_answers, n_lacking_answers)
+                n_lacking_answers -= min(n_possible_answers, n_lacking_answers)
+    useful_annotator_labels = tuple(state.workers[worker_id].label for worker_id in sorted(useful_annotator_ids))
+    return Reach(
+        free=n_free_answers,
+        short=n_short_answers,
+        able=useful_annotator_labels,
+        idle=len(able_annotators) - len(useful_annotator_ids),
+    )
 
 
-def _is_through(worker: Annotator, *, batch: int, batches: int) -> bool:
+def _has_completed_batches(worker: Annotator, *, batch_size: int, max_batches: int) -> bool:
     """Whether an annotator has completed the maximum number of batches."""
-    has_open_batch = any(session.batch == worker.batches and session.number < batch for session in worker.sessions)
-    return worker.batches >= batches and not has_open_batch
+    has_open_batch = any(session.batch == worker.batches and session.number < batch_size for session in worker.sessions)
+    return worker.batches >= max_batches and not has_open_batch
 
 
 def _standstill(reach: Reach, *, has_links: bool) -> Iterator[Note]:
@@ -189,34 +202,36 @@ class Snapshot(Totals):
     @property
     def notes(self) -> list[Note]:
         """Notes on the annotators, and on comparisons that annotators could not judge."""
-        annotator_counts = [
+        small_annotator_counts = [
             pair.annotators for pair in self.pairs if pair.looks_done and pair.annotators < FEWEST_ANNOTATORS
         ]
-        range_text = " to ".join(map(str, sorted({min(annotator_counts, default=0), max(annotator_counts, default=0)})))
+        range_text = " to ".join(
+            map(str, sorted({min(small_annotator_counts, default=0), max(small_annotator_counts, default=0)}))
+        )
         few_annotators_text = (
-            f"{plural(len(annotator_counts), 'pair')} had fewer than {FEWEST_ANNOTATORS} annotators, so results "
+            f"{plural(len(small_annotator_counts), 'pair')} had fewer than {FEWEST_ANNOTATORS} annotators, so results "
             f"describe only these {range_text} annotators"
         )
         ended_pairs = [
             pair for pair in self.pairs if not (pair.is_open or pair.looks_done or pair.wanted) and pair.second
         ]
-        n_unjudged = sum(pair.impossible > 0 for pair in ended_pairs)
+        n_unjudged_pairs = sum(pair.impossible > 0 for pair in ended_pairs)
         unjudged_text = (
-            f"{plural(n_unjudged, 'pair')} ended without an interim analysis, because annotators could judge none of "
-            "the comparisons. If an annotator refused without reason, exclude the annotator, so that the comparisons "
-            "are shown again"
+            f"{plural(n_unjudged_pairs, 'pair')} ended without an interim analysis, because annotators could judge "
+            "none of the comparisons. If an annotator refused without reason, exclude the annotator, so that the "
+            "comparisons are shown again"
         )
-        n_excluded_answers, n_excluded = self.excluded
+        n_excluded_answers, n_excluded_annotators = self.excluded
         excluded_text = (
             f"completed interim analyses contain {plural(n_excluded_answers, 'answer')} of "
-            f"{plural(n_excluded, 'excluded annotator')} and are not recomputed; the leaderboard and all other results "
-            "leave out answers of excluded annotators"
+            f"{plural(n_excluded_annotators, 'excluded annotator')} and are not recomputed; the leaderboard and all "
+            "other results leave out answers of excluded annotators"
         )
         return [
             *_standstill(self.reach, has_links=self.plan.annotators.recruit == "links"),
             *build_notes(
-                (FEW_ANNOTATORS, len(annotator_counts), few_annotators_text),
-                ("unjudged", n_unjudged, unjudged_text),
+                (FEW_ANNOTATORS, len(small_annotator_counts), few_annotators_text),
+                ("unjudged", n_unjudged_pairs, unjudged_text),
                 ("excluded-annotators", n_excluded_answers, excluded_text),
             ),
         ]
@@ -225,25 +240,27 @@ class Snapshot(Totals):
 def closing_lines(path: Path, snapshot: Snapshot) -> list[str]:
     """Return lines with the status of a study after the server has stopped, and with the command to run next."""
     study_name, n_annotators = path.stem, sum(person.answers > 0 for person in snapshot.annotators)
-    pairs = [pair for pair in snapshot.pairs if pair.second]
-    n_closed = sum(not pair.is_open for pair in snapshot.pairs)
-    winner_and_loser = [(pair.first, pair.second)[:: pair.decision] for pair in pairs if pair.decision]
-    decisions_text = join_labels((f"{winner} is better than {loser}" for winner, loser in winner_and_loser), limit=6)
-    total_text = plural(len(snapshot.pairs), "pair" if pairs else "system")
+    compared_pairs = [pair for pair in snapshot.pairs if pair.second]
+    n_closed_pairs = sum(not pair.is_open for pair in snapshot.pairs)
+    winners_and_losers = [(pair.first, pair.second)[:: pair.decision] for pair in compared_pairs if pair.decision]
+    decisions_text = join_labels((f"{winner} is better than {loser}" for winner, loser in winners_and_losers), limit=6)
+    total_text = plural(len(snapshot.pairs), "pair" if compared_pairs else "system")
     answers_text = f"{plural(snapshot.answers, 'answer')} of {plural(n_annotators, 'annotator')}"
-    lines = [f"{study_name}: {snapshot.state}; {answers_text}; {n_closed} of {total_text} completed"]
-    if pairs:
-        lines.append(
+    status_lines = [f"{study_name}: {snapshot.state}; {answers_text}; {n_closed_pairs} of {total_text} completed"]
+    if compared_pairs:
+        status_lines.append(
             f"{study_name}: result of the interim analyses: {decisions_text or 'no system is better than another'}"
         )
     if snapshot.state in (FINISHED, "stopped"):
-        lines.append(
+        status_lines.append(
             f"next: custodes leaderboard {path}; to add metrics and judges, also name the files that custodes score "
             "and custodes judge wrote"
         )
     else:
-        lines.append(f"next: custodes annotate serve {path} continues the study; custodes annotate stop {path} ends it")
-    return lines
+        status_lines.append(
+            f"next: custodes annotate serve {path} continues the study; custodes annotate stop {path} ends it"
+        )
+    return status_lines
 
 
 _PAIRS = """
@@ -257,39 +274,43 @@ LEFT JOIN look l ON l.pair = p.pair GROUP BY p.pair
 maximum."""
 
 
-def snapshot_of(log: EventLog, *, failing: str) -> Snapshot:
+def snapshot_of(log: EventLog, *, write_failure: str) -> Snapshot:
     """Return the current status of a study. It has no results of incomplete interim analyses, only numbers of answers.
 
-    `failing` is the reason why nothing can be written, or ''.
+    `write_failure` is the reason why nothing can be written, or ''.
     """
-    state, n_annotators, last_answer = log.state, annotator_of(log), log.state.last_answer
+    state, n_annotators, last_answered_at = log.state, count_answering_annotators(log), log.state.last_answer
     workers = list(state.workers.values())
     # The median of the annotators' medians, without annotators with too few timed answers.
-    medians = [median(worker.work.times) for worker in workers if len(worker.work.times) >= FEWEST]
-    typical_seconds = median(medians) if medians else None
-    excluded_counts = [len(worker.votes) for worker in workers if worker.excluded and worker.votes]
-    comparisons_of_worker, agreements_of_worker = state.assignments.agreement()
+    median_seconds_per_annotator = [median(worker.work.times) for worker in workers if len(worker.work.times) >= FEWEST]
+    typical_seconds = median(median_seconds_per_annotator) if median_seconds_per_annotator else None
+    excluded_answer_counts = [len(worker.votes) for worker in workers if worker.excluded and worker.votes]
+    n_comparisons_of_worker, n_agreements_of_worker = state.assignments.agreement()
     return Snapshot(
         **asdict(state.totals),
         plan=state.plan,
         state=state_name(state),
-        failing=failing,
+        failing=write_failure,
         pairs=_pairs(log),
         annotators=tuple(
             _person(
                 worker,
-                annotator_standing(worker.work, state.totals, typical=typical_seconds, annotators=n_annotators),
-                doubled=comparisons_of_worker[worker.id],
-                agreed=agreements_of_worker[worker.id],
+                annotator_standing(
+                    worker.work, state.totals, typical_seconds=typical_seconds, n_annotators=n_annotators
+                ),
+                n_comparisons=n_comparisons_of_worker[worker.id],
+                n_agreements=n_agreements_of_worker[worker.id],
             )
             for worker in workers
         ),
         known=frozenset(kind for kind, _ in state.gold.values()),
-        recent=0 if last_answer is None else sum(at >= last_answer - HALF_AN_HOUR for at in state.primaries),
-        excluded=(sum(excluded_counts), len(excluded_counts)),
+        recent=0
+        if last_answered_at is None
+        else sum(answered_at >= last_answered_at - HALF_AN_HOUR for answered_at in state.primaries),
+        excluded=(sum(excluded_answer_counts), len(excluded_answer_counts)),
         comments=tuple(reversed(state.comments)),
-        last_answer=last_answer,
-        quiet=None if last_answer is None else max(0.0, log.clock.wall() - last_answer),
+        last_answer=last_answered_at,
+        quiet=None if last_answered_at is None else max(0.0, log.clock.wall() - last_answered_at),
         reach=reach_of(state),
     )
 
@@ -303,10 +324,10 @@ def state_name(state: StudyState) -> str:
 
 def _pairs(log: EventLog) -> tuple[PairNow, ...]:
     state, assignments, engine = log.state, log.state.assignments, log.state.assignments.engine
-    cursor = log.base.execute(_PAIRS)
-    column_names = [column for column, *_ in cursor.description]
+    cursor = log.connection.execute(_PAIRS)
+    column_names = [column_name for column_name, *_ in cursor.description]
     fields_of_pair = {row[0]: dict(zip(column_names[1:-1], row[1:-1], strict=True)) for row in cursor}
-    annotators_of_pair = Counter(
+    n_annotators_of_pair = Counter(
         pair
         for worker in state.workers.values()
         for pair in {assignments.units[unit_id].pair for unit_id in worker.votes}
@@ -314,24 +335,26 @@ def _pairs(log: EventLog) -> tuple[PairNow, ...]:
     return tuple(
         PairNow(
             **fields_of_pair[pair_id],
-            answered=engine.n[k],
-            wanted=engine.target[k],
+            answered=engine.n[pair_index],
+            wanted=engine.target[pair_index],
             looks=len(engine.rule.looks) if isinstance(engine, ConcurrentAnnotation) else 0,
-            is_open=engine.is_open[k] and state.control != "stopped",
-            impossible=assignments.impossible[k],
-            annotators=annotators_of_pair[k],
+            is_open=engine.is_open[pair_index] and state.control != "stopped",
+            impossible=assignments.impossible[pair_index],
+            annotators=n_annotators_of_pair[pair_index],
         )
-        for k, pair_id in enumerate(assignments.numbers)
+        for pair_index, pair_id in enumerate(assignments.number_of_pair)
     )
 
 
-def _person(worker: Annotator, computed_standing: AnnotatorStanding, *, doubled: int, agreed: int) -> PersonNow:
+def _person(
+    worker: Annotator, computed_standing: AnnotatorStanding, *, n_comparisons: int, n_agreements: int
+) -> PersonNow:
     work, standing_name = worker.work, "excluded" if worker.by == "owner" else "blocked"
     if not worker.excluded:
         standing_name = (
             "watch" if computed_standing.name == "blocked" else computed_standing.name
         )  # readmitted by the owner
-    codes = [code for session in worker.sessions for code in session.codes.values()]
+    completion_codes = [completion_code for session in worker.sessions for completion_code in session.codes.values()]
     return PersonNow(
         **asdict(work),
         label=worker.label,
@@ -340,9 +363,9 @@ def _person(worker: Annotator, computed_standing: AnnotatorStanding, *, doubled:
         began=any(session.begun for session in worker.sessions),
         batches=worker.batches,
         seconds=median(work.times) if work.times else None,
-        doubled=doubled,
-        agreed=agreed,
+        doubled=n_comparisons,
+        agreed=n_agreements,
         standing=standing_name,
         flags=computed_standing.flags,
-        code=codes[-1] if codes else None,
+        code=completion_codes[-1] if completion_codes else None,
     )

@@ -27,12 +27,13 @@ HALF_AN_HOUR = 1800.0
 
 
 class StudyState:
-    """The state of a study. Constant content is read from the study file `base`."""
+    """The state of a study. Constant content is read from the study file `connection`."""
 
-    def __init__(self, base: sqlite3.Connection) -> None:
-        self.base = base
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self.connection = connection
         self.plans = {
-            version: _plan(text) for version, text in base.execute("SELECT version, json FROM plan ORDER BY version")
+            version: _plan(plan_json)
+            for version, plan_json in connection.execute("SELECT version, json FROM plan ORDER BY version")
         }
         self.version = min(self.plans)
         self.workers: dict[int, Annotator] = {}
@@ -55,7 +56,8 @@ class StudyState:
         self.last_answer: float | None = None
         self.last = 0
         self.gold: dict[int, tuple[str, int]] = {
-            number: (kind, expected) for number, kind, expected in base.execute("SELECT gold, kind, expected FROM gold")
+            gold_id: (kind, expected_answer)
+            for gold_id, kind, expected_answer in connection.execute("SELECT gold, kind, expected FROM gold")
         }
 
     @property
@@ -90,7 +92,7 @@ class StudyState:
     def _apply_assignment(self, row: AssignmentRow) -> None:
         session = self.sessions[row.session]
         worker, unit = session.worker, None if row.unit is None else self.assignments.units[row.unit]
-        issued = IssuedQuestion(
+        issued_question = IssuedQuestion(
             id=row.assignment,
             session=session,
             batch=row.batch,
@@ -102,70 +104,77 @@ class StudyState:
             at=row.at,
             again=row.again,
         )
-        self.issued[issued.id] = issued
-        if issued.again is not None:
-            self._void_answer(self.issued[issued.again])
+        self.issued[issued_question.id] = issued_question
+        if issued_question.again is not None:
+            self._void_answer(self.issued[issued_question.again])
         else:
-            session.number = issued.number
-        session.open.append(issued)
+            session.number = issued_question.number
+        session.open.append(issued_question)
         if unit is None:
-            assert issued.gold is not None
-            worker.known.add(issued.gold)
+            assert issued_question.gold is not None
+            worker.known.add(issued_question.gold)
             return
-        if issued.role == "second" and issued.again is None:
-            self.assignments.seconds_given[unit.pair] += 1
+        if issued_question.role == "second" and issued_question.again is None:
+            self.assignments.n_second_opinions_of_pair[unit.pair] += 1
         worker.seen.add(unit.item)
         self.began.setdefault(unit.item, set()).add(worker)
         worker.had.add(unit.id)
         session.last_item = unit.item
-        self.assignments.hold(issued)
+        self.assignments.hold(issued_question)
 
     def _apply_judgment(self, row: JudgmentRow) -> None:
-        issued = self.issued[row.assignment]
-        session = issued.session
-        issued.counts, issued.value = intern(row.role), None if row.answer is None else int(row.answer)
-        session.open = [question for question in session.open if question is not issued]
-        session.answered.append(issued)
-        session.worker.work.paid += issued.again is None
-        self.totals.paid += issued.again is None
+        issued_question = self.issued[row.assignment]
+        session = issued_question.session
+        issued_question.counts, issued_question.value = (
+            intern(row.role),
+            None if row.answer is None else int(row.answer),
+        )
+        session.open = [open_question for open_question in session.open if open_question is not issued_question]
+        session.answered.append(issued_question)
+        session.worker.work.paid += issued_question.again is None
+        self.totals.paid += issued_question.again is None
         self.last_answer = row.at
         if row.visible_seconds is not None:
             session.worker.work.times.append(row.visible_seconds)
         if not row.late:
             self.paces.append(row.server_seconds)
-        self._count(issued, 1)
-        if issued.unit is None:
+        self._count(issued_question, 1)
+        if issued_question.unit is None:
             return
-        if issued.value is None:
-            (self.assignments.refuse if row.role == "primary" else self.assignments.let_go)(issued)
+        if issued_question.value is None:
+            (self.assignments.refuse if row.role == "primary" else self.assignments.let_go)(issued_question)
         elif row.role == "primary":
-            self.assignments.vote(issued, issued.value)
+            self.assignments.vote(issued_question, issued_question.value)
             self.primaries.append(row.at)
             while self.primaries[0] < row.at - HALF_AN_HOUR:
                 self.primaries.popleft()
         else:
-            self.assignments.second(issued, issued.value)
+            self.assignments.second(issued_question, issued_question.value)
 
-    def _void_answer(self, issued: IssuedQuestion) -> None:
-        issued.is_void = True
-        issued.session.answered = [question for question in issued.session.answered if question is not issued]
-        self._count(issued, -1)
-        if issued.unit is not None:
-            self.assignments.take_back(issued)
+    def _void_answer(self, issued_question: IssuedQuestion) -> None:
+        issued_question.is_void = True
+        issued_question.session.answered = [
+            answered_question
+            for answered_question in issued_question.session.answered
+            if answered_question is not issued_question
+        ]
+        self._count(issued_question, -1)
+        if issued_question.unit is not None:
+            self.assignments.take_back(issued_question)
 
-    def _count(self, issued: IssuedQuestion, sign: int) -> None:
+    def _count(self, issued_question: IssuedQuestion, sign: int) -> None:
         """Add an answer to the counts (`sign` 1), or subtract it (`sign` -1)."""
-        work, totals, is_refused = issued.session.worker.work, self.totals, issued.value is None
-        if issued.gold is not None:
-            is_right = issued.value == self.gold[issued.gold][1]
-            if issued.role == "qualification":
+        work, totals, is_refused = issued_question.session.worker.work, self.totals, issued_question.value is None
+        if issued_question.gold is not None:
+            is_right_answer = issued_question.value == self.gold[issued_question.gold][1]
+            if issued_question.role == "qualification":
                 work.trained += sign
-                work.training_right += sign * is_right
+                work.training_right += sign * is_right_answer
                 return
             totals.gold += sign
             work.refused += sign * is_refused  # a refusal is not a wrong answer
             work.gold_asked += sign * (not is_refused)
-            work.gold_right += sign * is_right
+            work.gold_right += sign * is_right_answer
             return
         work.refused += sign * is_refused
         totals.refused += sign * is_refused
@@ -173,14 +182,14 @@ class StudyState:
             return
         work.answers += sign
         totals.answers += sign
-        totals.primary += sign * (issued.counts == "primary")
-        totals.second += sign * (issued.counts != "primary")
+        totals.primary += sign * (issued_question.counts == "primary")
+        totals.second += sign * (issued_question.counts != "primary")
         if self.plan.question.mode == "rate":
             return
-        work.equal += sign * (issued.value == 0)
-        totals.equal += sign * (issued.value == 0)
-        work.decided += sign * (issued.value != 0)
-        work.first_shown += sign * (issued.value == (-1 if issued.flip else 1))
+        work.equal += sign * (issued_question.value == 0)
+        totals.equal += sign * (issued_question.value == 0)
+        work.decided += sign * (issued_question.value != 0)
+        work.first_shown += sign * (issued_question.value == (-1 if issued_question.flip else 1))
 
     def _apply_exclusion(self, row: ExclusionRow) -> list[IssuedQuestion]:
         worker = self.workers[row.worker]
@@ -191,21 +200,23 @@ class StudyState:
             self.totals.second += len(new_second_opinions)
             return new_second_opinions
         for session in worker.sessions:
-            for issued in session.open:
-                if issued.unit is not None:
-                    issued.expired = True
-                    self.assignments.let_go(issued)
+            for issued_question in session.open:
+                if issued_question.unit is not None:
+                    issued_question.expired = True
+                    self.assignments.let_go(issued_question)
         self.assignments.exclude(worker)
         return []
 
-    def _apply_event(self, row: EventRow, values: Mapping[str, Any]) -> None:
+    def _apply_event(self, row: EventRow, event_values: Mapping[str, Any]) -> None:
         """Apply an event. Kinds that are not listed here, such as notes, change nothing."""
         if row.session is not None:
-            self._apply_visit_event(row, self.sessions[row.session], values)
+            self._apply_visit_event(row, self.sessions[row.session], event_values)
         match row.kind:
             case "added":
-                self.added = values["pairs"], values["units"]
-                self.assignments.add_pairs(self.base, self.plan, total=values["pairs"], last=values["units"])
+                self.added = event_values["pairs"], event_values["units"]
+                self.assignments.add_pairs(
+                    self.connection, self.plan, n_pairs=event_values["pairs"], last_unit=event_values["units"]
+                )
             case "forgotten":
                 assert row.worker is not None
                 worker = self.workers[row.worker]
@@ -218,15 +229,15 @@ class StudyState:
             case "peeked":
                 self.totals.peeked += 1
             case "address":
-                self.address = values["url"]
+                self.address = event_values["url"]
             case "replanned":
-                self.version = values["version"]
+                self.version = event_values["version"]
                 self.assignments.engine.set_budget(budget_of(self.plan))
 
-    def _apply_visit_event(self, row: EventRow, session: Session, values: Mapping[str, Any]) -> None:
+    def _apply_visit_event(self, row: EventRow, session: Session, event_values: Mapping[str, Any]) -> None:
         match row.kind:
             case "consent":
-                session.agreed = values["digest"]
+                session.agreed = event_values["digest"]
             case "declined":
                 session.declined = True
             case "finished":
@@ -234,23 +245,23 @@ class StudyState:
             case "begun":
                 session.begun = True
             case "batch":
-                session.batch = session.worker.batches = values["batch"]
+                session.batch = session.worker.batches = event_values["batch"]
                 session.number, session.answered = 0, []
-                session.known = {int(position): kind for position, kind in values["known"].items()}
+                session.known = {int(position): kind for position, kind in event_values["known"].items()}
             case "qualified":
-                session.worker.qualified = values["passed"]
+                session.worker.qualified = event_values["passed"]
             case "code":
-                session.codes[values["why"]] = values["code"]
+                session.codes[event_values["why"]] = event_values["code"]
             case "token":
-                self.tokens[values["hash"]] = session
-                session.params = values.get("params", session.params)
-            case "comment" if values["text"]:  # the text of an erased comment is empty
-                self.comments.append((session.worker.label, values["text"], row.at))
+                self.tokens[event_values["hash"]] = session
+                session.params = event_values.get("params", session.params)
+            case "comment" if event_values["text"]:  # the text of an erased comment is empty
+                self.comments.append((session.worker.label, event_values["text"], row.at))
             case "expired" | "renewed":
                 assert row.assignment is not None
-                issued = self.issued[row.assignment]
-                issued.expired = row.kind == "expired"
-                (self.assignments.let_go if issued.expired else self.assignments.hold)(issued)
+                issued_question = self.issued[row.assignment]
+                issued_question.expired = row.kind == "expired"
+                (self.assignments.let_go if issued_question.expired else self.assignments.hold)(issued_question)
 
 
 def _plan(plan_json: str) -> StudyPlan:

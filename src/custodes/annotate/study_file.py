@@ -215,16 +215,16 @@ def create(path: str | Path, plan: StudyPlan, fill: Callable[[sqlite3.Connection
             f"{study_path} exists already, and may contain answers; choose another name, or move the file"
         )
     with _temporary_file(study_path) as temporary_path:
-        with sqlite_errors(study_path), closing(sqlite3.connect(temporary_path, isolation_level=None)) as base:
-            base.executescript(CREATE_ALL)
-            with transaction(base):
-                base.execute(
+        with sqlite_errors(study_path), closing(sqlite3.connect(temporary_path, isolation_level=None)) as connection:
+            connection.executescript(CREATE_ALL)
+            with transaction(connection):
+                connection.execute(
                     "INSERT INTO plan VALUES (1, ?, ?)", (time.time(), msgspec.json.encode(plan).decode("utf-8"))
                 )
-                fill(base)
-                base.execute("PRAGMA application_id = 0x43555354")
-                base.execute(SET_VERSION)
-            base.execute("PRAGMA journal_mode = WAL")
+                fill(connection)
+                connection.execute("PRAGMA application_id = 0x43555354")
+                connection.execute(SET_VERSION)
+            connection.execute("PRAGMA journal_mode = WAL")
         try:
             os.link(temporary_path, study_path)  # unlike a rename, it does not replace files
         except FileExistsError:
@@ -237,19 +237,19 @@ def create(path: str | Path, plan: StudyPlan, fill: Callable[[sqlite3.Connection
 def connect(path: Path, *, durable: bool, reading: bool = False) -> sqlite3.Connection:
     """Return a connection to a study file. If `durable` is true, committed data survive a power failure. If `reading`
     is true, nothing can be written."""
-    base = sqlite3.connect(path, timeout=WAIT, isolation_level=None, check_same_thread=False)
+    connection = sqlite3.connect(path, timeout=WAIT, isolation_level=None, check_same_thread=False)
     try:
-        base.execute("PRAGMA foreign_keys = ON")
+        connection.execute("PRAGMA foreign_keys = ON")
         if reading:
-            base.execute("PRAGMA query_only = ON")
-            return base
-        base.execute("PRAGMA journal_mode = WAL")
-        base.execute("PRAGMA secure_delete = ON")  # erased data are overwritten
-        base.execute("PRAGMA synchronous = FULL" if durable else "PRAGMA synchronous = OFF")
+            connection.execute("PRAGMA query_only = ON")
+            return connection
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA secure_delete = ON")  # erased data are overwritten
+        connection.execute("PRAGMA synchronous = FULL" if durable else "PRAGMA synchronous = OFF")
     except BaseException:
-        base.close()
+        connection.close()
         raise
-    return base
+    return connection
 
 
 def copy(path: Path, copy_path: Path) -> Path:
@@ -259,20 +259,20 @@ def copy(path: Path, copy_path: Path) -> Path:
     Raise `OptionError` if `copy_path` is a file that is not an earlier copy. Raise `InputError` if the study is
     damaged, or if the earlier copy is being served.
     """
-    with _temporary_file(copy_path) as temporary_path, ExitStack() as locks:
+    with _temporary_file(copy_path) as temporary_path, ExitStack() as exit_stack:
         with (
             sqlite_errors(path),
-            closing(connect(path, durable=False, reading=True)) as source_db,
-            closing(sqlite3.connect(temporary_path, isolation_level=None)) as copy_db,
+            closing(connect(path, durable=False, reading=True)) as source_connection,
+            closing(sqlite3.connect(temporary_path, isolation_level=None)) as copy_connection,
         ):
-            source_db.backup(copy_db)
-            ((check_result,),) = copy_db.execute("PRAGMA quick_check(1)")
-            if check_result != "ok":
-                raise sqlite3.DatabaseError(check_result.splitlines()[-1])
+            source_connection.backup(copy_connection)
+            ((quick_check_result,),) = copy_connection.execute("PRAGMA quick_check(1)")
+            if quick_check_result != "ok":
+                raise sqlite3.DatabaseError(quick_check_result.splitlines()[-1])
         if copy_path.exists():
             if copy_path.samefile(path) or _study_identity(copy_path) != _study_identity(temporary_path):
                 raise OptionError(f"{copy_path} exists and is not an earlier copy of this study; choose another name")
-            locks.callback(Lock(copy_path).release)
+            exit_stack.callback(Lock(copy_path).release)
         os.replace(temporary_path, copy_path)
     return copy_path
 
@@ -280,8 +280,8 @@ def copy(path: Path, copy_path: Path) -> Path:
 def _study_identity(path: Path) -> object:
     """Return a value that is equal for a study and its copies, or None for a file that is not a study."""
     try:
-        with closing(connect(check(path), durable=False, reading=True)) as base:
-            return base.execute("SELECT at, json FROM plan WHERE version = 1").fetchone()
+        with closing(connect(check(path), durable=False, reading=True)) as connection:
+            return connection.execute("SELECT at, json FROM plan WHERE version = 1").fetchone()
     except (InputError, sqlite3.Error):
         return None
 
@@ -296,9 +296,9 @@ def _temporary_file(path: Path) -> Iterator[Path]:
         temporary_path.touch(mode=0o600)
         yield temporary_path
     finally:
-        for leftover in (temporary_path, Path(f"{temporary_path}-wal"), Path(f"{temporary_path}-shm")):
+        for leftover_path in (temporary_path, Path(f"{temporary_path}-wal"), Path(f"{temporary_path}-shm")):
             with suppress(OSError):
-                leftover.unlink()
+                leftover_path.unlink()
         UNFINISHED.discard(str(temporary_path))
 
 
@@ -316,33 +316,33 @@ def check(path: str | Path) -> Path:
         raise InputError(f"{path}: cannot be read ({os.strerror(EACCES)})")
     if not is_study(real_path):
         raise InputError(f"{path}: not a study file of annotations; {advice}")
-    with sqlite_errors(path), closing(connect(real_path, durable=False, reading=True)) as base:
-        ((version,),) = base.execute("PRAGMA user_version")
-        if version != VERSION:
+    with sqlite_errors(path), closing(connect(real_path, durable=False, reading=True)) as connection:
+        ((format_version,),) = connection.execute("PRAGMA user_version")
+        if format_version != VERSION:
             raise InputError(
-                f"{path}: the study file has format version {version}, but this version of custodes needs {VERSION}; "
-                "use the version of custodes that created the file"
+                f"{path}: the study file has format version {format_version}, but this version of custodes needs "
+                f"{VERSION}; use the version of custodes that created the file"
             )
-        check_sound(base)
-        if base.execute("SELECT count(*) FROM plan").fetchone() == (0,):
+        check_sound(connection)
+        if connection.execute("SELECT count(*) FROM plan").fetchone() == (0,):
             raise sqlite3.DatabaseError("a study without a plan")
-        if base.execute(LACKING).fetchone() != (0,):
+        if connection.execute(LACKING).fetchone() != (0,):
             raise sqlite3.DatabaseError("outputs of comparisons are missing")
-        if (column := base.execute(NOT_JSON).fetchone()) is not None:
-            raise sqlite3.DatabaseError(f"{column[0]} does not hold the expected JSON")
+        if (invalid_column_row := connection.execute(NOT_JSON).fetchone()) is not None:
+            raise sqlite3.DatabaseError(f"{invalid_column_row[0]} does not hold the expected JSON")
     return real_path
 
 
 @contextmanager
-def transaction(base: sqlite3.Connection) -> Iterator[None]:
+def transaction(connection: sqlite3.Connection) -> Iterator[None]:
     """Run a transaction, which is committed on success and otherwise rolled back."""
-    base.execute("BEGIN IMMEDIATE")
+    connection.execute("BEGIN IMMEDIATE")
     try:
         yield
-        base.execute("COMMIT")
+        connection.execute("COMMIT")
     except BaseException:
-        if base.in_transaction:
-            base.execute("ROLLBACK")
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
         raise
 
 

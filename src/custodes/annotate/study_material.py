@@ -74,34 +74,38 @@ class StudyMaterial:
     @classmethod
     def from_study(cls, study: Study, *, systems: Patterns = None) -> StudyMaterial:
         """Return the texts of a study. Raise `InputError` if the study has no texts."""
-        source = study.outputs
-        if source is None or not source.texts.height:
+        study_outputs = study.outputs
+        if study_outputs is None or not study_outputs.texts.height:
             raise InputError(
                 f"{study.name}: there are no texts; give outputs (columns item, system, text, or item and outputs)"
             )
-        selection = study.selection.get("systems") if systems is None else systems
-        available_systems = tuple(source.texts["system"].unique().sort())
-        selected_systems = select_labels(selection, available_systems, option="systems", what="system")
-        texts = source.texts.filter(pl.col("system").is_in(list(selected_systems)))
-        images_of_output: dict[tuple[str, str], list[str]] = {}
-        for item, system, image in source.images.select("item", "system", "image").iter_rows():
-            images_of_output.setdefault((item, system), []).append(image)
-        outputs = {
-            (item, system): SystemOutput(text=text, images=tuple(images_of_output.get((item, system), ())))
-            for item, system, text in texts.select("item", "system", "text").iter_rows()
+        system_patterns = study.selection.get("systems") if systems is None else systems
+        available_systems = tuple(study_outputs.texts["system"].unique().sort())
+        selected_systems = select_labels(system_patterns, available_systems, option="systems", what="system")
+        text_table = study_outputs.texts.filter(pl.col("system").is_in(list(selected_systems)))
+        image_paths_of_output: dict[tuple[str, str], list[str]] = {}
+        for item, system, image_path in study_outputs.images.select("item", "system", "image").iter_rows():
+            image_paths_of_output.setdefault((item, system), []).append(image_path)
+        output_of_key = {
+            (item, system): SystemOutput(text=text, images=tuple(image_paths_of_output.get((item, system), ())))
+            for item, system, text in text_table.select("item", "system", "text").iter_rows()
         }
-        labels = texts["item"].unique(maintain_order=True)
-        item_table = study.items.item_rows(labels).select("item", "cluster", "group")
-        source_row_of_item = {row["item"]: row for row in source.sources.iter_rows(named=True)}
+        item_labels = text_table["item"].unique(maintain_order=True)
+        item_table = study.items.item_rows(item_labels).select("item", "cluster", "group")
+        source_row_of_item = {
+            source_row["item"]: source_row for source_row in study_outputs.sources.iter_rows(named=True)
+        }
         items = []
         for item, cluster, group in item_table.iter_rows():
-            row = source_row_of_item.get(item, {})
-            text_fields = {name: row.get(name, "") for name in ("source", "context", "meta")}
-            images, references = (tuple(row.get(name, ())) for name in ("images", "references"))
+            source_row = source_row_of_item.get(item, {})
+            text_of_field = {field_name: source_row.get(field_name, "") for field_name in ("source", "context", "meta")}
+            image_paths, references = (tuple(source_row.get(field_name, ())) for field_name in ("images", "references"))
             items.append(
-                Item(label=item, cluster=cluster, group=group, images=images, references=references, **text_fields)
+                Item(
+                    label=item, cluster=cluster, group=group, images=image_paths, references=references, **text_of_field
+                )
             )
-        return cls(items=tuple(items), systems=tuple(sorted(selected_systems)), outputs=outputs)
+        return cls(items=tuple(items), systems=tuple(sorted(selected_systems)), outputs=output_of_key)
 
     def labels(self) -> list[str]:
         """Return the labels of the items."""
@@ -109,22 +113,23 @@ class StudyMaterial:
 
     def images(self) -> list[str]:
         """Return the paths of all images of items and outputs."""
-        item_images = [path for item in self.items for path in item.images]
-        return item_images + [path for output in self.outputs.values() for path in output.images]
+        item_image_paths = [path for item in self.items for path in item.images]
+        return item_image_paths + [path for output in self.outputs.values() for path in output.images]
 
-    def with_images(self, names: Mapping[str, str]) -> StudyMaterial:
+    def with_images(self, name_of_path: Mapping[str, str]) -> StudyMaterial:
         """Return the material with the names under which images are served, instead of their paths."""
         return replace(
             self,
-            items=tuple(replace(entry, images=_stored_names(entry.images, names)) for entry in self.items),
+            items=tuple(replace(entry, images=_stored_names(entry.images, name_of_path)) for entry in self.items),
             outputs={
-                key: replace(entry, images=_stored_names(entry.images, names)) for key, entry in self.outputs.items()
+                key: replace(entry, images=_stored_names(entry.images, name_of_path))
+                for key, entry in self.outputs.items()
             },
         )
 
 
-def _stored_names(images: Sequence[str], names: Mapping[str, str]) -> tuple[str, ...]:
-    return tuple(names[path] for path in images)
+def _stored_names(image_paths: Sequence[str], name_of_path: Mapping[str, str]) -> tuple[str, ...]:
+    return tuple(name_of_path[path] for path in image_paths)
 
 
 def read_material(texts: Any, *, systems: Patterns = None) -> tuple[Study, StudyMaterial]:
@@ -155,26 +160,37 @@ def pairs_of(systems: Sequence[str], pairs: Sequence[Any] | str | None, *, mode:
         return list(combinations(sorted_systems, 2))
     pair_labels = [f"{a}:{b}" for a, b in permutations(sorted_systems, 2)]
     entries = [pairs] if isinstance(pairs, str) else pairs
-    listed_pairs = [
+    pairs_of_entries = [
         value_list("pairs", entry, labels=pair_labels) if isinstance(entry, str) else [entry] for entry in entries
     ]
-    return list(dict.fromkeys(_pair(pair, sorted_systems) for entry_pairs in listed_pairs for pair in entry_pairs))
+    return list(
+        dict.fromkeys(
+            _pair(pair, sorted_systems) for pairs_of_one_entry in pairs_of_entries for pair in pairs_of_one_entry
+        )
+    )
 
 
 def _pair(entry: Any, systems: Sequence[str]) -> Pair:
-    names = entry
+    system_names = entry
     if isinstance(entry, str):  # labels may contain colons; use the split that names two systems
-        splits = [(entry[:index], entry[index + 1 :]) for index, letter in enumerate(entry) if letter == ":"]
-        names = next((split for split in splits if set(split) <= set(systems)), splits[0] if splits else ())
-    if not (isinstance(names, list | tuple) and len(names) == 2 and all(isinstance(name, str) for name in names)):
+        name_splits = [(entry[:index], entry[index + 1 :]) for index, character in enumerate(entry) if character == ":"]
+        system_names = next(
+            (name_split for name_split in name_splits if set(name_split) <= set(systems)),
+            name_splits[0] if name_splits else (),
+        )
+    if not (
+        isinstance(system_names, list | tuple)
+        and len(system_names) == 2
+        and all(isinstance(system_name, str) for system_name in system_names)
+    ):
         raise OptionError(f"pairs: {short_repr(entry)} does not name two systems; write FIRST:SECOND")
-    for name in names:
-        if name not in systems:
-            raise OptionError(f"pairs: no such system {short_repr(name)}{suggestion(name, systems)}")
-    if names[0] == names[1]:
+    for system_name in system_names:
+        if system_name not in systems:
+            raise OptionError(f"pairs: no such system {short_repr(system_name)}{suggestion(system_name, systems)}")
+    if system_names[0] == system_names[1]:
         raise OptionError(f"pairs: {short_repr(entry)} compares a system with itself; name two different systems")
-    first, second = sorted(names)
-    return first, second
+    first_system, second_system = sorted(system_names)
+    return first_system, second_system
 
 
 LARGEST = 5 * 2**20
@@ -228,24 +244,24 @@ def medium(path: str) -> Medium:
     try:
         if not file_path.is_file():
             raise InputError(f"image {short_repr(path)}: no such file")
-        size = file_path.stat().st_size
-        if size > LARGEST:
+        n_bytes = file_path.stat().st_size
+        if n_bytes > LARGEST:
             raise InputError(
-                f"image {short_repr(path)}: {size / 2**20:.1f} MiB, but the limit is {LARGEST >> 20} MiB; make the "
+                f"image {short_repr(path)}: {n_bytes / 2**20:.1f} MiB, but the limit is {LARGEST >> 20} MiB; make the "
                 "image smaller"
             )
-        content = file_path.read_bytes()
+        file_content = file_path.read_bytes()
     except OSError as problem:
         raise InputError(f"image {short_repr(path)}: cannot be read: {problem.strerror}") from None
-    image_type, image_bytes = _reencode_image(content, path)
+    mime_type_and_extension, image_bytes = _reencode_image(file_content, path)
     return Medium(
-        name=f"{hashlib.sha256(image_bytes).hexdigest()}.{image_type[1]}",
-        type=image_type[0],
+        name=f"{hashlib.sha256(image_bytes).hexdigest()}.{mime_type_and_extension[1]}",
+        type=mime_type_and_extension[0],
         content=image_bytes,
     )
 
 
-def _reencode_image(content: bytes, path: str) -> tuple[tuple[str, str], bytes]:
+def _reencode_image(file_content: bytes, path: str) -> tuple[tuple[str, str], bytes]:
     """Return the type of an image, and its content encoded again from its pixels."""
     try:
         from PIL import Image, ImageOps, UnidentifiedImageError
@@ -255,7 +271,7 @@ def _reencode_image(content: bytes, path: str) -> tuple[tuple[str, str], bytes]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the size is checked below
-            with Image.open(io.BytesIO(content), formats=list(TYPES)) as image:
+            with Image.open(io.BytesIO(file_content), formats=list(TYPES)) as image:
                 n_pixels = image.width * image.height * getattr(image, "n_frames", 1)
                 if n_pixels > PIXELS:
                     raise InputError(
@@ -276,9 +292,9 @@ def _reencode_image(content: bytes, path: str) -> tuple[tuple[str, str], bytes]:
     except InputError:
         raise
     except Exception as problem:  # Pillow raises various errors for damaged files
-        cause = " ".join(str(problem).split())[:100] or type(problem).__name__
+        cause_text = " ".join(str(problem).split())[:100] or type(problem).__name__
         raise InputError(
-            f"image {short_repr(path)}: damaged ({cause}); save the image again as {formats_text}"
+            f"image {short_repr(path)}: damaged ({cause_text}); save the image again as {formats_text}"
         ) from None
 
 
@@ -286,24 +302,24 @@ def _encode_image(image: Image, image_format: str, *, is_animated: bool) -> byte
     """Return the pixels as an image file. The image is upright and has no metadata such as place, camera and
     comments."""
     image.load()
-    kept_metadata: dict[Any, Any] = {key: value for key, value in image.info.items() if key in KEPT}
-    image.info = kept_metadata
-    options: dict[str, Any] = (
+    display_metadata: dict[Any, Any] = {key: value for key, value in image.info.items() if key in KEPT}
+    image.info = display_metadata
+    save_options: dict[str, Any] = (
         {"format": image_format, "exif": b""} if image_format != "GIF" else {"format": image_format, "comment": b""}
     )
     if image_format == "JPEG":
-        options |= {"quality": 95, "icc_profile": kept_metadata.get("icc_profile")}
+        save_options |= {"quality": 95, "icc_profile": display_metadata.get("icc_profile")}
     if image_format == "WEBP":
-        options |= {"lossless": True, "xmp": b""}
+        save_options |= {"lossless": True, "xmp": b""}
     if is_animated:
-        options |= {"save_all": True}
+        save_options |= {"save_all": True}
     buffer = io.BytesIO()
-    image.save(buffer, **options)
+    image.save(buffer, **save_options)
     return buffer.getvalue()
 
 
 def metric_signs(
-    study: Study, metric: str, material: StudyMaterial, pairs: Sequence[Pair], *, aspect: str
+    study: Study, metric_pattern: str, material: StudyMaterial, pairs: Sequence[Pair], *, aspect: str
 ) -> tuple[str, Signs]:
     """Return the name of the metric that a pattern selects, and the metric's preferences (pairs, items): 1, 0, -1 or
     `ABSENT`.
@@ -312,32 +328,42 @@ def metric_signs(
     metric, and `InputError` if the metric has no scores of these outputs.
     """
     aspects = study.aspects
-    metric_study = study.select(metrics=metric, aspect=aspect if aspect in aspects else None, one_side=True)
+    metric_study = study.select(metrics=metric_pattern, aspect=aspect if aspect in aspects else None, one_side=True)
     if len(metric_study.metrics) != 1:
         raise OptionError(
-            f"metric={metric!r} selects {len(metric_study.metrics)} metrics ({join_labels(metric_study.metrics)}); "
-            "name one"
+            f"metric={metric_pattern!r} selects {len(metric_study.metrics)} metrics "
+            f"({join_labels(metric_study.metrics)}); name one"
         )
-    (name,) = metric_study.metrics
-    scored_aspects = [aspect] if aspect in aspects else list(dict.fromkeys(metric_study._rater_rows([name])["aspect"]))
+    (metric_name,) = metric_study.metrics
+    scored_aspects = (
+        [aspect] if aspect in aspects else list(dict.fromkeys(metric_study._rater_rows([metric_name])["aspect"]))
+    )
     if len(scored_aspects) > 1:
         raise OptionError(
-            f"metric={metric!r} has scores of {len(scored_aspects)} aspects ({join_labels(scored_aspects)}), but the "
-            "first aspect of the question is not among them; give the first aspect of the question one of these names"
+            f"metric={metric_pattern!r} has scores of {len(scored_aspects)} aspects ({join_labels(scored_aspects)}), "
+            "but the first aspect of the question is not among them; give the first aspect of the question one of "
+            "these names"
         )
-    scores = metric_study.ratings.frame.filter(rater=name)["score"].to_numpy()
-    tie_threshold = human_threshold(scores, None)
+    metric_scores = metric_study.ratings.frame.filter(rater=metric_name)["score"].to_numpy()
+    tie_threshold = human_threshold(metric_scores, None)
     comparison = compare_all_raters(metric_study, scored_aspects[0], {"ties": tie_threshold})
-    rows = comparison.preferences.select_rater(1)
+    metric_preferences = comparison.preferences.select_rater(1)
     column_of_item = label_codes(pl.Series(comparison.items, dtype=pl.String), [item.label for item in material.items])
-    index_of_pair = {pair: pair_index for pair_index, pair in enumerate(zip(rows.system_a, rows.system_b, strict=True))}
-    signs = np.full((len(pairs), len(material.items)), ABSENT, dtype=np.int8)
-    for pair_signs, (first, second) in zip(signs, pairs, strict=True):
-        second_name = str(second)  # comparisons have two systems
-        orientation = 1 if (first, second_name) in index_of_pair else -1
-        pair_index = index_of_pair.get((first, second_name) if orientation == 1 else (second_name, first), -1)
-        is_row_of_pair = (rows.pair == pair_index) & (column_of_item[rows.item] >= 0)
-        pair_signs[column_of_item[rows.item[is_row_of_pair]]] = orientation * rows.sign[is_row_of_pair]
-    if (signs == ABSENT).all():
-        raise InputError(f"{study.name}: {name!r} has no scores of these outputs; add the scores")
-    return name, signs
+    index_of_pair = {
+        pair: pair_index
+        for pair_index, pair in enumerate(zip(metric_preferences.system_a, metric_preferences.system_b, strict=True))
+    }
+    preference_signs = np.full((len(pairs), len(material.items)), ABSENT, dtype=np.int8)
+    for pair_signs, (first_system, second_system) in zip(preference_signs, pairs, strict=True):
+        second_name = str(second_system)  # comparisons have two systems
+        orientation = 1 if (first_system, second_name) in index_of_pair else -1
+        pair_index = index_of_pair.get(
+            (first_system, second_name) if orientation == 1 else (second_name, first_system), -1
+        )
+        is_row_of_pair = (metric_preferences.pair == pair_index) & (column_of_item[metric_preferences.item] >= 0)
+        pair_signs[column_of_item[metric_preferences.item[is_row_of_pair]]] = (
+            orientation * metric_preferences.sign[is_row_of_pair]
+        )
+    if (preference_signs == ABSENT).all():
+        raise InputError(f"{study.name}: {metric_name!r} has no scores of these outputs; add the scores")
+    return metric_name, preference_signs

@@ -119,8 +119,8 @@ def status(path: str | Path) -> Status:
     )
     status_part = Status.part(
         study=_study(snapshot, study_forecast),
-        pairs=[_pair(row) for row in snapshot.pairs],
-        persons=[_person(row) for row in snapshot.annotators],
+        pairs=[_pair(pair) for pair in snapshot.pairs],
+        persons=[_person(pair) for pair in snapshot.annotators],
     )
     return Status.from_parts(
         [status_part], [*snapshot.notes, *_status_notes(snapshot, study_forecast)], provenance=provenance
@@ -130,20 +130,22 @@ def status(path: str | Path) -> Status:
 def snapshot_of_file(path: Path) -> Snapshot:
     """Return the current status of a study. It is read from a copy, because the study may be served meanwhile."""
     with tempfile.TemporaryDirectory(prefix="custodes-status-") as folder:
-        copy = study_file.copy(path, Path(folder, "study.db"))
-        with closing(Service.open(copy, threaded=False, durable=False)) as service:
+        copy_path = study_file.copy(path, Path(folder, "study.db"))
+        with closing(Service.open(copy_path, threaded=False, durable=False)) as service:
             return service.snapshot().result()
 
 
 def _status_notes(snapshot: Snapshot, study_forecast: Forecast) -> list[Note]:
     """Return notes on comparisons that no annotator could judge, and on a study without new answers."""
-    impossible_of_pair = {
+    n_impossible_of_pair = {
         f"{pair.first} – {pair.second}".removesuffix(" – "): pair.impossible
         for pair in snapshot.pairs
         if pair.impossible
     }
-    n_impossible = sum(impossible_of_pair.values())
-    pairs_text = join_labels(f"{name} ({n})" for name, n in impossible_of_pair.items())
+    n_impossible = sum(n_impossible_of_pair.values())
+    pairs_text = join_labels(
+        f"{pair_name} ({n_pair_impossible})" for pair_name, n_pair_impossible in n_impossible_of_pair.items()
+    )
     return build_notes(
         (
             IMPOSSIBLE,
@@ -170,7 +172,7 @@ def _study(snapshot: Snapshot, study_forecast: Forecast) -> dict[str, Any]:
         "paid": snapshot.paid,
         "refused": snapshot.refused,
         "spent": study_forecast.spent if is_paid else None,
-        **interval_columns("to_come", [float(round(value)) for value in study_forecast.paid]),
+        **interval_columns("to_come", [float(round(n_answers)) for n_answers in study_forecast.paid]),
         **interval_columns("cost", study_forecast.cost if is_paid else None),
         **interval_columns("hours", study_forecast.hours),
         "wage": study_forecast.wage if is_paid else None,
@@ -178,9 +180,15 @@ def _study(snapshot: Snapshot, study_forecast: Forecast) -> dict[str, Any]:
     }
 
 
-def interval_columns(name: str, estimate_and_bounds: Sequence[float] | None) -> dict[str, float | None]:
+def interval_columns(estimate_name: str, estimate_and_bounds: Sequence[float] | None) -> dict[str, float | None]:
     """Return the columns of an estimate and of its bounds, which are null without an estimate."""
-    return dict(zip((name, f"{name}_low", f"{name}_high"), estimate_and_bounds or (None,) * 3, strict=True))
+    return dict(
+        zip(
+            (estimate_name, f"{estimate_name}_low", f"{estimate_name}_high"),
+            estimate_and_bounds or (None,) * 3,
+            strict=True,
+        )
+    )
 
 
 def _pair(pair: PairNow) -> dict[str, Any]:
@@ -225,9 +233,9 @@ def notes_of(path: str | Path) -> list[str]:
     study_path = study_file.check(path)
     with (
         study_file.sqlite_errors(study_path),
-        closing(study_file.connect(study_path, durable=False, reading=True)) as base,
+        closing(study_file.connect(study_path, durable=False, reading=True)) as connection,
     ):
-        messages = base.execute(
+        message_rows = connection.execute(
             "SELECT json_extract(json, '$.message') FROM event WHERE kind = 'note' ORDER BY event"
         ).fetchall()
-    return [str(message) for (message,) in messages]
+    return [str(message) for (message,) in message_rows]

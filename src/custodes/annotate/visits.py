@@ -16,7 +16,7 @@ from random import Random
 
 from custodes.annotate import assignment_policy
 from custodes.annotate.assignment_policy import NextQuestion
-from custodes.annotate.event_log import LONGEST_LEASE, EventLog, length
+from custodes.annotate.event_log import LONGEST_LEASE, EventLog, lease_seconds
 from custodes.annotate.participants import Annotator, IssuedQuestion, Session
 from custodes.annotate.quality_control import annotator_standing
 from custodes.annotate.rows import AssignmentRow, ExclusionRow, JudgmentRow
@@ -57,12 +57,12 @@ LONGEST_COMMENT = 5000
 def view_of(log: EventLog, session: Session) -> View:
     """Return the current page of a session. An open question is displayed again."""
     state, worker = log.state, session.worker
-    for issued in session.open:
-        log.renew(issued)
+    for issued_question in session.open:
+        log.renew(issued_question)
     log.expire()
     if worker.forgotten:
         return VisitEnd(why="erased", code=None, answers=worker.work.answers)
-    for why, applies in (
+    for end_reason, applies in (
         ("blocked", worker.excluded and worker.by == "rule"),
         ("excluded", worker.excluded),
         ("left", session.declined and worker.work.paid > 0),
@@ -72,16 +72,16 @@ def view_of(log: EventLog, session: Session) -> View:
         ("stopped", state.control == "stopped"),
     ):
         if applies:
-            return _done(log, session, why)
+            return _end_visit(log, session, end_reason)
     if state.control == "paused":
         return StudyPause()
     if state.plan.texts.consent and session.agreed != digest_of(state.plan.texts.consent):
         return Consent(digest=digest_of(state.plan.texts.consent))
     if not session.begun:
-        return Instructions(examples=examples_of(log.base))
+        return Instructions(examples=examples_of(log.connection))
     if session.open:
-        return _ask(log, session.open[-1])
-    return _next(log, session)
+        return _ask_view(log, session.open[-1])
+    return _next_view(log, session)
 
 
 def digest_of(text: str) -> str:
@@ -89,30 +89,34 @@ def digest_of(text: str) -> str:
     return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
 
 
-def _next(log: EventLog, session: Session) -> View:
+def _next_view(log: EventLog, session: Session) -> View:
     """Return the next page: a qualification question, a question of the batch, a break, or the end."""
     state, worker, annotator_plan = log.state, session.worker, log.state.plan.annotators
     if worker.qualified is None and annotator_plan.qualification:
         if worker.work.trained < annotator_plan.qualification:
             next_question = assignment_policy.next_control_question(
-                state, session, "qualification", _random(log, session)
+                state, session, "qualification", _question_rng(log, session)
             )
             if next_question is not None:
-                return _ask(log, _give(log, session, next_question))
-        has_passed = worker.work.training_right >= annotator_plan.passed
-        log.event("qualified", session=session, passed=has_passed)
-        if not has_passed:
-            return _done(log, session, "failed")
+                return _ask_view(log, _assign_question(log, session, next_question))
+        has_passed_qualification = worker.work.training_right >= annotator_plan.passed
+        log.event("qualified", session=session, passed=has_passed_qualification)
+        if not has_passed_qualification:
+            return _end_visit(log, session, "failed")
     if session.batch == 0:
         if worker.batches >= annotator_plan.batches:
-            return _done(log, session, "finished")
+            return _end_visit(log, session, "finished")
         _begin_batch(log, session)
     if session.number >= annotator_plan.batch:
         if worker.batches >= annotator_plan.batches or not _is_open(log):
-            return _done(log, session, "finished")
+            return _end_visit(log, session, "finished")
         return Break(answers=worker.work.paid)
-    next_question = _choice(log, session) if _is_open(log) else None
-    return _idle_view(log, session) if next_question is None else _ask(log, _give(log, session, next_question))
+    next_question = _choose_question(log, session) if _is_open(log) else None
+    return (
+        _idle_view(log, session)
+        if next_question is None
+        else _ask_view(log, _assign_question(log, session, next_question))
+    )
 
 
 def _begin_batch(log: EventLog, session: Session) -> None:
@@ -131,30 +135,36 @@ def _is_open(log: EventLog) -> bool:
     return any(log.state.assignments.engine.is_open)
 
 
-def _choice(log: EventLog, session: Session) -> NextQuestion | None:
-    state, rng = log.state, _random(log, session)
+def _choose_question(log: EventLog, session: Session) -> NextQuestion | None:
+    state, rng = log.state, _question_rng(log, session)
     if (control_kind := session.known.get(session.number + 1)) is not None:
         next_question = assignment_policy.next_control_question(state, session, control_kind, rng)
         if next_question is not None:
             return next_question
     next_question = assignment_policy.next_real_question(state, session, rng)
-    if next_question is not None or not assignment_policy.has_control_room(state, session.worker):
+    if next_question is not None or not assignment_policy.may_add_control_question(state, session.worker):
         return next_question
-    has_held_question = any(issued.holds for visit in state.sessions.values() for issued in visit.open)
-    return assignment_policy.next_control_question(state, session, "gold", rng) if has_held_question else None
+    is_any_question_held = any(
+        issued_question.holds for visit in state.sessions.values() for issued_question in visit.open
+    )
+    return assignment_policy.next_control_question(state, session, "gold", rng) if is_any_question_held else None
 
 
-def _random(log: EventLog, session: Session) -> Random:
+def _question_rng(log: EventLog, session: Session) -> Random:
     return Random(f"{log.state.plan.seed} {session.id} {log.next}")
 
 
-def _give(
-    log: EventLog, session: Session, next_question: NextQuestion, again: IssuedQuestion | None = None
+def _assign_question(
+    log: EventLog, session: Session, next_question: NextQuestion, withdrawn_question: IssuedQuestion | None = None
 ) -> IssuedQuestion:
-    """Assign a question, or assign the question `again` once more for a correction."""
+    """Assign a question, or assign the question `withdrawn_question` once more for a correction."""
     log.waiting.pop(session.id, None)
-    batch, number = (session.batch, session.number + 1) if again is None else (again.batch, again.number)
-    row = AssignmentRow(
+    batch, number = (
+        (session.batch, session.number + 1)
+        if withdrawn_question is None
+        else (withdrawn_question.batch, withdrawn_question.number)
+    )
+    assignment_row = AssignmentRow(
         assignment=log.next,
         session=session.id,
         batch=0 if next_question.role == "qualification" else batch,
@@ -164,16 +174,16 @@ def _give(
         role=next_question.role,
         flip=next_question.flip,
         look=next_question.look,
-        again=None if again is None else again.id,
+        again=None if withdrawn_question is None else withdrawn_question.id,
         at=log.clock.wall(),
         p_role=next_question.p_role,
         p_pair=next_question.p_pair,
     )
-    log.add_rows(row)
-    issued = log.state.issued[row.assignment]
-    if issued.unit is not None:
-        log.keep(issued, log.clock.steady())
-    return issued
+    log.add_rows(assignment_row)
+    issued_question = log.state.issued[assignment_row.assignment]
+    if issued_question.unit is not None:
+        log.keep(issued_question, log.clock.steady())
+    return issued_question
 
 
 def _idle_view(log: EventLog, session: Session) -> View:
@@ -182,21 +192,21 @@ def _idle_view(log: EventLog, session: Session) -> View:
     if _is_open(log) and _is_anybody_at_work(log, session):
         now, first_lease_end = log.clock.steady(), min(log.leases.values(), default=None)
         if now - log.waiting.setdefault(session.id, now) < _patience(log, session.worker):
-            remaining_seconds = WAIT if first_lease_end is None else first_lease_end - now
-            return Wait(seconds=int(min(WAIT, max(SOONEST, remaining_seconds))))
+            seconds_until_release = WAIT if first_lease_end is None else first_lease_end - now
+            return Wait(seconds=int(min(WAIT, max(SOONEST, seconds_until_release))))
     log.waiting.pop(session.id, None)
     may_return_later = _is_open(log) and log.state.plan.annotators.recruit == "links"
-    return replace(_done(log, session, "no-work"), later=may_return_later)
+    return replace(_end_visit(log, session, "no-work"), later=may_return_later)
 
 
 def _is_anybody_at_work(log: EventLog, session: Session) -> bool:
     """Whether another annotator has an open question. An open control question is included, because the annotator
     continues with questions of the analysis after it."""
     return any(
-        not issued.expired and not visit.worker.excluded
+        not issued_question.expired and not visit.worker.excluded
         for visit in log.state.sessions.values()
         if visit is not session
-        for issued in visit.open
+        for issued_question in visit.open
     )
 
 
@@ -208,82 +218,96 @@ def _patience(log: EventLog, worker: Annotator) -> float:
     state, engine = log.state, log.state.assignments.engine
     if any(map(engine.goes_on, range(len(engine.is_open)))):
         return AN_HOUR if state.plan.annotators.recruit == "links" else LONGEST_LEASE
-    return length(state.paces, is_new=False) if assignment_policy.pairs_below_cap(state, worker) else 0.0
+    return (
+        lease_seconds(state.paces, is_new_annotator=False) if assignment_policy.pairs_below_cap(state, worker) else 0.0
+    )
 
 
-def _done(log: EventLog, session: Session, why: str) -> VisitEnd:
+def _end_visit(log: EventLog, session: Session, end_reason: str) -> VisitEnd:
     """Return the end of a visit. The completion code is drawn only once."""
-    if why not in session.codes and why != "declined":
-        log.event("code", session=session, why=why, code=secrets.token_hex(4).upper())
-    return VisitEnd(why=why, code=session.codes.get(why), answers=session.worker.work.paid)
+    if end_reason not in session.codes and end_reason != "declined":
+        log.event("code", session=session, why=end_reason, code=secrets.token_hex(4).upper())
+    return VisitEnd(why=end_reason, code=session.codes.get(end_reason), answers=session.worker.work.paid)
 
 
-def can_undo(log: EventLog, session: Session, current_question: IssuedQuestion | None = None) -> IssuedQuestion | None:
+def undoable_question(
+    log: EventLog, session: Session, current_question: IssuedQuestion | None = None
+) -> IssuedQuestion | None:
     """Return the latest answered question of the batch (before `current_question`, if given) if its answer may be
     withdrawn, otherwise None. Answers to control questions and second opinions may always be withdrawn. A primary
     answer may be withdrawn while its interim analysis is incomplete, a refusal only until its unit is settled."""
     assignments = log.state.assignments
-    for issued in sorted(session.answered, key=lambda question: question.number, reverse=True):
-        if current_question is not None and issued.number >= current_question.number:
+    for issued_question in sorted(
+        session.answered, key=lambda answered_question: answered_question.number, reverse=True
+    ):
+        if current_question is not None and issued_question.number >= current_question.number:
             continue
-        if issued.unit is None or issued.counts == "second":
-            return issued
-        unit = assignments.units[issued.unit]
-        is_replaceable = assignments.is_present(unit) and (issued.value is not None or not assignments.is_settled(unit))
-        return issued if is_replaceable else None
+        if issued_question.unit is None or issued_question.counts == "second":
+            return issued_question
+        unit = assignments.units[issued_question.unit]
+        is_replaceable = assignments.is_present(unit) and (
+            issued_question.value is not None or not assignments.is_settled(unit)
+        )
+        return issued_question if is_replaceable else None
     return None
 
 
-def _ask(log: EventLog, issued: IssuedQuestion) -> Ask:
-    state, base, question = log.state, log.base, log.state.plan.question
-    sides: Iterable[Side]
-    if issued.unit is None:
-        query = "SELECT context, first, second, media FROM gold WHERE gold = ?"
-        context, *sides = _control_sides(*base.execute(query, (issued.gold,)).fetchone())
+def _ask_view(log: EventLog, issued_question: IssuedQuestion) -> Ask:
+    state, connection, question_plan = log.state, log.connection, log.state.plan.question
+    output_sides: Iterable[Side]
+    if issued_question.unit is None:
+        gold_query = "SELECT context, first, second, media FROM gold WHERE gold = ?"
+        context, *output_sides = _control_sides(*connection.execute(gold_query, (issued_question.gold,)).fetchone())
     else:
-        unit = state.assignments.units[issued.unit]
-        html, images = base.execute("SELECT html, media FROM item WHERE item = ?", (unit.item,)).fetchone()
-        context = Side(html=html, media=tuple(json.loads(images)))
-        rows = base.execute(
+        unit = state.assignments.units[issued_question.unit]
+        html, images_json = connection.execute("SELECT html, media FROM item WHERE item = ?", (unit.item,)).fetchone()
+        context = Side(html=html, media=tuple(json.loads(images_json)))
+        output_rows = connection.execute(
             "SELECT o.html, o.media FROM pair p JOIN output o ON o.item = ? AND o.system IN (p.first, p.second)"
             " WHERE p.pair = ? ORDER BY o.system <> p.first",
-            (unit.item, state.assignments.numbers[unit.pair]),
+            (unit.item, state.assignments.number_of_pair[unit.pair]),
         )
-        sides = [Side(html=html, media=tuple(json.loads(images))) for html, images in rows]
-    if question.mode == "rate":
-        sides = sides[:1]
-    annotator_plan, is_training = state.plan.annotators, issued.role == "qualification"
-    previous_answers: dict[str, int] = {}
-    if issued.again is not None:  # the withdrawn answer, in displayed order
-        rows = base.execute("SELECT aspect, answer FROM judgment WHERE assignment = ?", (issued.again,))
-        sign = -1 if issued.flip else 1
-        previous_answers = {aspect: int(answer) * sign for aspect, answer in rows if answer is not None}
+        output_sides = [Side(html=html, media=tuple(json.loads(images_json))) for html, images_json in output_rows]
+    if question_plan.mode == "rate":
+        output_sides = output_sides[:1]
+    annotator_plan, is_training = state.plan.annotators, issued_question.role == "qualification"
+    previous_answer_of_aspect: dict[str, int] = {}
+    if issued_question.again is not None:  # the withdrawn answer, in displayed order
+        answer_rows = connection.execute(
+            "SELECT aspect, answer FROM judgment WHERE assignment = ?", (issued_question.again,)
+        )
+        side_sign = -1 if issued_question.flip else 1
+        previous_answer_of_aspect = {
+            aspect: int(answer) * side_sign for aspect, answer in answer_rows if answer is not None
+        }
     return Ask(
-        assignment=issued.id,
-        number=issued.number,
+        assignment=issued_question.id,
+        number=issued_question.number,
         of=annotator_plan.qualification if is_training else annotator_plan.batch,
         context=context,
-        sides=tuple(reversed(sides) if issued.flip else sides),
-        given=previous_answers,
-        can_undo=can_undo(log, issued.session, issued) is not None,
+        sides=tuple(reversed(output_sides) if issued_question.flip else output_sides),
+        given=previous_answer_of_aspect,
+        can_undo=undoable_question(log, issued_question.session, issued_question) is not None,
         training=is_training,
     )
 
 
-def _control_sides(context: str, first: str, second: str, images: str) -> list[Side]:
+def _control_sides(context_html: str, first_html: str, second_html: str, images_json: str) -> list[Side]:
     """Return the context and the outputs of a control question."""
-    images_of_part = json.loads(images) if images else {}
-    html_of_part = {"context": context, "first": first, "second": second}
-    return [Side(html=html, media=tuple(images_of_part.get(part_name, ()))) for part_name, html in html_of_part.items()]
+    image_names_of_part = json.loads(images_json) if images_json else {}
+    html_of_part = {"context": context_html, "first": first_html, "second": second_html}
+    return [
+        Side(html=html, media=tuple(image_names_of_part.get(part_name, ()))) for part_name, html in html_of_part.items()
+    ]
 
 
-def examples_of(base: sqlite3.Connection) -> tuple[Example, ...]:
+def examples_of(connection: sqlite3.Connection) -> tuple[Example, ...]:
     """Return the worked examples in the order in which they were given."""
-    query = "SELECT expected, why, context, first, second, media FROM gold WHERE kind = 'example' ORDER BY gold"
+    example_query = "SELECT expected, why, context, first, second, media FROM gold WHERE kind = 'example' ORDER BY gold"
     examples = []
-    for expected, why, *texts_and_images in base.execute(query):
-        context, *sides = _control_sides(*texts_and_images)
-        examples.append(Example(context=context, sides=tuple(sides), expected=expected, why=why))
+    for expected_answer, reason, *html_and_images in connection.execute(example_query):
+        context, *sides = _control_sides(*html_and_images)
+        examples.append(Example(context=context, sides=tuple(sides), expected=expected_answer, why=reason))
     return tuple(examples)
 
 
@@ -298,11 +322,11 @@ def do(log: EventLog, session: Session, act: Act) -> bool:
     """
     if session.is_closed:
         return True
-    state, issued, may_go_on = log.state, None, is_done(log, session) and not session.finished
+    state, issued_question, is_between_batches = log.state, None, is_done(log, session) and not session.finished
     if isinstance(act, Answer | Skip | Undo | Mark | Comment) and act.assignment is not None:
-        issued = state.issued.get(act.assignment)
-        if issued is None or issued.session is not session:
-            issued = None
+        issued_question = state.issued.get(act.assignment)
+        if issued_question is None or issued_question.session is not session:
+            issued_question = None
             if not isinstance(act, Comment):
                 return False
     match act:
@@ -315,113 +339,125 @@ def do(log: EventLog, session: Session, act: Act) -> bool:
             if not session.begun:
                 if not state.plan.texts.consent or session.agreed is not None:
                     log.event("begun", session=session)
-            elif may_go_on and session.worker.batches < state.plan.annotators.batches:
+            elif is_between_batches and session.worker.batches < state.plan.annotators.batches:
                 _begin_batch(log, session)
         case Stop():
-            if may_go_on:
+            if is_between_batches:
                 log.event("finished", session=session)
         case Comment():
             if act.text.strip():
-                log.event("comment", session=session, issued=issued, text=act.text[:LONGEST_COMMENT])
+                log.event("comment", session=session, issued_question=issued_question, text=act.text[:LONGEST_COMMENT])
         case Mark():
             if state.plan.texts.differences:
-                log.event("marked", session=session, issued=issued)
+                log.event("marked", session=session, issued_question=issued_question)
         case Answer() | Skip():
-            assert issued is not None
-            _answer(log, issued, act)
+            assert issued_question is not None
+            _write_answer(log, issued_question, act)
         case Undo():
-            if session.open and issued is session.open[-1] and not session.worker.excluded:
-                _undo(log, session, issued)
+            if session.open and issued_question is session.open[-1] and not session.worker.excluded:
+                _undo(log, session, issued_question)
     return True
 
 
-def _answer(log: EventLog, issued: IssuedQuestion, act: Answer | Skip) -> None:
+def _write_answer(log: EventLog, issued_question: IssuedQuestion, act: Answer | Skip) -> None:
     """Write an answer or a refusal. A second answer to the same question has no effect."""
-    aspect_answers = _values(log, issued, act)
-    if issued.counts or issued.is_void:
+    aspect_answers = _checked_answers(log, issued_question, act)
+    if issued_question.counts or issued_question.is_void:
         return
     now = log.clock.steady()
-    is_expired = issued.unit is not None and log.leases.get(issued.id, now) <= now
-    role, answered_at = _role(log, issued), log.clock.wall()
-    server_seconds = max(0.0, answered_at - issued.at)
+    is_lease_expired = issued_question.unit is not None and log.leases.get(issued_question.id, now) <= now
+    role, answered_at = _role_of_answer(log, issued_question), log.clock.wall()
+    server_seconds = max(0.0, answered_at - issued_question.at)
     # The visible time that the page measured, at most the time that the server measured; None if invalid.
     visible_seconds = min(act.seconds, server_seconds) if act.seconds is not None and act.seconds >= 0 else None
-    is_late_answer = int(is_expired or issued.expired)
-    rows = [
+    is_late_answer = int(is_lease_expired or issued_question.expired)
+    judgment_rows = [
         JudgmentRow(
-            log.next + k,
-            issued.id,
+            log.next + aspect_index,
+            issued_question.id,
             aspect,
             role,
-            value,
+            answer,
             reason,
             visible_seconds,
             server_seconds,
             answered_at,
             is_late_answer,
         )
-        for k, (aspect, value, reason) in enumerate(aspect_answers)
+        for aspect_index, (aspect, answer, reason) in enumerate(aspect_answers)
     ]
-    log.leases.pop(issued.id, None)
-    log.add_rows(*rows)
-    worker = issued.session.worker
+    log.leases.pop(issued_question.id, None)
+    log.add_rows(*judgment_rows)
+    worker = issued_question.session.worker
     # Only control questions end participation automatically, except for annotators whom the owner readmitted.
-    may_exclude = issued.role in ("gold", "attention") and not worker.excluded and worker.by != "owner"
+    may_exclude = issued_question.role in ("gold", "attention") and not worker.excluded and worker.by != "owner"
     if (
         may_exclude
-        and annotator_standing(worker.work, log.state.totals, typical=None, annotators=annotator_of(log)).name
+        and annotator_standing(
+            worker.work, log.state.totals, typical_seconds=None, n_annotators=count_answering_annotators(log)
+        ).name
         == "blocked"
     ):
         exclude(log, worker, by="rule", reason="known comparisons")
 
 
-def _role(log: EventLog, issued: IssuedQuestion) -> str:
+def _role_of_answer(log: EventLog, issued_question: IssuedQuestion) -> str:
     """Return the role of an answer. A primary answer becomes a second opinion if others got its unit meanwhile, if the
     study is stopped, or if the annotator is excluded."""
-    if issued.role != "primary" or issued.unit is None:
-        return issued.role
+    if issued_question.role != "primary" or issued_question.unit is None:
+        return issued_question.role
     state = log.state
-    is_held_or_free = issued.holds or state.assignments.is_free(state.assignments.units[issued.unit])
+    is_held_or_free_unit = issued_question.holds or state.assignments.is_free(
+        state.assignments.units[issued_question.unit]
+    )
     return (
-        "primary" if is_held_or_free and state.control != "stopped" and not issued.session.worker.excluded else "second"
+        "primary"
+        if is_held_or_free_unit and state.control != "stopped" and not issued_question.session.worker.excluded
+        else "second"
     )
 
 
-def _values(log: EventLog, issued: IssuedQuestion, act: Answer | Skip) -> list[tuple[str, float | None, str]]:
+def _checked_answers(
+    log: EventLog, issued_question: IssuedQuestion, act: Answer | Skip
+) -> list[tuple[str, float | None, str]]:
     """Return the answer to every aspect, from the view of the first system of the pair, or the reason of a refusal.
     Raise `InputError` for an answer that is missing or not allowed."""
-    question = log.state.plan.question
+    question_plan = log.state.plan.question
     if isinstance(act, Skip):
         if act.reason not in SKIPPING:
             raise InputError(f"reason {short_repr(act.reason)} is not allowed; allowed: {join_labels(SKIPPING)}")
-        return [(aspect, None, act.reason) for aspect in question.aspects]
-    missing_aspects = [aspect for aspect in question.aspects if aspect not in act.values]
+        return [(aspect, None, act.reason) for aspect in question_plan.aspects]
+    missing_aspects = [aspect for aspect in question_plan.aspects if aspect not in act.values]
     if missing_aspects:
         raise InputError(f"no answer for {join_labels(missing_aspects) or 'the question'}; answer every aspect")
-    low, high = question.scale
-    preferences = (1, 0, -1) if question.equal else (1, -1)
-    allowed = range(low, high + 1) if question.mode == "rate" else preferences
-    values: list[tuple[str, float | None, str]] = []
-    for aspect in question.aspects:
-        value = act.values[aspect]
-        if value not in allowed:
-            raise InputError(f"answer {short_repr(value)} is not allowed; allowed: {join_labels(allowed, limit=11)}")
-        reason = "both bad" if act.both_bad and question.both_bad and value == 0 else ""
-        values.append((aspect, float(-value if issued.flip else value), reason))
-    return values
+    lowest_rating, highest_rating = question_plan.scale
+    preferences = (1, 0, -1) if question_plan.equal else (1, -1)
+    allowed_answers = range(lowest_rating, highest_rating + 1) if question_plan.mode == "rate" else preferences
+    aspect_answers: list[tuple[str, float | None, str]] = []
+    for aspect in question_plan.aspects:
+        answer = act.values[aspect]
+        if answer not in allowed_answers:
+            raise InputError(
+                f"answer {short_repr(answer)} is not allowed; allowed: {join_labels(allowed_answers, limit=11)}"
+            )
+        reason = "both bad" if act.both_bad and question_plan.both_bad and answer == 0 else ""
+        aspect_answers.append((aspect, float(-answer if issued_question.flip else answer), reason))
+    return aspect_answers
 
 
 def _undo(log: EventLog, session: Session, current_question: IssuedQuestion) -> None:
     """Assign the previous question again. Its earlier answer no longer counts."""
-    previous = can_undo(log, session, current_question)
-    if previous is None:
+    previous_question = undoable_question(log, session, current_question)
+    if previous_question is None:
         return
     assignments = log.state.assignments
-    unit = None if previous.unit is None else assignments.units[previous.unit]
-    look = None if unit is None else assignments.engine.look[unit.pair]
-    role = "second" if previous.counts == "second" else previous.role
-    question = NextQuestion(role, unit, previous.gold, previous.flip, look, p_role=None, p_pair=None)
-    _give(log, session, question, again=previous)
+    unit = None if previous_question.unit is None else assignments.units[previous_question.unit]
+    analysis_index = None if unit is None else assignments.engine.look[unit.pair]
+    role = "second" if previous_question.counts == "second" else previous_question.role
+    next_question = NextQuestion(
+        role, unit, previous_question.gold, previous_question.flip, analysis_index, p_role=None, p_pair=None
+    )
+    _assign_question(log, session, next_question, withdrawn_question=previous_question)
 
 
 def exclude(log: EventLog, worker: Annotator, *, by: str, reason: str) -> None:
@@ -432,10 +468,10 @@ def exclude(log: EventLog, worker: Annotator, *, by: str, reason: str) -> None:
 
 def restore(log: EventLog, worker: Annotator, *, by: str = "owner") -> None:
     """Readmit an annotator. Answers count again if they were not replaced; replaced answers become second opinions."""
-    for issued in log.add_rows(ExclusionRow(log.next, worker.id, 0, by, "", log.clock.wall())):
-        log.event("second", session=issued.session, issued=issued)
+    for issued_question in log.add_rows(ExclusionRow(log.next, worker.id, 0, by, "", log.clock.wall())):
+        log.event("second", session=issued_question.session, issued_question=issued_question)
 
 
-def annotator_of(log: EventLog) -> int:
+def count_answering_annotators(log: EventLog) -> int:
     """Return the number of annotators with answers, but at least 1."""
     return max(1, sum(worker.work.answers > 0 for worker in log.state.workers.values()))

@@ -25,18 +25,18 @@ MOST = 500
 
 
 class Writer:
-    """Perform operations on a study one after the other. After a failure, the function `again` reloads the state from
-    the file.
+    """Perform operations on a study one after the other. After a failure, the function `reload_state` reloads the state
+    from the file.
 
     Without a thread, operations run immediately in the calling thread.
     """
 
-    def __init__(self, base: sqlite3.Connection, *, again: Callable[[], object], threaded: bool) -> None:
-        self._base, self._again = base, again
+    def __init__(self, connection: sqlite3.Connection, *, reload_state: Callable[[], object], threaded: bool) -> None:
+        self._connection, self._reload_state = connection, reload_state
         self._is_stale = self._is_closed = False
         self._problem: sqlite3.Error | None = None
-        self._waiting: SimpleQueue[Job | None] = SimpleQueue()
-        self._one = Lock()
+        self._job_queue: SimpleQueue[Job | None] = SimpleQueue()
+        self._job_lock = Lock()
         self._thread: Thread | None = None
         if threaded:
             self._thread = Thread(target=self._run, name="custodes-annotate", daemon=True)
@@ -59,33 +59,33 @@ class Writer:
         if self._is_closed:
             future.set_exception(StudyBusy("the study is closed; open it again"))
         elif self._thread is None:
-            with self._one:
+            with self._job_lock:
                 self._run_jobs([(future, operation)])
         else:
-            self._waiting.put((future, operation))
+            self._job_queue.put((future, operation))
         return future
 
     def close(self) -> None:
         """Finish the waiting operations, and accept no more operations."""
         self._is_closed = True
         if self._thread is not None:
-            self._waiting.put(None)
+            self._job_queue.put(None)
             self._thread.join()
             while (job := self._next_job()) is not None:
                 job[0].set_exception(StudyBusy("the study is closed; open it again"))
 
     def _run(self) -> None:
-        while (job := self._waiting.get()) is not None:
+        while (job := self._job_queue.get()) is not None:
             jobs = [job]
             while len(jobs) < MOST and (job := self._next_job()) is not None:
                 jobs.append(job)
             self._run_jobs(jobs)
-            if self._is_closed and self._waiting.empty():
+            if self._is_closed and self._job_queue.empty():
                 return
 
     def _next_job(self) -> Job | None:
         try:
-            return self._waiting.get_nowait()
+            return self._job_queue.get_nowait()
         except Empty:
             return None
 
@@ -94,23 +94,23 @@ class Writer:
         jobs = [job for job in jobs if job[0].running() or job[0].set_running_or_notify_cancel()]
         try:
             if self._is_stale:
-                self._again()
+                self._reload_state()
                 self._is_stale = False
             if self._problem is not None:
                 self._problem = self._persisting_error()
             if self._problem is not None:
-                self._read(jobs, self._problem)
+                self._run_read_only(jobs, self._problem)
                 return
-            self._base.execute("BEGIN IMMEDIATE")
+            self._connection.execute("BEGIN IMMEDIATE")
         except sqlite3.Error as problem:
             self._problem = problem
             _fail(jobs, _busy(problem))
             return
-        results = []
+        futures_and_results = []
         try:
             for future, operation in jobs:
-                results.append((future, self._try_operation(operation)))
-            self._base.execute("COMMIT")
+                futures_and_results.append((future, self._try_operation(operation)))
+            self._connection.execute("COMMIT")
         except sqlite3.Error as problem:
             self._problem = problem
             self._undo_transaction()
@@ -124,9 +124,9 @@ class Writer:
                 for job in jobs:
                     self._run_jobs([job])
             return
-        for future, (value, error) in results:
+        for future, (operation_result, error) in futures_and_results:
             if error is None:
-                future.set_result(value)
+                future.set_result(operation_result)
             else:
                 future.set_exception(error)
 
@@ -134,22 +134,22 @@ class Writer:
         """Return the error that still prevents writing, or None. The test allocates space and rewrites a constant
         value."""
         try:
-            with transaction(self._base):
-                self._base.execute("SAVEPOINT room")
-                self._base.execute("CREATE TABLE room AS SELECT zeroblob(65536) AS bytes")
-                self._base.execute("ROLLBACK TO room")
-                self._base.execute("RELEASE room")
-                self._base.execute("PRAGMA application_id = 0x43555354")
+            with transaction(self._connection):
+                self._connection.execute("SAVEPOINT room")
+                self._connection.execute("CREATE TABLE room AS SELECT zeroblob(65536) AS bytes")
+                self._connection.execute("ROLLBACK TO room")
+                self._connection.execute("RELEASE room")
+                self._connection.execute("PRAGMA application_id = 0x43555354")
         except sqlite3.Error as problem:
             return problem
         return None
 
-    def _read(self, jobs: Sequence[Job], write_error: sqlite3.Error) -> None:
+    def _run_read_only(self, jobs: Sequence[Job], write_error: sqlite3.Error) -> None:
         """Run operations in read-only mode, because the file cannot be written.
 
         An operation that writes fails at its first row, before it changes the state.
         """
-        self._base.execute("PRAGMA query_only = ON")
+        self._connection.execute("PRAGMA query_only = ON")
         for future, operation in jobs:
             try:
                 future.set_result(operation())
@@ -157,25 +157,25 @@ class Writer:
                 future.set_exception(_busy(write_error))
             except BaseException as problem:
                 future.set_exception(problem)
-        self._base.execute("PRAGMA query_only = OFF")
+        self._connection.execute("PRAGMA query_only = OFF")
 
     def _try_operation(self, operation: Callable[[], Any]) -> tuple[Any, CustodesError | None]:
         """Return the result of an operation, or the error with which the operation was refused before it changed
         anything."""
-        n_changes_before = self._base.total_changes
+        n_changes_before = self._connection.total_changes
         try:
             return operation(), None
         except CustodesError as problem:
-            if self._base.total_changes > n_changes_before:
+            if self._connection.total_changes > n_changes_before:
                 raise AssertionError("refused after something was written") from problem
             return None, problem
 
     def _undo_transaction(self) -> None:
         """Undo all changes of this transaction: roll back the file, and reload the state."""
-        if self._base.in_transaction:
-            self._base.execute("ROLLBACK")
+        if self._connection.in_transaction:
+            self._connection.execute("ROLLBACK")
         try:
-            self._again()
+            self._reload_state()
         except sqlite3.Error:
             self._is_stale = True
 

@@ -35,23 +35,23 @@ class Site:
 
     def __init__(self, services: Mapping[str, Service], public_url: str) -> None:
         self.services, self.public_url = services, public_url
-        self._homes: dict[str, Service] = {}
+        self._service_of_token: dict[str, Service] = {}
 
     async def _visit(self, request: Request) -> tuple[str, Service]:
         """Return the token of a link and its study. Raise HTTPException 404 if the token belongs to no study."""
         token = request.path_params["token"]
         if len(self.services) == 1:
             return token, next(iter(self.services.values()))  # with a single study, the token is checked later
-        if token not in self._homes:
+        if token not in self._service_of_token:
             for service in self.services.values():
                 if await asyncio.wrap_future(service.view(token)) is not None:
                     break
             else:
                 raise HTTPException(404)
-            if len(self._homes) >= REMEMBERED:
-                self._homes.clear()
-            self._homes[token] = service
-        return token, self._homes[token]
+            if len(self._service_of_token) >= REMEMBERED:
+                self._service_of_token.clear()
+            self._service_of_token[token] = service
+        return token, self._service_of_token[token]
 
     async def _view(self, request: Request) -> tuple[Service, View, str]:
         """Return the study, the current view and the path of a link. Raise HTTPException 404 for an unknown token."""
@@ -65,74 +65,78 @@ class Site:
         """Redirect to the entry page if only one study is served and it has an open link; otherwise raise HTTPException
         404."""
         if len(self.services) == 1:
-            name, service = next(iter(self.services.items()))
+            study_name, service = next(iter(self.services.items()))
             if service.plan.annotators.recruit == "open":
-                return RedirectResponse(f"/j/{name}", 303)
+                return RedirectResponse(f"/j/{study_name}", 303)
         raise HTTPException(404)
 
     def _find_joinable_study(self, request: Request) -> tuple[str, Service]:
-        name = request.path_params["study"]
-        service = self.services.get(name)
+        study_name = request.path_params["study"]
+        service = self.services.get(study_name)
         if service is None or service.plan.annotators.recruit == "links":
             raise HTTPException(404)
-        return name, service
+        return study_name, service
 
     async def arrive(self, request: Request) -> Response:
-        name, service = self._find_joinable_study(request)
+        study_name, service = self._find_joinable_study(request)
         try:
-            params = arrivals.link_parameters(service.plan, request.query_params)
+            link_params = arrivals.link_parameters(service.plan, request.query_params)
         except InputError as problem:
-            return HTMLResponse(pages.message("unknown", service.plan, what=str(problem)), 400)
-        return HTMLResponse(pages.render_arrival(service.plan, params, path=f"/j/{name}"))
+            return HTMLResponse(pages.message("unknown", service.plan, message_text=str(problem)), 400)
+        return HTMLResponse(pages.render_arrival(service.plan, link_params, path=f"/j/{study_name}"))
 
     async def join(self, request: Request) -> Response:
         _, service = self._find_joinable_study(request)
         if guard.is_foreign(request, self.public_url):
             raise HTTPException(403)
-        fields = await guard.form(request)
-        if fields.pop("website", ""):  # a hidden field, which only bots fill
+        form_fields = await guard.form(request)
+        if form_fields.pop("website", ""):  # a hidden field, which only bots fill
             raise HTTPException(400)
         plan = service.plan
         try:
-            params = arrivals.link_parameters(plan, fields)
+            link_params = arrivals.link_parameters(plan, form_fields)
         except InputError as problem:
-            return HTMLResponse(pages.message("unknown", plan, what=str(problem)), 400)
-        worker_id = params.pop(plan.annotators.worker_id, "")
+            return HTMLResponse(pages.message("unknown", plan, message_text=str(problem)), 400)
+        worker_id = link_params.pop(plan.annotators.worker_id, "")
         if plan.annotators.worker_id and not worker_id:
-            return HTMLResponse(pages.render_arrival(plan, params, path=request.url.path), 422)
-        address = request.client.host if request.client else ""
-        token = await asyncio.wrap_future(service.join(external_id=worker_id, params=params, address=address))
+            return HTMLResponse(pages.render_arrival(plan, link_params, path=request.url.path), 422)
+        client_address = request.client.host if request.client else ""
+        token = await asyncio.wrap_future(
+            service.join(external_id=worker_id, params=link_params, address=client_address)
+        )
         if token is None:
             return HTMLResponse(pages.message("refused", plan), 403)
         return RedirectResponse(f"/s/{token}", 303)
 
     async def show(self, request: Request) -> Response:
-        service, view, path = await self._view(request)
-        notice, has_marks = request.query_params.get("said", ""), "marks" in request.query_params
+        service, view, page_path = await self._view(request)
+        notice, shows_marks = request.query_params.get("said", ""), "marks" in request.query_params
         notice = notice if notice in TOLD else ""
-        return HTMLResponse(await self.view_html(service, view, path=path, notice=notice, marks=has_marks))
+        return HTMLResponse(await self.view_html(service, view, path=page_path, notice=notice, marks=shows_marks))
 
     async def act(self, request: Request) -> Response:
-        fields = await guard.form(request)
+        form_fields = await guard.form(request)
         token, service = await self._visit(request)
-        path = f"/s/{token}"
+        page_path = f"/s/{token}"
         try:
-            act = forms.act_of(service.plan, fields)
+            act = forms.act_of(service.plan, form_fields)
             view = await asyncio.wrap_future(service.act(token, act))
         except (forms.UnreadError, InputError) as problem:
             notice = str(problem) if isinstance(problem, forms.UnreadError) else "unread"
             _, view, _ = await self._view(request)
-            return HTMLResponse(await self.view_html(service, view, path=path, notice=notice), 422)
+            return HTMLResponse(await self.view_html(service, view, path=page_path, notice=notice), 422)
         except StudyBusy:  # the answer could not be stored; the page contains it and can send it again
-            page = pages.message("busy", service.plan, path=path, fields=fields)
-            return HTMLResponse(page, 503, {"Retry-After": "5"})
+            busy_page = pages.message("busy", service.plan, path=page_path, fields=form_fields)
+            return HTMLResponse(busy_page, 503, {"Retry-After": "5"})
         if view is None:
             raise HTTPException(404)
-        notice, has_marks = SAID.get(type(act), ""), isinstance(act, Mark)
+        notice, shows_marks = SAID.get(type(act), ""), isinstance(act, Mark)
         # Redirect to the page, since reloading the response of a POST would ask for confirmation.
         if request.headers.get("sec-fetch-mode") == "navigate":
-            return RedirectResponse(path + (f"?said={notice}" if notice else "?marks=1" if has_marks else ""), 303)
-        return HTMLResponse(await self.view_html(service, view, path=path, notice=notice, marks=has_marks))
+            return RedirectResponse(
+                page_path + (f"?said={notice}" if notice else "?marks=1" if shows_marks else ""), 303
+            )
+        return HTMLResponse(await self.view_html(service, view, path=page_path, notice=notice, marks=shows_marks))
 
     async def view_html(self, service: Service, view: View, *, path: str, notice: str, marks: bool = False) -> str:
         """Render the page of a view. If texts must be compared, the page is rendered in a thread."""
@@ -140,36 +144,36 @@ class Site:
         return await run_in_threadpool(render_page) if marks else render_page()
 
     async def renew_lease(self, request: Request) -> Response:
-        fields = await guard.form(request)
+        form_fields = await guard.form(request)
         token, service = await self._visit(request)
         try:
-            await asyncio.wrap_future(service.renew_lease(token, forms.assignment_of(fields)))
+            await asyncio.wrap_future(service.renew_lease(token, forms.assignment_of(form_fields)))
         except forms.UnreadError:
             raise HTTPException(422) from None
         return Response(status_code=204)
 
     async def help(self, request: Request) -> Response:
-        service, _, path = await self._view(request)
+        service, _, page_path = await self._view(request)
         examples = await run_in_threadpool(lambda: service.examples)
-        return HTMLResponse(pages.render_help(service.plan, examples, path=path))
+        return HTMLResponse(pages.render_help(service.plan, examples, path=page_path))
 
     async def media(self, request: Request) -> Response:
         for service in self.services.values():
-            image = await run_in_threadpool(service.media, request.path_params["name"])
-            if image is not None:
-                media_type, content = image
+            type_and_content = await run_in_threadpool(service.media, request.path_params["name"])
+            if type_and_content is not None:
+                media_type, content = type_and_content
                 headers = {"Cache-Control": "private, max-age=86400, immutable", "Content-Security-Policy": "sandbox"}
                 return Response(content, media_type=media_type, headers=headers)
         raise HTTPException(404)
 
     async def static(self, request: Request) -> Response:
-        file = pages.static().get(request.path_params["name"])
-        if file is None:
+        static_file = pages.static().get(request.path_params["name"])
+        if static_file is None:
             raise HTTPException(404)
         headers = {"Cache-Control": FOREVER, "Vary": "Accept-Encoding"}
         if "gzip" not in request.headers.get("accept-encoding", ""):
-            return Response(file.bytes, media_type=file.type, headers=headers)
-        return Response(file.packed, media_type=file.type, headers=headers | {"Content-Encoding": "gzip"})
+            return Response(static_file.bytes, media_type=static_file.type, headers=headers)
+        return Response(static_file.packed, media_type=static_file.type, headers=headers | {"Content-Encoding": "gzip"})
 
     async def health(self, request: Request) -> Response:
         try:

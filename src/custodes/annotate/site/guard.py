@@ -56,8 +56,8 @@ class Headers:
         async def with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
-                for name, value in HEADERS.items():
-                    headers.setdefault(name, value)
+                for header_name, header_value in HEADERS.items():
+                    headers.setdefault(header_name, header_value)
             await send(message)
 
         await self.app(scope, receive, with_headers)
@@ -136,12 +136,15 @@ def is_own(request: Request, public_url: str) -> bool:
 
     Source: OWASP, "Cross-Site Request Forgery Prevention" (Fetch Metadata, with the origin as fallback).
     """
-    fetch_site = request.headers.get("sec-fetch-site")
-    if fetch_site is not None:
-        return fetch_site == "same-origin"
-    origin = urlsplit(request.headers.get("origin", ""))
-    own_url = urlsplit(public_url or str(request.base_url))
-    return bool(origin.netloc) and (origin.scheme, origin.netloc) == (own_url.scheme, own_url.netloc)
+    fetch_site_header = request.headers.get("sec-fetch-site")
+    if fetch_site_header is not None:
+        return fetch_site_header == "same-origin"
+    origin_parts = urlsplit(request.headers.get("origin", ""))
+    site_url_parts = urlsplit(public_url or str(request.base_url))
+    return bool(origin_parts.netloc) and (origin_parts.scheme, origin_parts.netloc) == (
+        site_url_parts.scheme,
+        site_url_parts.netloc,
+    )
 
 
 def is_foreign(request: Request, public_url: str) -> bool:

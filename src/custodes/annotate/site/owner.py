@@ -76,68 +76,71 @@ GROUP BY pair LIMIT ?1
 request is recorded."""
 
 
-async def rows_of(path: Path, statement: str, *values: object, most: int = MOST) -> list[Row]:
+async def rows_of(path: Path, statement: str, *parameters: object, max_rows: int = MOST) -> list[Row]:
     """Return rows of a study file, which is read over a read-only connection."""
 
     def read() -> list[Row]:
         try:
-            with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=5.0)) as base:
-                base.row_factory = sqlite3.Row
-                return [dict(row) for row in base.execute(statement, (most, *values))]
+            with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=5.0)) as connection:
+                connection.row_factory = sqlite3.Row
+                return [dict(row) for row in connection.execute(statement, (max_rows, *parameters))]
         except sqlite3.Error as problem:
             raise InputError(f"{path.name}: cannot be read at present ({problem}); try again later") from None
 
     return await run_in_threadpool(read)
 
 
-def act_of(action: str, service: Service, fields: Mapping[str, str]) -> Future[None] | None:
-    """Start the action that a form of the owner requests, and return its future. `action` is the last part of the
+def act_of(action_name: str, service: Service, form_fields: Mapping[str, str]) -> Future[None] | None:
+    """Start the action that a form of the owner requests, and return its future. `action_name` is the last part of the
     form's address. Return None if it names no action."""
-    worker = fields.get("worker", "")
-    match action:
+    worker_label = form_fields.get("worker", "")
+    match action_name:
         case "pause" | "resume" | "stop" | "reopen":
-            assert action in CONTROLS
-            return service.control(action, fields.get("why", ""))
+            assert action_name in CONTROLS
+            return service.control(action_name, form_fields.get("why", ""))
         case "exclude":
-            return service.exclude(worker, fields.get("reason", "") or "no reason given")
+            return service.exclude(worker_label, form_fields.get("reason", "") or "no reason given")
         case "restore":
-            return service.restore(worker)
+            return service.restore(worker_label)
         case "forget":
-            return service.forget(worker)
+            return service.forget(worker_label)
         case "replan":
-            return service.replan(_parse_plan_form(service.plan, fields))
+            return service.replan(_parse_plan_form(service.plan, form_fields))
     return None
 
 
-def _parse_plan_form(plan: StudyPlan, fields: Mapping[str, str]) -> StudyPlan:
+def _parse_plan_form(plan: StudyPlan, form_fields: Mapping[str, str]) -> StudyPlan:
     """Return the plan with the values of a form. These values may change during annotation: price, maximum number of
     annotators, cap and budget."""
-    price = _parse_number("price", fields.get("price", ""), example=0.15)
-    cap = _parse_number("cap", fields.get("cap", str(plan.annotators.cap)), example=0.25)
+    price = _parse_number("price", form_fields.get("price", ""), example_number=0.15)
+    answer_cap = _parse_number("cap", form_fields.get("cap", str(plan.annotators.cap)), example_number=0.25)
     if not 0 <= price < 1e6:
         raise OptionError(f"price {price:g} is not allowed; give a number from 0 to below 1000000")
-    max_annotators, budget = parse_positive_integer("most", fields.get("most", "")), fields.get("budget", "").strip()
+    max_annotators, budget_text = (
+        parse_positive_integer("most", form_fields.get("most", "")),
+        form_fields.get("budget", "").strip(),
+    )
     return msgspec.structs.replace(
         plan,
         money=msgspec.structs.replace(plan.money, price=price),
-        annotators=msgspec.structs.replace(plan.annotators, most=max_annotators, cap=cap),
+        annotators=msgspec.structs.replace(plan.annotators, most=max_annotators, cap=answer_cap),
         stopping=msgspec.structs.replace(
-            plan.stopping, budget=parse_positive_integer("budget", budget) if budget else plan.stopping.budget
+            plan.stopping, budget=parse_positive_integer("budget", budget_text) if budget_text else plan.stopping.budget
         ),
     )
 
 
-def _parse_number(name: str, text: str, *, example: float) -> float:
+def _parse_number(field_name: str, text: str, *, example_number: float) -> float:
     try:
         return float(text)
     except ValueError:
-        raise OptionError(f"{name} {text!r} is not allowed; give a number, such as {example:g}") from None
+        raise OptionError(f"{field_name} {text!r} is not allowed; give a number, such as {example_number:g}") from None
 
 
-def parse_positive_integer(name: str, text: str, *, most: int = 10**9) -> int:
+def parse_positive_integer(field_name: str, text: str, *, largest: int = 10**9) -> int:
     """Return the positive integer in a form field. Raise `OptionError` for other text."""
-    if not (text.isascii() and text.isdigit() and 1 <= int(text[:12]) <= most):
-        raise OptionError(f"{name} {text[:20]!r} is not allowed; give a whole number from 1 to {most}")
+    if not (text.isascii() and text.isdigit() and 1 <= int(text[:12]) <= largest):
+        raise OptionError(f"{field_name} {text[:20]!r} is not allowed; give a whole number from 1 to {largest}")
     return int(text)
 
 
@@ -154,7 +157,7 @@ def routes(services: Mapping[str, Service], *, owner_key: str, public_url: str, 
         same_site="strict",
         https_only=public_url.startswith("https://"),
     )
-    handlers: list[tuple[str, Handler, str]] = [
+    paths_handlers_and_methods: list[tuple[str, Handler, str]] = [
         ("/admin", owner.studies, "GET"),
         ("/admin/key", owner.new_key, "POST"),
         ("/admin/leave", owner.leave, "POST"),
@@ -169,13 +172,13 @@ def routes(services: Mapping[str, Service], *, owner_key: str, public_url: str, 
     ]
     return [
         Route(
-            path,
+            route_path,
             owner.require_sign_in(handler),
-            methods=[method],
+            methods=[http_method],
             middleware=[session_middleware],
             name=f"owner_{handler.__name__}",
         )
-        for path, handler, method in handlers
+        for route_path, handler, http_method in paths_handlers_and_methods
     ]
 
 
@@ -227,15 +230,15 @@ class Owner:
     async def studies(self, request: Request) -> Response:
         """Display all studies."""
         snapshot_of_study = {
-            name: await asyncio.wrap_future(service.snapshot()) for name, service in self.services.items()
+            study_name: await asyncio.wrap_future(service.snapshot()) for study_name, service in self.services.items()
         }
         return owner_formats.page("owner/studies.html", studies=snapshot_of_study)
 
     async def new_key(self, request: Request) -> Response:
         """Display another sign-in link, which works only once, for another browser or a colleague."""
-        key = secrets.token_urlsafe(16)
-        self._keys.add(digest_of(key))
-        return owner_formats.page("owner/key.html", link=f"{self._base(request)}/admin?key={key}")
+        sign_in_key = secrets.token_urlsafe(16)
+        self._keys.add(digest_of(sign_in_key))
+        return owner_formats.page("owner/key.html", link=f"{self._base(request)}/admin?key={sign_in_key}")
 
     async def leave(self, request: Request) -> Response:
         """Sign out. The cookie is invalid from now on."""
@@ -249,7 +252,7 @@ class Owner:
         return await self._study(request, said=confirmation)
 
     async def _study(self, request: Request, status: int = 200, **page_values: Any) -> HTMLResponse:
-        name, service = self._find(request)
+        study_name, service = self._find(request)
         snapshot: Snapshot = await asyncio.wrap_future(service.snapshot())
         study_forecast = await run_in_threadpool(forecast, snapshot)
         return await run_in_threadpool(  # a thousand annotators take a tenth of a second
@@ -257,91 +260,100 @@ class Owner:
             "owner/study.html",
             status=status,
             **{"said": "", "problem": "", "peeked": None} | page_values,
-            name=name,
+            name=study_name,
             file=service.path.name,
             now=snapshot,
             ahead=study_forecast,
-            join=None if snapshot.plan.annotators.recruit == "links" else f"{self._base(request)}/j/{name}",
+            join=None if snapshot.plan.annotators.recruit == "links" else f"{self._base(request)}/j/{study_name}",
         )
 
     async def person(self, request: Request) -> Response:
         """Display the answers of one annotator. The page names the displayed side and never the system, so that results
         cannot influence when the owner stops the study."""
-        name, service = self._find(request)
+        study_name, service = self._find(request)
         snapshot: Snapshot = await asyncio.wrap_future(service.snapshot())
-        label = request.path_params["label"]
-        person = next((annotator for annotator in snapshot.annotators if annotator.label == label), None)
+        annotator_label = request.path_params["label"]
+        person = next((annotator for annotator in snapshot.annotators if annotator.label == annotator_label), None)
         if person is None:
             raise HTTPException(404)
-        rows = await rows_of(service.path, _ANSWERS, label)
-        return owner_formats.page("owner/person.html", name=name, now=snapshot, person=person, rows=rows)
+        answer_rows = await rows_of(service.path, _ANSWERS, annotator_label)
+        return owner_formats.page("owner/person.html", name=study_name, now=snapshot, person=person, rows=answer_rows)
 
     async def questions(self, request: Request) -> Response:
         """Display the questions that at least one annotator could not judge, and the comments of annotators."""
-        name, service = self._find(request)
-        refused_rows, comments = await rows_of(service.path, _TROUBLED), await rows_of(service.path, _COMMENTS)
-        return owner_formats.page("owner/questions.html", name=name, rows=refused_rows, comments=comments)
+        study_name, service = self._find(request)
+        refused_rows, comment_rows = await rows_of(service.path, _TROUBLED), await rows_of(service.path, _COMMENTS)
+        return owner_formats.page("owner/questions.html", name=study_name, rows=refused_rows, comments=comment_rows)
 
     async def do(self, request: Request) -> Response:
         """Perform an action that changes a study. Each action is recorded in the study file."""
-        name, service = self._find(request)
-        action, fields = request.path_params["what"], await guard.form(request)
-        if action == "invite":
-            n_annotators = parse_positive_integer("annotators", fields.get("annotators", ""), most=INVITED)
+        study_name, service = self._find(request)
+        action_name, form_fields = request.path_params["what"], await guard.form(request)
+        if action_name == "invite":
+            n_annotators = parse_positive_integer("annotators", form_fields.get("annotators", ""), largest=INVITED)
             labels_and_tokens = await asyncio.wrap_future(service.invite(n_annotators))
-            links = [(label, f"{self._base(request)}/s/{token}") for label, token in labels_and_tokens]
-            return owner_formats.page("owner/invited.html", name=name, links=links)
-        if action == "peek":
+            labels_and_links = [
+                (annotator_label, f"{self._base(request)}/s/{token}") for annotator_label, token in labels_and_tokens
+            ]
+            return owner_formats.page("owner/invited.html", name=study_name, links=labels_and_links)
+        if action_name == "peek":
             if service.plan.question.mode == "rate":
                 raise OptionError(
                     "there are no running results, because annotators rate outputs and do not compare pairs"
                 )
             await asyncio.wrap_future(service.peek())
-            running_rows = await rows_of(service.path, _RUNNING, service.plan.question.aspects[0], most=-1)
-            outcomes = {
-                (row["system_a"], row["system_b"]): (row["wins"], row["ties"], row["losses"]) for row in running_rows
+            running_rows = await rows_of(service.path, _RUNNING, service.plan.question.aspects[0], max_rows=-1)
+            outcome_counts_of_pair = {
+                (running_row["system_a"], running_row["system_b"]): (
+                    running_row["wins"],
+                    running_row["ties"],
+                    running_row["losses"],
+                )
+                for running_row in running_rows
             }
-            return await self._study(request, peeked=outcomes)
-        action_result = act_of(action, service, fields)
-        if action_result is None:
+            return await self._study(request, peeked=outcome_counts_of_pair)
+        action_future = act_of(action_name, service, form_fields)
+        if action_future is None:
             raise HTTPException(404)
-        await asyncio.wrap_future(action_result)
-        return RedirectResponse(f"/admin/{name}?said={action}", 303)
+        await asyncio.wrap_future(action_future)
+        return RedirectResponse(f"/admin/{study_name}?said={action_name}", 303)
 
     async def export(self, request: Request) -> Response:
         """Send the study as a folder of tables that every verb can read."""
-        name, service = self._find(request)
+        study_name, service = self._find(request)
         return await temporary_file_response(
-            lambda folder: export_zip(service.path, folder / name), f"{name}.zip", "application/zip"
+            lambda folder: export_zip(service.path, folder / study_name), f"{study_name}.zip", "application/zip"
         )
 
     async def report(self, request: Request) -> Response:
         """Send the report of the study. Only one report at a time is computed, in a separate process, while annotation
         continues."""
-        name, service = self._find(request)
+        study_name, service = self._find(request)
         async with self._reporting:
             return await temporary_file_response(
-                lambda folder: write_report_file(service.path, folder / f"{name}.html"), f"{name}.html", "text/html"
+                lambda folder: write_report_file(service.path, folder / f"{study_name}.html"),
+                f"{study_name}.html",
+                "text/html",
             )
 
     async def backup(self, request: Request) -> Response:
         """Send a complete copy of the study file in its current state."""
-        name, service = self._find(request)
+        study_name, service = self._find(request)
         return await temporary_file_response(
-            lambda folder: service.backup(folder / f"{name}.db"), f"{name}.db", "application/vnd.sqlite3"
+            lambda folder: service.backup(folder / f"{study_name}.db"), f"{study_name}.db", "application/vnd.sqlite3"
         )
 
     async def codes(self, request: Request) -> Response:
         """Send a CSV file with the annotators and their completion codes, for payment."""
-        name, service = self._find(request)
+        study_name, service = self._find(request)
         snapshot: Snapshot = await asyncio.wrap_future(service.snapshot())
-        return codes(name, snapshot.annotators)
+        return codes(study_name, snapshot.annotators)
 
     def _find(self, request: Request) -> tuple[str, Service]:
-        name = request.path_params["study"]
-        if name not in self.services:
+        study_name = request.path_params["study"]
+        if study_name not in self.services:
             raise HTTPException(404)
-        return name, self.services[name]
+        return study_name, self.services[study_name]
 
     def _base(self, request: Request) -> str:
         return self.public_url or str(request.base_url).rstrip("/")

@@ -49,18 +49,18 @@ STUCK = {
 """Reasons why the remaining hours cannot be estimated."""
 
 
-def page(template: str, *, status: int = 200, **values: Any) -> HTMLResponse:
+def page(template_name: str, *, status: int = 200, **template_values: Any) -> HTMLResponse:
     """Return a page for study administration."""
-    return HTMLResponse(pages.environment().get_template(template).render(show=_SHOW, **values), status)
+    return HTMLResponse(pages.environment().get_template(template_name).render(show=_SHOW, **template_values), status)
 
 
-def money(value: float, currency: str) -> str:
+def money(amount: float, currency: str) -> str:
     """Format an amount of money with its currency.
 
     >>> money(61.8, "USD")
     '61.80 USD'
     """
-    return f"{value:,.2f} {currency}"
+    return f"{amount:,.2f} {currency}"
 
 
 def between(range_: Range, digits: int = 0) -> str:
@@ -82,13 +82,13 @@ def share(count: int, total: int) -> str:
     return f"{100 * count / total:.0f} %" if total else UNDEFINED
 
 
-def seconds(value: float | None) -> str:
+def seconds(duration: float | None) -> str:
     """Format a duration in seconds.
 
     >>> seconds(38.4), seconds(None)
     ('38 s', '–')
     """
-    return UNDEFINED if value is None else f"{value:.0f} s" if value >= 10 else f"{value:.1f} s"
+    return UNDEFINED if duration is None else f"{duration:.0f} s" if duration >= 10 else f"{duration:.1f} s"
 
 
 def when(timestamp: float | None) -> str:
@@ -147,15 +147,21 @@ _SHOW = {
 }
 
 
-async def temporary_file_response(make: Callable[[Path], Path], name: str, kind: str) -> Response:
-    """Return a response with a file that `make` writes to a temporary folder. The folder is removed after sending."""
-    folder = tempfile.TemporaryDirectory(prefix="custodes-")
+async def temporary_file_response(write_file: Callable[[Path], Path], download_name: str, media_type: str) -> Response:
+    """Return a response with a file that `write_file` writes to a temporary folder. The folder is removed after
+    sending."""
+    temporary_folder = tempfile.TemporaryDirectory(prefix="custodes-")
     try:
-        path = await run_in_threadpool(make, Path(folder.name))
+        file_path = await run_in_threadpool(write_file, Path(temporary_folder.name))
     except BaseException:
-        folder.cleanup()
+        temporary_folder.cleanup()
         raise
-    return FileResponse(path, media_type=kind, filename=file_name(name), background=BackgroundTask(folder.cleanup))
+    return FileResponse(
+        file_path,
+        media_type=media_type,
+        filename=file_name(download_name),
+        background=BackgroundTask(temporary_folder.cleanup),
+    )
 
 
 def export_zip(study: Path, folder: Path) -> Path:
@@ -179,9 +185,11 @@ def write_report_file(study: Path, report_path: Path) -> Path:
     return report_path
 
 
-def file_name(name: str) -> str:
+def file_name(text: str) -> str:
     """Return a file name that is valid in an HTTP header."""
-    return "".join(letter if letter.isascii() and (letter.isalnum() or letter in "._-") else "_" for letter in name)
+    return "".join(
+        character if character.isascii() and (character.isalnum() or character in "._-") else "_" for character in text
+    )
 
 
 PAID = {
@@ -198,15 +206,18 @@ PAID = {
 """The columns of the file of completion codes, and the fields of `PersonNow` that they contain."""
 
 
-def codes(name: str, annotators: Sequence[PersonNow]) -> Response:
+def codes(study_name: str, annotators: Sequence[PersonNow]) -> Response:
     """Return a CSV file with the annotators and their completion codes, for payment."""
     import polars as pl
 
     from custodes.data.writing import table_bytes
 
-    frame = pl.DataFrame(
-        {column: [getattr(annotator, field) for annotator in annotators] for column, field in PAID.items()}
+    code_table = pl.DataFrame(
+        {
+            column_name: [getattr(annotator, field_name) for annotator in annotators]
+            for column_name, field_name in PAID.items()
+        }
     )
-    content = table_bytes(frame, "codes.csv", quote_formulas=True)
-    headers = {"Content-Disposition": f'attachment; filename="{file_name(name)}-codes.csv"'}
-    return Response(content, media_type="text/csv; charset=utf-8", headers=headers)
+    csv_bytes = table_bytes(code_table, "codes.csv", quote_formulas=True)
+    headers = {"Content-Disposition": f'attachment; filename="{file_name(study_name)}-codes.csv"'}
+    return Response(csv_bytes, media_type="text/csv; charset=utf-8", headers=headers)

@@ -37,28 +37,34 @@ def mark_differences(first: Side, second: Side) -> tuple[Side, Side] | None:
     """
     sides = first, second
     tokens_of_side = [_TOKENS.findall(side.html) for side in sides]
-    word_positions = [
-        [position for position, token in enumerate(tokens) if not token.startswith("<") and not token.isspace()]
+    word_positions_of_side = [
+        [
+            token_position
+            for token_position, token in enumerate(tokens)
+            if not token.startswith("<") and not token.isspace()
+        ]
         for tokens in tokens_of_side
     ]
-    if max(map(len, word_positions)) > LONGEST_COMPARED:
+    if max(map(len, word_positions_of_side)) > LONGEST_COMPARED:
         return None
     first_words, second_words = (
-        [tokens[position] for position in positions]
-        for tokens, positions in zip(tokens_of_side, word_positions, strict=True)
+        [tokens[token_position] for token_position in token_positions]
+        for tokens, token_positions in zip(tokens_of_side, word_positions_of_side, strict=True)
     )
     matching_blocks = SequenceMatcher(None, first_words, second_words).get_matching_blocks()
-    for side, block_starts in enumerate(
+    for side_index, block_starts in enumerate(
         [[block.a for block in matching_blocks], [block.b for block in matching_blocks]]
     ):
-        common_words = {
-            position + k
-            for position, block in zip(block_starts, matching_blocks, strict=True)
-            for k in range(block.size)
+        common_word_indices = {
+            block_start + offset
+            for block_start, block in zip(block_starts, matching_blocks, strict=True)
+            for offset in range(block.size)
         }
-        for k, position in enumerate(word_positions[side]):
-            if k not in common_words:
-                tokens_of_side[side][position] = f"<mark>{tokens_of_side[side][position]}</mark>"
+        for word_index, token_position in enumerate(word_positions_of_side[side_index]):
+            if word_index not in common_word_indices:
+                tokens_of_side[side_index][token_position] = (
+                    f"<mark>{tokens_of_side[side_index][token_position]}</mark>"
+                )
     return replace(first, html="".join(tokens_of_side[0])), replace(second, html="".join(tokens_of_side[1]))
 
 
@@ -95,19 +101,22 @@ class AnswerButton:
 class Static:
     """A file of the folder `static`, with its content for responses: uncompressed and compressed."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.type = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}[path.suffix]
-        self.bytes = path.read_bytes()
+    def __init__(self, file_path: Path) -> None:
+        self.path = file_path
+        self.type = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}[file_path.suffix]
+        self.bytes = file_path.read_bytes()
         self.packed = gzip.compress(self.bytes, mtime=0)
 
 
 @cache
 def static() -> dict[str, Static]:
     """Return the files of the folder `static` by public name. The public name contains a hash of the content."""
-    files = sorted(path for path in (HERE / "static").iterdir() if path.is_file())
+    static_paths = sorted(static_path for static_path in (HERE / "static").iterdir() if static_path.is_file())
     return {
-        f"{path.stem}.{hashlib.sha256(path.read_bytes()).hexdigest()[:12]}{path.suffix}": Static(path) for path in files
+        f"{static_path.stem}.{hashlib.sha256(static_path.read_bytes()).hexdigest()[:12]}{static_path.suffix}": Static(
+            static_path
+        )
+        for static_path in static_paths
     }
 
 
@@ -116,17 +125,17 @@ def environment() -> Any:
     """Return the environment of the templates. It escapes all values."""
     import jinja2
 
-    templates = jinja2.Environment(
+    template_environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(HERE / "templates"),
         autoescape=True,
         trim_blocks=True,
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    public_name_of_file = {file.path.name: name for name, file in static().items()}
-    templates.globals |= {"static": public_name_of_file.__getitem__}
-    templates.filters |= {"prose": prose}
-    return templates
+    public_name_of_file = {static_file.path.name: public_name for public_name, static_file in static().items()}
+    template_environment.globals |= {"static": public_name_of_file.__getitem__}
+    template_environment.filters |= {"prose": prose}
+    return template_environment
 
 
 @lru_cache(maxsize=256)
@@ -141,12 +150,16 @@ def prose(text: str) -> Any:
         return Markup(safe_html.plain(text))
 
 
-def render(template: str, *, plan: StudyPlan | None = None, notice: str = "", **values: Any) -> str:
+def render(template_name: str, *, plan: StudyPlan | None = None, notice: str = "", **template_values: Any) -> str:
     """Render a template with the words of the plan's language. `notice` is the key of a message to display."""
-    phrases = ENGLISH if plan is None else words(plan.texts.language, plan.question.noun)
+    phrase_of_key = ENGLISH if plan is None else words(plan.texts.language, plan.question.noun)
     language = "en" if plan is None else plan.texts.language
-    page = environment().get_template(template)
-    return str(page.render(w=phrases, plan=plan, lang=language, notice=phrases.get(notice, ""), **values))
+    page_template = environment().get_template(template_name)
+    return str(
+        page_template.render(
+            w=phrase_of_key, plan=plan, lang=language, notice=phrase_of_key.get(notice, ""), **template_values
+        )
+    )
 
 
 def render_view(plan: StudyPlan, view: View, *, path: str, notice: str = "", marks: bool = False) -> str:
@@ -174,8 +187,8 @@ def render_view(plan: StudyPlan, view: View, *, path: str, notice: str = "", mar
     elif isinstance(view, StudyPause):
         template_values["refresh"] = PAUSED
     elif isinstance(view, VisitEnd):
-        code = arrivals.code_of(plan, view.why, view.code)
-        template_values |= {"code": code, "link": arrivals.return_link(plan, code)}
+        completion_code = arrivals.code_of(plan, view.why, view.code)
+        template_values |= {"code": completion_code, "link": arrivals.return_link(plan, completion_code)}
     return render(TEMPLATES[type(view)], plan=plan, notice=notice, **template_values)
 
 
@@ -192,12 +205,17 @@ def render_arrival(plan: StudyPlan, params: Mapping[str, str], *, path: str) -> 
 
 
 def message(
-    kind: str, plan: StudyPlan | None = None, *, what: str = "", path: str = "", fields: Mapping[str, str] | None = None
+    message_key: str,
+    plan: StudyPlan | None = None,
+    *,
+    message_text: str = "",
+    path: str = "",
+    fields: Mapping[str, str] | None = None,
 ) -> str:
-    """Render a page with one message. `kind` is the key of the message in the words of the language. Without a plan,
-    the language is English. If `what` is given, it replaces the text below the heading. If `fields` are given, the page
-    has a form that sends them again to `path`."""
-    return render("message.html", plan=plan, kind=kind, what=what, path=path, fields=fields or {})
+    """Render a page with one message. `message_key` is the key of the message in the words of the language. Without a
+    plan, the language is English. If `message_text` is given, it replaces the text below the heading. If `fields` are
+    given, the page has a form that sends them again to `path`."""
+    return render("message.html", plan=plan, kind=message_key, what=message_text, path=path, fields=fields or {})
 
 
 def render_error(status: int) -> str:
@@ -211,20 +229,24 @@ def render_error(status: int) -> str:
 def choices_of(plan: StudyPlan) -> tuple[AnswerButton, ...]:
     """Return the answer buttons of an aspect, from left to right. The result is empty if the answer is typed as a
     number."""
-    question, phrases = plan.question, words(plan.texts.language, plan.question.noun)
-    if question.mode == "compare":
-        buttons = [AnswerButton("1", phrases["first_better"], ("1", "ArrowLeft"), "←")]
-        if question.equal:
-            buttons.append(AnswerButton("0", phrases["equally_good" if question.both_bad else "equal"], ("0",), "0"))
+    question_plan, phrase_of_key = plan.question, words(plan.texts.language, plan.question.noun)
+    if question_plan.mode == "compare":
+        buttons = [AnswerButton("1", phrase_of_key["first_better"], ("1", "ArrowLeft"), "←")]
+        if question_plan.equal:
+            buttons.append(
+                AnswerButton("0", phrase_of_key["equally_good" if question_plan.both_bad else "equal"], ("0",), "0")
+            )
         # With several aspects, one checkbox below the aspects applies to all of them.
-        if question.equal and question.both_bad and len(question.aspects) == 1:
-            buttons.append(AnswerButton(BOTH_BAD, phrases["both_bad"], ("b",), "b"))
-        return (*buttons, AnswerButton("-1", phrases["second_better"], ("2", "ArrowRight"), "→"))
-    low, high = question.scale
-    if high - low >= BUTTONS:
+        if question_plan.equal and question_plan.both_bad and len(question_plan.aspects) == 1:
+            buttons.append(AnswerButton(BOTH_BAD, phrase_of_key["both_bad"], ("b",), "b"))
+        return (*buttons, AnswerButton("-1", phrase_of_key["second_better"], ("2", "ArrowRight"), "→"))
+    lowest_rating, highest_rating = question_plan.scale
+    if highest_rating - lowest_rating >= BUTTONS:
         return ()
-    points = range(low, high + 1)
-    label_of_point = dict(zip(points, question.labels, strict=True)) if len(question.labels) == len(points) else {}
+    points = range(lowest_rating, highest_rating + 1)
+    label_of_point = (
+        dict(zip(points, question_plan.labels, strict=True)) if len(question_plan.labels) == len(points) else {}
+    )
     return tuple(
         AnswerButton(
             str(point), str(point), (str(point),) if 0 <= point <= 9 else (), label=label_of_point.get(point, "")
@@ -236,6 +258,6 @@ def choices_of(plan: StudyPlan) -> tuple[AnswerButton, ...]:
 def answer_of(plan: StudyPlan) -> dict[int, str]:
     """Return the displayed text of every answer that can be the correct answer of an example."""
     if plan.question.mode == "rate":
-        return {value: str(value) for value in range(plan.question.scale[0], plan.question.scale[1] + 1)}
-    phrases = words(plan.texts.language, plan.question.noun)
-    return {1: phrases["first_better"], 0: phrases["equal"], -1: phrases["second_better"]}
+        return {rating: str(rating) for rating in range(plan.question.scale[0], plan.question.scale[1] + 1)}
+    phrase_of_key = words(plan.texts.language, plan.question.noun)
+    return {1: phrase_of_key["first_better"], 0: phrase_of_key["equal"], -1: phrase_of_key["second_better"]}

@@ -27,8 +27,8 @@ def noun_of(question: str) -> str:
     >>> noun_of("Which summary is better?"), noun_of("How good is this answer?"), noun_of("Which is better?")
     ('summary', 'answer', '')
     """
-    noun = NOUN.match(question)
-    return "" if noun is None or noun[1].lower() in NO_NOUN else noun[1]
+    noun_match = NOUN.match(question)
+    return "" if noun_match is None or noun_match[1].lower() in NO_NOUN else noun_match[1]
 
 
 @cache
@@ -49,28 +49,30 @@ def fill_plan_texts(plan: StudyPlan) -> StudyPlan:
     >>> fill_plan_texts(StudyPlan()).texts.thanks.strip()
     'Thank you. Your answers are saved.'
     """
-    text = plan.question.text or words(plan.texts.language)[f"question_{plan.question.mode}"]
-    question = msgspec.structs.replace(plan.question, text=text, noun=plan.question.noun or noun_of(text))
+    question_text = plan.question.text or words(plan.texts.language)[f"question_{plan.question.mode}"]
+    question = msgspec.structs.replace(
+        plan.question, text=question_text, noun=plan.question.noun or noun_of(question_text)
+    )
     plan = msgspec.structs.replace(plan, question=question)
     texts, value_of_placeholder = plan.texts, placeholders(plan)
-    default_templates = {
+    default_template_of_key = {
         "instructions": "rate" if plan.question.mode == "rate" else "compare",
         "consent": "consent",
         "thanks": "thanks",
     }
-    template_or_text = {
-        key: getattr(texts, key).strip() or template_name for key, template_name in default_templates.items()
+    template_or_text_of_key = {
+        key: getattr(texts, key).strip() or template_name for key, template_name in default_template_of_key.items()
     }
-    full_texts = {
+    text_of_key = {
         key: template(template_name, texts.language) if template_name in TEMPLATES else getattr(texts, key)
-        for key, template_name in template_or_text.items()
+        for key, template_name in template_or_text_of_key.items()
     }
     # Braces without a known placeholder stay as they are.
-    filled_texts = {
+    filled_text_of_key = {
         key: PLACEHOLDER.sub(lambda match: value_of_placeholder.get(match[1], match[0]), text)
-        for key, text in full_texts.items()
+        for key, text in text_of_key.items()
     }
-    return msgspec.structs.replace(plan, texts=msgspec.structs.replace(texts, **filled_texts))
+    return msgspec.structs.replace(plan, texts=msgspec.structs.replace(texts, **filled_text_of_key))
 
 
 def placeholders(plan: StudyPlan) -> dict[str, str]:
@@ -79,15 +81,15 @@ def placeholders(plan: StudyPlan) -> dict[str, str]:
     >>> sorted(placeholders(StudyPlan()))
     ['batch', 'batches', 'checks', 'contact', 'identity', 'least', 'most', 'name', 'noun', 'pay', 'question', 'title']
     """
-    annotator_plan, money, phrases = plan.annotators, plan.money, words(plan.texts.language)
+    annotator_plan, money, phrase_of_key = plan.annotators, plan.money, words(plan.texts.language)
     check_sentences = [
-        phrases["qualification"].format(number=annotator_plan.qualification, passed=annotator_plan.passed)
+        phrase_of_key["qualification"].format(number=annotator_plan.qualification, passed=annotator_plan.passed)
     ] * bool(annotator_plan.qualification)
-    check_sentences += [phrases["checks"]] * bool(annotator_plan.attention or annotator_plan.gold_every)
+    check_sentences += [phrase_of_key["checks"]] * bool(annotator_plan.attention or annotator_plan.gold_every)
     answer_price, batch_price = (
         f"{price:.2f} {money.currency}" for price in (money.price, money.price * annotator_plan.batch)
     )
-    noun = plan.question.noun or phrases["noun"]
+    noun = plan.question.noun or phrase_of_key["noun"]
     return {
         "question": plan.question.text,
         "noun": noun,
@@ -97,8 +99,12 @@ def placeholders(plan: StudyPlan) -> dict[str, str]:
         "batches": str(annotator_plan.batches),
         "least": str(plan.question.scale[0]),
         "most": str(plan.question.scale[1]),
-        "contact": plan.texts.contact or phrases["no_contact"],
+        "contact": plan.texts.contact or phrase_of_key["no_contact"],
         "checks": " ".join(check_sentences),
-        "identity": phrases["identity_worker_id" if annotator_plan.worker_id else f"identity_{annotator_plan.recruit}"],
-        "pay": phrases["pay"].format(answer=answer_price, batch=batch_price) if money.price else phrases["no_pay"],
+        "identity": phrase_of_key[
+            "identity_worker_id" if annotator_plan.worker_id else f"identity_{annotator_plan.recruit}"
+        ],
+        "pay": phrase_of_key["pay"].format(answer=answer_price, batch=batch_price)
+        if money.price
+        else phrase_of_key["no_pay"],
     }

@@ -325,8 +325,11 @@ def words(language: str, noun: str = "") -> Mapping[str, str]:
     >>> words("de-AT")["next"], words("ar")["next"], words("en", "summary")["response"]
     ('Weiter', 'Next', 'Summary {number}')
     """
-    texts = LANGUAGES.get(language.partition("-")[0].lower(), ENGLISH)
+    phrase_of_key = LANGUAGES.get(language.partition("-")[0].lower(), ENGLISH)
     if not noun:
-        return texts
+        return phrase_of_key
     capitalized_noun = (noun[:1].upper() + noun[1:]).replace("{", "{{").replace("}", "}}")
-    return {**texts, **{key: texts[key].replace(texts["the_response"], capitalized_noun) for key in NAMED}}
+    return {
+        **phrase_of_key,
+        **{key: phrase_of_key[key].replace(phrase_of_key["the_response"], capitalized_noun) for key in NAMED},
+    }
