@@ -493,7 +493,7 @@ def rule_of(plan: StudyPlan, *, pairs: int, items: int, has_metric: bool) -> Rul
     """Return the rule for a study with `pairs` pairs of at most `items` items. Interim analyses are limited to this
     number of items."""
     estimators, (stopping,) = select_estimators_and_rules(
-        plan.stopping.estimator, stopping_of(plan, pairs=pairs), alone=not has_metric
+        plan.stopping.estimator, stopping_of(plan, pairs=pairs), is_without_metric=not has_metric
     )
     estimator: Estimator = estimators[0]
     return stopping.rule(estimator, most=items, seed=plan.seed)
