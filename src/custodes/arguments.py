@@ -170,7 +170,7 @@ def _values(name: str, entry: str, labels: Collection[str], *, described: bool) 
         return
     entry_parts = entry.split(",")
     while entry_parts:
-        candidates = [",".join(entry_parts[:n]).strip() for n in range(len(entry_parts), 1, -1)]
+        candidates = [",".join(entry_parts[:n_parts]).strip() for n_parts in range(len(entry_parts), 1, -1)]
         longest_match = next(
             (candidate for candidate in candidates if candidate in labels or candidate.removeprefix("!") in labels),
             None,
@@ -214,9 +214,20 @@ LIMITS: Mapping[str, Callable[[str, Any], Any]] = {
 @cache
 def argument_types(function: Callable[..., Any]) -> Mapping[str, Any]:
     """The types of all arguments of a function, including those of `**options: Unpack[...]`."""
-    hints = get_type_hints(function)
-    option_classes = [get_args(kind)[0] for kind in hints.values() if get_origin(kind) is Unpack]
-    return {**hints, **{name: kind for options in option_classes for name, kind in get_type_hints(options).items()}}
+    type_of_parameter = get_type_hints(function)
+    option_classes = [
+        get_args(parameter_type)[0]
+        for parameter_type in type_of_parameter.values()
+        if get_origin(parameter_type) is Unpack
+    ]
+    return {
+        **type_of_parameter,
+        **{
+            name: parameter_type
+            for option_class in option_classes
+            for name, parameter_type in get_type_hints(option_class).items()
+        },
+    }
 
 
 def check_arguments(function: Callable[P, R]) -> Callable[P, R]:
@@ -225,11 +236,11 @@ def check_arguments(function: Callable[P, R]) -> Callable[P, R]:
 
     @wraps(function)
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
-        bound_arguments, kind_of_argument = signature.bind(*args, **kwargs), argument_types(function)
+        bound_arguments, type_of_argument = signature.bind(*args, **kwargs), argument_types(function)
         for name, value in bound_arguments.arguments.items():
             parameter = signature.parameters[name]
-            if name in kind_of_argument and parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-                bound_arguments.arguments[name] = argument(name, value, kind_of_argument[name])
+            if name in type_of_argument and parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+                bound_arguments.arguments[name] = argument(name, value, type_of_argument[name])
         return function(*bound_arguments.args, **bound_arguments.kwargs)
 
     return wrapper
@@ -244,14 +255,14 @@ def _argument_text(name: str, value: Any) -> str:
     return f"{name} (not shown here)" if name in SECRETS else f"{name}={short_repr(value)}"
 
 
-def members(kind: Any) -> tuple[Any, ...]:
+def members(declared_type: Any) -> tuple[Any, ...]:
     """The member types of a union."""
-    if get_origin(kind) in (Union, UnionType):
-        return tuple(member for type_argument in get_args(kind) for member in members(type_argument))
-    return (kind,)
+    if get_origin(declared_type) in (Union, UnionType):
+        return tuple(member for type_argument in get_args(declared_type) for member in members(type_argument))
+    return (declared_type,)
 
 
-def argument(name: str, value: Any, kind: Any) -> Any:
+def argument(name: str, value: Any, declared_type: Any) -> Any:
     """The value of an argument, converted to the declared type.
 
     If the conversion is not possible, or if the value is outside the limits of the argument, OptionError is raised.
@@ -259,37 +270,44 @@ def argument(name: str, value: Any, kind: Any) -> Any:
     >>> argument("resamples", np.int64(200), int)
     200
     """
-    allowed_types = members(kind)
+    allowed_types = members(declared_type)
     if value is None and type(None) in allowed_types:
         return None
-    converted_value = _convert_to_type(name, value, [kind for kind in allowed_types if kind is not type(None)])
+    converted_value = _convert_to_type(
+        name, value, [allowed_type for allowed_type in allowed_types if allowed_type is not type(None)]
+    )
     return LIMITS[name](name, converted_value) if name in LIMITS else converted_value
 
 
 def _convert_to_type(name: str, value: Any, allowed_types: Sequence[Any]) -> Any:
     """The value, converted to the first allowed type that accepts the value; OptionError if no type does."""
-    literals = [literal for kind in allowed_types if get_origin(kind) is Literal for literal in get_args(kind)]
-    converters = [_TYPES[kind] for kind in allowed_types if kind in _TYPES]
-    if isinstance(value, str) and value in literals:
+    literal_values = [
+        literal
+        for allowed_type in allowed_types
+        if get_origin(allowed_type) is Literal
+        for literal in get_args(allowed_type)
+    ]
+    converters = [_TYPES[allowed_type] for allowed_type in allowed_types if allowed_type in _TYPES]
+    if isinstance(value, str) and value in literal_values:
         return value
-    if literals and (isinstance(value, str) or not converters) and str not in allowed_types:
-        return check_one_of(name, value, [*literals, *(text for text, _ in converters)])
+    if literal_values and (isinstance(value, str) or not converters) and str not in allowed_types:
+        return check_one_of(name, value, [*literal_values, *(type_text for type_text, _ in converters)])
     if (
         not converters
         and allowed_types[0] is not Any
         and len(allowed_types) == 1
-        and isinstance(kind := allowed_types[0], type)
+        and isinstance(allowed_type := allowed_types[0], type)
     ):
-        if not isinstance(value, kind):
-            raise OptionError(f"{_argument_text(name, value)}: must be a {kind.__name__}")
+        if not isinstance(value, allowed_type):
+            raise OptionError(f"{_argument_text(name, value)}: must be a {allowed_type.__name__}")
         return value
-    if len(converters) + bool(literals) < len(allowed_types):
+    if len(converters) + bool(literal_values) < len(allowed_types):
         return value  # unions with other types are checked by the function
-    for _, convert in converters:
-        converted_value = convert(value)
+    for _, convert_value in converters:
+        converted_value = convert_value(value)
         if converted_value is not None:
             return converted_value
-    expected_text = " or ".join([*literals, *dict.fromkeys(text for text, _ in converters)])
+    expected_text = " or ".join([*literal_values, *dict.fromkeys(type_text for type_text, _ in converters)])
     raise OptionError(f"{_argument_text(name, value)}: must be {expected_text}")
 
 
@@ -321,11 +339,11 @@ def _numbers(value: Any) -> Any:
     return numbers if numbers and None not in numbers else None
 
 
-def _mapping_converter(convert: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def _mapping_converter(convert_value: Callable[[Any], Any]) -> Callable[[Any], Any]:
     def convert_entries(value: Any) -> Any:
         if not (isinstance(value, Mapping) and all(isinstance(name, str) for name in value)):
             return None
-        converted_values = {str(name): convert(entry) for name, entry in value.items()}
+        converted_values = {str(name): convert_value(entry) for name, entry in value.items()}
         return None if None in converted_values.values() else converted_values
 
     return convert_entries

@@ -90,8 +90,8 @@ class Cache(AbstractContextManager["Cache"]):
         try:
             # Another run may create the file at the same time; once it has tables, it is complete.
             queries = ("SELECT count(*) FROM sqlite_master", "PRAGMA application_id", "PRAGMA user_version")
-            n_tables, application_id, version = (connection.execute(query).fetchone()[0] for query in queries)
-            if n_tables and (application_id, version) != (APPLICATION, VERSION):
+            n_schema_tables, application_id, version = (connection.execute(query).fetchone()[0] for query in queries)
+            if n_schema_tables and (application_id, version) != (APPLICATION, VERSION):
                 version_text = (
                     f"of version {version}, not {VERSION}" if application_id == APPLICATION else "of another program"
                 )

@@ -153,36 +153,37 @@ def _abbreviate_home(text: str) -> str:
 def _place() -> list[dict[str, str]]:
     from threadpoolctl import threadpool_info
 
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    n_cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     blas_texts = [
         f"{library['internal_api']} {library['version']} for {library.get('architecture', 'all')},"
         f" threads: {library['num_threads']}"
         for library in threadpool_info()
         if library["user_api"] == "blas"
     ]
-    facts = {
+    text_of_fact = {
         NAME: f"{metadata.version(NAME)} in {Path(cu.__file__).parent}",
         "Python": f"{platform.python_version()} ({platform.python_implementation()}), {sys.executable}",
-        "machine": f"{platform.platform()}, cores: {cores}",
+        "machine": f"{platform.platform()}, cores: {n_cores}",
         "arithmetic": "; ".join(dict.fromkeys(blas_texts)) or "BLAS of unknown name",
         "text": f"{sys.stdout.encoding if sys.stdout else 'no output'}; files: {tempfile.gettempdir()}",
     }
-    return [{"what": fact, "found": _abbreviate_home(text)} for fact, text in facts.items()]
+    return [{"what": fact, "found": _abbreviate_home(text)} for fact, text in text_of_fact.items()]
 
 
 def _requirements(extra: str = "") -> list[dict[str, Any]]:
     """The required packages of every installation, or those of an extra, with the installed versions."""
     from packaging.requirements import Requirement
 
-    rows = []
+    package_rows = []
     for requirement in map(Requirement, metadata.requires(NAME) or ()):
-        is_required, is_of_extra = (
-            requirement.marker is None or requirement.marker.evaluate({"extra": name}) for name in ("", extra)
+        is_required_without_extra, is_required_with_extra = (
+            requirement.marker is None or requirement.marker.evaluate({"extra": extra_name})
+            for extra_name in ("", extra)
         )
-        if requirement.name == NAME or not is_of_extra or (is_required and extra):
+        if requirement.name == NAME or not is_required_with_extra or (is_required_without_extra and extra):
             continue
         version = next((distribution.version for distribution in metadata.distributions(name=requirement.name)), None)
-        rows.append(
+        package_rows.append(
             {
                 "package": requirement.name,
                 "needed": str(requirement.specifier) or "any",
@@ -190,39 +191,44 @@ def _requirements(extra: str = "") -> list[dict[str, Any]]:
                 "fits": version is not None and requirement.specifier.contains(version, prereleases=True),
             }
         )
-    return rows
+    return package_rows
 
 
 def _extras() -> Iterator[dict[str, Any]]:
     declared_extras = metadata.metadata(NAME).get_all("Provides-Extra") or []
-    for name, extra in EXTRAS.items():
-        if name in declared_extras:  # an older installation with newer sources has other requirements
-            missing_packages = [row["package"] for row in _requirements(name) if not row["fits"]]
+    for extra_name, extra in EXTRAS.items():
+        if extra_name in declared_extras:  # an older installation with newer sources has other requirements
+            missing_packages = [row["package"] for row in _requirements(extra_name) if not row["fits"]]
             yield {
-                "extra": name,
+                "extra": extra_name,
                 "present": not missing_packages,
                 "missing": missing_packages,
                 "gives": extra.gives,
-                "install": f"pip install '{NAME}[{name}]'",
+                "install": f"pip install '{NAME}[{extra_name}]'",
             }
 
 
 def _import_extra(name: str) -> str:
     """Import the modules of an extra and return their versions. An installed package may fail to import."""
-    modules = [import_module(module) for module in EXTRAS[name].modules]
+    modules = [import_module(module_name) for module_name in EXTRAS[name].modules]
     # Some packages warn when asked for an undeclared version.
-    versions = [f"{module.__name__} {vars(module).get('__version__', '')}".strip() for module in modules]
-    return ", ".join([*versions, *([EXTRA_TESTS[name]()] if name in EXTRA_TESTS else [])])
+    version_texts = [f"{module.__name__} {vars(module).get('__version__', '')}".strip() for module in modules]
+    return ", ".join([*version_texts, *([EXTRA_TESTS[name]()] if name in EXTRA_TESTS else [])])
 
 
 def _run_test(name: str, test: Callable[[], str]) -> dict[str, Any]:
     """The table row of a test. If the test raises an exception, the row contains the exception as the result."""
-    start = time.perf_counter()
+    start_seconds = time.perf_counter()
     try:
-        has_passed, text = True, test()
+        has_passed, result_text = True, test()
     except Exception as problem:
-        has_passed, text = False, f"{type(problem).__name__}: {' '.join(str(problem).split())}"
-    return {"test": name, "passed": has_passed, "seconds": time.perf_counter() - start, "found": _abbreviate_home(text)}
+        has_passed, result_text = False, f"{type(problem).__name__}: {' '.join(str(problem).split())}"
+    return {
+        "test": name,
+        "passed": has_passed,
+        "seconds": time.perf_counter() - start_seconds,
+        "found": _abbreviate_home(result_text),
+    }
 
 
 KNOWN = {
@@ -238,15 +244,15 @@ def _agreement(study: Any, resamples: int, rng: int | np.random.Generator) -> pl
 
 
 def _test_numbers(study: Any, rng: int | np.random.Generator) -> str:
-    (row,) = _agreement(study, 0, rng).to_dicts()
-    differences = [
-        f"{name}={row[name]!r}, not {expected!r}"
-        for name, expected in KNOWN.items()
-        if not isclose(row[name], expected)
+    (metric_row,) = _agreement(study, 0, rng).to_dicts()
+    difference_texts = [
+        f"{statistic}={metric_row[statistic]!r}, not {expected!r}"
+        for statistic, expected in KNOWN.items()
+        if not isclose(metric_row[statistic], expected)
     ]
-    if differences:
-        raise ArithmeticError("; ".join(differences))
-    return ", ".join(f"{name} {row[name]:.4f}" for name in KNOWN)
+    if difference_texts:
+        raise ArithmeticError("; ".join(difference_texts))
+    return ", ".join(f"{statistic} {metric_row[statistic]:.4f}" for statistic in KNOWN)
 
 
 def _test_threads(study: Any, rng: int | np.random.Generator) -> str:
@@ -264,11 +270,13 @@ def _test_picture(study: Any, rng: int | np.random.Generator) -> str:
         cu.leaderboard(study, aspect="coherence", metrics="judge", resamples=20, rng=rng)
     )
     with tempfile.TemporaryDirectory() as folder:
-        files = [cu.plots.save(chart, Path(folder) / f"picture.{suffix}").read_bytes() for suffix in ("svg", "png")]
-    svg, png = files
-    if b"Aster" not in svg or not png.startswith(b"\x89PNG"):
+        file_contents = [
+            cu.plots.save(chart, Path(folder) / f"picture.{suffix}").read_bytes() for suffix in ("svg", "png")
+        ]
+    svg_bytes, png_bytes = file_contents
+    if b"Aster" not in svg_bytes or not png_bytes.startswith(b"\x89PNG"):
         raise ValueError("the picture does not show the systems of the demo")
-    return f"svg of {len(svg)} bytes, png of {len(png)} bytes"
+    return f"svg of {len(svg_bytes)} bytes, png of {len(png_bytes)} bytes"
 
 
 def _test_files(study: Any, rng: int | np.random.Generator) -> str:
@@ -322,17 +330,19 @@ def _test_annotate() -> str:
     from custodes.annotate.demo import run_demo
     from custodes.annotate.views import Agree, Answer, Ask, Begin, Consent
 
-    with run_demo(port=0, folder=None) as trial, urlopen(trial.ask, timeout=20) as page:
-        (service,), token = trial.site.services.values(), trial.ask.rpartition("/")[2]
+    with run_demo(port=0, folder=None) as running_demo, urlopen(running_demo.ask, timeout=20) as page:
+        (service,), token = running_demo.site.services.values(), running_demo.ask.rpartition("/")[2]
         if page.status != 200:
             raise ValueError(f"the first page has status {page.status}")
-        view = service.view(token).result()
-        while not isinstance(view, Ask):
-            view = service.act(token, Agree(digest=view.digest) if isinstance(view, Consent) else Begin()).result()
-        service.act(token, Answer(assignment=view.assignment, values={"": 1})).result()
-        answers = service.snapshot().result().answers
-    if answers != 1:
-        raise ValueError(f"{answers} answers were stored, expected 1")
+        worker_view = service.view(token).result()
+        while not isinstance(worker_view, Ask):
+            worker_view = service.act(
+                token, Agree(digest=worker_view.digest) if isinstance(worker_view, Consent) else Begin()
+            ).result()
+        service.act(token, Answer(assignment=worker_view.assignment, values={"": 1})).result()
+        n_answers = service.snapshot().result().answers
+    if n_answers != 1:
+        raise ValueError(f"{n_answers} answers were stored, expected 1")
     return "one comparison served and answered"
 
 

@@ -34,16 +34,16 @@ def write_atomically(path: str | Path, content: bytes | str | Iterable[bytes]) -
     """
     target_path = check_writable(path)
     encoded_content = content.encode(errors="backslashreplace") if isinstance(content, str) else content
-    blocks = [encoded_content] if isinstance(encoded_content, bytes) else encoded_content
+    content_blocks = [encoded_content] if isinstance(encoded_content, bytes) else encoded_content
     try:
         if (descriptor := _descriptor(target_path)) is not None:
-            with os.fdopen(os.dup(descriptor), "wb") as stream:
-                stream.writelines(blocks)
+            with os.fdopen(os.dup(descriptor), "wb") as output_stream:
+                output_stream.writelines(content_blocks)
         elif is_stream(target_path):
-            with target_path.open("wb") as stream:
-                stream.writelines(blocks)
+            with target_path.open("wb") as output_stream:
+                output_stream.writelines(content_blocks)
         else:
-            _replace(os.path.realpath(target_path), blocks)
+            _replace(os.path.realpath(target_path), content_blocks)
     except FileNotFoundError:  # the folder exists, but belongs to a file system without regular files
         raise _unwritable(target_path, f"cannot create a new file in the folder {target_path.parent}") from None
     except OSError as problem:
@@ -51,20 +51,22 @@ def write_atomically(path: str | Path, content: bytes | str | Iterable[bytes]) -
     return target_path
 
 
-def _replace(target: str, blocks: Iterable[bytes]) -> None:
+def _replace(target_path: str, content_blocks: Iterable[bytes]) -> None:
     """Write a new file, or replace an existing file."""
-    old_status = os.stat(target) if os.path.exists(target) else None
-    temporary_path = os.path.join(os.path.dirname(target), f".custodes-{secrets.token_hex(8)}")
+    old_status = os.stat(target_path) if os.path.exists(target_path) else None
+    temporary_path = os.path.join(os.path.dirname(target_path), f".custodes-{secrets.token_hex(8)}")
     UNFINISHED.add(temporary_path)
     try:
         # The permissions are never wider than those of the replaced file; for a new file, the umask sets them.
-        mode = 0o666 if old_status is None else 0o600
-        descriptor = os.open(temporary_path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), mode)
-        with os.fdopen(descriptor, "wb") as file:
-            file.writelines(blocks)
+        file_mode = 0o666 if old_status is None else 0o600
+        descriptor = os.open(
+            temporary_path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), file_mode
+        )
+        with os.fdopen(descriptor, "wb") as temporary_file:
+            temporary_file.writelines(content_blocks)
         if old_status is not None:
             os.chmod(temporary_path, _keep_owner(temporary_path, old_status))
-        os.replace(temporary_path, target)
+        os.replace(temporary_path, target_path)
     except BaseException:
         with suppress(OSError):
             os.unlink(temporary_path)
@@ -73,18 +75,18 @@ def _replace(target: str, blocks: Iterable[bytes]) -> None:
         UNFINISHED.discard(temporary_path)
 
 
-def _keep_owner(name: str, old_status: os.stat_result) -> int:
+def _keep_owner(file_name: str, old_status: os.stat_result) -> int:
     """Give a file the owner and group of the file that it replaces, if the system allows this.
 
     The result is the permissions that the new file gets.
     """
-    mode, new_status = stat.S_IMODE(old_status.st_mode), os.stat(name)
+    file_mode, new_status = stat.S_IMODE(old_status.st_mode), os.stat(file_name)
     if (new_status.st_uid, new_status.st_gid) != (old_status.st_uid, old_status.st_gid):
         try:
-            os.chown(name, old_status.st_uid, old_status.st_gid)
+            os.chown(file_name, old_status.st_uid, old_status.st_gid)
         except (OSError, AttributeError):
-            mode &= ~0o7070  # group permissions must not apply to another group
-    return mode
+            file_mode &= ~0o7070  # group permissions must not apply to another group
+    return file_mode
 
 
 def check_writable(path: str | Path) -> Path:
@@ -93,16 +95,16 @@ def check_writable(path: str | Path) -> Path:
     if os.path.isdir(checked_path):
         raise _unwritable(checked_path, "it is a folder", "give the name of a file")
     try:
-        status: os.stat_result | None = os.stat(checked_path)
+        file_status: os.stat_result | None = os.stat(checked_path)
     except FileNotFoundError:
-        status = None
+        file_status = None
     except NotADirectoryError:
         raise _unwritable(checked_path, f"{checked_path.parent} is not a folder") from None
     except OSError as problem:  # a cycle of links, or a name that is too long
         raise _unwritable(checked_path, problem.strerror) from None
     except ValueError:
         raise _unwritable(checked_path, "no file can have this name") from None
-    if status is not None and not os.access(checked_path, os.W_OK):
+    if file_status is not None and not os.access(checked_path, os.W_OK):
         raise _unwritable(checked_path, "the file is write-protected")
     if is_stream(checked_path):
         return checked_path
@@ -130,10 +132,10 @@ def check_distinct_files(outputs: Iterable[str | Path], inputs: Iterable[str | P
     >>> check_distinct_files(["report.html"], ["ratings.csv"])
     """
     input_of_identity: dict[tuple[int, int] | None, str] = {}
-    for name in map(str, inputs):
-        path = STANDARD_INPUT if name == "-" else name
-        if identity := _identity(path) or _identity(path.partition("::")[0]):
-            input_of_identity[identity] = name
+    for input_name in map(str, inputs):
+        input_path = STANDARD_INPUT if input_name == "-" else input_name
+        if identity := _identity(input_path) or _identity(input_path.partition("::")[0]):
+            input_of_identity[identity] = input_name
     output_paths = set[Path]()
     for output_path in map(Path, outputs):
         if is_stream(output_path):
@@ -160,10 +162,10 @@ def check_distinct_files(outputs: Iterable[str | Path], inputs: Iterable[str | P
 
 def _identity(path: str | Path) -> tuple[int, int] | None:
     """Device and inode of a regular file or a folder; None if the path is neither."""
-    status = _status(path)
-    if status is None or not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)):
+    file_status = _status(path)
+    if file_status is None or not (stat.S_ISREG(file_status.st_mode) or stat.S_ISDIR(file_status.st_mode)):
         return None
-    return status.st_dev, status.st_ino
+    return file_status.st_dev, file_status.st_ino
 
 
 def _status(path: str | Path) -> os.stat_result | None:
@@ -186,9 +188,9 @@ def _descriptor(path: str | Path) -> int | None:
     """The number of the open descriptor that a path refers to (`/dev/stdout`, `/dev/fd/3`), also through links."""
     absolute_path = os.path.abspath(path)
     for _ in range(40):  # as many links as Linux follows
-        folder, name = os.path.split(absolute_path)
-        if os.path.realpath(folder) in ("/dev/fd", f"/proc/{os.getpid()}/fd") and name.isdigit():
-            return int(name)
+        folder, entry_name = os.path.split(absolute_path)
+        if os.path.realpath(folder) in ("/dev/fd", f"/proc/{os.getpid()}/fd") and entry_name.isdigit():
+            return int(entry_name)
         if not os.path.islink(absolute_path):
             return None
         absolute_path = os.path.normpath(os.path.join(os.path.realpath(folder), os.readlink(absolute_path)))
@@ -202,13 +204,13 @@ def is_folder(path: str | Path) -> bool:
 
 def make_folder(path: str | Path) -> Path:
     """Return the path of a folder, which is created if it does not exist."""
-    target = Path(path)
+    folder_path = Path(path)
     try:
-        target.mkdir(parents=True, exist_ok=True)
+        folder_path.mkdir(parents=True, exist_ok=True)
     except (OSError, ValueError) as problem:
         reason_text = getattr(problem, "strerror", None) or "no folder can have this name"
-        raise OptionError(f"cannot make folder {target}: {reason_text}; choose another place") from None
-    return target
+        raise OptionError(f"cannot make folder {folder_path}: {reason_text}; choose another place") from None
+    return folder_path
 
 
 def lock(file: BinaryIO, *, wait: bool) -> None:

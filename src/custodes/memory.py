@@ -33,12 +33,12 @@ def count_resample_values(resamples: int, units: float = 0.0) -> float:
     return (1 + resamples) * (units + _NUMBERS)
 
 
-def check_memory(name: str, value: int, numbers: float) -> None:
-    """Raise OptionError if `name`=`value` needs more eight-byte `numbers` than memory allows.
+def check_memory(name: str, value: int, n_numbers: float) -> None:
+    """Raise OptionError if `name`=`value` needs more memory for `n_numbers` eight-byte numbers than there is.
 
     >>> check_memory("resamples", 1000, 1e6)
     """
-    n_bytes, n_available_bytes = 8 * numbers, machine_memory()
+    n_bytes, n_available_bytes = 8 * n_numbers, machine_memory()
     if not fits_in_memory(n_bytes):
         raise OptionError(
             f"{name}={value}: needs about {n_bytes / 1e9:.0f} GB of memory, more than {SHARE:.0%} of the "

@@ -116,9 +116,9 @@ class InputOptions:
 
     def refuse(self, reason: str) -> None:
         """Raise an error if an input option is given; `reason` states why such an option has no effect."""
-        for option in fields(self):
-            if (value := getattr(self, option.name)) != option.default:
-                raise OptionError(f"--{option.name} {value} has no effect: {reason}")
+        for input_option in fields(self):
+            if (option_value := getattr(self, input_option.name)) != input_option.default:
+                raise OptionError(f"--{input_option.name} {option_value} has no effect: {reason}")
 
     def study(self, inputs: Sequence[str]) -> Study:
         """Read and join the inputs."""
@@ -157,23 +157,26 @@ class InputOptions:
     @property
     def column_mapping(self) -> dict[str, str | list[str]]:
         """The column of each role, in the form that `read` accepts."""
-        mapping: dict[str, str | list[str]] = {}
-        for text in assignment_list(self.column or [], keys=(*ROLES, *KINDS)):
-            role, sign, name = text.partition("=")
+        column_of_role: dict[str, str | list[str]] = {}
+        for assignment_text in assignment_list(self.column or [], keys=(*ROLES, *KINDS)):
+            role, equals_sign, column_name = assignment_text.partition("=")
             reject(
-                (not sign or not name, f"--column {text!r}: give ROLE=NAME, as in --column item=doc_id"),
                 (
-                    role in mapping,
-                    f"--column {text!r}: the role {role} has the column {mapping.get(role)!r} already; give one "
-                    "column for each role",
+                    not equals_sign or not column_name,
+                    f"--column {assignment_text!r}: give ROLE=NAME, as in --column item=doc_id",
+                ),
+                (
+                    role in column_of_role,
+                    f"--column {assignment_text!r}: the role {role} has the column {column_of_role.get(role)!r} "
+                    "already; give one column for each role",
                 ),
                 (
                     role == "score" and self.columns,
                     "--column score=… and --columns both name the columns of scores; remove one of these options",
                 ),
             )
-            mapping[role] = name
-        return mapping | ({"score": self.columns} if self.columns else {})
+            column_of_role[role] = column_name
+        return column_of_role | ({"score": self.columns} if self.columns else {})
 
 
 def check_quoted(paths: Iterable[str | Path]) -> None:
@@ -225,7 +228,7 @@ class Output:
 
     def check(self, inputs: Iterable[str | Path], tables: Iterable[str] = ()) -> None:
         """Check before any computation that outputs are writable and that no output is one of the `inputs`."""
-        files = self.files(tables)
+        output_files = self.files(tables)
         if self.place is not None and is_folder(self.place):
             if self.format not in (None, "csv"):
                 raise OptionError(
@@ -245,9 +248,9 @@ class Output:
                     "or leave out --format",
                 ),
             )
-        check_distinct_files(files, inputs)
+        check_distinct_files(output_files, inputs)
         if self.quote_formulas:
-            check_quoted([self.place or f".{self.shape}", *files])
+            check_quoted([self.place or f".{self.shape}", *output_files])
 
     def answer(self, ask: Callable[..., Any], title: str = "") -> int:
         """Run a question with `progress=`, write the result, and return its exit status."""
@@ -258,27 +261,29 @@ class Output:
 
     def time_question(self, ask: Callable[..., Any], title: str = "", *, lines: bool = False) -> tuple[Any, float]:
         """Run a question with progress, and return the result and the run time in seconds."""
-        start = time.perf_counter()
+        start_seconds = time.perf_counter()
         with progress(title, quiet=self.quiet, lines=lines) as track:
             result = ask(progress=track)
-        return result, time.perf_counter() - start
+        return result, time.perf_counter() - start_seconds
 
     def write(self, result: Any, seconds: float) -> None:
         """Write a result to its destination."""
         frame = result.to_frame(self.table)
-        writers = {"md": result.to_markdown, "latex": result.to_latex, "html": result.to_html}
+        writer_of_format = {"md": result.to_markdown, "latex": result.to_latex, "html": result.to_html}
         if self.place is not None and is_folder(self.place):
             target_folder = make_folder(self.place)
-            for name, table in (result.tables() if self.table is None else {self.table: frame}).items():
-                write_table(_flatten_lists(table), target_folder / f"{name}.csv", quote_formulas=self.quote_formulas)
+            for table_name, table_frame in (result.tables() if self.table is None else {self.table: frame}).items():
+                write_table(
+                    _flatten_lists(table_frame), target_folder / f"{table_name}.csv", quote_formulas=self.quote_formulas
+                )
         elif self.shape == "table" and self.place is None:
             print_result(result, PipeSafeConsole(highlight=False), table=self.table)
         elif self.shape == "table":
-            text = StringIO()
-            print_result(result, Console(file=text, highlight=False, width=FILE_WIDTH), table=self.table)
-            self._send([text.getvalue().encode(errors="backslashreplace")])
-        elif self.shape in writers:
-            self._send([writers[self.shape](self.table).encode(errors="backslashreplace")])
+            text_buffer = StringIO()
+            print_result(result, Console(file=text_buffer, highlight=False, width=FILE_WIDTH), table=self.table)
+            self._send([text_buffer.getvalue().encode(errors="backslashreplace")])
+        elif self.shape in writer_of_format:
+            self._send([writer_of_format[self.shape](self.table).encode(errors="backslashreplace")])
         elif self.shape == "csv":
             self._send(csv_blocks(_flatten_lists(frame), quote_formulas=self.quote_formulas))
         else:
@@ -353,8 +358,8 @@ class ModelOutput(Output):
             result = replace(result, comparison=result.comparison.with_columns(seconds=pl.lit(None, dtype=pl.Float64)))
         result.model.save(self.output)
         if self.held_out is not None:
-            frame = result.held_out.frame.with_columns(kind=pl.lit("metric"))
-            write_table(frame, self.held_out, quote_formulas=self.quote_formulas)
+            held_out_frame = result.held_out.frame.with_columns(kind=pl.lit("metric"))
+            write_table(held_out_frame, self.held_out, quote_formulas=self.quote_formulas)
         super().write(result, seconds)
         print_diagnostic(f"model written to {self.output}")
 
@@ -369,11 +374,21 @@ def input_files(inputs: Sequence[str], *options: Any, sidecars: bool = True) -> 
 
     `sidecars`: whether to include the tables of raters and probes next to the inputs (for scores, not for texts).
     """
-    files = [file for name in inputs for file in tuple(glob_files(Path(name))) or (name,)]
-    paths_with_parts = [path_and_part(file) for file in files if sidecars]
-    sidecar_paths = [sidecar for path, part in paths_with_parts for sidecar in sidecar_tables(path, RATERS, part)]
-    sidecar_paths += [sidecar for path, part in paths_with_parts for sidecar in sidecar_tables(path, PROBES, part)]
-    return [*files, *sidecar_paths, *filter(os.path.isfile, _words(options))]
+    file_paths = [
+        file_path for input_name in inputs for file_path in tuple(glob_files(Path(input_name))) or (input_name,)
+    ]
+    paths_with_parts = [path_and_part(file_path) for file_path in file_paths if sidecars]
+    sidecar_paths = [
+        sidecar_path
+        for main_path, part_name in paths_with_parts
+        for sidecar_path in sidecar_tables(main_path, RATERS, part_name)
+    ]
+    sidecar_paths += [
+        sidecar_path
+        for main_path, part_name in paths_with_parts
+        for sidecar_path in sidecar_tables(main_path, PROBES, part_name)
+    ]
+    return [*file_paths, *sidecar_paths, *filter(os.path.isfile, _words(options))]
 
 
 def print_output_path(path: Path) -> None:
@@ -382,11 +397,11 @@ def print_output_path(path: Path) -> None:
         print_line(str(path))
 
 
-def _words(value: Any) -> Iterator[str | Path]:
-    if isinstance(value, str | Path):
-        yield value
-    elif isinstance(value, list | tuple):
-        yield from chain.from_iterable(map(_words, value))
+def _words(option_value: Any) -> Iterator[str | Path]:
+    if isinstance(option_value, str | Path):
+        yield option_value
+    elif isinstance(option_value, list | tuple):
+        yield from chain.from_iterable(map(_words, option_value))
 
 
 @contextmanager
@@ -413,20 +428,20 @@ def progress(title: str = "", *, quiet: bool = False, lines: bool = False) -> It
 
 
 def _line_progress(title: str) -> Progress:
-    running = False
+    is_running = False
 
     def track(iterable: Any, /, *, total: int | None = None, desc: str | None = None) -> Any:
-        nonlocal running
-        if running:  # a nested loop
+        nonlocal is_running
+        if is_running:  # a nested loop
             yield from iterable
             return
-        running = True
+        is_running = True
         try:
             for number, element in enumerate(iterable, start=1):
                 progress_text = f"{number} of {total}" if total else str(number)
                 print_diagnostic(f"{title}: {progress_text}: {getattr(element, 'title', desc or 'working')}")
                 yield element
         finally:
-            running = False
+            is_running = False
 
     return track

@@ -28,28 +28,30 @@ def load_plugins(
     `reserved_names`: built-in names, which a plugin cannot have. `check`: a function that raises an error for an
     invalid object.
     """
-    noun = group.rpartition(".")[2].removesuffix("s")
-    plugins: dict[str, Plugin] = {}
+    plugin_noun = group.rpartition(".")[2].removesuffix("s")
+    plugin_of_name: dict[str, Plugin] = {}
     for point in sorted(_entry_points(group), key=lambda entry_point: (_package(entry_point), entry_point.name)):
         package = _package(point)
         try:
-            value = point.load()
-            if not isinstance(value, kind):
-                raise InputError(f"its type must be {kind.__name__}, but it is {type(value).__name__}")
-            check(value)
-            if name(value) in reserved_names or name(value) in plugins:
-                raise InputError(f"another {noun} already has the name {name(value)!r}; choose another name")
+            plugin_object = point.load()
+            if not isinstance(plugin_object, kind):
+                raise InputError(f"its type must be {kind.__name__}, but it is {type(plugin_object).__name__}")
+            check(plugin_object)
+            if name(plugin_object) in reserved_names or name(plugin_object) in plugin_of_name:
+                raise InputError(
+                    f"another {plugin_noun} already has the name {name(plugin_object)!r}; choose another name"
+                )
         except Exception as error:  # importing a module may raise anything
-            _warn_of_omission(f"{noun} {point.name!r} ({point.value}) of the package {package}", error)
+            _warn_of_omission(f"{plugin_noun} {point.name!r} ({point.value}) of the package {package}", error)
         else:
-            plugins[name(value)] = Plugin(value, package)
-    return plugins
+            plugin_of_name[name(plugin_object)] = Plugin(plugin_object, package)
+    return plugin_of_name
 
 
 def describe_error(error: Exception) -> str:
     """The message of an exception from another package, on one line."""
-    kind = "" if isinstance(error, CustodesError) else f"{type(error).__name__}: "
-    return " ".join(f"{kind}{error}".split()).rstrip(":")
+    type_text = "" if isinstance(error, CustodesError) else f"{type(error).__name__}: "
+    return " ".join(f"{type_text}{error}".split()).rstrip(":")
 
 
 def _entry_points(group: str) -> Iterable[EntryPoint]:

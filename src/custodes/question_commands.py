@@ -84,9 +84,11 @@ def reading_title(inputs: Sequence[str]) -> str:
 
 def tell_effort(question: Any, study: Any, arguments: dict[str, Any]) -> None:
     """Print the estimated run time and memory of a question."""
-    defaults = {name: parameter.default for name, parameter in inspect.signature(question).parameters.items()}
+    default_of_argument = {
+        name: parameter.default for name, parameter in inspect.signature(question).parameters.items()
+    }
     with quiet_pipe():
-        print_line(str(effort(question.__name__, study, defaults | arguments)))
+        print_line(str(effort(question.__name__, study, default_of_argument | arguments)))
 
 
 def with_options(
@@ -105,14 +107,20 @@ def with_parameters(command: Callable[..., Any], more_parameters: Sequence[inspe
     """Return a command with more parameters after its first parameter.
 
     If a parameter is a group of options, its default is an instance of the group."""
-    hints = get_type_hints(command, include_extras=True)
+    type_of_parameter = get_type_hints(command, include_extras=True)
     first_parameter, *other_parameters = (
-        p.replace(annotation=type(p.default) if isinstance(p.default, InputOptions | Output) else hints[p.name])
-        for p in inspect.signature(command).parameters.values()
-        if p.kind is not p.VAR_KEYWORD
+        command_parameter.replace(
+            annotation=type(command_parameter.default)
+            if isinstance(command_parameter.default, InputOptions | Output)
+            else type_of_parameter[command_parameter.name]
+        )
+        for command_parameter in inspect.signature(command).parameters.values()
+        if command_parameter.kind is not command_parameter.VAR_KEYWORD
     )
-    options = [parameter for parameter in more_parameters if parameter.name not in hints]
-    command.__signature__ = inspect.Signature([first_parameter, *options, *other_parameters])  # type: ignore[attr-defined]
+    option_parameters = [
+        option_parameter for option_parameter in more_parameters if option_parameter.name not in type_of_parameter
+    ]
+    command.__signature__ = inspect.Signature([first_parameter, *option_parameters, *other_parameters])  # type: ignore[attr-defined]
     return command
 
 
@@ -122,8 +130,10 @@ def _options(function: Callable[..., Any]) -> Iterator[Option]:
             from custodes.evaluate.protocol.stopping import Stopping
 
             default = option.default if isinstance(option.default, Stopping) else Stopping()
-            for name, kind in get_type_hints(Stopping).items():
-                yield Option(name, SEVERAL.get(name, kind), getattr(default, name), HELP[name])
+            for field_name, option_type in get_type_hints(Stopping).items():
+                yield Option(
+                    field_name, SEVERAL.get(field_name, option_type), getattr(default, field_name), HELP[field_name]
+                )
         elif option.name == "rng":
             yield option._replace(name="seed", kind=int)
         elif option.name not in UNRECORDED:
@@ -131,41 +141,52 @@ def _options(function: Callable[..., Any]) -> Iterator[Option]:
 
 
 def _parameter(option: Option, group: Group | None) -> inspect.Parameter:
-    kind, text = _kind(option), option.help
+    option_type, help_text = _kind(option), option.help
     is_required = option.default is inspect.Parameter.empty
     has_no_default = is_required or option.default is None or option.default is False or option.default in ("", ())
-    if not (has_no_default or "default" in text):
+    if not (has_no_default or "default" in help_text):
         has_several_values = isinstance(option.default, tuple | list)
-        default = ", ".join(map(str, option.default)) if has_several_values else option.default
-        text = f"{text.removesuffix('.')} (default: {default})."
-    is_flag = kind is bool
-    more_options: dict[str, Any] = {"negative": ""} if kind in (bool, list[str]) else {}
-    more_options |= {"group": option_group} if (option_group := SHARED_GROUPS.get(option.name, group)) else {}
-    more_options |= {"show_default": False} if is_flag else {"converter": parse_whole_number} if kind is int else {}
+        default_text = ", ".join(map(str, option.default)) if has_several_values else option.default
+        help_text = f"{help_text.removesuffix('.')} (default: {default_text})."
+    is_flag = option_type is bool
+    parameter_settings: dict[str, Any] = {"negative": ""} if option_type in (bool, list[str]) else {}
+    parameter_settings |= {"group": option_group} if (option_group := SHARED_GROUPS.get(option.name, group)) else {}
+    parameter_settings |= (
+        {"show_default": False} if is_flag else {"converter": parse_whole_number} if option_type is int else {}
+    )
     return inspect.Parameter(
         option.name,
         inspect.Parameter.KEYWORD_ONLY,
         default=option.default if is_required else False if is_flag else None,
-        annotation=Annotated[kind if is_flag or is_required else kind | None, Parameter(help=text, **more_options)],
+        annotation=Annotated[
+            option_type if is_flag or is_required else option_type | None,
+            Parameter(help=help_text, **parameter_settings),
+        ],
     )
 
 
 def _kind(option: Option) -> Any:
     """Type of an option on the command line: the declared type if it is simple, otherwise text that is parsed later."""
-    kinds = [member for member in members(option.kind) if member is not type(None)]
-    if len(kinds) == 1 and (kinds[0] in (bool, int, float, str) or get_origin(kinds[0]) is Literal):
-        return kinds[0]
-    return list[str] if set(kinds) & {Sequence[str], tuple[str, ...], Mapping[str, Any]} else str
+    declared_types = [declared_type for declared_type in members(option.kind) if declared_type is not type(None)]
+    if len(declared_types) == 1 and (
+        declared_types[0] in (bool, int, float, str) or get_origin(declared_types[0]) is Literal
+    ):
+        return declared_types[0]
+    return list[str] if set(declared_types) & {Sequence[str], tuple[str, ...], Mapping[str, Any]} else str
 
 
 def arguments_of(function: Callable[..., Any], options: dict[str, Any]) -> dict[str, Any]:
     """The arguments of a function, from the values of the options."""
-    arguments = {name: value for name, value in options.items() if value is not None}
-    kinds = {option.name: option.kind for option in function_options(function)}
-    if "seed" in arguments:
-        arguments["rng"] = arguments.pop("seed")
-    stopping = _build_stopping_argument(arguments) if STOPPING in kinds else {}
-    return {name: _value(name, kinds[name], value) for name, value in arguments.items() if name in kinds} | stopping
+    value_of_argument = {name: value for name, value in options.items() if value is not None}
+    type_of_option = {option.name: option.kind for option in function_options(function)}
+    if "seed" in value_of_argument:
+        value_of_argument["rng"] = value_of_argument.pop("seed")
+    stopping_argument = _build_stopping_argument(value_of_argument) if STOPPING in type_of_option else {}
+    return {
+        name: _value(name, type_of_option[name], value)
+        for name, value in value_of_argument.items()
+        if name in type_of_option
+    } | stopping_argument
 
 
 def _build_stopping_argument(arguments: dict[str, Any]) -> dict[str, Any]:
@@ -176,60 +197,68 @@ def _build_stopping_argument(arguments: dict[str, Any]) -> dict[str, Any]:
     """
     from custodes.evaluate.protocol.stopping import USUAL, Stopping, ineffective_fields
 
-    kinds = get_type_hints(Stopping)
-    options = {name: arguments.pop(name) for name in kinds if name in arguments}
-    if not options:
+    type_of_field = get_type_hints(Stopping)
+    option_values = {name: arguments.pop(name) for name in type_of_field if name in arguments}
+    if not option_values:
         return {}
     values_of_option: dict[str, list[Any]] = {
-        name: numbers(f"--{name}", options.pop(name), int) for name in ("batch", "budget") if name in options
+        name: numbers(f"--{name}", option_values.pop(name), int)
+        for name in ("batch", "budget")
+        if name in option_values
     }
-    values_of_option |= {"stop": value_list("--stop", options.pop("stop"))} if "stop" in options else {}
-    values = {name: _value(name, kinds[name], value) for name, value in options.items()}
+    values_of_option |= {"stop": value_list("--stop", option_values.pop("stop"))} if "stop" in option_values else {}
+    value_of_field = {
+        name: _value(name, type_of_field[name], option_value) for name, option_value in option_values.items()
+    }
     combinations: list[dict[str, Any]] = [
         dict(zip(values_of_option, combination, strict=True)) for combination in product(*values_of_option.values())
     ]
-    unused_names = [
-        set(ineffective_fields(combination.get("stop", USUAL.stop), values.get("looks")))
+    unused_names_by_combination = [
+        set(ineffective_fields(combination.get("stop", USUAL.stop), value_of_field.get("looks")))
         for combination in combinations
     ]
     # Options that no rule uses are rejected. An option that only some rules use is not passed to the others.
-    never_used = set.intersection(*unused_names)
+    never_used = set.intersection(*unused_names_by_combination)
     return {
         STOPPING: [
             Stopping(
-                **{name: value for name, value in (values | combination).items() if name not in names - never_used}
+                **{
+                    name: option_value
+                    for name, option_value in (value_of_field | combination).items()
+                    if name not in unused_names - never_used
+                }
             )
-            for combination, names in zip(combinations, unused_names, strict=True)
+            for combination, unused_names in zip(combinations, unused_names_by_combination, strict=True)
         ]
     }
 
 
-def _value(name: str, kind: Any, value: Any) -> Any:
+def _value(name: str, option_type: Any, value: Any) -> Any:
     """The text of an option on the command line, converted to the type of the option."""
-    kinds = [member for member in members(kind) if member is not type(None)]
-    option = f"--{name.replace('_', '-')}"
+    declared_types = [declared_type for declared_type in members(option_type) if declared_type is not type(None)]
+    option_text = f"--{name.replace('_', '-')}"
     if isinstance(value, list):
-        return value[0] if len(value) == 1 and str in kinds else value
+        return value[0] if len(value) == 1 and str in declared_types else value
     if not isinstance(value, str):
         return value
-    if members(ArrayLike)[0] in kinds:
+    if members(ArrayLike)[0] in declared_types:
         return channel_table(value)
-    if Sequence[float] in kinds:
-        return numbers(option, value)
-    if Sequence[int] in kinds or tuple[int, ...] in kinds:
-        return tuple(numbers(option, value, int))
-    if float in kinds:
+    if Sequence[float] in declared_types:
+        return numbers(option_text, value)
+    if Sequence[int] in declared_types or tuple[int, ...] in declared_types:
+        return tuple(numbers(option_text, value, int))
+    if float in declared_types:
         with suppress(ValueError):  # the question interprets or rejects a word
             return float(value)
     return value
 
 
-def numbers(option: str, text: str, kind: type[Any] = float) -> list[Any]:
+def numbers(option: str, text: str, number_type: type[Any] = float) -> list[Any]:
     """The numbers in a comma list."""
     try:
-        return [kind(number_text) for number_text in text.split(",")]
+        return [number_type(number_text) for number_text in text.split(",")]
     except ValueError:
-        allowed_text = "whole numbers, such as 10,20,40" if kind is int else "numbers, such as 0,0.1,0.3"
+        allowed_text = "whole numbers, such as 10,20,40" if number_type is int else "numbers, such as 0,0.1,0.3"
         raise OptionError(f"{option} {short_repr(text)}: must be a comma list of {allowed_text}") from None
 
 
@@ -239,7 +268,7 @@ def channel_table(text: str) -> list[list[float]] | str:
         return text
     try:
         lines = read_small_file(Path(text), "a channel").decode("utf-8").splitlines()
-        return [[float(cell) for cell in line.split(",")] for line in lines if line.strip()]
+        return [[float(number_text) for number_text in line.split(",")] for line in lines if line.strip()]
     except OSError:
         raise InputError(
             f"--channel {text}: there is no such file; give a .csv with 3 lines of 3 numbers, or the word ideal"

@@ -16,5 +16,12 @@ def members(module: Mapping[str, Any], kind: type[T]) -> list[T]:
     >>> members({"one": 1, "more": (2, 3), "text": "4"}, int)
     [1, 2, 3]
     """
-    values = [value if isinstance(value, tuple) else (value,) for value in list(module.values())]
-    return [member for group in values for member in group if isinstance(member, kind)]
+    object_tuples = [
+        module_value if isinstance(module_value, tuple) else (module_value,) for module_value in list(module.values())
+    ]
+    return [
+        module_object
+        for object_tuple in object_tuples
+        for module_object in object_tuple
+        if isinstance(module_object, kind)
+    ]

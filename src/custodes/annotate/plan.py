@@ -493,7 +493,7 @@ def rule_of(plan: StudyPlan, *, n_pairs: int, max_items: int, has_metric: bool) 
     """Return the rule for a study with `n_pairs` pairs of at most `max_items` items. Interim analyses are limited to
     this number of items."""
     estimators, (stopping,) = select_estimators_and_rules(
-        plan.stopping.estimator, stopping_of(plan, n_pairs=n_pairs), alone=not has_metric
+        plan.stopping.estimator, stopping_of(plan, n_pairs=n_pairs), is_without_metric=not has_metric
     )
     estimator: Estimator = estimators[0]
     return stopping.rule(estimator, most=max_items, seed=plan.seed)

@@ -58,72 +58,78 @@ def compact_latex(table: Table, frame: pl.DataFrame, name: str, estimates: Seque
     )
 
 
-def _tabular(table: Table, rows: pl.DataFrame, title: str, estimates: Sequence[str]) -> str:
-    has_letters = LETTERS in rows.columns and rows[LETTERS].count() > 0
+def _tabular(table: Table, table_rows: pl.DataFrame, title: str, estimate_names: Sequence[str]) -> str:
+    has_letters = LETTERS in table_rows.columns and table_rows[LETTERS].count() > 0
     label_columns = [column for column in table.columns if column.kind == "label" and column.essential]
     label_columns = [column for column in label_columns if column.name not in (LETTERS, "note")]
-    constant_columns = [column for column in label_columns[:-1] if rows[column.name].n_unique() == 1]
+    constant_columns = [column for column in label_columns[:-1] if table_rows[column.name].n_unique() == 1]
     label_columns = [column for column in label_columns if column not in constant_columns]
-    best_rows = (
-        {*_significantly_best(rows, [column.name for column in label_columns[:-1]])} if has_letters else set[int]()
+    best_row_indices = (
+        {*_significantly_best(table_rows, [column.name for column in label_columns[:-1]])}
+        if has_letters
+        else set[int]()
     )
-    heading_columns = sorted(label_columns, key=lambda column: len(rows[column.name].rle()))[
+    heading_columns = sorted(label_columns, key=lambda column: len(table_rows[column.name].rle()))[
         : max(0, len(label_columns) - MOST_LABELS)
     ]
     label_columns = [column for column in label_columns if column not in heading_columns]
-    estimate_columns = _estimates(table, rows, estimates)
+    estimate_columns = _estimates(table, table_rows, estimate_names)
     if len(label_columns) == MOST_LABELS and any(column.interval for column in estimate_columns):
         estimate_columns = estimate_columns[:1]
-    digits = {column.name: digits_of_column(rows, column, 2) for column in estimate_columns}
+    digits_of_column_name = {column.name: digits_of_column(table_rows, column, 2) for column in estimate_columns}
 
-    lines, previous_heading = [" & ".join(map(_heading, [*label_columns, *estimate_columns])) + r" \\"], ""
-    for row_index, row in enumerate(rows.iter_rows(named=True)):
-        heading = ", ".join(tex(str(row[column.name])) for column in heading_columns)
-        if heading != previous_heading:
-            lines += [
+    body_lines, previous_heading_text = [" & ".join(map(_heading, [*label_columns, *estimate_columns])) + r" \\"], ""
+    for row_index, row in enumerate(table_rows.iter_rows(named=True)):
+        heading_text = ", ".join(tex(str(row[column.name])) for column in heading_columns)
+        if heading_text != previous_heading_text:
+            body_lines += [
                 r"\midrule",
-                rf"\multicolumn{{{len(label_columns) + len(estimate_columns)}}}{{@{{}}l}}{{{heading}}} \\",
+                rf"\multicolumn{{{len(label_columns) + len(estimate_columns)}}}{{@{{}}l}}{{{heading_text}}} \\",
             ]
-        if heading != previous_heading or not row_index:
-            lines.append(r"\midrule")
-        previous_heading = heading
-        texts = [tex(str(row[column.name])) for column in label_columns]
-        value_texts = [_value(row, column, digits[column.name]) for column in estimate_columns]
-        if row_index in best_rows:
-            texts[-1] = rf"\textbf{{{texts[-1]}}}"
-            value_texts[:1] = [(rf"\textbf{{{value}}}", interval) for value, interval in value_texts[:1]]
+        if heading_text != previous_heading_text or not row_index:
+            body_lines.append(r"\midrule")
+        previous_heading_text = heading_text
+        label_texts = [tex(str(row[column.name])) for column in label_columns]
+        value_texts = [_value(row, column, digits_of_column_name[column.name]) for column in estimate_columns]
+        if row_index in best_row_indices:
+            label_texts[-1] = rf"\textbf{{{label_texts[-1]}}}"
+            value_texts[:1] = [
+                (rf"\textbf{{{value_text}}}", interval_text) for value_text, interval_text in value_texts[:1]
+            ]
         if has_letters and row[LETTERS]:
-            texts[-1] += rf"\textsuperscript{{{tex(letter_ranges(row[LETTERS]))}}}"
-        cells = [*texts, *(value + interval for value, interval in value_texts)]
+            label_texts[-1] += rf"\textsuperscript{{{tex(letter_ranges(row[LETTERS]))}}}"
+        cell_texts = [*label_texts, *(value_text + interval_text for value_text, interval_text in value_texts)]
         # LaTeX would read [ or * at the beginning of a line as an argument of the preceding line break.
-        lines.append(("{}" if cells[0][:1] in ("[", "*") else "") + " & ".join(cells) + r" \\")
-    constant_text = "".join(f", {column.name} {rows[column.name][0]}" for column in constant_columns if rows.height)
-    comments = [f"% {' '.join((title + constant_text).split())}"]
+        body_lines.append(("{}" if cell_texts[0][:1] in ("[", "*") else "") + " & ".join(cell_texts) + r" \\")
+    constant_text = "".join(
+        f", {column.name} {table_rows[column.name][0]}" for column in constant_columns if table_rows.height
+    )
+    comment_lines = [f"% {' '.join((title + constant_text).split())}"]
     if has_letters:
-        comments.append("% Rows that share a letter do not differ significantly; bold: significantly best.")
-    is_long = [any(len(str(text)) > LONG_TEXT for text in rows[column.name]) for column in label_columns]
-    column_formats = "".join(r"p{.75\columnwidth}" if long else "l" for long in is_long)
-    body = [
+        comment_lines.append("% Rows that share a letter do not differ significantly; bold: significantly best.")
+    is_long_column = [any(len(str(text)) > LONG_TEXT for text in table_rows[column.name]) for column in label_columns]
+    column_formats = "".join(r"p{.75\columnwidth}" if is_long else "l" for is_long in is_long_column)
+    head_lines = [
         "{\\small\\setlength{\\tabcolsep}{4pt}%",
         rf"\begin{{tabular}}{{@{{}}{column_formats}{'r' * len(estimate_columns)}@{{}}}}",
     ]
-    return "\n".join([*comments, *body, r"\toprule", *lines, r"\bottomrule", r"\end{tabular}}"])
+    return "\n".join([*comment_lines, *head_lines, r"\toprule", *body_lines, r"\bottomrule", r"\end{tabular}}"])
 
 
-def _estimates(table: Table, rows: pl.DataFrame, names: Sequence[str]) -> list[Column]:
+def _estimates(table: Table, table_rows: pl.DataFrame, estimate_names: Sequence[str]) -> list[Column]:
     essential_columns = [column for column in table.columns if column.essential and column.is_number]
     columns_with_interval = [column for column in essential_columns if column.interval]
-    columns = [table.column(name) for name in names] or columns_with_interval or essential_columns
-    return [column for column in columns if rows[column.name].count()][:MOST_ESTIMATES]
+    candidate_columns = [table.column(name) for name in estimate_names] or columns_with_interval or essential_columns
+    return [column for column in candidate_columns if table_rows[column.name].count()][:MOST_ESTIMATES]
 
 
 def _heading(column: Column) -> str:
     label_lines = column.label.replace(" (", "\n(").splitlines()  # the unit in a line of its own
-    lines = [
+    wrapped_lines = [
         tex(line) for label_line in label_lines for line in wrap(label_line, HEADING_WIDTH, break_long_words=False)
     ]
-    alignment, text = "r" if column.is_number else "l", r" \\ ".join(lines)
-    return rf"\shortstack[{alignment}]{{{text}}}" if len(lines) > 1 else text
+    alignment, heading_text = "r" if column.is_number else "l", r" \\ ".join(wrapped_lines)
+    return rf"\shortstack[{alignment}]{{{heading_text}}}" if len(wrapped_lines) > 1 else heading_text
 
 
 def _value(row: Mapping[str, Any], column: Column, digits: int) -> tuple[str, str]:
@@ -134,29 +140,34 @@ def _value(row: Mapping[str, Any], column: Column, digits: int) -> tuple[str, st
     if column.kind == "p":
         return tex(p_value(value)), ""
     low, high = (row[f"{column.name}_{bound}"] if column.interval else None for bound in ("low", "high"))
-    estimate, *bounds = (tex(_without_zero(number(quantity, digits=digits))) for quantity in (value, low, high))
-    return estimate, "" if low is None or high is None else rf" {{\scriptsize[{bounds[0]}, {bounds[1]}]}}"
+    estimate_text, *bound_texts = (
+        tex(_without_zero(number(number_or_none, digits=digits))) for number_or_none in (value, low, high)
+    )
+    return (
+        estimate_text,
+        "" if low is None or high is None else rf" {{\scriptsize[{bound_texts[0]}, {bound_texts[1]}]}}",
+    )
 
 
 def _without_zero(text: str) -> str:
     return re.sub(r"^(−?)0\.", r"\1.", text)
 
 
-def _significantly_best(rows: pl.DataFrame, label_columns: Sequence[str]) -> Iterator[int]:
+def _significantly_best(rows: pl.DataFrame, label_column_names: Sequence[str]) -> Iterator[int]:
     """Positions of the significantly best rows.
 
     In each group of rows with equal labels, the first row is the best. Its position is yielded if no other row of the
     group shares a significance letter with it.
     """
     rows = rows.with_row_index("place")
-    for group in rows.partition_by(label_columns, maintain_order=True) if label_columns else [rows]:
-        letters_of_rows = group[LETTERS].to_list()
-        is_compared = (
-            len(letters_of_rows) > 1
-            and all(letters_of_rows)
-            and not any(row_letters[0].isdigit() for row_letters in letters_of_rows)
+    for group_rows in rows.partition_by(label_column_names, maintain_order=True) if label_column_names else [rows]:
+        letters_by_row = group_rows[LETTERS].to_list()
+        has_comparison = (
+            len(letters_by_row) > 1
+            and all(letters_by_row)
+            and not any(row_letters[0].isdigit() for row_letters in letters_by_row)
         )
-        if is_compared and not {*letters_of_rows[0]} & {
-            letter for row_letters in letters_of_rows[1:] for letter in row_letters
+        if has_comparison and not {*letters_by_row[0]} & {
+            letter for row_letters in letters_by_row[1:] for letter in row_letters
         }:
-            yield group["place"][0]
+            yield group_rows["place"][0]

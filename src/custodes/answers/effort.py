@@ -96,25 +96,30 @@ def effort(
     """
     check_one_of("question", question, PASSES)
     options = options or {}
-    n_draws = {name: int(options.get(name) or 0) for name in ("resamples", "replications")}
-    sizes, n_rows = {"items": 0, "systems": 0, "metrics": 0, "annotators": 0, "aspects": 1}, 0
+    n_draws_of_option = {name: int(options.get(name) or 0) for name in ("resamples", "replications")}
+    size_of_dimension, n_rows = {"items": 0, "systems": 0, "metrics": 0, "annotators": 0, "aspects": 1}, 0
     if isinstance(study, OutcomeCounts):
-        sizes |= {"systems": len(study.systems), "metrics": len(set(study.raters) - {HUMAN})}
+        size_of_dimension |= {"systems": len(study.systems), "metrics": len(set(study.raters) - {HUMAN})}
     elif study is not None:
         selection: Any = {**study.selection, **{name: value for name, value in options.items() if name in settings({})}}
         selection |= {"metrics": None} if selection.get("metrics") == NONE else {}
         study = study.select(**selection_arguments(selection), one_side=True)
         n_rows = study.ratings.frame.height + study.preferences.frame.height
-        labels = (study.item_labels().to_list(), study.systems, study.metrics, study.humans, study.aspects)
-        sizes = {name: len(names) for name, names in zip(sizes, labels, strict=True)}
-    n_pairs = max(1, sizes["systems"] * (sizes["systems"] - 1) // 2)
-    n_evaluations = n_draws["resamples"] * (1 + sizes["metrics"]) + REPLAY * n_draws["replications"] * n_pairs
-    n_evaluations *= max(1, sizes["items"]) * max(1, sizes["aspects"])
+        label_lists = (study.item_labels().to_list(), study.systems, study.metrics, study.humans, study.aspects)
+        size_of_dimension = {name: len(labels) for name, labels in zip(size_of_dimension, label_lists, strict=True)}
+    n_pairs = max(1, size_of_dimension["systems"] * (size_of_dimension["systems"] - 1) // 2)
+    n_evaluated_values = (
+        n_draws_of_option["resamples"] * (1 + size_of_dimension["metrics"])
+        + REPLAY * n_draws_of_option["replications"] * n_pairs
+    )
+    n_evaluated_values *= max(1, size_of_dimension["items"]) * max(1, size_of_dimension["aspects"])
     seconds, megabytes = (
-        base_amount + per_row * n_rows + per_draw * n_evaluations
+        base_amount + per_row * n_rows + per_draw * n_evaluated_values
         for base_amount, per_row, per_draw in zip(START, PER_ROW, PER_DRAW, strict=True)
     )
-    if n_draws["resamples"]:
-        megabytes = max(megabytes, 8e-6 * count_resample_values(n_draws["resamples"], sizes["items"] / 8))
+    if n_draws_of_option["resamples"]:
+        megabytes = max(
+            megabytes, 8e-6 * count_resample_values(n_draws_of_option["resamples"], size_of_dimension["items"] / 8)
+        )
     seconds *= PASSES[question]
-    return Effort(question=question, seconds=seconds, megabytes=megabytes, sizes=sizes | n_draws)
+    return Effort(question=question, seconds=seconds, megabytes=megabytes, sizes=size_of_dimension | n_draws_of_option)

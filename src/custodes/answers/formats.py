@@ -54,63 +54,71 @@ th, td {{ padding: .2rem .6rem; border-bottom: 1px solid #ccc; text-align: left;
 
 def markdown(views: Iterable[View]) -> str:
     """The views as tables in GitHub's Markdown, one below another."""
-    tables = []
+    table_texts = []
     for view in views:
-        lines = [
+        row_cells = [
             tuple(map(_escape_markdown, view.labels)),
             tuple("---:" if is_number else "---" for is_number in view.numeric),
         ]
-        lines += _bold(view, _escape_markdown, "**{}**")
-        rows = [f"| {' | '.join(line)} |" for line in lines if line]
-        title, more_text = f"**{_escape_markdown(view.title)}**\n", view.more and f"\n{_escape_markdown(view.more)}"
-        tables.append("\n".join(filter(None, [title, *rows, more_text])))
-    return "\n\n".join(tables) + "\n"
+        row_cells += _bold(view, _escape_markdown, "**{}**")
+        row_texts = [f"| {' | '.join(cells)} |" for cells in row_cells if cells]
+        title_text, more_text = (
+            f"**{_escape_markdown(view.title)}**\n",
+            view.more and f"\n{_escape_markdown(view.more)}",
+        )
+        table_texts.append("\n".join(filter(None, [title_text, *row_texts, more_text])))
+    return "\n\n".join(table_texts) + "\n"
 
 
 def latex(views: Iterable[View]) -> str:
     """The views as LaTeX tables (package booktabs), one below another."""
-    tables = []
+    table_texts = []
     for view in views:
-        cells = [tuple(map(tex, view.labels)), *_bold(view, tex, r"\textbf{{{}}}")]
+        row_cells = [tuple(map(tex, view.labels)), *_bold(view, tex, r"\textbf{{{}}}")]
         # LaTeX would read [ or * at the beginning of a line as an argument of the preceding line break.
-        lines = [("{}" if line[0][:1] in ("[", "*") else "") + " & ".join(line) + r" \\" for line in cells if line]
+        row_texts = [
+            ("{}" if line[0][:1] in ("[", "*") else "") + " & ".join(line) + r" \\" for line in row_cells if line
+        ]
         column_formats = "".join("r" if is_number else "l" for is_number in view.numeric)
         table_lines = [
             f"% {' '.join(view.title.split())}",
             rf"\begin{{tabular}}{{{column_formats}}}",
             r"\toprule",
-            *lines[:1],
+            *row_texts[:1],
             r"\midrule",
-            *lines[1:],
+            *row_texts[1:],
             r"\bottomrule",
             r"\end{tabular}",
             *(f"% {line}" for line in view.more.splitlines()),
         ]
-        tables.append("\n".join(table_lines))
-    return "\n\n".join(tables) + "\n"
+        table_texts.append("\n".join(table_lines))
+    return "\n\n".join(table_texts) + "\n"
 
 
 def html(views: Iterable[View]) -> str:
     """The views as HTML tables, one below another, as displayed in a notebook."""
-    tables = []
+    table_texts = []
     for view in views:
         # The alignment is explicit, since the style sheet of a notebook aligns all cells to the right.
-        styles = [f' style="text-align:{"right" if is_number else "left"}"' for is_number in view.numeric]
+        cell_styles = [f' style="text-align:{"right" if is_number else "left"}"' for is_number in view.numeric]
         header_cells = "".join(
-            f"<th{style}>{_plain(name)}</th>" for name, style in zip(view.labels, styles, strict=True)
+            f"<th{cell_style}>{_plain(label)}</th>" for label, cell_style in zip(view.labels, cell_styles, strict=True)
         )
-        rows = (
-            "".join(f"<td{style}>{text}</td>" for text, style in zip(line, styles, strict=True))
-            for line in _bold(view, _plain, "<b>{}</b>")
+        row_texts = (
+            "".join(
+                f"<td{cell_style}>{cell_text}</td>"
+                for cell_text, cell_style in zip(cell_texts, cell_styles, strict=True)
+            )
+            for cell_texts in _bold(view, _plain, "<b>{}</b>")
         )
-        body = "".join(f"<tr>{row}</tr>" for row in rows)
+        body_text = "".join(f"<tr>{row_text}</tr>" for row_text in row_texts)
         more_text = f"<p>{_plain(view.more)}</p>" if view.more else ""
-        tables.append(
+        table_texts.append(
             f'<table><caption style="text-align:left">'
-            f"{_plain(view.title)}</caption><thead><tr>{header_cells}</tr></thead><tbody>{body}</tbody></table>"
+            f"{_plain(view.title)}</caption><thead><tr>{header_cells}</tr></thead><tbody>{body_text}</tbody></table>"
             f"{more_text}"
         )
-    return "\n".join(tables)
+    return "\n".join(table_texts)
 
 
 def page(title: str, body: str) -> str:
@@ -120,10 +128,12 @@ def page(title: str, body: str) -> str:
 
 def _bold(view: View, escape_cell: Callable[[str], str], bold_format: str) -> Iterator[tuple[str, ...]]:
     """The rows of a view: `escape_cell` converts each cell, and `bold_format` is the format of the best values."""
-    for i, row in enumerate(view.rows):
+    for row_index, row in enumerate(view.rows):
         yield tuple(
-            bold_format.format(escape_cell(cell)) if (i, column) in view.best else escape_cell(cell)
-            for column, cell in enumerate(row)
+            bold_format.format(escape_cell(cell_text))
+            if (row_index, column_index) in view.best
+            else escape_cell(cell_text)
+            for column_index, cell_text in enumerate(row)
         )
 
 
@@ -157,14 +167,14 @@ def json_blocks(value: Any, margin: bytes = b"\n") -> Iterator[bytes]:
     inner_margin = margin + INDENT
     if isinstance(value, pl.DataFrame) and value.height:
         yield b"["
-        for index, rows in enumerate(row_blocks(value)):
+        for block_index, row_block in enumerate(row_blocks(value)):
             # The rows of this block without the brackets of their list.
-            yield b"," * bool(index) + _format_json(rows.to_dicts())[1:-2].replace(b"\n", margin)
+            yield b"," * bool(block_index) + _format_json(row_block.to_dicts())[1:-2].replace(b"\n", margin)
         yield margin + b"]"
     elif isinstance(value, Mapping) and value:
-        for index, (name, entry) in enumerate(value.items()):
-            yield (b"," if index else b"{") + inner_margin + msgspec.json.encode(str(name)) + b": "
-            yield from json_blocks(entry, inner_margin)
+        for block_index, (name, nested_value) in enumerate(value.items()):
+            yield (b"," if block_index else b"{") + inner_margin + msgspec.json.encode(str(name)) + b": "
+            yield from json_blocks(nested_value, inner_margin)
         yield margin + b"}"
     else:
         yield _format_json([] if isinstance(value, pl.DataFrame) else value).replace(b"\n", margin)

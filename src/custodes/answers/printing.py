@@ -57,30 +57,31 @@ def _grids(view: View, width: int) -> Iterator[RenderableType]:
     """A view as one table. If it is too wide, it is divided into tables that all begin with the label columns."""
     if view.title:
         yield Text(escape_controls(view.title), style="italic")
-    column_names, rows = (
+    column_names, cell_rows = (
         map(escape_controls, view.header),
         [[escape_controls(cell) for cell in row] for row in view.rows],
     )
     headers = [
         name.replace("_", "\n").replace(" (", "\n(") if len(name) > LONG_HEADER else name for name in column_names
     ]
-    widths = [
-        max(map(cell_len, [*header.split("\n"), *(row[i] for row in rows)])) + GAP for i, header in enumerate(headers)
+    column_widths = [
+        max(map(cell_len, [*header.split("\n"), *(row[i] for row in cell_rows)])) + GAP
+        for i, header in enumerate(headers)
     ]
-    n_labels = list(view.numeric).index(True) if True in view.numeric else len(headers)
-    free_width = width + GAP - sum(widths[:n_labels])
-    blocks: list[list[int]] = [[]]
-    for index in range(n_labels, len(headers)):
-        if blocks[-1] and sum(widths[i] for i in [*blocks[-1], index]) > free_width:
-            blocks.append([])
-        blocks[-1].append(index)
-    for block in blocks if headers else []:
-        columns = [*range(n_labels), *block]
+    n_label_columns = list(view.numeric).index(True) if True in view.numeric else len(headers)
+    free_width = width + GAP - sum(column_widths[:n_label_columns])
+    column_blocks: list[list[int]] = [[]]
+    for column_index in range(n_label_columns, len(headers)):
+        if column_blocks[-1] and sum(column_widths[i] for i in [*column_blocks[-1], column_index]) > free_width:
+            column_blocks.append([])
+        column_blocks[-1].append(column_index)
+    for block_columns in column_blocks if headers else []:
+        column_indices = [*range(n_label_columns), *block_columns]
         grid = Table(box=SIMPLE_HEAD, header_style="bold", show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
-        for i in columns:
+        for i in column_indices:
             grid.add_column(Text(headers[i]), justify="right" if view.numeric[i] else "left", overflow="fold")
-        for row in rows:
-            grid.add_row(*(Text(row[i]) for i in columns))
+        for row in cell_rows:
+            grid.add_row(*(Text(row[i]) for i in column_indices))
         yield from (grid, Text(""))
     if view.more:
         yield Text("\n".join([*map(escape_controls, view.more.splitlines()), ""]), style="dim")

@@ -114,11 +114,11 @@ def document_arguments(example: str, /, **helps: str) -> Callable[[Callable[P, T
                     raise TypeError(f"{function.__name__}: {_unknown_argument_message(name, signature)}")
             bound_arguments = signature.bind(*args, **kwargs)
             bound_arguments.apply_defaults()
-            kind_of_argument, (data_name, *other_names) = argument_types(function), bound_arguments.arguments
+            type_of_argument, (data_name, *other_names) = argument_types(function), bound_arguments.arguments
             bound_arguments.arguments[data_name] = _read_data_argument(function, bound_arguments.args[0])
             for name in other_names:
                 bound_arguments.arguments[name] = argument(
-                    name, bound_arguments.arguments[name], kind_of_argument[name]
+                    name, bound_arguments.arguments[name], type_of_argument[name]
                 )
             return function(*bound_arguments.args, **bound_arguments.kwargs)
 
@@ -148,11 +148,11 @@ def _read_data_argument(function: Callable[..., Any], data: Any) -> Any:
     A source, or a list of sources, is read as a study or as counts.
     """
     data_name, *_ = inspect.signature(function).parameters
-    data_types = get_type_hints(function)[data_name]
+    data_type = get_type_hints(function)[data_name]
     sources = data if isinstance(data, list | tuple) else [data]
     if sources and all(map(is_counts, sources)):
         data = read_counts(*sources)
-    if isinstance(data, data_types):
+    if isinstance(data, data_type):
         return data
     if isinstance(data, OutcomeCounts):
         raise OptionError(f"{function.__name__}: {NOT_ENOUGH}")
@@ -189,7 +189,7 @@ def question(
             result = ask(*args, **options)
             count_origin = data.origin if isinstance(data, OutcomeCounts) else None
             # For counts, selection and tie rules were applied when counting.
-            unrecorded_names = (*UNRECORDED, *DEFAULTS) if count_origin else UNRECORDED
+            unrecorded_options = (*UNRECORDED, *DEFAULTS) if count_origin else UNRECORDED
             provenance = Provenance(
                 question=ask.__name__,
                 study=study.name if study else count_origin.name if count_origin else "assumptions",
@@ -198,7 +198,7 @@ def question(
                 options={
                     name: str(value) if isinstance(value, PurePath) else value  # a path is stored as text
                     for name, value in options.items()
-                    if name not in unrecorded_names
+                    if name not in unrecorded_options
                 },
                 seed=seed,
                 versions=versions(),
@@ -216,14 +216,16 @@ def function_options(function: Any) -> list[Option]:
 
     The descriptions come from `document_arguments`, from `HELP`, or from the section Parameters of the docstring.
     """
-    kind_of_argument = argument_types(function)
+    type_of_argument = argument_types(function)
     help_of_parameter = {
         parameter_doc.arg_name: " ".join((parameter_doc.description or "").split())
         for parameter_doc in parse(function.__doc__ or "", DocstringStyle.NUMPYDOC).params
     }
-    helps = {**HELP, **help_of_parameter, **getattr(function, "helps", {})}
+    help_of_option = {**HELP, **help_of_parameter, **getattr(function, "helps", {})}
     return [
-        Option(parameter.name, kind_of_argument[parameter.name], parameter.default, helps.get(parameter.name, ""))
+        Option(
+            parameter.name, type_of_argument[parameter.name], parameter.default, help_of_option.get(parameter.name, "")
+        )
         for parameter in inspect.signature(function).parameters.values()
         if parameter.kind is parameter.KEYWORD_ONLY and parameter.name != "progress"
     ]
@@ -231,17 +233,19 @@ def function_options(function: Any) -> list[Option]:
 
 def _explicit_signature(ask: Callable[..., Any]) -> inspect.Signature:
     """The signature of a function, with `**options: Unpack[T]` replaced by the options in `T`."""
-    signature, parameters, defaults = inspect.signature(ask), [], dict[str, Any](DEFAULTS)
+    signature, explicit_parameters, default_of_option = inspect.signature(ask), [], dict[str, Any](DEFAULTS)
     for parameter in signature.parameters.values():
         if parameter.kind is not parameter.VAR_KEYWORD:
-            parameters.append(parameter)
+            explicit_parameters.append(parameter)
             continue
-        (options,) = get_args(get_type_hints(ask)[parameter.name])
-        parameters += [
-            inspect.Parameter(name, parameter.KEYWORD_ONLY, default=defaults[name], annotation=kind.__forward_arg__)
-            for name, kind in options.__annotations__.items()
+        (option_class,) = get_args(get_type_hints(ask)[parameter.name])
+        explicit_parameters += [
+            inspect.Parameter(
+                name, parameter.KEYWORD_ONLY, default=default_of_option[name], annotation=annotation.__forward_arg__
+            )
+            for name, annotation in option_class.__annotations__.items()
         ]
-    return signature.replace(parameters=sorted(parameters, key=lambda parameter: parameter.name in UNRECORDED))
+    return signature.replace(parameters=sorted(explicit_parameters, key=lambda parameter: parameter.name in UNRECORDED))
 
 
 def refuse_ignored_argument(function: Callable[..., Any], why: str, **values: Any) -> None:
@@ -249,10 +253,10 @@ def refuse_ignored_argument(function: Callable[..., Any], why: str, **values: An
 
     `why` is the reason why the argument has no effect.
     """
-    defaults = inspect.signature(function).parameters
-    for name, value in values.items():
-        if value != defaults[name].default:
-            raise OptionError(f"{name}={short_repr(value)} has no effect: {why}")
+    parameter_of_name = inspect.signature(function).parameters
+    for argument_name, value in values.items():
+        if value != parameter_of_name[argument_name].default:
+            raise OptionError(f"{argument_name}={short_repr(value)} has no effect: {why}")
 
 
 def resolve_seed(rng: Rng) -> tuple[int | np.random.Generator, int | None]:
@@ -283,7 +287,7 @@ def with_sections(function: Callable[..., Any], signature: inspect.Signature, he
     if function.__doc__ is None:
         return None
     description, *own_sections = SECTION.split(inspect.cleandoc(function.__doc__))
-    related = RELATED.get(function.__name__)
+    related_text = RELATED.get(function.__name__)
     result = get_type_hints(function)["return"]
     tables = ", ".join(f"`{name}`" for name in getattr(result, "table_declarations", dict)())
     sections = [
@@ -292,20 +296,24 @@ def with_sections(function: Callable[..., Any], signature: inspect.Signature, he
         f"Returns\n-------\n{result.__name__}"
         + (f"\n    Tables {tables}; their columns: `help(cu.{result.__name__})`." if tables else ""),
         RAISES,
-        *([f"See Also\n--------\n{related}"] if related else []),
+        *([f"See Also\n--------\n{related_text}"] if related_text else []),
         *own_sections,
     ]
     return "\n\n".join(section.strip() for section in sections)
 
 
-def _parameters(signature: inspect.Signature, kinds: Mapping[str, Any], helps: Mapping[str, str]) -> str:
+def _parameters(
+    signature: inspect.Signature, type_of_parameter: Mapping[str, Any], help_of_parameter: Mapping[str, str]
+) -> str:
     lines = ["Parameters", "----------"]
     for name, parameter in signature.parameters.items():
-        kind = kinds.get(name, parameter.annotation)
+        parameter_type = type_of_parameter.get(name, parameter.annotation)
         has_default = parameter.default is not parameter.empty and not callable(parameter.default)
-        default = f", default {parameter.default!r}" if has_default else ""
-        lines += [f"{name} : {kind if isinstance(kind, str) else type_name(kind)}{default}"]
-        lines += [f"    {helps[name]}"] if helps.get(name) else []
+        default_text = f", default {parameter.default!r}" if has_default else ""
+        lines += [
+            f"{name} : {parameter_type if isinstance(parameter_type, str) else type_name(parameter_type)}{default_text}"
+        ]
+        lines += [f"    {help_of_parameter[name]}"] if help_of_parameter.get(name) else []
     return "\n".join(lines)
 
 

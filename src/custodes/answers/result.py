@@ -71,7 +71,11 @@ T = TypeVar("T")
 
 
 def _declared_tables(result_class: Any) -> dict[str, Table]:
-    return {one.name: one.metadata[TABLE] for one in fields(result_class) if TABLE in one.metadata}
+    return {
+        class_field.name: class_field.metadata[TABLE]
+        for class_field in fields(result_class)
+        if TABLE in class_field.metadata
+    }
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(table,))
@@ -298,7 +302,7 @@ def _text(value: Any) -> str:
         value = value.tolist()
     if isinstance(value, tuple | list):
         # Entries with several parts contain commas.
-        return ("; " if any(", " in str(entry) for entry in value) else ", ").join(map(str, value))
+        return ("; " if any(", " in str(element) for element in value) else ", ").join(map(str, value))
     return str(value)
 
 

@@ -220,21 +220,36 @@ class Table:
         """
         if not isinstance(data, Mapping):
             rows = list(data)
-            data = {column: [row[column] for row in rows] for column in rows[0]} if rows else {}
+            data = {column_name: [row[column_name] for row in rows] for column_name in rows[0]} if rows else {}
         if not data:
             return pl.DataFrame(schema=self.schema)
-        values = ({self.by: by} if self.by else {}) | dict(data)
-        missing_columns = [column for column in self.schema if column not in values]
-        undeclared_columns = [column for column in values if column not in self.schema]
-        if missing_columns or undeclared_columns:
-            problems = (("lacks", missing_columns), ("does not declare", undeclared_columns))
-            problem_texts = [f"{verb} {join_labels(map(repr, columns))}" for verb, columns in problems if columns]
+        values_of_column = ({self.by: by} if self.by else {}) | dict(data)
+        missing_column_names = [column_name for column_name in self.schema if column_name not in values_of_column]
+        undeclared_column_names = [column_name for column_name in values_of_column if column_name not in self.schema]
+        if missing_column_names or undeclared_column_names:
+            verbs_and_columns = (("lacks", missing_column_names), ("does not declare", undeclared_column_names))
+            problem_texts = [
+                f"{verb} {join_labels(map(repr, column_names))}"
+                for verb, column_names in verbs_and_columns
+                if column_names
+            ]
             raise ValueError(
                 f"table {name!r} {' and '.join(problem_texts)}; declared columns: {', '.join(self.schema)}"
             )
-        sequences = [value for value in values.values() if not _single(value)]
-        height = min((value.size if isinstance(value, np.ndarray) else len(value) for value in sequences), default=1)
-        return pl.DataFrame([_series(column, values[column], dtype, height) for column, dtype in self.schema.items()])
+        sequence_columns = [column_values for column_values in values_of_column.values() if not _single(column_values)]
+        height = min(
+            (
+                column_values.size if isinstance(column_values, np.ndarray) else len(column_values)
+                for column_values in sequence_columns
+            ),
+            default=1,
+        )
+        return pl.DataFrame(
+            [
+                _series(column_name, values_of_column[column_name], dtype, height)
+                for column_name, dtype in self.schema.items()
+            ]
+        )
 
     def column(self, name: str) -> Column:
         """The declaration of a column."""
@@ -246,19 +261,23 @@ def table(doc: str, *columns: Column, **more: Any) -> Any:
     return field(metadata={TABLE: Table(doc=doc, columns=columns, **more)})
 
 
-def _single(values: Any) -> bool:
-    return values is None or isinstance(values, str | bool | int | float | np.generic)
+def _single(value_or_values: Any) -> bool:
+    return value_or_values is None or isinstance(value_or_values, str | bool | int | float | np.generic)
 
 
-def _series(name: str, values: Any, dtype: Any, height: int) -> pl.Series:
-    if _single(values):
-        return pl.Series(name, [None if values != values else values] * height, dtype=dtype)
-    if isinstance(values, np.ndarray):
-        values = pl.Series(np.ascontiguousarray(values).ravel(), nan_to_null=values.dtype.kind == "f")
-    if isinstance(values, pl.Series):
-        return pl.Series(name, values).cast(dtype)
-    column = pl.Series(name, values, dtype=dtype)
-    return column.fill_nan(None) if dtype == pl.Float64 else column
+def _series(column_name: str, value_or_values: Any, dtype: Any, height: int) -> pl.Series:
+    if _single(value_or_values):
+        return pl.Series(
+            column_name, [None if value_or_values != value_or_values else value_or_values] * height, dtype=dtype
+        )
+    if isinstance(value_or_values, np.ndarray):
+        value_or_values = pl.Series(
+            np.ascontiguousarray(value_or_values).ravel(), nan_to_null=value_or_values.dtype.kind == "f"
+        )
+    if isinstance(value_or_values, pl.Series):
+        return pl.Series(column_name, value_or_values).cast(dtype)
+    column_series = pl.Series(column_name, value_or_values, dtype=dtype)
+    return column_series.fill_nan(None) if dtype == pl.Float64 else column_series
 
 
 def with_interval(
@@ -295,5 +314,5 @@ def with_attributes(doc: str | None, tables: Mapping[str, Table]) -> str | None:
         "provenance : Provenance",
         "    Data, options, seed and versions; `replay` repeats the question.",
     ]
-    description, *examples = re.split(r"^(?=Examples\n-+$)", inspect.cleandoc(doc), flags=re.MULTILINE)
-    return "\n\n".join([description.rstrip(), "\n".join(lines), *examples])
+    description_text, *example_sections = re.split(r"^(?=Examples\n-+$)", inspect.cleandoc(doc), flags=re.MULTILINE)
+    return "\n\n".join([description_text.rstrip(), "\n".join(lines), *example_sections])

@@ -25,24 +25,26 @@ def views(table: Table, frame: pl.DataFrame, name: str, *, every: bool = False, 
     if table.view is not None and not every:
         yield from table.view(frame)
         return
-    for aspect_name, rows in split_by_aspect(frame, table.by):
-        columns = [
-            table_column for table_column in table.columns if every or _is_shown(table_column, rows[table_column.name])
+    for aspect_name, aspect_rows in split_by_aspect(frame, table.by):
+        view_columns = [
+            table_column
+            for table_column in table.columns
+            if every or _is_shown(table_column, aspect_rows[table_column.name])
         ]
         if table.order and not every:
-            rows = rows.sort(table.order, descending=True, nulls_last=True, maintain_order=True)
-        digits = [digits_of_column(rows, column) for column in columns]
-        cells = [
-            [cell(row, column, n_decimals) for column, n_decimals in zip(columns, digits, strict=True)]
-            for row in rows.iter_rows(named=True)
+            aspect_rows = aspect_rows.sort(table.order, descending=True, nulls_last=True, maintain_order=True)
+        digits_by_column = [digits_of_column(aspect_rows, column) for column in view_columns]
+        cell_texts = [
+            [cell(row, column, n_decimals) for column, n_decimals in zip(view_columns, digits_by_column, strict=True)]
+            for row in aspect_rows.iter_rows(named=True)
         ]
         yield View(
             title=title_with_aspect(name.replace("_", " "), aspect_name),
-            header=tuple(column.heading for column in columns),
-            labels=tuple(column.label for column in columns),
-            rows=tuple(map(tuple, cells)),
-            numeric=tuple(column.is_number for column in columns),
-            best=frozenset(_best(rows, columns)),
+            header=tuple(column.heading for column in view_columns),
+            labels=tuple(column.label for column in view_columns),
+            rows=tuple(map(tuple, cell_texts)),
+            numeric=tuple(column.is_number for column in view_columns),
+            best=frozenset(_best(aspect_rows, view_columns)),
             more=f"{left_out} of {frame.height + left_out} rows not shown (--table {name})" if left_out else "",
         )
 
@@ -56,7 +58,10 @@ def split_by_aspect(frame: pl.DataFrame, aspect_column: str | None) -> Iterable[
     """The rows of each aspect (or target), with its name; without aspects, all rows as one part without a name."""
     if not aspect_column or frame.is_empty():
         return [("", frame)]
-    return [(str(aspect_name), rows) for (aspect_name,), rows in frame.group_by(aspect_column, maintain_order=True)]
+    return [
+        (str(aspect_name), aspect_rows)
+        for (aspect_name,), aspect_rows in frame.group_by(aspect_column, maintain_order=True)
+    ]
 
 
 def digits_of_column(rows: pl.DataFrame, column: Column, least: int = DIGITS) -> int:
@@ -82,7 +87,7 @@ def cell(row: Mapping[str, Any], column: Column, digits: int) -> str:
         return ", ".join(value) if column.kind == "labels" else str(value)
     if column.sd and (sd := row[f"{column.name}_sd"]) is not None:
         return f"{number(value, digits=digits)} ± {number(sd, digits=digits)}"
-    low, high = (row[f"{column.name}_{bound}"] if column.interval else None for bound in ("low", "high"))
+    low, high = (row[f"{column.name}_{bound_name}"] if column.interval else None for bound_name in ("low", "high"))
     return estimate_text(value, low, high, digits=digits, write=number, unreliable=is_unreliable(row, column))
 
 
@@ -102,20 +107,23 @@ def number(value: float | None, *, digits: int) -> str:
     return f"{value:.4g}" if abs(value) >= HUGE else decimal(value, digits)
 
 
-def _is_shown(column: Column, values: pl.Series) -> bool:
+def _is_shown(column: Column, column_series: pl.Series) -> bool:
     """Whether a view of essential columns displays this column.
 
     A column of labels, a column with intervals, or a column with a `best` direction is displayed even if all its values
     are undefined.
     """
     is_reported = not column.is_number or column.interval or bool(column.best)
-    return column.essential and (is_reported or bool(values.count()))
+    return column.essential and (is_reported or bool(column_series.count()))
 
 
-def _best(rows: pl.DataFrame, columns: Sequence[Column]) -> Iterable[tuple[int, int]]:
+def _best(table_rows: pl.DataFrame, view_columns: Sequence[Column]) -> Iterable[tuple[int, int]]:
     """Positions of the best value of each column with a `best` direction."""
-    for column_index, column in enumerate(columns):
-        if column.best and rows.height > 1 and rows[column.name].count():
-            values = rows[column.name]
-            best_value = values.max() if column.best == "high" else values.min()
-            yield from ((i, column_index) for i in values.eq(best_value).fill_null(False).arg_true().to_list())
+    for column_index, column in enumerate(view_columns):
+        if column.best and table_rows.height > 1 and table_rows[column.name].count():
+            column_series = table_rows[column.name]
+            best_value = column_series.max() if column.best == "high" else column_series.min()
+            yield from (
+                (row_index, column_index)
+                for row_index in column_series.eq(best_value).fill_null(False).arg_true().to_list()
+            )

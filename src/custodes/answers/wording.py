@@ -59,17 +59,24 @@ def column_digits(estimates: Iterable[tuple[float | None, ...]], *, least: int) 
     >>> column_digits([(0.2, 0.004, 0.4)], least=2)
     3
     """
-    rows = [[number for number in row if number is not None] for row in estimates]
-    magnitudes = [abs(number) for row in rows for number in row if number == number and abs(number) < inf]
-    if not magnitudes or all(number % 1 == 0 for number in magnitudes):
+    numbers_by_row = [[number for number in row if number is not None] for row in estimates]
+    absolute_values = [
+        abs(number) for row in numbers_by_row for number in row if number == number and abs(number) < inf
+    ]
+    if not absolute_values or all(number % 1 == 0 for number in absolute_values):
         return 0
-    least = 0 if max(magnitudes) >= 1000 else 1 if max(magnitudes) >= 10 else least
-    widths = [width for row in rows if len(row) == 3 if (width := _width(row[1], row[2])) is not None]
-    if not widths:
+    least = 0 if max(absolute_values) >= 1000 else 1 if max(absolute_values) >= 10 else least
+    interval_widths = [
+        width for row in numbers_by_row if len(row) == 3 if (width := _width(row[1], row[2])) is not None
+    ]
+    if not interval_widths:
         return least
-    digits = min(_significant_decimals(min(widths), least), _significant_decimals(median_low(widths), least) + 1)
+    digits = min(
+        _significant_decimals(min(interval_widths), least),
+        _significant_decimals(median_low(interval_widths), least) + 1,
+    )
     inner_bounds = [
-        min(abs(low), abs(high)) for _, low, high in (row for row in rows if len(row) == 3) if low * high > 0
+        min(abs(low), abs(high)) for _, low, high in (row for row in numbers_by_row if len(row) == 3) if low * high > 0
     ]
     return digits + (min(inner_bounds, default=inf) < 0.5 * 10.0**-digits)
 
@@ -210,11 +217,11 @@ def estimate_text(
     """
     if value is None or low is None or high is None:
         return write(value, digits=digits)
-    numbers = (value, low, high)
+    estimate_and_bounds = (value, low, high)
     if low < 0 < high:  # an estimate may be displayed as 0 here
-        numbers = (round(value, digits), round(low, digits), round(high, digits))
-    value_, low_, high_ = (write(quantity, digits=digits) for quantity in numbers)
-    return f"{value_} [{low_}, {high_}]{MARK if unreliable else ''}"
+        estimate_and_bounds = (round(value, digits), round(low, digits), round(high, digits))
+    value_text, low_text, high_text = (write(number_to_write, digits=digits) for number_to_write in estimate_and_bounds)
+    return f"{value_text} [{low_text}, {high_text}]{MARK if unreliable else ''}"
 
 
 def names(labels: Sequence[str], *, limit: int = 6) -> str:
@@ -225,7 +232,7 @@ def names(labels: Sequence[str], *, limit: int = 6) -> str:
     """
     if len(labels) > limit:
         return f"{', '.join(labels[:limit])} and {len(labels) - limit} more"
-    return " and ".join(part for part in (", ".join(labels[:-1]), *labels[-1:]) if part)
+    return " and ".join(list_part for list_part in (", ".join(labels[:-1]), *labels[-1:]) if list_part)
 
 
 def subject_with_verb(labels: Sequence[str], one: str, many: str) -> str:
@@ -248,17 +255,17 @@ def letter_ranges(row_letters: str | None) -> str:
     if row_letters is None:
         return UNDEFINED
     prefix, letters = re.match(r"\d*", row_letters)[0], re.findall(r"[a-z]\d*", row_letters)  # type: ignore[index]
-    letter_indices = [ord(name[0]) - ord("a") + 26 * int(name[1:] or 0) for name in letters]
-    runs: list[list[int]] = []
+    letter_indices = [ord(letter[0]) - ord("a") + 26 * int(letter[1:] or 0) for letter in letters]
+    letter_runs: list[list[int]] = []
     for i, letter_index in enumerate(letter_indices):
-        if runs and letter_index == letter_indices[i - 1] + 1:
-            runs[-1].append(i)
+        if letter_runs and letter_index == letter_indices[i - 1] + 1:
+            letter_runs[-1].append(i)
         else:
-            runs.append([i])
-    is_long_run = [len(run) >= 4 for run in runs]
+            letter_runs.append([i])
+    is_long_run = [len(run) >= 4 for run in letter_runs]
     range_texts = [
-        f"{letters[run[0]]}–{letters[run[-1]]}" if is_range else "".join(letters[i] for i in run)
-        for run, is_range in zip(runs, is_long_run, strict=True)
+        f"{letters[run[0]]}–{letters[run[-1]]}" if is_long else "".join(letters[i] for i in run)
+        for run, is_long in zip(letter_runs, is_long_run, strict=True)
     ]
     return prefix + (" " if any(is_long_run) else "").join(range_texts)
 

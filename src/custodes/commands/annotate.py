@@ -186,7 +186,7 @@ def rehearse(
     from custodes.annotate.rehearsal import rehearse as simulate_study
 
     output.check([study, *(plan or ())], Rehearsal.table_declarations())
-    arguments: dict[str, Any] = {
+    given_arguments: dict[str, Any] = {
         "plans": {path.stem: read_plan(path) for path in plan} if plan else None,
         "annotators": annotators,
         "margins": None if margins is None else numbers("--margins", margins),
@@ -198,7 +198,7 @@ def rehearse(
         "repetitions": repetitions,
         "rng": seed,
     }
-    options = {name: value for name, value in arguments.items() if value is not None}
+    options = {name: value for name, value in given_arguments.items() if value is not None}
     with Stoppable(NOTHING_KEPT):
         return output.answer(partial(simulate_study, study, **options), "rehearse")
 
@@ -412,66 +412,73 @@ def export(
 
 def build_plan(path: Path | None, options: dict[str, Any]) -> StudyPlan:
     """The plan of a file, or the default plan. Options of the command line replace the values of the plan."""
-    plan = StudyPlan() if path is None else read_plan(path)
-    changes: dict[str, dict[str, Any]] = {}
-    for section, keys in KEYS.items():
-        section_values = getattr(plan, section) if section else plan
-        type_of_key = get_type_hints(type(section_values))
-        for key in keys:
+    study_plan = StudyPlan() if path is None else read_plan(path)
+    changes_of_section: dict[str, dict[str, Any]] = {}
+    for section, section_keys in KEYS.items():
+        plan_section = getattr(study_plan, section) if section else study_plan
+        type_of_key = get_type_hints(type(plan_section))
+        for key in section_keys:
             option_value = options.get(_name(section, key))
             if option_value is not None:
-                changes.setdefault(section, {})[key] = _value(_name(section, key), type_of_key[key], option_value)
-    if "texts" in changes:  # @FILE is relative to the current folder
-        texts = plan_of({"texts": changes["texts"]}, where="options", folder=Path()).texts
-        changes["texts"] = {key: getattr(texts, key) for key in changes["texts"]}
-    return change_plan(plan, changes)
+                changes_of_section.setdefault(section, {})[key] = _value(
+                    _name(section, key), type_of_key[key], option_value
+                )
+    if "texts" in changes_of_section:  # @FILE is relative to the current folder
+        plan_texts = plan_of({"texts": changes_of_section["texts"]}, where="options", folder=Path()).texts
+        changes_of_section["texts"] = {key: getattr(plan_texts, key) for key in changes_of_section["texts"]}
+    return change_plan(study_plan, changes_of_section)
 
 
 def _name(section: str, key: str) -> str:
     return NAMES.get((section, key), key)
 
 
-def _option(section: str, key: str, default: str, text: str) -> inspect.Parameter:
-    name = _name(section, key)
+def _option(section: str, key: str, default: str, help_text: str) -> inspect.Parameter:
+    option_name = _name(section, key)
     default_text = f" (default: {default})" if default and default != '""' else ""
-    text = f"{text[0].upper()}{text[1:]}{default_text}."
-    kind: Any = str | None
-    cli_parameter = Parameter(help=text)
-    if name in SINGLE:
-        kind, cli_parameter = (
+    help_text = f"{help_text[0].upper()}{help_text[1:]}{default_text}."
+    option_type: Any = str | None
+    cli_parameter = Parameter(help=help_text)
+    if option_name in SINGLE:
+        option_type, cli_parameter = (
             list[str] | None,
-            Parameter(name=[f"--{name}", f"--{SINGLE[name]}"], help=text, negative=""),
+            Parameter(name=[f"--{option_name}", f"--{SINGLE[option_name]}"], help=help_text, negative=""),
         )
     return inspect.Parameter(
-        name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind, cli_parameter]
+        option_name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[option_type, cli_parameter]
     )
 
 
-def _value(name: str, kind: Any, text: Any) -> Any:
+def _value(option_name: str, value_type: Any, text_or_texts: Any) -> Any:
     """A text of the command line converted to a value of a plan; several texts are converted to a list."""
-    entries = (value_list(name, text, described=name in SINGLE) or [""]) if get_origin(kind) is tuple else []
+    entry_texts = (
+        (value_list(option_name, text_or_texts, described=option_name in SINGLE) or [""])
+        if get_origin(value_type) is tuple
+        else []
+    )
     try:
-        if entries:
-            entry_type = get_args(kind)[0]
-            return tuple(msgspec.convert(entry, entry_type, strict=False) for entry in entries)
-        if float in members(kind):
+        if entry_texts:
+            entry_type = get_args(value_type)[0]
+            return tuple(msgspec.convert(entry, entry_type, strict=False) for entry in entry_texts)
+        if float in members(value_type):
             with suppress(ValueError):
-                return float(text)
-        return msgspec.convert(text, kind, strict=False)
+                return float(text_or_texts)
+        return msgspec.convert(text_or_texts, value_type, strict=False)
     except (msgspec.ValidationError, ValueError):
         raise OptionError(
-            f"--{name.replace('_', '-')} {short_repr(text)} is not allowed; give {_expected_type(kind)}"
+            f"--{option_name.replace('_', '-')} {short_repr(text_or_texts)} is not allowed; give "
+            f"{_expected_type(value_type)}"
         ) from None
 
 
-def _expected_type(kind: Any) -> str:
-    if get_origin(kind) is tuple:
-        return "a comma list, such as 10,20,40" if get_args(kind)[0] is int else "a comma list"
-    literals = [literal for member in members(kind) for literal in get_args(member)]
-    if literals:
-        return " or ".join(map(str, literals))
-    type_texts = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
-    return " or ".join(type_texts[member] for member in members(kind) if member in type_texts)
+def _expected_type(value_type: Any) -> str:
+    if get_origin(value_type) is tuple:
+        return "a comma list, such as 10,20,40" if get_args(value_type)[0] is int else "a comma list"
+    literal_values = [literal for member_type in members(value_type) for literal in get_args(member_type)]
+    if literal_values:
+        return " or ".join(map(str, literal_values))
+    text_of_type = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
+    return " or ".join(text_of_type[member_type] for member_type in members(value_type) if member_type in text_of_type)
 
 
 plan_options = [_option(*row) for row in rows() if row[:2] not in IN_A_FILE]

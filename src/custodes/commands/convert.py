@@ -57,7 +57,9 @@ def convert(
     Example: `custodes convert scores.tsv --reader rewardbench -o study/`
     """
     selection_options = {"human": human, "metrics": metrics, "systems": systems, "aspect": aspect, "group": group}
-    selection = {name: patterns for name, patterns in selection_options.items() if patterns is not None}
+    selection_patterns = {
+        option_name: patterns for option_name, patterns in selection_options.items() if patterns is not None
+    }
     is_folder_output, is_schema_output = is_folder(output), output.endswith(".toml")
     ineffective_option = "--table" if table is not None else "--quote-formulas" if quote_formulas else ""
     reject(
@@ -76,14 +78,14 @@ def convert(
         check_writable(output)
     if not is_folder_output and not is_schema_output:
         check_suffix(output)
-    output_paths = [Path(output, f"{name}.csv") for name in TABLES] if is_folder_output else [output]
+    output_paths = [Path(output, f"{table_name}.csv") for table_name in TABLES] if is_folder_output else [output]
     if quote_formulas:
         check_quoted(output_paths)
     check_distinct_files(output_paths, input_files(inputs, *reading.files))
     if is_schema_output:
-        print_line(str(write_schema(inputs, reading, selection, output)))
+        print_line(str(write_schema(inputs, reading, selection_patterns, output)))
         return
-    study = reading.select_study(inputs, selection)
+    study = reading.select_study(inputs, selection_patterns)
     for note in dict.fromkeys(study.notes):
         print_diagnostic(f"note: {note.message}")
     if n_probes := study.probes.height:
@@ -100,38 +102,43 @@ def convert(
         for path in write_every_eval_ever(study, make_folder(output)):
             print_output_path(path)
         return
-    tables = long_tables(study)
-    if table is not None and table not in tables:
+    frame_of_table = long_tables(study)
+    if table is not None and table not in frame_of_table:
         raise OptionError(
-            f"convert: the input has no table {table!r}; tables: {', '.join(tables)}{suggestion(table, tables)}"
+            f"convert: the input has no table {table!r}; tables: "
+            f"{', '.join(frame_of_table)}{suggestion(table, frame_of_table)}"
         )
     if is_folder_output:
         target_folder = make_folder(output)
-        for name, frame in tables.items() if table is None else [(table, tables[table])]:
-            print_output_path(write_table(frame, target_folder / f"{name}.csv", quote_formulas=quote_formulas))
+        for table_name, frame in frame_of_table.items() if table is None else [(table, frame_of_table[table])]:
+            print_output_path(write_table(frame, target_folder / f"{table_name}.csv", quote_formulas=quote_formulas))
         if table in (None, *RATING_TABLES):
             file_hint = f" {target_folder / 'raters.csv'}" if table is None else ""
             print_lower_is_better(study.raters.frame, f"give --raters{file_hint} when you read scores and verdicts")
         return
-    name = table or next(iter(tables))
-    table_of_file = {Path(output): tables[name]}
-    if name in RATING_TABLES:
-        raters = study.raters.select_raters(list(tables[name]["rater"].unique(maintain_order=True)))
+    table_name = table or next(iter(frame_of_table))
+    table_of_file = {Path(output): frame_of_table[table_name]}
+    if table_name in RATING_TABLES:
+        raters = study.raters.select_raters(list(frame_of_table[table_name]["rater"].unique(maintain_order=True)))
         if is_stream(output):
             print_lower_is_better(raters.frame, STREAMED)
-        elif sidecar := raters_sidecar(output, raters):
-            check_distinct_files([sidecar], input_files(inputs, *reading.files))
-            table_of_file[sidecar] = raters.frame
+        elif sidecar_path := raters_sidecar(output, raters):
+            check_distinct_files([sidecar_path], input_files(inputs, *reading.files))
+            table_of_file[sidecar_path] = raters.frame
     for target_file, frame in table_of_file.items():
         print_output_path(write_table(frame, target_file, quote_formulas=quote_formulas))
 
 
-def write_schema(inputs: Sequence[str], reading: InputOptions, selection: dict[str, list[str]], output: str) -> Path:
+def write_schema(
+    inputs: Sequence[str], reading: InputOptions, selection_patterns: dict[str, list[str]], output: str
+) -> Path:
     """Read and select these inputs as a test, and write the options to a file for `--schema`."""
     check_writable(output)
-    reading.select_study(inputs, selection)
+    reading.select_study(inputs, selection_patterns)
     old_schema = Schema() if reading.schema is None else Schema.load(reading.schema)
-    schema = old_schema.merge_arguments(Columns.make(reading.column_mapping), reading.reader_arguments, selection)
+    schema = old_schema.merge_arguments(
+        Columns.make(reading.column_mapping), reading.reader_arguments, selection_patterns
+    )
     if not (schema.columns or schema.reading or schema.selection):
         raise OptionError(
             f"convert: no option is given that {output} could store; give --column, --columns, --reader or --human"

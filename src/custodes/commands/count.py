@@ -132,7 +132,7 @@ def count(
         "directions": dict.fromkeys(lower, -1.0) if lower else None,
     }
     if is_label_counts:
-        unused_options: dict[str, Any] = {
+        selection_options: dict[str, Any] = {
             "human": human,
             "metrics": metrics,
             "systems": systems,
@@ -140,24 +140,28 @@ def count(
             "orders": orders,
         }
         _refuse_idle_options(
-            unused_options | score_options | {"batches": None}, "labels; name their columns with --columns"
+            selection_options | score_options | {"batches": None}, "labels; name their columns with --columns"
         )
     else:
         _refuse_idle_options({"by": by, "columns": columns}, "scores or verdicts; to count labels, give -o NAME.csv")
-    roles: Any = InputOptions(column=column).column_mapping
+    column_of_role: Any = InputOptions(column=column).column_mapping
     with (
         Stoppable(NOTHING_KEPT),
         progress("counting", quiet=quiet) as track,
         scan_sources(
-            files, engine=engine, columns={} if is_label_counts else roles, memory_limit=memory_limit, spill=spill
+            files,
+            engine=engine,
+            columns={} if is_label_counts else column_of_role,
+            memory_limit=memory_limit,
+            spill=spill,
         ) as table,
     ):
         if is_label_counts:
             column_mapping = InputOptions(column=column, columns=columns).column_mapping
-            slices = value_list("by", by or [])
-            name = Path(files[0]).stem
+            slice_columns = value_list("by", by or [])
+            table_name = Path(files[0]).stem
             label_counts = cu.count_labels(
-                table, columns=column_mapping, by=slices, name=name, batches=batches, progress=track
+                table, columns=column_mapping, by=slice_columns, name=table_name, batches=batches, progress=track
             )
             print_line(str(write_table(label_counts, output)))
             return
@@ -165,17 +169,19 @@ def count(
         _refuse_idle_options(
             {"orders": orders} if has_scores else score_options, "scores" if has_scores else "verdicts"
         )
-        options = {"metrics": metrics, "systems": systems, **score_options, "orders": orders}
-        options = {name: value for name, value in options.items() if value is not None}
+        count_options = {"metrics": metrics, "systems": systems, **score_options, "orders": orders}
+        count_options = {
+            option_name: option_value for option_name, option_value in count_options.items() if option_value is not None
+        }
         if has_scores:
             if not human:
                 raise OptionError(
                     "count: the data do not state which raters are human; name the annotators, as in --human "
                     "ann; all other raters are then metrics"
                 )
-            counts: Any = cu.count_pairs(table, human=human, aspect=aspect, progress=track, **options)
+            counts: Any = cu.count_pairs(table, human=human, aspect=aspect, progress=track, **count_options)
         else:
-            counts = cu.count_battles(table, human=human, aspect=aspect, **options)
+            counts = cu.count_battles(table, human=human, aspect=aspect, **count_options)
             for note in counts.notes:
                 print_diagnostic(f"note: {note.message}")
     print_line(str(cu.write_counts(counts, output)))
@@ -183,9 +189,9 @@ def count(
 
 def _refuse_idle_options(options: dict[str, Any], content_text: str) -> None:
     """Raise `OptionError` for an option that has no effect on a table with this content."""
-    for name, value in options.items():
-        if value is not None:
-            raise OptionError(f"{name}={short_repr(value)} has no effect: the table holds {content_text}")
+    for option_name, option_value in options.items():
+        if option_value is not None:
+            raise OptionError(f"{option_name}={short_repr(option_value)} has no effect: the table holds {content_text}")
 
 
 @convert_engine_errors("count")

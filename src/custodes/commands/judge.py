@@ -80,37 +80,46 @@ def judge(
             "judge: --dry-run, --write-requests and --replies cannot be combined; give one of these options"
         )
     output_files = OutputFiles.make(output, cache, raters=".raters.csv", details=".details.jsonl", probes=".probes.csv")
-    examples, prompt, pairs, probe = (options.get(name) for name in ("examples", "prompt", "pairs", "probe"))
+    examples, prompt, pairs, probe = (
+        options.get(option_name) for option_name in ("examples", "prompt", "pairs", "probe")
+    )
     probe_entries = value_list("probe", probe or ())
     input_paths = [*reading.files, (examples or "").rpartition(":")[0], prompt, pairs, probe_entries, replies]
     output_files.check(input_files(inputs, *input_paths, sidecars=False), *([write_requests] if write_requests else []))
     if options.get("sampling") is not None:
         options["sampling"] = parse_sampling(options["sampling"])
     llm_judge, given_arguments = Judge(**arguments_of(Judge, options)), arguments_of(run.judge, options)
-    ineffective_options = {"verdict": ["scale"], "score": ["pairs", "orders"], "label": ["pairs", "orders", "scale"]}
-    for name in ineffective_options[llm_judge.key]:
-        if name in options:
-            mode_text = "gives labels" if name == "scale" and llm_judge.labels else f"is {llm_judge.mode}"
-            raise OptionError(f"--{name} {options[name]} has no effect: the judge {mode_text}")
+    ineffective_options_of_mode = {
+        "verdict": ["scale"],
+        "score": ["pairs", "orders"],
+        "label": ["pairs", "orders", "scale"],
+    }
+    for option_name in ineffective_options_of_mode[llm_judge.key]:
+        if option_name in options:
+            mode_text = "gives labels" if option_name == "scale" and llm_judge.labels else f"is {llm_judge.mode}"
+            raise OptionError(f"--{option_name} {options[option_name]} has no effect: the judge {mode_text}")
     given_client = client_from_spec(given_arguments["client"]) if "client" in given_arguments else None
-    argument_values = {
-        name: parameter.default for name, parameter in inspect.signature(run.judge).parameters.items()
+    value_of_argument = {
+        option_name: parameter.default for option_name, parameter in inspect.signature(run.judge).parameters.items()
     } | given_arguments
     sends_requests = not dry_run and write_requests is None and replies is None
     plan = prepare(
         reading.study(inputs),
         llm_judge,
         client=given_client,
-        **{name: argument_values[name] for name in ("pairs", "orders", "repeats", "probe", "rng")},
+        **{
+            option_name: value_of_argument[option_name]
+            for option_name in ("pairs", "orders", "repeats", "probe", "rng")
+        },
     )
     connected_client = (
-        client_of(llm_judge, given_client, key=read_api_key(key_env), timeout=argument_values["timeout"])
+        client_of(llm_judge, given_client, key=read_api_key(key_env), timeout=value_of_argument["timeout"])
         if sends_requests
         else None
     )
-    budget = Budget.from_options(llm_judge, argument_values["max_cost"], argument_values["price"])
+    budget = Budget.from_options(llm_judge, value_of_argument["max_cost"], value_of_argument["price"])
     with Stoppable(output_files.follows), Cache(output_files.cache) as reply_cache:
-        failures, notes = (
+        failure_of_request, notes = (
             batch.read_replies(replies, all_requests(plan, reply_cache), reply_cache) if replies else ({}, [])
         )
         _, unsent_requests = find_replies(all_requests(plan, reply_cache), reply_cache)
@@ -125,17 +134,17 @@ def judge(
             check_calls(
                 llm_judge,
                 unsent_requests,
-                is_allowed=yes or argument_values["max_cost"] is not None,
+                is_allowed=yes or value_of_argument["max_cost"] is not None,
                 price=budget.price,
             )
         with progress(quiet=quiet) as track:
-            rate_limits = {name: argument_values[name] for name in ("concurrency", "rpm", "tpm")}
-            send = partial(read_stored, cache=reply_cache, failures=failures)
+            rate_limits = {option_name: value_of_argument[option_name] for option_name in ("concurrency", "rpm", "tpm")}
+            answer_requests = partial(read_stored, cache=reply_cache, failures=failure_of_request)
             if connected_client:
-                send = partial(
+                answer_requests = partial(
                     query, client=connected_client, cache=reply_cache, budget=budget, progress=track, **rate_limits
                 )
-            judgements = judgements_of(plan, query_plan(plan, send), budget.price)
+            judgements = judgements_of(plan, query_plan(plan, answer_requests), budget.price)
     for note in dict.fromkeys([*notes, *judgements.notes]):
         print_diagnostic(f"note: {note.message}")
     output_files.write(judgements.output_tables())
@@ -151,18 +160,18 @@ def parse_sampling(entries: Sequence[str]) -> dict[str, Any]:
 
     Commas belong to a value that is JSON. Otherwise they separate entries.
     """
-    values: dict[str, Any] = {}
+    value_of_key: dict[str, Any] = {}
     assignments = [
         assignment
         for entry in entries
         for assignment in ([entry] if _parse_json(entry.partition("=")[2])[1] else assignment_list(entry))
     ]
     for assignment_text in assignments:
-        name, sign, value_text = assignment_text.partition("=")
+        key, equals_sign, value_text = assignment_text.partition("=")
         value, is_json = _parse_json(value_text)
         reject(
             (
-                not sign or not name.strip() or name.strip() in values,
+                not equals_sign or not key.strip() or key.strip() in value_of_key,
                 f"--sampling {assignment_text!r} is not allowed; give KEY=VALUE, each key once, as in "
                 "--sampling temperature=0",
             ),
@@ -172,8 +181,8 @@ def parse_sampling(entries: Sequence[str]) -> dict[str, Any]:
                 "the option for each further KEY=VALUE",
             ),
         )
-        values[name.strip()] = value
-    return values
+        value_of_key[key.strip()] = value
+    return value_of_key
 
 
 def _parse_json(text: str) -> tuple[Any, bool]:
@@ -188,15 +197,15 @@ def read_api_key(variable: str | None) -> str | None:
     """The API key in an environment variable. Errors do not show the name of the variable, since it may be the key."""
     if variable is None:
         return None
-    key = os.environ.get(variable, "").strip() if "\0" not in variable else ""
-    if not key:
+    api_key = os.environ.get(variable, "").strip() if "\0" not in variable else ""
+    if not api_key:
         key_variables = [name for name in os.environ if name.endswith(("KEY", "TOKEN"))]
         raise OptionError(
             "--key-env: no environment variable of this name is set (the name is not shown, because it may "
             "be a key); give the name of the variable that holds the key, never the key "
             f"itself{suggestion(variable, key_variables)}"
         )
-    return key
+    return api_key
 
 
 def all_requests(plan: JudgingPlan, cache: Cache) -> list[Request]:
@@ -207,9 +216,9 @@ def all_requests(plan: JudgingPlan, cache: Cache) -> list[Request]:
 
 def reply_tokens(plan: JudgingPlan, cache: Cache) -> list[int]:
     """The numbers of output tokens in the cached replies of this judge."""
-    requests = {request.key: request for request in plan.requests}
-    replies, _ = find_replies(plan.requests, cache)
-    return [cost.count_tokens(requests[key].body, reply.body)[1] for key, reply in replies.items()]
+    request_of_key = {request.key: request for request in plan.requests}
+    reply_of_key, _ = find_replies(plan.requests, cache)
+    return [cost.count_tokens(request_of_key[key].body, reply.body)[1] for key, reply in reply_of_key.items()]
 
 
 def estimate_lines(

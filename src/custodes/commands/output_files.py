@@ -92,12 +92,12 @@ class OutputFiles:
 def check_raters(paths: Iterable[str | Path], output: str | Path) -> None:
     """Raise `OptionError` if a path would be read as the table of raters or probes of a file other than the output."""
     for path in map(Path, paths):
-        kind = "probes" if PROBES in path.name else "raters table"
-        for file in files_of_sidecar(path):
-            if os.path.realpath(file) != os.path.realpath(output) and takes_raters(file):
+        table_kind = "probes" if PROBES in path.name else "raters table"
+        for data_file in files_of_sidecar(path):
+            if os.path.realpath(data_file) != os.path.realpath(output) and takes_raters(data_file):
                 raise OptionError(
-                    f"cannot write {path}: it would be read as the {kind} of {file.name} in the same "
-                    f"folder; give another output, or move {file.name}"
+                    f"cannot write {path}: it would be read as the {table_kind} of {data_file.name} in the same "
+                    f"folder; give another output, or move {data_file.name}"
                 )
 
 
@@ -135,10 +135,10 @@ def summary_lines(file: Path) -> Iterator[str]:
     """The summary lines for a new file. If the file cannot be read without further files, there are no lines."""
     with suppress(CustodesError):
         study = read(file)
-        rows = [*_labels(study), *_means(study), *_win_rates(study)]
-        yield from rows[:MOST_LINES]
-        if len(rows) > MOST_LINES:
-            yield f"and {len(rows) - MOST_LINES} more lines"
+        result_lines = [*_labels(study), *_means(study), *_win_rates(study)]
+        yield from result_lines[:MOST_LINES]
+        if len(result_lines) > MOST_LINES:
+            yield f"and {len(result_lines) - MOST_LINES} more lines"
         if study.labels:
             yield (
                 f"next: custodes rates {file}, with a file of human labels of some outputs (custodes labelling {file} "
@@ -156,8 +156,10 @@ def _labels(study: Study) -> Iterator[str]:
     if study.labels:
         for row in cu.rates(study).rates.to_dicts():
             aspect_text = f"{row['aspect']}, " if row["aspect"] else ""
-            rate = estimate_with_interval(row, "judge_rate", write=percent)
-            yield f"{row['metric']} ({aspect_text}{row['system']}): {rate} of {row['n']} outputs are {row['label']}"
+            rate_text = estimate_with_interval(row, "judge_rate", write=percent)
+            yield (
+                f"{row['metric']} ({aspect_text}{row['system']}): {rate_text} of {row['n']} outputs are {row['label']}"
+            )
 
 
 def _means(study: Study) -> Iterator[str]:
@@ -169,18 +171,20 @@ def _means(study: Study) -> Iterator[str]:
         return
     from scipy.special import stdtrit
 
-    keys = ["rater", "aspect", "system"]
-    ratings = study.ratings.frame
+    key_columns = ["rater", "aspect", "system"]
+    rating_rows = study.ratings.frame
     item_scores = (
-        ratings.filter(pl.col("item") != "").group_by(*keys, "item", maintain_order=True).agg(pl.col("score").mean())
+        rating_rows.filter(pl.col("item") != "")
+        .group_by(*key_columns, "item", maintain_order=True)
+        .agg(pl.col("score").mean())
     )
-    means = item_scores.group_by(keys, maintain_order=True).agg(
+    mean_scores = item_scores.group_by(key_columns, maintain_order=True).agg(
         pl.col("score").mean(), sd=pl.col("score").std(), n=pl.len()
     )
-    corpus_scores = ratings.filter(pl.col("item") == "").select(
-        *keys, "score", sd=pl.lit(None, pl.Float64), n=pl.lit(0)
+    corpus_scores = rating_rows.filter(pl.col("item") == "").select(
+        *key_columns, "score", sd=pl.lit(None, pl.Float64), n=pl.lit(0)
     )
-    for row in pl.concat([means, corpus_scores], how="vertical_relaxed").iter_rows(named=True):
+    for row in pl.concat([mean_scores, corpus_scores], how="vertical_relaxed").iter_rows(named=True):
         aspect_text = f"{row['aspect']}, " if row["aspect"] else ""
         value_text = number(row["score"])
         if row["sd"] is not None and row["n"] >= FEWEST_ITEMS:
@@ -200,5 +204,8 @@ def _win_rates(study: Study) -> Iterator[str]:
         rate_text = estimate_with_interval(row, "win_rate", write=percent)
         yield f"{row['rater']} ({aspect_text}{row['system']}): win rate {rate_text}, {row['battles']} comparisons"
     for row in cu.consistency(study, resamples=RESAMPLES).orders.drop_nulls("flip_rate").to_dicts():
-        flip_rate, n_pairs = estimate_with_interval(row, "flip_rate", write=percent), row["n_both_orders"]
-        yield f"{row['rater']} changes its preference in {flip_rate} of {n_pairs} comparisons if the order is reversed"
+        flip_rate_text, n_both_orders = estimate_with_interval(row, "flip_rate", write=percent), row["n_both_orders"]
+        yield (
+            f"{row['rater']} changes its preference in {flip_rate_text} of {n_both_orders} comparisons if the order "
+            "is reversed"
+        )

@@ -84,11 +84,11 @@ def score(
     output_files.check(input_files(inputs, *reading.files, sidecars=False))
     study, arguments = reading.study(inputs), arguments_of(cu.score, options)
     if dry_run:
-        defaults = {option.name: option.default for option in function_options(cu.score)}
-        argument_values = defaults | arguments | {"cache": output_files.cache}
+        default_of_option = {option.name: option.default for option in function_options(cu.score)}
+        value_of_argument = default_of_option | arguments | {"cache": output_files.cache}
         print_table(
             plan_scoring(
-                study, metrics, **{name: argument_values[name] for name in ("cache", "device", "batch", "missing")}
+                study, metrics, **{name: value_of_argument[name] for name in ("cache", "device", "batch", "missing")}
             )
         )
         return 0

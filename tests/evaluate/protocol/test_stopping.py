@@ -83,17 +83,17 @@ def test_bad_values(options: dict, message: str) -> None:
 @pytest.mark.parametrize("value", ["pocock", ["pocock"], 5])
 def test_what_is_no_stopping_is_refused(value: Any) -> None:
     with pytest.raises(OptionError, match="give cu.Stopping"):
-        select_estimators_and_rules(None, value, alone=True)
+        select_estimators_and_rules(None, value, is_without_metric=True)
 
 
 def test_defaults_of_the_estimator() -> None:
-    assert [stopping_of.name for stopping_of in select_estimators_and_rules(None, Stopping(), alone=True)[0]] == [
-        "human"
-    ]
-    assert [stopping_of.name for stopping_of in select_estimators_and_rules(None, Stopping(), alone=False)[0]] == [
-        "mixture"
-    ]
-    assert select_estimators_and_rules(["ppi", "ppi"], [Stopping(), Stopping()], alone=False) == (
+    assert [
+        stopping_of.name for stopping_of in select_estimators_and_rules(None, Stopping(), is_without_metric=True)[0]
+    ] == ["human"]
+    assert [
+        stopping_of.name for stopping_of in select_estimators_and_rules(None, Stopping(), is_without_metric=False)[0]
+    ] == ["mixture"]
+    assert select_estimators_and_rules(["ppi", "ppi"], [Stopping(), Stopping()], is_without_metric=False) == (
         (ESTIMATORS["ppi"],),
         (Stopping(),),
     )

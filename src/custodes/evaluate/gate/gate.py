@@ -137,7 +137,7 @@ class Gate(Result):
         """
         if not 0 <= seconds < np.inf:
             raise OptionError(f"seconds={seconds} is not allowed; give a finite number of at least 0")
-        cases = [
+        test_cases = [
             (
                 row["metric"] + (f" ({row['aspect']})" if row["aspect"] else ""),
                 row["rule"],
@@ -146,13 +146,13 @@ class Gate(Result):
             )
             for row in self.rules.to_dicts()
         ]
-        properties = {
+        value_of_property = {
             "study": self.provenance.study,
             "digest": self.provenance.digest,
             "seed": str(self.provenance.seed),
             "made by": str(self.provenance),
         }
-        return junit("custodes gate", cases, properties=properties, seconds=seconds)
+        return junit("custodes gate", test_cases, properties=value_of_property, seconds=seconds)
 
 
 @question(
@@ -252,11 +252,11 @@ def gate(
         refuse_ignored_argument(gate, "it applies only with a ledger", ledger_digest=ledger_digest, status=status)
     elif rule_kind != "labels":
         raise OptionError(f"ledger={str(ledger)!r}: a ledger is for rules on labels, such as accuracy>=0.8")
-    is_judge_alone = rule_kind == ALONE
+    uses_no_human_ratings = rule_kind == ALONE
     if rule_kind != "labels":
         condition_text = "it applies only to rules on labels, such as tpr>=0.9"
         refuse_ignored_argument(
-            gate, condition_text, sampling=sampling, **({} if is_judge_alone else {"positive": positive})
+            gate, condition_text, sampling=sampling, **({} if uses_no_human_ratings else {"positive": positive})
         )
     selected_study = study.select(**selection_arguments(setting), one_side=rule_kind != SCORED)
     if metric is None and len(selected_study.metrics) != 1:
@@ -267,12 +267,15 @@ def gate(
         selected_study.metrics[0] if metric is None else select_metric(selected_study, metric, option="metric")
     )
     for pattern in value_list("not_worse_than", not_worse_than or (), labels=selected_study.metrics):
-        other_metric = select_metric(selected_study, pattern, option="not_worse_than")
-        if other_metric == metric_name:
+        comparator_metric = select_metric(selected_study, pattern, option="not_worse_than")
+        if comparator_metric == metric_name:
             raise OptionError(f"not_worse_than={pattern!r} is the tested metric; name another metric")
         rules.append(
             GateRule(
-                text=f"not worse than {other_metric}", statistic=statistic, threshold=0.0 - margin, against=other_metric
+                text=f"not worse than {comparator_metric}",
+                statistic=statistic,
+                threshold=0.0 - margin,
+                against=comparator_metric,
             )
         )
     rules = list(dict.fromkeys(rules))
@@ -281,22 +284,33 @@ def gate(
             "gate: no rule to test; give require='kendall_item>=0.3' or not_worse_than=METRIC (--require,"
             " --not-worse-than)"
         )
-    selection = selection_arguments(setting)
-    selection["metrics"] = [metric_name, *(rule.against for rule in rules if rule.against is not None)]
-    chosen_study = study.select(**selection, one_side=rule_kind != SCORED)
-    if is_judge_alone:
-        options = {**setting, **selection_arguments(DEFAULTS), "resamples": resamples, "rng": rng, "progress": progress}
+    selection_options = selection_arguments(setting)
+    selection_options["metrics"] = [metric_name, *(rule.against for rule in rules if rule.against is not None)]
+    tested_metric_study = study.select(**selection_options, one_side=rule_kind != SCORED)
+    if uses_no_human_ratings:
+        consistency_options = {
+            **setting,
+            **selection_arguments(DEFAULTS),
+            "resamples": resamples,
+            "rng": rng,
+            "progress": progress,
+        }
         rows_of_aspect = judge_rows(
-            chosen_study, rules, metric_name, positive=positive, confidence=confidence, options=options
+            tested_metric_study,
+            rules,
+            metric_name,
+            positive=positive,
+            confidence=confidence,
+            options=consistency_options,
         )
         return Gate.from_parts(
-            [Gate.part(aspect, rules=aspect_part) for aspect, aspect_part in rows_of_aspect.items()],
+            [Gate.part(aspect, rules=aspect_rows) for aspect, aspect_rows in rows_of_aspect.items()],
             selected_study.notes,
         )
     if rule_kind == "labels":
         tests_of_aspects = list(
             label_tests(
-                chosen_study,
+                tested_metric_study,
                 rules,
                 metric_name,
                 positive=positive,
@@ -306,43 +320,53 @@ def gate(
             )
         )
         if ledger is None:
-            return _label_gate(chosen_study, tests_of_aspects, metric_name, confidence=confidence)
+            return _label_gate(tested_metric_study, tests_of_aspects, metric_name, confidence=confidence)
         return _ledger_gate(
-            chosen_study,
+            tested_metric_study,
             tests_of_aspects,
             metric_name,
             ledger,
             level=1 - confidence,
-            expected=ledger_digest,
+            expected_digest=ledger_digest,
             record=not status,
         )
-    comparisons = [comparison.human_item_comparison for comparison in compare_selection(chosen_study, setting)]
+    comparisons = [comparison.human_item_comparison for comparison in compare_selection(tested_metric_study, setting)]
     generator = np.random.default_rng(rng)
-    draw_flips, weights_of_comparison = drawn_flips(generator), _shared_weights(comparisons, resamples, generator)
+    draw_flips, lookup_cluster_weights = drawn_flips(generator), _shared_weights(comparisons, resamples, generator)
 
     def answer(comparison: RaterComparison, _: np.random.Generator) -> list[RuleEstimate]:
-        sample = Sample(comparison=comparison, times=weights_of_comparison(comparison), flips=draw_flips(comparison))
+        sample = Sample(comparison=comparison, times=lookup_cluster_weights(comparison), flips=draw_flips(comparison))
         return [estimate_rule(rule, metric_name, sample) for rule in rules]
 
     estimates_of_aspects = map_parts(answer, comparisons, rng=generator, progress=progress, desc="gate")
-    tests = simultaneous_intervals(
-        [measurement.estimate for aspect_part in estimates_of_aspects for measurement in aspect_part],
+    simultaneous_tests = simultaneous_intervals(
+        [rule_estimate.estimate for aspect_estimates in estimates_of_aspects for rule_estimate in aspect_estimates],
         [rule.threshold for rule in rules] * len(estimates_of_aspects),
         confidence=confidence,
     )
-    estimates_and_bounds = iter(zip(tests.estimate, tests.low, tests.high, tests.p_value, strict=True))
+    intervals_and_p_values = iter(
+        zip(
+            simultaneous_tests.estimate,
+            simultaneous_tests.low,
+            simultaneous_tests.high,
+            simultaneous_tests.p_value,
+            strict=True,
+        )
+    )
 
-    def row(rule: GateRule, measurement: RuleEstimate) -> dict[str, Any]:
-        estimate_and_bounds = next(estimates_and_bounds)
-        reason = _inconclusive_reason(measurement, rule.threshold, *estimate_and_bounds[1:3], tests.level)
-        return rule.row(metric_name, measurement.statistic, measurement.n, estimate_and_bounds, reason=reason)
+    def row(rule: GateRule, rule_estimate: RuleEstimate) -> dict[str, Any]:
+        interval_and_p_value = next(intervals_and_p_values)
+        reason = _inconclusive_reason(
+            rule_estimate, rule.threshold, *interval_and_p_value[1:3], simultaneous_tests.level
+        )
+        return rule.row(metric_name, rule_estimate.statistic, rule_estimate.n, interval_and_p_value, reason=reason)
 
     table_parts = [
         Gate.part(
             comparison.aspect,
-            rules=[row(*rule_and_estimate) for rule_and_estimate in zip(rules, aspect_part, strict=True)],
+            rules=[row(*rule_and_estimate) for rule_and_estimate in zip(rules, aspect_estimates, strict=True)],
         )
-        for comparison, aspect_part in zip(comparisons, estimates_of_aspects, strict=True)
+        for comparison, aspect_estimates in zip(comparisons, estimates_of_aspects, strict=True)
     ]
     return Gate.from_parts(table_parts, [note for comparison in comparisons for note in comparison.notes])
 
@@ -350,10 +374,10 @@ def gate(
 def _label_gate(study: Study, tests_of_aspects: Sequence[LabelTests], metric: str, *, confidence: float) -> Gate:
     """Return the result for rules on labels; intervals and p-values have Bonferroni's correction over all tests."""
     n_tests = max(1, sum(test.has_interval for aspect_tests in tests_of_aspects for test in aspect_tests.tests))
-    level = 1 - (1 - confidence) / n_tests
+    adjusted_confidence = 1 - (1 - confidence) / n_tests
 
     def row(test: LabelTest) -> dict[str, Any]:
-        value, low, high = test.interval(level)
+        value, low, high = test.interval(adjusted_confidence)
         p_value = min(1.0, n_tests * test.p_value) if test.has_interval else np.nan
         reason = test.reason or CONTAINED + more_data(value, low, high, test.rule.threshold, "human labels")
         return test.rule.row(
@@ -370,24 +394,26 @@ def _ledger_gate(
     study: Study,
     tests_of_aspects: Sequence[LabelTests],
     metric: str,
-    path: str | Path,
+    ledger_path: str | Path,
     *,
     level: float,
     **ledger_options: Any,
 ) -> Gate:
     """Return the result for a candidate of a ledger: the joint outcome of all rules, without estimates."""
     outcome, reason, ledger_row = ledger_answer(
-        path, LedgerTests.from_label_tests(metric, tests_of_aspects), level=level, **ledger_options
+        ledger_path, LedgerTests.from_label_tests(metric, tests_of_aspects), level=level, **ledger_options
     )
 
     def row(test: LabelTest) -> dict[str, Any]:
         return test.rule.row(metric, test.statistic, test.n, system=test.system, outcome=outcome, reason=reason)
 
-    rows = [
-        Gate.part(aspect_tests.aspect, rules=list(map(row, aspect_tests.tests)), ledger=() if k else [ledger_row])
-        for k, aspect_tests in enumerate(tests_of_aspects)
+    table_parts = [
+        Gate.part(
+            aspect_tests.aspect, rules=list(map(row, aspect_tests.tests)), ledger=() if aspect_index else [ledger_row]
+        )
+        for aspect_index, aspect_tests in enumerate(tests_of_aspects)
     ]
-    return Gate.from_parts(rows, study.notes)
+    return Gate.from_parts(table_parts, study.notes)
 
 
 def _shared_weights(
@@ -398,27 +424,30 @@ def _shared_weights(
     A cluster has the same weights in all aspects, so the resamples of two aspects are equal on common data. If an
     aspect lacks some clusters, the number of clusters of this aspect varies between resamples.
     """
-    clusters = list(dict.fromkeys(name for comparison in comparisons for name in comparison.design.clusters))
-    cluster_index = {name: i for i, name in enumerate(clusters)}
-    check_memory("resamples", resamples, count_resample_values(resamples, len(clusters)))
-    weights = bootstrap.bootstrap_weights(len(clusters), resamples, rng)
+    cluster_names = list(dict.fromkeys(name for comparison in comparisons for name in comparison.design.clusters))
+    index_of_cluster = {name: i for i, name in enumerate(cluster_names)}
+    check_memory("resamples", resamples, count_resample_values(resamples, len(cluster_names)))
+    cluster_weights = bootstrap.bootstrap_weights(len(cluster_names), resamples, rng)
 
-    return lambda comparison: weights[:, [cluster_index[name] for name in comparison.design.clusters]]
+    return lambda comparison: cluster_weights[:, [index_of_cluster[name] for name in comparison.design.clusters]]
 
 
-def _inconclusive_reason(measurement: RuleEstimate, threshold: float, low: float, high: float, level: float) -> str:
+def _inconclusive_reason(
+    rule_estimate: RuleEstimate, threshold: float, low: float, high: float, interval_level: float
+) -> str:
     """Return the reason for an inconclusive rule: there is no interval, or the interval contains the threshold."""
-    estimate = measurement.estimate
-    if estimate is None:
-        return measurement.reason
+    resampled_estimate = rule_estimate.estimate
+    if resampled_estimate is None:
+        return rule_estimate.reason
     if not np.isnan(low):
-        is_simulated = estimate.population is not None  # more items would not make a simulated interval narrower
-        return CONTAINED + ("" if is_simulated else more_data(estimate.value, low, high, threshold, "items"))
-    n_units, is_defined = estimate.n_units, np.isfinite(estimate.correlation_draws)
-    if 2.0 ** (1 - n_units) > 1 - level or estimate.correlation_draws.size == 0:
-        return f"{plural(n_units, 'cluster')} of items: too few for an interval"
+        # More items would not make a simulated interval narrower.
+        is_simulated = resampled_estimate.population is not None
+        return CONTAINED + ("" if is_simulated else more_data(resampled_estimate.value, low, high, threshold, "items"))
+    n_clusters, is_defined_draw = resampled_estimate.n_units, np.isfinite(resampled_estimate.correlation_draws)
+    if 2.0 ** (1 - n_clusters) > 1 - interval_level or resampled_estimate.correlation_draws.size == 0:
+        return f"{plural(n_clusters, 'cluster')} of items: too few for an interval"
     return (
         "the statistic is undefined in most resamples"
-        if 2 * is_defined.sum() < is_defined.size
+        if 2 * is_defined_draw.sum() < is_defined_draw.size
         else "too few resamples for joint intervals of this number of rules"
     )

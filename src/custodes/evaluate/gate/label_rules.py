@@ -114,8 +114,8 @@ class LabelTest:
             return Precision(
                 self.rule.threshold, trials=self.counts[1], whole=all(count.is_integer() for count in self.counts)
             )
-        cluster_sums = unit_sums(self.influence, units=self.unit, n_units=int(self.unit.max(initial=0)) + 1)
-        return Precision(self.rule.threshold, error=float(np.sqrt((cluster_sums**2).sum())))
+        influence_sums = unit_sums(self.influence, units=self.unit, n_units=int(self.unit.max(initial=0)) + 1)
+        return Precision(self.rule.threshold, error=float(np.sqrt((influence_sums**2).sum())))
 
 
 class LabelTests(NamedTuple):
@@ -161,79 +161,104 @@ def label_tests(
         )
     settings = EstimateSettings(sampling=sampling, confidence=confidence, rng=rng)
     for outputs in labelled_outputs(study, consensus="vote"):
-        view = outputs.binarise_labels(positive) if positive else outputs
-        judges = {judge.name: judge for judge in judges_of(view, "youden" if len(view.words) == 2 else None)}
-        tests = [test for rule in rules for test in _tests(rule, metric, view, judges, settings)]
-        first_items = (
+        binarised_outputs = outputs.binarise_labels(positive) if positive else outputs
+        judge_of_name = {
+            judge.name: judge
+            for judge in judges_of(binarised_outputs, "youden" if len(binarised_outputs.words) == 2 else None)
+        }
+        tests = [test for rule in rules for test in _tests(rule, metric, binarised_outputs, judge_of_name, settings)]
+        first_item_table = (
             pl.DataFrame({"item": outputs.table["item"], "unit": outputs.unit})
             .group_by("unit")
             .agg(pl.col("item").min())
         )
-        rows = outputs.only(outputs.has_human_label)
-        systems = rows.table["system"] if len(outputs.systems) > 1 else [""] * rows.table.height
-        labels = {
-            (item, system): outputs.words[code]
-            for item, system, code in zip(rows.table["item"], systems, rows.gold.argmax(axis=1), strict=True)
+        annotated_outputs = outputs.only(outputs.has_human_label)
+        system_names = (
+            annotated_outputs.table["system"] if len(outputs.systems) > 1 else [""] * annotated_outputs.table.height
+        )
+        label_of_output = {
+            (item, system): outputs.words[label_code]
+            for item, system, label_code in zip(
+                annotated_outputs.table["item"], system_names, annotated_outputs.gold.argmax(axis=1), strict=True
+            )
         }
-        yield LabelTests(outputs.aspect, tests, labels, first_items.sort("unit")["item"].to_list())
+        yield LabelTests(outputs.aspect, tests, label_of_output, first_item_table.sort("unit")["item"].to_list())
 
 
 def _tests(
     rule: GateRule,
     metric: str,
-    view: LabelledOutputs,
-    judges: dict[str, JudgeLabels],
+    outputs: LabelledOutputs,
+    judge_of_name: dict[str, JudgeLabels],
     settings: EstimateSettings,
 ) -> list[LabelTest]:
     """Return the tests of a rule: one test or, for corrected rates, a test for each system."""
     statistic = rule.statistic or STANDARD
     make_test = partial(LabelTest, rule=rule, statistic=statistic)
-    missing_judges = [name for name in (metric, rule.against) if name is not None and name not in judges]
-    if missing_judges:
-        return [make_test(n=0, reason=f"there are no labels by {join_labels(missing_judges)}")]
-    if not view.has_human_label.any():
+    missing_judge_names = [name for name in (metric, rule.against) if name is not None and name not in judge_of_name]
+    if missing_judge_names:
+        return [make_test(n=0, reason=f"there are no labels by {join_labels(missing_judge_names)}")]
+    if not outputs.has_human_label.any():
         return [make_test(n=0, reason="there are no human labels")]
-    two_labels_text = f"{statistic} needs two labels; name one of {join_labels(view.words)} with positive=LABEL"
+    two_labels_text = f"{statistic} needs two labels; name one of {join_labels(outputs.words)} with positive=LABEL"
     if statistic == CORRECTED_RATE:
         rates_of_system = {
-            name: judges[metric].rates(view, view.system == k, **settings) for k, name in enumerate(view.systems)
+            name: judge_of_name[metric].rates(outputs, outputs.system == system_code, **settings)
+            for system_code, name in enumerate(outputs.systems)
         }
-        is_binary = len(view.words) == 2
+        is_binary = len(outputs.words) == 2
         undefined_text = "the corrected rate is undefined" if is_binary else two_labels_text
         return [
             make_test(
-                values=np.append(rates.corrected.value if is_binary else np.nan, rates.rate_draws),
-                n=rates.n_labelled,
+                values=np.append(system_rates.corrected.value if is_binary else np.nan, system_rates.rate_draws),
+                n=system_rates.n_labelled,
                 system=name,
-                reason="" if is_binary and np.isfinite(rates.corrected.value) else undefined_text,
-                influence=rates.influence,
-                unit=view.unit,
+                reason="" if is_binary and np.isfinite(system_rates.corrected.value) else undefined_text,
+                influence=system_rates.influence,
+                unit=outputs.unit,
             )
-            for name, rates in rates_of_system.items()
+            for name, system_rates in rates_of_system.items()
         ]
     if rule.against is not None:
         return [
-            _difference(make_test, view, (judges[metric], judges[rule.against]), settings, statistic, two_labels_text)
+            _difference(
+                make_test,
+                outputs,
+                (judge_of_name[metric], judge_of_name[rule.against]),
+                settings,
+                statistic,
+                two_labels_text,
+            )
         ]
-    judge_estimates = judges[metric].threshold_judge.rates(view, **settings)
-    n = judge_estimates.n_labelled
-    functions = measure_functions(len(view.words), n, ordered=view.ordered)
-    if statistic not in functions:
-        return [make_test(n=n, reason=two_labels_text)]
-    values, pairs = judge_estimates.values(functions[statistic]), judge_estimates.pairs
-    if pairs is None or not np.isfinite(values[0]):
-        return [make_test(n=n, reason=f"{statistic} is undefined for these labels")]
-    influence = pairs.influence(functions[statistic])
+    judge_rates = judge_of_name[metric].threshold_judge.rates(outputs, **settings)
+    n_labelled = judge_rates.n_labelled
+    measure_of_name = measure_functions(len(outputs.words), n_labelled, ordered=outputs.ordered)
+    if statistic not in measure_of_name:
+        return [make_test(n=n_labelled, reason=two_labels_text)]
+    estimate_and_draws, stratified_labels = judge_rates.values(measure_of_name[statistic]), judge_rates.pairs
+    if stratified_labels is None or not np.isfinite(estimate_and_draws[0]):
+        return [make_test(n=n_labelled, reason=f"{statistic} is undefined for these labels")]
+    influence = stratified_labels.influence(measure_of_name[statistic])
     # Effective counts exist only for proportions of outputs that were selected at random.
-    has_counts = statistic in PROPORTIONS and pairs.sampling == "random"
-    counts = PROPORTIONS[statistic](pairs.effective(influence).labelled) if has_counts else None
-    values = values[np.isfinite(values)]
-    return [make_test(values=values, n=n, influence=influence, unit=pairs.outputs.unit, counts=counts)]
+    is_random_proportion = statistic in PROPORTIONS and stratified_labels.sampling == "random"
+    successes_and_trials = (
+        PROPORTIONS[statistic](stratified_labels.effective(influence).labelled) if is_random_proportion else None
+    )
+    estimate_and_draws = estimate_and_draws[np.isfinite(estimate_and_draws)]
+    return [
+        make_test(
+            values=estimate_and_draws,
+            n=n_labelled,
+            influence=influence,
+            unit=stratified_labels.outputs.unit,
+            counts=successes_and_trials,
+        )
+    ]
 
 
 def _difference(
     make_test: Callable[..., LabelTest],
-    view: LabelledOutputs,
+    outputs: LabelledOutputs,
     judge_pair: tuple[JudgeLabels, JudgeLabels],
     settings: EstimateSettings,
     statistic: str,
@@ -244,32 +269,42 @@ def _difference(
     The variance of the difference is estimated from differences between influence values, summed by cluster.
     """
     threshold_judges = [judge.threshold_judge for judge in judge_pair]
-    is_rated_by_both = (
-        view.has_human_label & ~np.isnan(threshold_judges[0].labels) & ~np.isnan(threshold_judges[1].labels)
+    is_common_output = (
+        outputs.has_human_label & ~np.isnan(threshold_judges[0].labels) & ~np.isnan(threshold_judges[1].labels)
     )
-    n = int(is_rated_by_both.sum())
+    n_common_outputs = int(is_common_output.sum())
 
-    functions = measure_functions(len(view.words), n, ordered=view.ordered)
-    if statistic not in functions:
-        return make_test(n=n, reason=two_labels_text)
-    if not n:
+    measure_of_name = measure_functions(len(outputs.words), n_common_outputs, ordered=outputs.ordered)
+    if statistic not in measure_of_name:
+        return make_test(n=n_common_outputs, reason=two_labels_text)
+    if not n_common_outputs:
         return make_test(
-            n=n, reason=f"no output has labels by annotators, {judge_pair[0].name} and {judge_pair[1].name}"
+            n=n_common_outputs,
+            reason=f"no output has labels by annotators, {judge_pair[0].name} and {judge_pair[1].name}",
         )
-    value, influence = 0.0, np.zeros(n)
+    estimated_difference, influence_differences = 0.0, np.zeros(n_common_outputs)
     for sign, judge in zip((1, -1), threshold_judges, strict=True):
-        label_pairs = judge.rates(view, is_rated_by_both, **settings).pairs
-        if label_pairs is not None:
-            value += sign * float(functions[statistic](label_pairs.estimate))
-            influence += sign * label_pairs.influence(functions[statistic])
-    if not np.isfinite(value):
-        return make_test(n=n, reason=f"{statistic} is undefined for these labels")
-    units, values = view.unit[is_rated_by_both], np.array([value])
-    n_clusters = len(np.unique(units))
-    cluster_sums = unit_sums(influence, units=units, n_units=int(units.max()) + 1)
-    standard_error = float(np.sqrt((cluster_sums**2).sum() * n_clusters / max(n_clusters - 1, 1)))
+        stratified_labels = judge.rates(outputs, is_common_output, **settings).pairs
+        if stratified_labels is not None:
+            estimated_difference += sign * float(measure_of_name[statistic](stratified_labels.estimate))
+            influence_differences += sign * stratified_labels.influence(measure_of_name[statistic])
+    if not np.isfinite(estimated_difference):
+        return make_test(n=n_common_outputs, reason=f"{statistic} is undefined for these labels")
+    cluster_codes, difference_estimate = outputs.unit[is_common_output], np.array([estimated_difference])
+    n_clusters = len(np.unique(cluster_codes))
+    influence_sums = unit_sums(influence_differences, units=cluster_codes, n_units=int(cluster_codes.max()) + 1)
+    standard_error = float(np.sqrt((influence_sums**2).sum() * n_clusters / max(n_clusters - 1, 1)))
     if not standard_error:
         return make_test(
-            values=values, n=n, reason="the labels of the two metrics do not differ, so there is no interval"
+            values=difference_estimate,
+            n=n_common_outputs,
+            reason="the labels of the two metrics do not differ, so there is no interval",
         )
-    return make_test(values=values, n=n, error=standard_error, clusters=n_clusters, influence=influence, unit=units)
+    return make_test(
+        values=difference_estimate,
+        n=n_common_outputs,
+        error=standard_error,
+        clusters=n_clusters,
+        influence=influence_differences,
+        unit=cluster_codes,
+    )

@@ -77,37 +77,39 @@ class Ledger:
     entries: tuple[Entry, ...] = ()
 
     @classmethod
-    def read(cls, content: bytes, name: str) -> Ledger:
+    def read(cls, content: bytes, file_name: str) -> Ledger:
         """Return the ledger in a file. Raise InputError if an entry was edited or removed."""
-        entries = dict[str, Entry]()
+        entry_of_digest = dict[str, Entry]()
         for line_number, line in enumerate(content.splitlines(), start=1):
             try:
                 entry = decode(line, _ENTRY)
             except InputError as problem:
                 raise InputError(
-                    f"{name}, line {line_number}: {problem}; restore the line (after a merge, keep the lines of both "
-                    "branches)"
+                    f"{file_name}, line {line_number}: {problem}; restore the line (after a merge, keep the lines of "
+                    "both branches)"
                 ) from None
             reject(
                 (
                     entry.format != FORMAT,
-                    f"{name}, line {line_number}: the format is {short_repr(entry.format)}; this version reads only "
-                    f"{FORMAT!r}",
+                    f"{file_name}, line {line_number}: the format is {short_repr(entry.format)}; this version reads "
+                    f"only {FORMAT!r}",
                 ),
                 (
                     entry.signature != entry.digest,
-                    f"{name}, line {line_number}: the entry was edited; restore the file",
+                    f"{file_name}, line {line_number}: the entry was edited; restore the file",
                 ),
                 error=InputError,
             )
-            entries.setdefault(entry.digest, entry)
-        for entry in entries.values():
-            if missing_parents := [parent for parent in entry.parents if parent not in entries]:
+            entry_of_digest.setdefault(entry.digest, entry)
+        for entry in entry_of_digest.values():
+            if missing_parent_digests := [
+                parent_digest for parent_digest in entry.parents if parent_digest not in entry_of_digest
+            ]:
                 raise InputError(
-                    f"{name}: entry {missing_parents[0]} was removed, but entry {entry.digest} refers to it; "
-                    "restore the file"
+                    f"{file_name}: entry {missing_parent_digests[0]} was removed, but entry {entry.digest} refers to "
+                    "it; restore the file"
                 )
-        return cls(tuple(entries.values()))
+        return cls(tuple(entry_of_digest.values()))
 
     def append_entry(self, *, generation: str, **content: LabelEntry | Candidate) -> Ledger:
         """Return the ledger with another entry at the end."""
@@ -117,8 +119,8 @@ class Ledger:
     @cached_property
     def heads(self) -> tuple[str, ...]:
         """Digests of the entries that no other entry follows. After a merge, there are several such entries."""
-        parents = {parent for entry in self.entries for parent in entry.parents}
-        return tuple(sorted(entry.digest for entry in self.entries if entry.digest not in parents))
+        parent_digests = {parent_digest for entry in self.entries for parent_digest in entry.parents}
+        return tuple(sorted(entry.digest for entry in self.entries if entry.digest not in parent_digests))
 
     @cached_property
     def generation(self) -> str:
@@ -129,7 +131,11 @@ class Ledger:
     def labels(self) -> dict[str, str]:
         """All labels of all generations."""
         labels_of_entries = (entry.labels.labels for entry in self.entries if entry.labels)
-        return {key: value for entry_labels in labels_of_entries for key, value in entry_labels.items()}
+        return {
+            output_digest: label_digest
+            for entry_labels in labels_of_entries
+            for output_digest, label_digest in entry_labels.items()
+        }
 
     @cached_property
     def candidates(self) -> dict[str, Candidate]:
@@ -140,7 +146,9 @@ class Ledger:
             if entry.candidate and entry.generation == self.generation
         }
 
-    def with_labels(self, labels: Mapping[str, str], *, outputs: Mapping[str, str], level: float, name: str) -> Ledger:
+    def with_labels(
+        self, labels: Mapping[str, str], *, outputs: Mapping[str, str], level: float, file_name: str
+    ) -> Ledger:
         """Return the ledger with the current human labels: unchanged, with added labels, or with a new generation.
 
         Parameters
@@ -151,7 +159,7 @@ class Ledger:
             Digest of each output to its name, for messages.
         level : float
             Upper bound for the probability of any false opening in a generation.
-        name : str
+        file_name : str
             Name of the file.
 
         Raises
@@ -161,30 +169,41 @@ class Ledger:
         OptionError
             If the level differs from the level of the generation.
         """
-        if changed_outputs := [outputs[key] for key, label in labels.items() if self.labels.get(key, label) != label]:
+        if changed_output_names := [
+            outputs[output_digest]
+            for output_digest, label_digest in labels.items()
+            if self.labels.get(output_digest, label_digest) != label_digest
+        ]:
             raise InputError(
-                f"{name}: human labels changed since earlier runs: {join_labels(changed_outputs, limit=3)}; "
+                f"{file_name}: human labels changed since earlier runs: {join_labels(changed_output_names, limit=3)}; "
                 "restore the earlier labels, or start another ledger with other outputs"
             )
-        new_labels = {key: label for key, label in labels.items() if key not in self.labels}
-        if not self.generation or 2 * len(new_labels) >= len(labels):
+        new_label_of_output = {
+            output_digest: label_digest
+            for output_digest, label_digest in labels.items()
+            if output_digest not in self.labels
+        }
+        if not self.generation or 2 * len(new_label_of_output) >= len(labels):
             return self.append_entry(
                 generation=digest(sorted(labels.items()))[:LENGTH],
                 labels=LabelEntry(starts=True, level=level, labels=dict(labels)),
             )
         label_entries = [entry.labels for entry in self.entries if entry.labels and entry.generation == self.generation]
-        if missing_keys := {key for entry in label_entries for key in entry.labels} - labels.keys():
+        if (
+            missing_output_digests := {output_digest for entry in label_entries for output_digest in entry.labels}
+            - labels.keys()
+        ):
             raise InputError(
-                f"{name}: {len(missing_keys)} human labels of earlier runs are missing; give all labels of the"
-                " generation, or replace at least half of the labels by new labels"
+                f"{file_name}: {len(missing_output_digests)} human labels of earlier runs are missing; give all labels "
+                "of the generation, or replace at least half of the labels by new labels"
             )
         if label_entries[0].level != level:
             raise OptionError(
                 f"confidence={1 - level:g} differs from the confidence of earlier runs on these labels; use "
                 f"confidence={1 - label_entries[0].level:g}"
             )
-        if not new_labels:
+        if not new_label_of_output:
             return self
         return self.append_entry(
-            generation=self.generation, labels=LabelEntry(starts=False, level=level, labels=new_labels)
+            generation=self.generation, labels=LabelEntry(starts=False, level=level, labels=new_label_of_output)
         )

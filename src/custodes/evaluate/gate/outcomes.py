@@ -44,30 +44,30 @@ Outcome = Literal["failure", "skipped", "system-out"]
 """XML element of a test case that failed, was skipped or passed."""
 
 
-def rule_lines(frame: pl.DataFrame) -> Iterator[View]:
+def rule_lines(rule_table: pl.DataFrame) -> Iterator[View]:
     """Yield a view with one line per rule, below the joint outcome."""
     yield View(
-        title=summary_of(frame),
+        title=summary_of(rule_table),
         header=("outcome", "rule"),
         labels=("Outcome", "Rule"),
-        rows=tuple((row["outcome"], line_of(row)) for row in frame.to_dicts()),
+        rows=tuple((row["outcome"], line_of(row)) for row in rule_table.to_dicts()),
     )
 
 
-def outcome_of(frame: pl.DataFrame) -> str:
+def outcome_of(rule_table: pl.DataFrame) -> str:
     """Return the joint outcome of all rules: `fails` if a rule fails, else `inconclusive` if a rule is inconclusive."""
-    outcomes = set(frame["outcome"])
+    outcomes = set(rule_table["outcome"])
     return next(outcome for outcome in STATUS if outcome in outcomes)
 
 
-def summary_of(frame: pl.DataFrame) -> str:
+def summary_of(rule_table: pl.DataFrame) -> str:
     """Return a line with the joint outcome and the numbers of rules by outcome."""
-    counts, joint_outcome = Counter(frame["outcome"]), outcome_of(frame)
+    count_of_outcome, joint_outcome = Counter(rule_table["outcome"]), outcome_of(rule_table)
     if joint_outcome in (OPEN, CLOSED, UNTESTED):
-        return f"gate: {joint_outcome} ({plural(frame.height, 'rule')})"
-    phrases = {HOLDS: "hold", FAILS: "fail", INCONCLUSIVE: INCONCLUSIVE}
-    count_texts = [f"{counts[outcome]} {phrase}" for outcome, phrase in phrases.items()]
-    return f"gate: {joint_outcome} ({plural(frame.height, 'rule')}: {', '.join(count_texts)})"
+        return f"gate: {joint_outcome} ({plural(rule_table.height, 'rule')})"
+    phrase_of_outcome = {HOLDS: "hold", FAILS: "fail", INCONCLUSIVE: INCONCLUSIVE}
+    count_texts = [f"{count_of_outcome[outcome]} {phrase}" for outcome, phrase in phrase_of_outcome.items()]
+    return f"gate: {joint_outcome} ({plural(rule_table.height, 'rule')}: {', '.join(count_texts)})"
 
 
 def line_of(row: Mapping[str, Any]) -> str:
@@ -78,16 +78,16 @@ def line_of(row: Mapping[str, Any]) -> str:
     >>> line_of(row | {"relation": ">=", "outcome": "holds"})
     'kendall_item of new on coherence: 0.410 [0.350, 0.470] >= 0.3'
     """
-    subject = f"{row['statistic']} of {row['metric']}"
+    subject_text = f"{row['statistic']} of {row['metric']}"
     if row["against"] is not None:
-        subject = f"{row['metric']} not worse than {row['against']} by {row['statistic']}"
+        subject_text = f"{row['metric']} not worse than {row['against']} by {row['statistic']}"
     scope_text = f" for {row['system']}" if row["system"] else ""
     scope_text += f" on {row['aspect']}" if row["aspect"] else ""
     reason_text = f" ({row['reason']})" if row["reason"] else ""
     if row["value"] is None and row["outcome"] in (OPEN, CLOSED, UNTESTED):
-        return f"{subject}{scope_text} {row['relation']} {row['threshold']:g}{reason_text}"
-    value = interval(*(row[f"value{suffix}"] for suffix in ("", "_low", "_high")), digits=DIGITS, write=number)
-    return f"{subject}{scope_text}: {value} {row['relation']} {row['threshold']:g}{reason_text}"
+        return f"{subject_text}{scope_text} {row['relation']} {row['threshold']:g}{reason_text}"
+    interval_text = interval(*(row[f"value{suffix}"] for suffix in ("", "_low", "_high")), digits=DIGITS, write=number)
+    return f"{subject_text}{scope_text}: {interval_text} {row['relation']} {row['threshold']:g}{reason_text}"
 
 
 def more_data(value: float, low: float, high: float, threshold: float, unit_name: str) -> str:
@@ -95,18 +95,18 @@ def more_data(value: float, low: float, high: float, threshold: float, unit_name
 
     The width of the interval is assumed to shrink with 1 / sqrt(n).
     """
-    distance = value - threshold
-    half_width = value - low if distance > 0 else high - value
-    if not np.isfinite(half_width) or abs(distance) * MOST_TIMES**0.5 < half_width:
+    distance_to_threshold = value - threshold
+    half_width = value - low if distance_to_threshold > 0 else high - value
+    if not np.isfinite(half_width) or abs(distance_to_threshold) * MOST_TIMES**0.5 < half_width:
         return ""
     return (
-        f"; if the value stays the same, about {max((half_width / distance) ** 2, 1.1):.1f} times as many {unit_name} "
-        "would decide the rule"
+        f"; if the value stays the same, about {max((half_width / distance_to_threshold) ** 2, 1.1):.1f} times as many "
+        f"{unit_name} would decide the rule"
     )
 
 
 def junit(
-    name: str, cases: Sequence[tuple[str, str, Outcome, str]], *, properties: Mapping[str, str], seconds: float
+    suite_name: str, cases: Sequence[tuple[str, str, Outcome, str]], *, properties: Mapping[str, str], seconds: float
 ) -> str:
     """Return a document with one suite of test cases; each case is a tuple of group, name, outcome and message.
 
@@ -116,23 +116,25 @@ def junit(
     """
     outcomes = [outcome for _, _, outcome, _ in cases]
     suite_attributes = {
-        "name": name,
+        "name": suite_name,
         "tests": str(len(cases)),
         "failures": str(outcomes.count("failure")),
         "errors": "0",
         "skipped": str(outcomes.count("skipped")),
         "time": f"{seconds:.3f}",
     }
-    root = Element("testsuites", suite_attributes)
-    suite = SubElement(root, "testsuite", suite_attributes)
-    properties_element = SubElement(suite, "properties") if properties else suite
-    for key, value in properties.items():
-        SubElement(properties_element, "property", {"name": key, "value": value})
-    for group, rule, outcome, message in cases:
-        case = SubElement(suite, "testcase", {"classname": group, "name": rule, "time": "0.000"})
-        attributes = {"message": message} | ({"type": "rule"} if outcome == "failure" else {})
-        detail = SubElement(case, outcome, {} if outcome == "system-out" else attributes)
-        detail.text = None if outcome == "skipped" else message
-    indent(root)
-    text = f'<?xml version="1.0" encoding="utf-8"?>\n{tostring(root, encoding="unicode")}\n'
-    return FORBIDDEN.sub("\ufffd", text)
+    root_element = Element("testsuites", suite_attributes)
+    suite_element = SubElement(root_element, "testsuite", suite_attributes)
+    properties_element = SubElement(suite_element, "properties") if properties else suite_element
+    for property_name, property_value in properties.items():
+        SubElement(properties_element, "property", {"name": property_name, "value": property_value})
+    for group_name, rule_text, outcome, message in cases:
+        case_element = SubElement(
+            suite_element, "testcase", {"classname": group_name, "name": rule_text, "time": "0.000"}
+        )
+        detail_attributes = {"message": message} | ({"type": "rule"} if outcome == "failure" else {})
+        detail_element = SubElement(case_element, outcome, {} if outcome == "system-out" else detail_attributes)
+        detail_element.text = None if outcome == "skipped" else message
+    indent(root_element)
+    document_text = f'<?xml version="1.0" encoding="utf-8"?>\n{tostring(root_element, encoding="unicode")}\n'
+    return FORBIDDEN.sub("\ufffd", document_text)

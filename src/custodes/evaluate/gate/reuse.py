@@ -85,55 +85,69 @@ class LedgerTests:
     @classmethod
     def from_label_tests(cls, metric: str, tests_of_aspects: Sequence[LabelTests]) -> LedgerTests:
         """Return the tests of all aspects for the candidate `metric`."""
-        tests = [(aspect_tests, test) for aspect_tests in tests_of_aspects for test in aspect_tests.tests]
-        unit_names = sorted({name for aspect_tests in tests_of_aspects for name in aspect_tests.units})
-        cluster_index = {name: k for k, name in enumerate(unit_names)}
-        influence = np.zeros((len(tests), len(unit_names)))
-        for test_influence, (aspect_tests, test) in zip(influence, tests, strict=True):
-            np.add.at(test_influence, [cluster_index[aspect_tests.units[unit]] for unit in test.unit], test.influence)
-        is_used_cluster, has_several_systems = (
-            (influence != 0).any(axis=0),
+        tests_with_aspect = [(aspect_tests, test) for aspect_tests in tests_of_aspects for test in aspect_tests.tests]
+        unit_names = sorted({unit_name for aspect_tests in tests_of_aspects for unit_name in aspect_tests.units})
+        index_of_unit_name = {unit_name: unit_index for unit_index, unit_name in enumerate(unit_names)}
+        unit_influence = np.zeros((len(tests_with_aspect), len(unit_names)))
+        for test_influence, (aspect_tests, test) in zip(unit_influence, tests_with_aspect, strict=True):
+            np.add.at(
+                test_influence,
+                [index_of_unit_name[aspect_tests.units[unit_code]] for unit_code in test.unit],
+                test.influence,
+            )
+        has_influence, has_several_systems = (
+            (unit_influence != 0).any(axis=0),
             any(system for aspect_tests in tests_of_aspects for _, system in aspect_tests.labels),
         )
-        labels, outputs = {}, {}
+        label_digest_of_output, name_of_output = {}, {}
         for aspect_tests in tests_of_aspects:
-            for output, label in aspect_tests.labels.items():
-                key = digest([aspect_tests.aspect, *output])[:LENGTH]
-                labels[key], outputs[key] = digest([key, label])[:LENGTH], " of ".join(filter(None, output))
+            for item_and_system, label in aspect_tests.labels.items():
+                output_digest = digest([aspect_tests.aspect, *item_and_system])[:LENGTH]
+                label_digest_of_output[output_digest], name_of_output[output_digest] = (
+                    digest([output_digest, label])[:LENGTH],
+                    " of ".join(filter(None, item_and_system)),
+                )
         return cls(
             metric=metric,
             rules=tuple(
                 " ".join(
                     filter(None, (test.rule.text, aspect_tests.aspect, test.system if has_several_systems else ""))
                 )
-                for aspect_tests, test in tests
+                for aspect_tests, test in tests_with_aspect
             ),
-            scores=np.array([test.score if test.has_interval else np.nan for _, test in tests]),
+            scores=np.array([test.score if test.has_interval else np.nan for _, test in tests_with_aspect]),
             units=tuple(
-                digest(name)[:LENGTH] for name, is_used in zip(unit_names, is_used_cluster, strict=True) if is_used
+                digest(unit_name)[:LENGTH]
+                for unit_name, is_influential_unit in zip(unit_names, has_influence, strict=True)
+                if is_influential_unit
             ),
-            results=influence[:, is_used_cluster],
-            precisions=tuple(test.precision() for _, test in tests),
-            gains=tuple(min(GAIN, (test.bounds[1] - test.rule.threshold) / 2) for _, test in tests),
-            labels=labels,
-            outputs=outputs,
-            undefined=next((test.reason for _, test in tests if not test.has_interval), ""),
+            results=unit_influence[:, has_influence],
+            precisions=tuple(test.precision() for _, test in tests_with_aspect),
+            gains=tuple(min(GAIN, (test.bounds[1] - test.rule.threshold) / 2) for _, test in tests_with_aspect),
+            labels=label_digest_of_output,
+            outputs=name_of_output,
+            undefined=next((test.reason for _, test in tests_with_aspect if not test.has_interval), ""),
         )
 
     @property
     def fingerprint(self) -> str:
         """Digest of rules and results. A candidate that is tested again on the same labels has the same digest."""
         rounded_results = [[float(f"{value:.9g}") for value in influences] for influences in self.results]
-        return digest([self.rules, [p.threshold for p in self.precisions], self.units, rounded_results])[:LENGTH]
+        return digest(
+            [self.rules, [precision.threshold for precision in self.precisions], self.units, rounded_results]
+        )[:LENGTH]
 
-    def power(self, critical: Sequence[float], *, times: float = 1.0) -> float:
+    def power(self, critical_values: Sequence[float], *, label_factor: float = 1.0) -> float:
         """Return the power of the least powerful test, if true values exceed the thresholds by `gains`."""
-        test_settings = zip(self.precisions, self.gains, critical, strict=True)
-        return min(precision.with_labels(times).power(gain, value) for precision, gain, value in test_settings)
+        test_settings = zip(self.precisions, self.gains, critical_values, strict=True)
+        return min(
+            precision.with_labels(label_factor).power(gain, critical_value)
+            for precision, gain, critical_value in test_settings
+        )
 
 
 def ledger_answer(
-    path: str | Path, tests: LedgerTests, *, level: float, expected: str | None, record: bool
+    path: str | Path, tests: LedgerTests, *, level: float, expected_digest: str | None, record: bool
 ) -> LedgerAnswer:
     """Test a candidate and record it; if `record` is false, only report the remaining power.
 
@@ -144,15 +158,15 @@ def ledger_answer(
     tests : LedgerTests
     level : float
         Upper bound for the probability of any false opening in a generation.
-    expected : str, optional
+    expected_digest : str, optional
         Digest of an entry that the ledger must contain.
     record : bool
     """
     file_path = check_writable(path)
     if not record and not file_path.exists():
-        return _ledger_state(_with_labels(b"", tests, level, expected, str(file_path))[1], tests, level)
-    with open_with_lock(file_path) as file:
-        earlier_ledger, ledger = _with_labels(file.read(), tests, level, expected, str(file_path))
+        return _ledger_state(_with_labels(b"", tests, level, expected_digest, str(file_path))[1], tests, level)
+    with open_with_lock(file_path) as ledger_file:
+        earlier_ledger, ledger = _with_labels(ledger_file.read(), tests, level, expected_digest, str(file_path))
         if tests.undefined:
             return _build_answer(
                 earlier_ledger, tests, outcome=UNDECIDED, reason=f"{tests.undefined}; no level is spent"
@@ -161,25 +175,25 @@ def ledger_answer(
             return _ledger_state(ledger, tests, level)
         ledger, candidate = _with_candidate(ledger, tests, level)
         new_entries = ledger.entries[len(earlier_ledger.entries) :]
-        file.write(b"".join(msgspec.json.encode(entry) + b"\n" for entry in new_entries))
+        ledger_file.write(b"".join(msgspec.json.encode(entry) + b"\n" for entry in new_entries))
     return _build_answer(ledger, tests, outcome=candidate.outcome, reason=candidate.reason)
 
 
 def _with_labels(
-    content: bytes, tests: LedgerTests, level: float, expected: str | None, name: str
+    content: bytes, tests: LedgerTests, level: float, expected_digest: str | None, file_name: str
 ) -> tuple[Ledger, Ledger]:
     """Return the ledger in a file, and this ledger with the current labels."""
-    ledger = Ledger.read(content, name)
+    ledger = Ledger.read(content, file_name)
     reject(
         (
-            expected is not None and expected not in [entry.digest for entry in ledger.entries],
-            f"{name}: there is no entry {short_repr(expected)} (ledger_digest), so entries were removed or this is "
-            "another ledger; restore the file",
+            expected_digest is not None and expected_digest not in [entry.digest for entry in ledger.entries],
+            f"{file_name}: there is no entry {short_repr(expected_digest)} (ledger_digest), so entries were removed or "
+            "this is another ledger; restore the file",
         ),
         (not tests.labels, "ledger: the study has no human labels; add human labels, or omit the ledger"),
         error=InputError,
     )
-    return ledger, ledger.with_labels(tests.labels, outputs=tests.outputs, level=level, name=name)
+    return ledger, ledger.with_labels(tests.labels, outputs=tests.outputs, level=level, file_name=file_name)
 
 
 def _with_candidate(ledger: Ledger, tests: LedgerTests, level: float) -> tuple[Ledger, Candidate]:
@@ -208,7 +222,7 @@ def _with_candidate(ledger: Ledger, tests: LedgerTests, level: float) -> tuple[L
         fingerprint=tests.fingerprint,
         path=sequence.path,
         units=tests.units,
-        results=tuple(tuple(float(f"{value:.6g}") for value in row) for row in tests.results),
+        results=tuple(tuple(float(f"{value:.6g}") for value in influences) for influences in tests.results),
         critical=tuple(critical_scores),
         spent=tuple(spent_levels),
         outcome=outcome,
@@ -226,28 +240,31 @@ class _Sequence:
 
     def __init__(self, ledger: Ledger, level: float) -> None:
         candidates = ledger.candidates
-        self.path = tuple(key for key, candidate in candidates.items() if candidate.outcome == OPEN)
+        self.path = tuple(entry_digest for entry_digest, candidate in candidates.items() if candidate.outcome == OPEN)
         self.candidates = [candidate for candidate in candidates.values() if candidate.path == self.path]
         self.level = level_after(len(self.path), level)
         self.seed = int(digest(ledger.heads)[:LENGTH], 16)
         self.spent = [sum(candidate.spent) for candidate in self.candidates]
-        self.critical = [value for candidate in self.candidates for value in candidate.critical]
+        self.critical = [critical_value for candidate in self.candidates for critical_value in candidate.critical]
 
     def results(self, tests: LedgerTests) -> Floats:
         """Return influence values, (all tests, units). The last rows are the tests of the new candidate."""
-        candidate_results = [
+        units_and_influences = [
             *((candidate.units, np.array(candidate.results)) for candidate in self.candidates),
             (tests.units, tests.results),
         ]
         column_of_unit = {
-            unit: k for k, unit in enumerate(dict.fromkeys(unit for units, _ in candidate_results for unit in units))
+            unit_digest: column_index
+            for column_index, unit_digest in enumerate(
+                dict.fromkeys(unit_digest for unit_digests, _ in units_and_influences for unit_digest in unit_digests)
+            )
         }
-        rows = []
-        for units, values in candidate_results:
-            influence = np.zeros((len(values), len(column_of_unit)))
-            influence[:, [column_of_unit[unit] for unit in units]] = values
-            rows.append(influence)
-        return np.concatenate(rows)
+        influence_blocks = []
+        for unit_digests, influence_values in units_and_influences:
+            aligned_influence = np.zeros((len(influence_values), len(column_of_unit)))
+            aligned_influence[:, [column_of_unit[unit_digest] for unit_digest in unit_digests]] = influence_values
+            influence_blocks.append(aligned_influence)
+        return np.concatenate(influence_blocks)
 
     def critical_values(self, tests: LedgerTests) -> tuple[list[float], list[float]]:
         """Return the critical values of the tests of a new candidate, and the levels that these tests spend."""
@@ -259,7 +276,7 @@ class _Sequence:
             seed=self.seed,
         )
 
-    def last_candidate(self, tests: LedgerTests, *, times: float = 1.0) -> int:
+    def last_candidate(self, tests: LedgerTests, *, label_factor: float = 1.0) -> int:
         """Return the number of further candidates that can be tested with enough power.
 
         All tests are assumed to have the mean correlation of the tests so far, or `TYPICAL_CORRELATION`.
@@ -270,7 +287,7 @@ class _Sequence:
             float(np.clip(pair_correlations.mean(), 0.0, 0.99)) if len(self.candidates) > 1 else TYPICAL_CORRELATION
         )
         critical_scores, spent_levels = self.critical, self.spent
-        for n_ahead in range(HORIZON):
+        for n_further_candidates in range(HORIZON):
             n_tests = len(critical_scores) + len(tests.rules)
             correlation = np.full((n_tests, n_tests), typical_correlation)
             np.fill_diagonal(correlation, 1.0)
@@ -278,11 +295,11 @@ class _Sequence:
                 correlation,
                 critical_scores,
                 next_level(self.level, spent_levels),
-                [precision.with_labels(times) for precision in tests.precisions],
+                [precision.with_labels(label_factor) for precision in tests.precisions],
                 seed=self.seed,
             )
-            if tests.power(next_critical_scores, times=times) <= POWER:
-                return n_ahead
+            if tests.power(next_critical_scores, label_factor=label_factor) <= POWER:
+                return n_further_candidates
             critical_scores, spent_levels = (
                 critical_scores + next_critical_scores,
                 [*spent_levels, sum(next_spent_levels)],
@@ -300,11 +317,11 @@ def next_critical_values(
 ) -> tuple[list[float], list[float]]:
     """Return critical values of the next tests, which share the level `level`, and the levels that the tests spend."""
     critical_scores, spent_levels = list(earlier_critical_scores), list[float]()
-    for k, precision in enumerate(precisions):
-        n = len(critical_scores) + 1
-        next_test = NextTest(correlation[:n, :n], critical_scores, rng=np.random.default_rng(seed))
-        next_level_share = max(0.0, level - sum(spent_levels)) / (len(precisions) - k)
-        critical_scores.append(precision.effective_critical(next_test.critical(next_level_share)))
+    for test_index, precision in enumerate(precisions):
+        n_tests = len(critical_scores) + 1
+        next_test = NextTest(correlation[:n_tests, :n_tests], critical_scores, rng=np.random.default_rng(seed))
+        test_level = max(0.0, level - sum(spent_levels)) / (len(precisions) - test_index)
+        critical_scores.append(precision.effective_critical(next_test.critical(test_level)))
         spent_levels.append(next_test.exceedance_probability(critical_scores[-1]))
     return critical_scores[len(earlier_critical_scores) :], spent_levels
 
@@ -312,14 +329,14 @@ def next_critical_values(
 def _build_answer(
     ledger: Ledger, tests: LedgerTests, *, outcome: str, reason: str, remaining: str = ""
 ) -> LedgerAnswer:
-    candidates = ledger.candidates
+    candidate_of_digest = ledger.candidates
     return (
         outcome,
         reason,
         {
             "generation": ledger.generation,
-            "candidate": len(candidates),
-            "openings": sum(recorded_candidate.outcome == OPEN for recorded_candidate in candidates.values()),
+            "candidate": len(candidate_of_digest),
+            "openings": sum(recorded_candidate.outcome == OPEN for recorded_candidate in candidate_of_digest.values()),
             "labels": len(tests.labels),
             "ledger_digest": ", ".join(ledger.heads),
             "remaining": remaining,
@@ -333,26 +350,26 @@ def _gain(tests: LedgerTests) -> str:
 
 def _ledger_state(ledger: Ledger, tests: LedgerTests, level: float) -> LedgerAnswer:
     """Return the state of the ledger, with sentences about the remaining power."""
-    sequence, n_labels, n_used = _Sequence(ledger, level), len(tests.labels), len(ledger.candidates)
+    sequence, n_labels, n_recorded_candidates = _Sequence(ledger, level), len(tests.labels), len(ledger.candidates)
 
-    def until_text(n: int) -> str:
-        return f"until candidate {n_used + n}" + (" or later" if n == HORIZON else "")
+    def until_text(n_further: int) -> str:
+        return f"until candidate {n_recorded_candidates + n_further}" + (" or later" if n_further == HORIZON else "")
 
-    n_candidates, event_text = sequence.last_candidate(tests), f"true value {_gain(tests)} above the threshold"
+    n_further_candidates, event_text = sequence.last_candidate(tests), f"true value {_gain(tests)} above the threshold"
     sentences = [
-        f"A {event_text} is found with a probability above {POWER} {until_text(n_candidates)}, if no further candidate "
-        "opens the gate."
-        if n_candidates
+        f"A {event_text} is found with a probability above {POWER} {until_text(n_further_candidates)}, if no further "
+        "candidate opens the gate."
+        if n_further_candidates
         else f"The power is too low for a further candidate: a {event_text} would be found with a probability of at "
         f"most {POWER}."
     ]
     if n_labels <= ADDED:
         sentences.append(f"With {ADDED} new labels, a new generation starts.")
     else:
-        n_with_added_labels = sequence.last_candidate(tests, times=(n_labels + ADDED) / n_labels)
+        n_further_with_added_labels = sequence.last_candidate(tests, label_factor=(n_labels + ADDED) / n_labels)
         power_text = (
-            f"the probability is above {POWER} {until_text(n_with_added_labels)}"
-            if n_with_added_labels
+            f"the probability is above {POWER} {until_text(n_further_with_added_labels)}"
+            if n_further_with_added_labels
             else "the power is still too low"
         )
         sentences.append(f"With {ADDED} new labels, {power_text}. {n_labels} new labels start a new generation.")

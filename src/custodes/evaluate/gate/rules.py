@@ -90,17 +90,17 @@ class GateRule:
         metric: str,
         statistic: str,
         n: int,
-        values: Sequence[float] = (np.nan,) * 4,
+        estimate_bounds_and_p: Sequence[float] = (np.nan,) * 4,
         *,
         system: str = "",
         outcome: str = "",
         reason: str = "",
     ) -> dict[str, Any]:
-        """Return a row of the table `rules`; `values` are the estimate, the two bounds and the p-value.
+        """Return a row of the table `rules`; `estimate_bounds_and_p` has the estimate, the two bounds and the p-value.
 
         If no outcome is given, the bounds determine the outcome.
         """
-        outcome = outcome or self.outcome(*values[1:3])
+        outcome = outcome or self.outcome(*estimate_bounds_and_p[1:3])
         return {
             "rule": self.text,
             "metric": metric,
@@ -108,7 +108,7 @@ class GateRule:
             "statistic": statistic,
             "system": system or None,
             "n": n,
-            **dict(zip(("value", "value_low", "value_high", "p_value"), values, strict=True)),
+            **dict(zip(("value", "value_low", "value_high", "p_value"), estimate_bounds_and_p, strict=True)),
             "relation": self.relation,
             "threshold": self.threshold,
             "outcome": outcome,
@@ -138,30 +138,34 @@ def requirement(text: str) -> GateRule:
     rule_match = WRITTEN.fullmatch(text) if isinstance(text, str) else None
     if rule_match is None:
         raise OptionError(f"require={text!r}: write STATISTIC>=NUMBER, such as 'kendall_item>=0.3'")
-    name, relation, number = rule_match.groups()
+    statistic_name, relation_text, threshold_text = rule_match.groups()
     allowed_statistics = (*ALLOWED, *OF_LABELS, *WITHOUT_HUMANS)
-    if name not in allowed_statistics:
+    if statistic_name not in allowed_statistics:
         raise OptionError(
-            f"require={text!r}: unknown statistic {name!r}{suggestion(name, allowed_statistics)}; allowed: "
-            f"{', '.join(ALLOWED)}; for labels {', '.join(OF_LABELS)}; without human ratings "
+            f"require={text!r}: unknown statistic {statistic_name!r}{suggestion(statistic_name, allowed_statistics)}; "
+            f"allowed: {', '.join(ALLOWED)}; for labels {', '.join(OF_LABELS)}; without human ratings "
             f"{', '.join(WITHOUT_HUMANS)}"
         )
-    relations = WITHOUT_HUMANS.get(name, HIGH)
-    if RELATIONS.get(relation) not in relations:
-        rule_text = f"{name}{relations[0]}{number.lstrip('<>=≥≤ ')}"
-        better_text = "higher" if relations == HIGH else "lower"
-        raise OptionError(f"require={text!r}: for {name}, {better_text} is better; write {rule_text}")
+    allowed_relations = WITHOUT_HUMANS.get(statistic_name, HIGH)
+    if RELATIONS.get(relation_text) not in allowed_relations:
+        rule_text = f"{statistic_name}{allowed_relations[0]}{threshold_text.lstrip('<>=≥≤ ')}"
+        better_text = "higher" if allowed_relations == HIGH else "lower"
+        raise OptionError(f"require={text!r}: for {statistic_name}, {better_text} is better; write {rule_text}")
     try:
-        threshold = float(number)
+        threshold = float(threshold_text)
     except ValueError:
-        raise OptionError(f"require={text!r}: {number!r} is not a number; write for example {name}>=0.3") from None
-    lower_bound, upper_bound = ALLOWED[name].bounds if name in ALLOWED else OF_LABELS.get(name, (0.0, 1.0))
+        raise OptionError(
+            f"require={text!r}: {threshold_text!r} is not a number; write for example {statistic_name}>=0.3"
+        ) from None
+    lower_bound, upper_bound = (
+        ALLOWED[statistic_name].bounds if statistic_name in ALLOWED else OF_LABELS.get(statistic_name, (0.0, 1.0))
+    )
     if not lower_bound < threshold < upper_bound:
         raise OptionError(
-            f"require={text!r}: {name} lies between {lower_bound:g} and {upper_bound:g}; give a threshold strictly "
-            "between these bounds"
+            f"require={text!r}: {statistic_name} lies between {lower_bound:g} and {upper_bound:g}; give a threshold "
+            "strictly between these bounds"
         )
-    return GateRule(text=text.strip(), statistic=name, threshold=threshold, relation=RELATIONS[relation])
+    return GateRule(text=text.strip(), statistic=statistic_name, threshold=threshold, relation=RELATIONS[relation_text])
 
 
 def kind_of_rules(study: Study, rules: Sequence[GateRule], statistic: str | None, not_worse_than: object) -> str:
@@ -169,11 +173,15 @@ def kind_of_rules(study: Study, rules: Sequence[GateRule], statistic: str | None
 
     The statistics of the rules determine the kind. If no rule names a statistic, the study determines it. `statistic`
     and `not_worse_than` belong to a test of non-inferiority."""
-    statistics = {rule.statistic for rule in rules if rule.statistic} | ({statistic} if statistic else set())
+    statistic_names = {rule.statistic for rule in rules if rule.statistic} | ({statistic} if statistic else set())
     statistics_of_kind = {
-        kind: sorted(statistics & set(names)) for kind, names in FAMILIES.items() if statistics & set(names)
+        kind: sorted(statistic_names & set(kind_statistic_names))
+        for kind, kind_statistic_names in FAMILIES.items()
+        if statistic_names & set(kind_statistic_names)
     }
-    kinds_text = " and ".join(f"on {kind} ({join_labels(names)})" for kind, names in statistics_of_kind.items())
+    kinds_text = " and ".join(
+        f"on {kind} ({join_labels(kind_statistic_names)})" for kind, kind_statistic_names in statistics_of_kind.items()
+    )
     reject(
         (
             len(statistics_of_kind) > 1,
@@ -189,65 +197,76 @@ def kind_of_rules(study: Study, rules: Sequence[GateRule], statistic: str | None
 
 def select_metric(study: Study, pattern: str, *, option: str) -> str:
     """Return the only metric of a selected study that matches an exact name or a glob."""
-    metrics = select_labels(pattern, study.metrics, option=option, what="metric")
-    if len(metrics) > 1:
-        raise OptionError(f"{option}={pattern!r} matches {len(metrics)} metrics; name one of {join_labels(metrics)}")
-    return metrics[0]
+    matching_metrics = select_labels(pattern, study.metrics, option=option, what="metric")
+    if len(matching_metrics) > 1:
+        raise OptionError(
+            f"{option}={pattern!r} matches {len(matching_metrics)} metrics; name one of {join_labels(matching_metrics)}"
+        )
+    return matching_metrics[0]
 
 
 def estimate_rule(rule: GateRule, metric: str, sample: Sample) -> RuleEstimate:
     """Return the estimate of a rule in one aspect, with resamples."""
     comparison = sample.comparison
     metric_names = [metric] if rule.against is None else [metric, rule.against]
-    if missing_names := [name for name in metric_names if name not in comparison.metrics]:
-        return RuleEstimate(statistic=rule.statistic or "", n=0, estimate=None, reason=_no_common_output(missing_names))
+    if missing_metric_names := [name for name in metric_names if name not in comparison.metrics]:
+        return RuleEstimate(
+            statistic=rule.statistic or "", n=0, estimate=None, reason=_no_common_output(missing_metric_names)
+        )
     metric_indices = np.array([comparison.metrics.index(name) for name in metric_names])
-    common_comparisons = reduce(
+    common_ground = reduce(
         Ground.shared_with, (grounds_of(comparison)[metric_index] for metric_index in metric_indices)
     )
-    common_sample = replace(sample, comparison=comparison.only(metric_indices, **common_comparisons._asdict()))
-    name = rule.statistic or _standing_statistic(common_sample)
-    statistic, n = STATISTICS[name], len(common_comparisons.keys)
+    common_sample = replace(sample, comparison=comparison.only(metric_indices, **common_ground._asdict()))
+    statistic_name = rule.statistic or _standing_statistic(common_sample)
+    statistic, n_comparisons = STATISTICS[statistic_name], len(common_ground.keys)
     if rule.against is None:
-        statistic_draws, has_items = (
+        statistic_draws, is_used_item = (
             statistic.compute(sample)[:, metric_indices[0]],
             used_item_mask(statistic, sample)[metric_indices[0]],
         )
-        population = None if statistic.population is None else statistic.population(sample)[:, metric_indices[0]]
+        population_draws = None if statistic.population is None else statistic.population(sample)[:, metric_indices[0]]
     else:
-        differences, counts = difference(statistic, common_sample, np.array([0]), np.array([1]))
-        statistic_draws, has_items = differences[:, 0], counts[0]
-        population_pair = None if statistic.population is None else statistic.population(common_sample)
-        population = None if population_pair is None else population_pair[:, 0] - population_pair[:, 1]
+        differences, used_item_masks = difference(statistic, common_sample, np.array([0]), np.array([1]))
+        statistic_draws, is_used_item = differences[:, 0], used_item_masks[0]
+        population_draws_of_metrics = None if statistic.population is None else statistic.population(common_sample)
+        population_draws = (
+            None
+            if population_draws_of_metrics is None
+            else population_draws_of_metrics[:, 0] - population_draws_of_metrics[:, 1]
+        )
     if not np.isfinite(statistic_draws[0]):
         return RuleEstimate(
-            statistic=name, n=n, estimate=None, reason=_undefined_reason(statistic, common_sample, metric_names)
+            statistic=statistic_name,
+            n=n_comparisons,
+            estimate=None,
+            reason=_undefined_reason(statistic, common_sample, metric_names),
         )
     lower_bound, upper_bound = statistic.bounds
     estimate = ResampledEstimate(
         draws=statistic_draws,
-        population=population,
-        n_units=_count_clusters(common_sample, has_items),
+        population=population_draws,
+        n_units=_count_clusters(common_sample, is_used_item),
         bounds=statistic.bounds if rule.against is None else intervals.ANY,
         width=upper_bound - lower_bound,
     )
     if estimate.n_units < statistic.fewest:  # coverage of an interval would be too low
         estimate = replace(estimate, draws=statistic_draws[:1], population=None)
-    return RuleEstimate(statistic=name, n=n, estimate=estimate)
+    return RuleEstimate(statistic=statistic_name, n=n_comparisons, estimate=estimate)
 
 
 def _standing_statistic(sample: Sample) -> str:
     """Return the name of the statistic by which `agreement` ranks metrics."""
     point_sample = replace(sample, times=sample.times[:1])
-    draws = {name: STATISTICS[name].compute(point_sample) for name in (ORDERING, CHOOSING)}
-    return ranking_statistic(draws, len(sample.comparison.systems))
+    draws_of_statistic = {name: STATISTICS[name].compute(point_sample) for name in (ORDERING, CHOOSING)}
+    return ranking_statistic(draws_of_statistic, len(sample.comparison.systems))
 
 
-def _count_clusters(sample: Sample, items: Bools) -> int:
+def _count_clusters(sample: Sample, is_used_item: Bools) -> int:
     """Return the number of clusters with marked items. With system-level scores in the file, all clusters count."""
     comparison = sample.comparison
-    has_systems = np.isfinite(comparison.metric_system).any() or np.isfinite(comparison.human_system).any()
-    return comparison.design.n_units if has_systems else len(np.unique(comparison.design.units[items]))
+    has_system_scores = np.isfinite(comparison.metric_system).any() or np.isfinite(comparison.human_system).any()
+    return comparison.design.n_units if has_system_scores else len(np.unique(comparison.design.units[is_used_item]))
 
 
 def _undefined_reason(statistic: Statistic, sample: Sample, metric_names: Sequence[str]) -> str:
@@ -312,10 +331,10 @@ def judge_rows(
     options : mapping
         Further arguments of `consistency`.
     """
-    rows = _rows(study, rules, metric, positive, confidence, options)
-    n_defined = sum(not np.isnan(row["value_low"]) for aspect_rows in rows.values() for row in aspect_rows)
+    rows_of_aspect = _rows(study, rules, metric, positive, confidence, options)
+    n_defined = sum(not np.isnan(row["value_low"]) for aspect_rows in rows_of_aspect.values() for row in aspect_rows)
     if n_defined < 2:
-        return rows
+        return rows_of_aspect
     return _rows(study, rules, metric, positive, 1 - (1 - confidence) / n_defined, options)
 
 
@@ -328,40 +347,42 @@ def _rows(
     options: Mapping[str, Any],
 ) -> dict[str, list[dict[str, Any]]]:
     """Return the rows by aspect, with bounds at the level `confidence` for each row."""
-    statistics = {rule.statistic for rule in rules}
-    results: dict[str, Result] = {}
-    if JUDGE_RATE in statistics:
-        results[JUDGE_RATE] = rates(study, positive=positive, confidence=confidence, rng=options["rng"])
-    if statistics - {JUDGE_RATE}:
-        results["consistency"] = consistency(study, confidence=confidence, **options)
+    statistic_names = {rule.statistic for rule in rules}
+    result_of_verb: dict[str, Result] = {}
+    if JUDGE_RATE in statistic_names:
+        result_of_verb[JUDGE_RATE] = rates(study, positive=positive, confidence=confidence, rng=options["rng"])
+    if statistic_names - {JUDGE_RATE}:
+        result_of_verb["consistency"] = consistency(study, confidence=confidence, **options)
     rows_of_aspect = dict[str, list[dict[str, Any]]]()
     for rule in rules:
-        statistic = rule.statistic or ""
-        column = COLUMNS_OF_STATISTICS[statistic]
-        frame = results[JUDGE_RATE if statistic == JUDGE_RATE else "consistency"].to_frame(column.table)
-        rows = frame.filter(pl.col("metric" if "metric" in frame.columns else "rater") == metric)
-        if column.table == "missing":
-            rows = rows.filter(pl.col("factor") == ALL)
-        if column.table == "rates" and rows["label"].n_unique() > 1:
+        statistic_name = rule.statistic or ""
+        result_column = COLUMNS_OF_STATISTICS[statistic_name]
+        result_table = result_of_verb[JUDGE_RATE if statistic_name == JUDGE_RATE else "consistency"].to_frame(
+            result_column.table
+        )
+        metric_rows = result_table.filter(pl.col("metric" if "metric" in result_table.columns else "rater") == metric)
+        if result_column.table == "missing":
+            metric_rows = metric_rows.filter(pl.col("factor") == ALL)
+        if result_column.table == "rates" and metric_rows["label"].n_unique() > 1:
             raise InputError(
-                f"gate: {JUDGE_RATE} needs two labels; name one of {', '.join(rows['label'].unique().sort())} with "
-                "positive=LABEL"
+                f"gate: {JUDGE_RATE} needs two labels; name one of {', '.join(metric_rows['label'].unique().sort())} "
+                "with positive=LABEL"
             )
-        missing_text = f"this judge has no {column.needs}"
-        for row in rows.to_dicts():
-            estimate_and_bounds = [row[f"{column.column}{suffix}"] for suffix in ("", "_low", "_high")]
-            values = [np.nan if value is None else value for value in (*estimate_and_bounds, None)]
+        missing_text = f"this judge has no {result_column.needs}"
+        for row in metric_rows.to_dicts():
+            estimate_and_bounds = [row[f"{result_column.column}{suffix}"] for suffix in ("", "_low", "_high")]
+            estimate_bounds_and_p = [np.nan if value is None else value for value in (*estimate_and_bounds, None)]
             reason = CONTAINED if estimate_and_bounds[1] is not None else "too few clusters of items for an interval"
             rule_row = rule.row(
                 metric,
-                statistic,
-                int(row[column.n] or 0),
-                values,
-                system=row.get("system") or "" if column.table == "rates" else "",
+                statistic_name,
+                int(row[result_column.n] or 0),
+                estimate_bounds_and_p,
+                system=row.get("system") or "" if result_column.table == "rates" else "",
                 reason=missing_text if estimate_and_bounds[0] is None else reason,
             )
             rows_of_aspect.setdefault(row["aspect"], []).append(rule_row)
         for aspect in study.aspects:
-            if aspect not in rows["aspect"]:
-                rows_of_aspect.setdefault(aspect, []).append(rule.row(metric, statistic, 0, reason=missing_text))
+            if aspect not in metric_rows["aspect"]:
+                rows_of_aspect.setdefault(aspect, []).append(rule.row(metric, statistic_name, 0, reason=missing_text))
     return rows_of_aspect

@@ -121,25 +121,29 @@ class FittedModel:
         A cycle is a tuple of the systems in order, the smallest win rate against the next system, the largest p-value,
         and the number of systems in the group.
         """
-        pairs, tests = self.pairs, self.direct
-        if pairs is None or tests is None or not tests.better.any():
+        pair_rates, pair_tests = self.pairs, self.direct
+        if pair_rates is None or pair_tests is None or not pair_tests.better.any():
             return []
         n_systems = len(self.battles)
-        rate, p_value = np.zeros((n_systems, n_systems)), np.ones((n_systems, n_systems))
-        is_second_better = tests.better < 0
-        winner, loser = np.where(is_second_better, (pairs.second, pairs.first), (pairs.first, pairs.second))
-        is_decided = tests.better != 0
-        rate[winner[is_decided], loser[is_decided]] = np.where(is_second_better, 1 - pairs.rate, pairs.rate)[is_decided]
-        p_value[winner, loser] = tests.p_direct
-        group, _ = condensation(rate > 0)
+        win_rates, p_values = np.zeros((n_systems, n_systems)), np.ones((n_systems, n_systems))
+        is_second_better = pair_tests.better < 0
+        winners, losers = np.where(
+            is_second_better, (pair_rates.second, pair_rates.first), (pair_rates.first, pair_rates.second)
+        )
+        is_decided_pair = pair_tests.better != 0
+        win_rates[winners[is_decided_pair], losers[is_decided_pair]] = np.where(
+            is_second_better, 1 - pair_rates.rate, pair_rates.rate
+        )[is_decided_pair]
+        p_values[winners, losers] = pair_tests.p_direct
+        group_of_system, _ = condensation(win_rates > 0)
         return [
             (
                 cycle,
-                min(rate[a, b] for a, b in pairwise([*cycle, cycle[0]])),
-                max(p_value[a, b] for a, b in pairwise([*cycle, cycle[0]])),
-                int((group == group[cycle[0]]).sum()),
+                min(win_rates[a, b] for a, b in pairwise([*cycle, cycle[0]])),
+                max(p_values[a, b] for a, b in pairwise([*cycle, cycle[0]])),
+                int((group_of_system == group_of_system[cycle[0]]).sum()),
             )
-            for cycle in clearest_cycles(rate)
+            for cycle in clearest_cycles(win_rates)
         ]
 
 
@@ -182,28 +186,30 @@ def fit_counts(
 
     The model has intervals and tests only if comparisons are `independent` (no two comparisons share an item).
     """
-    first_system, second_system = (label_codes(counts[name], systems) for name in ("system_a", "system_b"))
-    counts_of_outcome = counts.select(list(SIGNS)).to_numpy()
-    columns = {SHOWN_FIRST: counts["order"].to_numpy()}
-    covariates, covariate_fields = _identified_covariates(
-        columns, first_system, second_system, len(systems), counts_of_outcome.sum(axis=1)
+    first_system, second_system = (
+        label_codes(counts[column_name], systems) for column_name in ("system_a", "system_b")
     )
-    row_index, outcome = np.nonzero(counts_of_outcome)
+    outcome_counts = counts.select(list(SIGNS)).to_numpy()
+    values_of_covariate = {SHOWN_FIRST: counts["order"].to_numpy()}
+    covariate_values, covariate_fields = _identified_covariates(
+        values_of_covariate, first_system, second_system, len(systems), outcome_counts.sum(axis=1)
+    )
+    row_indices, outcome_indices = np.nonzero(outcome_counts)
     battles = Battles(
-        first=first_system[row_index],
-        second=second_system[row_index],
-        sign=np.array([*SIGNS.values()], dtype=np.int8)[outcome],
-        unit=np.arange(len(row_index)),
-        weight=np.ones(len(row_index)),
-        covariates=covariates[row_index],
-        times=counts_of_outcome[row_index, outcome],
+        first=first_system[row_indices],
+        second=second_system[row_indices],
+        sign=np.array([*SIGNS.values()], dtype=np.int8)[outcome_indices],
+        unit=np.arange(len(row_indices)),
+        weight=np.ones(len(row_indices)),
+        covariates=covariate_values[row_indices],
+        times=outcome_counts[row_indices, outcome_indices],
     )
     if independent:
         return _fit_model(battles, rng, options, **covariate_fields)
     model = _fit_model(battles, rng, replace(options, resamples=0, test_pairs=False), **covariate_fields)
     assert model.pairs is not None
-    undefined = np.full(len(model.pairs.first), np.nan)
-    return replace(model, pairs=replace(model.pairs, low=undefined, high=undefined))
+    undefined_bounds = np.full(len(model.pairs.first), np.nan)
+    return replace(model, pairs=replace(model.pairs, low=undefined_bounds, high=undefined_bounds))
 
 
 def _fit_model(battles: Battles, rng: np.random.Generator, options: Options, **covariate_fields: Any) -> FittedModel:
@@ -214,22 +220,22 @@ def _fit_model(battles: Battles, rng: np.random.Generator, options: Options, **c
     battles = battles.merge_equal_clusters()
     fit = strengths(battles, n_systems=n_systems, ties=options.tie_model, resamples=resamples, rng=rng)
     # The generator does not depend on the seed, so that a sentence with a win rate is the same for every seed.
-    rates = system_rates(battles, n_systems=n_systems, resamples=resamples, rng=np.random.default_rng(STREAM))
-    pairs = pair_rates(battles, confidence=confidence)
-    low, high = system_intervals(rates, battles, confidence=confidence)
+    win_rates = system_rates(battles, n_systems=n_systems, resamples=resamples, rng=np.random.default_rng(STREAM))
+    pair_win_rates = pair_rates(battles, confidence=confidence)
+    rates_low, rates_high = system_intervals(win_rates, battles, confidence=confidence)
     system_ranks = ranks(fit, confidence=confidence)
     return FittedModel(
         strengths=fit,
         ranks=system_ranks,
-        rates=rates,
-        rates_low=low,
-        rates_high=high,
-        pairs=pairs,
-        direct=direct_tests(pairs, battles, fit, confidence=confidence) if options.test_pairs else None,
+        rates=win_rates,
+        rates_low=rates_low,
+        rates_high=rates_high,
+        pairs=pair_win_rates,
+        direct=direct_tests(pair_win_rates, battles, fit, confidence=confidence) if options.test_pairs else None,
         removal=smallest_removal(battles, fit) if options.search_removal else None,
-        more_battles=more_battles(fit, pairs, system_ranks.apart, confidence=confidence),
+        more_battles=more_battles(fit, pair_win_rates, system_ranks.apart, confidence=confidence),
         battles=_count_by_system(battles.first, battles.second, n_systems, battles.multiplicity),
-        opponents=_count_by_system(pairs.first, pairs.second, n_systems),
+        opponents=_count_by_system(pair_win_rates.first, pair_win_rates.second, n_systems),
         **covariate_fields,
     )
 
@@ -248,112 +254,131 @@ def fit_corrected(
     A comparison of the metric is used only if each of its two systems occurs in a human comparison (of any pair).
     """
     n_systems = options.n_systems
-    is_annotated = _count_by_system(human.first, human.second, n_systems) > 0
-    metric_rows = metric.select_rows(is_annotated[metric.first] & is_annotated[metric.second])
-    rows, battles, covariate_fields = _model_data(metric_rows, design, covariates)
-    human_row, is_labelled = match_comparisons(human, rows)
-    n_labels = int(is_labelled.sum())
-    result = CorrectedModel(metric=metric.raters[0], labels=n_labels, battles=len(rows))
-    if not 0 < n_labels < len(rows):
+    is_annotated_system = _count_by_system(human.first, human.second, n_systems) > 0
+    usable_comparisons = metric.select_rows(is_annotated_system[metric.first] & is_annotated_system[metric.second])
+    model_comparisons, battles, covariate_fields = _model_data(usable_comparisons, design, covariates)
+    human_row_indices, is_labelled_comparison = match_comparisons(human, model_comparisons)
+    n_labelled_comparisons = int(is_labelled_comparison.sum())
+    correction = CorrectedModel(metric=metric.raters[0], labels=n_labelled_comparisons, battles=len(model_comparisons))
+    if not 0 < n_labelled_comparisons < len(model_comparisons):
         return replace(
-            result, reason=f"annotators rated {'all' if n_labels else 'none'} of the comparisons of the metric"
+            correction,
+            reason=f"annotators rated {'all' if n_labelled_comparisons else 'none'} of the comparisons of the metric",
         )
-    human_sign = np.where(is_labelled, human.sign[human_row], ABSENT).astype(np.int8)
-    probabilities = design.probability[rows.item]
-    probability = probabilities if np.isfinite(probabilities).all() else None
-    if probability is None and np.isfinite(probabilities).any():
-        unknown_items = [design.items[i] for i in np.unique(rows.item[np.isnan(probabilities)])]
+    human_signs = np.where(is_labelled_comparison, human.sign[human_row_indices], ABSENT).astype(np.int8)
+    probabilities = design.probability[model_comparisons.item]
+    inclusion_probabilities = probabilities if np.isfinite(probabilities).all() else None
+    if inclusion_probabilities is None and np.isfinite(probabilities).any():
+        items_without_probability = [
+            design.items[i] for i in np.unique(model_comparisons.item[np.isnan(probabilities)])
+        ]
         return replace(
-            result,
-            reason=f"the items table gives no probability for {len(unknown_items)} items "
-            f"({join_labels(unknown_items, limit=2)})",
+            correction,
+            reason=f"the items table gives no probability for {len(items_without_probability)} items "
+            f"({join_labels(items_without_probability, limit=2)})",
         )
-    n_different = int((human_sign != rows.sign)[is_labelled].sum())
-    if n_different < FEWEST_DIFFERENT:
+    n_differing_comparisons = int((human_signs != model_comparisons.sign)[is_labelled_comparison].sum())
+    if n_differing_comparisons < FEWEST_DIFFERENT:
         reason_text = (
-            f"annotators and metric differ on only {n_different} of {n_labels} comparisons, so the "
-            "metric's errors cannot be estimated"
+            f"annotators and metric differ on only {n_differing_comparisons} of {n_labelled_comparisons} comparisons, "
+            "so the metric's errors cannot be estimated"
         )
-        return replace(result, reason=reason_text)
-    human_order, reason_text = human.order[human_row][is_labelled], ""
-    if not _is_same_order(human_order, rows, is_labelled, n_systems=n_systems):
-        reason_text = unbalanced_order(human_order, rows.pair[is_labelled], design.units[rows.item[is_labelled]])
-        n_missing, result = covariate_fields["missing"], replace(result, order_averaged=True)
-        _, battles, covariate_fields = _model_data(replace(rows, order=np.zeros(len(rows))), design, covariates)
-        covariate_fields["missing"] = n_missing
-    if not reason_text and probability is not None:
-        reason_text = sampling_mismatch(probability, is_labelled, item=rows.item, units=design.units)
+        return replace(correction, reason=reason_text)
+    human_orders, reason_text = human.order[human_row_indices][is_labelled_comparison], ""
+    if not _is_same_order(human_orders, model_comparisons, is_labelled_comparison, n_systems=n_systems):
+        reason_text = unbalanced_order(
+            human_orders,
+            model_comparisons.pair[is_labelled_comparison],
+            design.units[model_comparisons.item[is_labelled_comparison]],
+        )
+        n_excluded, correction = covariate_fields["missing"], replace(correction, order_averaged=True)
+        _, battles, covariate_fields = _model_data(
+            replace(model_comparisons, order=np.zeros(len(model_comparisons))), design, covariates
+        )
+        covariate_fields["missing"] = n_excluded
+    if not reason_text and inclusion_probabilities is not None:
+        reason_text = sampling_mismatch(
+            inclusion_probabilities,
+            is_labelled_comparison,
+            item_codes=model_comparisons.item,
+            cluster_of_item=design.units,
+        )
     if reason_text:
-        return replace(result, reason=reason_text)
+        return replace(correction, reason=reason_text)
     unexplained_shares = unexplained_share(
-        battles.covariates[is_labelled], battles.first[is_labelled], battles.second[is_labelled], n_systems=n_systems
+        battles.covariates[is_labelled_comparison],
+        battles.first[is_labelled_comparison],
+        battles.second[is_labelled_comparison],
+        n_systems=n_systems,
     )
     if not unexplained_shares.all():
-        constant_covariates = join_labels(list(compress(covariate_fields["effects"], unexplained_shares == 0)))
-        reason_text = f"on the comparisons that annotators rated, {constant_covariates} does not vary within systems"
-        return replace(result, reason=reason_text)
+        constant_covariates_text = join_labels(list(compress(covariate_fields["effects"], unexplained_shares == 0)))
+        reason_text = (
+            f"on the comparisons that annotators rated, {constant_covariates_text} does not vary within systems"
+        )
+        return replace(correction, reason=reason_text)
     fit = correct_strengths(
         battles,
-        human_sign,
+        human_signs,
         n_systems=n_systems,
         ties=options.tie_model,
-        probability=probability,
-        by_pair=options.by_pair and probability is None,
+        probability=inclusion_probabilities,
+        by_pair=options.by_pair and inclusion_probabilities is None,
         resamples=options.resamples,
         rng=rng,
     )
-    result = replace(result, p_random=fit.p_random)
-    if probability is None and fit.p_random < NOT_RANDOM:
-        return replace(result, reason="the human comparisons are not a random part of the metric's comparisons")
-    undefined = np.full((1, n_systems), np.nan)
-    first_system, second_system = rows.pairs[np.unique(rows.pair)].T
-    model = FittedModel(
+    correction = replace(correction, p_random=fit.p_random)
+    if inclusion_probabilities is None and fit.p_random < NOT_RANDOM:
+        return replace(correction, reason="the human comparisons are not a random part of the metric's comparisons")
+    undefined_rates = np.full((1, n_systems), np.nan)
+    first_system, second_system = model_comparisons.pairs[np.unique(model_comparisons.pair)].T
+    fitted_model = FittedModel(
         strengths=fit.strengths,
         ranks=ranks(fit.strengths, confidence=options.confidence),
-        rates=undefined,
-        rates_low=undefined[0],
-        rates_high=undefined[0],
+        rates=undefined_rates,
+        rates_low=undefined_rates[0],
+        rates_high=undefined_rates[0],
         pairs=None,
         direct=None,
         removal=None,
         more_battles=np.empty(0),
-        battles=_count_by_system(rows.first, rows.second, n_systems),
+        battles=_count_by_system(model_comparisons.first, model_comparisons.second, n_systems),
         opponents=_count_by_system(first_system, second_system, n_systems),
         **covariate_fields,
     )
-    return replace(result, model=model, power=fit.power, saving=fit.saving)
+    return replace(correction, model=fitted_model, power=fit.power, saving=fit.saving)
 
 
-def _is_same_order(human_order: Floats, rows: Comparisons, is_labelled: Bools, *, n_systems: int) -> bool:
+def _is_same_order(human_orders: Floats, metric: Comparisons, is_labelled_comparison: Bools, *, n_systems: int) -> bool:
     """Whether one model can adjust annotators and metric for the presentation order, or no adjustment is needed.
 
-    `human_order` (labelled rows,) is the order in which annotators saw the outputs.
+    `human_orders` (labelled rows,) are the orders in which annotators saw the outputs.
     """
-    pair_codes, metric_order = rows.first * n_systems + rows.second, rows.order[is_labelled]
-    return bool((human_order == metric_order).all()) or not (
-        order_matters(pair_codes, rows.order) or order_matters(pair_codes[is_labelled], human_order)
+    pair_codes, metric_orders = metric.first * n_systems + metric.second, metric.order[is_labelled_comparison]
+    return bool((human_orders == metric_orders).all()) or not (
+        order_matters(pair_codes, metric.order) or order_matters(pair_codes[is_labelled_comparison], human_orders)
     )
 
 
-def unbalanced_order(order: Floats, pair: Ints, units: Ints) -> str:
+def unbalanced_order(presentation_orders: Floats, pair_codes: Ints, cluster_codes: Ints) -> str:
     """Return the reason why the presentation order of annotators cannot be averaged out.
 
     The reason is empty if the two systems of each pair came first about equally often, or if no order is known.
-    `order`, `pair` and `units` (n,) are the presentation order, the pair of systems and the cluster of each comparison.
+    `presentation_orders`, `pair_codes` and `cluster_codes` (n,) describe each comparison.
     The test compares how often each system of a pair came first, with a variance over clusters. A chi-squared test
     combines all pairs.
     """
     from scipy.stats import chi2
 
-    known_rows = np.flatnonzero(np.abs(order) == 1)
-    if not known_rows.size:
+    ordered_row_indices = np.flatnonzero(np.abs(presentation_orders) == 1)
+    if not ordered_row_indices.size:
         return ""
-    pairs, pair_index = np.unique(pair[known_rows], return_inverse=True)
-    clusters, cluster_index = np.unique(units[known_rows], return_inverse=True)
-    order_sums = np.zeros((len(pairs), len(clusters)))
-    np.add.at(order_sums, (pair_index, cluster_index), order[known_rows])
-    variance = np.maximum((order_sums**2).sum(axis=1), np.bincount(pair_index))
-    if chi2.sf((order_sums.sum(axis=1) ** 2 / variance).sum(), len(pairs)) >= NOT_RANDOM:
+    distinct_pairs, pair_indices = np.unique(pair_codes[ordered_row_indices], return_inverse=True)
+    distinct_clusters, cluster_indices = np.unique(cluster_codes[ordered_row_indices], return_inverse=True)
+    order_sums = np.zeros((len(distinct_pairs), len(distinct_clusters)))
+    np.add.at(order_sums, (pair_indices, cluster_indices), presentation_orders[ordered_row_indices])
+    variance_of_pair = np.maximum((order_sums**2).sum(axis=1), np.bincount(pair_indices))
+    if chi2.sf((order_sums.sum(axis=1) ** 2 / variance_of_pair).sum(), len(distinct_pairs)) >= NOT_RANDOM:
         return ""
     return (
         "annotators saw one system of a pair first more often than the other system, and the metric saw outputs in "
@@ -361,27 +386,29 @@ def unbalanced_order(order: Floats, pair: Ints, units: Ints) -> str:
     )
 
 
-def sampling_mismatch(probability: Floats, is_labelled: Bools, *, item: Ints, units: Ints) -> str:
-    """Return the reason why `probability` (rows,) does not match the sampling of items; empty if it matches.
+def sampling_mismatch(probabilities: Floats, is_labelled_row: Bools, *, item_codes: Ints, cluster_of_item: Ints) -> str:
+    """Return the reason why `probabilities` (rows,) do not match the sampling of items; empty if they match.
 
-    The reason is that more or fewer items than expected have human labels. `is_labelled` and `item` (rows,) tell
-    whether a row has a human label, and which item it compares. `units` (items,) are the clusters. The test statistic
-    is the number of annotated items minus the sum of the probabilities. It is divided by the binomial or the clustered
-    standard error, whichever is larger.
+    The reason is that more or fewer items than expected have human labels. `is_labelled_row` and `item_codes` (rows,)
+    tell whether a row has a human label, and which item it compares. `cluster_of_item` (items,) are the clusters. The
+    test statistic is the number of annotated items minus the sum of the probabilities. It is divided by the binomial or
+    the clustered standard error, whichever is larger.
     """
     from scipy.special import erfc
 
-    items, first_row, item_index = np.unique(item, return_index=True, return_inverse=True)
-    is_labelled_item = np.bincount(item_index, weights=is_labelled, minlength=len(items)) > 0
-    expected_rate = probability[first_row]
-    surplus = is_labelled_item - expected_rate
-    surplus_of_cluster = np.bincount(units[items], weights=surplus)
-    variance = max(float((expected_rate * (1 - expected_rate)).sum()), float(surplus_of_cluster @ surplus_of_cluster))
-    if not variance or erfc(abs(surplus.sum()) / np.sqrt(2 * variance)) >= NOT_RANDOM:
+    distinct_items, first_row_indices, item_indices = np.unique(item_codes, return_index=True, return_inverse=True)
+    is_labelled_item = np.bincount(item_indices, weights=is_labelled_row, minlength=len(distinct_items)) > 0
+    item_probabilities = probabilities[first_row_indices]
+    item_surplus = is_labelled_item - item_probabilities
+    surplus_of_cluster = np.bincount(cluster_of_item[distinct_items], weights=item_surplus)
+    surplus_variance = max(
+        float((item_probabilities * (1 - item_probabilities)).sum()), float(surplus_of_cluster @ surplus_of_cluster)
+    )
+    if not surplus_variance or erfc(abs(item_surplus.sum()) / np.sqrt(2 * surplus_variance)) >= NOT_RANDOM:
         return ""
     return (
-        f"annotators rated {is_labelled_item.sum()} of {len(items)} items, but the probabilities in the "
-        f"items table add up to {expected_rate.sum():.3g}"
+        f"annotators rated {is_labelled_item.sum()} of {len(distinct_items)} items, but the probabilities in the "
+        f"items table add up to {item_probabilities.sum():.3g}"
     )
 
 
@@ -389,35 +416,39 @@ def _model_data(
     comparisons: Comparisons, design: Design, covariates: Sequence[Covariate]
 ) -> tuple[Comparisons, Battles, dict[str, Any]]:
     """Return the comparisons with known covariates, the data for the fit, and the model's fields about covariates."""
-    differences = {covariate.name: covariate.differences(comparisons) for covariate in covariates}
-    unknown_names = [name for name, column in differences.items() if np.isnan(column).all()]
-    is_known_row = np.ones(len(comparisons), dtype=bool)
-    for name in differences.keys() - unknown_names:
-        is_known_row &= np.isfinite(differences[name])
-    rows = comparisons if is_known_row.all() else comparisons.select_rows(is_known_row)
-    columns = {SHOWN_FIRST: rows.order}
-    columns |= {name: column[is_known_row] for name, column in differences.items() if name not in unknown_names}
-    first_system, second_system = rows.first, rows.second
-    identified_covariates, covariate_fields = _identified_covariates(
-        columns, first_system, second_system, len(design.systems)
+    differences_of_covariate = {covariate.name: covariate.differences(comparisons) for covariate in covariates}
+    names_without_values = [name for name, values in differences_of_covariate.items() if np.isnan(values).all()]
+    has_all_covariates = np.ones(len(comparisons), dtype=bool)
+    for name in differences_of_covariate.keys() - names_without_values:
+        has_all_covariates &= np.isfinite(differences_of_covariate[name])
+    model_comparisons = comparisons if has_all_covariates.all() else comparisons.select_rows(has_all_covariates)
+    values_of_covariate = {SHOWN_FIRST: model_comparisons.order}
+    values_of_covariate |= {
+        name: values[has_all_covariates]
+        for name, values in differences_of_covariate.items()
+        if name not in names_without_values
+    }
+    first_system, second_system = model_comparisons.first, model_comparisons.second
+    covariate_values, covariate_fields = _identified_covariates(
+        values_of_covariate, first_system, second_system, len(design.systems)
     )
     battles = Battles(
         first=first_system,
         second=second_system,
-        sign=rows.sign,
-        unit=np.unique(design.units[rows.item], return_inverse=True)[1],
-        weight=design.weights[rows.item],
-        covariates=identified_covariates,
+        sign=model_comparisons.sign,
+        unit=np.unique(design.units[model_comparisons.item], return_inverse=True)[1],
+        weight=design.weights[model_comparisons.item],
+        covariates=covariate_values,
     )
     covariate_fields |= {
-        "unvaried": (*unknown_names, *covariate_fields["unvaried"]),
-        "missing": int((~is_known_row).sum()),
+        "unvaried": (*names_without_values, *covariate_fields["unvaried"]),
+        "missing": int((~has_all_covariates).sum()),
     }
-    return rows, battles, covariate_fields
+    return model_comparisons, battles, covariate_fields
 
 
 def _identified_covariates(
-    columns: Mapping[str, Floats],
+    values_of_covariate: Mapping[str, Floats],
     first_system: Ints,
     second_system: Ints,
     n_systems: int,
@@ -427,37 +458,42 @@ def _identified_covariates(
 
     The presentation order is a covariate only if it is known and varies (see `order_matters`).
     """
-    if not order_matters(first_system * n_systems + second_system, columns[SHOWN_FIRST], n_comparisons):
-        columns = {name: column for name, column in columns.items() if name != SHOWN_FIRST}
-    covariate_values = np.stack([*columns.values()], axis=1) if columns else np.empty((len(first_system), 0))
-    is_identified = unexplained_share(covariate_values, first_system, second_system, n_systems=n_systems) > 0
-    names = {"effects": tuple(compress(columns, is_identified)), "unvaried": tuple(compress(columns, ~is_identified))}
-    return covariate_values[:, is_identified], {**names, "missing": 0}
+    if not order_matters(first_system * n_systems + second_system, values_of_covariate[SHOWN_FIRST], n_comparisons):
+        values_of_covariate = {name: values for name, values in values_of_covariate.items() if name != SHOWN_FIRST}
+    covariate_values = (
+        np.stack([*values_of_covariate.values()], axis=1) if values_of_covariate else np.empty((len(first_system), 0))
+    )
+    is_identified_covariate = unexplained_share(covariate_values, first_system, second_system, n_systems=n_systems) > 0
+    names_of_field = {
+        "effects": tuple(compress(values_of_covariate, is_identified_covariate)),
+        "unvaried": tuple(compress(values_of_covariate, ~is_identified_covariate)),
+    }
+    return covariate_values[:, is_identified_covariate], {**names_of_field, "missing": 0}
 
 
-def order_matters(pair: Ints, order: Floats, n_comparisons: Ints | None = None) -> bool:
+def order_matters(pair_codes: Ints, presentation_orders: Floats, n_comparisons: Ints | None = None) -> bool:
     """Whether the presentation order of enough comparisons is known, and some pair was shown in both orders.
 
-    `pair` and `order` (n,) describe the rows. `n_comparisons` (n,) is the number of comparisons in each row; None means
-    1.
+    `pair_codes` and `presentation_orders` (n,) describe the rows. `n_comparisons` (n,) is the number of comparisons in
+    each row; None means 1.
     """
-    is_known_order = np.abs(order) == 1
+    is_known_order = np.abs(presentation_orders) == 1
     if not is_known_order.any() or np.average(is_known_order, weights=n_comparisons) < KNOWN_ORDERS:
         return False
-    return bool(np.intersect1d(pair[order == 1], pair[order == -1]).size)
+    return bool(np.intersect1d(pair_codes[presentation_orders == 1], pair_codes[presentation_orders == -1]).size)
 
 
-def match_comparisons(human: Comparisons, rows: Comparisons) -> tuple[Ints, Bools]:
-    """Return, for each row, the position of the human comparison of the same outputs, and whether it exists."""
-    human_row = np.searchsorted(human.keys, rows.keys).clip(max=len(human) - 1)
-    return human_row, human.keys[human_row] == rows.keys
+def match_comparisons(human: Comparisons, metric: Comparisons) -> tuple[Ints, Bools]:
+    """Return, for each metric comparison, the index of the human comparison of the same outputs, and a mask."""
+    human_row_indices = np.searchsorted(human.keys, metric.keys).clip(max=len(human) - 1)
+    return human_row_indices, human.keys[human_row_indices] == metric.keys
 
 
 def _count_by_system(
     first_system: Ints, second_system: Ints, n_systems: int, n_comparisons: Ints | None = None
 ) -> Ints:
     """(systems,): number of comparisons of each system."""
-    counts = [
-        np.bincount(systems, weights=n_comparisons, minlength=n_systems) for systems in (first_system, second_system)
+    counts_by_side = [
+        np.bincount(codes, weights=n_comparisons, minlength=n_systems) for codes in (first_system, second_system)
     ]
-    return np.asarray(counts[0] + counts[1]).astype(np.int64)
+    return np.asarray(counts_by_side[0] + counts_by_side[1]).astype(np.int64)

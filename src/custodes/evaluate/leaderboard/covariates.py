@@ -43,35 +43,40 @@ class Covariate:
     def differences(self, comparisons: Comparisons) -> Floats:
         """(n,): value of the first output minus value of the second output; NaN if a value is missing."""
         n_systems = len(comparisons.systems)
-        item = label_codes(self.rows["item"], comparisons.items)
-        system = label_codes(self.rows["system"], comparisons.systems)
-        known_rows = np.flatnonzero((item >= 0) & (system >= 0))
-        output_codes = item[known_rows] * n_systems + system[known_rows]
-        order = np.argsort(output_codes)
-        output_codes, values = output_codes[order], self.rows["value"].to_numpy()[known_rows][order]
-        first, second = (
-            _value_of(comparisons.item.astype(np.int64) * n_systems + system_of_comparison, output_codes, values)
-            for system_of_comparison in (comparisons.first, comparisons.second)
+        item_codes = label_codes(self.rows["item"], comparisons.items)
+        system_codes = label_codes(self.rows["system"], comparisons.systems)
+        matched_row_indices = np.flatnonzero((item_codes >= 0) & (system_codes >= 0))
+        output_codes = item_codes[matched_row_indices] * n_systems + system_codes[matched_row_indices]
+        sort_order = np.argsort(output_codes)
+        output_codes, covariate_values = (
+            output_codes[sort_order],
+            self.rows["value"].to_numpy()[matched_row_indices][sort_order],
         )
-        return first - second
+        first_values, second_values = (
+            _value_of(
+                comparisons.item.astype(np.int64) * n_systems + compared_system_codes, output_codes, covariate_values
+            )
+            for compared_system_codes in (comparisons.first, comparisons.second)
+        )
+        return first_values - second_values
 
 
-def _value_of(outputs: Ints, known_outputs: Ints, known_values: Floats) -> Floats:
-    """Return the values of `outputs`, looked up in sorted `known_outputs` with `known_values`; NaN for unknown outputs.
+def _value_of(output_codes: Ints, sorted_output_codes: Ints, sorted_values: Floats) -> Floats:
+    """Return the value of each output, looked up in `sorted_output_codes` with `sorted_values`; NaN for other outputs.
 
     >>> _value_of(np.array([2, 5, 9]), np.array([2, 9]), np.array([0.1, 0.9])).tolist()
     [0.1, nan, 0.9]
     """
-    if not known_outputs.size:
-        return np.full(len(outputs), np.nan)
-    row = np.searchsorted(known_outputs, outputs).clip(max=known_outputs.size - 1)
-    return np.where(known_outputs[row] == outputs, known_values[row], np.nan)
+    if not sorted_output_codes.size:
+        return np.full(len(output_codes), np.nan)
+    row_indices = np.searchsorted(sorted_output_codes, output_codes).clip(max=sorted_output_codes.size - 1)
+    return np.where(sorted_output_codes[row_indices] == output_codes, sorted_values[row_indices], np.nan)
 
 
-def check_names(names: Sequence[str], study: Study) -> None:
+def check_names(covariate_names: Sequence[str], study: Study) -> None:
     """Raise `OptionError` for a covariate that the study lacks."""
     score_raters = study.ratings.frame.filter(pl.col("item") != "")["rater"].unique(maintain_order=True).to_list()
-    for name in names:
+    for name in covariate_names:
         if name == LENGTH and study.outputs is None:
             raise OptionError(
                 f"covariates={LENGTH!r}: {study.name} has no texts whose words could be counted; add a file of outputs"
@@ -88,9 +93,9 @@ def covariate(name: str, study: Study, *, aspect: str) -> Covariate:
     """Return the covariate `name`: the log number of words, or a rater's scores in standard deviations."""
     if name == LENGTH:
         assert study.outputs is not None
-        log_words = pl.col("text").str.count_matches(r"\S+").clip(1).log()
-        return Covariate(name=name, rows=study.outputs.texts.select("item", "system", value=log_words))
-    rows = select_aspect_rows(study.ratings.frame.filter(pl.col("item") != "", pl.col("rater") == name), aspect)
-    means = rows.group_by("item", "system", maintain_order=True).agg(value=pl.col("score").mean())
-    standard_deviation = means["value"].std() or 1.0  # constant scores are rejected later
-    return Covariate(name=name, rows=means.with_columns(pl.col("value") / standard_deviation))
+        log_words_expression = pl.col("text").str.count_matches(r"\S+").clip(1).log()
+        return Covariate(name=name, rows=study.outputs.texts.select("item", "system", value=log_words_expression))
+    score_rows = select_aspect_rows(study.ratings.frame.filter(pl.col("item") != "", pl.col("rater") == name), aspect)
+    mean_scores = score_rows.group_by("item", "system", maintain_order=True).agg(value=pl.col("score").mean())
+    score_sd = mean_scores["value"].std() or 1.0  # constant scores are rejected later
+    return Covariate(name=name, rows=mean_scores.with_columns(pl.col("value") / score_sd))

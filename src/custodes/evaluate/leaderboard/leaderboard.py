@@ -49,8 +49,7 @@ CORRECTED = "corrected:"
 """Prefix of the name of a metric, for human comparisons that are corrected by the metric."""
 
 FEW_RATERS = 3
-"""Up to this number of raters, all raters are displayed by default; with more, only annotators and the best correction.
-"""
+"""Up to this number of raters, all are displayed by default; with more, only annotators and the best correction."""
 
 
 def best_corrected(board: Leaderboard) -> pl.DataFrame:
@@ -64,8 +63,8 @@ def main_rows(board: Leaderboard, table: pl.DataFrame) -> pl.DataFrame:
 
     With few raters, or without annotators, return all rows.
     """
-    raters = board.systems["rater"]
-    if raters.n_unique() <= FEW_RATERS or HUMAN not in raters:
+    rater_series = board.systems["rater"]
+    if rater_series.n_unique() <= FEW_RATERS or HUMAN not in rater_series:
         return table
     best_corrections = best_corrected(board).select("aspect", rater=CORRECTED + pl.col("metric"))
     human_rows = board.systems.filter(rater=HUMAN).select("aspect", "rater").unique()
@@ -180,10 +179,8 @@ class Leaderboard(Result):
         label("rater", "as in `systems`"),
         label(
             "cycle",
-            (
-                "systems of the cycle: each system is significantly better than the next system; if the group has "
-                "several cycles, the cycle whose smallest win rate is largest"
-            ),
+            "systems of the cycle: each system is significantly better than the next system; if the group has "
+            "several cycles, the cycle whose smallest win rate is largest",
         ),
         share("win_rate", "smallest win rate of a system of the cycle against the next system"),
         p_value("p_direct", "largest p-value of the pairs of the cycle, adjusted for all pairs"),
@@ -339,27 +336,27 @@ def leaderboard(
     rater_names = tuple(study.raters.direction) if isinstance(study, Study) else ()
     covariate_names = tuple(dict.fromkeys(value_list("covariates", covariates, labels=rater_names)))
     make_options = partial(Options, tie_model=tie_model, confidence=confidence, resamples=resamples)
-    reference_rows_of_aspect: Callable[[str], Iterable[dict[str, Any]]] = lambda aspect: ()  # noqa: E731
-    interim_rows = dict[str, list[dict[str, Any]]]()
+    make_reference_rows: Callable[[str], Iterable[dict[str, Any]]] = lambda aspect: ()  # noqa: E731
+    looks_of_aspect = dict[str, list[dict[str, Any]]]()
     if isinstance(study, Study):
         check_names(covariate_names, study)
-        chosen_study = study.select(**selection_arguments(setting), one_side=True)
-        systems, comparisons = chosen_study.systems, compare_any_raters(chosen_study, setting)
+        selected_study = study.select(**selection_arguments(setting), one_side=True)
+        systems, comparisons = selected_study.systems, compare_any_raters(selected_study, setting)
         covariates_of_aspect = {
             aspect: [covariate(name, study, aspect=aspect) for name in covariate_names]
-            for aspect in {"", *chosen_study.aspects}
+            for aspect in {"", *selected_study.aspects}
         }
         shares_overall_models = settings(setting)["ties"] != "calibrated" and not covariate_names
-        reference_rows_of_aspect = partial(reference_rows, chosen_study, confidence=confidence)
-        test_pairs = not any(note.rule == SEQUENTIAL_RULE for note in chosen_study.notes)
-        has_interim_analyses = not chosen_study.looks.is_empty()
+        make_reference_rows = partial(reference_rows, selected_study, confidence=confidence)
+        has_pair_tests = not any(note.rule == SEQUENTIAL_RULE for note in selected_study.notes)
+        has_interim_analyses = not selected_study.looks.is_empty()
         if has_interim_analyses and len(study.preferences.frame):
-            interim_rows[study.preferences.frame["aspect"][0]] = _interim_rows(chosen_study.looks)
-        model_options = make_options(n_systems=len(systems), test_pairs=test_pairs, by_pair=has_interim_analyses)
+            looks_of_aspect[study.preferences.frame["aspect"][0]] = _interim_rows(selected_study.looks)
+        model_options = make_options(n_systems=len(systems), test_pairs=has_pair_tests, by_pair=has_interim_analyses)
         label_of_model, fit_of_label = _models(
             comparisons, covariates_of_aspect, shares_overall_models=shares_overall_models, options=model_options
         )
-        notes = [*chosen_study.notes, *(note for comparison in comparisons for note in comparison.notes)]
+        notes = [*selected_study.notes, *(note for comparison in comparisons for note in comparison.notes)]
     else:
         systems = study.systems
         _check_counts(systems, covariate_names, setting)
@@ -376,7 +373,7 @@ def leaderboard(
     )
     model_of_label = dict(zip(fit_of_label, fitted_models, strict=True))
     # Aspects share the rows of a model of overall scores.
-    rows_of_label = {
+    tables_of_label = {
         label: rows_of_model(rater, model, systems, confidence=confidence)
         for label, rater in {label: rater for (_, rater), label in label_of_model.items()}.items()
         if (model := _model_of(model_of_label[label])) is not None
@@ -387,7 +384,7 @@ def leaderboard(
                 f"covariates={name!r}: the covariate does not vary within systems, so its effect cannot be separated "
                 "from the strengths; omit this covariate"
             )
-    note_rules, tables, model_notes = [note.rule for note in notes], [], list[Note]()
+    note_rules, table_parts, model_notes = [note.rule for note in notes], [], list[Note]()
     for aspect in [comparison.aspect for comparison in comparisons] or [""]:
         label_of_rater = {rater: label for (name, rater), label in label_of_model.items() if name == aspect}
         result_of_rater = {rater: model_of_label[label] for rater, label in label_of_rater.items()}
@@ -395,21 +392,21 @@ def leaderboard(
         model_of_rater = {
             rater: model for rater, result in result_of_rater.items() if (model := _model_of(result)) is not None
         }
-        rows = rows_of({rater: rows_of_label[label_of_rater[rater]] for rater in model_of_rater}, corrected_models)
-        tables.append(
+        tables = rows_of({rater: tables_of_label[label_of_rater[rater]] for rater in model_of_rater}, corrected_models)
+        table_parts.append(
             Leaderboard.part(
-                aspect, **rows, reference=list(reference_rows_of_aspect(aspect)), interim=interim_rows.get(aspect, ())
+                aspect, **tables, reference=list(make_reference_rows(aspect)), interim=looks_of_aspect.get(aspect, ())
             )
         )
         model_notes += notes_on(
-            aspect, model_of_rater, corrected_models, systems=systems, rules=note_rules, resamples=resamples
+            aspect, model_of_rater, corrected_models, systems=systems, note_rules=note_rules, resamples=resamples
         )
     adjusted_covariates = [
         name for name in covariate_names if any(name in comparison.preference_raters for comparison in comparisons)
     ]
     message = f"the model adjusts for {join_labels(adjusted_covariates)}, so there is no ranking by these raters"
     return Leaderboard.from_parts(
-        tables, [*notes, *build_notes(("rater-held-equal", len(adjusted_covariates), message)), *model_notes]
+        table_parts, [*notes, *build_notes(("rater-held-equal", len(adjusted_covariates), message)), *model_notes]
     )
 
 
@@ -426,7 +423,7 @@ def _model_of(result: FittedModel | CorrectedModel) -> FittedModel | None:
 
 def _models(
     comparisons: Sequence[RaterComparison],
-    covariates: Mapping[str, Sequence[Covariate]],
+    covariates_of_aspect: Mapping[str, Sequence[Covariate]],
     *,
     shares_overall_models: bool,
     options: Options,
@@ -439,30 +436,32 @@ def _models(
     label_of_model, fit_of_label = dict[tuple[str, str], str](), dict[str, Fit]()
     for comparison in comparisons:
         aspect, preferences = comparison.aspect, comparison.preferences
-        excluded_names = {column.name for column in covariates[aspect]}
-        rows = {
-            name: preferences.select_rater(preferences.raters.index(name))
-            for name in comparison.preference_raters
-            if name not in excluded_names
+        excluded_names = {c.name for c in covariates_of_aspect[aspect]}
+        comparisons_of_rater = {
+            rater: preferences.select_rater(preferences.raters.index(rater))
+            for rater in comparison.preference_raters
+            if rater not in excluded_names
         }
-        fit_rows = partial(fit_comparisons, design=comparison.design, options=options, covariates=covariates[aspect])
-        human = rows.pop(HUMAN, None)
+        fit_rater = partial(
+            fit_comparisons, design=comparison.design, options=options, covariates=covariates_of_aspect[aspect]
+        )
+        human_comparisons = comparisons_of_rater.pop(HUMAN, None)
         # In studies with annotators, metrics have no search for removals, because the search refits many models.
-        fit_metric_rows = partial(fit_rows, options=replace(options, search_removal=human is None))
-        if human is not None:
+        fit_metric = partial(fit_rater, options=replace(options, search_removal=human_comparisons is None))
+        if human_comparisons is not None:
             label_of_model[aspect, HUMAN] = f"{aspect}|{HUMAN}"
             weighted_design = comparison.design.weighted_by_selection
-            fit_of_label[label_of_model[aspect, HUMAN]] = partial(fit_rows, human, design=weighted_design)
-            for name, metric in rows.items():
-                if not match_comparisons(human, metric)[1].all():
-                    label_of_model[aspect, CORRECTED + name] = f"{aspect}|{CORRECTED}{name}"
-                    fit = partial(fit_corrected, metric, human=human, **fit_rows.keywords)
-                    fit_of_label[label_of_model[aspect, CORRECTED + name]] = fit
-        for name, metric in rows.items():
-            label_of_model[aspect, name] = (
-                f"{'' if shares_overall_models and name in comparison.overall else aspect}|{name}"
+            fit_of_label[label_of_model[aspect, HUMAN]] = partial(fit_rater, human_comparisons, design=weighted_design)
+            for rater, metric_comparisons in comparisons_of_rater.items():
+                if not match_comparisons(human_comparisons, metric_comparisons)[1].all():
+                    label_of_model[aspect, CORRECTED + rater] = f"{aspect}|{CORRECTED}{rater}"
+                    fitter = partial(fit_corrected, metric_comparisons, human=human_comparisons, **fit_rater.keywords)
+                    fit_of_label[label_of_model[aspect, CORRECTED + rater]] = fitter
+        for rater, metric_comparisons in comparisons_of_rater.items():
+            label_of_model[aspect, rater] = (
+                f"{'' if shares_overall_models and rater in comparison.overall else aspect}|{rater}"
             )
-            fit_of_label.setdefault(label_of_model[aspect, name], partial(fit_metric_rows, metric))
+            fit_of_label.setdefault(label_of_model[aspect, rater], partial(fit_metric, metric_comparisons))
     return label_of_model, fit_of_label
 
 
@@ -475,11 +474,11 @@ def _models_of_counts(
     """
     fit_of_label, dependent_raters = dict[str, Fit](), []
     for rater in counts.raters:
-        rows = counts.outcomes.filter(pl.col("rater") == rater)
-        is_independent_rater = counts.items.get(rater, 0) >= int(rows.select(list(SIGNS)).to_numpy().sum())
-        fit_rater = partial(fit_counts, rows, systems=counts.systems, independent=is_independent_rater, options=options)
+        outcomes = counts.outcomes.filter(pl.col("rater") == rater)
+        is_independent = counts.items.get(rater, 0) >= int(outcomes.select(list(SIGNS)).to_numpy().sum())
+        fit_rater = partial(fit_counts, outcomes, systems=counts.systems, independent=is_independent, options=options)
         fit_of_label[f"|{rater}"] = fit_rater
-        if not is_independent_rater:
+        if not is_independent:
             dependent_raters.append(rater)
     message = (
         f"{join_labels(dependent_raters, limit=4)}: counts do not record which comparisons share an item, so "

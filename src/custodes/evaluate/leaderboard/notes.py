@@ -24,17 +24,17 @@ FEWEST = 12
 
 def notes_on(
     aspect: str,
-    models: Mapping[str, FittedModel],
+    model_of_rater: Mapping[str, FittedModel],
     corrected_models: Sequence[CorrectedModel],
     *,
     systems: Sequence[str],
-    rules: Sequence[str],
+    note_rules: Sequence[str],
     resamples: int,
 ) -> list[Note]:
-    """Return the notes of one aspect on the model of each rater; `rules` are the codes of existing notes."""
+    """Return the notes of one aspect on the model of each rater; `note_rules` are the rules of earlier notes."""
     aspect_text = label_of(aspect)
     raters_of_message = defaultdict[tuple[str, str], list[str]](list)  # by rule and message
-    for rater, model in models.items():
+    for rater, model in model_of_rater.items():
         for rule, message in _messages(systems, model):
             raters_of_message[rule, message].append(rater)
     for correction in corrected_models:
@@ -50,23 +50,28 @@ def notes_on(
             )
             raters_of_message["order-averaged", message].append(correction.metric)
     notes = [
-        Note(rule=rule, message=f"{join_labels(names, limit=4)}{aspect_text}: {message}", aspect=aspect)
-        for (rule, message), names in raters_of_message.items()
+        Note(rule=rule, message=f"{join_labels(rater_names, limit=4)}{aspect_text}: {message}", aspect=aspect)
+        for (rule, message), rater_names in raters_of_message.items()
     ]
-    if HUMAN in models and "sides" not in rules and len(systems) == 2 and (models[HUMAN].rates[0] == 1).any():
+    if (
+        HUMAN in model_of_rater
+        and "sides" not in note_rules
+        and len(systems) == 2
+        and (model_of_rater[HUMAN].rates[0] == 1).any()
+    ):
         message = (
-            f"annotators always prefer {_list_systems(systems, models[HUMAN].rates[0] == 1)}{aspect_text}; if the two "
-            "systems are only sides of a pair (chosen, rejected), a leaderboard has no meaning"
+            f"annotators always prefer {_list_systems(systems, model_of_rater[HUMAN].rates[0] == 1)}{aspect_text}; if "
+            "the two systems are only sides of a pair (chosen, rejected), a leaderboard has no meaning"
         )
         notes += build_notes(("one-sided-annotators", True, message), aspect=aspect)
-    if HUMAN in models and (fit_tests := models[HUMAN].direct) is not None:
+    if HUMAN in model_of_rater and (fit_tests := model_of_rater[HUMAN].direct) is not None:
         message = (
             f"strengths by human ratings do not fit {fit_tests.misfit.sum()} of {plural(len(fit_tests.misfit), 'pair')}"
             f" of systems{aspect_text}: the win rate differs significantly from the expected win rate (column p_fit of"
             " the table pairs)"
         )
         notes += build_notes(("misfit", bool(fit_tests.misfit.any()), message), aspect=aspect)
-    n_clusters = min((model.strengths.clusters for model in models.values()), default=FEWEST)
+    n_clusters = min((model.strengths.clusters for model in model_of_rater.values()), default=FEWEST)
     notes += few_clusters_notes(n_clusters, resamples, fewest=FEWEST, aspect=aspect)
     one_item_text = (
         f"there is only one item or cluster{aspect_text}, so nothing can be resampled and there are no intervals"
@@ -76,61 +81,60 @@ def notes_on(
 
 def _messages(systems: Sequence[str], model: FittedModel) -> list[tuple[str, str]]:
     """Return the rules and messages of the notes on one model."""
-    component_of_system, is_unknown, pairs = parts(model), model.unknown, model.pairs
-    members_of_component = [
-        _list_systems(systems, (component_of_system == component_number) & ~is_unknown)
-        for component_number in np.unique(component_of_system[~is_unknown])
+    component_of_system, is_unknown_system, pair_win_rates = parts(model), model.unknown, model.pairs
+    component_texts = [
+        _list_systems(systems, (component_of_system == component_number) & ~is_unknown_system)
+        for component_number in np.unique(component_of_system[~is_unknown_system])
     ]
-    components_text = (
-        f"systems that are not connected by comparisons cannot be compared: {' | '.join(members_of_component)}"
-    )
-    is_all_ties = pairs is not None and not pairs.outcomes[:, [0, 2]].any()
+    components_text = f"systems that are not connected by comparisons cannot be compared: {' | '.join(component_texts)}"
+    is_all_ties = pair_win_rates is not None and not pair_win_rates.outcomes[:, [0, 2]].any()
     unbounded_text = "" if is_all_ties else _unbounded_message(systems, model)
-    has_unmet_opponents = ((model.opponents < (~is_unknown).sum() - 1) & ~is_unknown).any()
-    messages = [
+    has_unmet_opponents = ((model.opponents < (~is_unknown_system).sum() - 1) & ~is_unknown_system).any()
+    candidate_messages = [
         (
             "no-battle",
-            is_unknown.any() and pairs is not None,
-            f"there are no comparisons of {_list_systems(systems, is_unknown)}, so their strengths cannot be estimated",
+            is_unknown_system.any() and pair_win_rates is not None,
+            f"there are no comparisons of {_list_systems(systems, is_unknown_system)}, so their strengths cannot be "
+            "estimated",
         ),
-        ("split", len(members_of_component) > 1, f"{components_text}. Ranks and groups hold within each part"),
+        ("split", len(component_texts) > 1, f"{components_text}. Ranks and groups hold within each part"),
         ("all-ties", is_all_ties, "every comparison is a tie, so systems do not differ"),
         ("unbeaten", unbounded_text, unbounded_text),
         (
             "not-all-met",
-            has_unmet_opponents and pairs is not None,
+            has_unmet_opponents and pair_win_rates is not None,
             "not all pairs of systems were compared, so win rates are against different opponents; strengths account "
             "for the opponents",
         ),
     ]
-    for cycle, rate, _, _ in model.cycles:
+    for cycle, smallest_win_rate, _, _ in model.cycles:
         cycle_text = ", ".join(f"{systems[a]} beats {systems[b]}" for a, b in pairwise([*cycle, cycle[0]]))
         message = (
-            f"{cycle_text} (each significantly, with at least {rate:.0%} of the points), so no ranking describes these"
-            " systems; read the table pairs instead of the strengths"
+            f"{cycle_text} (each significantly, with at least {smallest_win_rate:.0%} of the points), so no ranking "
+            "describes these systems; read the table pairs instead of the strengths"
         )
-        messages.append(("cycle", True, message))
-    messages += [
+        candidate_messages.append(("cycle", True, message))
+    candidate_messages += [
         ("unvaried", True, f"{name} does not vary within systems, so strengths are not adjusted for {name}")
         for name in model.unvaried
     ]
     missing_text = f"{model.missing} comparisons are excluded, because the value of a covariate is missing"
-    messages.append(("no-covariate", model.missing, missing_text))
-    return [(rule, message) for rule, is_needed, message in messages if is_needed]
+    candidate_messages.append(("no-covariate", model.missing, missing_text))
+    return [(rule, message) for rule, is_needed, message in candidate_messages if is_needed]
 
 
 def _unbounded_message(systems: Sequence[str], model: FittedModel) -> str:
     """Return the message on systems whose strength is finite only because of a penalty; empty without such systems."""
-    is_unbounded, win_rates = ~model.strengths.bounded & ~model.unknown, model.rates[0]
+    is_unbounded_system, win_rates = ~model.strengths.bounded & ~model.unknown, model.rates[0]
     masks_and_texts = (
         (win_rates == 1, "won every comparison"),
         (win_rates == 0, "lost every comparison"),
         (~np.isin(win_rates, [0, 1]), "won or lost, alone or as a group, every comparison with other systems"),
     )
     group_texts = [
-        f"{_list_systems(systems, is_unbounded & is_kind)} {kind_text}"
-        for is_kind, kind_text in masks_and_texts
-        if (is_unbounded & is_kind).any()
+        f"{_list_systems(systems, is_unbounded_system & is_system_of_kind)} {kind_text}"
+        for is_system_of_kind, kind_text in masks_and_texts
+        if (is_unbounded_system & is_system_of_kind).any()
     ]
     if not group_texts:
         return ""

@@ -28,57 +28,64 @@ FEWEST_SYSTEMS = 2
 def reference_rows(study: Study, aspect: str, *, confidence: float) -> Iterator[dict[str, Any]]:
     """Yield the rows of the table `reference`, with the highest win rate first."""
     verdicts = select_aspect_rows(study.preferences.frame, aspect)
-    for (rater,), rows in verdicts.group_by("rater", maintain_order=True):
-        reference = _reference(rows)
-        if reference is None:
+    for (rater,), verdict_rows in verdicts.group_by("rater", maintain_order=True):
+        reference_system = _reference(verdict_rows)
+        if reference_system is None:
             continue
-        rows = _reference_verdicts(rows, reference, study)
+        verdict_rows = _reference_verdicts(verdict_rows, reference_system, study)
         system_rows = [
-            {"rater": str(rater), "system": str(system), "reference": reference, **_row(rows_of_system, confidence)}
-            for (system,), rows_of_system in rows.group_by("system", maintain_order=True)
+            {
+                "rater": str(rater),
+                "system": str(system),
+                "reference": reference_system,
+                **_row(system_verdicts, confidence),
+            }
+            for (system,), system_verdicts in verdict_rows.group_by("system", maintain_order=True)
         ]
         yield from sorted(system_rows, key=lambda row: -row["win_rate"])
 
 
-def _reference(rows: pl.DataFrame) -> str | None:
+def _reference(verdict_rows: pl.DataFrame) -> str | None:
     """Return the system that takes part in every comparison; None if there is no such system or more than one."""
-    pairs = rows.select("system_a", "system_b").unique()
-    common_systems = set.intersection(*({*pair} for pair in pairs.iter_rows()))
-    return common_systems.pop() if len(common_systems) == 1 and pairs.height >= FEWEST_SYSTEMS else None
+    pair_rows = verdict_rows.select("system_a", "system_b").unique()
+    common_systems = set.intersection(*({*pair} for pair in pair_rows.iter_rows()))
+    return common_systems.pop() if len(common_systems) == 1 and pair_rows.height >= FEWEST_SYSTEMS else None
 
 
-def _reference_verdicts(rows: pl.DataFrame, reference: str, study: Study) -> pl.DataFrame:
+def _reference_verdicts(verdict_rows: pl.DataFrame, reference_system: str, study: Study) -> pl.DataFrame:
     """Return a row per verdict with system, cluster, `won` (1, .5 or 0), `graded` (probability of winning) and
     `longer` (length minus length of the reference, in characters)."""
-    is_first_system = pl.col("system_b") == reference
-    p_a, p_tie, p_b = (pl.col(name) for name in CHANCES)
-    points = pl.when(is_first_system).then(p_a).otherwise(p_b) + p_tie / 2
-    won = (1 + pl.when(is_first_system).then("preference").otherwise(-pl.col("preference"))) / 2
-    rows = rows.select(
+    is_first_system = pl.col("system_b") == reference_system
+    p_a_expression, p_tie_expression, p_b_expression = (pl.col(name) for name in CHANCES)
+    points_expression = pl.when(is_first_system).then(p_a_expression).otherwise(p_b_expression) + p_tie_expression / 2
+    won_expression = (1 + pl.when(is_first_system).then("preference").otherwise(-pl.col("preference"))) / 2
+    verdict_rows = verdict_rows.select(
         "item",
-        won=won.cast(pl.Float64),
-        graded=points,
+        won=won_expression.cast(pl.Float64),
+        graded=points_expression,
         system=pl.when(is_first_system).then("system_a").otherwise("system_b"),
     )
-    cluster = study.items.item_rows(rows["item"])["cluster"]
-    rows = rows.with_columns(cluster=pl.when(cluster == "").then("item").otherwise(cluster))
+    cluster_series = study.items.item_rows(verdict_rows["item"])["cluster"]
+    verdict_rows = verdict_rows.with_columns(
+        cluster=pl.when(cluster_series == "").then("item").otherwise(cluster_series)
+    )
     if study.outputs is None:
-        return rows.with_columns(longer=pl.lit(None, dtype=pl.Float64))
-    length = study.outputs.texts.select("item", "system", length=pl.col("text").str.len_chars().cast(pl.Float64))
-    reference_length = length.filter(system=reference).select("item", other="length")
-    rows = rows.join(length, on=["item", "system"], how="left", maintain_order="left")
-    rows = rows.join(reference_length, on="item", how="left", maintain_order="left")
-    return rows.with_columns(longer=pl.col("length") - pl.col("other"))
+        return verdict_rows.with_columns(longer=pl.lit(None, dtype=pl.Float64))
+    length_table = study.outputs.texts.select("item", "system", length=pl.col("text").str.len_chars().cast(pl.Float64))
+    reference_length_table = length_table.filter(system=reference_system).select("item", other="length")
+    verdict_rows = verdict_rows.join(length_table, on=["item", "system"], how="left", maintain_order="left")
+    verdict_rows = verdict_rows.join(reference_length_table, on="item", how="left", maintain_order="left")
+    return verdict_rows.with_columns(longer=pl.col("length") - pl.col("other"))
 
 
-def _row(rows: pl.DataFrame, confidence: float) -> dict[str, Any]:
-    discrete_points = rows["won"].to_numpy()
-    graded_points = rows["graded"].to_numpy() if rows["graded"].null_count() == 0 else discrete_points
-    units = rows["cluster"].rank("dense").to_numpy().astype(np.intp) - 1
-    length_differences = rows["longer"].to_numpy()
-    rates_and_bounds = {
-        "win_rate": _mean(graded_points, units, confidence),
-        "discrete_win_rate": _mean(discrete_points, units, confidence),
+def _row(verdict_rows: pl.DataFrame, confidence: float) -> dict[str, Any]:
+    discrete_points = verdict_rows["won"].to_numpy()
+    graded_points = verdict_rows["graded"].to_numpy() if verdict_rows["graded"].null_count() == 0 else discrete_points
+    cluster_codes = verdict_rows["cluster"].rank("dense").to_numpy().astype(np.intp) - 1
+    length_differences = verdict_rows["longer"].to_numpy()
+    rate_and_bounds_of_column = {
+        "win_rate": _mean(graded_points, cluster_codes, confidence),
+        "discrete_win_rate": _mean(discrete_points, cluster_codes, confidence),
     }
     reason = ""
     if not np.isfinite(length_differences).all():
@@ -87,42 +94,44 @@ def _row(rows: pl.DataFrame, confidence: float) -> dict[str, Any]:
         reason = EXTRAPOLATED
     if reason:
         length_differences = np.full(len(length_differences), np.nan)
-    rates_and_bounds["length_controlled_win_rate"] = _length_controlled(
-        graded_points, length_differences, units, confidence
+    rate_and_bounds_of_column["length_controlled_win_rate"] = _length_controlled(
+        graded_points, length_differences, cluster_codes, confidence
     )
     suffixes = ("", "_low", "_high")
     return {
-        "n": rows.height,
+        "n": verdict_rows.height,
         **{
-            f"{name}{suffix}": value
-            for name, rate_and_bounds in rates_and_bounds.items()
+            f"{column_name}{suffix}": value
+            for column_name, rate_and_bounds in rate_and_bounds_of_column.items()
             for suffix, value in zip(suffixes, rate_and_bounds, strict=True)
         },
         "reason": reason,
     }
 
 
-def _mean(values: Floats, units: Ints, confidence: float) -> Sequence[float]:
+def _mean(values: Floats, cluster_codes: Ints, confidence: float) -> Sequence[float]:
     """Return a mean and the bounds of Student's t interval over clusters."""
-    n_units = int(units.max()) + 1
-    sums, n_per_cluster = (
-        unit_sums(summands, units=units, n_units=n_units) for summands in (values, np.ones(len(values)))
+    n_clusters = int(cluster_codes.max()) + 1
+    cluster_sums, n_values_of_cluster = (
+        unit_sums(summands, units=cluster_codes, n_units=n_clusters) for summands in (values, np.ones(len(values)))
     )
     mean = float(values.mean())
-    if n_units < 2:
+    if n_clusters < 2:
         return mean, np.nan, np.nan
-    standard_error = np.sqrt(n_units / (n_units - 1) * ((sums - mean * n_per_cluster) ** 2).sum()) / len(values)
-    half_width = student_quantile(confidence, n_units) * float(standard_error)
+    standard_error = np.sqrt(
+        n_clusters / (n_clusters - 1) * ((cluster_sums - mean * n_values_of_cluster) ** 2).sum()
+    ) / len(values)
+    half_width = student_quantile(confidence, n_clusters) * float(standard_error)
     return mean, max(mean - half_width, 0.0), min(mean + half_width, 1.0)
 
 
 def _length_controlled(
-    win_points: Floats, length_differences: Floats, units: Ints, confidence: float
+    win_points: Floats, length_differences: Floats, cluster_codes: Ints, confidence: float
 ) -> Sequence[float]:
     """Return the win rate at equal lengths, by logistic regression on tanh of the standardised length difference."""
-    standard_deviation = float(length_differences.std())
-    if not standard_deviation > 0:  # NaN without all texts
+    length_difference_sd = float(length_differences.std())
+    if not length_difference_sd > 0:  # NaN without all texts
         return np.nan, np.nan, np.nan
-    design = np.stack([np.ones(len(win_points)), np.tanh(length_differences / standard_deviation)], axis=1)
-    coefficient = first_coefficient(win_points, design, units, confidence=confidence)
-    return [float(1 / (1 + np.exp(-value))) for value in coefficient[:3]]
+    design_matrix = np.stack([np.ones(len(win_points)), np.tanh(length_differences / length_difference_sd)], axis=1)
+    coefficient_and_bounds = first_coefficient(win_points, design_matrix, cluster_codes, confidence=confidence)
+    return [float(1 / (1 + np.exp(-value))) for value in coefficient_and_bounds[:3]]

@@ -79,14 +79,18 @@ def shares_of(counts: Ints) -> Floats:
 
 def rated_pairs(comparison: RaterComparison, metric: str) -> RatedPairs:
     """Return the pairs with human ratings in a comparison, with the preferences of a metric ('none': no metric)."""
-    human = comparison.human_signs
-    is_rated = (human != ABSENT).any(axis=1)
-    signs = np.full_like(human, ABSENT) if metric == NONE else comparison.metric_signs[comparison.metrics.index(metric)]
+    human_signs = comparison.human_signs
+    is_rated_pair = (human_signs != ABSENT).any(axis=1)
+    metric_signs = (
+        np.full_like(human_signs, ABSENT)
+        if metric == NONE
+        else comparison.metric_signs[comparison.metrics.index(metric)]
+    )
     return RatedPairs(
-        human=human[is_rated],
-        metric=signs[is_rated],
-        metric_more=np.zeros((int(is_rated.sum()), 3), dtype=np.int64),
-        systems=comparison.design.pairs[is_rated],
+        human=human_signs[is_rated_pair],
+        metric=metric_signs[is_rated_pair],
+        metric_more=np.zeros((int(is_rated_pair.sum()), 3), dtype=np.int64),
+        systems=comparison.design.pairs[is_rated_pair],
         units=comparison.design.units,
     )
 
@@ -99,10 +103,10 @@ def simulate_ideal_metric(pairs: RatedPairs, n_further_items: int, rng: np.rando
     """
     cumulative_shares = np.cumsum(IDEAL_MIXTURE, axis=0)[:, np.where(pairs.human == ABSENT, 0, 1 - pairs.human)]
     metric_kinds = (rng.random(pairs.human.shape) > cumulative_shares[:2]).sum(axis=0)
-    signs = np.where(pairs.human == ABSENT, ABSENT, 1 - metric_kinds).astype(np.int8)
-    outcome = pairs.outcome
-    shares = outcome / outcome.sum(axis=1, keepdims=True) @ IDEAL_MIXTURE.T
-    return replace(pairs, metric=signs, metric_more=rng.multinomial(n_further_items, shares))
+    metric_signs = np.where(pairs.human == ABSENT, ABSENT, 1 - metric_kinds).astype(np.int8)
+    human_outcome_counts = pairs.outcome
+    metric_shares = human_outcome_counts / human_outcome_counts.sum(axis=1, keepdims=True) @ IDEAL_MIXTURE.T
+    return replace(pairs, metric=metric_signs, metric_more=rng.multinomial(n_further_items, metric_shares))
 
 
 def permute_systems(pairs: RatedPairs, rng: np.random.Generator) -> RatedPairs:
@@ -111,52 +115,54 @@ def permute_systems(pairs: RatedPairs, rng: np.random.Generator) -> RatedPairs:
     The two systems of each pair are then equal on average, and clusters stay whole."""
     n_systems, n_units = int(pairs.systems.max()) + 1, int(pairs.units.max()) + 1
     system_permutation = rng.permuted(np.tile(np.arange(n_systems), (n_units, 1)), axis=1)[pairs.units]
-    first, second = (system_permutation[:, pairs.systems[:, k]].T for k in range(2))
+    first_systems, second_systems = (system_permutation[:, pairs.systems[:, side]].T for side in range(2))
     metric_totals = pairs.metric_more.sum(axis=0)
     expected_shares = (metric_totals + metric_totals[::-1]) / max(1, 2 * metric_totals.sum())
     metric_more = (
         rng.multinomial(pairs.metric_more.sum(axis=1), expected_shares) if metric_totals.any() else pairs.metric_more
     )
-    signs = []
+    permuted_signs = []
     for rater_signs in (pairs.human, pairs.metric):
-        matrix = np.full((n_systems, n_systems, rater_signs.shape[1]), ABSENT, dtype=np.int8)
-        matrix[pairs.systems[:, 0], pairs.systems[:, 1]] = rater_signs
-        matrix[pairs.systems[:, 1], pairs.systems[:, 0]] = np.where(rater_signs == ABSENT, ABSENT, -rater_signs)
-        signs.append(matrix[first, second, np.arange(rater_signs.shape[1])])
-    return replace(pairs, human=signs[0], metric=signs[1], metric_more=metric_more)
+        sign_matrix = np.full((n_systems, n_systems, rater_signs.shape[1]), ABSENT, dtype=np.int8)
+        sign_matrix[pairs.systems[:, 0], pairs.systems[:, 1]] = rater_signs
+        sign_matrix[pairs.systems[:, 1], pairs.systems[:, 0]] = np.where(rater_signs == ABSENT, ABSENT, -rater_signs)
+        permuted_signs.append(sign_matrix[first_systems, second_systems, np.arange(rater_signs.shape[1])])
+    return replace(pairs, human=permuted_signs[0], metric=permuted_signs[1], metric_more=metric_more)
 
 
 def order_answers(replications: Sequence[RatedPairs], seeds: Sequence[int]) -> Answers:
     """Return the preferences of all replications, each in a random order that is drawn with the replication's seed."""
-    is_rated = [pairs.human != ABSENT for pairs in replications]
-    units = replications[0].units
+    answer_masks = [pairs.human != ABSENT for pairs in replications]
+    cluster_of_item = replications[0].units
     # Positions have the smallest integer type, because replications x pairs x items is a large number.
-    smallest_type = np.min_scalar_type(-len(units))
-    orders = np.stack(
+    order_dtype = np.min_scalar_type(-len(cluster_of_item))
+    item_orders = np.stack(
         [
-            annotation_order(is_available, units, np.random.default_rng(s)).astype(smallest_type)
-            for is_available, s in zip(is_rated, seeds, strict=True)
+            annotation_order(is_available_answer, cluster_of_item, np.random.default_rng(seed)).astype(order_dtype)
+            for is_available_answer, seed in zip(answer_masks, seeds, strict=True)
         ]
     )
-    kinds = np.stack(
+    kind_codes = np.stack(
         [
-            np.take_along_axis(annotation_kinds(pairs.human, pairs.metric), order, axis=1)
-            for pairs, order in zip(replications, orders, strict=True)
+            np.take_along_axis(annotation_kinds(pairs.human, pairs.metric), item_order, axis=1)
+            for pairs, item_order in zip(replications, item_orders, strict=True)
         ]
     )
 
-    def items_after(n: Ints) -> PairItems:
-        human_signs = np.full_like(kinds, ABSENT)
-        human = np.where(np.arange(kinds.shape[2]) < n[..., np.newaxis], 1 - kinds // 4, np.int8(ABSENT))
-        np.put_along_axis(human_signs, orders, human, axis=2)
-        return PairItems(human=human_signs, systems=replications[0].systems, units=units)
+    def items_after(n_answers: Ints) -> PairItems:
+        human_signs = np.full_like(kind_codes, ABSENT)
+        answered_signs = np.where(
+            np.arange(kind_codes.shape[2]) < n_answers[..., np.newaxis], 1 - kind_codes // 4, np.int8(ABSENT)
+        )
+        np.put_along_axis(human_signs, item_orders, answered_signs, axis=2)
+        return PairItems(human=human_signs, systems=replications[0].systems, units=cluster_of_item)
 
     return Answers(
-        kinds=kinds,
-        available=np.stack([is_available.sum(axis=1) for is_available in is_rated]),
+        kinds=kind_codes,
+        available=np.stack([is_available_answer.sum(axis=1) for is_available_answer in answer_masks]),
         metric=np.stack([pairs.metric_outcome for pairs in replications]),
         items=items_after,
-        clustered=is_clustered(units),
+        clustered=is_clustered(cluster_of_item),
     )
 
 
@@ -164,9 +170,9 @@ def comparisons_of(study: Study, setting: PreferenceOptions) -> tuple[RaterCompa
     """Return the comparisons of annotators with the metrics; without metrics if `metrics` is None or 'none'."""
     if setting["metrics"] not in (None, NONE):
         return require_shared_outputs(compare(study, **setting))
-    annotators, _ = study._chosen_annotators(setting["human"])
-    if study._rater_rows(annotators).is_empty():
+    annotator_names, _ = study._chosen_annotators(setting["human"])
+    if study._rater_rows(annotator_names).is_empty():
         study.select(human=setting["human"])  # raises InputError if annotators have no ratings yet
-    raters = study.raters.with_kinds(dict.fromkeys(annotators, "human")).select_raters(annotators)
-    annotators_only, setting = replace(study, raters=raters), {**setting, "metrics": None}
-    return compare_selection(annotators_only.select(**selection_arguments(setting), one_side=True), setting)
+    raters = study.raters.with_kinds(dict.fromkeys(annotator_names, "human")).select_raters(annotator_names)
+    annotators_only_study, setting = replace(study, raters=raters), {**setting, "metrics": None}
+    return compare_selection(annotators_only_study.select(**selection_arguments(setting), one_side=True), setting)

@@ -135,9 +135,9 @@ class ConcurrentAnnotation:
 
     def add(self, order: Sequence[int], systems: Sequence[int], metric_row: Signs | None = None) -> int:
         """Add a pair later, and return its number. Items without an entry in `units` become separate clusters."""
-        n_new = max(order, default=-1) + 1 - len(self._units)
-        if n_new > 0:
-            self._units = np.append(self._units, self._units.max(initial=-1) + 1 + np.arange(n_new))
+        n_new_items = max(order, default=-1) + 1 - len(self._units)
+        if n_new_items > 0:
+            self._units = np.append(self._units, self._units.max(initial=-1) + 1 + np.arange(n_new_items))
         self._append(order, systems, metric_row)
         self._start_next_looks()
         return len(self.n) - 1
@@ -251,22 +251,22 @@ class ConcurrentAnnotation:
 
     # --- one pair
 
-    def _append(self, order: Sequence[int], systems: Sequence[int], metric: Signs | None) -> None:
+    def _append(self, item_order: Sequence[int], systems: Sequence[int], metric_signs: Signs | None) -> None:
         first_system, second_system = map(int, systems)
-        pair = PairState(
+        pair_state = PairState(
             number=len(self._pairs),
             systems=(first_system, second_system),
-            order=tuple(map(int, order)),
-            places=[FREE] * len(order),
-            metric=metric,
+            order=tuple(map(int, item_order)),
+            places=[FREE] * len(item_order),
+            metric=metric_signs,
         )
-        self._pairs.append(pair)
-        for counts in (self.n, self.target, self.decision):
-            counts.append(0)
+        self._pairs.append(pair_state)
+        for per_pair_list in (self.n, self.target, self.decision):
+            per_pair_list.append(0)
         self.look.append(-1)
         self.is_open.append(True)
         self.why.append("")
-        self.is_common |= is_clustered(self._units[list(pair.order[: self.rule.looks[-1]])])
+        self.is_common |= is_clustered(self._units[list(pair_state.order[: self.rule.looks[-1]])])
 
     def _set_position(self, pair: int, position: int, new_value: int, allowed_values: Sequence[int]) -> None:
         """Change a position of the current analysis from one of `allowed_values` to `new_value`.
@@ -276,23 +276,25 @@ class ConcurrentAnnotation:
         require(is_allowed, f"answer {position} of pair {pair} cannot be changed now")
         self._pairs[pair].places[position] = new_value
 
-    def _refit(self, pair: int, reopened_positions: Sequence[int], begun: Collection[int]) -> None:
+    def _refit(self, pair: int, reopened_positions: Sequence[int], begun_positions: Collection[int]) -> None:
         """Determine the end of the current analysis again, after `reopened_positions` became usable."""
         pair_state = self._pairs[pair]
-        n_before = pair_state.looks[-1][1] if pair_state.looks else 0
-        usable_positions, n_wanted = pair_state.usable_places(pair_state.begin), self.target[pair] - n_before
+        n_earlier = pair_state.looks[-1][1] if pair_state.looks else 0
+        usable_positions, n_needed = pair_state.usable_places(pair_state.begin), self.target[pair] - n_earlier
         if not any(
             position >= pair_state.end and position not in reopened_positions for position in usable_positions
         ):  # the analysis may have been shortened for lack of items
-            n_wanted = min(
-                n_wanted + len(reopened_positions), max(n_wanted, self.rule.looks[self.look[pair]] - n_before)
+            n_needed = min(
+                n_needed + len(reopened_positions), max(n_needed, self.rule.looks[self.look[pair]] - n_earlier)
             )
-        kept_indices = [
-            k for k, position in enumerate(usable_positions) if pair_state.places[position] != FREE or position in begun
+        settled_indices = [
+            i
+            for i, position in enumerate(usable_positions)
+            if pair_state.places[position] != FREE or position in begun_positions
         ]
-        n_wanted = max(n_wanted, 1 + max(kept_indices, default=-1))
-        self.target[pair] = n_before + n_wanted
-        pair_state.end = usable_positions[n_wanted - 1] + 1
+        n_needed = max(n_needed, 1 + max(settled_indices, default=-1))
+        self.target[pair] = n_earlier + n_needed
+        pair_state.end = usable_positions[n_needed - 1] + 1
 
     def _close(self, pair: int, reason: str) -> None:
         self.is_open[pair], self.why[pair] = False, reason
@@ -311,13 +313,13 @@ class ConcurrentAnnotation:
             return None
         due_pairs = [pair]
         if self.is_common:
-            waiting_pairs = [k for k in range(len(self.n)) if self.is_open[k] and not self._pairs[k].is_judged]
-            due_pairs = [k for k in waiting_pairs if self.n[k] >= self.target[k]]
+            waiting_pairs = [i for i in range(len(self.n)) if self.is_open[i] and not self._pairs[i].is_judged]
+            due_pairs = [i for i in waiting_pairs if self.n[i] >= self.target[i]]
             if len(due_pairs) < len(waiting_pairs):
                 return None
         ruling_of_pair = self._decide_pairs(due_pairs)
         self._start_next_looks()
-        ruling_of_pair = {k: ruling._replace(is_open=self.is_open[k]) for k, ruling in ruling_of_pair.items()}
+        ruling_of_pair = {i: ruling._replace(is_open=self.is_open[i]) for i, ruling in ruling_of_pair.items()}
         self.rulings += ruling_of_pair.values()
         return ruling_of_pair.get(pair)
 
@@ -336,9 +338,11 @@ class ConcurrentAnnotation:
         due_pairs = [pair for pair in due_pairs if self.is_open[pair]]
         ruling_of_pair = {}
         for look in sorted({self.look[pair] for pair in due_pairs}):
-            pairs = [self._pairs[pair] for pair in due_pairs if self.look[pair] == look]
-            contributing_pairs = self._pairs if self.is_common else pairs
-            for ruling, reason in rulings(self.rule, pairs, contributing_pairs=contributing_pairs, units=self._units):
+            look_pairs = [self._pairs[pair] for pair in due_pairs if self.look[pair] == look]
+            contributing_pairs = self._pairs if self.is_common else look_pairs
+            for ruling, reason in rulings(
+                self.rule, look_pairs, contributing_pairs=contributing_pairs, units=self._units
+            ):
                 ruling_of_pair[ruling.pair], self.decision[ruling.pair] = ruling, ruling.decision
                 if reason:
                     self._close(ruling.pair, reason)
@@ -350,31 +354,31 @@ class ConcurrentAnnotation:
         If the budget may not cover an analysis, the pair waits for the other pairs; then the pairs share the remaining
         budget evenly.
         """
-        waiting_pairs = []
+        waiting_pairs_and_looks = []
         for pair in range(len(self.n)):
             if self.is_open[pair] and self._pairs[pair].is_judged:
-                looks = range(self.look[pair] + 1, len(self.rule.looks))
-                look = next((look for look in looks if self._count_missing_answers(pair, look) > 0), None)
+                later_looks = range(self.look[pair] + 1, len(self.rule.looks))
+                look = next((look for look in later_looks if self._count_missing_answers(pair, look) > 0), None)
                 if look is None:  # no further analysis needs answers
                     self._close(pair, "items")
                 else:
-                    waiting_pairs.append((pair, look))
-        covered_looks = {look for look in {look for _, look in waiting_pairs} if self._is_covered(look)}
-        uncovered_pairs = [(pair, look) for pair, look in waiting_pairs if look not in covered_looks]
-        for pair, look in waiting_pairs:
+                    waiting_pairs_and_looks.append((pair, look))
+        covered_looks = {look for look in {look for _, look in waiting_pairs_and_looks} if self._is_covered(look)}
+        uncovered = [(pair, look) for pair, look in waiting_pairs_and_looks if look not in covered_looks]
+        for pair, look in waiting_pairs_and_looks:
             if look in covered_looks:
                 self._start_look(pair, look, self._count_missing_answers(pair, look))
-        if not uncovered_pairs:
+        if not uncovered:
             return
-        n_promised = self._count_due_answers()
-        is_asking = any(self.is_open[pair.number] and not pair.is_judged for pair in self._pairs)
-        if is_asking and n_promised < self.rule.budget:
+        n_due_answers = self._count_due_answers()
+        has_incomplete_look = any(self.is_open[pair.number] and not pair.is_judged for pair in self._pairs)
+        if has_incomplete_look and n_due_answers < self.rule.budget:
             return  # wait until the other pairs have completed their analyses
-        n_wanted = np.array([self._count_missing_answers(pair, look) for pair, look in uncovered_pairs])
-        shares = grant_requests(n_wanted, np.array(max(0, self.rule.budget - n_promised)))
-        for (pair, look), n in zip(uncovered_pairs, shares.tolist(), strict=True):
-            if n:
-                self._start_look(pair, look, n)
+        n_missing = np.array([self._count_missing_answers(pair, look) for pair, look in uncovered])
+        granted_answers = grant_requests(n_missing, np.array(max(0, self.rule.budget - n_due_answers)))
+        for (pair, look), n_granted in zip(uncovered, granted_answers.tolist(), strict=True):
+            if n_granted:
+                self._start_look(pair, look, n_granted)
             else:
                 self._close(pair, "budget")
 
@@ -415,15 +419,15 @@ def rulings(
     """
     (look,) = {pair.looks[-1][0] for pair in pairs}
     human_signs = np.full((len(contributing_pairs), len(units)), ABSENT, dtype=np.int8)
-    for row, pair in enumerate(contributing_pairs):
-        human_signs[row, list(pair.order[: pair.begin])] = pair.places[: pair.begin]
-    numbers = [pair.number for pair in pairs]
-    is_judged = np.array([pair.number in numbers for pair in contributing_pairs])
+    for row_index, pair in enumerate(contributing_pairs):
+        human_signs[row_index, list(pair.order[: pair.begin])] = pair.places[: pair.begin]
+    pair_numbers = [pair.number for pair in pairs]
+    is_analysed_pair = np.array([pair.number in pair_numbers for pair in contributing_pairs])
     metric_signs = np.full((len(pairs), len(units)), ABSENT, dtype=np.int8)
-    for row, pair in enumerate(pairs):
+    for row_index, pair in enumerate(pairs):
         if pair.metric is not None:  # the stored order may lack items that were added later
-            metric_signs[row, : len(pair.metric)] = pair.metric
-    kind_codes = annotation_kinds(human_signs[is_judged], metric_signs)
+            metric_signs[row_index, : len(pair.metric)] = pair.metric
+    kind_codes = annotation_kinds(human_signs[is_analysed_pair], metric_signs)
     outcome_counts = tables(
         np.stack([(kind_codes == kind).sum(axis=1) for kind in range(KINDS)], axis=1), outcome_of(metric_signs)
     )
@@ -432,24 +436,26 @@ def rulings(
         pair_items = PairItems(
             human=human_signs, systems=np.array([pair.systems for pair in contributing_pairs]), units=units
         )
-    n_last = np.array([min(rule.looks[-1], pair.usable) for pair in pairs])
-    decision, is_open, _ = analyse_tables(
-        rule, outcome_counts, look=look, last=n_last, items=pair_items, judged=is_judged
+    n_at_last_look = np.array([min(rule.looks[-1], pair.usable) for pair in pairs])
+    decisions, is_open_pair, _ = analyse_tables(
+        rule, outcome_counts, look=look, last=n_at_last_look, items=pair_items, judged=is_analysed_pair
     )
-    estimates = estimates_on(rule, outcome_counts, look=look, items=pair_items, judged=is_judged)
-    for k, pair in enumerate(pairs):
-        n = pair.looks[-1][1]
-        reason = "rule" if not is_open[k] else "items" if n >= n_last[k] else ""
+    estimates = estimates_on(rule, outcome_counts, look=look, items=pair_items, judged=is_analysed_pair)
+    for i, pair in enumerate(pairs):
+        n_answers = pair.looks[-1][1]
+        reason = "rule" if not is_open_pair[i] else "items" if n_answers >= n_at_last_look[i] else ""
         margin_and_bounds = _margin(
-            rule, pair, int(decision[k]), reason, LookEstimates(*(values[k : k + 1] for values in estimates))
+            rule, pair, int(decisions[i]), reason, LookEstimates(*(values[i : i + 1] for values in estimates))
         )
         used_positions = tuple(
             position for position, answer in enumerate(pair.places[: pair.begin]) if answer != ABSENT
         )
-        wins, ties, losses = outcome_counts.human[k].tolist()
-        decision_fields = (int(decision[k]), not reason, float(estimates.theta[k]))
+        wins, ties, losses = outcome_counts.human[i].tolist()
+        decision_fields = (int(decisions[i]), not reason, float(estimates.theta[i]))
         yield (
-            Ruling(pair.number, look, n, wins, ties, losses, *decision_fields, *margin_and_bounds, used_positions),
+            Ruling(
+                pair.number, look, n_answers, wins, ties, losses, *decision_fields, *margin_and_bounds, used_positions
+            ),
             reason,
         )
 
@@ -462,17 +468,17 @@ def _margin(
     If a pair ended as planned (at the boundary, at the last analysis or for futility), the bounds use stage-wise
     ordering. Otherwise, they hold simultaneously over all analyses.
     """
-    is_last = pair.looks[-1][0] + 1 == len(rule.looks)
-    if reason == "rule" or (reason and is_last):
-        look_indices, n = np.array(pair.looks).T
-        bounds = np.array(rule.bounds)[look_indices]
+    is_last_look = pair.looks[-1][0] + 1 == len(rule.looks)
+    if reason == "rule" or (reason and is_last_look):
+        look_indices, answer_counts = np.array(pair.looks).T
+        boundary_values = np.array(rule.bounds)[look_indices]
         # Theta is exact and decides. A z value next to the boundary is moved to the side that theta gives.
-        score, threshold = estimate.score, bounds[-1] * estimate.error
+        score, threshold_score = estimate.score, boundary_values[-1] * estimate.error
         if decision:
-            score = decision * np.maximum(decision * score, threshold * (1 + _NEXT))
-        elif is_last:
-            score = np.clip(score, -threshold * (1 - _NEXT), threshold * (1 - _NEXT))
-        stagewise_estimate = stagewise(score, estimate.error, n=n, bounds=bounds, level=rule.gamma)
+            score = decision * np.maximum(decision * score, threshold_score * (1 + _NEXT))
+        elif is_last_look:
+            score = np.clip(score, -threshold_score * (1 - _NEXT), threshold_score * (1 - _NEXT))
+        stagewise_estimate = stagewise(score, estimate.error, n=answer_counts, bounds=boundary_values, level=rule.gamma)
         if np.isfinite(stagewise_estimate.estimate[0]):
             return (
                 float(stagewise_estimate.estimate[0]),

@@ -78,8 +78,8 @@ class State:
 
     @cached_property
     def _orders(self) -> Ints:
-        available = np.ones((len(self.answers), len(self.items)), dtype=bool)
-        return annotation_order(available, np.array(self.units), np.random.default_rng(self.seed))
+        is_available_item = np.ones((len(self.answers), len(self.items)), dtype=bool)
+        return annotation_order(is_available_item, np.array(self.units), np.random.default_rng(self.seed))
 
     @cached_property
     def live_annotation(self) -> ConcurrentAnnotation:
@@ -96,19 +96,19 @@ class State:
             units=np.array(self.units),
             metric=np.array(self.metric, dtype=np.int8) if self.metric else None,
         )
-        remaining_answers = [
-            {int(self.places[pair, self.numbers[item]]): value for item, value in answers.items()}
+        remaining_answers_by_pair = [
+            {int(self.places[pair, self.numbers[item]]): preference for item, preference in answers.items()}
             for pair, answers in enumerate(self.answers)
         ]
-        while requested := [
+        while requested_positions := [
             (pair, position)
-            for pair, answers in enumerate(remaining_answers)
+            for pair, answers in enumerate(remaining_answers_by_pair)
             for position in answers
             if live_annotation.is_in_current_look(pair, position)
         ]:
-            for pair, position in requested:
-                live_annotation.answer(pair, position, remaining_answers[pair].pop(position))
-        return live_annotation, sum(map(len, remaining_answers))
+            for pair, position in requested_positions:
+                live_annotation.answer(pair, position, remaining_answers_by_pair[pair].pop(position))
+        return live_annotation, sum(map(len, remaining_answers_by_pair))
 
     def after(self, live_annotation: ConcurrentAnnotation, answers: tuple[dict[str, int], ...]) -> State:
         """Return the state after further answers; `live_annotation` has the questions and decisions after them."""
@@ -125,8 +125,8 @@ class State:
     def from_json(cls, text: bytes | str) -> State:
         """Read a state that `to_json` wrote; raise `InputError` for other files, and for edited files."""
         try:
-            content = text.encode() if isinstance(text, str) else bytes(memoryview(text))
-            header = decode(content, _HEAD)
+            json_bytes = text.encode() if isinstance(text, str) else bytes(memoryview(text))
+            header = decode(json_bytes, _HEAD)
             reject(
                 (header.format != FORMAT, f"the format is {short_repr(header.format)}, not {FORMAT!r}"),
                 (
@@ -134,18 +134,18 @@ class State:
                     f"the file has version {header.version} of the format, but {VERSION} is required",
                 ),
             )
-            file = decode(content, _FILE)
-            if not is_lossless(content, file):
+            state_file = decode(json_bytes, _FILE)
+            if not is_lossless(json_bytes, state_file):
                 raise InputError("fields are missing, or unknown fields are present")
-            check(file.state)
-            if digest(file.state) != file.digest:
+            check(state_file.state)
+            if digest(state_file.state) != state_file.digest:
                 raise InputError("the content does not match the digest, so the file was edited")
         except (InputError, OptionError, TypeError, UnicodeEncodeError) as problem:
             raise InputError(
                 f"not a valid state of a protocol: {problem}. Restore the last valid copy of the file, or start again "
                 "with the same seed and enter the answers again"
             ) from None
-        return file.state
+        return state_file.state
 
     @classmethod
     def read(cls, path: str | Path) -> State:
@@ -180,17 +180,17 @@ _FILE = msgspec.json.Decoder(_File)
 def check(state: State) -> None:
     """Raise `OptionError` for an inconsistent state."""
     n_pairs, n_items = len(state.pairs), len(state.items)
-    for kind, names, minimum in (("systems", state.systems, 2), ("items", state.items, 1)):
-        check_at_least(kind, len(names), minimum)
-        if repeated_names := sorted(name for name, n in Counter(names).items() if n > 1):
-            raise OptionError(f"{kind} must be distinct, but these occur twice: {join_labels(repeated_names)}")
-    preferences = {value for answers in state.answers for value in answers.values()}.union(*state.metric)
+    for kind_text, labels, minimum in (("systems", state.systems, 2), ("items", state.items, 1)):
+        check_at_least(kind_text, len(labels), minimum)
+        if repeated_names := sorted(name for name, n in Counter(labels).items() if n > 1):
+            raise OptionError(f"{kind_text} must be distinct, but these occur twice: {join_labels(repeated_names)}")
+    preferences = {preference for answers in state.answers for preference in answers.values()}.union(*state.metric)
     unknown_items = {item for answers in state.answers for item in answers} - set(state.items)
-    row_lengths = {len(row) for row in state.metric}
-    has_units = len(state.units) == n_items and all(0 <= unit < n_items for unit in state.units)
+    row_lengths = {len(sign_row) for sign_row in state.metric}
+    has_valid_units = len(state.units) == n_items and all(0 <= unit < n_items for unit in state.units)
     reject(
         (list(state.systems) != sorted(state.systems), "systems must be sorted"),
-        (not has_units, f"units must be a number from 0 to {n_items - 1} for each of the {n_items} items"),
+        (not has_valid_units, f"units must be a number from 0 to {n_items - 1} for each of the {n_items} items"),
         (len(state.answers) != n_pairs, f"answers must have an entry for each of the {n_pairs} pairs of systems"),
         (
             len(state.metric) not in (0, n_pairs) or not row_lengths <= {n_items},
@@ -200,7 +200,7 @@ def check(state: State) -> None:
         (unknown_items, f"answers name an unknown item {short_repr(min(unknown_items, default=''))}"),
         (not 0 <= state.seed <= LARGEST_SEED, f"seed must be a whole number from 0 to {LARGEST_SEED}"),
     )
-    select_estimators_and_rules(state.estimator, state.stopping, alone=not state.metric)
+    select_estimators_and_rules(state.estimator, state.stopping, is_without_metric=not state.metric)
     if state._answer_replay[1]:
         raise OptionError(f"{state._answer_replay[1]} of the answers were never requested")
 
@@ -256,24 +256,24 @@ def start(
     >>> len(next_annotations(state))
     2
     """
-    names, items = tuple(sorted(_labels("systems", systems))), _labels("items", items)
-    documents = items if clusters is None else _labels("clusters", clusters)
-    if len(documents) != len(items):
-        raise OptionError(f"clusters: {len(documents)} labels for {len(items)} items; give one label per item")
+    system_names, items = tuple(sorted(_labels("systems", systems))), _labels("items", items)
+    item_clusters = items if clusters is None else _labels("clusters", clusters)
+    if len(item_clusters) != len(items):
+        raise OptionError(f"clusters: {len(item_clusters)} labels for {len(items)} items; give one label per item")
     _, seed_number = resolve_seed(seed)
     if seed_number is None or seed is None:
         raise OptionError(f"seed={short_repr(seed)} cannot be saved in a state file; give a whole number")
-    (single_estimator,), (rule,) = select_estimators_and_rules(estimator, stopping, alone=metric is None)
-    units = {cluster: i for i, cluster in enumerate(dict.fromkeys(documents))}
+    (single_estimator,), (rule,) = select_estimators_and_rules(estimator, stopping, is_without_metric=metric is None)
+    unit_of_cluster = {cluster: i for i, cluster in enumerate(dict.fromkeys(item_clusters))}
     state = State(
-        systems=names,
+        systems=system_names,
         items=items,
-        units=tuple(units[cluster] for cluster in documents),
-        metric=() if metric is None else _metric_rows(metric, names, items),
+        units=tuple(unit_of_cluster[cluster] for cluster in item_clusters),
+        metric=() if metric is None else _metric_rows(metric, system_names, items),
         estimator=single_estimator.name,
         stopping=rule,
         seed=seed_number,
-        answers=({},) * comb(len(names), 2),
+        answers=({},) * comb(len(system_names), 2),
     )
     check(state)
     return state
@@ -290,9 +290,9 @@ def next_annotations(state: State) -> list[Annotation]:
     """
     live_annotation = state.live_annotation
     return [
-        Annotation(state.items[live_annotation.orders[number][position]], *pair)
-        for number, pair in enumerate(state.pairs)
-        for position in live_annotation.free_slots(number)
+        Annotation(state.items[live_annotation.orders[pair_index][position]], *pair)
+        for pair_index, pair in enumerate(state.pairs)
+        for position in live_annotation.free_slots(pair_index)
     ]
 
 
@@ -311,42 +311,44 @@ def record(state: State, verdicts: Iterable[tuple[str, str, str, int | None]]) -
     >>> decisions(state)[0].annotations, next_annotations(state)
     (1, [])
     """
-    pairs = {pair: number for number, pair in enumerate(state.pairs)}
-    answers, new_answers = list(state.answers), []
+    index_of_pair = {pair: pair_index for pair_index, pair in enumerate(state.pairs)}
+    answers_by_pair, new_answers = list(state.answers), []
     for item, system_a, system_b, preference in _verdicts(verdicts):
-        for kind, name, names in (
+        for label_kind, label, allowed_labels in (
             ("item", item, state.numbers),
             ("system", system_a, state.systems),
             ("system", system_b, state.systems),
         ):
-            if name not in names:
-                raise InputError(f"this protocol has no {kind} {short_repr(name)}{suggestion(name, sorted(names))}")
+            if label not in allowed_labels:
+                raise InputError(
+                    f"this protocol has no {label_kind} {short_repr(label)}{suggestion(label, sorted(allowed_labels))}"
+                )
         if system_a == system_b:
             raise InputError(f"{item!r}: {system_a!r} is compared with itself; give two different systems")
         first_system, second_system = sorted((system_a, system_b))
-        value = ABSENT if preference is None else preference if system_a == first_system else -preference
-        pair = pairs[first_system, second_system]
-        if item in answers[pair]:
-            if answers[pair][item] != value:
+        signed_preference = ABSENT if preference is None else preference if system_a == first_system else -preference
+        pair_index = index_of_pair[first_system, second_system]
+        if item in answers_by_pair[pair_index]:
+            if answers_by_pair[pair_index][item] != signed_preference:
                 raise InputError(
                     f"{first_system!r} against {second_system!r} on {item!r} already has a different answer; "
                     "omit this answer"
                 )
             continue
-        position = int(state.places[pair, state.numbers[item]])
-        if not state.live_annotation.is_in_current_look(pair, position):
+        position = int(state.places[pair_index, state.numbers[item]])
+        if not state.live_annotation.is_in_current_look(pair_index, position):
             raise InputError(
                 f"{first_system!r} against {second_system!r} on {item!r} is not requested now; answer only "
                 "questions of next_annotations"
             )
-        if answers[pair] is state.answers[pair]:
-            answers[pair] = dict(answers[pair])
-        answers[pair][item] = value
-        new_answers.append((pair, position, value))
+        if answers_by_pair[pair_index] is state.answers[pair_index]:
+            answers_by_pair[pair_index] = dict(answers_by_pair[pair_index])
+        answers_by_pair[pair_index][item] = signed_preference
+        new_answers.append((pair_index, position, signed_preference))
     live_annotation = state.live_annotation.copy()
     for answer in new_answers:
         live_annotation.answer(*answer)
-    return state.after(live_annotation, tuple(answers))
+    return state.after(live_annotation, tuple(answers_by_pair))
 
 
 @check_arguments
@@ -357,13 +359,17 @@ def decisions(state: State) -> list[Decision]:
     [('=', True)]
     """
     live_annotation = state.live_annotation
-    last_margins = {ruling.pair: (ruling.margin, ruling.low, ruling.high) for ruling in live_annotation.rulings}
-    rows = enumerate(
+    margin_and_bounds_of_pair = {
+        ruling.pair: (ruling.margin, ruling.low, ruling.high) for ruling in live_annotation.rulings
+    }
+    numbered_pair_states = enumerate(
         zip(state.pairs, live_annotation.decision, live_annotation.n, live_annotation.is_open, strict=True)
     )
     return [
-        Decision(*pair, "=+-"[decision], n, is_open, n > 0, *last_margins.get(k, ()))
-        for k, (pair, decision, n, is_open) in rows
+        Decision(
+            *pair, "=+-"[decision], n_answers, is_open, n_answers > 0, *margin_and_bounds_of_pair.get(pair_index, ())
+        )
+        for pair_index, (pair, decision, n_answers, is_open) in numbered_pair_states
     ]
 
 
@@ -372,11 +378,11 @@ def _verdicts(answers: Iterable[tuple[str, str, str, int | None]]) -> Iterator[t
     expected_text = "give item, system_a, system_b and 1, 0, -1 or None"
     if not is_collection(answers):
         raise InputError(f"verdicts {short_repr(answers)}: {expected_text}, one entry per answer")
-    for row in answers:
-        if len(fields := tuple(row) if is_collection(row) else ()) != 4 or not all(
-            isinstance(name, str) for name in fields[:3]
+    for answer in answers:
+        if len(fields := tuple(answer) if is_collection(answer) else ()) != 4 or not all(
+            isinstance(label, str) for label in fields[:3]
         ):
-            raise InputError(f"verdict {short_repr(row)}: {expected_text}")
+            raise InputError(f"verdict {short_repr(answer)}: {expected_text}")
         item, system_a, system_b, preference = fields
         if preference is not None and not (is_whole(preference) and preference in (1, 0, -1)):
             raise InputError(
@@ -388,9 +394,9 @@ def _verdicts(answers: Iterable[tuple[str, str, str, int | None]]) -> Iterator[t
 
 def _labels(argument_name: str, labels: Sequence[str]) -> tuple[str, ...]:
     """Return the labels as Python strings, which a state file can contain."""
-    texts = (labels,) if isinstance(labels, str) else tuple(map(str, labels))
-    check_storable(argument_name, texts)
-    return texts
+    label_texts = (labels,) if isinstance(labels, str) else tuple(map(str, labels))
+    check_storable(argument_name, label_texts)
+    return label_texts
 
 
 def _metric_rows(metric: Comparisons, systems: tuple[str, ...], items: tuple[str, ...]) -> tuple[tuple[int, ...], ...]:
@@ -400,14 +406,20 @@ def _metric_rows(metric: Comparisons, systems: tuple[str, ...], items: tuple[str
             f"metric: preferences of {len(metric.raters)} raters ({join_labels(metric.raters)}); give preferences of "
             "one rater"
         )
-    pairs, columns = list(zip(metric.system_a, metric.system_b, strict=True)), (metric.pair, metric.item, metric.sign)
-    signs = {
-        (*pairs[k], metric.items[i]): sign for k, i, sign in zip(*(column.tolist() for column in columns), strict=True)
+    system_pairs, code_arrays = (
+        list(zip(metric.system_a, metric.system_b, strict=True)),
+        (metric.pair, metric.item, metric.sign),
+    )
+    sign_of_comparison = {
+        (*system_pairs[pair_code], metric.items[item_code]): sign
+        for pair_code, item_code, sign in zip(*(codes.tolist() for codes in code_arrays), strict=True)
     }
-    rows = tuple(tuple(signs.get((*pair, item), ABSENT) for item in items) for pair in combinations(systems, 2))
-    if {sign for row in rows for sign in row} == {ABSENT}:
+    sign_rows = tuple(
+        tuple(sign_of_comparison.get((*pair, item), ABSENT) for item in items) for pair in combinations(systems, 2)
+    )
+    if {sign for sign_row in sign_rows for sign in sign_row} == {ABSENT}:
         raise InputError(
             f"metric: no comparison has a pair and an item of this protocol (items {join_labels(items, limit=3)}); "
             "use the names of systems and items from the protocol"
         )
-    return rows
+    return sign_rows

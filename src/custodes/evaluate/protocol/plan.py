@@ -53,17 +53,17 @@ CURVE = (10, 20, 40, 60, 80, 100, 150, 200, 300, 400)
 """Numbers of annotations per pair in the power curve. Numbers above the number of items are left out."""
 
 
-def _powers(frame: pl.DataFrame) -> Iterator[View]:
+def _powers(power_table: pl.DataFrame) -> Iterator[View]:
     """Yield views of the power by margin (rows) and number of annotations (columns)."""
-    for aspect_name, rows in split_by_aspect(frame, "aspect"):
-        power_by_annotations = rows.pivot("annotations", index=["pair", "margin"], values="power").drop("pair")
+    for aspect_name, aspect_table in split_by_aspect(power_table, "aspect"):
+        pivoted_power = aspect_table.pivot("annotations", index=["pair", "margin"], values="power").drop("pair")
         yield View(
             title=title_with_aspect(
                 "probability that annotators alone find the better system, by annotations per pair", aspect_name
             ),
-            header=tuple(power_by_annotations.columns),
-            rows=tuple(tuple(f"{value:.2f}" for value in row) for row in power_by_annotations.rows()),
-            numeric=(False, *[True] * (power_by_annotations.width - 1)),
+            header=tuple(pivoted_power.columns),
+            rows=tuple(tuple(f"{value:.2f}" for value in row) for row in pivoted_power.rows()),
+            numeric=(False, *[True] * (pivoted_power.width - 1)),
         )
 
 
@@ -193,23 +193,23 @@ def plan(
     _check_size(items, replications, n_pairs=1)
     generator = np.random.default_rng(rng)
     if pilot is None:
-        for name, option in setting.items():
-            if option != DEFAULTS[name]:  # type: ignore[literal-required]
+        for name, option_value in setting.items():
+            if option_value != DEFAULTS[name]:  # type: ignore[literal-required]
                 raise OptionError(
                     f"{name} selects from a pilot study, but there is none; omit {name}, or give a pilot study"
                 )
         refuse_ignored_argument(plan, "it applies to the forecast, which needs a pilot study", confidence=confidence)
         worlds = [_assumed_world(margins, TIE_RATE if tie_rate is None else tie_rate, channel, replications)]
     else:
-        for name, value in {"margins": margins, "tie_rate": tie_rate, "channel": channel}.items():
-            if value is not None:
+        for name, assumption in {"margins": margins, "tie_rate": tie_rate, "channel": channel}.items():
+            if assumption is not None:
                 raise OptionError(f"{name} and a pilot study contradict each other; omit {name} or the pilot study")
         worlds = list(_pilot_worlds(pilot, setting, replications, generator))
     is_without_metric = worlds[0].channel is None
     if is_without_metric:
-        reason = f"no metric rates these items; {'give a channel' if pilot is None else 'select metrics'}"
-        refuse_ignored_argument(plan, reason, metric_items=metric_items)
-    estimators, rules = select_estimators_and_rules(estimator, stopping, alone=is_without_metric)
+        reason_text = f"no metric rates these items; {'give a channel' if pilot is None else 'select metrics'}"
+        refuse_ignored_argument(plan, reason_text, metric_items=metric_items)
+    estimators, rules = select_estimators_and_rules(estimator, stopping, is_without_metric=is_without_metric)
     for single_estimator in estimators:
         if single_estimator.needs_items:
             raise OptionError(
@@ -229,13 +229,13 @@ def plan(
     ):
         _check_size(items, replications, n_pairs=len(world.shares))
         simulated_answers = _simulate_answers(world, items, metric_items, study_generator)
-        tables = {
+        rows_of_table = {
             "plan": _rows(world, simulated_answers, rules, list(dict.fromkeys([HUMAN, *estimators])), study_generator),
             "power": [_power(world, items, rules[0].gamma)],
             "saving": [_saving_columns(world, 1 - first_look / (items + metric_items))],
             "forecast": _forecast(world, items, rules, confidence, forecast_generator),
         }
-        plan_parts += [Plan.part(world.aspect, **{name: row}) for name, rows in tables.items() for row in rows]
+        plan_parts += [Plan.part(world.aspect, **{name: row}) for name, rows in rows_of_table.items() for row in rows]
         notes += _pilot_notes(world, items)
     message = (
         "the proportion of annotations that a metric saves is at most its squared correlation with human ratings; a "
@@ -244,22 +244,21 @@ def plan(
     return Plan.from_parts(plan_parts, [*notes, *build_notes(("most-saved", not is_without_metric, message))])
 
 
-def _check_size(items: int, replications: int, *, n_pairs: int) -> None:
-    """Check that the memory suffices for the outcome of each annotation (in the smallest integer type), and for the
-    counts and estimates of each pair."""
-    name, value = max(("items", items), ("replications", replications), key=lambda option: option[1])
-    check_memory(name, value, n_pairs * (items * (replications / 3 + 10.0) + 60.0 * replications))
+def _check_size(n_items: int, replications: int, *, n_pairs: int) -> None:
+    """Check the memory for the outcome of each annotation (smallest integer type) and the estimates of each pair."""
+    option_name, option_value = max(("items", n_items), ("replications", replications), key=lambda option: option[1])
+    check_memory(option_name, option_value, n_pairs * (n_items * (replications / 3 + 10.0) + 60.0 * replications))
 
 
-def _check_rounds(items: int, rules: Iterable[Stopping]) -> None:
+def _check_rounds(n_items: int, rules: Iterable[Stopping]) -> None:
     """Check the number of rounds: every pair is analysed after each round, so many rounds would take long."""
     for rule in rules:
-        n_rounds = len(rule.looks) if rule.looks else -(-items // rule.batch)
+        n_rounds = len(rule.looks) if rule.looks else -(-n_items // rule.batch)
         if n_rounds > MOST_ROUNDS:
-            advice = "fewer looks" if rule.looks else f"batch={-(-items // MOST_ROUNDS)} or more"
+            advice_text = "fewer looks" if rule.looks else f"batch={-(-n_items // MOST_ROUNDS)} or more"
             raise OptionError(
-                f"items={items}: {n_rounds} rounds would take minutes; at most {MOST_ROUNDS} are allowed, so "
-                f"use {advice}"
+                f"items={n_items}: {n_rounds} rounds would take minutes; at most {MOST_ROUNDS} are allowed, so "
+                f"use {advice_text}"
             )
 
 
@@ -282,22 +281,23 @@ class _World:
 
 
 def _assumed_world(
-    margins: Sequence[float] | None, ties: float, channel: ArrayLike | Literal["ideal"] | None, replications: int
+    margins: Sequence[float] | None, tie_rate: float, channel: ArrayLike | Literal["ideal"] | None, replications: int
 ) -> _World:
-    if not 0 <= ties < 1:
-        raise OptionError(f"tie_rate={ties} is not allowed; give a proportion of at least 0 and less than 1")
+    if not 0 <= tie_rate < 1:
+        raise OptionError(f"tie_rate={tie_rate} is not allowed; give a proportion of at least 0 and less than 1")
     margin_values = np.asarray(MARGINS if margins is None else margins, dtype=np.float64)
-    if not (np.abs(margin_values) <= 1 - ties + 1e-12).all():
+    if not (np.abs(margin_values) <= 1 - tie_rate + 1e-12).all():
         raise OptionError(
-            f"margins={margins} is not allowed; with tie_rate={ties:g}, a margin lies between -{1 - ties:g} and "
-            f"{1 - ties:g}"
+            f"margins={margins} is not allowed; with tie_rate={tie_rate:g}, a margin lies between -{1 - tie_rate:g} "
+            f"and {1 - tie_rate:g}"
         )
-    shares = np.stack(
-        [(1 - ties + margin_values) / 2, np.full(len(margin_values), ties), (1 - ties - margin_values) / 2], axis=1
+    outcome_shares = np.stack(
+        [(1 - tie_rate + margin_values) / 2, np.full(len(margin_values), tie_rate), (1 - tie_rate - margin_values) / 2],
+        axis=1,
     ).clip(0, 1)
-    sampled_shares = np.broadcast_to(shares, (replications, *shares.shape))
-    name, metric_channel = (NONE, None) if channel is None else _channel_of(channel)
-    return _World(aspect="", metric=name, shares=shares, possible=sampled_shares, channel=metric_channel)
+    sampled_shares = np.broadcast_to(outcome_shares, (replications, *outcome_shares.shape))
+    metric_name, metric_channel = (NONE, None) if channel is None else _channel_of(channel)
+    return _World(aspect="", metric=metric_name, shares=outcome_shares, possible=sampled_shares, channel=metric_channel)
 
 
 def _channel_of(channel: ArrayLike | Literal["ideal"]) -> tuple[str, Floats]:
@@ -324,49 +324,51 @@ def _pilot_worlds(pilot: Study, setting: PreferenceOptions, n_draws: int, rng: n
     comparisons = comparisons_of(pilot, setting)
     generators = labelled_generators([comparison.aspect for comparison in comparisons], rng)
     for comparison, posterior_generator in zip(comparisons, generators, strict=True):
-        rows, design = comparison.preferences.select_rater(0), comparison.design
-        pairs, pair = np.unique(rows.pair, return_inverse=True)  # pairs compared by annotators
-        human = Pilot(pair=pair, unit=design.units[rows.item], sign=rows.sign, systems=design.pairs[pairs])
-        sampled_shares = posterior_shares(human, draws=n_draws, rng=posterior_generator)
-        for k, metric in enumerate(comparison.metrics or (NONE,)):
+        human_rows, design = comparison.preferences.select_rater(0), comparison.design
+        pair_codes, pair_indices = np.unique(human_rows.pair, return_inverse=True)  # pairs compared by annotators
+        human_pilot = Pilot(
+            pair=pair_indices,
+            unit=design.units[human_rows.item],
+            sign=human_rows.sign,
+            systems=design.pairs[pair_codes],
+        )
+        sampled_shares = posterior_shares(human_pilot, draws=n_draws, rng=posterior_generator)
+        for metric_index, metric in enumerate(comparison.metrics or (NONE,)):
             yield _World(
                 aspect=comparison.aspect,
                 metric=metric,
-                shares=shares_of(human.outcome),
+                shares=shares_of(human_pilot.outcome),
                 possible=sampled_shares,
-                channel=None if metric == NONE else _confusion_matrix(comparison, k),
-                pilot=None if k else human,
+                channel=None if metric == NONE else _confusion_matrix(comparison, metric_index),
+                pilot=None if metric_index else human_pilot,
                 clustered=design.has_clusters,
             )
 
 
-def _confusion_matrix(comparison: RaterComparison, metric: int) -> Floats:
-    """Return the confusion matrix of the metric given the human preference: posterior means over all pairs.
-
-    Each pair counts in both orders.
-    """
-    joint = comparison.preferences.joint(0, 1 + metric)
-    human, metric_signs = joint.signs[:, joint.is_rated_by_all]
-    counts = table_sums(1 - human, 1 - metric_signs, shape=(3, 3))
-    return _channel_of(counts + counts[::-1, ::-1] + 1)[1]
+def _confusion_matrix(comparison: RaterComparison, metric_index: int) -> Floats:
+    """Return posterior means of the metric's confusion matrix given human preferences; pairs count in both orders."""
+    joint_comparisons = comparison.preferences.joint(0, 1 + metric_index)
+    human_signs, metric_signs = joint_comparisons.signs[:, joint_comparisons.is_rated_by_all]
+    outcome_counts = table_sums(1 - human_signs, 1 - metric_signs, shape=(3, 3))
+    return _channel_of(outcome_counts + outcome_counts[::-1, ::-1] + 1)[1]
 
 
-def _simulate_answers(world: _World, items: int, metric_items: int, rng: np.random.Generator) -> Answers:
+def _simulate_answers(world: _World, n_items: int, n_metric_items: int, rng: np.random.Generator) -> Answers:
     """Return the answers of simulated studies."""
-    shares, channel = world.possible, world.channel
-    shape = shares.shape[:2]
-    kind_codes, metric_counts = np.empty((*shape, items), dtype=np.int8), np.zeros((*shape, 3), dtype=np.int64)
+    sampled_shares, channel = world.possible, world.channel
+    shape = sampled_shares.shape[:2]
+    kind_codes, metric_counts = np.empty((*shape, n_items), dtype=np.int8), np.zeros((*shape, 3), dtype=np.int64)
     blocks = list(chunks(len(kind_codes), kind_codes[0].size))
     for block in blocks:
-        kind_codes[block] = 4 * drawn_kinds(shares[block], items, rng) + 3 * (channel is None)
+        kind_codes[block] = 4 * drawn_kinds(sampled_shares[block], n_items, rng) + 3 * (channel is None)
     if channel is not None:
         for block in blocks:
             metric_kinds = drawn_kinds(channel[kind_codes[block] // 4], 1, rng)[..., 0]
             kind_codes[block] += metric_kinds
             metric_counts[block] = np.stack([(metric_kinds == kind).sum(axis=-1) for kind in range(3)], axis=-1)
-        metric_shares = shares @ channel
-        metric_counts += rng.multinomial(metric_items, metric_shares / metric_shares.sum(axis=-1, keepdims=True))
-    return Answers(kinds=kind_codes, available=np.full(shape, items, dtype=np.int64), metric=metric_counts)
+        metric_shares = sampled_shares @ channel
+        metric_counts += rng.multinomial(n_metric_items, metric_shares / metric_shares.sum(axis=-1, keepdims=True))
+    return Answers(kinds=kind_codes, available=np.full(shape, n_items, dtype=np.int64), metric=metric_counts)
 
 
 def _rows(
@@ -378,15 +380,15 @@ def _rows(
 ) -> Iterator[dict[str, Any]]:
     """Yield the rows of the table `plan`. For each rule, annotators alone come first, as the reference for savings."""
     shares = world.possible
-    reference = np.sign(shares[..., 0] - shares[..., 2]).astype(np.int8)
+    reference_decisions = np.sign(shares[..., 0] - shares[..., 2]).astype(np.int8)
     for stopping in rules:
-        annotations_without_metric = np.nan
+        mean_without_metric = np.nan
         for estimator in estimators:
             rule = stopping.rule(estimator, most=answers.kinds.shape[-1], seed=int(rng.integers(2**63)))
-            outcome = replay(answers, rule, reference=reference, truth=shares)
-            n_annotations, interval_width = outcome.n.mean(axis=1), margin_width(shares, outcome.n, gamma=rule.gamma)
+            outcome = replay(answers, rule, reference=reference_decisions, truth=shares)
+            mean_annotations, interval_width = outcome.n.mean(axis=1), margin_width(shares, outcome.n, gamma=rule.gamma)
             if not estimator.uses_metric:
-                annotations_without_metric = n_annotations.mean()
+                mean_without_metric = mean_annotations.mean()
             elif world.channel is not None:
                 unannotated_share = 1 - outcome.n / answers.metric.sum(axis=-1)
                 interval_width = interval_width * np.sqrt(
@@ -396,47 +398,47 @@ def _rows(
                 "metric": world.metric if estimator.uses_metric else NONE,
                 "estimator": estimator.name,
                 "stopping": str(stopping),
-                "replications": len(n_annotations),
-                **with_sd("annotations", n_annotations),
+                "replications": len(mean_annotations),
+                **with_sd("annotations", mean_annotations),
                 "decided": (outcome.decision != 0).mean(),
-                **{name: values.mean() for name, values in errors_of(reference, outcome.decision).items()},
+                **{name: values.mean() for name, values in errors_of(reference_decisions, outcome.decision).items()},
                 "interval_width": interval_width.mean(),
-                "saving": 1 - n_annotations.mean() / annotations_without_metric if estimator.uses_metric else None,
+                "saving": 1 - mean_annotations.mean() / mean_without_metric if estimator.uses_metric else None,
             }
 
 
 def _forecast(
-    world: _World, items: int, rules: Iterable[Stopping], confidence: float, rng: np.random.Generator
+    world: _World, n_items: int, rules: Iterable[Stopping], confidence: float, rng: np.random.Generator
 ) -> Iterator[dict[str, Any]]:
     """Yield the rows of the table `forecast`. Without a pilot, or if the pilot has all items, there are no rows."""
-    if world.pilot is None or (world.pilot.outcome.sum(axis=1) >= items).any():
+    if world.pilot is None or (world.pilot.outcome.sum(axis=1) >= n_items).any():
         return
-    counts, shared_share = world.pilot.outcome, shared_items(world.pilot)
-    answers = continue_pilot(counts, world.possible, items=items, rng=rng)
+    pilot_counts, item_overlap = world.pilot.outcome, shared_items(world.pilot)
+    answers = continue_pilot(pilot_counts, world.possible, items=n_items, rng=rng)
     for stopping in rules:
-        rule = stopping.rule(HUMAN, most=items, seed=0)
-        if counts.sum() > rule.budget:
+        rule = stopping.rule(HUMAN, most=n_items, seed=0)
+        if pilot_counts.sum() > rule.budget:
             continue  # the pilot has already used more
         annotation_shares, correct_shares = forecast(answers, rule)
-        pilot_share, largest_share = counts.sum() / (len(counts) * items), rule.looks[-1] / items
+        pilot_share, largest_share = pilot_counts.sum() / (len(pilot_counts) * n_items), rule.looks[-1] / n_items
         annotation_shares = np.maximum(annotation_shares, pilot_share)  # annotations of the pilot are already spent
-        low, high = np.clip(
-            share_interval(annotation_shares, confidence=confidence, shared=shared_share), pilot_share, largest_share
+        share_low, share_high = np.clip(
+            share_interval(annotation_shares, confidence=confidence, shared=item_overlap), pilot_share, largest_share
         )
         correct_low, correct_high = percentile_interval(correct_shares, confidence=confidence)
         yield {
             "stopping": str(stopping),
-            "pilot": int(counts.sum()),
+            "pilot": int(pilot_counts.sum()),
             "share": annotation_shares.mean(),
-            "share_low": low,
-            "share_high": high,
+            "share_low": share_low,
+            "share_high": share_high,
             "correct": correct_shares.mean(),
             "correct_low": correct_low,
             "correct_high": correct_high,
         }
 
 
-def _pilot_notes(world: _World, items: int) -> list[Note]:
+def _pilot_notes(world: _World, n_items: int) -> list[Note]:
     """Return notes on limits of the forecast."""
     if world.pilot is None:
         return []
@@ -444,20 +446,20 @@ def _pilot_notes(world: _World, items: int) -> list[Note]:
     return build_notes(
         (
             "no-forecast",
-            most_annotations >= items,
-            f"items={items}: the pilot already has up to {most_annotations} annotations of a pair{aspect_text}, so "
+            most_annotations >= n_items,
+            f"items={n_items}: the pilot already has up to {most_annotations} annotations of a pair{aspect_text}, so "
             "the table forecast is empty; for a forecast, give a larger number",
         ),
         (
             "shared-items",
-            most_annotations < items and shared_items(world.pilot) > MOST_SHARED,
+            most_annotations < n_items and shared_items(world.pilot) > MOST_SHARED,
             f"pairs of the pilot share most items{aspect_text}, so the errors of pairs are correlated, and the "
             "interval of the forecast is wider. With very many pairs, the interval is still too narrow: draw the items "
             "of each pair at random",
         ),
         (
             "forecast-of-items",
-            most_annotations < items and world.clustered,
+            most_annotations < n_items and world.clustered,
             f"the forecast treats new items as independent{aspect_text}; items of one document contain less "
             "information",
         ),
@@ -465,29 +467,28 @@ def _pilot_notes(world: _World, items: int) -> list[Note]:
     )
 
 
-def _power(world: _World, items: int, gamma: float) -> dict[str, Any]:
+def _power(world: _World, n_items: int, gamma: float) -> dict[str, Any]:
     """Return the columns of `power`: exact power of annotators alone, by pair and number of annotations."""
-    annotation_numbers = np.array([n for n in CURVE if n < items] + [items])
+    curve_numbers = np.array([n_annotations for n_annotations in CURVE if n_annotations < n_items] + [n_items])
     n_pairs = len(world.shares)
-    shares, n = np.repeat(world.shares, len(annotation_numbers), axis=0), np.tile(annotation_numbers, n_pairs)
-    margin = np.round(shares[:, 0] - shares[:, 2], 12)  # without rounding error of assumed margins
-    p_better, p_worse = human_power(shares, n, gamma=gamma)
+    pair_shares, n_annotations = np.repeat(world.shares, len(curve_numbers), axis=0), np.tile(curve_numbers, n_pairs)
+    margins = np.round(pair_shares[:, 0] - pair_shares[:, 2], 12)  # without rounding error of assumed margins
+    power_better, power_worse = human_power(pair_shares, n_annotations, gamma=gamma)
     return {
-        "pair": np.repeat(np.arange(1, n_pairs + 1), len(annotation_numbers)),
-        "margin": margin,
-        "ties": shares[:, 1],
-        "annotations": n,
-        "power": np.where(margin >= 0, p_better, p_worse),
-        "wrong": np.where(margin >= 0, p_worse, p_better),
-        "interval_width": margin_width(shares, n, gamma=gamma),
+        "pair": np.repeat(np.arange(1, n_pairs + 1), len(curve_numbers)),
+        "margin": margins,
+        "ties": pair_shares[:, 1],
+        "annotations": n_annotations,
+        "power": np.where(margins >= 0, power_better, power_worse),
+        "wrong": np.where(margins >= 0, power_worse, power_better),
+        "interval_width": margin_width(pair_shares, n_annotations, gamma=gamma),
     }
 
 
 def _saving_columns(world: _World, metric_only_share: float) -> dict[str, Any]:
     """Return the columns of `saving`.
 
-    The metric reduces the variance of the margin by correlation^2 on the items that only the metric rated.
-    `metric_only_share` is the proportion of these items at the first analysis."""
+    On the items that only the metric rated (`metric_only_share`), it reduces the variance of the margin by r^2."""
     if world.channel is None:
         return {}
     correlation = preference_correlation(world.shares, world.channel)

@@ -48,13 +48,13 @@ ERRORS = ("correct", "inversion", "omission", "insertion")
 
 def error_columns(*docs: str, sd: bool = False) -> tuple[Column, ...]:
     """Return the declarations of the columns `ERRORS` with the descriptions `docs`."""
-    pairs = zip(ERRORS, docs, strict=True)
-    return tuple(share(name, doc, sd=sd, best="high" if name == ERRORS[0] else "low") for name, doc in pairs)
+    names_and_docs = zip(ERRORS, docs, strict=True)
+    return tuple(share(name, doc, sd=sd, best="high" if name == ERRORS[0] else "low") for name, doc in names_and_docs)
 
 
-def errors_of(reference: NDArray[Any], decision: NDArray[Any]) -> dict[str, NDArray[np.float64]]:
-    """Return the values (...) of the columns `ERRORS`, from reference (pairs,) and decision (..., pairs)."""
-    return dict(zip(ERRORS, np.moveaxis(error_types(reference, decision), -1, 0), strict=True))
+def errors_of(reference_decisions: NDArray[Any], decisions: NDArray[Any]) -> dict[str, NDArray[np.float64]]:
+    """Return the values (...) of the columns `ERRORS`, from decisions (..., pairs) and reference decisions."""
+    return dict(zip(ERRORS, np.moveaxis(error_types(reference_decisions, decisions), -1, 0), strict=True))
 
 
 MEANINGS = (
@@ -208,17 +208,17 @@ def protocol(
     True
     """
     is_without_metric = setting["metrics"] in (None, NONE) and not ideal
-    estimators, rules = select_estimators_and_rules(estimator, stopping, alone=is_without_metric)
+    estimators, rules = select_estimators_and_rules(estimator, stopping, is_without_metric=is_without_metric)
     generator = np.random.default_rng(rng)
     root_seed = int(generator.integers(2**63))
     comparisons = comparisons_of(study, setting)
-    paper_settings = (HUMAN, replace(USUAL, gamma=rules[0].gamma))
+    paper_estimator_and_rule = (HUMAN, replace(USUAL, gamma=rules[0].gamma))
     task_list = [
-        (comparison, metric, list(dict.fromkeys([*settings_of_metric, *[paper_settings] * (metric == NONE)])))
+        (comparison, metric, list(dict.fromkeys([*metric_settings, *[paper_estimator_and_rule] * (metric == NONE)])))
         for comparison in comparisons
         for metric in dict.fromkeys((NONE, *comparison.metrics, *[IDEAL] * (ideal > 0)))
         if (
-            settings_of_metric := [
+            metric_settings := [
                 (single_estimator, rule)
                 for single_estimator in estimators
                 if single_estimator.uses_metric == (metric != NONE)
@@ -232,39 +232,39 @@ def protocol(
         task: tuple[RaterComparison, str, list[tuple[Estimator, Stopping]]], _: np.random.Generator
     ) -> list[dict[str, pl.DataFrame]]:
         comparison, metric, estimators_and_rules = task
-        pairs_of_task = rated_pairs(comparison, NONE if metric == IDEAL else metric)
+        task_pairs = rated_pairs(comparison, NONE if metric == IDEAL else metric)
         if metric == IDEAL:
-            pairs_of_task = simulate_ideal_metric(pairs_of_task, ideal, _rng(root_seed, comparison, 3))
+            task_pairs = simulate_ideal_metric(task_pairs, ideal, _rng(root_seed, comparison, 3))
         # The memory holds position, outcome and counts of each annotation, for the data and for the null.
-        check_memory("replications", replications, 4.0 * (1 + null) * replications * pairs_of_task.human.size)
+        check_memory("replications", replications, 4.0 * (1 + null) * replications * task_pairs.human.size)
         # Each replication has a seed: further replications do not change the first ones, and all rows share the orders.
-        seeds = _rng(root_seed, comparison, 0).integers(2**63, size=replications).tolist()
-        pairs_by_replication = [
-            [pairs_of_task] * replications,
+        replication_seeds = _rng(root_seed, comparison, 0).integers(2**63, size=replications).tolist()
+        pairs_of_scenarios = [
+            [task_pairs] * replications,
             *[
                 [
-                    permute_systems(pairs_of_task, np.random.default_rng([replication_seed, 1]))
-                    for replication_seed in seeds
+                    permute_systems(task_pairs, np.random.default_rng([replication_seed, 1]))
+                    for replication_seed in replication_seeds
                 ]
             ]
             * null,
         ]
-        ordered_answers = [
-            order_answers(replications_of_pairs, seeds) for replications_of_pairs in pairs_by_replication
+        answers_of_scenarios = [
+            order_answers(scenario_pairs, replication_seeds) for scenario_pairs in pairs_of_scenarios
         ]
-        seed = int(_rng(root_seed, comparison, 1).integers(2**63))
+        estimator_seed = int(_rng(root_seed, comparison, 1).integers(2**63))
         rows = [
-            _row(metric, estimator, rule, seed, pairs_of_task, ordered_answers)
+            _row(metric, estimator, rule, estimator_seed, task_pairs, answers_of_scenarios)
             for estimator, rule in estimators_and_rules
         ]
         if metric != NONE:
-            rows.append({"naive": _naive_row(metric, pairs_of_task, rules[0].gamma)})
+            rows.append({"naive": _naive_row(metric, task_pairs, rules[0].gamma)})
         return [Protocol.part(comparison.aspect, **row) for row in rows]
 
-    answers = map_parts(
+    parts_by_task = map_parts(
         answer_task, task_list, rng=generator, progress=progress, desc="protocol", label=lambda task: task[1]
     )
-    table_parts = [part for task_parts in answers for part in task_parts]
+    table_parts = [part for task_parts in parts_by_task for part in task_parts]
     table_parts += [_reference(comparison, root_seed, rules[0].gamma, resamples) for comparison in comparisons]
     notes = [note for comparison in comparisons for note in _study_notes(comparison)]
     rows = [row for part in table_parts if "protocol" in part for row in part["protocol"].rows(named=True)]
@@ -292,44 +292,51 @@ def _row(
 
     `answers_of_scenarios` are the answers of the study and, if the null is simulated, answers for equal systems.
     """
-    reference, n_available = pairs.reference(stopping.gamma), answers_of_scenarios[0].available
+    reference_decisions, n_available_annotations = pairs.reference(stopping.gamma), answers_of_scenarios[0].available
     rule = stopping.rule(
         estimator,
         most=max(int(scenario_answers.available.max()) for scenario_answers in answers_of_scenarios),
         seed=seed,
     )
     truths = np.stack([pairs.truth, pairs.mode])[:, np.newaxis]
-    outcomes = [
-        replay(scenario_answers, rule, reference=reference, truth=truths) for scenario_answers in answers_of_scenarios
+    outcomes_of_scenarios = [
+        replay(scenario_answers, rule, reference=reference_decisions, truth=truths)
+        for scenario_answers in answers_of_scenarios
     ]
     fixed_decisions = [
         decide_fixed_design(scenario_answers, rule, total=outcome.n.sum(axis=1))
-        for scenario_answers, outcome in zip(answers_of_scenarios, outcomes, strict=True)
+        for scenario_answers, outcome in zip(answers_of_scenarios, outcomes_of_scenarios, strict=True)
     ]
-    outcome, key_columns = outcomes[0], {"metric": metric, "estimator": estimator.name, "stopping": str(stopping)}
-    errors, correct_fixed = errors_of(reference, outcome.decision), errors_of(reference, fixed_decisions[0])["correct"]
-    undefined = np.full(len(outcome.n), np.nan)
-    false_decisions, false_fixed_decisions = (
-        (series[1] != 0).mean(axis=1) if len(answers_of_scenarios) > 1 else undefined
-        for series in ([e.decision for e in outcomes], fixed_decisions)
+    outcome, key_columns = (
+        outcomes_of_scenarios[0],
+        {"metric": metric, "estimator": estimator.name, "stopping": str(stopping)},
     )
-    values = {
+    errors, correct_fixed = (
+        errors_of(reference_decisions, outcome.decision),
+        errors_of(reference_decisions, fixed_decisions[0])["correct"],
+    )
+    undefined_rates = np.full(len(outcome.n), np.nan)
+    false_decisions, false_fixed_decisions = (
+        (scenario_decisions[1] != 0).mean(axis=1) if len(answers_of_scenarios) > 1 else undefined_rates
+        for scenario_decisions in ([e.decision for e in outcomes_of_scenarios], fixed_decisions)
+    )
+    values_of_column = {
         "annotations": outcome.n.sum(axis=1),
-        "share": (outcome.n / n_available).mean(axis=1),
+        "share": (outcome.n / n_available_annotations).mean(axis=1),
         **errors,
         "gain": errors["correct"] - correct_fixed,
         "kld": outcome.kld[-1, 0],
         "kld_mode": outcome.kld[-1, 1],
         "null_error": false_decisions,
     }
-    columns_with_sd = [with_sd(name, series) for name, series in values.items()]
+    columns_with_sd = [with_sd(name, replication_values) for name, replication_values in values_of_column.items()]
     columns_with_sd.append({"correct_fixed": correct_fixed.mean(), "null_error_fixed": false_fixed_decisions.mean()})
-    annotations = outcome.annotations.mean(axis=1)
-    curve = {
+    mean_annotations_of_look = outcome.annotations.mean(axis=1)
+    curve_columns = {
         "round": np.arange(1, len(rule.looks) + 1),
         "look": rule.looks,
-        "annotations": annotations,
-        "share": annotations / n_available[0].sum(),
+        "annotations": mean_annotations_of_look,
+        "share": mean_annotations_of_look / n_available_annotations[0].sum(),
         **{name: getattr(outcome, name).mean(axis=1) for name in ("decided", "correct")},
         **dict(zip(("kld", "kld_mode"), outcome.kld.mean(axis=-1).T, strict=True)),
     }
@@ -337,20 +344,24 @@ def _row(
         "protocol": {
             **key_columns,
             "replications": len(outcome.n),
-            **{name: series for columns in columns_with_sd for name, series in columns.items()},
+            **{
+                name: replication_values
+                for column_and_sd in columns_with_sd
+                for name, replication_values in column_and_sd.items()
+            },
         },
-        "curve": key_columns | curve,
+        "curve": key_columns | curve_columns,
     }
 
 
 def _naive_row(metric: str, pairs: RatedPairs, gamma: float) -> dict[str, Any]:
     """Return the row of `naive`: decisions by a metric alone, on all items that the metric rated (Table 4)."""
-    metric_outcome = pairs.metric_outcome
+    metric_outcome_counts = pairs.metric_outcome
     design_effect = pooled_design_effect(pairs.metric, units=pairs.units)[:, np.newaxis]
-    decision = decide_by_counts(metric_outcome / design_effect, gamma)
-    errors = errors_of(pairs.reference(gamma), np.where(metric_outcome.sum(axis=1), decision, np.nan))
-    kld, kld_mode = (mean_kld(shares_of(metric_outcome), truth) for truth in (pairs.truth, pairs.mode))
-    return {"metric": metric, "n": int(metric_outcome.sum()), **errors, "kld": kld, "kld_mode": kld_mode}
+    decisions = decide_by_counts(metric_outcome_counts / design_effect, gamma)
+    errors = errors_of(pairs.reference(gamma), np.where(metric_outcome_counts.sum(axis=1), decisions, np.nan))
+    kld, kld_mode = (mean_kld(shares_of(metric_outcome_counts), truth) for truth in (pairs.truth, pairs.mode))
+    return {"metric": metric, "n": int(metric_outcome_counts.sum()), **errors, "kld": kld, "kld_mode": kld_mode}
 
 
 def _reference(comparison: RaterComparison, root_seed: int, gamma: float, resamples: int) -> dict[str, pl.DataFrame]:
@@ -359,23 +370,25 @@ def _reference(comparison: RaterComparison, root_seed: int, gamma: float, resamp
     The replication rate is a ceiling for `correct`.
     """
     pairs, design = rated_pairs(comparison, NONE), comparison.design
-    reference = pairs.reference(gamma)
+    reference_decisions = pairs.reference(gamma)
     is_win_or_loss = np.stack([pairs.human == kind for kind in (1, -1)], axis=1).astype(np.float64)
-    weights = design.draw_weights(resamples, _rng(root_seed, comparison, 2))[1:]
+    cluster_weights = design.draw_weights(resamples, _rng(root_seed, comparison, 2))[1:]
     cluster_counts = bootstrap.unit_sums(is_win_or_loss, units=design.units, n_units=design.n_units)
     design_effect = pairs.effect[:, np.newaxis]
-    agreement = np.full(len(weights) or 2, np.nan)
-    for block in chunks(len(weights), _NUMBERS * len(reference)):
-        resampled_counts = bootstrap.weighted_sums(weights[block], cluster_counts)
-        decision = decide_by_counts(resampled_counts / design_effect, gamma)
-        agreement[block] = errors_of(reference, decision)["correct"]
-    columns = {
-        "pairs": len(reference),
+    correct_shares = np.full(len(cluster_weights) or 2, np.nan)
+    for block in chunks(len(cluster_weights), _NUMBERS * len(reference_decisions)):
+        resampled_counts = bootstrap.weighted_sums(cluster_weights[block], cluster_counts)
+        resampled_decisions = decide_by_counts(resampled_counts / design_effect, gamma)
+        correct_shares[block] = errors_of(reference_decisions, resampled_decisions)["correct"]
+    reference_columns = {
+        "pairs": len(reference_decisions),
         "annotations": int(pairs.outcome.sum()),
-        "decided": (reference != 0).mean(),
+        "decided": (reference_decisions != 0).mean(),
         "design_effect": pairs.effect.mean(),
     }
-    return Protocol.part(comparison.aspect, reference={**columns, **with_sd("self_agreement", agreement)})
+    return Protocol.part(
+        comparison.aspect, reference={**reference_columns, **with_sd("self_agreement", correct_shares)}
+    )
 
 
 def _study_notes(comparison: RaterComparison) -> list[Note]:

@@ -49,14 +49,18 @@ class Stopping:
 
     def __post_init__(self) -> None:
         # All fields are validated, including fields to which the decoder gave the default.
-        for name, kind in argument_types(Stopping).items():
-            value = getattr(self, name)
-            check_field = {"looks": _looks, "boundary": _boundary}.get(name)
-            object.__setattr__(self, name, check_field(value) if check_field else argument(name, value, kind))
+        for field_name, field_type in argument_types(Stopping).items():
+            field_value = getattr(self, field_name)
+            check_field = {"looks": _looks, "boundary": _boundary}.get(field_name)
+            object.__setattr__(
+                self,
+                field_name,
+                check_field(field_value) if check_field else argument(field_name, field_value, field_type),
+            )
         check_at_least("batch", self.batch, 1)
-        for name, reason in ineffective_fields(self.stop, self.looks).items():
-            if name in self.changed_fields:
-                raise OptionError(f"{name}={short_repr(self.changed_fields[name])} has no effect: {reason}")
+        for field_name, reason in ineffective_fields(self.stop, self.looks).items():
+            if field_name in self.changed_fields:
+                raise OptionError(f"{field_name}={short_repr(self.changed_fields[field_name])} has no effect: {reason}")
 
     @property
     def changed_fields(self) -> dict[str, Any]:
@@ -77,14 +81,14 @@ class Stopping:
         annotation_counts = self.looks or (*range(self.batch, most, self.batch), most)
         looks = tuple(dict.fromkeys(min(n, most) for n in annotation_counts))
         if isinstance(self.boundary, str):
-            bounds = group_sequential_bounds(looks, shape=BOUNDARIES[self.boundary], level=self.gamma).tolist()
+            boundary_values = group_sequential_bounds(looks, shape=BOUNDARIES[self.boundary], level=self.gamma).tolist()
         else:
-            bounds = [self.boundary] * len(looks)
+            boundary_values = [self.boundary] * len(looks)
         return Rule(
             estimator=estimator,
             gamma=self.gamma,
             looks=looks,
-            bounds=tuple(bounds),
+            bounds=tuple(boundary_values),
             futility=self.futility if self.stop == "futility" else None,
             seed=seed,
             budget=self.budget or sys.maxsize,
@@ -113,8 +117,8 @@ def _boundary(boundary: Any) -> str | float:
 
 def ineffective_fields(stop: str, looks: Any) -> dict[str, str]:
     """Return the fields that have no effect with the given `stop` and `looks`, and the reasons."""
-    reasons = {} if stop == "futility" else {"futility": "stop is not 'futility'"}
-    return reasons if looks is None else reasons | {"batch": "looks set the annotations of each round"}
+    reason_of_field = {} if stop == "futility" else {"futility": "stop is not 'futility'"}
+    return reason_of_field if looks is None else reason_of_field | {"batch": "looks set the annotations of each round"}
 
 
 def _format_looks(looks: Any) -> str:
@@ -126,24 +130,28 @@ USUAL = Stopping()
 
 
 def select_estimators_and_rules(
-    estimator: str | Sequence[str] | None, stopping: Stopping | Sequence[Stopping], *, alone: bool
+    estimator: str | Sequence[str] | None, stopping: Stopping | Sequence[Stopping], *, is_without_metric: bool
 ) -> tuple[tuple[Estimator, ...], tuple[Stopping, ...]]:
-    """Return the requested estimators and stopping rules without duplicates. `alone` means that there is no metric.
+    """Return the requested estimators and stopping rules without duplicates. `is_without_metric`: no metric.
 
     Raise `OptionError` for unknown estimators, and for incompatible combinations.
     """
     if estimator is None:
         estimator = next(
-            name for name, known_estimator in ESTIMATORS.items() if known_estimator.uses_metric is not alone
+            name
+            for name, candidate_estimator in ESTIMATORS.items()
+            if candidate_estimator.uses_metric is not is_without_metric
         )
-    names = dict.fromkeys(value_list("estimator", estimator))
-    estimators = [ESTIMATORS[check_one_of("estimator", name, ESTIMATORS)] for name in names]
-    stoppings: list[Any] = list(stopping) if isinstance(stopping, list | tuple) else [stopping]
-    for rule in stoppings:
+    estimator_names = dict.fromkeys(value_list("estimator", estimator))
+    estimators = [ESTIMATORS[check_one_of("estimator", name, ESTIMATORS)] for name in estimator_names]
+    stopping_list: list[Any] = list(stopping) if isinstance(stopping, list | tuple) else [stopping]
+    for rule in stopping_list:
         if not isinstance(rule, Stopping):
             raise OptionError(f"stopping={short_repr(rule)} is not allowed; give cu.Stopping(...), or a list of these")
-    rules: tuple[Stopping, ...] = tuple(dict.fromkeys(stoppings))
-    alternatives_text = " or ".join(other.name for other in ESTIMATORS.values() if not other.uses_metric)
+    rules: tuple[Stopping, ...] = tuple(dict.fromkeys(stopping_list))
+    alternatives_text = " or ".join(
+        alternative.name for alternative in ESTIMATORS.values() if not alternative.uses_metric
+    )
     reject(
         (
             not estimators or not rules,
@@ -155,11 +163,11 @@ def select_estimators_and_rules(
         ),
         *(
             (
-                alone and known_estimator.uses_metric,
-                f"estimator={known_estimator.name!r} needs a metric, but metrics='none'; select metrics, or use "
+                is_without_metric and candidate_estimator.uses_metric,
+                f"estimator={candidate_estimator.name!r} needs a metric, but metrics='none'; select metrics, or use "
                 f"{alternatives_text}",
             )
-            for known_estimator in estimators
+            for candidate_estimator in estimators
         ),
     )
     return tuple(estimators), rules

@@ -22,9 +22,9 @@ EQUIVALENCE_MARGIN = 0.05
 """Largest difference of TPR, and of TNR, with which systems may share error rates."""
 
 
-def estimate_with_bounds(name: str, value: Interval) -> dict[str, float]:
+def estimate_with_bounds(column_name: str, estimate: Interval) -> dict[str, float]:
     """Return the columns of an estimate and of its bounds."""
-    return {name: value.value, f"{name}_low": value.low, f"{name}_high": value.high}
+    return {column_name: estimate.value, f"{column_name}_low": estimate.low, f"{column_name}_high": estimate.high}
 
 
 def error_differences(first_rates: JudgeRates, second_rates: JudgeRates) -> tuple[Floats, Floats]:
@@ -60,19 +60,32 @@ def correlation(first_influence: Floats, second_influence: Floats, units: Ints, 
     0.2857
     """
     n_units = int(units.max(initial=-1)) + 1
-    first_sums, second_sums = (
+    first_influence_sums, second_influence_sums = (
         unit_sums(summands, units=units, n_units=n_units) for summands in (first_influence, second_influence)
     )
-    n_of_unit = number_by_unit(n_equal_clusters, units=units, n_units=n_units)
-    norms = [float(np.sqrt((summands**2 * n_of_unit).sum())) for summands in (first_sums, second_sums)]
-    if not all(norms):
+    n_clusters_of_unit = number_by_unit(n_equal_clusters, units=units, n_units=n_units)
+    influence_norms = [
+        float(np.sqrt((summands**2 * n_clusters_of_unit).sum()))
+        for summands in (first_influence_sums, second_influence_sums)
+    ]
+    if not all(influence_norms):
         return 0.0
-    first_sums, second_sums = first_sums / norms[0], second_sums / norms[1]
-    r = float((first_sums * second_sums * n_of_unit).sum())
-    variance = float(
-        ((first_sums * second_sums - r / 2 * (first_sums**2 + second_sums**2)) ** 2 * n_of_unit).sum()
+    first_influence_sums, second_influence_sums = (
+        first_influence_sums / influence_norms[0],
+        second_influence_sums / influence_norms[1],
+    )
+    r = float((first_influence_sums * second_influence_sums * n_clusters_of_unit).sum())
+    squared_standard_error = float(
+        (
+            (
+                first_influence_sums * second_influence_sums
+                - r / 2 * (first_influence_sums**2 + second_influence_sums**2)
+            )
+            ** 2
+            * n_clusters_of_unit
+        ).sum()
     )  # by the delta method
-    return float(np.clip(r**3 / (r**2 + variance), -0.99, 0.99)) if r else 0.0
+    return float(np.clip(r**3 / (r**2 + squared_standard_error), -0.99, 0.99)) if r else 0.0
 
 
 def rate_difference(
@@ -82,8 +95,8 @@ def rate_difference(
     if not np.isfinite(first_rates.corrected.value + second_rates.corrected.value):
         return np.full(2, np.nan)
     shared_correlation = correlation(first_rates.influence, second_rates.influence, outputs.unit, outputs.number)
-    draws = correlate_draws(first_rates.rate_draws, second_rates.rate_draws, shared_correlation, rng)
-    return np.append(first_rates.corrected.value - second_rates.corrected.value, first_rates.rate_draws - draws)
+    second_draws = correlate_draws(first_rates.rate_draws, second_rates.rate_draws, shared_correlation, rng)
+    return np.append(first_rates.corrected.value - second_rates.corrected.value, first_rates.rate_draws - second_draws)
 
 
 def human_difference(
@@ -119,28 +132,28 @@ def difference_rows(
     rng: np.random.Generator,
 ) -> Iterator[dict[str, Any]]:
     """Yield the rows of the table `differences` for one metric, with unadjusted p-values."""
-    for (name_a, rates_a), (name_b, rates_b) in combinations(rates_of_system.items(), 2):
-        corrected = rate_difference(rates_a, rates_b, outputs, rng)
-        human = human_difference(rates_a, rates_b, outputs, rng)
-        tpr, tnr = error_differences(rates_a, rates_b)
+    for (system_a, rates_a), (system_b, rates_b) in combinations(rates_of_system.items(), 2):
+        corrected_differences = rate_difference(rates_a, rates_b, outputs, rng)
+        human_differences = human_difference(rates_a, rates_b, outputs, rng)
+        tpr_differences, tnr_differences = error_differences(rates_a, rates_b)
         yield {
             "metric": metric,
-            "system_a": name_a,
-            "system_b": name_b,
+            "system_a": system_a,
+            "system_b": system_b,
             "label": label,
             "judge_difference": rates_a.judge.value - rates_b.judge.value,
-            **estimate_with_bounds("human_difference", estimate_interval(human, confidence)),
-            **estimate_with_bounds("corrected_difference", estimate_interval(corrected, confidence)),
-            "p_value": _p_value(corrected),
-            **estimate_with_bounds("tpr_difference", estimate_interval(tpr, confidence)),
-            **estimate_with_bounds("tnr_difference", estimate_interval(tnr, confidence)),
-            "p_tpr": _p_value(tpr),
-            "p_tnr": _p_value(tnr),
+            **estimate_with_bounds("human_difference", estimate_interval(human_differences, confidence)),
+            **estimate_with_bounds("corrected_difference", estimate_interval(corrected_differences, confidence)),
+            "p_value": _p_value(corrected_differences),
+            **estimate_with_bounds("tpr_difference", estimate_interval(tpr_differences, confidence)),
+            **estimate_with_bounds("tnr_difference", estimate_interval(tnr_differences, confidence)),
+            "p_tpr": _p_value(tpr_differences),
+            "p_tnr": _p_value(tnr_differences),
         }
 
 
-def _p_value(values: Floats) -> float:
-    return float(two_sided_p(values[1:])) if np.isfinite(values).all() else np.nan
+def _p_value(estimate_and_draws: Floats) -> float:
+    return float(two_sided_p(estimate_and_draws[1:])) if np.isfinite(estimate_and_draws).all() else np.nan
 
 
 def add_decisions(rows: list[dict[str, Any]], *, alpha: float) -> Iterator[dict[str, Any]]:
@@ -149,25 +162,35 @@ def add_decisions(rows: list[dict[str, Any]], *, alpha: float) -> Iterator[dict[
     Tests of the corrected difference are adjusted over the pairs and labels of a metric. Tests of error rates are
     adjusted over all metrics, pairs, labels and both error rates.
     """
-    metrics, adjusted_p = np.array([row["metric"] for row in rows]), np.array([row["p_value"] for row in rows])
-    for metric in dict.fromkeys(metrics.tolist()):
-        adjusted_p[metrics == metric] = adjust(adjusted_p[metrics == metric], correction="holm")
-    error_rate_p = adjust(np.array([[row["p_tpr"], row["p_tnr"]] for row in rows]).ravel(), correction="holm").reshape(
-        -1, 2
-    )
-    for row, p, (p_tpr, p_tnr) in zip(rows, adjusted_p, error_rate_p, strict=True):
+    metric_of_row, adjusted_p = np.array([row["metric"] for row in rows]), np.array([row["p_value"] for row in rows])
+    for metric in dict.fromkeys(metric_of_row.tolist()):
+        adjusted_p[metric_of_row == metric] = adjust(adjusted_p[metric_of_row == metric], correction="holm")
+    adjusted_error_rate_p = adjust(
+        np.array([[row["p_tpr"], row["p_tnr"]] for row in rows]).ravel(), correction="holm"
+    ).reshape(-1, 2)
+    for row, p_adjusted, (p_tpr, p_tnr) in zip(rows, adjusted_p, adjusted_error_rate_p, strict=True):
         difference = row["corrected_difference"]
-        decision = "" if np.isnan(p) else "=" if p > alpha else "+" if difference > 0 else "-"
+        decision = "" if np.isnan(p_adjusted) else "=" if p_adjusted > alpha else "+" if difference > 0 else "-"
         # A higher TPR and a lower TNR both raise the judge's rate.
-        signs = {np.sign(row["tpr_difference"])} if p_tpr <= alpha else set()
-        signs |= {-np.sign(row["tnr_difference"])} if p_tnr <= alpha else set()
-        favoured = {1.0: row["system_a"], -1.0: row["system_b"]}.get(signs.pop(), "") if len(signs) == 1 else ""
-        yield row | {"p_adjusted": p, "p_tpr": p_tpr, "p_tnr": p_tnr, "decision": decision, "favoured": favoured}
+        favoured_signs = {np.sign(row["tpr_difference"])} if p_tpr <= alpha else set()
+        favoured_signs |= {-np.sign(row["tnr_difference"])} if p_tnr <= alpha else set()
+        favoured_system = (
+            {1.0: row["system_a"], -1.0: row["system_b"]}.get(favoured_signs.pop(), "")
+            if len(favoured_signs) == 1
+            else ""
+        )
+        yield row | {
+            "p_adjusted": p_adjusted,
+            "p_tpr": p_tpr,
+            "p_tnr": p_tnr,
+            "decision": decision,
+            "favoured": favoured_system,
+        }
 
 
-def has_equivalent_rates(rates_of_systems: Sequence[JudgeRates], *, alpha: float) -> bool:
+def has_equivalent_rates(system_rates: Sequence[JudgeRates], *, alpha: float) -> bool:
     """Return whether TPR and TNR of all pairs differ by less than `EQUIVALENCE_MARGIN` (two one-sided tests each)."""
-    differences = (values for pair in combinations(rates_of_systems, 2) for values in error_differences(*pair))
+    differences = (values for pair in combinations(system_rates, 2) for values in error_differences(*pair))
     intervals = (estimate_interval(values, 1 - 2 * alpha) for values in differences)
     return all(interval.low > -EQUIVALENCE_MARGIN and interval.high < EQUIVALENCE_MARGIN for interval in intervals)
 
@@ -175,7 +198,7 @@ def has_equivalent_rates(rates_of_systems: Sequence[JudgeRates], *, alpha: float
 def slice_row(
     outputs: LabelledOutputs,
     metric: str,
-    name: str,
+    slice_name: str,
     slice_rates: JudgeRates,
     other_rates: JudgeRates,
     *,
@@ -183,21 +206,21 @@ def slice_row(
     rng: np.random.Generator,
 ) -> dict[str, Any]:
     """Return a row of the table `slices`, with unadjusted p-values of the comparison with all other slices."""
-    tpr, tnr = error_differences(slice_rates, other_rates)
-    rate = rate_difference(slice_rates, other_rates, outputs, rng)
+    tpr_differences, tnr_differences = error_differences(slice_rates, other_rates)
+    rate_differences = rate_difference(slice_rates, other_rates, outputs, rng)
     return {
         "metric": metric,
-        "slice": name,
+        "slice": slice_name,
         "n": slice_rates.n_judged,
         "n_labelled": slice_rates.n_labelled,
         **estimate_with_bounds("judge_rate", slice_rates.judge),
         **estimate_with_bounds("corrected_rate", slice_rates.corrected),
         **estimate_with_bounds("tpr", estimate_interval(slice_rates.error_rates[0], confidence)),
         **estimate_with_bounds("tnr", estimate_interval(slice_rates.error_rates[1], confidence)),
-        "p_rate": _p_value(rate),
-        "p_tpr": _p_value(tpr),
-        "p_tnr": _p_value(tnr),
-        "signs": {"p_rate": rate[0], "p_tpr": tpr[0], "p_tnr": tnr[0]},
+        "p_rate": _p_value(rate_differences),
+        "p_tpr": _p_value(tpr_differences),
+        "p_tnr": _p_value(tnr_differences),
+        "signs": {"p_rate": rate_differences[0], "p_tpr": tpr_differences[0], "p_tnr": tnr_differences[0]},
     }
 
 
@@ -205,16 +228,19 @@ def slice_rows(
     study: Study, outputs: LabelledOutputs, judge: JudgeLabels, slice_column: str, settings: EstimateSettings
 ) -> Iterator[dict[str, Any]]:
     """Yield the rows of the table `slices` for one judge, with unadjusted p-values."""
-    names, slice_of_output = slices_of(study, outputs.table, slice_column)
-    judge_of_thresholds, confidence = judge.threshold_judge, settings["confidence"]
-    for k, name in enumerate(names):
-        if np.isfinite(judge_of_thresholds.labels[slice_of_output == k]).any():
+    slice_names, slice_of_output = slices_of(study, outputs.table, slice_column)
+    threshold_judge, confidence = judge.threshold_judge, settings["confidence"]
+    for slice_code, slice_name in enumerate(slice_names):
+        if np.isfinite(threshold_judge.labels[slice_of_output == slice_code]).any():
             slice_rates, other_rates = (
-                judge_of_thresholds.rates(outputs, rows, **settings)
-                for rows in (slice_of_output == k, (slice_of_output != k) & (slice_of_output >= 0))
+                threshold_judge.rates(outputs, is_selected_output, **settings)
+                for is_selected_output in (
+                    slice_of_output == slice_code,
+                    (slice_of_output != slice_code) & (slice_of_output >= 0),
+                )
             )
             yield slice_row(
-                outputs, judge.name, name, slice_rates, other_rates, confidence=confidence, rng=settings["rng"]
+                outputs, judge.name, slice_name, slice_rates, other_rates, confidence=confidence, rng=settings["rng"]
             )
 
 
@@ -226,15 +252,19 @@ def add_findings(rows: list[dict[str, Any]], *, alpha: float) -> Iterator[dict[s
 
     P-values are adjusted over metrics, slices and tests (Holm).
     """
-    names = list(FINDINGS)
-    p_values = np.array([[row[name] for name in names] for row in rows], dtype=np.float64)
-    adjusted_p = adjust(p_values.ravel(), correction="holm").reshape(-1, len(names))
-    for row, p in zip(rows, adjusted_p, strict=True):
-        is_significant_test: Bools = p <= alpha
-        findings = [
-            f"{'higher' if row['signs'][name] > 0 else 'lower'} {FINDINGS[name]}"
-            for name, is_significant in zip(names, is_significant_test, strict=True)
+    p_value_names = list(FINDINGS)
+    p_values = np.array([[row[p_value_name] for p_value_name in p_value_names] for row in rows], dtype=np.float64)
+    adjusted_p = adjust(p_values.ravel(), correction="holm").reshape(-1, len(p_value_names))
+    for row, adjusted_p_of_row in zip(rows, adjusted_p, strict=True):
+        is_significant_test: Bools = adjusted_p_of_row <= alpha
+        finding_texts = [
+            f"{'higher' if row['signs'][p_value_name] > 0 else 'lower'} {FINDINGS[p_value_name]}"
+            for p_value_name, is_significant in zip(p_value_names, is_significant_test, strict=True)
             if is_significant
         ]
         values = {key: value for key, value in row.items() if key != "signs"}
-        yield values | dict(zip(names, p.tolist(), strict=True)) | {"finding": ", ".join(findings)}
+        yield (
+            values
+            | dict(zip(p_value_names, adjusted_p_of_row.tolist(), strict=True))
+            | {"finding": ", ".join(finding_texts)}
+        )

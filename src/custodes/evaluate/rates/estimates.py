@@ -87,10 +87,11 @@ class StratifiedLabels:
     @cached_property
     def counts(self) -> LabelCounts:
         """Weighted counts of human labels, and of all outputs, in each stratum."""
-        rows = np.flatnonzero(self.outputs.has_human_label)
-        weighted_labels = (self.outputs.gold[rows] * self.weights[rows, np.newaxis]).T
+        labelled_row_indices = np.flatnonzero(self.outputs.has_human_label)
+        weighted_labels = (self.outputs.gold[labelled_row_indices] * self.weights[labelled_row_indices, np.newaxis]).T
         label_counts = [
-            np.bincount(self.stratum[rows], weights=column, minlength=self.n_strata) for column in weighted_labels
+            np.bincount(self.stratum[labelled_row_indices], weights=label_weights, minlength=self.n_strata)
+            for label_weights in weighted_labels
         ]
         output_weights = self.totalled * self.outputs.number
         output_counts = np.bincount(self.stratum, weights=output_weights, minlength=self.n_strata)
@@ -124,7 +125,8 @@ class StratifiedLabels:
         """Return the counts divided by the design effect of shared clusters and of unequal weights (Kish 1965)."""
         design_effect = _divisor(self.outputs, influence, self.confidence, is_labelled=self.outputs.has_human_label)
         weight_sums, squared_weight_sums = (
-            np.bincount(self.stratum, weights=self.weights**k, minlength=self.n_strata)[:, np.newaxis] for k in (1, 2)
+            np.bincount(self.stratum, weights=self.weights**exponent, minlength=self.n_strata)[:, np.newaxis]
+            for exponent in (1, 2)
         )
         effective_labels = self.counts.labelled * np.nan_to_num(ratio(weight_sums, squared_weight_sums)) / design_effect
         return LabelCounts(effective_labels, self.counts.total / design_effect)
@@ -190,8 +192,10 @@ class JudgeRates:
         judge_counts = self.judge_n * np.array([1 - self.judge.value, self.judge.value])
         effective_labels = pooled.effective(pooled.influence(positive_rate)).labelled
         counts = LabelCounts(effective_labels, judge_counts)
-        values = positive_rate(joint_posterior(counts, sampling="by-label", rng=pooled.rng).values)
-        return replace(self, rate_draws=values[1:], corrected=estimate_interval(values, confidence))
+        estimate_and_draws = positive_rate(joint_posterior(counts, sampling="by-label", rng=pooled.rng).values)
+        return replace(
+            self, rate_draws=estimate_and_draws[1:], corrected=estimate_interval(estimate_and_draws, confidence)
+        )
 
     def values(self, statistic: Callable[[Floats], Floats]) -> Floats:
         """Return a measure of agreement followed by its draws, (1 + draws,); NaN without a judge or human labels."""
@@ -204,12 +208,12 @@ class JudgeRates:
 
     def measures(self, *, confidence: float, ordered: bool) -> dict[str, Interval]:
         """Return the measures of agreement; measures for two labels are undefined if there are more labels."""
-        undefined = dict.fromkeys((*BINARY, *GENERAL, "kappa", "alpha"), UNDEFINED)
+        undefined_measures = dict.fromkeys((*BINARY, *GENERAL, "kappa", "alpha"), UNDEFINED)
         if self.pairs is None or not self.n_labelled:
-            return undefined
-        functions = measure_functions(self.pairs.n_strata, self.n_labelled, ordered=ordered)
-        return undefined | {
-            name: estimate_interval(self.values(measure), confidence) for name, measure in functions.items()
+            return undefined_measures
+        measure_of_name = measure_functions(self.pairs.n_strata, self.n_labelled, ordered=ordered)
+        return undefined_measures | {
+            name: estimate_interval(self.values(measure), confidence) for name, measure in measure_of_name.items()
         }
 
 
@@ -232,15 +236,19 @@ def positive_rate(joint: Floats) -> Floats:
     return np.asarray(joint[..., 1].sum(axis=-1))
 
 
-def estimate_interval(values: Floats, confidence: float) -> Interval:
+def estimate_interval(estimate_and_draws: Floats, confidence: float) -> Interval:
     """Return the estimate (first value) with the central interval of the draws, extended to contain the estimate.
 
     If the estimate is undefined, the bounds are undefined.
     """
-    if not np.isfinite(values[0]):
+    if not np.isfinite(estimate_and_draws[0]):
         return UNDEFINED
-    low, high = percentile_interval(values[1:], confidence=confidence)
-    return Interval(float(values[0]), float(np.fmin(low, values[0])), float(np.fmax(high, values[0])))
+    low, high = percentile_interval(estimate_and_draws[1:], confidence=confidence)
+    return Interval(
+        float(estimate_and_draws[0]),
+        float(np.fmin(low, estimate_and_draws[0])),
+        float(np.fmax(high, estimate_and_draws[0])),
+    )
 
 
 def judge_rates(
@@ -264,65 +272,76 @@ def judge_rates(
         See `EstimateSettings`.
     """
     sampling, confidence = settings["sampling"], settings["confidence"]
-    is_judged = ~np.isnan(labels)
-    judged_outputs, codes = outputs.only(is_judged), labels[is_judged].astype(np.intp)
-    has_label = judged_outputs.has_human_label
-    weights = np.where(has_label, judged_outputs.weight, 0.0)
-    weights = np.nan_to_num(weights * ratio(has_label.sum(), weights.sum()))
+    is_judged_output = ~np.isnan(labels)
+    judged_outputs, label_codes = outputs.only(is_judged_output), labels[is_judged_output].astype(np.intp)
+    has_human_label = judged_outputs.has_human_label
+    weights = np.where(has_human_label, judged_outputs.weight, 0.0)
+    weights = np.nan_to_num(weights * ratio(has_human_label.sum(), weights.sum()))
     # With 'by-label', outputs with a human label are a separate set, which does not count in the estimated rate.
-    is_estimated = ~has_label if sampling == "by-label" else np.ones(len(codes), dtype=bool)
+    is_estimated_output = ~has_human_label if sampling == "by-label" else np.ones(len(label_codes), dtype=bool)
     label_strata = StratifiedLabels(
         outputs=judged_outputs,
-        stratum=codes,
+        stratum=label_codes,
         weights=weights,
-        totalled=weights if sampling == "random" else is_estimated.astype(np.float64),
+        totalled=weights if sampling == "random" else is_estimated_output.astype(np.float64),
         n_strata=len(outputs.words),
         **settings,
     )
-    stratified = replace(label_strata, totalled=is_estimated.astype(np.float64))
+    strata_of_rate = replace(label_strata, totalled=is_estimated_output.astype(np.float64))
     if sampling != "by-label":
-        initial_strata = codes if strata is None else strata[is_judged]
-        stratum = designed_strata(initial_strata, judged_outputs.weight, has_label, fewest=FEWEST_DESIGNED)
-        minimum = len(outputs.words) if strata is None else 1
-        stratified = replace(stratified, stratum=stratum, n_strata=max(int(stratum.max(initial=0)) + 1, minimum))
+        undivided_strata = label_codes if strata is None else strata[is_judged_output]
+        stratum = designed_strata(undivided_strata, judged_outputs.weight, has_human_label, fewest=FEWEST_DESIGNED)
+        fewest_strata = len(outputs.words) if strata is None else 1
+        strata_of_rate = replace(
+            strata_of_rate, stratum=stratum, n_strata=max(int(stratum.max(initial=0)) + 1, fewest_strata)
+        )
     if sampling == "by-label" and np.isnan(label_strata.estimate).any():  # no other outputs, or no better than chance
         label_strata = replace(label_strata, sampling="random", totalled=weights)
-    n_judged, n_labelled = int(judged_outputs.number[is_estimated].sum()), int(has_label.sum())
-    influence = stratified.influence(positive_rate)
-    unstratified = replace(stratified, stratum=np.zeros_like(codes), n_strata=1, sampling="random", totalled=weights)
+    n_judged, n_labelled = int(judged_outputs.number[is_estimated_output].sum()), int(has_human_label.sum())
+    influence = strata_of_rate.influence(positive_rate)
+    unstratified = replace(
+        strata_of_rate, stratum=np.zeros_like(label_codes), n_strata=1, sampling="random", totalled=weights
+    )
     human_influence = unstratified.influence(positive_rate)
-    human_n, judge_n = float(unstratified.effective(human_influence).labelled.sum()), 0.0
+    effective_n_human, effective_n_judged = float(unstratified.effective(human_influence).labelled.sum()), 0.0
     corrected_rate = human_rate = judge_rate = UNDEFINED
     rate_draws = np.full(1, np.nan)
-    counts = stratified.counts
+    counts = strata_of_rate.counts
     if n_labelled and n_judged:
-        is_designed = stratified.n_strata > label_strata.n_strata or sampling == "by-judge"
+        is_designed = strata_of_rate.n_strata > label_strata.n_strata or sampling == "by-judge"
         prior = NEUTRAL_PRIOR if is_designed and strata is None else PRIOR
-        values = positive_rate(stratified.posterior(stratified.effective(influence), prior=prior).values)
-        rate_draws, corrected_rate = values[1:], estimate_interval(values, confidence)
+        estimate_and_draws = positive_rate(
+            strata_of_rate.posterior(strata_of_rate.effective(influence), prior=prior).values
+        )
+        rate_draws, corrected_rate = estimate_and_draws[1:], estimate_interval(estimate_and_draws, confidence)
     if n_labelled and sampling == "random":
-        human_rate = _wilson(float(positive_rate(unstratified.estimate)), human_n, confidence)
+        human_rate = _wilson(float(positive_rate(unstratified.estimate)), effective_n_human, confidence)
     is_unlabelled_stratum = counts.labelled.sum(axis=1) == 0
     if n_judged:
-        is_positive, n_outputs = (codes[is_estimated] == 1).astype(np.float64), judged_outputs.number[is_estimated]
-        rate = float((is_positive * n_outputs).sum() / n_judged)
-        judge_n = n_judged / _divisor(judged_outputs.only(is_estimated), is_positive - rate, confidence)
-        judge_rate = _wilson(rate, judge_n, confidence)
-    full_influence = np.zeros((2, len(is_judged)))
-    full_influence[:, is_judged] = influence, human_influence
+        is_positive_label, n_equal_outputs = (
+            (label_codes[is_estimated_output] == 1).astype(np.float64),
+            judged_outputs.number[is_estimated_output],
+        )
+        positive_share = float((is_positive_label * n_equal_outputs).sum() / n_judged)
+        effective_n_judged = n_judged / _divisor(
+            judged_outputs.only(is_estimated_output), is_positive_label - positive_share, confidence
+        )
+        judge_rate = _wilson(positive_share, effective_n_judged, confidence)
+    influence_of_all_outputs = np.zeros((2, len(is_judged_output)))
+    influence_of_all_outputs[:, is_judged_output] = influence, human_influence
     return JudgeRates(
         rate_draws=rate_draws,
         pairs=label_strata,
-        influence=full_influence[0],
-        human_influence=full_influence[1],
+        influence=influence_of_all_outputs[0],
+        human_influence=influence_of_all_outputs[1],
         corrected=corrected_rate,
         human=human_rate,
         judge=judge_rate,
         n_judged=n_judged,
         n_labelled=n_labelled,
         rarer=float(counts.labelled.sum(axis=0).min()),
-        judge_n=judge_n,
-        human_n=human_n,
+        judge_n=effective_n_judged,
+        human_n=effective_n_human,
         unlabelled=0.0
         if sampling == "by-label"
         else float(ratio(counts.total[is_unlabelled_stratum].sum(), counts.total.sum())),
@@ -335,16 +354,16 @@ def _divisor(
     """Return the divisor of counts for outputs that share clusters; 1 without shared clusters."""
     if not outputs.has_clusters:
         return 1.0
-    effect = influence_design_effect(influence, outputs.unit, kind=is_labelled, number=outputs.number)
-    divisor = float(effect.divisor(confidence))
+    design_effect = influence_design_effect(influence, outputs.unit, kind=is_labelled, number=outputs.number)
+    divisor = float(design_effect.divisor(confidence))
     return divisor if np.isfinite(divisor) else float(outputs.number.sum())
 
 
-def _wilson(value: float, n: float, confidence: float) -> Interval:
+def _wilson(rate: float, effective_n: float, confidence: float) -> Interval:
     from scipy.special import ndtri
 
-    low, high = wilson_interval(value, n, quantile=float(ndtri((1 + confidence) / 2)))
-    return Interval(float(value), float(low), float(high))
+    low, high = wilson_interval(rate, effective_n, quantile=float(ndtri((1 + confidence) / 2)))
+    return Interval(float(rate), float(low), float(high))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -363,15 +382,15 @@ class JudgeLabels:
     threshold: float = np.nan
 
     def rates(
-        self, outputs: LabelledOutputs, rows: Bools | None = None, **settings: Unpack[EstimateSettings]
+        self, outputs: LabelledOutputs, is_selected_output: Bools | None = None, **settings: Unpack[EstimateSettings]
     ) -> JudgeRates:
-        """Return the rates of the outputs in `rows` (n,), by default of all outputs."""
-        labels = self.labels if rows is None else np.where(rows, self.labels, np.nan)
-        judge_estimates = judge_rates(outputs, labels, strata=self.strata, **settings)
+        """Return the rates of the selected outputs (n,), by default of all outputs."""
+        labels = self.labels if is_selected_output is None else np.where(is_selected_output, self.labels, np.nan)
+        judge_rates_of_outputs = judge_rates(outputs, labels, strata=self.strata, **settings)
         if self.name == HUMAN:
-            return replace(judge_estimates, pairs=None, judge=UNDEFINED, unlabelled=0.0)
+            return replace(judge_rates_of_outputs, pairs=None, judge=UNDEFINED, unlabelled=0.0)
         has_no_threshold = self.scores is not None and not np.isfinite(self.threshold)
-        return replace(judge_estimates, judge=UNDEFINED) if has_no_threshold else judge_estimates
+        return replace(judge_rates_of_outputs, judge=UNDEFINED) if has_no_threshold else judge_rates_of_outputs
 
     @property
     def threshold_judge(self) -> JudgeLabels:
@@ -388,24 +407,38 @@ def judges_of(outputs: LabelledOutputs, threshold: str | None) -> Iterator[Judge
     if not outputs.metrics:
         same_label = np.zeros(len(outputs.system))
         yield JudgeLabels(name=HUMAN, labels=same_label, evaluated=same_label, strata=same_label.astype(np.intp))
-    for name, values, is_score in zip(outputs.metrics, outputs.judged, outputs.is_score, strict=True):
+    for metric, labels_or_scores, is_score in zip(outputs.metrics, outputs.judged, outputs.is_score, strict=True):
         if not is_score:
-            yield JudgeLabels(name=name, labels=values, evaluated=values)
+            yield JudgeLabels(name=metric, labels=labels_or_scores, evaluated=labels_or_scores)
             continue
-        has_value = ~np.isnan(values)
-        is_usable = has_value & outputs.has_human_label
-        is_positive = outputs.gold[is_usable, 1] > 0.5
-        target = parsed_threshold(threshold) if threshold else np.nan
-        cutoff = target.threshold(values[is_usable], is_positive) if isinstance(target, ThresholdTarget) else target
-        labels = np.where(has_value, values >= cutoff, np.nan)  # all negative without a threshold
-        evaluated = labels.copy()
-        if isinstance(target, ThresholdTarget):
-            evaluated[is_usable] = cross_fitted_labels(
-                values[is_usable], is_positive, target, fold=outputs.unit[is_usable] % FOLDS
+        has_score = ~np.isnan(labels_or_scores)
+        has_score_and_human_label = has_score & outputs.has_human_label
+        is_positive_human_label = outputs.gold[has_score_and_human_label, 1] > 0.5
+        threshold_or_target = parsed_threshold(threshold) if threshold else np.nan
+        cutoff = (
+            threshold_or_target.threshold(labels_or_scores[has_score_and_human_label], is_positive_human_label)
+            if isinstance(threshold_or_target, ThresholdTarget)
+            else threshold_or_target
+        )
+        judge_labels = np.where(has_score, labels_or_scores >= cutoff, np.nan)  # all negative without a threshold
+        cross_fitted = judge_labels.copy()
+        if isinstance(threshold_or_target, ThresholdTarget):
+            cross_fitted[has_score_and_human_label] = cross_fitted_labels(
+                labels_or_scores[has_score_and_human_label],
+                is_positive_human_label,
+                threshold_or_target,
+                fold=outputs.unit[has_score_and_human_label] % FOLDS,
             )
-        strata = np.zeros(len(values), dtype=np.intp)
-        strata[has_value] = score_strata(values[has_value], n_labelled=int(is_usable.sum()))
-        yield JudgeLabels(name=name, labels=labels, evaluated=evaluated, strata=strata, scores=values, threshold=cutoff)
+        strata = np.zeros(len(labels_or_scores), dtype=np.intp)
+        strata[has_score] = score_strata(labels_or_scores[has_score], n_labelled=int(has_score_and_human_label.sum()))
+        yield JudgeLabels(
+            name=metric,
+            labels=judge_labels,
+            evaluated=cross_fitted,
+            strata=strata,
+            scores=labels_or_scores,
+            threshold=cutoff,
+        )
 
 
 def parsed_threshold(threshold_text: str) -> float | ThresholdTarget:
@@ -425,19 +458,31 @@ def sampling_p_value(outputs: LabelledOutputs, labels: Floats) -> float:
     """
     from scipy.special import ndtr
 
-    is_judged = ~np.isnan(labels)
-    is_labelled, units, number = outputs.has_human_label[is_judged], outputs.unit[is_judged], outputs.number[is_judged]
-    if is_labelled.all() or not is_labelled.any():
+    is_judged_output = ~np.isnan(labels)
+    has_human_label, cluster_codes, n_equal_outputs = (
+        outputs.has_human_label[is_judged_output],
+        outputs.unit[is_judged_output],
+        outputs.number[is_judged_output],
+    )
+    if has_human_label.all() or not has_human_label.any():
         return np.nan
-    n_outside = number[~is_labelled].sum()
-    values = labels[is_judged]
-    distinct_labels = np.unique(values)
+    n_without_human_label = n_equal_outputs[~has_human_label].sum()
+    judge_labels = labels[is_judged_output]
+    distinct_labels = np.unique(judge_labels)
     p_values = []
-    for value in distinct_labels[1:] if len(distinct_labels) == 2 else distinct_labels:
-        has_label = (values == value).astype(np.float64)
-        mean = (has_label * number).sum() / number.sum()
-        influence = (has_label - mean) * np.where(is_labelled, 1 / is_labelled.sum(), -1 / n_outside)
-        effect = float(influence_design_effect(influence, units, number=number).effect) if outputs.has_clusters else 1.0
-        error = np.sqrt((influence**2 * number).sum() * effect)
-        p_values.append(2 * float(ndtr(-abs((influence * number).sum()) / error)) if error > 0 else 1.0)
+    for label in distinct_labels[1:] if len(distinct_labels) == 2 else distinct_labels:
+        has_this_label = (judge_labels == label).astype(np.float64)
+        label_share = (has_this_label * n_equal_outputs).sum() / n_equal_outputs.sum()
+        influence = (has_this_label - label_share) * np.where(
+            has_human_label, 1 / has_human_label.sum(), -1 / n_without_human_label
+        )
+        design_effect = (
+            float(influence_design_effect(influence, cluster_codes, number=n_equal_outputs).effect)
+            if outputs.has_clusters
+            else 1.0
+        )
+        standard_error = np.sqrt((influence**2 * n_equal_outputs).sum() * design_effect)
+        p_values.append(
+            2 * float(ndtr(-abs((influence * n_equal_outputs).sum()) / standard_error)) if standard_error > 0 else 1.0
+        )
     return float(min(1.0, min(p_values) * len(p_values)))

@@ -84,34 +84,41 @@ def judged_outputs(study: Study, outputs: LabelledOutputs, judge: int, signal: s
         If there is no measure of confidence.
     """
     metric, labels = outputs.metrics[judge], outputs.judged[judge]
-    is_judged = ~np.isnan(labels)
-    rows = outputs.only(is_judged)
-    if rows.table["item"].is_duplicated().any():
+    is_judged_output = ~np.isnan(labels)
+    labelled_by_judge = outputs.only(is_judged_output)
+    if labelled_by_judge.table["item"].is_duplicated().any():
         raise InputError(
             "route: some items have several outputs, but probabilities are given by item; select one system with "
             "systems=NAME, or give each output a separate item"
         )
-    codes = labels[is_judged].astype(np.intp)
-    signal_name = signal or _signal(study, rows, judge)
-    note = ""
+    label_codes = labels[is_judged_output].astype(np.intp)
+    signal_name = signal or _signal(study, labelled_by_judge, judge)
+    note_text = ""
     if signal_name == REPEATS:
-        values = _modal_label_share(study, rows, metric)
+        confidence_values = _modal_label_share(study, labelled_by_judge, metric)
     elif signal_name == JUDGES:
-        judge_labels = rows.judged[~rows.is_score]
-        values = ratio((judge_labels == rows.judged[judge]).sum(axis=0), (~np.isnan(judge_labels)).sum(axis=0))
+        judge_labels = labelled_by_judge.judged[~labelled_by_judge.is_score]
+        confidence_values = ratio(
+            (judge_labels == labelled_by_judge.judged[judge]).sum(axis=0), (~np.isnan(judge_labels)).sum(axis=0)
+        )
     else:
-        values, note = _certainty(_column(study, rows, signal_name), codes, signal_name, positive=rows.words[1])
-    if not np.isfinite(values).any():
+        confidence_values, note_text = _certainty(
+            _column(study, labelled_by_judge, signal_name),
+            label_codes,
+            signal_name,
+            positive_label=labelled_by_judge.words[1],
+        )
+    if not np.isfinite(confidence_values).any():
         raise InputError(
             f"route: {signal_name} has no confidence for the labels of {metric}; name another measure with signal=NAME"
         )
     return JudgedOutputs(
-        outputs=rows,
+        outputs=labelled_by_judge,
         metric=metric,
         signal=signal_name,
-        codes=codes,
-        certainty=np.where(np.isfinite(values), values, -np.inf),
-        notes=build_notes(("signal", bool(note), note), aspect=rows.aspect),
+        codes=label_codes,
+        certainty=np.where(np.isfinite(confidence_values), confidence_values, -np.inf),
+        notes=build_notes(("signal", bool(note_text), note_text), aspect=labelled_by_judge.aspect),
     )
 
 
@@ -140,34 +147,36 @@ def _rating_rows(study: Study, outputs: LabelledOutputs, metric: str) -> pl.Data
 
 def _modal_label_share(study: Study, outputs: LabelledOutputs, metric: str) -> Floats:
     """Return the proportion of repeats of each output that give the most frequent label of the output."""
-    votes = _rating_rows(study, outputs, metric).group_by(*KEY, "score").len()
-    share_of_output = votes.group_by(KEY).agg(pl.col("len").max() / pl.col("len").sum())
+    vote_counts = _rating_rows(study, outputs, metric).group_by(*KEY, "score").len()
+    share_of_output = vote_counts.group_by(KEY).agg(pl.col("len").max() / pl.col("len").sum())
     outputs_with_share = outputs.table.join(share_of_output, on=KEY, how="left", maintain_order="left")
     return np.asarray(outputs_with_share["len"].fill_null(np.nan))
 
 
-def _column(study: Study, outputs: LabelledOutputs, name: str) -> Floats:
-    if name in outputs.metrics:
-        return np.asarray(outputs.judged[outputs.metrics.index(name)])
-    values = values_of(study, outputs.table, name, option="signal")
-    numbers = values.cast(pl.Float64, strict=False)
-    if numbers.null_count() > values.null_count():
-        raise OptionError(f"signal={name!r}: must be a column of numbers")
-    return numbers.fill_null(np.nan).to_numpy()
+def _column(study: Study, outputs: LabelledOutputs, signal_name: str) -> Floats:
+    if signal_name in outputs.metrics:
+        return np.asarray(outputs.judged[outputs.metrics.index(signal_name)])
+    signal_series = values_of(study, outputs.table, signal_name, option="signal")
+    number_series = signal_series.cast(pl.Float64, strict=False)
+    if number_series.null_count() > signal_series.null_count():
+        raise OptionError(f"signal={signal_name!r}: must be a column of numbers")
+    return number_series.fill_null(np.nan).to_numpy()
 
 
-def _certainty(values: Floats, codes: Ints, name: str, *, positive: str) -> tuple[Floats, str]:
+def _certainty(
+    signal_values: Floats, label_codes: Ints, signal_name: str, *, positive_label: str
+) -> tuple[Floats, str]:
     """Return the confidence in the label, and a note.
 
-    `values` are either confidence in the judge's label, or scores of the positive label.
+    `signal_values` are either confidence in the judge's label, or scores of the positive label.
     """
-    has_value = np.isfinite(values)
-    curve = roc(values[has_value], codes[has_value] == 1)
-    is_separating = np.nan_to_num(curve.tpr - curve.fpr).max(initial=0.0) >= SEPARATING
-    if re.search("confidence|certainty", name, re.IGNORECASE) or not is_separating:
-        return values, f"{name} is read as the confidence in the label"
-    cutoff = ThresholdTarget.parse("youden").threshold(values[has_value], codes[has_value] == 1)
-    return np.abs(values - cutoff), (
-        f"{name} is read as a score of {positive!r}, and the distance from {cutoff:.3g} is the confidence; to give the "
-        "confidence itself, use a column with 'confidence' in its name"
+    has_value = np.isfinite(signal_values)
+    roc_curve = roc(signal_values[has_value], label_codes[has_value] == 1)
+    is_separating = np.nan_to_num(roc_curve.tpr - roc_curve.fpr).max(initial=0.0) >= SEPARATING
+    if re.search("confidence|certainty", signal_name, re.IGNORECASE) or not is_separating:
+        return signal_values, f"{signal_name} is read as the confidence in the label"
+    cutoff = ThresholdTarget.parse("youden").threshold(signal_values[has_value], label_codes[has_value] == 1)
+    return np.abs(signal_values - cutoff), (
+        f"{signal_name} is read as a score of {positive_label!r}, and the distance from {cutoff:.3g} is the "
+        "confidence; to give the confidence itself, use a column with 'confidence' in its name"
     )

@@ -120,62 +120,66 @@ def judge_rows(outputs: LabelledOutputs, settings: EstimateSettings) -> list[dic
 def equal_labels(outputs: LabelledOutputs) -> Ratios:
     """Return the accuracy of the labels of each metric, as a ratio of sums over outputs."""
     judges = list(comparable_judges(outputs))
-    numerator, denominator = np.zeros((2, len(judges), len(outputs.system)))
-    for k, judge in enumerate(judges):
-        rows = np.flatnonzero(outputs.has_human_label & ~np.isnan(judge.evaluated))  # outputs with both labels
-        numerator[k, rows] = outputs.gold[rows, judge.evaluated[rows].astype(np.intp)]
-        denominator[k, rows] = 1
+    is_equal_label, has_both_labels = np.zeros((2, len(judges), len(outputs.system)))
+    for judge_index, judge in enumerate(judges):
+        row_indices = np.flatnonzero(outputs.has_human_label & ~np.isnan(judge.evaluated))  # outputs with both labels
+        is_equal_label[judge_index, row_indices] = outputs.gold[
+            row_indices, judge.evaluated[row_indices].astype(np.intp)
+        ]
+        has_both_labels[judge_index, row_indices] = 1
     return Ratios(
         labels=[(judge.name, "accuracy") for judge in judges],
-        numerator=numerator,
-        denominator=denominator,
+        numerator=is_equal_label,
+        denominator=has_both_labels,
         units=outputs.unit,
     )
 
 
 def judge_row(
-    outputs: LabelledOutputs, judge: JudgeLabels, judge_estimates: JudgeRates, *, confidence: float
+    outputs: LabelledOutputs, judge: JudgeLabels, judge_rates: JudgeRates, *, confidence: float
 ) -> dict[str, Any]:
     """Return a row of the table `judges`."""
-    measures = judge_estimates.measures(confidence=confidence, ordered=outputs.ordered)
-    scores, is_positive, units = _labelled_scores(outputs, judge)
-    measures["auc"] = Interval(*area_under_roc(scores, is_positive, units=units, confidence=confidence))
+    estimate_of_measure = judge_rates.measures(confidence=confidence, ordered=outputs.ordered)
+    scores, is_positive_label, cluster_codes = _labelled_scores(outputs, judge)
+    estimate_of_measure["auc"] = Interval(
+        *area_under_roc(scores, is_positive_label, units=cluster_codes, confidence=confidence)
+    )
     return {
         "metric": judge.name,
         "label": outputs.words[1] if len(outputs.words) == 2 else "",
-        "n_labelled": judge_estimates.n_labelled,
+        "n_labelled": judge_rates.n_labelled,
         **{
-            key: value
-            for name, interval in measures.items()
-            for key, value in estimate_with_bounds(name, interval).items()
+            column_name: value
+            for name, estimate in estimate_of_measure.items()
+            for column_name, value in estimate_with_bounds(name, estimate).items()
         },
         "threshold": judge.threshold,
         "human_agreement": outputs.human_agreement,
         "human_alpha": outputs.human_alpha,
-        "reason": "" if judge_estimates.n_labelled else "no human labels",
+        "reason": "" if judge_rates.n_labelled else "no human labels",
     }
 
 
 def roc_rows(outputs: LabelledOutputs, judge: JudgeLabels) -> list[dict[str, Any]]:
     """Return the rows of the table `roc`, thinned to `MOST_POINTS` points; empty for a judge without scores."""
-    scores, is_positive, _ = _labelled_scores(outputs, judge)
-    if not 0 < is_positive.sum() < len(is_positive):
+    scores, is_positive_label, _ = _labelled_scores(outputs, judge)
+    if not 0 < is_positive_label.sum() < len(is_positive_label):
         return []
-    curve = roc(scores, is_positive)
-    points_above_threshold = np.flatnonzero(curve.threshold >= judge.threshold)
+    roc_curve = roc(scores, is_positive_label)
+    points_above_threshold = np.flatnonzero(roc_curve.threshold >= judge.threshold)
     chosen_index = int(points_above_threshold[-1]) if len(points_above_threshold) else 0
     point_indices = np.unique(
-        np.append(np.linspace(0, len(curve.threshold) - 1, MOST_POINTS).astype(np.intp), chosen_index)
+        np.append(np.linspace(0, len(roc_curve.threshold) - 1, MOST_POINTS).astype(np.intp), chosen_index)
     )
     return [
         {
             "metric": judge.name,
-            "threshold": curve.threshold[k],
-            "tpr": curve.tpr[k],
-            "fpr": curve.fpr[k],
-            "chosen": bool(k == chosen_index),
+            "threshold": roc_curve.threshold[i],
+            "tpr": roc_curve.tpr[i],
+            "fpr": roc_curve.fpr[i],
+            "chosen": bool(i == chosen_index),
         }
-        for k in point_indices
+        for i in point_indices
     ]
 
 
@@ -183,23 +187,31 @@ def calibration_rows(outputs: LabelledOutputs, judge: JudgeLabels, *, confidence
     """Return the rows of the table `calibration`, with the rate of positive human labels in bins of equal size."""
     from scipy.special import ndtri
 
-    scores, is_positive, _ = _labelled_scores(outputs, judge)
+    scores, is_positive_label, _ = _labelled_scores(outputs, judge)
     if not len(scores):
         return []
-    bins = score_strata(scores, n_labelled=len(scores))
-    _, bin_of_output, n = np.unique(bins, return_inverse=True, return_counts=True)
-    mean, rate = (np.bincount(bin_of_output, weights=values) / n for values in (scores, is_positive))
-    low, high = wilson_interval(rate, n, quantile=float(ndtri((1 + confidence) / 2)))
-    names = ("score", "n_labelled", "human_rate", "human_rate_low", "human_rate_high")
-    columns = zip(mean, n, rate, low, high, strict=True)
-    return [{"metric": judge.name} | dict(zip(names, row, strict=True)) for row in columns]
+    score_bins = score_strata(scores, n_labelled=len(scores))
+    _, bin_of_output, n_outputs_of_bin = np.unique(score_bins, return_inverse=True, return_counts=True)
+    mean_scores, positive_rates = (
+        np.bincount(bin_of_output, weights=values) / n_outputs_of_bin for values in (scores, is_positive_label)
+    )
+    lower_bounds, upper_bounds = wilson_interval(
+        positive_rates, n_outputs_of_bin, quantile=float(ndtri((1 + confidence) / 2))
+    )
+    column_names = ("score", "n_labelled", "human_rate", "human_rate_low", "human_rate_high")
+    bin_rows = zip(mean_scores, n_outputs_of_bin, positive_rates, lower_bounds, upper_bounds, strict=True)
+    return [{"metric": judge.name} | dict(zip(column_names, row, strict=True)) for row in bin_rows]
 
 
 def _labelled_scores(outputs: LabelledOutputs, judge: JudgeLabels) -> tuple[Floats, Bools, Ints]:
     """Return the scores, the binary human labels and the clusters of outputs that have a score and a human label."""
     scores = np.full(len(outputs.unit), np.nan) if judge.scores is None else judge.scores
-    is_usable = outputs.has_human_label & ~np.isnan(scores)
-    return scores[is_usable], outputs.gold[is_usable, 1] > 0.5, outputs.unit[is_usable]
+    has_score_and_human_label = outputs.has_human_label & ~np.isnan(scores)
+    return (
+        scores[has_score_and_human_label],
+        outputs.gold[has_score_and_human_label, 1] > 0.5,
+        outputs.unit[has_score_and_human_label],
+    )
 
 
 def replacement_rows(
@@ -210,84 +222,90 @@ def replacement_rows(
     A metric that gives scores is left out if the labels have no order. Nothing is yielded if no output has labels of
     two annotators.
     """
-    has_several_annotators = np.sum(~np.isnan(outputs.annotated), axis=0) >= 2
-    if not has_several_annotators.any():
+    is_multiply_labelled = np.sum(~np.isnan(outputs.annotated), axis=0) >= 2
+    if not is_multiply_labelled.any():
         return
-    rows = outputs.only(has_several_annotators)
-    annotators = _numbers(rows, rows.annotated)
-    for name, labels, is_score in zip(rows.metrics, rows.judged, rows.is_score, strict=True):
-        if is_score and not rows.ordered:
+    shared_outputs = outputs.only(is_multiply_labelled)
+    annotator_numbers = _numbers(shared_outputs, shared_outputs.annotated)
+    for metric, labels, is_score in zip(
+        shared_outputs.metrics, shared_outputs.judged, shared_outputs.is_score, strict=True
+    ):
+        if is_score and not shared_outputs.ordered:
             continue
-        judge_numbers = labels if is_score else _numbers(rows, labels)
-        test_units = partial(replacement, judge_numbers, annotators, ordered=rows.ordered, epsilon=epsilon, level=alpha)
-        test_by_output = test_units(units=np.arange(len(judge_numbers)))
-        test_by_cluster = test_units(units=rows.unit) if rows.has_clusters else test_by_output
+        judge_numbers = labels if is_score else _numbers(shared_outputs, labels)
+        test_replacement = partial(
+            replacement, judge_numbers, annotator_numbers, ordered=shared_outputs.ordered, epsilon=epsilon, level=alpha
+        )
+        test_by_output = test_replacement(units=np.arange(len(judge_numbers)))
+        test_by_cluster = test_replacement(units=shared_outputs.unit) if shared_outputs.has_clusters else test_by_output
         yield (
-            _judge_row(name, test_by_output, test_by_cluster, rows, epsilon, confidence),
-            _annotator_rows(name, test_by_cluster, rows, alpha),
+            _judge_row(metric, test_by_output, test_by_cluster, shared_outputs, epsilon, confidence),
+            _annotator_rows(metric, test_by_cluster, shared_outputs, alpha),
         )
 
 
-def _numbers(outputs: LabelledOutputs, codes: Floats) -> Floats:
+def _numbers(outputs: LabelledOutputs, label_codes: Floats) -> Floats:
     """Return labels as numbers: the values of ordered labels, the codes of labels without an order."""
     if not outputs.ordered:
-        return codes
-    values = np.array([float(word) for word in outputs.words])
-    return np.where(np.isnan(codes), np.nan, values[np.nan_to_num(codes).astype(np.intp)])
+        return label_codes
+    number_of_label = np.array([float(word) for word in outputs.words])
+    return np.where(np.isnan(label_codes), np.nan, number_of_label[np.nan_to_num(label_codes).astype(np.intp)])
 
 
 def _judge_row(
-    name: str,
+    metric: str,
     test_by_output: Replacement,
-    test: Replacement,
+    test_by_cluster: Replacement,
     outputs: LabelledOutputs,
     epsilon: float,
     confidence: float,
 ) -> dict[str, Any]:
-    n_tested = int(np.isfinite(test.p).sum())
-    is_enough = n_tested >= FEWEST_ANNOTATORS
-    half_width = student_quantile(confidence, len(np.unique(outputs.unit))) * test.error
-    probability = test.advantage_probability
+    n_tested_annotators = int(np.isfinite(test_by_cluster.p).sum())
+    has_enough_annotators = n_tested_annotators >= FEWEST_ANNOTATORS
+    half_width = student_quantile(confidence, len(np.unique(outputs.unit))) * test_by_cluster.error
+    advantage_probability = test_by_cluster.advantage_probability
     return {
-        "metric": name,
-        "annotators": n_tested,
+        "metric": metric,
+        "annotators": n_tested_annotators,
         "epsilon": epsilon,
-        "winning_rate": test.winning_rate if is_enough else np.nan,
-        "may_replace": test.winning_rate >= PASSED if is_enough else None,
-        "advantage_probability": probability,
-        "advantage_probability_low": max(probability - half_width, 0.0),
-        "advantage_probability_high": min(probability + half_width, 1.0),
-        "winning_rate_outputs": test_by_output.winning_rate if is_enough else np.nan,
+        "winning_rate": test_by_cluster.winning_rate if has_enough_annotators else np.nan,
+        "may_replace": test_by_cluster.winning_rate >= PASSED if has_enough_annotators else None,
+        "advantage_probability": advantage_probability,
+        "advantage_probability_low": max(advantage_probability - half_width, 0.0),
+        "advantage_probability_high": min(advantage_probability + half_width, 1.0),
+        "winning_rate_outputs": test_by_output.winning_rate if has_enough_annotators else np.nan,
         "reason": ""
-        if is_enough
+        if has_enough_annotators
         else f"fewer than {FEWEST_ANNOTATORS} annotators labelled {FEWEST_OUTPUTS} or more outputs that also have "
         "another human label",
     }
 
 
-def _annotator_rows(name: str, test: Replacement, outputs: LabelledOutputs, alpha: float) -> list[dict[str, Any]]:
+def _annotator_rows(
+    metric: str, replacement_test: Replacement, outputs: LabelledOutputs, alpha: float
+) -> list[dict[str, Any]]:
     return [
         {
-            "metric": name,
+            "metric": metric,
             "annotator": annotator,
-            "n": int(test.n[k]),
-            "advantage": test.advantage[k],
-            "difference": test.difference[k],
-            "p_adjusted": test.p[k],
-            "replaceable": bool(test.p[k] <= alpha),
+            "n": int(replacement_test.n[i]),
+            "advantage": replacement_test.advantage[i],
+            "difference": replacement_test.difference[i],
+            "p_adjusted": replacement_test.p[i],
+            "replaceable": bool(replacement_test.p[i] <= alpha),
         }
-        for k, annotator in enumerate(outputs.annotators)
-        if np.isfinite(test.p[k])
+        for i, annotator in enumerate(outputs.annotators)
+        if np.isfinite(replacement_test.p[i])
     ]
 
 
 def label_notes(outputs: LabelledOutputs, positive: str | None) -> list[Note]:
     """Return the notes on the human labels of an aspect."""
-    n, n_labelled = int(outputs.number.sum()), int(outputs.has_human_label.sum())
+    n_outputs, n_labelled = int(outputs.number.sum()), int(outputs.has_human_label.sum())
     n_clusters = len(np.unique(outputs.unit[outputs.has_human_label]))
     labels, is_binary = outputs.words, len(outputs.words) == 2
-    n_of_label = np.nansum(outputs.gold, axis=0) if n_labelled else np.zeros(len(labels))
-    n_rarer = float(n_of_label.min())
+    n_outputs_of_label = np.nansum(outputs.gold, axis=0) if n_labelled else np.zeros(len(labels))
+    n_rarer_label = float(n_outputs_of_label.min())
     return build_notes(
         (
             "no-human-labels",
@@ -297,7 +315,7 @@ def label_notes(outputs: LabelledOutputs, positive: str | None) -> list[Note]:
         ),
         (
             "all-labelled",
-            n_labelled == n,
+            n_labelled == n_outputs,
             "every output has a human label, so the labels of the judge add hardly any information",
         ),
         (
@@ -307,9 +325,10 @@ def label_notes(outputs: LabelledOutputs, positive: str | None) -> list[Note]:
         ),
         (
             "few-of-a-label",
-            bool(n_labelled) and is_binary and n_rarer < FEW_LABELS,
-            f"only {n_rarer:.0f} human labels are {labels[int(np.argmin(n_of_label))]!r}, but an estimate of the error "
-            f"rates of a judge needs at least {FEW_LABELS}; label more outputs to which a judge gives this label",
+            bool(n_labelled) and is_binary and n_rarer_label < FEW_LABELS,
+            f"only {n_rarer_label:.0f} human labels are {labels[int(np.argmin(n_outputs_of_label))]!r}, but an "
+            f"estimate of the error rates of a judge needs at least {FEW_LABELS}; label more outputs to which a judge "
+            "gives this label",
         ),
         (
             "few-labelled-clusters",
@@ -324,11 +343,13 @@ def label_notes(outputs: LabelledOutputs, positive: str | None) -> list[Note]:
 def rate_notes(outputs: LabelledOutputs, judge: JudgeLabels, rates_of_system: Mapping[str, JudgeRates]) -> list[Note]:
     """Return the notes on strata without human labels, for which the estimate depends only on the prior."""
     unlabelled_share_of_system = {
-        name: rates.unlabelled for name, rates in rates_of_system.items() if rates.n_labelled and rates.unlabelled > 0
+        system: system_rates.unlabelled
+        for system, system_rates in rates_of_system.items()
+        if system_rates.n_labelled and system_rates.unlabelled > 0
     }
     share_texts = [
-        f"{'under 1%' if share < 0.01 else format(share, '.0%')} of the outputs of {name}"
-        for name, share in unlabelled_share_of_system.items()
+        f"{'under 1%' if share < 0.01 else format(share, '.0%')} of the outputs of {system}"
+        for system, share in unlabelled_share_of_system.items()
     ]
     label_text = "a score bin" if judge.scores is not None else "a label of this judge"
     return build_notes(
@@ -353,15 +374,15 @@ def judge_notes(
 ) -> list[Note]:
     """Return the notes on the labels of one judge; `overall_rates` has the estimates for all outputs."""
     has_weights = (outputs.weight != outputs.weight[0]).any()
-    p = sampling_p_value(outputs, judge.labels) if sampling == "random" and not has_weights else np.nan
-    measures = overall_rates.measures(confidence=0.99, ordered=False)
-    is_perfect_judge = overall_rates.n_labelled >= 2 * FEW_CLUSTERS and measures["accuracy"].value == 1
+    sampling_p = sampling_p_value(outputs, judge.labels) if sampling == "random" and not has_weights else np.nan
+    estimate_of_measure = overall_rates.measures(confidence=0.99, ordered=False)
+    is_perfect_judge = overall_rates.n_labelled >= 2 * FEW_CLUSTERS and estimate_of_measure["accuracy"].value == 1
     return build_notes(
         (
             "labelled-part-not-random",
-            p < SAMPLING_ALPHA,
+            sampling_p < SAMPLING_ALPHA,
             f"the outputs with a human label are not a random sample with respect to the labels of {judge.name} "
-            f"(p = {p:.2g}); say how outputs were selected: sampling='by-judge' or 'by-label', or a column of "
+            f"(p = {sampling_p:.2g}); say how outputs were selected: sampling='by-judge' or 'by-label', or a column of "
             "inclusion probabilities",
         ),
         (
@@ -372,9 +393,9 @@ def judge_notes(
         ),
         (
             "judge-contradicts-human",
-            measures["mcc"].high < 0,
-            f"the labels of {judge.name} contradict the human labels (MCC {measures['mcc'].value:.2f}); check which "
-            "label is positive and whether higher scores are better",
+            estimate_of_measure["mcc"].high < 0,
+            f"the labels of {judge.name} contradict the human labels (MCC {estimate_of_measure['mcc'].value:.2f}); "
+            "check which label is positive and whether higher scores are better",
         ),
         (
             "error-rates-not-shared",

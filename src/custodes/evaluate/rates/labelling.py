@@ -163,31 +163,35 @@ def labelling(
     selected_study = study.select(**setting, one_side=True)
 
     def answer(outputs: LabelledOutputs, aspect_rng: np.random.Generator) -> tuple[dict[str, pl.DataFrame], list[Note]]:
-        view = binary_outputs(outputs, positive, verb="labelling")
-        judge_index = judge_position(view, metric, verb="labelling")
-        slices, notes = _slices(selected_study, view, judge_index, by)
-        rows: dict[str, list[dict[str, Any]]] = {"needed": [], "allocation": [], "outputs": []}
+        two_label_outputs = binary_outputs(outputs, positive, verb="labelling")
+        judge_index = judge_position(two_label_outputs, metric, verb="labelling")
+        named_slices, notes = _slices(selected_study, two_label_outputs, judge_index, by)
+        rows_of_table: dict[str, list[dict[str, Any]]] = {"needed": [], "allocation": [], "outputs": []}
         slices_of_note = dict[Note, list[str]]()
-        generators = labelled_generators((str(name) for name, _ in slices), aspect_rng) if by else [aspect_rng]
-        for (name, slice_outputs), generator in zip(slices, generators, strict=True):
-            plan = _LabellingPlan(slice_outputs, judge_index, accuracy=accuracy, confidence=confidence)
-            if target == "difference" and len(plan.systems) < 2:
+        generators = (
+            labelled_generators((str(slice_name) for slice_name, _ in named_slices), aspect_rng) if by else [aspect_rng]
+        )
+        for (slice_name, slice_outputs), generator in zip(named_slices, generators, strict=True):
+            labelling_plan = _LabellingPlan(slice_outputs, judge_index, accuracy=accuracy, confidence=confidence)
+            if target == "difference" and len(labelling_plan.systems) < 2:
                 raise OptionError("target='difference' needs two systems; give corrected_rate, tpr or tnr")
-            needed_rows = list(plan.requirement_rows(width, difference))
-            n = np.array([add]) if add is not None else plan.missing_labels(needed_rows, target)
-            added_labels = plan.allocate_labels(target, n)
+            needed_rows = list(labelling_plan.requirement_rows(width, difference))
+            n_missing_labels = (
+                np.array([add]) if add is not None else labelling_plan.missing_labels(needed_rows, target)
+            )
+            n_added_labels = labelling_plan.allocate_labels(target, n_missing_labels)
             tables = {
                 "needed": needed_rows,
-                "allocation": plan.allocation_rows(added_labels),
-                "outputs": plan.draw_outputs(added_labels, generator).to_dicts(),
+                "allocation": labelling_plan.allocation_rows(n_added_labels),
+                "outputs": labelling_plan.draw_outputs(n_added_labels, generator).to_dicts(),
             }
             for table_name, table_rows in tables.items():
-                rows[table_name] += [{**row, "slice": name} for row in table_rows]
-            for note in plan.notes(target, added_labels):
-                slices_of_note.setdefault(note, []).append(str(name))
-        for note, names in slices_of_note.items():
-            notes.append(replace(note, message=f"{join_labels(names, limit=3)}: {note.message}") if by else note)
-        return Labelling.part(outputs.aspect, **rows), notes
+                rows_of_table[table_name] += [{**row, "slice": slice_name} for row in table_rows]
+            for note in labelling_plan.notes(target, n_added_labels):
+                slices_of_note.setdefault(note, []).append(str(slice_name))
+        for note, slice_names in slices_of_note.items():
+            notes.append(replace(note, message=f"{join_labels(slice_names, limit=3)}: {note.message}") if by else note)
+        return Labelling.part(outputs.aspect, **rows_of_table), notes
 
     parts = labelled_outputs(selected_study, consensus="vote")
     return merge_parts(
@@ -196,7 +200,7 @@ def labelling(
 
 
 def _slices(
-    study: Study, outputs: LabelledOutputs, judge: int, slice_column: str | None
+    study: Study, outputs: LabelledOutputs, judge_index: int, slice_column: str | None
 ) -> tuple[list[tuple[str | None, LabelledOutputs]], list[Note]]:
     """Return the slices with labels of the judge, and a note on outputs that are in no slice.
 
@@ -204,39 +208,45 @@ def _slices(
     """
     if slice_column is None:
         return [(None, outputs)], []
-    names, slice_of_output = slices_of(study, outputs.table, slice_column)
-    is_judged = np.isfinite(outputs.judged[judge])
-    mask_of_slice = [
-        (name, slice_of_output == k) for k, name in enumerate(names) if (is_judged & (slice_of_output == k)).any()
+    slice_names, slice_of_output = slices_of(study, outputs.table, slice_column)
+    is_judged_output = np.isfinite(outputs.judged[judge_index])
+    named_masks = [
+        (slice_name, slice_of_output == slice_code)
+        for slice_code, slice_name in enumerate(slice_names)
+        if (is_judged_output & (slice_of_output == slice_code)).any()
     ]
-    n_outside = int((is_judged & (slice_of_output < 0)).sum())
-    message = f"{n_outside} outputs without a value of {slice_column!r} are in no slice"
-    if not mask_of_slice:
+    n_outputs_outside = int((is_judged_output & (slice_of_output < 0)).sum())
+    message = f"{n_outputs_outside} outputs without a value of {slice_column!r} are in no slice"
+    if not named_masks:
         raise InputError(
             f"by={slice_column!r}: no output with a label of the judge has a value in this column; give another column"
         )
-    return [(name, outputs.only(rows)) for name, rows in mask_of_slice], build_notes(
-        ("no-slice", n_outside, message), aspect=outputs.aspect
+    return [(slice_name, outputs.only(is_in_slice)) for slice_name, is_in_slice in named_masks], build_notes(
+        ("no-slice", n_outputs_outside, message), aspect=outputs.aspect
     )
 
 
 class _LabellingPlan:
     """Strata of outputs by system and label of the judge, with estimated rates of positive human labels."""
 
-    def __init__(self, outputs: LabelledOutputs, judge: int, *, accuracy: float, confidence: float) -> None:
+    def __init__(self, outputs: LabelledOutputs, judge_index: int, *, accuracy: float, confidence: float) -> None:
         from scipy.special import ndtri
 
-        self.outputs, self.metric = outputs, outputs.metrics[judge]
-        codes = outputs.judged[judge]
-        self.systems = [k for k in range(len(outputs.systems)) if (codes[outputs.system == k] >= 0).any()]
+        self.outputs, self.metric = outputs, outputs.metrics[judge_index]
+        judge_codes = outputs.judged[judge_index]
+        self.systems = [
+            system_code
+            for system_code in range(len(outputs.systems))
+            if (judge_codes[outputs.system == system_code] >= 0).any()
+        ]
         # (systems, 2, n): whether an output is of a system and has a label of the judge
-        is_of_system = outputs.system == np.array(self.systems)[:, np.newaxis]
-        self.rows: Bools = is_of_system[:, np.newaxis] & (codes == np.arange(2)[:, np.newaxis])
+        is_output_of_system = outputs.system == np.array(self.systems)[:, np.newaxis]
+        self.rows: Bools = is_output_of_system[:, np.newaxis] & (judge_codes == np.arange(2)[:, np.newaxis])
         self.n, self.labelled = self.rows.sum(axis=2), (self.rows & outputs.has_human_label).sum(axis=2)
-        counts = self.rows @ np.nan_to_num(outputs.gold)
+        human_label_counts = self.rows @ np.nan_to_num(outputs.gold)
         # The prior of each system is the rates over all systems; a system without human labels has these rates.
-        prior = stratum_rates(counts.sum(axis=0), np.array([1 - accuracy, accuracy]))
-        self.rates = np.array([stratum_rates(label_counts, prior) for label_counts in counts])
+        prior = stratum_rates(human_label_counts.sum(axis=0), np.array([1 - accuracy, accuracy]))
+        self.rates = np.array([stratum_rates(label_counts, prior) for label_counts in human_label_counts])
         self.confidence = confidence
         self.quantile = float(ndtri((1 + confidence) / 2))
         self.power = float(ndtri(POWER))
@@ -252,17 +262,19 @@ class _LabellingPlan:
 
     def _best_mixture(
         self,
-        neyman: Floats,
+        neyman_shares: Floats,
         weights: Floats,
         rates: Floats,
         n_outputs: Ints,
         statistic: Callable[[Floats], Floats],
     ) -> Floats:
         """Return the best mixture of Neyman's allocation (optimal for many labels) and proportional allocation."""
-        mixtures = [neyman_share * neyman + (1 - neyman_share) * weights for neyman_share in MIXTURES]
-        n = min(TYPICAL_LABELS, int(n_outputs.sum()))
-        widths = [self._width(share, rates, n_outputs, statistic, n) for share in mixtures]
-        return mixtures[int(np.argmin(widths))]
+        mixed_shares = [neyman_share * neyman_shares + (1 - neyman_share) * weights for neyman_share in MIXTURES]
+        n_labels = min(TYPICAL_LABELS, int(n_outputs.sum()))
+        interval_widths = [
+            self._width(label_shares, rates, n_outputs, statistic, n_labels) for label_shares in mixed_shares
+        ]
+        return mixed_shares[int(np.argmin(interval_widths))]
 
     @cached_property
     def pooled_rates(self) -> tuple[Ints, Floats]:
@@ -274,52 +286,54 @@ class _LabellingPlan:
         """Return the best allocation of human labels for TPR or TNR over all systems, as proportions."""
         n_outputs, rates = self.pooled_rates
         weights = ratio(n_outputs, n_outputs.sum())
-        neyman = error_rate_shares(weights, rates, positive=positive)
-        return self._best_mixture(neyman, weights, rates, n_outputs, sensitivity if positive else specificity)
+        neyman_shares = error_rate_shares(weights, rates, positive=positive)
+        return self._best_mixture(neyman_shares, weights, rates, n_outputs, sensitivity if positive else specificity)
 
     def requirement_rows(self, width: float, difference: float) -> Iterator[dict[str, Any]]:
         """Yield the rows of the table `needed`."""
-        for plan_index, system_code in enumerate(self.systems):
-            weights, rates, n_outputs = self.weights[plan_index], self.rates[plan_index], self.n[plan_index]
+        for i, system_code in enumerate(self.systems):
+            weights, rates, n_outputs = self.weights[i], self.rates[i], self.n[i]
             yield self._row(
                 "corrected_rate",
                 self.outputs.systems[system_code],
                 width,
-                int(self.labelled[plan_index].sum()),
+                int(self.labelled[i].sum()),
                 *(
                     fewest_labels(
-                        partial(self._width, share, rates, n_outputs, positive_rate), width, most=int(n_outputs.sum())
+                        partial(self._width, label_shares, rates, n_outputs, positive_rate),
+                        width,
+                        most=int(n_outputs.sum()),
                     )
-                    for share in (self.shares[plan_index], weights)
+                    for label_shares in (self.shares[i], weights)
                 ),
                 n_without_judge=self._labels_without_judge(float(weights @ rates), width),
             )
         n_outputs, rates = self.pooled_rates
-        for name, positive, measure in (("tpr", True, sensitivity), ("tnr", False, specificity)):
+        for quantity, is_tpr, measure in (("tpr", True, sensitivity), ("tnr", False, specificity)):
             yield self._row(
-                name,
+                quantity,
                 "",
                 width,
                 int(self.labelled.sum()),
                 *(
                     fewest_labels(
-                        partial(self._width, share, rates, n_outputs, measure), width, most=int(n_outputs.sum())
+                        partial(self._width, label_shares, rates, n_outputs, measure), width, most=int(n_outputs.sum())
                     )
-                    for share in (self.error_share(positive=positive), ratio(n_outputs, n_outputs.sum()))
+                    for label_shares in (self.error_share(positive=is_tpr), ratio(n_outputs, n_outputs.sum()))
                 ),
             )
-        for plan_index, j in combinations(range(len(self.systems)), 2):
-            positive_rates = (self.weights * self.rates).sum(axis=1)[[plan_index, j]]
+        for i, j in combinations(range(len(self.systems)), 2):
+            positive_rates = (self.weights * self.rates).sum(axis=1)[[i, j]]
             standard_error = difference / (self.quantile + self.power)
-            most_labels = int(self.n[[plan_index, j]].sum(axis=1).min())
+            most_labels = int(self.n[[i, j]].sum(axis=1).min())
             yield self._row(
                 "difference",
-                " and ".join(self.outputs.systems[self.systems[index]] for index in (plan_index, j)),
+                " and ".join(self.outputs.systems[self.systems[k]] for k in (i, j)),
                 difference,
-                int(self.labelled[[plan_index, j]].sum(axis=1).min()),
+                int(self.labelled[[i, j]].sum(axis=1).min()),
                 *(
                     fewest_labels(
-                        partial(self._difference_deviation, (plan_index, j), is_best_allocation),
+                        partial(self._difference_deviation, (i, j), is_best_allocation),
                         standard_error,
                         most=most_labels,
                     )
@@ -329,24 +343,31 @@ class _LabellingPlan:
             )
 
     def _width(
-        self, share: Floats, rates: Floats, n_outputs: Ints, statistic: Callable[[Floats], Floats], n: float
+        self,
+        label_shares: Floats,
+        rates: Floats,
+        n_outputs: Ints,
+        statistic: Callable[[Floats], Floats],
+        n_labels: float,
     ) -> float:
-        """Return the interval width of a statistic with `n` labels."""
-        draws = statistic(expected_posterior(share, rates, n_outputs, n).draws)
+        """Return the interval width of a statistic with `n_labels` labels."""
+        draws = statistic(expected_posterior(label_shares, rates, n_outputs, n_labels).draws)
         low, high = percentile_interval(draws, confidence=self.confidence)
         return float(high - low)
 
-    def _difference_deviation(self, system_indices: tuple[int, int], is_best_allocation: bool, n: float) -> float:
-        """Return the standard deviation of the difference of two rates, if each system has `n` labels."""
-        shares = self.shares if is_best_allocation else self.weights
-        posteriors = (expected_posterior(shares[i], self.rates[i], self.n[i], n) for i in system_indices)
+    def _difference_deviation(
+        self, system_indices: tuple[int, int], is_best_allocation: bool, n_labels: float
+    ) -> float:
+        """Return the standard deviation of the difference of two rates, if each system has `n_labels` labels."""
+        label_shares = self.shares if is_best_allocation else self.weights
+        posteriors = (expected_posterior(label_shares[i], self.rates[i], self.n[i], n_labels) for i in system_indices)
         return float(np.sqrt(sum(float(positive_rate(posterior.draws).var()) for posterior in posteriors)))
 
     def _labels_without_judge(self, rate: float, width: float) -> int | None:
         """Return the number of labels for a Wilson interval of this width without the judge."""
 
-        def interval_width(n: float) -> float:
-            low, high = wilson_interval(rate, n, quantile=self.quantile)
+        def interval_width(n_labels: float) -> float:
+            low, high = wilson_interval(rate, n_labels, quantile=self.quantile)
             return float(high - low)
 
         return fewest_labels(interval_width, width, most=MOST_LABELS_ALONE)
@@ -378,28 +399,33 @@ class _LabellingPlan:
 
     def missing_labels(self, needed_rows: list[dict[str, Any]], target: str) -> Ints:
         """Return how many more labels a target needs: a number for each system, or one total for error rates."""
-        rows = [row for row in needed_rows if row["quantity"] == target]
+        target_rows = [row for row in needed_rows if row["quantity"] == target]
         if target in ("tpr", "tnr"):
-            return np.array([max(0, (row["by_judge"] or 0) - row["labelled"]) for row in rows])
+            return np.array([max(0, (row["by_judge"] or 0) - row["labelled"]) for row in target_rows])
         system_indices = combinations(range(len(self.systems)), 2 if target == "difference" else 1)
-        most_needed = np.zeros(len(self.systems), dtype=np.int64)
-        for systems, row in zip(system_indices, rows, strict=True):
-            np.maximum.at(most_needed, list(systems), row["by_judge"] or 0)
-        return np.asarray(np.maximum(most_needed - self.labelled.sum(axis=1), 0))
+        most_needed_labels = np.zeros(len(self.systems), dtype=np.int64)
+        for compared_system_indices, row in zip(system_indices, target_rows, strict=True):
+            np.maximum.at(most_needed_labels, list(compared_system_indices), row["by_judge"] or 0)
+        return np.asarray(np.maximum(most_needed_labels - self.labelled.sum(axis=1), 0))
 
-    def allocate_labels(self, target: str, n: Ints) -> Ints:
+    def allocate_labels(self, target: str, n_missing_labels: Ints) -> Ints:
         """Return the number of outputs to label next, (systems, 2).
 
-        `n` has the number for each system, or one total number.
+        `n_missing_labels` has the number for each system, or one total number.
         """
         if target in ("tpr", "tnr"):
-            shares = np.nan_to_num(ratio(self.n, self.n.sum(axis=0))) * self.error_share(positive=target == "tpr")
+            label_shares = np.nan_to_num(ratio(self.n, self.n.sum(axis=0))) * self.error_share(positive=target == "tpr")
         else:
-            shares = self.shares / len(self.systems)
-        cells_of_group = (cells.reshape(len(n), -1) for cells in (shares, self.labelled, self.n - self.labelled))
+            label_shares = self.shares / len(self.systems)
+        values_of_groups = (
+            cell_values.reshape(len(n_missing_labels), -1)
+            for cell_values in (label_shares, self.labelled, self.n - self.labelled)
+        )
         n_added = [
-            allocation(share, labelled=labelled, available=available, n=int(n_of_group), least=FEWEST)
-            for share, labelled, available, n_of_group in zip(*cells_of_group, n, strict=True)
+            allocation(group_shares, labelled=labelled, available=available, n=int(n_group_labels), least=FEWEST)
+            for group_shares, labelled, available, n_group_labels in zip(
+                *values_of_groups, n_missing_labels, strict=True
+            )
         ]
         return np.array(n_added).reshape(-1, 2)
 

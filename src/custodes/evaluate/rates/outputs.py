@@ -93,20 +93,20 @@ class LabelledOutputs:
         """Whether outputs share clusters."""
         return bool(np.bincount(self.unit).max(initial=0) > 1)
 
-    def only(self, rows: Bools) -> LabelledOutputs:
-        """Return the outputs for which `rows` (n,) is true."""
-        if rows.all():
+    def only(self, is_selected_output: Bools) -> LabelledOutputs:
+        """Return the outputs for which `is_selected_output` (n,) is true."""
+        if is_selected_output.all():
             return self
         return replace(
             self,
-            system=self.system[rows],
-            unit=self.unit[rows],
-            gold=self.gold[rows],
-            annotated=self.annotated[:, rows],
-            judged=self.judged[:, rows],
-            weight=self.weight[rows],
-            number=self.number[rows],
-            table=self.table.filter(pl.Series(rows)),
+            system=self.system[is_selected_output],
+            unit=self.unit[is_selected_output],
+            gold=self.gold[is_selected_output],
+            annotated=self.annotated[:, is_selected_output],
+            judged=self.judged[:, is_selected_output],
+            weight=self.weight[is_selected_output],
+            number=self.number[is_selected_output],
+            table=self.table.filter(pl.Series(is_selected_output)),
         )
 
     def binarise_labels(self, positive: str) -> LabelledOutputs:
@@ -114,34 +114,43 @@ class LabelledOutputs:
 
         `positive` is a label or, for ordered labels, a rule such as '>=4'.
         """
-        is_positive = _positive_codes(self, positive)
-        gold = np.stack([self.gold[:, ~is_positive].sum(axis=1), self.gold[:, is_positive].sum(axis=1)], axis=1)
-        judged = self.judged.copy()
-        for k in np.flatnonzero(~self.is_score):
-            has_label = ~np.isnan(judged[k])
-            judged[k, has_label] = is_positive[judged[k, has_label].astype(np.intp)]
-        negative_words = [word for word, is_chosen in zip(self.words, is_positive, strict=True) if not is_chosen]
+        is_positive_code = _positive_codes(self, positive)
+        binary_gold = np.stack(
+            [self.gold[:, ~is_positive_code].sum(axis=1), self.gold[:, is_positive_code].sum(axis=1)], axis=1
+        )
+        binary_judged = self.judged.copy()
+        for metric_index in np.flatnonzero(~self.is_score):
+            has_judge_label = ~np.isnan(binary_judged[metric_index])
+            binary_judged[metric_index, has_judge_label] = is_positive_code[
+                binary_judged[metric_index, has_judge_label].astype(np.intp)
+            ]
+        negative_words = [
+            word for word, is_positive_word in zip(self.words, is_positive_code, strict=True) if not is_positive_word
+        ]
         negative_name = negative_words[0] if len(negative_words) == 1 else f"not {positive}"
-        return replace(self, words=(negative_name, positive), ordered=False, gold=gold, judged=judged)
+        return replace(self, words=(negative_name, positive), ordered=False, gold=binary_gold, judged=binary_judged)
 
 
 def _positive_codes(outputs: LabelledOutputs, positive: str) -> Bools:
     labels = outputs.words
     rule_match = re.fullmatch(r"(>=|<=|>|<)\s*(-?\d+(?:\.\d+)?)", positive.strip())
     if rule_match and outputs.ordered:
-        values, cutoff = np.array([float(label) for label in labels]), float(rule_match[2])
-        is_positive = {">=": values >= cutoff, "<=": values <= cutoff, ">": values > cutoff, "<": values < cutoff}[
-            rule_match[1]
-        ]
+        number_of_label, cutoff = np.array([float(label) for label in labels]), float(rule_match[2])
+        is_positive_code = {
+            ">=": number_of_label >= cutoff,
+            "<=": number_of_label <= cutoff,
+            ">": number_of_label > cutoff,
+            "<": number_of_label < cutoff,
+        }[rule_match[1]]
     else:
-        is_positive = np.array([label == positive.strip().lower() for label in labels])
-    if not is_positive.any() or is_positive.all():
+        is_positive_code = np.array([label == positive.strip().lower() for label in labels])
+    if not is_positive_code.any() or is_positive_code.all():
         allowed_text = f"a label ({join_labels(labels)})" + (", or a rule such as '>=4'" if outputs.ordered else "")
         raise OptionError(
-            f"positive={positive!r} selects {'no' if not is_positive.any() else 'every'} label; allowed: {allowed_text}"
-            f"{suggestion(positive, labels)}"
+            f"positive={positive!r} selects {'no' if not is_positive_code.any() else 'every'} label; allowed: "
+            f"{allowed_text}{suggestion(positive, labels)}"
         )
-    return np.asarray(is_positive)
+    return np.asarray(is_positive_code)
 
 
 def binary_outputs(outputs: LabelledOutputs, positive: str | None, *, verb: str) -> LabelledOutputs:
@@ -156,16 +165,18 @@ def binary_outputs(outputs: LabelledOutputs, positive: str | None, *, verb: str)
 
 def judge_position(outputs: LabelledOutputs, metric: str | None, *, verb: str) -> int:
     """Return the position of the metric with this name or, by default, of the only metric that gives labels."""
-    names = [name for name, is_score in zip(outputs.metrics, outputs.is_score, strict=True) if not is_score]
-    if not names:
+    label_metrics = [name for name, is_score in zip(outputs.metrics, outputs.is_score, strict=True) if not is_score]
+    if not label_metrics:
         raise InputError(
             f"{verb} needs a metric that gives labels; without one, label a random part of the outputs and use rates"
         )
-    if metric is None and len(names) > 1:
-        raise OptionError(f"{verb}: several metrics give labels; name one with metric=NAME: {join_labels(names)}")
+    if metric is None and len(label_metrics) > 1:
+        raise OptionError(
+            f"{verb}: several metrics give labels; name one with metric=NAME: {join_labels(label_metrics)}"
+        )
     if metric is not None:
-        check_one_of("metric", metric, names)
-    return outputs.metrics.index(metric or names[0])
+        check_one_of("metric", metric, label_metrics)
+    return outputs.metrics.index(metric or label_metrics[0])
 
 
 def labelled_outputs(study: Study, *, consensus: Consensus) -> list[LabelledOutputs]:
@@ -182,42 +193,51 @@ def labelled_outputs(study: Study, *, consensus: Consensus) -> list[LabelledOutp
 
 
 def _aspect_outputs(study: Study, aspect: str, consensus: Consensus) -> LabelledOutputs:
-    rows = select_aspect_rows(study.ratings.frame, aspect).filter(pl.col("item") != "")
-    scale = study.labels.get(aspect)
-    if scale is None:
-        scale, rows = _numeric_scale(study, rows, aspect)
-    outputs = rows.select(KEY).unique(maintain_order=True)
-    numbered_rows = rows.select(KEY).join(outputs.with_row_index("row"), on=KEY, how="left", maintain_order="left")
+    rating_rows = select_aspect_rows(study.ratings.frame, aspect).filter(pl.col("item") != "")
+    label_scale = study.labels.get(aspect)
+    if label_scale is None:
+        label_scale, rating_rows = _numeric_scale(study, rating_rows, aspect)
+    output_table = rating_rows.select(KEY).unique(maintain_order=True)
+    numbered_rows = rating_rows.select(KEY).join(
+        output_table.with_row_index("row"), on=KEY, how="left", maintain_order="left"
+    )
     output_of_row = numbered_rows["row"].to_numpy().astype(np.intp)
     codes_of_rater = {
-        name: _aggregate_repeats(
-            rows["score"].to_numpy()[is_of_rater], output_of_row[is_of_rater], len(outputs), name in scale.scores
+        rater: _aggregate_repeats(
+            rating_rows["score"].to_numpy()[is_of_rater],
+            output_of_row[is_of_rater],
+            len(output_table),
+            rater in label_scale.scores,
         )
-        for name in study.raters.kind
-        for is_of_rater in [(rows["rater"] == name).to_numpy()]
+        for rater in study.raters.kind
+        for is_of_rater in [(rating_rows["rater"] == rater).to_numpy()]
     }
-    annotators, metrics = (
-        [name for name in raters if not np.isnan(codes_of_rater[name]).all()]
-        for raters in (study.humans, study.metrics)
+    annotator_names, metric_names = (
+        [rater for rater in rater_names if not np.isnan(codes_of_rater[rater]).all()]
+        for rater_names in (study.humans, study.metrics)
     )
-    annotated, judged = (
-        np.array([codes_of_rater[name] for name in raters]).reshape(len(raters), outputs.height)
-        for raters in (annotators, metrics)
+    annotator_codes, metric_codes = (
+        np.array([codes_of_rater[rater] for rater in rater_names]).reshape(len(rater_names), output_table.height)
+        for rater_names in (annotator_names, metric_names)
     )
-    item_facts = study.items.item_rows(outputs["item"])
-    cluster_label = pl.when(pl.col("cluster") == "").then("item " + pl.col("item")).otherwise("cluster")
-    unit: Ints = item_facts.select(cluster_label).to_series().rank("dense").to_numpy().astype(np.intp) - 1
-    probability, number = (item_facts[name].fill_null(1.0).to_numpy() for name in ("probability", "n_outputs"))
+    item_table = study.items.item_rows(output_table["item"])
+    cluster_expression = pl.when(pl.col("cluster") == "").then("item " + pl.col("item")).otherwise("cluster")
+    cluster_codes: Ints = item_table.select(cluster_expression).to_series().rank("dense").to_numpy().astype(np.intp) - 1
+    inclusion_probabilities, n_equal_clusters = (
+        item_table[name].fill_null(1.0).to_numpy() for name in ("probability", "n_outputs")
+    )
     if study.items.has_equal_outputs:
-        row_index, unit, number = _split_labelled_clusters(unit, number, ~np.isnan(annotated).all(axis=0))
-        annotated, judged, probability, outputs = (
-            annotated[:, row_index],
-            judged[:, row_index],
-            probability[row_index],
-            outputs[row_index],
+        row_indices, cluster_codes, n_equal_clusters = _split_labelled_clusters(
+            cluster_codes, n_equal_clusters, ~np.isnan(annotator_codes).all(axis=0)
         )
-    gold, agreement, reliability, n_undecided = _gold(annotated, scale, consensus)
-    systems = outputs["system"].unique().sort()
+        annotator_codes, metric_codes, inclusion_probabilities, output_table = (
+            annotator_codes[:, row_indices],
+            metric_codes[:, row_indices],
+            inclusion_probabilities[row_indices],
+            output_table[row_indices],
+        )
+    gold, human_agreement, human_alpha, n_undecided = _gold(annotator_codes, label_scale, consensus)
+    system_series = output_table["system"].unique().sort()
     notes = build_notes(
         (
             "annotators-undecided",
@@ -228,111 +248,127 @@ def _aspect_outputs(study: Study, aspect: str, consensus: Consensus) -> Labelled
     )
     return LabelledOutputs(
         aspect=aspect,
-        words=scale.words,
-        ordered=scale.ordered,
-        systems=tuple(systems),
-        metrics=tuple(metrics),
-        annotators=tuple(annotators),
-        system=outputs["system"].cast(pl.Enum(systems)).to_physical().to_numpy().astype(np.intp),
-        unit=unit,
+        words=label_scale.words,
+        ordered=label_scale.ordered,
+        systems=tuple(system_series),
+        metrics=tuple(metric_names),
+        annotators=tuple(annotator_names),
+        system=output_table["system"].cast(pl.Enum(system_series)).to_physical().to_numpy().astype(np.intp),
+        unit=cluster_codes,
         gold=gold,
-        annotated=annotated,
-        judged=judged,
-        is_score=np.array([name in scale.scores for name in metrics], dtype=bool),
-        weight=1 / probability,
-        number=number,
-        table=outputs,
-        human_agreement=agreement,
-        human_alpha=reliability,
+        annotated=annotator_codes,
+        judged=metric_codes,
+        is_score=np.array([rater in label_scale.scores for rater in metric_names], dtype=bool),
+        weight=1 / inclusion_probabilities,
+        number=n_equal_clusters,
+        table=output_table,
+        human_agreement=human_agreement,
+        human_alpha=human_alpha,
         notes=notes,
     )
 
 
-def _split_labelled_clusters(unit: Ints, number: Floats, is_labelled: Bools) -> tuple[Ints, Ints, Floats]:
+def _split_labelled_clusters(
+    cluster_codes: Ints, n_equal_clusters: Floats, has_human_label: Bools
+) -> tuple[Ints, Ints, Floats]:
     """Repeat the rows of clusters with a human label, so that no such cluster represents several equal clusters.
 
-    A cluster without a human label is not repeated and keeps its `number` of equal clusters. Returns the position of
+    A cluster without a human label is not repeated and keeps its number of equal clusters. Returns the position of
     the original row, the cluster and the number of each new row.
 
     >>> _split_labelled_clusters(np.array([0, 1]), np.array([2.0, 5.0]), np.array([True, False]))
     (array([0, 0, 1]), array([0, 1, 2]), array([1., 1., 5.]))
     """
-    has_label = np.bincount(unit, weights=is_labelled)[unit] > 0
-    n_copies = np.where(has_label, number, 1).astype(np.intp)
-    source_row = np.repeat(np.arange(len(unit)), n_copies)
-    copy_index = np.arange(len(source_row)) - np.repeat(np.cumsum(n_copies) - n_copies, n_copies)
-    _, units = np.unique(np.stack([unit[source_row], copy_index]), axis=1, return_inverse=True)
-    return source_row, units.ravel(), np.where(has_label, 1.0, number)[source_row]
+    is_labelled_cluster = np.bincount(cluster_codes, weights=has_human_label)[cluster_codes] > 0
+    n_copies = np.where(is_labelled_cluster, n_equal_clusters, 1).astype(np.intp)
+    source_row_indices = np.repeat(np.arange(len(cluster_codes)), n_copies)
+    copy_indices = np.arange(len(source_row_indices)) - np.repeat(np.cumsum(n_copies) - n_copies, n_copies)
+    _, split_cluster_codes = np.unique(
+        np.stack([cluster_codes[source_row_indices], copy_indices]), axis=1, return_inverse=True
+    )
+    return (
+        source_row_indices,
+        split_cluster_codes.ravel(),
+        np.where(is_labelled_cluster, 1.0, n_equal_clusters)[source_row_indices],
+    )
 
 
-def _aggregate_repeats(values: Floats, output_of_value: Ints, n_outputs: int, is_score: bool) -> Floats:
+def _aggregate_repeats(codes_or_scores: Floats, output_of_value: Ints, n_outputs: int, is_score: bool) -> Floats:
     """Return the code or score of each output; repeats give the mean score or the most frequent label (NaN if tied).
 
     >>> _aggregate_repeats(np.array([1.0, 0, 0, 1, 0]), np.array([0, 0, 0, 2, 2]), 3, False)
     array([ 0., nan, nan])
     """
-    n_values = np.bincount(output_of_value, minlength=n_outputs)
-    if is_score or n_values.max(initial=0) <= 1:
-        return ratio(np.bincount(output_of_value, weights=values, minlength=n_outputs), n_values)
-    votes = np.zeros((n_outputs, int(values.max()) + 1))
-    np.add.at(votes, (output_of_value, values.astype(np.intp)), 1)
-    label = majority_label(votes)
-    return np.where((n_values > 0) & (label != UNKNOWN), label, np.nan)
+    n_values_of_output = np.bincount(output_of_value, minlength=n_outputs)
+    if is_score or n_values_of_output.max(initial=0) <= 1:
+        return ratio(np.bincount(output_of_value, weights=codes_or_scores, minlength=n_outputs), n_values_of_output)
+    vote_counts = np.zeros((n_outputs, int(codes_or_scores.max()) + 1))
+    np.add.at(vote_counts, (output_of_value, codes_or_scores.astype(np.intp)), 1)
+    majority_codes = majority_label(vote_counts)
+    return np.where((n_values_of_output > 0) & (majority_codes != UNKNOWN), majority_codes, np.nan)
 
 
-def _numeric_scale(study: Study, rows: pl.DataFrame, aspect: str) -> tuple[LabelScale, pl.DataFrame]:
+def _numeric_scale(study: Study, rating_rows: pl.DataFrame, aspect: str) -> tuple[LabelScale, pl.DataFrame]:
     """Return the scale of numeric ratings, which must have few distinct whole numbers, and the rows with codes."""
     scale_raters = study.humans or study.metrics
-    values = rows.filter(pl.col("rater").is_in(list(scale_raters)))["score"].unique().sort()
-    if not values.len() or (values != values.round()).any() or values.len() > MOST_STEPS:
+    distinct_scores = rating_rows.filter(pl.col("rater").is_in(list(scale_raters)))["score"].unique().sort()
+    if (
+        not distinct_scores.len()
+        or (distinct_scores != distinct_scores.round()).any()
+        or distinct_scores.len() > MOST_STEPS
+    ):
         study_text = f"{study.name}{f' ({aspect})' if aspect else ''}"
         raise InputError(
-            f"{study_text}: ratings are scores with {values.len()} different values, but rates needs labels, or at "
-            f"most {MOST_STEPS} different whole numbers; for scores, use leaderboard or agreement"
+            f"{study_text}: ratings are scores with {distinct_scores.len()} different values, but rates needs labels, "
+            f"or at most {MOST_STEPS} different whole numbers; for scores, use leaderboard or agreement"
         )
-    steps = [0, 1] if set(values) <= {0, 1} else [int(value) for value in values]
-    scores_of_rater = rows.group_by("rater", maintain_order=True).agg(pl.col("score").unique())
-    score_raters = {rater for rater, rater_scores in scores_of_rater.iter_rows() if not set(rater_scores) <= set(steps)}
-    code_of_step = {float(step): float(code) for code, step in enumerate(steps)}
-    code_column = pl.col("score").replace_strict(code_of_step, default=None)
-    rows = rows.with_columns(
-        score=pl.when(pl.col("rater").is_in(list(score_raters))).then("score").otherwise(code_column)
+    scale_steps = [0, 1] if set(distinct_scores) <= {0, 1} else [int(value) for value in distinct_scores]
+    scores_of_rater = rating_rows.group_by("rater", maintain_order=True).agg(pl.col("score").unique())
+    score_raters = {
+        rater for rater, rater_scores in scores_of_rater.iter_rows() if not set(rater_scores) <= set(scale_steps)
+    }
+    code_of_step = {float(step): float(code) for code, step in enumerate(scale_steps)}
+    code_expression = pl.col("score").replace_strict(code_of_step, default=None)
+    rating_rows = rating_rows.with_columns(
+        score=pl.when(pl.col("rater").is_in(list(score_raters))).then("score").otherwise(code_expression)
     )
-    return LabelScale(words=tuple(map(str, steps)), ordered=len(steps) > 2, scores=frozenset(score_raters)), rows
+    return LabelScale(
+        words=tuple(map(str, scale_steps)), ordered=len(scale_steps) > 2, scores=frozenset(score_raters)
+    ), rating_rows
 
 
-def _gold(labels: Floats, scale: LabelScale, consensus: Consensus) -> tuple[Floats, float, float, int]:
+def _gold(annotator_codes: Floats, scale: LabelScale, consensus: Consensus) -> tuple[Floats, float, float, int]:
     """Return human labels (n, labels) as proportions, computed from codes (annotators, n).
 
     Also returns the agreement of annotators, the alpha of annotators, and the number of outputs without a majority.
     """
-    n_outputs, n_labels = labels.shape[1], len(scale.words)
-    annotator_index, output_index = np.nonzero(~np.isnan(labels))
-    if not len(output_index):
+    n_outputs, n_labels = annotator_codes.shape[1], len(scale.words)
+    annotator_indices, output_indices = np.nonzero(~np.isnan(annotator_codes))
+    if not len(output_indices):
         return np.full((n_outputs, n_labels), np.nan), np.nan, np.nan, 0
     annotator_labels = AnnotatorLabels.from_labels(
-        output_index,
-        annotator_index,
-        labels[annotator_index, output_index].astype(np.int64),
+        output_indices,
+        annotator_indices,
+        annotator_codes[annotator_indices, output_indices].astype(np.int64),
         n_tasks=n_outputs,
-        n_workers=len(labels),
+        n_workers=len(annotator_codes),
         n_labels=n_labels,
     )
-    shares, n_multiply_rated = vote_shares(annotator_labels), int((annotator_labels.n_votes > 1).sum())
-    if not n_multiply_rated:
-        return shares, np.nan, np.nan, 0
-    pairs = coincidences(annotator_labels, units=np.zeros(n_outputs, dtype=np.intp), n_units=1)[0]
-    agreement = float(ratio(np.trace(pairs), pairs.sum()))
-    reliability = float(alpha(pairs, scale="ordinal" if scale.ordered else "nominal"))
+    label_shares, n_multiply_labelled = vote_shares(annotator_labels), int((annotator_labels.n_votes > 1).sum())
+    if not n_multiply_labelled:
+        return label_shares, np.nan, np.nan, 0
+    coincidence_matrix = coincidences(annotator_labels, units=np.zeros(n_outputs, dtype=np.intp), n_units=1)[0]
+    agreement = float(ratio(np.trace(coincidence_matrix), coincidence_matrix.sum()))
+    reliability = float(alpha(coincidence_matrix, scale="ordinal" if scale.ordered else "nominal"))
     if consensus == "kept":
-        return shares, agreement, reliability, 0
-    votes = (
+        return label_shares, agreement, reliability, 0
+    votes_or_posterior = (
         dawid_skene(annotator_labels, iterations=DAWID_SKENE_ITERATIONS).posterior
         if consensus == "dawid-skene"
         else annotator_labels.votes
     )
-    votes = np.where(annotator_labels.n_votes[:, None] > 0, votes, 0.0)
-    majority_labels = np.where(annotator_labels.n_votes > 0, majority_label(votes), UNKNOWN)
+    votes_or_posterior = np.where(annotator_labels.n_votes[:, None] > 0, votes_or_posterior, 0.0)
+    majority_labels = np.where(annotator_labels.n_votes > 0, majority_label(votes_or_posterior), UNKNOWN)
     gold = np.full((n_outputs, n_labels), np.nan)
     gold[majority_labels != UNKNOWN] = np.eye(n_labels)[majority_labels[majority_labels != UNKNOWN]]
     return gold, agreement, reliability, int(((majority_labels == UNKNOWN) & (annotator_labels.n_votes > 0)).sum())

@@ -328,22 +328,24 @@ def rates(
         confidence=confidence,
         alpha=alpha,
     )
-    parts = labelled_outputs(selected_study, consensus=consensus)
+    outputs_of_aspects = labelled_outputs(selected_study, consensus=consensus)
     reject(
         (
-            threshold is not None and not any(part.is_score.any() for part in parts),
+            threshold is not None and not any(aspect_outputs.is_score.any() for aspect_outputs in outputs_of_aspects),
             f"threshold={threshold!r}: {selected_study.name} has no metric that gives scores; leave out threshold",
         ),
         (
-            calibration == "shared" and max(len(part.systems) for part in parts) < 2,
+            calibration == "shared" and max(len(aspect_outputs.systems) for aspect_outputs in outputs_of_aspects) < 2,
             "calibration='shared' needs at least two systems; leave out calibration if the study has one system",
         ),
         (
-            sampling != "random" and not any(part.metrics for part in parts),
+            sampling != "random" and not any(aspect_outputs.metrics for aspect_outputs in outputs_of_aspects),
             f"sampling={sampling!r} needs labels of a metric, but {selected_study.name} has only human labels",
         ),
     )
-    return merge_parts(Rates, answer, parts, rng=rng, notes=selected_study.notes, progress=progress, desc="rates")
+    return merge_parts(
+        Rates, answer, outputs_of_aspects, rng=rng, notes=selected_study.notes, progress=progress, desc="rates"
+    )
 
 
 def _answer(
@@ -368,41 +370,41 @@ def _answer(
             "positive=LABEL, so that all others count as negative"
         )
     settings = EstimateSettings(sampling=sampling, confidence=confidence, rng=rng)
-    views = [selected_outputs] if is_binary else [outputs.binarise_labels(word) for word in outputs.words]
-    rows = defaultdict[str, list[dict[str, Any]]](list)
+    binary_views = [selected_outputs] if is_binary else [outputs.binarise_labels(word) for word in outputs.words]
+    rows_of_table = defaultdict[str, list[dict[str, Any]]](list)
     notes = [*outputs.notes, *label_notes(selected_outputs, positive)]
-    for view in views:
-        for judge in judges_of(view, (threshold or "youden") if is_binary else None):
-            rates_of_system, method = _system_estimates(view, judge, settings, calibration, alpha=alpha)
-            label_name = view.words[1]
-            rows["rates"] += [
-                _rate_row(judge.name, name, label_name, system_rates, method)
-                for name, system_rates in rates_of_system.items()
+    for binary_view in binary_views:
+        for judge in judges_of(binary_view, (threshold or "youden") if is_binary else None):
+            rates_of_system, method = _system_estimates(binary_view, judge, settings, calibration, alpha=alpha)
+            label_name = binary_view.words[1]
+            rows_of_table["rates"] += [
+                _rate_row(judge.name, system, label_name, system_rates, method)
+                for system, system_rates in rates_of_system.items()
             ]
-            notes += rate_notes(view, judge, rates_of_system)
-            rows["differences"] += difference_rows(
-                view, judge.name, label_name, rates_of_system, confidence=confidence, rng=rng
+            notes += rate_notes(binary_view, judge, rates_of_system)
+            rows_of_table["differences"] += difference_rows(
+                binary_view, judge.name, label_name, rates_of_system, confidence=confidence, rng=rng
             )
             if by and is_binary:
-                rows["slices"] += slice_rows(study, view, judge, by, settings)
+                rows_of_table["slices"] += slice_rows(study, binary_view, judge, by, settings)
             if is_binary and judge.name != HUMAN:
-                overall_rates = judge.threshold_judge.rates(view, **settings)
-                rows["judges"].append(judge_row(view, judge, overall_rates, confidence=confidence))
-                rows["confusion"] += _cells(view, judge.name, overall_rates)
-                notes += judge_notes(view, judge, overall_rates, sampling, method, calibration)
-                rows["roc"] += roc_rows(view, judge)
-                rows["calibration"] += calibration_rows(view, judge, confidence=confidence)
+                overall_rates = judge.threshold_judge.rates(binary_view, **settings)
+                rows_of_table["judges"].append(judge_row(binary_view, judge, overall_rates, confidence=confidence))
+                rows_of_table["confusion"] += _cells(binary_view, judge.name, overall_rates)
+                notes += judge_notes(binary_view, judge, overall_rates, sampling, method, calibration)
+                rows_of_table["roc"] += roc_rows(binary_view, judge)
+                rows_of_table["calibration"] += calibration_rows(binary_view, judge, confidence=confidence)
     for judge in () if is_binary else comparable_judges(selected_outputs):
         overall_rates = judge.rates(selected_outputs, **settings)
-        rows["judges"].append(judge_row(selected_outputs, judge, overall_rates, confidence=confidence))
-        rows["confusion"] += _cells(selected_outputs, judge.name, overall_rates)
+        rows_of_table["judges"].append(judge_row(selected_outputs, judge, overall_rates, confidence=confidence))
+        rows_of_table["confusion"] += _cells(selected_outputs, judge.name, overall_rates)
     for row, annotator_rows in replacement_rows(outputs, epsilon=epsilon, alpha=alpha, confidence=confidence):
-        rows["replacement"].append(row)
-        rows["replacement_annotators"] += annotator_rows
-    for name, adjust_rows in (("differences", add_decisions), ("slices", add_findings)):
-        if rows[name]:
-            rows[name] = list(adjust_rows(rows[name], alpha=alpha))
-    return Rates.part(outputs.aspect, **rows), notes
+        rows_of_table["replacement"].append(row)
+        rows_of_table["replacement_annotators"] += annotator_rows
+    for table_name, adjust_rows in (("differences", add_decisions), ("slices", add_findings)):
+        if rows_of_table[table_name]:
+            rows_of_table[table_name] = list(adjust_rows(rows_of_table[table_name], alpha=alpha))
+    return Rates.part(outputs.aspect, **rows_of_table), notes
 
 
 def _system_estimates(
@@ -411,7 +413,8 @@ def _system_estimates(
     """Return the estimates for each system, and the method; systems share error rates if the rates are equivalent."""
     # All rows are kept, so that the influences of outputs of two systems can be matched by cluster.
     rates_of_system = {
-        name: judge.rates(outputs, outputs.system == k, **settings) for k, name in enumerate(outputs.systems)
+        system: judge.rates(outputs, outputs.system == system_code, **settings)
+        for system_code, system in enumerate(outputs.systems)
     }
     if judge.name == HUMAN:
         return rates_of_system, "human labels"
@@ -421,19 +424,19 @@ def _system_estimates(
         overall_rates = judge.threshold_judge.rates(outputs, **settings)
         if overall_rates.pairs is not None:
             shared_rates = {
-                name: system_rates.with_error_rates(overall_rates.pairs, confidence=settings["confidence"])
-                for name, system_rates in rates_of_system.items()
+                system: system_rates.with_error_rates(overall_rates.pairs, confidence=settings["confidence"])
+                for system, system_rates in rates_of_system.items()
             }
             return shared_rates, "rogan-gladen, shared"
     return rates_of_system, method
 
 
 def _rate_row(metric: str, system: str, label_name: str, system_rates: JudgeRates, method: str) -> dict[str, Any]:
-    human, corrected = system_rates.human, system_rates.corrected
-    n_saved = np.nan
-    if human.high > human.low and corrected.high > corrected.low:
-        n_saved = system_rates.n_labelled * max(
-            0.0, ((human.high - human.low) / (corrected.high - corrected.low)) ** 2 - 1
+    human_rate, corrected_rate = system_rates.human, system_rates.corrected
+    n_saved_labels = np.nan
+    if human_rate.high > human_rate.low and corrected_rate.high > corrected_rate.low:
+        n_saved_labels = system_rates.n_labelled * max(
+            0.0, ((human_rate.high - human_rate.low) / (corrected_rate.high - corrected_rate.low)) ** 2 - 1
         )
     reasons = (
         (not system_rates.n_labelled, "no human labels"),
@@ -441,7 +444,7 @@ def _rate_row(metric: str, system: str, label_name: str, system_rates: JudgeRate
             not system_rates.n_judged,
             "every output has a human label, so there are no other outputs whose rate could be estimated",
         ),
-        (np.isnan(corrected.value), "the metric's labels are no better than chance"),
+        (np.isnan(corrected_rate.value), "the metric's labels are no better than chance"),
         (
             system_rates.rarer < FEW_LABELS,
             f"fewer than {FEW_LABELS} human labels are positive, or fewer than {FEW_LABELS} are negative",
@@ -458,10 +461,10 @@ def _rate_row(metric: str, system: str, label_name: str, system_rates: JudgeRate
         "n": system_rates.n_judged,
         "n_labelled": system_rates.n_labelled,
         **estimate_with_bounds("judge_rate", system_rates.judge),
-        **estimate_with_bounds("human_rate", human),
-        **estimate_with_bounds("corrected_rate", corrected),
+        **estimate_with_bounds("human_rate", human_rate),
+        **estimate_with_bounds("corrected_rate", corrected_rate),
         "method": method if system_rates.n_labelled else "",
-        "labels_saved": round(n_saved) if np.isfinite(n_saved) else None,
+        "labels_saved": round(n_saved_labels) if np.isfinite(n_saved_labels) else None,
         "reason": next((reason for is_applicable, reason in reasons if is_applicable), ""),
     }
 
@@ -469,14 +472,14 @@ def _rate_row(metric: str, system: str, label_name: str, system_rates: JudgeRate
 def _cells(outputs: LabelledOutputs, metric: str, overall_rates: JudgeRates) -> list[dict[str, Any]]:
     if overall_rates.pairs is None:
         return []
-    estimate = overall_rates.pairs.all_outputs_view.estimate
+    joint_proportions = overall_rates.pairs.all_outputs_view.estimate
     return [
         {
             "metric": metric,
             "label": judge_label,
             "human_label": human_label,
             "n": overall_rates.pairs.counts.labelled[i, j],
-            "proportion": estimate[i, j] if overall_rates.n_labelled else np.nan,
+            "proportion": joint_proportions[i, j] if overall_rates.n_labelled else np.nan,
         }
         for i, judge_label in enumerate(outputs.words)
         for j, human_label in enumerate(outputs.words)

@@ -161,39 +161,39 @@ def route(
         judge_labels = judged_outputs(
             selected_study, two_label_outputs, judge_position(two_label_outputs, metric, verb="route"), signal
         )
-        accepted_from, candidates, reason = threshold, list[dict[str, Any]](), ""
-        if accepted_from is None:
-            accepted_from, candidates, reason = _search_threshold(
+        accepted_threshold, candidate_rows, reason_text = threshold, list[dict[str, Any]](), ""
+        if accepted_threshold is None:
+            accepted_threshold, candidate_rows, reason_text = _search_threshold(
                 judge_labels, largest_disagreement=disagreement, confidence=confidence
             )
-        is_accepted = judge_labels.is_confident(accepted_from)
-        strata, n_added = (
+        is_accepted_output = judge_labels.is_confident(accepted_threshold)
+        strata, n_added_of_stratum = (
             _error_allocation(judge_labels, add)
             if add is not None
-            else _audit_allocation(judge_labels, is_accepted, audit)
+            else _audit_allocation(judge_labels, is_accepted_output, audit)
         )
-        label_next, probabilities = _draw_outputs(judge_labels, strata, n_added, aspect_rng)
+        is_labelled_next, probabilities = _draw_outputs(judge_labels, strata, n_added_of_stratum, aspect_rng)
         tables: dict[str, Any] = {
             "threshold": {
                 "metric": judge_labels.metric,
                 "signal": judge_labels.signal,
                 "n": len(judge_labels.codes),
-                **_threshold_columns(judge_labels, accepted_from, confidence=confidence),
-                "add": int(label_next.sum()),
-                "reason": reason,
+                **_threshold_columns(judge_labels, accepted_threshold, confidence=confidence),
+                "add": int(is_labelled_next.sum()),
+                "reason": reason_text,
             },
-            "candidates": candidates,
+            "candidates": candidate_rows,
             "alarm": {}
             if threshold is None
-            else _alarm_columns(judge_labels, is_accepted, largest_disagreement=disagreement, alpha=alpha),
+            else _alarm_columns(judge_labels, is_accepted_output, largest_disagreement=disagreement, alpha=alpha),
             "outputs": {
                 "item": judge_labels.outputs.table["item"],
                 "system": judge_labels.outputs.table["system"],
                 "label": np.array(two_label_outputs.words)[judge_labels.codes],
                 "certainty": np.where(np.isfinite(judge_labels.certainty), judge_labels.certainty, np.nan),
-                "accepted": is_accepted,
+                "accepted": is_accepted_output,
                 "probability": probabilities,
-                "label_next": label_next,
+                "label_next": is_labelled_next,
             },
         }
         return Route.part(outputs.aspect, **tables), [
@@ -207,17 +207,18 @@ def route(
 
 def _threshold_columns(judge_labels: JudgedOutputs, threshold: float, *, confidence: float) -> dict[str, Any]:
     """Return the columns on the judgements with at least this confidence."""
-    is_accepted = judge_labels.is_confident(threshold)
-    n, n_wrong = (
-        float((is_accepted & rows).sum()) for rows in (judge_labels.outputs.has_human_label, judge_labels.wrong)
+    is_accepted_output = judge_labels.is_confident(threshold)
+    n_labelled, n_wrong = (
+        float((is_accepted_output & is_counted_output).sum())
+        for is_counted_output in (judge_labels.outputs.has_human_label, judge_labels.wrong)
     )
     return {
         "threshold": threshold if np.isfinite(threshold) else np.nan,
-        "accepted": is_accepted.mean(),
-        "n_labelled": int(n),
-        "disagreement": n_wrong / n if n else np.nan,
-        "disagreement_bound": float(upper_bound(np.array(n_wrong), np.array(n), confidence=confidence))
-        if n
+        "accepted": is_accepted_output.mean(),
+        "n_labelled": int(n_labelled),
+        "disagreement": n_wrong / n_labelled if n_labelled else np.nan,
+        "disagreement_bound": float(upper_bound(np.array(n_wrong), np.array(n_labelled), confidence=confidence))
+        if n_labelled
         else np.nan,
     }
 
@@ -227,22 +228,24 @@ def _search_threshold(
 ) -> tuple[float, list[dict[str, Any]], str]:
     """Return the chosen threshold, the rows of the candidates, and a reason if no threshold is chosen (infinity)."""
 
-    def labels_needed(rate: float, n_spare: float = 0.0) -> int | None:
+    def labels_needed(rate: float, n_spare_errors: float = 0.0) -> int | None:
         return fewest_labels(
-            lambda n: float(upper_bound(np.array(rate * n + n_spare), np.array(float(n)), confidence=confidence)),
+            lambda n: float(
+                upper_bound(np.array(rate * n + n_spare_errors), np.array(float(n)), confidence=confidence)
+            ),
             largest_disagreement,
             most=MOST_LABELS,
         )
 
-    is_labelled, n_least = judge_labels.outputs.has_human_label, labels_needed(0.0, SPARE)
+    has_human_label, fewest_needed_labels = judge_labels.outputs.has_human_label, labels_needed(0.0, SPARE)
     reject(
         (
-            not is_labelled.any(),
+            not has_human_label.any(),
             f"route: no judgement of {judge_labels.metric} has a human label; label a random part of at least "
-            f"{n_least} outputs",
+            f"{fewest_needed_labels} outputs",
         ),
         (
-            len(np.unique(judge_labels.outputs.weight[is_labelled])) > 1,
+            len(np.unique(judge_labels.outputs.weight[has_human_label])) > 1,
             "route: outputs have unequal probabilities of a human label, but the search for a threshold needs labels "
             "of a random part of the outputs; label a random part, or give threshold=NUMBER",
         ),
@@ -250,55 +253,64 @@ def _search_threshold(
     )
     finite_certainty = judge_labels.certainty[np.isfinite(judge_labels.certainty)]
     thresholds = np.unique(np.quantile(finite_certainty, np.arange(CANDIDATES) / CANDIDATES, method="lower"))[::-1]
-    rows = [_threshold_columns(judge_labels, float(level), confidence=confidence) for level in thresholds]
-    n = np.array([row["n_labelled"] for row in rows], dtype=np.float64)
-    n_wrong = np.nan_to_num(np.array([row["disagreement"] for row in rows])) * n
-    is_tested, last_passed = fixed_sequence(np.round(n_wrong), n, most=largest_disagreement, confidence=confidence)
-    is_passed = is_tested & (np.array([row["disagreement_bound"] for row in rows]) <= largest_disagreement)
-    is_before_test = np.cumsum(is_tested) == 0
-    outcome = np.where(
-        is_passed, "passes", np.where(is_tested, "fails", np.where(is_before_test, "too few labels", "not tested"))
+    threshold_rows = [_threshold_columns(judge_labels, float(level), confidence=confidence) for level in thresholds]
+    n_labelled_of_threshold = np.array([row["n_labelled"] for row in threshold_rows], dtype=np.float64)
+    n_wrong = np.nan_to_num(np.array([row["disagreement"] for row in threshold_rows])) * n_labelled_of_threshold
+    is_tested_threshold, last_passed = fixed_sequence(
+        np.round(n_wrong), n_labelled_of_threshold, most=largest_disagreement, confidence=confidence
     )
-    rows = [
-        {"metric": judge_labels.metric} | row | {"outcome": str(row_outcome)}
-        for row, row_outcome in zip(rows, outcome, strict=True)
+    is_passed_threshold = is_tested_threshold & (
+        np.array([row["disagreement_bound"] for row in threshold_rows]) <= largest_disagreement
+    )
+    is_above_first_test = np.cumsum(is_tested_threshold) == 0
+    threshold_outcomes = np.where(
+        is_passed_threshold,
+        "passes",
+        np.where(is_tested_threshold, "fails", np.where(is_above_first_test, "too few labels", "not tested")),
+    )
+    threshold_rows = [
+        {"metric": judge_labels.metric} | row | {"outcome": str(outcome)}
+        for row, outcome in zip(threshold_rows, threshold_outcomes, strict=True)
     ]
     if last_passed >= 0:
-        return float(thresholds[last_passed]), rows, ""
-    if not is_tested.any():
-        reason = (
-            f"the test of a threshold needs {n_least} human labels above the threshold; there are only {int(n[-1])}"
+        return float(thresholds[last_passed]), threshold_rows, ""
+    if not is_tested_threshold.any():
+        reason_text = (
+            f"the test of a threshold needs {fewest_needed_labels} human labels above the threshold; there are only "
+            f"{int(n_labelled_of_threshold[-1])}"
         )
     else:
-        first_tested = rows[int(np.argmax(is_tested))]
+        first_tested_row = threshold_rows[int(np.argmax(is_tested_threshold))]
         rate, judgements_text = (
-            first_tested["disagreement"],
-            f"{first_tested['n_labelled']} labelled judgements with the highest confidence",
+            first_tested_row["disagreement"],
+            f"{first_tested_row['n_labelled']} labelled judgements with the highest confidence",
         )
-        n_more = labels_needed(rate) if rate < largest_disagreement else None
-        reason = f"{rate:.1%} of the {judgements_text} differ from the human label" + (
-            f"; if the rate stays the same, {n_more} labels would be enough" if n_more else ""
+        n_enough_labels = labels_needed(rate) if rate < largest_disagreement else None
+        reason_text = f"{rate:.1%} of the {judgements_text} differ from the human label" + (
+            f"; if the rate stays the same, {n_enough_labels} labels would be enough" if n_enough_labels else ""
         )
-    return np.inf, rows, reason
+    return np.inf, threshold_rows, reason_text
 
 
-def _audit_allocation(judge_labels: JudgedOutputs, is_accepted: Bools, audit: float) -> tuple[Ints, Ints]:
+def _audit_allocation(judge_labels: JudgedOutputs, is_accepted_output: Bools, audit: float) -> tuple[Ints, Ints]:
     """Return strata by label and acceptance, and the number of outputs to label in each stratum.
 
     All outputs whose judgement is not accepted are labelled. Of the outputs with an accepted judgement, a part is
     labelled as an audit.
     """
-    strata = judge_labels.codes * 2 + is_accepted
-    n_unlabelled = np.bincount(strata[~judge_labels.outputs.has_human_label], minlength=4)
-    n_audited = np.minimum(n_unlabelled, np.maximum(np.ceil(audit * n_unlabelled), FEWEST)).astype(np.int64)
-    return strata, np.where(np.arange(4) % 2, n_audited, n_unlabelled)
+    strata = judge_labels.codes * 2 + is_accepted_output
+    n_unlabelled_of_stratum = np.bincount(strata[~judge_labels.outputs.has_human_label], minlength=4)
+    n_audited_of_stratum = np.minimum(
+        n_unlabelled_of_stratum, np.maximum(np.ceil(audit * n_unlabelled_of_stratum), FEWEST)
+    ).astype(np.int64)
+    return strata, np.where(np.arange(4) % 2, n_audited_of_stratum, n_unlabelled_of_stratum)
 
 
 def _classes(judge_labels: JudgedOutputs) -> Ints:
     """Return strata by label of the judge and class of confidence."""
-    edges = np.quantile(judge_labels.certainty, CLASSES, method="higher")
+    class_edges = np.quantile(judge_labels.certainty, CLASSES, method="higher")
     return np.asarray(
-        judge_labels.codes * (len(CLASSES) + 1) + np.searchsorted(edges, judge_labels.certainty, side="right")
+        judge_labels.codes * (len(CLASSES) + 1) + np.searchsorted(class_edges, judge_labels.certainty, side="right")
     )
 
 
@@ -307,67 +319,71 @@ def _error_allocation(judge_labels: JudgedOutputs, add: int) -> tuple[Ints, Ints
 
     These numbers depend on the expected error (Neyman's allocation).
     """
-    strata, shape = _classes(judge_labels), (2, len(CLASSES) + 1)
+    strata, stratum_shape = _classes(judge_labels), (2, len(CLASSES) + 1)
     n_outputs, n_labelled, n_wrong = (
-        np.bincount(strata, weights=rows, minlength=2 * shape[1]).astype(np.float64)
-        for rows in (np.ones(len(strata)), judge_labels.outputs.has_human_label, judge_labels.wrong)
+        np.bincount(strata, weights=is_counted_output, minlength=2 * stratum_shape[1]).astype(np.float64)
+        for is_counted_output in (np.ones(len(strata)), judge_labels.outputs.has_human_label, judge_labels.wrong)
     )
-    rates = error_rates(n_wrong.reshape(shape), n_labelled.reshape(shape)).ravel()
-    weights = n_outputs / n_outputs.sum()
-    target_shares = (1 - UNIFORM) * rate_shares(weights, rates) + UNIFORM * weights
-    label_counts, n_unlabelled = (counts.astype(np.int64) for counts in (n_labelled, n_outputs - n_labelled))
-    n_added = allocation(target_shares, labelled=label_counts, available=n_unlabelled, n=add, least=FEWEST)
-    n_empty = int(((n_outputs > 0) & (n_labelled + n_added == 0)).sum())
-    if n_empty:
-        raise OptionError(f"add={add}: {n_empty} classes of confidence would have no human label; increase add")
-    return strata, n_added
+    error_rate_of_stratum = error_rates(n_wrong.reshape(stratum_shape), n_labelled.reshape(stratum_shape)).ravel()
+    stratum_weights = n_outputs / n_outputs.sum()
+    target_shares = (1 - UNIFORM) * rate_shares(stratum_weights, error_rate_of_stratum) + UNIFORM * stratum_weights
+    n_labelled_of_stratum, n_unlabelled_of_stratum = (
+        counts.astype(np.int64) for counts in (n_labelled, n_outputs - n_labelled)
+    )
+    n_added_of_stratum = allocation(
+        target_shares, labelled=n_labelled_of_stratum, available=n_unlabelled_of_stratum, n=add, least=FEWEST
+    )
+    n_empty_strata = int(((n_outputs > 0) & (n_labelled + n_added_of_stratum == 0)).sum())
+    if n_empty_strata:
+        raise OptionError(f"add={add}: {n_empty_strata} classes of confidence would have no human label; increase add")
+    return strata, n_added_of_stratum
 
 
 def _draw_outputs(
-    judge_labels: JudgedOutputs, strata: Ints, n_added: Ints, rng: np.random.Generator
+    judge_labels: JudgedOutputs, strata: Ints, n_added_of_stratum: Ints, rng: np.random.Generator
 ) -> tuple[Bools, Floats]:
     """Return the outputs to label next, and the probability with which each output then has a human label.
 
     The outputs are drawn at random within strata; the order of the rows has no effect.
     """
-    is_labelled = judge_labels.outputs.has_human_label
-    label_next = np.zeros(len(strata), dtype=bool)
+    has_human_label = judge_labels.outputs.has_human_label
+    is_labelled_next = np.zeros(len(strata), dtype=bool)
     rank_of_output = (
         judge_labels.outputs.table.select(pl.struct(KEY).rank("ordinal")).to_series().to_numpy().astype(np.intp) - 1
     )
     for stratum in np.unique(strata):
-        unlabelled_outputs = np.flatnonzero((strata == stratum) & ~is_labelled)
-        unlabelled_outputs = unlabelled_outputs[np.argsort(rank_of_output[unlabelled_outputs])]
-        label_next[rng.permutation(unlabelled_outputs)[: n_added[stratum]]] = True
-    n_labelled = np.bincount(strata, weights=is_labelled | label_next)
-    return label_next, np.asarray(ratio(n_labelled, np.bincount(strata)))[strata]
+        unlabelled_indices = np.flatnonzero((strata == stratum) & ~has_human_label)
+        unlabelled_indices = unlabelled_indices[np.argsort(rank_of_output[unlabelled_indices])]
+        is_labelled_next[rng.permutation(unlabelled_indices)[: n_added_of_stratum[stratum]]] = True
+    n_labelled_of_stratum = np.bincount(strata, weights=has_human_label | is_labelled_next)
+    return is_labelled_next, np.asarray(ratio(n_labelled_of_stratum, np.bincount(strata)))[strata]
 
 
 def _alarm_columns(
-    judge_labels: JudgedOutputs, is_accepted: Bools, *, largest_disagreement: float, alpha: float
+    judge_labels: JudgedOutputs, is_accepted_output: Bools, *, largest_disagreement: float, alpha: float
 ) -> dict[str, Any]:
-    is_wrong = judge_labels.wrong[is_accepted & judge_labels.outputs.has_human_label]
-    e_values_so_far = e_values(is_wrong, most=largest_disagreement)
-    is_alarm = e_values_so_far >= 1 / alpha
+    is_wrong_label = judge_labels.wrong[is_accepted_output & judge_labels.outputs.has_human_label]
+    e_values_so_far = e_values(is_wrong_label, most=largest_disagreement)
+    is_alarm_label = e_values_so_far >= 1 / alpha
     return {
         "metric": judge_labels.metric,
-        "n_labelled": len(is_wrong),
-        "disagreement": is_wrong.mean() if len(is_wrong) else np.nan,
+        "n_labelled": len(is_wrong_label),
+        "disagreement": is_wrong_label.mean() if len(is_wrong_label) else np.nan,
         "e_value": e_values_so_far.max(initial=1.0),
-        "alarm": bool(is_alarm.any()),
-        "alarm_at": int(np.argmax(is_alarm)) + 1 if is_alarm.any() else None,
+        "alarm": bool(is_alarm_label.any()),
+        "alarm_at": int(np.argmax(is_alarm_label)) + 1 if is_alarm_label.any() else None,
     }
 
 
 def _notes(judge_labels: JudgedOutputs, *, is_calibrated: bool) -> list[Note]:
     outputs = judge_labels.outputs
-    p = sampling_p_value(outputs, _classes(judge_labels).astype(np.float64)) if is_calibrated else np.nan
+    sampling_p = sampling_p_value(outputs, _classes(judge_labels).astype(np.float64)) if is_calibrated else np.nan
     return build_notes(
         (
             "labelled-part-not-random",
-            p < SAMPLING_ALPHA,
+            sampling_p < SAMPLING_ALPHA,
             "the outputs with a human label are not a random sample with respect to the judge's labels and confidence "
-            f"(p = {p:.2g}); the threshold is valid only for a random sample",
+            f"(p = {sampling_p:.2g}); the threshold is valid only for a random sample",
         ),
         (
             "clusters-in-plan",
