@@ -56,7 +56,7 @@ def read_wide(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
         raise InputError(
             f"{where}: a column has no name (perhaps a saved index); name it after its rater, or remove it"
         )
-    long_table = melt_scores(frame, {name: {"rater": name} for name in raters}, keys=WIDE_KEY, where=where)
+    long_table = melt_scores(frame, {name: {"rater": name} for name in raters}, key_column_names=WIDE_KEY, where=where)
     ratings, notes = Ratings.make(long_table, where=where, unit="cells")
     return Study(ratings=ratings, raters=Raters.infer(dict.fromkeys(raters, "")), notes=tuple(notes), name=where)
 
