@@ -277,7 +277,7 @@ def _interpret_words(survey: pl.DataFrame, *, is_own_format: bool) -> pl.DataFra
     """
     verdict_words = survey["said"].set(survey["said"].str.to_lowercase().is_in(EMPTY), "").alias("winner")
     try:
-        meaning = interpret_cells(verdict_words, survey["a"], survey["b"], where=WHERE, written=is_own_format)
+        meaning = interpret_cells(verdict_words, survey["a"], survey["b"], where=WHERE, is_own_format=is_own_format)
     except InputError as problem:
         raise InputError(f"{problem} (row numbers refer to the list of distinct verdicts, not to the table)") from None
     is_unread_word = (verdict_words != "") & (meaning.preference.is_null() | meaning.place.is_not_null())
