@@ -136,8 +136,8 @@ def _rounding_notes(graded_preferences: pl.Series, second_systems: pl.Series, *,
     )
     message = (
         f"{where}: {n_fractional_preferences} of {filled_preferences.len()} preferences are not whole numbers and are "
-        "replaced by the number of the preferred output. The table 'reference' of leaderboard has the win rate from the original "
-        f"preferences, as AlpacaEval defines it (mean of (preference − 1){rate_text})"
+        "replaced by the number of the preferred output. The table 'reference' of leaderboard has the win rate "
+        f"from the original preferences, as AlpacaEval defines it (mean of (preference − 1){rate_text})"
     )
     return build_notes(("graded-preference", n_fractional_preferences, message))
 

@@ -130,8 +130,9 @@ def interpret_cells(
 ) -> VerdictMeaning:
     """The meaning of each cell. `first_systems` and `second_systems` are the systems of each row, in column order.
 
-    With `is_own_format`, the columns are in the format of custodes, so 0 is always a tie, and no cell is the name of a
-    system if all cells are in `SIGNS`. Raises `InputError` if a number, or a name that is also a word, has two meanings.
+    With `is_own_format`, the columns are in the format of custodes, so 0 is always a tie, and no cell is the name of
+    a system if all cells are in `SIGNS`. Raises `InputError` if a number, or a name that is also a word, has two
+    meanings.
     """
     normalised_words = normalise_words(verdict_cells)
     number_signs, has_slot_numbers = _interpret_numbers(verdict_cells, where=where, allows_ties=is_own_format)
@@ -145,8 +146,8 @@ def interpret_cells(
         (name_signs != code_signs).fill_null(False),
         lambda rows, row_index: (
             f"{where}: {verdict_cells.name} {verdict_cells[row_index]!r} in row {rows} is ambiguous: the code for "
-            f"one system is the name of the other system ({first_systems[row_index]!r}, {second_systems[row_index]!r}); "
-            "write model_a, model_b or tie"
+            f"one system is the name of the other system ({first_systems[row_index]!r}, "
+            f"{second_systems[row_index]!r}); write model_a, model_b or tie"
         ),
     )
     is_ambiguous_cell = (
@@ -239,10 +240,11 @@ def read_orders(
     system of the second column was shown first, 0 if unknown.
 
     `verdict_table` has item, system_a, system_b, rater and optionally aspect and repeat as text; `frame` may have
-    `order`. If a comparison of a rater occurs as (A, B) and as (B, A), the outputs were shown in both orders, and the names are read
-    as the displayed order, unless the column of orders contradicts this reading. If at least half of the comparisons of
-    a rater occur in both orders, the names in all rows of the rater without an order are read as the displayed order.
-    With `is_own_format`, the columns are in the format of custodes, so `ab` and `ba` are never names of systems.
+    `order`. If a comparison of a rater occurs as (A, B) and as (B, A), the outputs were shown in both orders, and the
+    names are read as the displayed order, unless the column of orders contradicts this reading. If at least half of the
+    comparisons of a rater occur in both orders, the names in all rows of the rater without an order are read as the
+    displayed order. With `is_own_format`, the columns are in the format of custodes, so `ab` and `ba` are never names of
+    systems.
     """
     order_cells = label_column(frame, "order", where=where, empty=True)
     order_words = order_cells.str.to_lowercase().str.replace_all(ORDER_MARKS, "")

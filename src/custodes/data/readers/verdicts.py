@@ -40,7 +40,8 @@ def read_verdicts(
     in the file, if this differs from the row in the table. `allowed` names the allowed words (default: the words that
     `interpret_cells` reads). `unused_column_names` are columns of the file that may distinguish duplicate rows.
     `invalid` and probabilities are as in `Preferences.make`. `failure_code` is the code that the format uses for a
-    reply of a judge that could not be parsed. Such replies count as not rated and give a note, but never raise an error.
+    reply of a judge that could not be parsed. Such replies count as not rated and give a note, but never raise an
+    error.
     """
     if "row" not in verdict_table.columns:
         verdict_table = verdict_table.with_row_index("row", offset=1)
@@ -187,7 +188,8 @@ def log_study(
             raise InputError(
                 f"{where}: {n_repeats} verdicts repeat the rater, item and order of another verdict, and differ only "
                 f"in column {distinguishing_column_name!r}, which is not read. If this column holds the presentation "
-                f"order, give {column_option('order', distinguishing_column_name)}; if it numbers runs, remove the column"
+                f"order, give {column_option('order', distinguishing_column_name)}; if it numbers runs, remove the "
+                "column"
             )
     verdict_table = verdict_table.drop("low", "high").with_columns(pl.col("repeat").cast(pl.String))
     rater_names = verdict_table["rater"].unique(maintain_order=True)
