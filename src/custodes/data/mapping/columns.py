@@ -298,7 +298,7 @@ class Columns:
             mapped_table = frame.select(
                 pl.col(name).alias(role) for role, name in text_columns.roles.items() if role == "item"
             )
-            item_table = self._extract_facts(frame, mapped_table, where=where)
+            item_table = self._extract_item_table(frame, mapped_table, where=where)
             return MappingResult(frame=None, items=item_table, texts=text_table, notes=tuple(text_notes), wide=False)
         mapped_table = frame.select(pl.col(name).alias(new_name) for new_name, name in old_name_of_new_name.items())
         mapped_table, notes = with_kinds(mapped_table, self.roles, where=where)
@@ -317,13 +317,13 @@ class Columns:
             *notes,
         ]
         if "phrase" in self.roles and "winner" in mapped_table.columns:
-            mapped_table, phrase_notes = _with_words(mapped_table, self.roles["phrase"], where=where)
+            mapped_table, phrase_notes = _replace_phrases(mapped_table, self.roles["phrase"], where=where)
             notes += phrase_notes
         if PAIR[0] in text_columns.roles and not {"system_a", "model_a"} & set(mapped_table.columns):
             mapped_table = mapped_table.with_columns(system_a=pl.lit("a"), system_b=pl.lit("b"))
             message = f"{where}: no column names the two systems of a pair, so the systems are called a and b"
             notes += build_notes(("nameless-systems", True, message))
-        item_table = self._extract_facts(frame, mapped_table, where=where)
+        item_table = self._extract_item_table(frame, mapped_table, where=where)
         has_one_system = (
             not any("system" in labels for _, labels in match_of_score_column.values())
             and "system" not in mapped_table.columns
@@ -369,7 +369,9 @@ class Columns:
             }
         return TextColumns(roles=column_of_text_role, systems=system_of_column)
 
-    def _extract_facts(self, frame: pl.DataFrame, mapped_table: pl.DataFrame, *, where: str) -> pl.DataFrame | None:
+    def _extract_item_table(
+        self, frame: pl.DataFrame, mapped_table: pl.DataFrame, *, where: str
+    ) -> pl.DataFrame | None:
         """The table of items; None if no column describes items."""
         column_of_item_role = {role: name for role, name in self._present_roles(frame.columns).items() if role in FACTS}
         if not column_of_item_role:
@@ -417,7 +419,7 @@ class Columns:
         return {name: match_of_column[name] for name in column_names if name in match_of_column}
 
 
-def _with_words(
+def _replace_phrases(
     mapped_table: pl.DataFrame, phrase_patterns_text: str, *, where: str
 ) -> tuple[pl.DataFrame, list[Note]]:
     """The table of verdicts with each phrase replaced by a word, and notes."""

@@ -343,7 +343,7 @@ def _verdict_layouts(
             *_phrase_layouts(phrase_columns, phrases, has_order=bool(candidates["order"])),
         ):
             roles = {"item": item_column, **base, **verdict_roles}
-            roles |= _other_roles(roles, candidates, further_roles)
+            roles |= _assign_roles(roles, candidates, further_roles)
             text_roles = pair_text_roles(head, [name for role, name in roles.items() if role != "item"])
             yield from ((guess, ()) for guess in ([roles | text_roles, roles] if text_roles else [roles]))
 
@@ -390,7 +390,7 @@ def _rater_patterns(verdict_columns: Sequence[str], free: Sequence[str]) -> Iter
     yield f"{{rater:{','.join(map(escape_braces, verdict_columns))}}}"
 
 
-def _other_roles(
+def _assign_roles(
     base: Mapping[str, str], candidates: Mapping[str, Sequence[str]], roles: Sequence[str]
 ) -> dict[str, str]:
     """For each of the roles, the first candidate column that is not used yet."""
@@ -416,7 +416,7 @@ def _long_layouts(
         score_columns = [name for name in score_columns if name not in aspects or name in declared.roles.values()]
     if not score_columns and len(numbers) == 1 and not ASPECTS & name_stems(numbers[0]):
         score_columns = list(numbers)
-    further_roles = _other_roles(base, candidates, ("rater", "aspect", "kind", "repeat"))
+    further_roles = _assign_roles(base, candidates, ("rater", "aspect", "kind", "repeat"))
     for score_column in score_columns[:2]:
         if "rater" in further_roles and score_column not in further_roles.values():
             yield {**base, **further_roles, "score": score_column}, ()
@@ -432,7 +432,7 @@ def _half_long_layouts(
     nested: Collection[str],
 ) -> Guess:
     """Layouts with one row per rater and output, and a column per aspect."""
-    further_roles = _other_roles(base, candidates, ("rater", "repeat"))
+    further_roles = _assign_roles(base, candidates, ("rater", "repeat"))
     aspects = [name for name in numbers if name not in further_roles.values()]
     if (
         "rater" not in further_roles
@@ -463,7 +463,7 @@ def _wide_layouts(
 ) -> Guess:
     """Layouts with one row per output, and a column per rater."""
     further_roles = {
-        role: name for role, name in _other_roles(base, candidates, ("aspect", "repeat")).items() if name == role
+        role: name for role, name in _assign_roles(base, candidates, ("aspect", "repeat")).items() if name == role
     }
     scores = [
         name for name in numbers if name not in further_roles.values() and (name == "score" or name not in TABLE_ROLES)

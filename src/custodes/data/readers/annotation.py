@@ -146,7 +146,7 @@ def read_open_study(connection: sqlite3.Connection, where: str) -> Study:
             )
         )
     outputs = (
-        Outputs.from_sources(frame_of_view["outputs"], _with_lists(frame_of_view["sources"], where))
+        Outputs.from_sources(frame_of_view["outputs"], _decode_references(frame_of_view["sources"], where))
         if frame_of_view["outputs"].height
         else None
     )
@@ -229,7 +229,7 @@ def _read_frames(connection: sqlite3.Connection, where: str) -> dict[str, pl.Dat
     return frame_of_view
 
 
-def _with_lists(source_rows: pl.DataFrame, where: str) -> pl.DataFrame:
+def _decode_references(source_rows: pl.DataFrame, where: str) -> pl.DataFrame:
     """The sources, with references as lists if the file has references."""
     if "references" not in source_rows.columns:
         return source_rows

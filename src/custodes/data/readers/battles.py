@@ -145,7 +145,7 @@ def interpret_verdicts(
     n_both_bad = int(verdict_meaning.both_bad.sum())
     return verdicts, [
         *notes,
-        *_unsure_notes(verdicts, verdict_meaning.unsure, where=where, verdict_column_name=verdict_column_name),
+        *_ambiguous_place_notes(verdicts, verdict_meaning.unsure, where=where, verdict_column_name=verdict_column_name),
         *build_notes(("both-bad", n_both_bad, f'{where}: {n_both_bad} verdicts "both bad" count as ties')),
     ]
 
@@ -191,7 +191,7 @@ def item_per_row_notes(
     return build_notes(("item-in-each-row", True, message))
 
 
-def _unsure_notes(
+def _ambiguous_place_notes(
     verdict_table: pl.DataFrame, is_ambiguous_cell: pl.Series, *, where: str, verdict_column_name: str
 ) -> list[Note]:
     """A note for the case that A or 1 was read as a column, and the displayed order may differ from the order of the

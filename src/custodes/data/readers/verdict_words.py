@@ -243,8 +243,8 @@ def read_orders(
     `order`. If a comparison of a rater occurs as (A, B) and as (B, A), the outputs were shown in both orders, and the
     names are read as the displayed order, unless the column of orders contradicts this reading. If at least half of the
     comparisons of a rater occur in both orders, the names in all rows of the rater without an order are read as the
-    displayed order. With `is_own_format`, the columns are in the format of custodes, so `ab` and `ba` are never names of
-    systems.
+    displayed order. With `is_own_format`, the columns are in the format of custodes, so `ab` and `ba` are never
+    names of systems.
     """
     order_cells = label_column(frame, "order", where=where, empty=True)
     order_words = order_cells.str.to_lowercase().str.replace_all(ORDER_MARKS, "")
