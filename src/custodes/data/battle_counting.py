@@ -300,7 +300,7 @@ def _interpret_words(verdict_counts: pl.DataFrame, *, is_custodes_format: bool) 
     )
     try:
         verdict_meaning = interpret_cells(
-            verdict_words, verdict_counts["a"], verdict_counts["b"], where=WHERE, written=is_custodes_format
+            verdict_words, verdict_counts["a"], verdict_counts["b"], where=WHERE, is_own_format=is_custodes_format
         )
     except InputError as problem:
         raise InputError(f"{problem} (row numbers refer to the list of distinct verdicts, not to the table)") from None

@@ -28,7 +28,7 @@ PHRASES = [
     ],
 )
 def test_phrases_are_read_by_patterns(phrase: str, words: list[str]) -> None:
-    preferences, reason, notes = read_phrases(pl.Series(PHRASES), phrase, systems=["Aster"], where="v.csv")
+    preferences, reason, notes = read_phrases(pl.Series(PHRASES), phrase, system_names=["Aster"], where="v.csv")
     assert preferences.to_list() == words
     assert reason.to_list() == ["unreadable" if not word else "" for word in words]
     assert notes[0].count == words.count("")
@@ -36,7 +36,7 @@ def test_phrases_are_read_by_patterns(phrase: str, words: list[str]) -> None:
 
 def test_the_name_of_a_system_is_a_word_and_another_word_is_none() -> None:
     cells = pl.Series(["I prefer Aster-2 here.", "I prefer neither here.", "I prefer prose here.", None])
-    preferences, _, _ = read_phrases(cells, "I prefer {winner} here.", systems=["Aster-2", "Birch"], where="v.csv")
+    preferences, _, _ = read_phrases(cells, "I prefer {winner} here.", system_names=["Aster-2", "Birch"], where="v.csv")
     assert preferences.to_list() == ["Aster-2", "neither", "", ""]
 
 

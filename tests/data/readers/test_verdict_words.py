@@ -144,7 +144,7 @@ def test_every_documented_word_and_order_is_read() -> None:
 
 def test_names_of_systems_in_our_own_format() -> None:
     first, second = pl.Series(["Aster", "1"]), pl.Series(["Birch", "2"])
-    by_name = interpret_cells(pl.Series("winner", ["Birch", "1"]), first, second, where="file", written=True)
+    by_name = interpret_cells(pl.Series("winner", ["Birch", "1"]), first, second, where="file", is_own_format=True)
     assert by_name.preference.to_list() == [-1.0, 1.0]
-    signs = interpret_cells(pl.Series("winner", ["1", "-1"]), second, first, where="file", written=True)
+    signs = interpret_cells(pl.Series("winner", ["1", "-1"]), second, first, where="file", is_own_format=True)
     assert signs.preference.to_list() == [1.0, -1.0]

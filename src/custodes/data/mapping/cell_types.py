@@ -102,8 +102,8 @@ def is_text(column: pl.Series) -> bool:
 def is_time(column: pl.Series) -> bool:
     """Whether the cells are times."""
     cells = column.drop_nulls()
-    is_written_time = column.dtype == pl.String and cells.len() > 0 and cells.str.strip_chars().str.contains(TIME).all()
-    return column.dtype.is_temporal() or bool(is_written_time)
+    is_time_text = column.dtype == pl.String and cells.len() > 0 and cells.str.strip_chars().str.contains(TIME).all()
+    return column.dtype.is_temporal() or bool(is_time_text)
 
 
 def is_prose(column: pl.Series) -> bool:
@@ -120,25 +120,27 @@ def may_be_systems(column: pl.Series) -> bool:
     if not is_text(column):
         return False
     labels = column.drop_nulls().str.strip_chars()
-    lower_labels = set(labels.str.to_lowercase().unique())
+    lowercase_labels = set(labels.str.to_lowercase().unique())
     return (
-        2 <= len(lower_labels) <= min(MOST_SYSTEMS, column.len() / 2)
+        2 <= len(lowercase_labels) <= min(MOST_SYSTEMS, column.len() / 2)
         and int(labels.str.len_chars().max() or 0) <= LABEL  # type: ignore[arg-type]
-        and not lower_labels <= TRUTH
+        and not lowercase_labels <= TRUTH
         and not is_prose(column)
     )
 
 
 def has_another_role(name: str, *roles: str) -> bool:
     """Whether a column has the name of a role other than `roles`."""
-    other_names = (names for role, names in NAMES.items() if role not in roles)
-    return bool(set(lookup_names(name)) & {word for names in other_names for word in names})
+    names_of_other_roles = (names for role, names in NAMES.items() if role not in roles)
+    return bool(set(lookup_names(name)) & {word for names in names_of_other_roles for word in names})
 
 
 def has_text_role(name: str) -> bool:
     """Whether a name is the name of a source, a reference or another text, and not the name of a system."""
-    word = normalise_name(name)
-    return len(word) > 1 and any(word in NAMES[role] for role in ("text", "source", "references", "context", "item"))
+    normalised_name = normalise_name(name)
+    return len(normalised_name) > 1 and any(
+        normalised_name in NAMES[role] for role in ("text", "source", "references", "context", "item")
+    )
 
 
 def is_category(column: pl.Series) -> bool:
@@ -158,13 +160,19 @@ def may_be_labels(column: pl.Series) -> bool:
     return not (is_number(column) and column.cast(pl.String).str.contains(".", literal=True).any())
 
 
-def is_informative(frame: pl.DataFrame, name: str, item: str) -> bool:
+def is_informative(frame: pl.DataFrame, column_name: str, item_column_name: str) -> bool:
     """Whether the numbers of a column may be scores: the column has the name of a score, or its numbers do not merely
     number the items."""
-    numbers_the_item = frame[name].n_unique() == frame[item].n_unique() < frame.height
-    return looks_like_score(name) or not numbers_the_item or varies_within_items(frame, name, item)
+    is_item_number = frame[column_name].n_unique() == frame[item_column_name].n_unique() < frame.height
+    return (
+        looks_like_score(column_name) or not is_item_number or varies_within_items(frame, column_name, item_column_name)
+    )
 
 
-def varies_within_items(frame: pl.DataFrame, name: str, item: str) -> bool:
+def varies_within_items(frame: pl.DataFrame, column_name: str, item_column_name: str) -> bool:
     """Whether a column has several values for an item; otherwise it describes the item."""
-    return bool((frame.group_by(item).agg(pl.col(name).n_unique())[name] > 1).any()) if name != item else False
+    return (
+        bool((frame.group_by(item_column_name).agg(pl.col(column_name).n_unique())[column_name] > 1).any())
+        if column_name != item_column_name
+        else False
+    )

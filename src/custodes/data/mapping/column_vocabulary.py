@@ -299,38 +299,38 @@ def is_model_name(label: str) -> bool:
     return bool(machine_words) or (has_number and any(map(MODELS.match, words)))
 
 
-def find_averages(columns: Sequence[str]) -> list[str]:
+def find_averages(column_names: Sequence[str]) -> list[str]:
     """The columns that are computed from human ratings, such as means or measures of spread. An example is `human_avg`
     in a table with `human_1`.
 
     >>> find_averages(["human_1", "human_2", "human_avg", "mean_length"])
     ['human_avg']
     """
-    stems_of_column = {name: name_stems(name) for name in columns}
-    average_columns = []
-    for name, stems_of_name in stems_of_column.items():
-        content_stems = stems_of_name - AVERAGES - {"n"}
-        stems_of_similar = {
-            other_column: other_stems
-            for other_column, other_stems in stems_of_column.items()
-            if other_column != name and content_stems <= other_stems
+    stems_of_column = {name: name_stems(name) for name in column_names}
+    average_column_names = []
+    for name, stems in stems_of_column.items():
+        content_stems = stems - AVERAGES - {"n"}
+        stems_of_similar_column = {
+            other_name: other_stems
+            for other_name, other_stems in stems_of_column.items()
+            if other_name != name and content_stems <= other_stems
         }
-        rating_columns = [
-            other_column
-            for other_column, other_stems in stems_of_similar.items()
-            if not other_stems & AVERAGES and (content_stems or looks_human(other_column))
+        rating_column_names = [
+            other_name
+            for other_name, other_stems in stems_of_similar_column.items()
+            if not other_stems & AVERAGES and (content_stems or looks_human(other_name))
         ]
-        has_spread = stems_of_name & (SPREADS - {"n"}) or (
-            "n" in stems_of_name and len(rating_columns) < len(stems_of_similar)
+        has_spread_word = stems & (SPREADS - {"n"}) or (
+            "n" in stems and len(rating_column_names) < len(stems_of_similar_column)
         )  # MOS_n is an aspect, not the rating by annotator n
-        has_rating = any(
-            looks_human(other_column) or content_stems & (ASPECTS | SHORT_ASPECTS) for other_column in rating_columns
+        has_rating_column = any(
+            looks_human(other_name) or content_stems & (ASPECTS | SHORT_ASPECTS) for other_name in rating_column_names
         )
-        if rating_columns and (
-            has_spread or (stems_of_name & AVERAGES and has_rating and not looks_like_machine(name))
+        if rating_column_names and (
+            has_spread_word or (stems & AVERAGES and has_rating_column and not looks_like_machine(name))
         ):
-            average_columns.append(name)
-    return average_columns
+            average_column_names.append(name)
+    return average_column_names
 
 
 def looks_like_rater(label: str) -> bool:
@@ -388,8 +388,8 @@ def lookup_names(name: str) -> list[str]:
     if ".*." in name:  # an entry of a list
         return [full_name, path_parts[-1], path_parts[-2]]
     if path_parts[-1] in ("text", "content"):  # `choices` as in the replies of OpenAI-compatible services
-        parent = "response" if "choices" in path_parts else path_parts[-2]
-        return [full_name, parent, *([parent[:-1]] if parent.endswith("s") else []), "content"]
+        parent_name = "response" if "choices" in path_parts else path_parts[-2]
+        return [full_name, parent_name, *([parent_name[:-1]] if parent_name.endswith("s") else []), "content"]
     return [full_name, path_parts[-2] if path_parts[-1] in ("id", "name", "label", "value", "key") else path_parts[-1]]
 
 
@@ -411,46 +411,52 @@ def _has_role_word(role: str, name: str) -> bool:
     source, a reference or a winner."""
     words = split_name(name)
     if role == "text":
-        other_words = CORE["source"] | CORE["references"] | CORE["winner"]
-        return words[-1].removesuffix("s") in CORE["text"] and other_words.isdisjoint(words)
+        words_of_other_roles = CORE["source"] | CORE["references"] | CORE["winner"]
+        return words[-1].removesuffix("s") in CORE["text"] and words_of_other_roles.isdisjoint(words)
     return role in ("rater", "winner") and not CORE[role].isdisjoint(words)
 
 
-def find_columns(role: str, columns: Sequence[str]) -> list[str]:
+def find_columns(role: str, column_names: Sequence[str]) -> list[str]:
     """The columns whose names suggest a role: common names (the most reliable first), then misspelled names of the
     role, then names with a part that suggests the role."""
-    names = list(NAMES[role])
+    usual_names = list(NAMES[role])
     if role in ("rater", "system", "aspect"):
-        names += [f"{name}{suffix}" for suffix in ("_name", "_model") for name in NAMES[role]]
-    rank_of_word = {word: rank for rank, word in reversed([*enumerate(names)])}
+        usual_names += [f"{name}{suffix}" for suffix in ("_name", "_model") for name in NAMES[role]]
+    rank_of_word = {word: rank for rank, word in reversed([*enumerate(usual_names)])}
     word_of_column = {
         name: min(
-            (form for form in lookup_names(name) if form in rank_of_word), key=rank_of_word.__getitem__, default=""
+            (lookup_name for lookup_name in lookup_names(name) if lookup_name in rank_of_word),
+            key=rank_of_word.__getitem__,
+            default="",
         )
-        for name in columns
+        for name in column_names
     }
-    misspelled_columns = [
+    misspelled_column_names = [
         name
-        for name in columns
+        for name in column_names
         if not word_of_column[name] and get_close_matches(normalise_name(name), [role], cutoff=SLIP)
     ]
-    columns_by_name = sorted(filter(word_of_column.get, columns), key=lambda name: rank_of_word[word_of_column[name]])
-    columns_by_part = [name for name in columns if not word_of_column[name] and _has_role_word(role, name)]
-    return list(dict.fromkeys([*columns_by_name, *misspelled_columns, *columns_by_part]))
+    ranked_column_names = sorted(
+        filter(word_of_column.get, column_names), key=lambda name: rank_of_word[word_of_column[name]]
+    )
+    column_names_with_role_word = [
+        name for name in column_names if not word_of_column[name] and _has_role_word(role, name)
+    ]
+    return list(dict.fromkeys([*ranked_column_names, *misspelled_column_names, *column_names_with_role_word]))
 
 
-def find_side_pairs(columns: Sequence[str]) -> list[tuple[str, str]]:
+def find_side_pairs(column_names: Sequence[str]) -> list[tuple[str, str]]:
     """Pairs of columns whose names differ only in the part that distinguishes two outputs: `model_a` and `model_b`."""
-    column_of_words = {tuple(re.findall(r"[a-z]+|\d+", normalise_name(name))): name for name in columns}
-    words_of_other_side = [
-        (name, (*words[:index], b, *words[index + 1 :]))
-        for words, name in column_of_words.items()
+    name_of_words = {tuple(re.findall(r"[a-z]+|\d+", normalise_name(name))): name for name in column_names}
+    names_and_other_words = [
+        (name, (*words[:index], other_side, *words[index + 1 :]))
+        for words, name in name_of_words.items()
         for index, word in enumerate(words)
-        for a, b in SIDES
-        if word == a
+        for side, other_side in SIDES
+        if word == side
     ]
     return [
-        (name, column_of_words[other_words])
-        for name, other_words in words_of_other_side
-        if other_words in column_of_words
+        (name, name_of_words[other_side_words])
+        for name, other_side_words in names_and_other_words
+        if other_side_words in name_of_words
     ]

@@ -86,54 +86,69 @@ class Columns:
                 f"columns={short_repr(mapping)}: give a mapping of role to column, such as {{'item': 'doc_id', "
                 "'system': 'model'}"
             )
-        roles, patterns = dict(mapping), tuple[str, ...]()
-        paths = [f"{kind}:{roles.pop(kind)}" for kind in KINDS if isinstance(roles.get(kind), str)]
-        for role in roles:
+        column_of_role, patterns = dict(mapping), tuple[str, ...]()
+        path_patterns = [
+            f"{kind}:{column_of_role.pop(kind)}" for kind in KINDS if isinstance(column_of_role.get(kind), str)
+        ]
+        for role in column_of_role:
             if role not in ROLES:
                 raise OptionError(
                     f"columns: {role!r} is not a role{suggestion(str(role), ROLES)}; roles: {', '.join(ROLES)}"
                 )
-        winner = roles.get("winner")
-        fields = ColumnPattern.readings(winner)[0].fields if isinstance(winner, str) and "{" in winner else ("rater",)
-        if "rater" not in fields or "system" in fields:
+        winner_name_or_pattern = column_of_role.get("winner")
+        winner_placeholders = (
+            ColumnPattern.readings(winner_name_or_pattern)[0].fields
+            if isinstance(winner_name_or_pattern, str) and "{" in winner_name_or_pattern
+            else ("rater",)
+        )
+        if "rater" not in winner_placeholders or "system" in winner_placeholders:
             raise OptionError(
-                f"columns: winner={winner!r}: a pattern of verdicts needs {{rater}} and must not have {{system}}"
+                f"columns: winner={winner_name_or_pattern!r}: a pattern of verdicts needs {{rater}} and must not have "
+                f"{{system}}"
             )
-        score = roles.get("score")
-        is_pattern = isinstance(score, str) and ("{" in score or score.startswith(("human:", "metric:")))
-        if is_pattern or (isinstance(score, Sequence) and not isinstance(score, str)):
-            patterns = (score,) if isinstance(score, str) else tuple(roles["score"])
-            del roles["score"]
+        score_name_or_pattern = column_of_role.get("score")
+        is_score_pattern = isinstance(score_name_or_pattern, str) and (
+            "{" in score_name_or_pattern or score_name_or_pattern.startswith(("human:", "metric:"))
+        )
+        if is_score_pattern or (
+            isinstance(score_name_or_pattern, Sequence) and not isinstance(score_name_or_pattern, str)
+        ):
+            patterns = (
+                (score_name_or_pattern,) if isinstance(score_name_or_pattern, str) else tuple(column_of_role["score"])
+            )
+            del column_of_role["score"]
             if not patterns:
                 raise OptionError("columns: score is empty; leave score out, or give at least one column or pattern")
-        patterns = (*paths, *patterns)
-        for role, name in (*roles.items(), *(("score", pattern) for pattern in patterns)):
-            if not isinstance(name, str) or not name.strip():
-                raise OptionError(f"columns: {role}={name!r}; the name of a column must be text")
+        patterns = (*path_patterns, *patterns)
+        for role, name_or_pattern in (*column_of_role.items(), *(("score", pattern) for pattern in patterns)):
+            if not isinstance(name_or_pattern, str) or not name_or_pattern.strip():
+                raise OptionError(f"columns: {role}={name_or_pattern!r}; the name of a column must be text")
         for pattern in patterns:
             ColumnPattern.readings(pattern)
-        columns = cls(roles=roles, patterns=patterns)
-        if columns.text_pattern and set(columns.text_pattern.fields) != {"system"}:
+        column_mapping = cls(roles=column_of_role, patterns=patterns)
+        if column_mapping.text_pattern and set(column_mapping.text_pattern.fields) != {"system"}:
             raise OptionError(
-                f"columns: text={roles['text']!r}: a pattern of texts needs {{system}} and must not have other "
-                f"placeholders"
+                f"columns: text={column_of_role['text']!r}: a pattern of texts needs {{system}} and must not have "
+                f"other placeholders"
             )
-        return columns
+        return column_mapping
 
     @property
     def text_pattern(self) -> ColumnPattern | None:
         """The pattern of text columns, if the role `text` has a pattern."""
-        pattern = self.roles.get("text", "")
-        return ColumnPattern.readings(pattern)[0] if "{system" in pattern else None
+        pattern_text = self.roles.get("text", "")
+        return ColumnPattern.readings(pattern_text)[0] if "{system" in pattern_text else None
 
-    def verdict_columns(self, columns: Sequence[str]) -> dict[str, dict[str, str]]:
+    def verdict_columns(self, column_names: Sequence[str]) -> dict[str, dict[str, str]]:
         """The labels in the name of each column that the pattern `winner` matches; empty if `winner` is not a
         pattern."""
-        pattern = self.roles.get("winner", "")
-        if "{rater" not in pattern:
+        pattern_text = self.roles.get("winner", "")
+        if "{rater" not in pattern_text:
             return {}
-        free_columns = [name for name in columns if name not in self.roles.values() and name not in TABLE_ROLES]
-        return split_columns(ColumnPattern.readings(pattern)[0], free_columns)
+        free_column_names = [
+            name for name in column_names if name not in self.roles.values() and name not in TABLE_ROLES
+        ]
+        return split_columns(ColumnPattern.readings(pattern_text)[0], free_column_names)
 
     def verdict_rows(self, frame: pl.DataFrame, *, where: str) -> pl.DataFrame:
         """The table with one row per verdict if `winner` is a pattern; otherwise the unchanged table."""
@@ -145,7 +160,7 @@ class Columns:
                 f"{where}: the raters are named twice, by the pattern for `winner` and by the column for `rater`; "
                 f"remove one of them"
             )
-        labels_with_kind = {
+        complete_labels_of_column = {
             name: {**labels, "kind": labels.get("kind", "human" if looks_human(labels["rater"]) else "metric")}
             for name, labels in labels_of_column.items()
         }
@@ -153,7 +168,7 @@ class Columns:
             frame.drop(labels_of_column).with_columns(
                 *(pl.lit(label).alias(role) for role, label in labels.items()), winner=frame[name].cast(pl.String)
             )
-            for name, labels in labels_with_kind.items()
+            for name, labels in complete_labels_of_column.items()
         )
 
     def __bool__(self) -> bool:
@@ -164,39 +179,41 @@ class Columns:
         """The mapping in the form that `make` accepts."""
         return {**self.roles, **({"score": list(self.patterns)} if self.patterns else {})}
 
-    def merge_defaults(self, other: Columns) -> Columns:
-        """This mapping, completed by the mapping `other`. Roles and patterns of this mapping take precedence."""
-        merged_roles = {**other.roles, **self.roles}
-        roles = {
-            role: merged_roles[role]
+    def merge_defaults(self, defaults: Columns) -> Columns:
+        """This mapping, completed by the mapping `defaults`. Roles and patterns of this mapping take precedence."""
+        merged_column_of_role = {**defaults.roles, **self.roles}
+        column_of_role = {
+            role: merged_column_of_role[role]
             for role in ROLES
-            if role in merged_roles and not (role == "score" and self.patterns)
+            if role in merged_column_of_role and not (role == "score" and self.patterns)
         }
-        patterns = self.patterns or (() if "score" in self.roles else other.patterns)
-        return Columns(roles=roles, patterns=patterns)
+        patterns = self.patterns or (() if "score" in self.roles else defaults.patterns)
+        return Columns(roles=column_of_role, patterns=patterns)
 
     def expand_nested(self, frame: pl.DataFrame) -> pl.DataFrame:
         """The table with nested cells expanded to columns, if the mapping has paths into nested cells; otherwise the
         unchanged table."""
-        names = [name for role, name in self.roles.items() if role != "phrase"]
-        if not any("." in name or "*" in name for name in (*names, *self.patterns)):
+        mapped_names = [name for role, name in self.roles.items() if role != "phrase"]
+        if not any("." in name or "*" in name for name in (*mapped_names, *self.patterns)):
             return frame
         matched_patterns = self.match_patterns(frame.columns)
-        unmatched_names = [name for name in names if not expand_name(name, frame.columns)]
+        unmatched_names = [name for name in mapped_names if not expand_name(name, frame.columns)]
         unmatched_names += [pattern for pattern in self.patterns if pattern not in matched_patterns]
         return flatten_nested(frame, unmatched_names) if unmatched_names and nested_columns(frame) else frame
 
-    def check(self, tables: Sequence[Sequence[str]]) -> None:
+    def check(self, column_names_of_table: Sequence[Sequence[str]]) -> None:
         """Raise `OptionError` for a column that exists in no table, and for a pattern that matches no column.
 
-        `tables` has the columns of each table.
+        `column_names_of_table` has the names of the columns of each table.
         """
         lone_role = next((name for name in PAIR if name in self.roles and not set(PAIR) <= set(self.roles)), None)
         if lone_role is not None:
             raise OptionError(f"columns: {lone_role} is mapped without {PAIR[1 - PAIR.index(lone_role)]}; map both")
-        if not tables:
+        if not column_names_of_table:
             raise OptionError("columns: a mapping applies only to tables, and no input is a table; leave columns out")
-        column_names = list(dict.fromkeys(name for columns in tables for name in columns))
+        column_names = list(
+            dict.fromkeys(name for table_column_names in column_names_of_table for name in table_column_names)
+        )
         for role, name in self.roles.items():
             if role == "phrase":
                 compile_phrases(name)
@@ -205,31 +222,39 @@ class Columns:
                         "columns: phrase needs a column of winners; map winner to the column with the phrases"
                     )
             elif role == "text" and self.text_pattern:
-                if not any(self.texts(columns).systems for columns in tables):
+                if not any(self.texts(table_column_names).systems for table_column_names in column_names_of_table):
                     raise OptionError(
                         f"columns: text={name!r} matches no column that is still without a role; columns: "
                         f"{join_labels(column_names, limit=MAX_LISTED)}"
                     )
             elif not expand_name(name, column_names) and not (
-                role == "winner" and any(map(self.verdict_columns, tables))
+                role == "winner" and any(map(self.verdict_columns, column_names_of_table))
             ):
                 raise OptionError(
                     f"columns: {role}={name!r}: no such column{suggestion(name, column_names)}; columns: "
                     f"{join_labels(column_names, limit=MAX_LISTED)}"
                 )
-        free_columns = {name: None for columns in tables for name in _unmapped_columns(self._old_names(columns))}
-        matched_patterns = {pattern for columns in tables for pattern in self.match_patterns(columns)}
+        free_column_names = {
+            name: None
+            for table_column_names in column_names_of_table
+            for name in _unmapped_columns(self._old_names(table_column_names))
+        }
+        matched_patterns = {
+            pattern
+            for table_column_names in column_names_of_table
+            for pattern in self.match_patterns(table_column_names)
+        }
         for pattern in self.patterns:
             if pattern not in matched_patterns:
                 raise OptionError(
                     f"columns: pattern {pattern!r} matches no column that is still without a "
-                    f"role{suggestion(pattern, free_columns, cutoff=0.5)}; columns: "
-                    f"{join_labels(free_columns, limit=MAX_LISTED)}"
+                    f"role{suggestion(pattern, free_column_names, cutoff=0.5)}; columns: "
+                    f"{join_labels(free_column_names, limit=MAX_LISTED)}"
                 )
 
-    def match_patterns(self, columns: Sequence[str]) -> set[str]:
+    def match_patterns(self, column_names: Sequence[str]) -> set[str]:
         """The patterns that match a column of a table with these columns."""
-        return {pattern.written for pattern, _ in self.split(columns).values()}
+        return {pattern.written for pattern, _ in self.split(column_names).values()}
 
     def apply(self, frame: pl.DataFrame, *, where: str) -> MappingResult:
         """The table with its columns named by roles; the input frame is not modified.
@@ -237,34 +262,49 @@ class Columns:
         If a pattern matches, the table becomes a long table of item, system, rater and score. A mapped column takes
         precedence over a column with the name of the role.
         """
-        texts = self.texts(frame.columns)
-        old_names, score_columns = self._old_names(frame.columns), self.split(frame.columns)
-        is_rated = score_columns or {"winner", "preference"} & set(old_names) or {"rater", "score"} <= set(old_names)
-        item_texts, text_notes = texts.table(frame, where=where, rated=bool(is_rated)) if texts else (None, [])
-        if texts and not is_rated:
-            used_columns = {
-                *texts.assigned_columns(frame.columns),
+        text_columns = self.texts(frame.columns)
+        old_name_of_new_name, match_of_score_column = self._old_names(frame.columns), self.split(frame.columns)
+        has_ratings = (
+            match_of_score_column
+            or {"winner", "preference"} & set(old_name_of_new_name)
+            or {"rater", "score"} <= set(old_name_of_new_name)
+        )
+        text_table, text_notes = (
+            text_columns.table(frame, where=where, has_rating_rows=bool(has_ratings)) if text_columns else (None, [])
+        )
+        if text_columns and not has_ratings:
+            mapped_column_names = {
+                *text_columns.assigned_columns(frame.columns),
                 *self._present_roles(frame.columns).values(),
                 "item",
                 "system",
             }
-            unused_columns = [name for name in frame.columns if name not in used_columns]
-            scores = [name for name in unused_columns if not is_fact(name) and count_filled_cells(frame[name])[1]]
-            if self.patterns and scores:
+            unused_column_names = [name for name in frame.columns if name not in mapped_column_names]
+            number_column_names = [
+                name for name in unused_column_names if not is_fact(name) and count_filled_cells(frame[name])[1]
+            ]
+            if self.patterns and number_column_names:
                 raise UnfitError(
-                    f"{where}: no pattern matches the columns that hold numbers ({join_labels(scores)}); add a pattern"
+                    f"{where}: no pattern matches the columns that hold numbers ({join_labels(number_column_names)}); "
+                    "add a pattern"
                 )
             text_notes += build_notes(
-                ("unused-columns", len(unused_columns), f"{where}: columns not used: {join_labels(unused_columns)}")
+                (
+                    "unused-columns",
+                    len(unused_column_names),
+                    f"{where}: columns not used: {join_labels(unused_column_names)}",
+                )
             )
-            mapped = frame.select(pl.col(name).alias(role) for role, name in texts.roles.items() if role == "item")
-            items = self._extract_facts(frame, mapped, where=where)
-            return MappingResult(frame=None, items=items, texts=item_texts, notes=tuple(text_notes), wide=False)
-        mapped = frame.select(pl.col(name).alias(new_name) for new_name, name in old_names.items())
-        mapped, notes = with_kinds(mapped, self.roles, where=where)
-        role_of_overridden = _overridden_columns(self._present_roles(frame.columns), frame.columns)
+            mapped_table = frame.select(
+                pl.col(name).alias(role) for role, name in text_columns.roles.items() if role == "item"
+            )
+            item_table = self._extract_item_table(frame, mapped_table, where=where)
+            return MappingResult(frame=None, items=item_table, texts=text_table, notes=tuple(text_notes), wide=False)
+        mapped_table = frame.select(pl.col(name).alias(new_name) for new_name, name in old_name_of_new_name.items())
+        mapped_table, notes = with_kinds(mapped_table, self.roles, where=where)
+        role_of_overridden_column = _overridden_columns(self._present_roles(frame.columns), frame.columns)
         overridden_texts = [
-            f"{name!r} ({role}={self.roles[role]!r} is used)" for name, role in role_of_overridden.items()
+            f"{name!r} ({role}={self.roles[role]!r} is used)" for name, role in role_of_overridden_column.items()
         ]
         notes = [
             *build_notes(
@@ -276,120 +316,148 @@ class Columns:
             ),
             *notes,
         ]
-        if "phrase" in self.roles and "winner" in mapped.columns:
-            mapped, phrase_notes = _with_words(mapped, self.roles["phrase"], where=where)
+        if "phrase" in self.roles and "winner" in mapped_table.columns:
+            mapped_table, phrase_notes = _replace_phrases(mapped_table, self.roles["phrase"], where=where)
             notes += phrase_notes
-        if PAIR[0] in texts.roles and not {"system_a", "model_a"} & set(mapped.columns):
-            mapped = mapped.with_columns(system_a=pl.lit("a"), system_b=pl.lit("b"))
+        if PAIR[0] in text_columns.roles and not {"system_a", "model_a"} & set(mapped_table.columns):
+            mapped_table = mapped_table.with_columns(system_a=pl.lit("a"), system_b=pl.lit("b"))
             message = f"{where}: no column names the two systems of a pair, so the systems are called a and b"
             notes += build_notes(("nameless-systems", True, message))
-        items = self._extract_facts(frame, mapped, where=where)
-        is_one_system = (
-            not any("system" in labels for _, labels in score_columns.values()) and "system" not in mapped.columns
+        item_table = self._extract_item_table(frame, mapped_table, where=where)
+        has_one_system = (
+            not any("system" in labels for _, labels in match_of_score_column.values())
+            and "system" not in mapped_table.columns
         )
-        keys = [name for name in ROW_KEYS if name in mapped.columns]
-        has_scores = score_columns or {"rater", "score"} <= set(mapped.columns)
-        if is_one_system and "item" in keys and has_scores and not mapped.select(keys).is_duplicated().any():
-            system = PurePath(where).name.partition(".")[0]
-            mapped = mapped.with_columns(system=pl.lit(system))
-            message = f"{where}: no column names the system; all rows are of one system, called {system} after the file"
+        key_column_names = [name for name in ROW_KEYS if name in mapped_table.columns]
+        has_scores = match_of_score_column or {"rater", "score"} <= set(mapped_table.columns)
+        if (
+            has_one_system
+            and "item" in key_column_names
+            and has_scores
+            and not mapped_table.select(key_column_names).is_duplicated().any()
+        ):
+            system_name = PurePath(where).name.partition(".")[0]
+            mapped_table = mapped_table.with_columns(system=pl.lit(system_name))
+            message = (
+                f"{where}: no column names the system; all rows are of one system, called {system_name} after the file"
+            )
             notes += build_notes(("system-of-file", True, message))
-        if not score_columns:
-            return MappingResult(frame=mapped, items=items, texts=item_texts, notes=(*notes, *text_notes), wide=False)
-        long_table, more_notes = melt_patterns(mapped, score_columns, where=where)
+        if not match_of_score_column:
+            return MappingResult(
+                frame=mapped_table, items=item_table, texts=text_table, notes=(*notes, *text_notes), wide=False
+            )
+        long_table, melt_notes = melt_patterns(mapped_table, match_of_score_column, where=where)
         return MappingResult(
-            frame=long_table, items=items, texts=item_texts, notes=(*notes, *text_notes, *more_notes), wide=True
+            frame=long_table, items=item_table, texts=text_table, notes=(*notes, *text_notes, *melt_notes), wide=True
         )
 
-    def texts(self, columns: Sequence[str]) -> TextColumns:
+    def texts(self, column_names: Sequence[str]) -> TextColumns:
         """The columns with texts, among these columns of a table."""
-        text_roles = {
+        column_of_text_role = {
             role: name
             for role, name in self.roles.items()
-            if name in columns or (role in TEXTS and expand_name(name, columns))
+            if name in column_names or (role in TEXTS and expand_name(name, column_names))
         }
         system_of_column = {}
         if self.text_pattern:
-            free_columns = [name for name in columns if name not in text_roles.values() and name not in TABLE_ROLES]
+            free_column_names = [
+                name for name in column_names if name not in column_of_text_role.values() and name not in TABLE_ROLES
+            ]
             system_of_column = {
                 name: labels["system"].strip()
-                for name, labels in split_columns(self.text_pattern, free_columns).items()
+                for name, labels in split_columns(self.text_pattern, free_column_names).items()
             }
-        return TextColumns(roles=text_roles, systems=system_of_column)
+        return TextColumns(roles=column_of_text_role, systems=system_of_column)
 
-    def _extract_facts(self, frame: pl.DataFrame, mapped: pl.DataFrame, *, where: str) -> pl.DataFrame | None:
+    def _extract_item_table(
+        self, frame: pl.DataFrame, mapped_table: pl.DataFrame, *, where: str
+    ) -> pl.DataFrame | None:
         """The table of items; None if no column describes items."""
-        facts = {role: name for role, name in self._present_roles(frame.columns).items() if role in FACTS}
-        if not facts:
+        column_of_item_role = {role: name for role, name in self._present_roles(frame.columns).items() if role in FACTS}
+        if not column_of_item_role:
             return None
-        return item_facts(mapped, frame.select(pl.col(name).alias(role) for role, name in facts.items()), where=where)
+        return item_facts(
+            mapped_table,
+            frame.select(pl.col(name).alias(role) for role, name in column_of_item_role.items()),
+            where=where,
+        )
 
-    def _present_roles(self, columns: Sequence[str]) -> dict[str, str]:
-        return {role: name for role, name in self.roles.items() if name in columns}
+    def _present_roles(self, column_names: Sequence[str]) -> dict[str, str]:
+        return {role: name for role, name in self.roles.items() if name in column_names}
 
-    def _old_names(self, columns: Sequence[str]) -> dict[str, str]:
+    def _old_names(self, column_names: Sequence[str]) -> dict[str, str]:
         """The old name of each column, by new name. Three kinds of columns are left out: those that describe items,
         those with texts, and those that are named like a role although a different column is mapped to this role."""
-        role_columns, texts = self._present_roles(columns), self.texts(columns)
-        dropped_columns = {
-            *role_columns.values(),
-            *_overridden_columns(role_columns, columns),
-            *(texts.assigned_columns(columns) if texts else ()),
+        column_of_role, text_columns = self._present_roles(column_names), self.texts(column_names)
+        dropped_column_names = {
+            *column_of_role.values(),
+            *_overridden_columns(column_of_role, column_names),
+            *(text_columns.assigned_columns(column_names) if text_columns else ()),
         }
         column_of_new_name = {
-            role: name for role, name in role_columns.items() if role not in FACTS and not (texts and role in TEXTS)
+            role: name
+            for role, name in column_of_role.items()
+            if role not in FACTS and not (text_columns and role in TEXTS)
         }
-        return {**column_of_new_name, **{name: name for name in columns if name not in dropped_columns}}
+        return {**column_of_new_name, **{name: name for name in column_names if name not in dropped_column_names}}
 
-    def split(self, columns: Sequence[str]) -> dict[str, tuple[ColumnPattern, dict[str, str]]]:
+    def split(self, column_names: Sequence[str]) -> dict[str, tuple[ColumnPattern, dict[str, str]]]:
         """The score columns, each with the first pattern that matches and the labels in the name of the column."""
-        free_columns, match_of_column = (
-            _unmapped_columns(self._old_names(columns)),
+        free_column_names, match_of_column = (
+            _unmapped_columns(self._old_names(column_names)),
             dict[str, tuple[ColumnPattern, dict[str, str]]](),
         )
         for pattern in self.patterns:
-            for reading in ColumnPattern.readings(pattern):
-                labels_of_matches = split_columns(
-                    reading, [name for name in free_columns if name not in match_of_column]
+            for column_pattern in ColumnPattern.readings(pattern):
+                labels_of_column = split_columns(
+                    column_pattern, [name for name in free_column_names if name not in match_of_column]
                 )
-                match_of_column |= {name: (reading, labels) for name, labels in labels_of_matches.items()}
-                if labels_of_matches and not is_path(pattern):
+                match_of_column |= {name: (column_pattern, labels) for name, labels in labels_of_column.items()}
+                if labels_of_column and not is_path(pattern):
                     break
-            free_columns = [name for name in free_columns if name not in match_of_column]
-        return {name: match_of_column[name] for name in columns if name in match_of_column}
+            free_column_names = [name for name in free_column_names if name not in match_of_column]
+        return {name: match_of_column[name] for name in column_names if name in match_of_column}
 
 
-def _with_words(mapped: pl.DataFrame, phrases: str, *, where: str) -> tuple[pl.DataFrame, list[Note]]:
+def _replace_phrases(
+    mapped_table: pl.DataFrame, phrase_patterns_text: str, *, where: str
+) -> tuple[pl.DataFrame, list[Note]]:
     """The table of verdicts with each phrase replaced by a word, and notes."""
-    system_columns = [name for name in mapped.columns if name in ("system_a", "system_b", "model_a", "model_b")]
-    systems = {str(label) for name in system_columns for label in mapped[name].unique()}
-    cells = label_column(mapped, "winner", where=where, empty=True)
-    words, reason, notes = read_phrases(cells, phrases, systems=systems, where=where)
-    return mapped.with_columns(words.alias("winner"), reason.alias("invalid")), notes
+    system_column_names = [
+        name for name in mapped_table.columns if name in ("system_a", "system_b", "model_a", "model_b")
+    ]
+    system_labels = {str(label) for name in system_column_names for label in mapped_table[name].unique()}
+    winner_cells = label_column(mapped_table, "winner", where=where, empty=True)
+    verdict_words, invalid_reasons, notes = read_phrases(
+        winner_cells, phrase_patterns_text, system_names=system_labels, where=where
+    )
+    return mapped_table.with_columns(verdict_words.alias("winner"), invalid_reasons.alias("invalid")), notes
 
 
-def _overridden_columns(column_of_role: Mapping[str, str], columns: Sequence[str]) -> dict[str, str]:
+def _overridden_columns(column_of_role: Mapping[str, str], column_names: Sequence[str]) -> dict[str, str]:
     """The columns that are named like a role although a different column is mapped to this role. The values are the
     roles."""
     role_of_name = {name: role for role in column_of_role for name in (role, *ROLE_SYNONYMS.get(role, ()))}
     mapped_names = set(column_of_role.values())
-    return {name: role_of_name[name] for name in columns if name in role_of_name and name not in mapped_names}
+    return {name: role_of_name[name] for name in column_names if name in role_of_name and name not in mapped_names}
 
 
-def _unmapped_columns(columns: Iterable[str]) -> list[str]:
+def _unmapped_columns(column_names: Iterable[str]) -> list[str]:
     """The columns without a role, which patterns may match. The result is empty for a table of verdicts and for a long
     table."""
-    names = list(columns)
-    if {"winner", "preference"} & set(names) or {"rater", "score"} <= set(names):
+    listed_names = list(column_names)
+    if {"winner", "preference"} & set(listed_names) or {"rater", "score"} <= set(listed_names):
         return []
-    return [name for name in names if name == "score" or name not in TABLE_ROLES]
+    return [name for name in listed_names if name == "score" or name not in TABLE_ROLES]
 
 
-def item_facts(mapped: pl.DataFrame, facts: pl.DataFrame, *, where: str) -> pl.DataFrame:
+def item_facts(mapped_table: pl.DataFrame, fact_table: pl.DataFrame, *, where: str) -> pl.DataFrame:
     """A table with one row per item and the columns that describe items. Two values of one item raise `InputError`."""
-    if "item" not in mapped.columns:
-        raise OptionError(f"columns: {facts.columns[0]} describes items, but {where} has no column of items; map item")
-    fact_columns = [typed_column(facts, name, ITEM_SCHEMA[name], where=where) for name in facts.columns]
-    rows = pl.DataFrame([label_column(mapped, "item", where=where, empty=True), *fact_columns])
-    rows = rows.filter(pl.col("item") != "").with_columns(pl.col(pl.String).replace("", None))
-    return merge_item_rows(rows, where=where)
+    if "item" not in mapped_table.columns:
+        raise OptionError(
+            f"columns: {fact_table.columns[0]} describes items, but {where} has no column of items; map item"
+        )
+    fact_series = [typed_column(fact_table, name, ITEM_SCHEMA[name], where=where) for name in fact_table.columns]
+    item_rows = pl.DataFrame([label_column(mapped_table, "item", where=where, empty=True), *fact_series])
+    item_rows = item_rows.filter(pl.col("item") != "").with_columns(pl.col(pl.String).replace("", None))
+    return merge_item_rows(item_rows, where=where)

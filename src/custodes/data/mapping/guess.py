@@ -91,8 +91,7 @@ Verdicts = Iterator[tuple[dict[str, str], Sequence[str]]]
 def find_certain_mapping(
     frame: pl.DataFrame, declared: Columns, reads: Callable[[pl.DataFrame, Columns], bool]
 ) -> Columns | None:
-    """The mapping of texts that reads the table and is certain according to names and cells; None if there is no
-    certain mapping."""
+    """The mapping of texts that reads the table and is certain according to names and cells; None if there is none."""
     head = frame.head(GUESS_ROWS)
     for guess, is_certain in text_guesses(frame.head(SAMPLE_ROWS), declared):
         if guess != declared and reads(head, guess):
@@ -107,35 +106,34 @@ def suggest_mapping(
     wrong: str,
     nested: Collection[str] = (),
 ) -> str:
-    """Advice such as `; try --column item=doc_id ...`, with the first guess that reads the table; empty if no guess
-    reads the table.
+    """Advice such as `; try --column item=doc_id ...`, with the first guess that reads the table; '' if there is none.
 
     `declared` is the mapping of the user, which is a part of all guesses. `nested` are the columns from nested cells. A
     guess that would drop a score column because of invalid cells is not suggested. The advice then names the cell to
     correct, unless the message `wrong` already names that cell.
     """
     head = frame.head(GUESS_ROWS)
-    texts: Iterable[Columns] = (guess for guess, _ in text_guesses(frame.head(SAMPLE_ROWS), declared))
+    text_mappings: Iterable[Columns] = (guess for guess, _ in text_guesses(frame.head(SAMPLE_ROWS), declared))
     has_scores = any(looks_like_score(name) for name in head.columns if is_number(head[name]))
     if has_scores:  # a mapping of texts alone would drop the scores, but scores are useless if nothing can be compared
-        texts = (guess for guess in texts if _has_one_system(frame, guess))
-    guess_lists = [guesses(head, declared, nested), texts]
-    has_pairs = find_side_pairs(head.columns) and find_columns("winner", head.columns)
-    if not has_scores and not has_pairs and score_text_roles(frame.head(SAMPLE_ROWS), []):
-        guess_lists = [sorted(texts, key=lambda guess: _has_one_system(frame, guess)), guess_lists[0]]
-    for guess in chain(*guess_lists):
+        text_mappings = (guess for guess in text_mappings if _has_one_system(frame, guess))
+    guess_groups = [guesses(head, declared, nested), text_mappings]
+    has_verdicts = find_side_pairs(head.columns) and find_columns("winner", head.columns)
+    if not has_scores and not has_verdicts and score_text_roles(frame.head(SAMPLE_ROWS), []):
+        guess_groups = [sorted(text_mappings, key=lambda guess: _has_one_system(frame, guess)), guess_groups[0]]
+    for guess in chain(*guess_groups):
         n_systems = 1 if _has_one_system(frame, guess) else 2
         if (
             guess != declared
             and reads(head, guess, n_systems)
             and (frame.height <= GUESS_ROWS or reads(frame, guess, n_systems))
         ):
-            invalid_cell = _invalid_score_cell(frame, guess)
-            if invalid_cell:
+            cell_text = _invalid_score_cell(frame, guess)
+            if cell_text:
                 return (
                     ""
-                    if invalid_cell in wrong
-                    else f"; {invalid_cell} is not a number: correct this cell, then a mapping can be suggested"
+                    if cell_text in wrong
+                    else f"; {cell_text} is not a number: correct this cell, then a mapping can be suggested"
                 )
             return f"; try {format_options(guess)} (in Python columns={guess.mapping})"
     return ""
@@ -147,8 +145,8 @@ def _has_one_system(frame: pl.DataFrame, guess: Columns) -> bool:
         "{system" in column_or_pattern for column_or_pattern in (guess.roles.get("text", ""), *guess.patterns)
     ):
         return False
-    system = guess.roles.get("system", "system")
-    return system not in frame.columns or frame[system].n_unique() < 2
+    system_column = guess.roles.get("system", "system")
+    return system_column not in frame.columns or frame[system_column].n_unique() < 2
 
 
 def _invalid_score_cell(frame: pl.DataFrame, guess: Columns) -> str:
@@ -162,72 +160,82 @@ def _invalid_score_cell(frame: pl.DataFrame, guess: Columns) -> str:
         return ""
     for name in frame.columns:
         n_cells, n_numbers = count_filled_cells(frame[name])
-        is_mapped = name in guess.roles.values() or name in TABLE_ROLES
-        is_description = not (CATEGORIES | IDS).isdisjoint(split_name(name))
-        if is_mapped or is_description or n_numbers == n_cells or not is_text(frame[name]):
+        is_mapped_column = name in guess.roles.values() or name in TABLE_ROLES
+        is_description_name = not (CATEGORIES | IDS).isdisjoint(split_name(name))
+        if is_mapped_column or is_description_name or n_numbers == n_cells or not is_text(frame[name]):
             continue
-        texts = frame[name].str.strip_chars()
-        is_invalid = (
-            texts.is_not_null() & ~texts.str.to_lowercase().is_in(MISSING_TOKENS) & parse_numbers(texts).is_null()
+        cells = frame[name].str.strip_chars()
+        is_invalid_cell = (
+            cells.is_not_null() & ~cells.str.to_lowercase().is_in(MISSING_TOKENS) & parse_numbers(cells).is_null()
         )
-        n_nearly = int((is_invalid & texts.fill_null("").str.contains(ALMOST_NUMBER)).sum())
+        n_similar = int((is_invalid_cell & cells.fill_null("").str.contains(ALMOST_NUMBER)).sum())
         is_rating = looks_human(name) or name_stems(name) & (ASPECTS | SCORERS)
-        has_prose = bool((texts.filter(is_invalid).str.count_matches(r"\s") >= MIN_PROSE_BLANKS).any())
-        words = {stem(word) for cell in texts.filter(is_invalid).head(CHOICES) for word in split_name(cell)}
-        if 2 * (n_numbers + n_nearly) >= n_cells or (is_rating and not has_prose and words.isdisjoint(PEOPLE_ROLES)):
-            row = int(is_invalid.arg_true()[0])
-            return f"{name} {texts[row]!r} in row {row + 1}"
+        has_prose = bool((cells.filter(is_invalid_cell).str.count_matches(r"\s") >= MIN_PROSE_BLANKS).any())
+        stems = {stem(word) for cell in cells.filter(is_invalid_cell).head(CHOICES) for word in split_name(cell)}
+        if 2 * (n_numbers + n_similar) >= n_cells or (is_rating and not has_prose and stems.isdisjoint(PEOPLE_ROLES)):
+            row_index = int(is_invalid_cell.arg_true()[0])
+            return f"{name} {cells[row_index]!r} in row {row_index + 1}"
     return ""
 
 
 def format_options(columns: Columns) -> str:
     """A mapping as command-line options."""
-    options = [f"--column {shlex.quote(f'{role}={name}')}" for role, name in columns.roles.items()]
-    return " ".join([*options, *(f"--columns {shlex.quote(pattern)}" for pattern in columns.patterns)])
+    option_texts = [f"--column {shlex.quote(f'{role}={name}')}" for role, name in columns.roles.items()]
+    return " ".join([*option_texts, *(f"--columns {shlex.quote(pattern)}" for pattern in columns.patterns)])
 
 
 def guesses(frame: pl.DataFrame, declared: Columns, nested: Collection[str] = ()) -> Iterator[Columns]:
     """Mappings that may read a table, the most likely mapping first: mappings of verdicts, of long tables and of wide
     tables, and then mappings of scores of a single system, which is named after the file."""
-    declared_names = set(declared.roles.values())
-    free = [name for name in frame.columns if name and name not in declared_names]
+    declared_columns = set(declared.roles.values())
+    free = [name for name in frame.columns if name and name not in declared_columns]
     candidates = {
         role: [declared.roles[role]] if role in declared.roles else find_columns(role, free) for role in ROLES_GUESSED
     }
-    numbers = [name for name in free if is_number(frame[name]) and not is_fact(name) and not is_index(frame[name])]
+    number_columns = [
+        name for name in free if is_number(frame[name]) and not is_fact(name) and not is_index(frame[name])
+    ]
     if "rater" not in declared.roles:
         rater_columns = [*candidates["rater"], *(name for name in free if name.endswith(".*.name"))]
         candidates["rater"] = [name for name in rater_columns if may_be_labels(frame[name])]
     if "kind" not in declared.roles:
         candidates["kind"] = [name for name in candidates["kind"] if kind_words(frame[name]) is not None]
-    has_pairs = any(set(NAMES["system"]) & set(split_name(name)) for name, _ in find_side_pairs(free))
-    items, systems = _key_candidates(frame, free, candidates)
-    yield from _complete_guesses(declared, _verdict_layouts(frame, free, candidates, items), frame.columns)
-    if candidates["winner"] and has_pairs:
+    has_system_pairs = any(set(NAMES["system"]) & set(split_name(name)) for name, _ in find_side_pairs(free))
+    item_columns, system_columns = _key_candidates(frame, free, candidates)
+    yield from _complete_guesses(declared, _verdict_layouts(frame, free, candidates, item_columns), frame.columns)
+    if candidates["winner"] and has_system_pairs:
         return  # no other layout is possible
-    texts = {} if "text" in declared.roles else score_text_roles(frame.head(SAMPLE_ROWS), [*declared_names])
-    key_pairs = [(item, system) for item, system in product(items, systems) if item != system][: CHOICES * CHOICES]
+    text_roles = {} if "text" in declared.roles else score_text_roles(frame.head(SAMPLE_ROWS), [*declared_columns])
+    key_pairs = [(item, system) for item, system in product(item_columns, system_columns) if item != system][
+        : CHOICES * CHOICES
+    ]
     # If every row is a different item, no two systems can be compared.
     key_pairs.sort(key=lambda pair: frame[pair[0]].n_unique() == frame.height)
-    bases = [{"item": item, "system": system} for item, system in key_pairs]
-    single_system_bases: list[dict[str, str]] = []
+    base_mappings = [{"item": item, "system": system} for item, system in key_pairs]
+    single_system_mappings: list[dict[str, str]] = []
     if "system" not in (*declared.roles, *frame.columns):
         yield from _complete_guesses(declared, system_column_layouts(frame, free), frame.columns)
-        if not has_pairs and not declared.patterns and any(may_be_scores(column) for column in frame):
-            single_system_bases = _single_system_keys(frame, free, numbers, texts)
+        if not has_system_pairs and not declared.patterns and any(may_be_scores(column) for column in frame):
+            single_system_mappings = _single_system_keys(frame, free, number_columns, text_roles)
     for make_layouts, base in (
-        *product((_long_layouts, _half_long_layouts, _wide_layouts), bases),
-        *product((_long_layouts, _wide_layouts), single_system_bases),
+        *product((_long_layouts, _half_long_layouts, _wide_layouts), base_mappings),
+        *product((_long_layouts, _wide_layouts), single_system_mappings),
     ):
         item = base["item"]
-        scores = [name for name in numbers if name not in base.values() and is_informative(frame, name, item)]
-        aspects = [
+        score_columns = [
+            name for name in number_columns if name not in base.values() and is_informative(frame, name, item)
+        ]
+        aspect_columns = [
             name
             for name in candidates["aspect"]
             if normalise_name(name) != "question" or varies_within_items(frame, name, item)
         ]
-        layouts = list(make_layouts(frame, base, scores, {**candidates, "aspect": aspects}, declared, nested))
-        yield from _complete_guesses(declared, chain(_add_text_roles(layouts, texts, declared), layouts), frame.columns)
+        layouts = list(
+            make_layouts(frame, base, score_columns, {**candidates, "aspect": aspect_columns}, declared, nested)
+        )
+        yield from _complete_guesses(
+            declared, chain(_add_text_roles(layouts, text_roles, declared), layouts), frame.columns
+        )
 
 
 def _single_system_keys(
@@ -245,17 +253,17 @@ def _single_system_keys(
 
 
 def _add_text_roles(
-    layouts: Sequence[tuple[dict[str, str], tuple[str, ...]]], texts: Mapping[str, str], declared: Columns
+    layouts: Sequence[tuple[dict[str, str], tuple[str, ...]]], text_roles: Mapping[str, str], declared: Columns
 ) -> Guess:
     """Layouts of scores, completed by the text columns of the table. The source may serve as the item."""
     for roles, patterns in layouts:
-        text_roles = {
+        added_roles = {
             role: name
-            for role, name in texts.items()
+            for role, name in text_roles.items()
             if name not in roles.values() or (role == "source" and name == roles["item"])
         }
-        if "text" in text_roles and (patterns or declared.patterns or "score" in roles):
-            yield {**roles, **text_roles}, patterns
+        if "text" in added_roles and (patterns or declared.patterns or "score" in roles):
+            yield {**roles, **added_roles}, patterns
 
 
 def _complete_guesses(declared: Columns, layouts: Guess, names: Sequence[str]) -> Iterator[Columns]:
@@ -263,18 +271,18 @@ def _complete_guesses(declared: Columns, layouts: Guess, names: Sequence[str]) -
     without a match, are left out."""
     for roles, patterns in layouts:
         allowed_equal = (("source", "item"), ("winner", "system_a"))
-        shared_roles = {role for role, other_role in allowed_equal if roles.get(role) == roles.get(other_role)}
-        if len(set(roles.values())) == len({*roles} - shared_roles):
-            mapped = {
+        roles_sharing_column = {role for role, other_role in allowed_equal if roles.get(role) == roles.get(other_role)}
+        if len(set(roles.values())) == len({*roles} - roles_sharing_column):
+            guessed_roles = {
                 role: name
                 for role, name in roles.items()
-                if (role != name or role in TEXTS or role in shared_roles) and role not in declared.roles
+                if (role != name or role in TEXTS or role in roles_sharing_column) and role not in declared.roles
             }
             all_patterns = tuple(dict.fromkeys((*declared.patterns, *patterns)))
-            guess = Columns(roles={**mapped, **declared.roles}, patterns=all_patterns)
-            used_patterns = {*declared.patterns, *(() if "score" in declared.roles else guess.match_patterns(names))}
-            merged_patterns = tuple(pattern for pattern in all_patterns if pattern in used_patterns)
-            yield Columns(roles=declared.roles, patterns=merged_patterns).merge_defaults(Columns(roles=mapped))
+            guess = Columns(roles={**guessed_roles, **declared.roles}, patterns=all_patterns)
+            matched_patterns = {*declared.patterns, *(() if "score" in declared.roles else guess.match_patterns(names))}
+            merged_patterns = tuple(pattern for pattern in all_patterns if pattern in matched_patterns)
+            yield Columns(roles=declared.roles, patterns=merged_patterns).merge_defaults(Columns(roles=guessed_roles))
 
 
 def _key_candidates(
@@ -284,29 +292,29 @@ def _key_candidates(
     number of distinct labels."""
     n_values = {name: frame[name].n_unique() for name in free if not frame[name].dtype.is_nested()}
     label_columns = [name for name in n_values if not frame[name].dtype.is_float() and not looks_human(name)]
-    possible_items = [
+    possible_item_columns = [
         name
         for name in label_columns
         if n_values[name] > 1
         and may_be_labels(frame[name])
         and not (is_time(frame[name]) or holds_judgements(frame[name]))
     ]
-    likely_items = sorted(possible_items, key=n_values.__getitem__, reverse=True)
-    items = list(dict.fromkeys([*candidates["item"], *(name for name in likely_items if not is_measure(name))]))
-    possible_systems = [
+    likely_item_columns = sorted(possible_item_columns, key=n_values.__getitem__, reverse=True)
+    items = list(dict.fromkeys([*candidates["item"], *(name for name in likely_item_columns if not is_measure(name))]))
+    possible_system_columns = [
         name for name in label_columns if may_be_systems(frame[name]) and not has_another_role(name, "system", "item")
     ]
-    likely_systems = sorted(
+    likely_system_columns = sorted(
         (
             name
-            for name in possible_systems
+            for name in possible_system_columns
             if not (name.endswith(".*.name") or is_fact(name))
             and (not items or any(varies_within_items(frame, name, item) for item in items[:CHOICES]))
         ),
         key=n_values.__getitem__,
     )
-    columns_by_name = [name for name in candidates["system"] if n_values.get(name, 2) > 1 and not is_time(frame[name])]
-    return items[:CHOICES], list(dict.fromkeys([*columns_by_name, *likely_systems]))[:CHOICES]
+    usual_columns = [name for name in candidates["system"] if n_values.get(name, 2) > 1 and not is_time(frame[name])]
+    return items[:CHOICES], list(dict.fromkeys([*usual_columns, *likely_system_columns]))[:CHOICES]
 
 
 def _verdict_layouts(
@@ -321,76 +329,76 @@ def _verdict_layouts(
     head = frame.head(SAMPLE_ROWS)
     phrase_columns = [name for name in free if column_pairs and may_be_phrases(head[name]) and not is_time(head[name])]
     phrases = {name: phrase for name in phrase_columns if (phrase := propose_phrases(head[name]))}
-    unique_names = [name for name in free if frame[name].n_unique() == frame.height and not is_time(frame[name])]
-    id_columns = [name for name in unique_names if not (name in items or name in phrases or is_prose(frame[name]))]
+    unique_columns = [name for name in free if frame[name].n_unique() == frame.height and not is_time(frame[name])]
+    id_columns = [name for name in unique_columns if not (name in items or name in phrases or is_prose(frame[name]))]
     winner_columns = [name for name in candidates["winner"] if not is_prose(head[name])]
     output_roles = pair_text_roles(head, [])  # used if no columns name the systems
     bases = [{"system_a": a, "system_b": b} for a, b in column_pairs] or ([output_roles] if output_roles else [])
-    for base, item in product(bases, [*items, *id_columns[:1]]):
-        verdict_columns = [name for name in winner_columns if name not in (item, *base.values())]
-        phrase_columns = [name for name in phrases if name not in (item, *base.values())]
+    for base, item_column in product(bases, [*items, *id_columns[:1]]):
+        verdict_columns = [name for name in winner_columns if name not in (item_column, *base.values())]
+        phrase_columns = [name for name in phrases if name not in (item_column, *base.values())]
         for verdict_roles, further_roles in (
             *_name_layouts(frame, base, verdict_columns, free),
             *_word_layouts(frame, verdict_columns),
             *_phrase_layouts(phrase_columns, phrases, has_order=bool(candidates["order"])),
         ):
-            roles = {"item": item, **base, **verdict_roles}
-            roles |= _other_roles(roles, candidates, further_roles)
-            outputs = pair_text_roles(head, [name for role, name in roles.items() if role != "item"])
-            yield from ((guess, ()) for guess in ([roles | outputs, roles] if outputs else [roles]))
+            roles = {"item": item_column, **base, **verdict_roles}
+            roles |= _assign_roles(roles, candidates, further_roles)
+            text_roles = pair_text_roles(head, [name for role, name in roles.items() if role != "item"])
+            yield from ((guess, ()) for guess in ([roles | text_roles, roles] if text_roles else [roles]))
 
 
 def _name_layouts(
-    frame: pl.DataFrame, base: Mapping[str, str], columns: Sequence[str], free: Sequence[str]
+    frame: pl.DataFrame, base: Mapping[str, str], verdict_columns: Sequence[str], free: Sequence[str]
 ) -> Verdicts:
     """Layouts with the winner and the loser, or with the names of the systems and one column of verdicts per rater."""
     first_column = base.get("system_a", "")
     if not first_column or any(is_number(frame[name]) for name in base.values()):
         return
     if WINNER_WORDS.isdisjoint(split_name(first_column)):
-        yield from (({"winner": pattern}, ("repeat", "order")) for pattern in _rater_patterns(columns, free))
+        yield from (({"winner": pattern}, ("repeat", "order")) for pattern in _rater_patterns(verdict_columns, free))
     else:
         yield {"winner": first_column}, RATERS
 
 
-def _word_layouts(frame: pl.DataFrame, columns: Sequence[str]) -> Verdicts:
+def _word_layouts(frame: pl.DataFrame, verdict_columns: Sequence[str]) -> Verdicts:
     """Layouts with one column of verdicts."""
-    for winner in columns[:2]:
-        has_negative = parse_numbers(frame[winner]).lt(0).any()
-        for role in ("preference", "winner") if winner == "preference" else ("winner", "preference"):
-            if role == winner or role == "winner" or has_negative:
-                yield {role: winner}, (*RATERS, "order")
+    for verdict_column in verdict_columns[:2]:
+        has_negative_number = parse_numbers(frame[verdict_column]).lt(0).any()
+        for role in ("preference", "winner") if verdict_column == "preference" else ("winner", "preference"):
+            if role == verdict_column or role == "winner" or has_negative_number:
+                yield {role: verdict_column}, (*RATERS, "order")
 
 
-def _phrase_layouts(columns: Sequence[str], phrases: Mapping[str, str], *, has_order: bool) -> Verdicts:
+def _phrase_layouts(phrase_columns: Sequence[str], phrases: Mapping[str, str], *, has_order: bool) -> Verdicts:
     """Layouts with a column of phrases, which mostly name an output by its position in the prompt of the judge."""
-    for winner in columns:
-        by_position = phrases[winner].replace("{winner}", "{position}")
-        for phrase in (by_position, phrases[winner]) if has_order else (phrases[winner], by_position):
-            yield {"winner": winner, "phrase": phrase}, (*RATERS, "order")
+    for column in phrase_columns:
+        position_pattern = phrases[column].replace("{winner}", "{position}")
+        for phrase in (position_pattern, phrases[column]) if has_order else (phrases[column], position_pattern):
+            yield {"winner": column, "phrase": phrase}, (*RATERS, "order")
 
 
-def _rater_patterns(columns: Sequence[str], free: Sequence[str]) -> Iterator[str]:
+def _rater_patterns(verdict_columns: Sequence[str], free: Sequence[str]) -> Iterator[str]:
     """Patterns such as `{rater}_choice`, each for at least two columns of verdicts."""
-    if len(columns) < 2:
+    if len(verdict_columns) < 2:
         return
     patterns = []
-    for separator in re.finditer(r"[\W_]+", columns[0]):
-        prefix, suffix = columns[0][: separator.end()], columns[0][separator.start() :]
+    for separator_match in re.finditer(r"[\W_]+", verdict_columns[0]):
+        prefix, suffix = verdict_columns[0][: separator_match.end()], verdict_columns[0][separator_match.start() :]
         patterns += [f"{escape_braces(prefix)}{{rater}}", f"{{rater}}{escape_braces(suffix)}"]
-    yield from (name for name in patterns if set(match_columns(name, free)) == set(columns))
-    yield f"{{rater:{','.join(map(escape_braces, columns))}}}"
+    yield from (pattern for pattern in patterns if set(match_columns(pattern, free)) == set(verdict_columns))
+    yield f"{{rater:{','.join(map(escape_braces, verdict_columns))}}}"
 
 
-def _other_roles(
+def _assign_roles(
     base: Mapping[str, str], candidates: Mapping[str, Sequence[str]], roles: Sequence[str]
 ) -> dict[str, str]:
     """For each of the roles, the first candidate column that is not used yet."""
-    other_roles: dict[str, str] = {}
+    further_roles: dict[str, str] = {}
     for role in roles:
-        free = [name for name in candidates[role] if name not in base.values() and name not in other_roles.values()]
-        other_roles |= {role: free[0]} if free else {}
-    return other_roles
+        free = [name for name in candidates[role] if name not in base.values() and name not in further_roles.values()]
+        further_roles |= {role: free[0]} if free else {}
+    return further_roles
 
 
 def _long_layouts(
@@ -402,17 +410,17 @@ def _long_layouts(
     nested: Collection[str],
 ) -> Guess:
     """Layouts with one row per rating."""
-    scores = [name for name in candidates["score"] if name in numbers or name in declared.roles.values()]
+    score_columns = [name for name in candidates["score"] if name in numbers or name in declared.roles.values()]
     aspects = [name for name in numbers if ASPECTS & name_stems(name)]
     if len(aspects) > 1:  # next to an aspect such as fluency, overall is an aspect too
-        scores = [name for name in scores if name not in aspects or name in declared.roles.values()]
-    if not scores and len(numbers) == 1 and not ASPECTS & name_stems(numbers[0]):
-        scores = list(numbers)
-    further_roles = _other_roles(base, candidates, ("rater", "aspect", "kind", "repeat"))
-    for score in scores[:2]:
-        if "rater" in further_roles and score not in further_roles.values():
-            yield {**base, **further_roles, "score": score}, ()
-            yield {**base, "rater": further_roles["rater"], "score": score}, ()
+        score_columns = [name for name in score_columns if name not in aspects or name in declared.roles.values()]
+    if not score_columns and len(numbers) == 1 and not ASPECTS & name_stems(numbers[0]):
+        score_columns = list(numbers)
+    further_roles = _assign_roles(base, candidates, ("rater", "aspect", "kind", "repeat"))
+    for score_column in score_columns[:2]:
+        if "rater" in further_roles and score_column not in further_roles.values():
+            yield {**base, **further_roles, "score": score_column}, ()
+            yield {**base, "rater": further_roles["rater"], "score": score_column}, ()
 
 
 def _half_long_layouts(
@@ -424,7 +432,7 @@ def _half_long_layouts(
     nested: Collection[str],
 ) -> Guess:
     """Layouts with one row per rater and output, and a column per aspect."""
-    further_roles = _other_roles(base, candidates, ("rater", "repeat"))
+    further_roles = _assign_roles(base, candidates, ("rater", "repeat"))
     aspects = [name for name in numbers if name not in further_roles.values()]
     if (
         "rater" not in further_roles
@@ -433,15 +441,15 @@ def _half_long_layouts(
     ):
         return
     kind_prefix = "human:" if PEOPLE_ROLES & set(split_name(further_roles["rater"])) else ""
-    rated_names = [
+    rating_columns = [
         name for name in aspects if set(split_name(name)) & (ASPECTS | GENERIC) and not AVERAGES & set(split_name(name))
     ]
-    rated_names = rated_names or aspects
-    used_names = (*aspects, *base.values(), *further_roles.values())
-    unused_names = [name for name in frame.columns if is_number(frame[name]) and name not in used_names]
-    prefix = re.sub(r"[^\W_]*$", "", commonprefix(rated_names)) if len(rated_names) > 1 else ""  # noqa: RUF071
-    for pattern in (f"{escape_braces(prefix)}{{aspect}}", f"{{aspect:{','.join(map(escape_braces, rated_names))}}}"):
-        if match_columns(pattern, [*aspects, *unused_names]).keys() == set(rated_names):
+    rating_columns = rating_columns or aspects
+    assigned_columns = (*aspects, *base.values(), *further_roles.values())
+    other_number_columns = [name for name in frame.columns if is_number(frame[name]) and name not in assigned_columns]
+    prefix = re.sub(r"[^\W_]*$", "", commonprefix(rating_columns)) if len(rating_columns) > 1 else ""  # noqa: RUF071
+    for pattern in (f"{escape_braces(prefix)}{{aspect}}", f"{{aspect:{','.join(map(escape_braces, rating_columns))}}}"):
+        if match_columns(pattern, [*aspects, *other_number_columns]).keys() == set(rating_columns):
             yield {**base, **further_roles}, (f"{kind_prefix}{pattern}",)
 
 
@@ -455,7 +463,7 @@ def _wide_layouts(
 ) -> Guess:
     """Layouts with one row per output, and a column per rater."""
     further_roles = {
-        role: name for role, name in _other_roles(base, candidates, ("aspect", "repeat")).items() if name == role
+        role: name for role, name in _assign_roles(base, candidates, ("aspect", "repeat")).items() if name == role
     }
     scores = [
         name for name in numbers if name not in further_roles.values() and (name == "score" or name not in TABLE_ROLES)
@@ -465,7 +473,7 @@ def _wide_layouts(
         scores = flat_columns + [name for name in scores if name not in nested]
     patterns, human_columns = people_patterns(frame, scores)
     # Numbers that are not scores, such as the latency of a request, match no pattern.
-    other_numbers = [
+    other_number_columns = [
         name
         for name in frame.columns
         if name not in (*base.values(), *scores, *further_roles.values())
@@ -476,16 +484,16 @@ def _wide_layouts(
         aspects = {
             row.get("aspect", "") for pattern in patterns for row in match_columns(pattern, human_columns).values()
         }
-        metric_patterns = metric_column_patterns(scores, human_columns, other_numbers, sorted(aspects - {""}))
+        metric_patterns = metric_column_patterns(scores, human_columns, other_number_columns, sorted(aspects - {""}))
         yield {**base, **further_roles}, (*object_patterns, *patterns, *metric_patterns)
     elif human_columns:
         return
-    if find_averages(scores) or other_numbers or nested:
-        single_scores = [
+    if find_averages(scores) or other_number_columns or nested:
+        single_score_columns = [
             name for name in scores if name not in find_averages(scores) and (not nested or frame[name].n_unique() > 1)
         ]
-        if single_scores:
-            yield {**base, **further_roles}, (f"{{rater:{','.join(single_scores)}}}",)
+        if single_score_columns:
+            yield {**base, **further_roles}, (f"{{rater:{','.join(single_score_columns)}}}",)
         return
     yield {**base, **further_roles}, ()
     yield {**base, **further_roles}, ("{rater}",)

@@ -76,48 +76,44 @@ def text_guesses(frame: pl.DataFrame, declared: Columns) -> Iterator[tuple[Colum
         may_be_scores(frame[name]) for name in free_columns
     )
     yielded_mappings = []
-    system_column_pairs = [
-        column_pair for column_pair in find_side_pairs(free_columns) if _are_systems(frame, column_pair)
-    ]
+    system_column_pairs = [name_pair for name_pair in find_side_pairs(free_columns) if _are_systems(frame, name_pair)]
     has_ratings |= any(not WINNER_WORDS.isdisjoint(split_name(first_column)) for first_column, _ in system_column_pairs)
     for make_layouts in (
         (_pair_layouts,)
         if system_column_pairs
         else (_conversation_layouts, _common_word_layouts, _output_row_layouts, _system_name_layouts)
     ):
-        for roles, is_certain in make_layouts(frame, free_columns, declared.roles):
-            columns = declared.merge_defaults(Columns(roles=roles))
-            if columns not in yielded_mappings:
-                yielded_mappings.append(columns)
-                yield columns, is_certain and not has_ratings
+        for column_of_role, is_certain in make_layouts(frame, free_columns, declared.roles):
+            mapping = declared.merge_defaults(Columns(roles=column_of_role))
+            if mapping not in yielded_mappings:
+                yielded_mappings.append(mapping)
+                yield mapping, is_certain and not has_ratings
 
 
 Roles = Iterator[tuple[dict[str, str], bool]]
 
 
-def score_text_roles(frame: pl.DataFrame, taken: Sequence[str]) -> dict[str, str]:
+def score_text_roles(frame: pl.DataFrame, assigned_columns: Sequence[str]) -> dict[str, str]:
     """Roles of the text columns in a table of scores: the output, and columns of prose that describe the item."""
-    free_columns = [name for name in frame.columns if name not in taken and is_prose(frame[name])]
+    free_columns = [name for name in frame.columns if name not in assigned_columns and is_prose(frame[name])]
     text_columns = (
         ["text"] if "text" in frame.columns and is_text(frame["text"]) else find_columns("text", free_columns)[:1]
     )
     return {"text": text_columns[0], **_item_text_roles(frame, free_columns, text_columns)} if text_columns else {}
 
 
-def pair_text_roles(frame: pl.DataFrame, taken: Sequence[str]) -> dict[str, str]:
+def pair_text_roles(frame: pl.DataFrame, assigned_columns: Sequence[str]) -> dict[str, str]:
     """Roles of the columns with the two outputs in a table of verdicts, and of columns that describe the item."""
-    free_columns = [name for name in frame.columns if name not in taken]
-    output_column_pairs = [
-        column_pair
-        for column_pair in find_side_pairs(free_columns)
-        if all(is_prose(frame[name]) for name in column_pair)
+    free_columns = [name for name in frame.columns if name not in assigned_columns]
+    output_name_pairs = [
+        name_pair for name_pair in find_side_pairs(free_columns) if all(is_prose(frame[name]) for name in name_pair)
     ]
     return (
         {
-            **dict(zip(PAIR, output_column_pairs[0], strict=True)),
-            **_item_text_roles(frame, free_columns, output_column_pairs[0]),
+            **dict(zip(PAIR, output_name_pairs[0], strict=True)),
+            **_item_text_roles(frame, free_columns, output_name_pairs[0]),
         }
-        if output_column_pairs
+        if output_name_pairs
         else {}
     )
 
@@ -129,43 +125,45 @@ def system_column_layouts(
 
     The columns are `answer_gpt` and `human_gpt`, or nested: `texts.gpt` and `scores.gpt.bleu`.
     """
-    scores = [name for name in free_columns if is_number(frame[name]) and not is_fact(name)]
-    for roles, _ in _common_word_layouts(frame, free_columns, {}):
-        systems = {labels["system"] for labels in match_columns(roles["text"], free_columns).values()}
-        raters: dict[tuple[str, str, str], list[str]] = {}  # texts before and after the system, and the rater
-        for name, system in product(scores, systems):
-            text_before, system_match, text_after = name.partition(system)
+    score_columns = [name for name in free_columns if is_number(frame[name]) and not is_fact(name)]
+    for column_of_role, _ in _common_word_layouts(frame, free_columns, {}):
+        system_names = {labels["system"] for labels in match_columns(column_of_role["text"], free_columns).values()}
+        column_names_of_rater: dict[
+            tuple[str, str, str], list[str]
+        ] = {}  # texts before and after the system, and the rater
+        for name, system in product(score_columns, system_names):
+            text_before, system_text, text_after = name.partition(system)
             separator, rater = re.fullmatch(r"([\W_]*)(.*)", text_after).groups()  # type: ignore[union-attr]
-            if system_match and (separator or not rater) and "." not in rater and not text_before[-1:].isalnum():
-                raters.setdefault((text_before, separator, rater), []).append(name)
-        patterns: dict[str, list[str]] = {}
-        for (text_before, separator, rater), columns in raters.items():
-            if len(columns) > 1:
-                kind_prefix = _kind_prefix(frame, text_before + rater, columns)
+            if system_text and (separator or not rater) and "." not in rater and not text_before[-1:].isalnum():
+                column_names_of_rater.setdefault((text_before, separator, rater), []).append(name)
+        raters_of_pattern: dict[str, list[str]] = {}
+        for (text_before, separator, rater), column_names in column_names_of_rater.items():
+            if len(column_names) > 1:
+                kind_prefix = _kind_prefix(frame, text_before + rater, column_names)
                 pattern = f"{kind_prefix}{escape_braces(text_before)}{{system}}{escape_braces(separator)}"
-                patterns.setdefault(pattern, []).append(escape_braces(rater))
-        if patterns:
+                raters_of_pattern.setdefault(pattern, []).append(escape_braces(rater))
+        if raters_of_pattern:
             yield (
-                roles,
+                column_of_role,
                 tuple(
                     f"{pattern}{{rater:{','.join(rater_names)}}}" if any(rater_names) else pattern
-                    for pattern, rater_names in patterns.items()
+                    for pattern, rater_names in raters_of_pattern.items()
                 ),
             )
 
 
-def _kind_prefix(frame: pl.DataFrame, pattern: str, columns: Collection[str]) -> str:
+def _kind_prefix(frame: pl.DataFrame, name_without_system: str, column_names: Collection[str]) -> str:
     """Prefix of a pattern: `human:` or `metric:`."""
-    is_rated = name_stems(pattern) & (ASPECTS | HUMAN_RATING_WORDS) and all(
-        has_half_steps(frame[name]) for name in columns
+    is_human_rating = name_stems(name_without_system) & (ASPECTS | HUMAN_RATING_WORDS) and all(
+        has_half_steps(frame[name]) for name in column_names
     )
-    return "human:" if looks_human(pattern) or is_rated else "metric:"
+    return "human:" if looks_human(name_without_system) or is_human_rating else "metric:"
 
 
-def _item_text_roles(frame: pl.DataFrame, free_columns: Sequence[str], outputs: Sequence[str]) -> dict[str, str]:
+def _item_text_roles(frame: pl.DataFrame, free_columns: Sequence[str], output_columns: Sequence[str]) -> dict[str, str]:
     """The roles of columns that describe the item: source, context, references and images."""
-    remaining_columns = [name for name in free_columns if name not in outputs]
-    roles: dict[str, str] = {}
+    remaining_columns = [name for name in free_columns if name not in output_columns]
+    column_of_role: dict[str, str] = {}
     for role in ("references", "source", "context", "images"):
         may_be_list = role in ("references", "images")
         text_columns = [
@@ -173,131 +171,149 @@ def _item_text_roles(frame: pl.DataFrame, free_columns: Sequence[str], outputs: 
             for name in remaining_columns
             if is_text(frame[name]) or (may_be_list and frame[name].dtype == pl.List(pl.String))
         ]
-        candidates = [
+        candidate_names = [
             *(_numbered_globs(remaining_columns, role) if role == "references" else ()),
             *find_columns(role, text_columns),
         ]
         role_words = CORE.get(role, frozenset())
-        candidates += [
+        candidate_names += [
             name for name in text_columns if not role_words.isdisjoint(split_name(name)) and is_prose(frame[name])
         ]
-        if candidates:
-            roles[role] = candidates[0]
+        if candidate_names:
+            column_of_role[role] = candidate_names[0]
             remaining_columns = [
-                name for name in remaining_columns if name not in expand_name(candidates[0], remaining_columns)
+                name for name in remaining_columns if name not in expand_name(candidate_names[0], remaining_columns)
             ]
-    return roles
+    return column_of_role
 
 
-def _numbered_globs(columns: Sequence[str], role: str) -> list[str]:
+def _numbered_globs(column_names: Sequence[str], role: str) -> list[str]:
     """Globs of numbered columns: `reference_*` for `reference_1` and `reference_2`."""
     names_of_stem: dict[str, list[str]] = {}
-    for name in columns:
+    for name in column_names:
         match = re.fullmatch(r"(.*?)[\W_]?\d+", name)
         if match and (match[1].lower() in NAMES[role] or not CORE[role].isdisjoint(split_name(match[1]))):
             names_of_stem.setdefault(match[1], []).append(name)
     return [
-        f"{name_stem}*" for name_stem, names in names_of_stem.items() if len(names) > 1 and name_stem not in columns
+        f"{name_stem}*"
+        for name_stem, names in names_of_stem.items()
+        if len(names) > 1 and name_stem not in column_names
     ]
 
 
-def _item_candidates(frame: pl.DataFrame, free_columns: Sequence[str], source: str | None) -> list[str]:
+def _item_candidates(frame: pl.DataFrame, free_columns: Sequence[str], source_column: str | None) -> list[str]:
     """Candidate columns for the item, the most likely column first: ids by name, the source, and columns of labels (the
     most values first)."""
-    candidates = [
+    candidate_columns = [
         name
         for name in free_columns
         if not (frame[name].dtype.is_float() or frame[name].dtype.is_nested() or is_time(frame[name]))
         and frame[name].n_unique() > 1
         and not is_measure(name)
     ]
-    id_columns = [name for name in find_columns("item", candidates) if not is_prose(frame[name])]
-    index_columns = [name for name in candidates if is_index(frame[name])]
+    id_columns = [name for name in find_columns("item", candidate_columns) if not is_prose(frame[name])]
+    index_columns = [name for name in candidate_columns if is_index(frame[name])]
     other_columns = (
         name
-        for name in candidates
+        for name in candidate_columns
         if not (has_another_role(name, "item") or is_fact(name) or holds_judgements(frame[name]))
     )
     label_columns = [name for name in other_columns if not is_prose(frame[name])]
     label_columns.sort(key=lambda name: frame[name].n_unique(), reverse=True)
-    return list(dict.fromkeys([*id_columns, *index_columns, *([source] if source else []), *label_columns]))
+    return list(
+        dict.fromkeys([*id_columns, *index_columns, *([source_column] if source_column else []), *label_columns])
+    )
 
 
 def _system_candidates(frame: pl.DataFrame, free_columns: Sequence[str]) -> tuple[list[str], list[str]]:
     """Candidate columns for the system, found by name (columns with several labels first), and then candidates found by
     cells."""
-    columns = [
+    system_series = [
         frame[name]
         for name in find_columns("system", free_columns)
         if not (frame[name].dtype.is_nested() or is_time(frame[name]))
     ]
-    found_by_name = [
+    usual_system_columns = [
         column.name
-        for column in columns
+        for column in system_series
         if column.n_unique() <= max(1, min(MOST_SYSTEMS, column.len() / 2))
         and not (column.dtype.is_float() or is_prose(column))
     ]
-    found_by_name.sort(key=lambda name: frame[name].n_unique() < 2)
-    found_by_cells = [
+    usual_system_columns.sort(key=lambda name: frame[name].n_unique() < 2)
+    likely_system_columns = [
         name
         for name in free_columns
-        if name not in found_by_name
+        if name not in usual_system_columns
         and may_be_systems(frame[name])
         and not is_fact(name)
         and not has_another_role(name, "system")
         and CATEGORIES.isdisjoint(split_name(name))
     ]
-    return found_by_name, found_by_cells
+    return usual_system_columns, likely_system_columns
 
 
-def _is_crossed(frame: pl.DataFrame, item: str, system: str | None) -> bool:
+def _is_crossed(frame: pl.DataFrame, item_column: str, system_column: str | None) -> bool:
     """Whether each combination of item and system occurs only once, and enough items have outputs of several
     systems."""
-    system_expressions = [] if system is None else [pl.col(system).alias("system")]
-    keys = frame.select(pl.col(item).cast(pl.String).alias("item"), *system_expressions)
-    if keys.is_duplicated().any():
+    system_expressions = [] if system_column is None else [pl.col(system_column).alias("system")]
+    key_table = frame.select(pl.col(item_column).cast(pl.String).alias("item"), *system_expressions)
+    if key_table.is_duplicated().any():
         return False
-    if system is None or frame[system].n_unique() < 2:
+    if system_column is None or frame[system_column].n_unique() < 2:
         return True
-    return bool((keys.group_by("item").len()["len"] > 1).mean() >= MIN_CROSSED_SHARE)  # type: ignore[operator]
+    return bool((key_table.group_by("item").len()["len"] > 1).mean() >= MIN_CROSSED_SHARE)  # type: ignore[operator]
 
 
 def _key_candidates(
-    frame: pl.DataFrame, free_columns: Sequence[str], source: str | None, declared_roles: Mapping[str, str]
+    frame: pl.DataFrame, free_columns: Sequence[str], source_column: str | None, declared_roles: Mapping[str, str]
 ) -> Iterator[tuple[dict[str, str], bool]]:
     """Columns of item and system in a table with one row per output, and whether both columns have usual names."""
-    found_by_name, found_by_cells = _system_candidates(frame, free_columns)
-    declared_system = "system" if "system" in frame.columns else declared_roles.get("system")
-    systems = [declared_system] if declared_system else [*found_by_name, *found_by_cells][:CHOICES]
-    items = (
+    usual_system_columns, likely_system_columns = _system_candidates(frame, free_columns)
+    declared_system_column = "system" if "system" in frame.columns else declared_roles.get("system")
+    system_columns = (
+        [declared_system_column]
+        if declared_system_column
+        else [*usual_system_columns, *likely_system_columns][:CHOICES]
+    )
+    item_columns = (
         [declared_roles["item"]]
         if "item" in declared_roles
-        else _item_candidates(frame, free_columns, source)[:CHOICES]
+        else _item_candidates(frame, free_columns, source_column)[:CHOICES]
     )
-    for system, item in product(systems or [None], items):  # type: ignore[list-item]
-        if system == item or not _is_crossed(frame, item, system):
+    for system_column, item_column in product(system_columns or [None], item_columns):  # type: ignore[list-item]
+        if system_column == item_column or not _is_crossed(frame, item_column, system_column):
             continue
-        has_usual_system = system in (None, *found_by_name, *declared_roles.values(), "system")
-        is_certain = has_usual_system and (item == source or item in find_columns("item", [item]))
-        has_several_systems = system is None or frame[system].n_unique() > 1
+        has_usual_system_name = system_column in (None, *usual_system_columns, *declared_roles.values(), "system")
+        is_certain = has_usual_system_name and (
+            item_column == source_column or item_column in find_columns("item", [item_column])
+        )
+        has_several_systems = system_column is None or frame[system_column].n_unique() > 1
         yield (
-            {"item": item, **({"system": system} if system else {})},
-            is_certain and (has_several_systems or len(found_by_name) == 1),
+            {"item": item_column, **({"system": system_column} if system_column else {})},
+            is_certain and (has_several_systems or len(usual_system_columns) == 1),
         )
 
 
 def _output_row_layouts(frame: pl.DataFrame, free_columns: Sequence[str], declared_roles: Mapping[str, str]) -> Roles:
     """Layout with one row per output, whose text is in a column that is named like an output."""
     text_columns = [name for name in free_columns if is_text(frame[name]) and not _are_conversations(frame[name])]
-    for text in [declared_roles["text"]] if "text" in declared_roles else find_columns("text", text_columns)[:CHOICES]:
-        item_roles = _item_text_roles(frame, free_columns, [text])
-        for key_roles, is_certain in _key_candidates(
-            frame, [name for name in free_columns if name != text], item_roles.get("source"), declared_roles
+    for text_column in (
+        [declared_roles["text"]] if "text" in declared_roles else find_columns("text", text_columns)[:CHOICES]
+    ):
+        item_column_of_role = _item_text_roles(frame, free_columns, [text_column])
+        for key_column_of_role, is_certain in _key_candidates(
+            frame,
+            [name for name in free_columns if name != text_column],
+            item_column_of_role.get("source"),
+            declared_roles,
         ):
-            other_columns = {text, *(name for role, name in item_roles.items() if role != "source")}
-            if other_columns.isdisjoint(key_roles.values()):
-                is_unambiguous = "system" in key_roles or not set(lookup_names(text)) & UNCLEAR
-                yield {**key_roles, "text": text, **item_roles}, is_certain and is_unambiguous
+            other_columns = {text_column, *(name for role, name in item_column_of_role.items() if role != "source")}
+            if other_columns.isdisjoint(key_column_of_role.values()):
+                has_clear_text_name = "system" in key_column_of_role or not set(lookup_names(text_column)) & UNCLEAR
+                yield (
+                    {**key_column_of_role, "text": text_column, **item_column_of_role},
+                    is_certain and has_clear_text_name,
+                )
 
 
 def _are_conversations(column: pl.Series) -> bool:
@@ -308,40 +324,46 @@ def _are_conversations(column: pl.Series) -> bool:
 
 def _conversation_layouts(frame: pl.DataFrame, free_columns: Sequence[str], declared_roles: Mapping[str, str]) -> Roles:
     """Layout with one row per conversation; the output is in the last turn or in a column of outputs."""
-    for name in [name for name in free_columns if _are_conversations(frame[name])]:
-        remaining_columns = [other_column for other_column in free_columns if other_column != name]
+    for conversation_column in [
+        conversation_column for conversation_column in free_columns if _are_conversations(frame[conversation_column])
+    ]:
+        remaining_columns = [other_name for other_name in free_columns if other_name != conversation_column]
         last_speakers = [
-            turns[-1][0].lower() for cell in frame[name].drop_nulls().head(20) if (turns := parse_turns(cell))
+            turns[-1][0].lower()
+            for cell in frame[conversation_column].drop_nulls().head(20)
+            if (turns := parse_turns(cell))
         ]
         ends_in_answer = sum(speaker in ANSWERS for speaker in last_speakers) * 2 > len(last_speakers)
-        texts = [
-            other_column
-            for other_column in remaining_columns
-            if is_text(frame[other_column]) and not _are_conversations(frame[other_column])
+        text_columns = [
+            other_name
+            for other_name in remaining_columns
+            if is_text(frame[other_name]) and not _are_conversations(frame[other_name])
         ]
-        output_roles = {} if ends_in_answer else dict(zip(("text",), find_columns("text", texts), strict=False))
-        if not ends_in_answer and not output_roles:
+        output_column_of_role = (
+            {} if ends_in_answer else dict(zip(("text",), find_columns("text", text_columns), strict=False))
+        )
+        if not ends_in_answer and not output_column_of_role:
             continue
         remaining_columns = [
-            other_column for other_column in remaining_columns if other_column not in output_roles.values()
+            other_name for other_name in remaining_columns if other_name not in output_column_of_role.values()
         ]
-        item_roles = {
-            role: column
-            for role, column in _item_text_roles(frame, remaining_columns, []).items()
+        item_column_of_role = {
+            role: item_column
+            for role, item_column in _item_text_roles(frame, remaining_columns, []).items()
             if role == "references"
         }
-        roles = {"messages": name, **output_roles, **item_roles}
-        for key_roles, is_certain in _key_candidates(frame, remaining_columns, None, declared_roles):
-            yield {**key_roles, **roles}, is_certain
+        column_of_role = {"messages": conversation_column, **output_column_of_role, **item_column_of_role}
+        for key_column_of_role, is_certain in _key_candidates(frame, remaining_columns, None, declared_roles):
+            yield {**key_column_of_role, **column_of_role}, is_certain
         system_columns = _system_candidates(frame, remaining_columns)[0][:1]
-        yield {**({"system": system_columns[0]} if system_columns else {}), **roles}, bool(system_columns)
+        yield {**({"system": system_columns[0]} if system_columns else {}), **column_of_role}, bool(system_columns)
 
 
-def _are_systems(frame: pl.DataFrame, pair: Sequence[str]) -> bool:
+def _are_systems(frame: pl.DataFrame, name_pair: Sequence[str]) -> bool:
     """Whether two columns hold the systems of a pair."""
     return all(
         is_text(frame[name]) and find_columns("system", [_remove_side(name)]) and not is_prose(frame[name])
-        for name in pair
+        for name in name_pair
     )
 
 
@@ -354,55 +376,67 @@ def _remove_side(name: str) -> str:
 
 def _pair_layouts(frame: pl.DataFrame, free_columns: Sequence[str], declared_roles: Mapping[str, str]) -> Roles:
     """Layout with one row per pair of outputs, and columns for the systems of both outputs."""
-    text_pairs = [
-        column_pair
-        for column_pair in find_side_pairs(free_columns)
-        if all(is_prose(frame[name]) for name in column_pair)
+    text_name_pairs = [
+        name_pair for name_pair in find_side_pairs(free_columns) if all(is_prose(frame[name]) for name in name_pair)
     ]
-    system_pairs = [column_pair for column_pair in find_side_pairs(free_columns) if _are_systems(frame, column_pair)]
-    for (a, b), (first_output, second_output) in product(system_pairs, text_pairs):
-        item_roles = _item_text_roles(frame, free_columns, [a, b, first_output, second_output])
-        remaining_columns = [name for name in free_columns if name not in (a, b, first_output, second_output)]
-        for item in _item_candidates(frame, remaining_columns, item_roles.get("source"))[:1]:
-            is_certain = item == item_roles.get("source") or item in find_columns("item", [item])
+    system_name_pairs = [name_pair for name_pair in find_side_pairs(free_columns) if _are_systems(frame, name_pair)]
+    for (first_system_column, second_system_column), (first_output_column, second_output_column) in product(
+        system_name_pairs, text_name_pairs
+    ):
+        item_column_of_role = _item_text_roles(
+            frame, free_columns, [first_system_column, second_system_column, first_output_column, second_output_column]
+        )
+        remaining_columns = [
+            name
+            for name in free_columns
+            if name not in (first_system_column, second_system_column, first_output_column, second_output_column)
+        ]
+        for item_column in _item_candidates(frame, remaining_columns, item_column_of_role.get("source"))[:1]:
+            is_certain = item_column == item_column_of_role.get("source") or item_column in find_columns(
+                "item", [item_column]
+            )
             yield (
                 {
-                    "item": item,
-                    "system_a": a,
-                    "system_b": b,
-                    "output_a": first_output,
-                    "output_b": second_output,
-                    **item_roles,
+                    "item": item_column,
+                    "system_a": first_system_column,
+                    "system_b": second_system_column,
+                    "output_a": first_output_column,
+                    "output_b": second_output_column,
+                    **item_column_of_role,
                 },
                 is_certain,
             )
 
 
 def _item_row_roles(
-    frame: pl.DataFrame, free_columns: Sequence[str], outputs: Sequence[str], declared_roles: Mapping[str, str]
+    frame: pl.DataFrame, free_columns: Sequence[str], output_columns: Sequence[str], declared_roles: Mapping[str, str]
 ) -> dict[str, str] | None:
     """Roles of a table with one row per item; None if every candidate column for the item has duplicate values."""
-    item_roles = _item_text_roles(frame, free_columns, outputs)
-    remaining_columns = [name for name in free_columns if name not in outputs]
-    items = (
+    item_text_column_of_role = _item_text_roles(frame, free_columns, output_columns)
+    remaining_columns = [name for name in free_columns if name not in output_columns]
+    item_columns = (
         [declared_roles["item"]]
         if "item" in declared_roles
-        else _item_candidates(frame, remaining_columns, item_roles.get("source"))
+        else _item_candidates(frame, remaining_columns, item_text_column_of_role.get("source"))
     )
-    unique_columns = [name for name in items if frame[name].n_unique() == frame.height]
+    unique_columns = [name for name in item_columns if frame[name].n_unique() == frame.height]
     likely_columns = [
-        n for n in unique_columns if n == item_roles.get("source") or find_columns("item", [n]) or is_index(frame[n])
+        n
+        for n in unique_columns
+        if n == item_text_column_of_role.get("source") or find_columns("item", [n]) or is_index(frame[n])
     ]
-    if items and not unique_columns:
+    if item_columns and not unique_columns:
         return None
-    item = next(iter(likely_columns or unique_columns), "item")
-    return item_roles if item == "item" else {"item": item, **item_roles}
+    item_column = next(iter(likely_columns or unique_columns), "item")
+    return item_text_column_of_role if item_column == "item" else {"item": item_column, **item_text_column_of_role}
 
 
 def _common_word_layouts(frame: pl.DataFrame, free_columns: Sequence[str], declared_roles: Mapping[str, str]) -> Roles:
     """Layout with one row per item, and columns with a common word for outputs: `output_gpt`, `output_claude`."""
-    candidates = [name for name in free_columns if not has_text_role(name)]
-    text_columns = [name for name in candidates if is_text(frame[name]) or not count_filled_cells(frame[name])[0]]
+    candidate_columns = [name for name in free_columns if not has_text_role(name)]
+    text_columns = [
+        name for name in candidate_columns if is_text(frame[name]) or not count_filled_cells(frame[name])[0]
+    ]
     for pattern in dict.fromkeys(pattern for name in text_columns for pattern in _iter_name_patterns(name)):
         labels_of_column = {
             name: labels_of_name
@@ -412,46 +446,50 @@ def _common_word_layouts(frame: pl.DataFrame, free_columns: Sequence[str], decla
         if len(labels_of_column) < 2 or not any(is_prose(frame[name]) for name in labels_of_column):
             continue
         if set(match_columns(pattern, free_columns)) != set(labels_of_column):
-            systems = ",".join(labels["system"] for labels in labels_of_column.values())
-            pattern = pattern.replace("{system}", f"{{system:{systems}}}")
-        roles = _item_row_roles(frame, free_columns, list(labels_of_column), declared_roles)
-        if roles is not None and not set(labels_of_column) & set(roles.values()):
-            yield {**roles, "text": pattern}, True
+            systems_text = ",".join(labels["system"] for labels in labels_of_column.values())
+            pattern = pattern.replace("{system}", f"{{system:{systems_text}}}")
+        column_of_role = _item_row_roles(frame, free_columns, list(labels_of_column), declared_roles)
+        if column_of_role is not None and not set(labels_of_column) & set(column_of_role.values()):
+            yield {**column_of_role, "text": pattern}, True
 
 
 def _iter_name_patterns(name: str) -> Iterator[str]:
     """Possible patterns of a name, with a word for outputs before or after the system."""
-    words = "|".join(OUTPUT_WORDS)
-    prefix_match = re.match(rf"(?i)((?:.*[\W_])?(?:{words})(?:[\W_]+|(?=\d+$|[ab]$)))(.+?)([)\]]?)$", name)
+    words_regex = "|".join(OUTPUT_WORDS)
+    prefix_match = re.match(rf"(?i)((?:.*[\W_])?(?:{words_regex})(?:[\W_]+|(?=\d+$|[ab]$)))(.+?)([)\]]?)$", name)
     if prefix_match:
         yield f"{escape_braces(prefix_match[1])}{{system}}{escape_braces(prefix_match[3])}"
-    suffix_match = re.match(rf"(?i)(.+?)([\W_]+(?:{words}))$", name)
+    suffix_match = re.match(rf"(?i)(.+?)([\W_]+(?:{words_regex}))$", name)
     if suffix_match:
         yield f"{{system}}{escape_braces(suffix_match[2])}"
-    parent, dot, last_part = name.rpartition(".")
+    parent_path, dot, last_part = name.rpartition(".")
     if dot:
-        yield f"{escape_braces(parent)}.{{system}}"
-        grandparent, dot, _ = parent.rpartition(".")
+        yield f"{escape_braces(parent_path)}.{{system}}"
+        grandparent_path, dot, _ = parent_path.rpartition(".")
         if dot and normalise_name(last_part) in OUTPUT_WORDS:
-            yield f"{escape_braces(grandparent)}.{{system}}.{escape_braces(last_part)}"
+            yield f"{escape_braces(grandparent_path)}.{{system}}.{escape_braces(last_part)}"
 
 
 def _system_name_layouts(frame: pl.DataFrame, free_columns: Sequence[str], declared_roles: Mapping[str, str]) -> Roles:
     """Layout with one row per item, and one text column per system that has the name of the system."""
-    item_roles = _item_text_roles(frame, free_columns, [])
-    used_columns = {*item_roles.values(), *find_columns("item", free_columns)}
+    item_column_of_role = _item_text_roles(frame, free_columns, [])
+    item_columns = {*item_column_of_role.values(), *find_columns("item", free_columns)}
     if any(may_be_systems(frame[name]) for name in find_columns("system", free_columns)):
         return
     text_columns = [
         name
         for name in free_columns
-        if name not in used_columns and is_text(frame[name]) and not is_category(frame[name])
+        if name not in item_columns and is_text(frame[name]) and not is_category(frame[name])
     ]
     if len(text_columns) < 2 or not any(is_prose(frame[name]) for name in text_columns):
         return
-    roles = _item_row_roles(frame, [name for name in free_columns if name not in text_columns], [], declared_roles)
-    if roles is not None:
+    column_of_role = _item_row_roles(
+        frame, [name for name in free_columns if name not in text_columns], [], declared_roles
+    )
+    if column_of_role is not None:
         is_certain = all(looks_like_machine(name) for name in text_columns) or set(text_columns) <= SIDES_OF_A_PAIR
-        remaining_columns = [name for name in free_columns if name not in roles.values() and name not in TABLE_ROLES]
+        remaining_columns = [
+            name for name in free_columns if name not in column_of_role.values() and name not in TABLE_ROLES
+        ]
         pattern = "{system}" if set(remaining_columns) == set(text_columns) else f"{{system:{','.join(text_columns)}}}"
-        yield {**roles, "text": pattern}, is_certain
+        yield {**column_of_role, "text": pattern}, is_certain

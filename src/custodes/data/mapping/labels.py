@@ -126,28 +126,30 @@ class LabelLayout:
     @property
     def columns(self) -> Columns:
         """The equivalent column mapping."""
-        roles = {name: getattr(self, name) for name in ("item", "cluster", "probability", "n_outputs", "repeat")}
+        column_of_role = {
+            name: getattr(self, name) for name in ("item", "cluster", "probability", "n_outputs", "repeat")
+        }
         if len(self.systems) == 1:
-            roles["system"] = self.systems[0]
+            column_of_role["system"] = self.systems[0]
         if self.label:
-            roles |= {"score": self.label, "rater": self.rater, "kind": self.kind, "aspect": self.aspect}
+            column_of_role |= {"score": self.label, "rater": self.rater, "kind": self.kind, "aspect": self.aspect}
         patterns = [
             pattern
-            for kind, names in (("human", self.human), ("metric", self.metrics))
-            if names
+            for kind, column_names in (("human", self.human), ("metric", self.metrics))
+            if column_names
             for pattern in (
-                dict.fromkeys(f"{kind}:{self._criterion_pattern(name)}" for name in names)
+                dict.fromkeys(f"{kind}:{self._criterion_pattern(name)}" for name in column_names)
                 if self.criteria
-                else [f"{kind}:{{rater:{','.join(map(escape_braces, names))}}}"]
+                else [f"{kind}:{{rater:{','.join(map(escape_braces, column_names))}}}"]
             )
         ]
-        return Columns(roles={role: name for role, name in roles.items() if name}, patterns=tuple(patterns))
+        return Columns(roles={role: name for role, name in column_of_role.items() if name}, patterns=tuple(patterns))
 
-    def _criterion_pattern(self, name: str) -> str:
+    def _criterion_pattern(self, column_name: str) -> str:
         """The name of a column with its criterion as a placeholder."""
-        aspects = ",".join(dict.fromkeys(aspect for _, aspect in self.criteria.values()))
-        text_before, _, text_after = name.rpartition(self.criteria[name][1])
-        return f"{escape_braces(text_before)}{{aspect:{aspects}}}{escape_braces(text_after)}"
+        aspects_text = ",".join(dict.fromkeys(aspect for _, aspect in self.criteria.values()))
+        text_before, _, text_after = column_name.rpartition(self.criteria[column_name][1])
+        return f"{escape_braces(text_before)}{{aspect:{aspects_text}}}{escape_braces(text_after)}"
 
     def __str__(self) -> str:
         return format_options(self.columns)
@@ -183,14 +185,16 @@ def label_layout(frame: pl.DataFrame, declared: Columns) -> LabelLayout | None:
     if any(set(NAMES["system"]) & set(split_name(name)) for name, _ in find_side_pairs(frame.columns)):
         return None  # verdicts on two systems
     if not declared and {*OWN_LAYOUT.assigned_columns, *OWN_LAYOUT.systems} <= set(frame.columns):
-        facts: dict[str, Any] = {
+        column_of_item_role: dict[str, Any] = {
             name: name for name in ("cluster", "probability", "n_outputs") if name in frame.columns
         }
-        return replace(OWN_LAYOUT, **facts)
+        return replace(OWN_LAYOUT, **column_of_item_role)
     sample = frame.head(LAYOUT_ROWS) if frame.height <= LAYOUT_ROWS else frame.sample(LAYOUT_ROWS, seed=0)
     words = {name: label_words(sample[name]) for name in frame.columns if _may_hold_labels(sample[name])}
-    binary = [name for name, column in words.items() if is_binary(column.drop_nulls().unique())]
-    layout = _long_layout(sample, words, binary, declared) or _wide_layout(sample, words, binary, declared)
+    binary_columns = [name for name, column in words.items() if is_binary(column.drop_nulls().unique())]
+    layout = _long_layout(sample, words, binary_columns, declared) or _wide_layout(
+        sample, words, binary_columns, declared
+    )
     return None if layout is None else _add_key_columns(frame, layout, declared)
 
 
@@ -201,38 +205,40 @@ def _may_hold_labels(column: pl.Series) -> bool:
 
 
 def _wide_layout(
-    frame: pl.DataFrame, words: dict[str, pl.Series], binary: Sequence[str], declared: Columns
+    frame: pl.DataFrame, words: dict[str, pl.Series], binary_columns: Sequence[str], declared: Columns
 ) -> LabelLayout | None:
-    """Layout with one row per output, and a column for each rater. `binary` are the columns with binary labels."""
+    """Layout with one row per output, and a column for each rater. `binary_columns` have binary labels."""
     if "rater" in declared.roles or "score" in declared.roles:
         return None
-    patterns = declared.split(frame.columns)
-    kind_of_column = {name: pattern.kind or labels.get("kind", "") for name, (pattern, labels) in patterns.items()}
+    match_of_column = declared.split(frame.columns)
+    kind_of_column = {
+        name: pattern.kind or labels.get("kind", "") for name, (pattern, labels) in match_of_column.items()
+    }
     if kind_of_column and not set(kind_of_column.values()) <= {"human", "metric"}:
         return None
     if kind_of_column:
         human_columns = [name for name, kind in kind_of_column.items() if kind == "human"]
         metric_columns = [name for name, kind in kind_of_column.items() if kind == "metric"]
-        has_systems = "system" in declared.roles or "system" in frame.columns
-        is_in_words = all(name in words for name in human_columns) and _has_only_words(
+        has_system_column = "system" in declared.roles or "system" in frame.columns
+        has_word_labels = all(name in words for name in human_columns) and _has_only_words(
             frame[name] for name in human_columns or metric_columns
         )
-        placeholders = {placeholder for _, labels in patterns.values() for placeholder in labels}
+        placeholders = {placeholder for _, labels in match_of_column.values() for placeholder in labels}
         has_criteria = "aspect" in placeholders
-        if placeholders - {"rater", "kind", "aspect"} or ((has_systems or has_criteria) and not is_in_words):
+        if placeholders - {"rater", "kind", "aspect"} or ((has_system_column or has_criteria) and not has_word_labels):
             return None  # ratings
         if not all(name in words and _has_few_words(words[name]) for name in human_columns) or not (
-            human_columns or any(name in binary for name in metric_columns)
+            human_columns or any(name in binary_columns for name in metric_columns)
         ):
             return None  # scores or texts
         if any((parse_numbers(frame[name]) % 1 > 0).any() for name in human_columns):
             return None  # scores
-        criteria = {
+        criterion_of_column = {
             name: (labels.get("rater") or pattern.constant_text or kind_of_column[name], labels["aspect"])
-            for name, (pattern, labels) in patterns.items()
+            for name, (pattern, labels) in match_of_column.items()
             if has_criteria
         }
-        return LabelLayout(human=tuple(human_columns), metrics=tuple(metric_columns), criteria=criteria)
+        return LabelLayout(human=tuple(human_columns), metrics=tuple(metric_columns), criteria=criterion_of_column)
     declared_columns = set(declared.roles.values())
     free_columns = [name for name in words if name not in declared_columns and not NOT_LABELS & set(split_name(name))]
     human_columns = [
@@ -252,69 +258,71 @@ def _wide_layout(
     ]
     if not judge_columns and (human_columns or not find_columns("text", frame.columns)):
         judge_columns = _flag_columns(
-            frame, [name for name in binary if name not in (*declared_columns, *human_columns)]
+            frame, [name for name in binary_columns if name not in (*declared_columns, *human_columns)]
         )
-    if any(name in binary for name in human_columns):
-        human_columns = [name for name in human_columns if name in binary]
+    if any(name in binary_columns for name in human_columns):
+        human_columns = [name for name in human_columns if name in binary_columns]
     elif human_columns and not _has_only_words(words[name] for name in human_columns):
         return None
-    if any(name in binary for name in judge_columns):
-        judge_columns = [name for name in judge_columns if name in binary or SCORE & set(split_name(name))]
+    if any(name in binary_columns for name in judge_columns):
+        judge_columns = [name for name in judge_columns if name in binary_columns or SCORE & set(split_name(name))]
     judge_columns = [name for name in judge_columns if _has_few_words(words[name]) or is_number(frame[name])]
     if not judge_columns and (find_columns("text", frame.columns) or not human_columns):
         return None  # texts
     # Without a judge, the words or the name of a column must show that the column holds human labels.
-    is_labelled = all(
-        _has_only_words([frame[name]]) and (name in binary or LABEL_WORDS & set(split_name(name)))
+    has_label_names = all(
+        _has_only_words([frame[name]]) and (name in binary_columns or LABEL_WORDS & set(split_name(name)))
         for name in human_columns
     )
-    if not judge_columns and not is_labelled and not _have_common_words([words[name] for name in human_columns]):
+    if not judge_columns and not has_label_names and not _have_common_words([words[name] for name in human_columns]):
         return None
     if not human_columns:
-        judge_columns = [name for name in judge_columns if name in binary]
+        judge_columns = [name for name in judge_columns if name in binary_columns]
         if not judge_columns:
             return None
-    criteria = _criteria(human_columns, judge_columns)
-    if criteria:
-        judge_columns = [name for name in judge_columns if name in criteria]
-    return LabelLayout(human=tuple(human_columns), metrics=tuple(judge_columns), criteria=criteria)
+    criterion_of_column = _criteria(human_columns, judge_columns)
+    if criterion_of_column:
+        judge_columns = [name for name in judge_columns if name in criterion_of_column]
+    return LabelLayout(human=tuple(human_columns), metrics=tuple(judge_columns), criteria=criterion_of_column)
 
 
-def _flag_columns(frame: pl.DataFrame, binary: Sequence[str]) -> list[str]:
+def _flag_columns(frame: pl.DataFrame, binary_columns: Sequence[str]) -> list[str]:
     """Columns with known binary labels and names such as `is_correct` or `passed`; empty if the table has scores."""
     if any(is_number(frame[name]) and looks_like_score(name) for name in frame.columns):
         return []
     last_words = {*LABEL_WORDS, *POLARITY}
-    flags = [name for name in binary if split_name(name)[0] in ("is", "has") or split_name(name)[-1] in last_words]
-    return [name for name in flags if frame[name].dtype == pl.Boolean or not is_number(frame[name])]
+    flag_columns = [
+        name for name in binary_columns if split_name(name)[0] in ("is", "has") or split_name(name)[-1] in last_words
+    ]
+    return [name for name in flag_columns if frame[name].dtype == pl.Boolean or not is_number(frame[name])]
 
 
-def _criteria(human: Sequence[str], judges: Sequence[str]) -> dict[str, tuple[str, str]]:
+def _criteria(human_columns: Sequence[str], judge_columns: Sequence[str]) -> dict[str, tuple[str, str]]:
     """The rater and the criterion of each column whose name contains a rater and a criterion. Annotators and judges
     must have common criteria.
 
     >>> _criteria(["human_tone", "human_facts"], ["judge_tone", "judge_facts"])["judge_facts"]
     ('judge', 'facts')
     """
-    rater_and_criterion: dict[str, tuple[str, str]] = {}
-    for name in (*human, *judges):
+    criterion_of_column: dict[str, tuple[str, str]] = {}
+    for name in (*human_columns, *judge_columns):
         words = [word for word in re.split(r"[\W_]+", name) if word]
         rater_words = [word for word in words if word.lower() in JUDGE | HUMAN or looks_human(word)]
         criterion_words = [word for word in words if word not in rater_words and word.lower() not in LABEL_WORDS]
-        criterion = "_".join(criterion_words)
-        if not criterion or criterion not in name:
+        criterion_name = "_".join(criterion_words)
+        if not criterion_name or criterion_name not in name:
             return {}
-        rater_and_criterion[name] = ("_".join(rater_words), criterion)
-    common_criteria = {rater_and_criterion[name][1] for name in human} & {
-        rater_and_criterion[name][1] for name in judges
+        criterion_of_column[name] = ("_".join(rater_words), criterion_name)
+    common_criteria = {criterion_of_column[name][1] for name in human_columns} & {
+        criterion_of_column[name][1] for name in judge_columns
     }
     if (
         len(common_criteria) < 2
-        or {rater_and_criterion[name][1] for name in human} - common_criteria
-        or len(set(rater_and_criterion.values())) < len(rater_and_criterion)
+        or {criterion_of_column[name][1] for name in human_columns} - common_criteria
+        or len(set(criterion_of_column.values())) < len(criterion_of_column)
     ):
         return {}
-    return rater_and_criterion
+    return criterion_of_column
 
 
 def _have_common_words(columns: Sequence[pl.Series]) -> bool:
@@ -335,97 +343,102 @@ def _has_only_words(columns: Iterable[pl.Series]) -> bool:
 
 
 def _long_layout(
-    frame: pl.DataFrame, words: dict[str, pl.Series], binary: Sequence[str], declared: Columns
+    frame: pl.DataFrame, words: dict[str, pl.Series], binary_columns: Sequence[str], declared: Columns
 ) -> LabelLayout | None:
-    """Layout with one row per label, and a column for the rater or the kind. `binary` are the columns with binary
-    labels."""
+    """Layout with one row per label, and a column for the rater or the kind. `binary_columns` have binary labels."""
     if declared.patterns:
         return None
     roles = declared.roles
 
-    def columns_named(candidates: Sequence[str]) -> list[str]:
-        return list(dict.fromkeys(name for word in candidates for name in words if word in lookup_names(name)))
+    def columns_named(usual_names: Sequence[str]) -> list[str]:
+        return list(dict.fromkeys(name for word in usual_names for name in words if word in lookup_names(name)))
 
     kind_columns = [roles["kind"]] if "kind" in roles else columns_named(NAMES["kind"])
     kind_columns = [name for name in kind_columns if name in words and set(words[name].unique()) <= KINDS.keys()]
     if not kind_columns:
         return None
-    used_columns, kind = {*roles.values(), kind_columns[0]}, words[kind_columns[0]]
+    assigned_columns, kind_series = {*roles.values(), kind_columns[0]}, words[kind_columns[0]]
     label_columns = (
         [roles["score"]]
         if "score" in roles
-        else [name for name in columns_named(LONG_LABEL) if name not in used_columns]
+        else [name for name in columns_named(LONG_LABEL) if name not in assigned_columns]
     )
     label_columns = [name for name in label_columns if name in words and words[name].drop_nulls().len()]
-    binary_columns = [name for name in label_columns if name in binary]
+    binary_label_columns = [name for name in label_columns if name in binary_columns]
     has_no_system = "system" not in roles and not find_columns("system", frame.columns)  # no table of ratings
     nominal_columns = [
         name
         for name in label_columns
         if "score" in roles or (_has_few_words(words[name]) and (has_no_system or _has_only_words([frame[name]])))
     ]
-    ranked_labels = sorted(binary_columns, key=lambda name: is_number(frame[name])) or nominal_columns
-    if not ranked_labels:
+    ranked_label_columns = sorted(binary_label_columns, key=lambda name: is_number(frame[name])) or nominal_columns
+    if not ranked_label_columns:
         return None
-    used_columns.add(ranked_labels[0])
+    assigned_columns.add(ranked_label_columns[0])
     rater_columns = [
         name
         for name in find_columns("rater", list(words))
-        if name not in used_columns
+        if name not in assigned_columns
         and normalise_name(name) not in LONG_ASPECT
-        and not _is_in_both_kinds(words[name], kind)
+        and not _is_in_both_kinds(words[name], kind_series)
     ]
     rater_column = roles.get("rater") or next(iter(rater_columns), "")
     aspect_columns = [roles["aspect"]] if "aspect" in roles else columns_named(LONG_ASPECT)
     aspect_columns = [
         name
         for name in aspect_columns
-        if (name in roles.values() or (name not in {*used_columns, rater_column} and not words[name].null_count()))
-        and (kind.n_unique() < 2 or _is_in_both_kinds(words.get(name, frame[name]), kind))
+        if (name in roles.values() or (name not in {*assigned_columns, rater_column} and not words[name].null_count()))
+        and (kind_series.n_unique() < 2 or _is_in_both_kinds(words.get(name, frame[name]), kind_series))
     ]
-    aspect_columns.sort(key=lambda name: name.rpartition(".")[0] != ranked_labels[0].rpartition(".")[0])
+    aspect_columns.sort(key=lambda name: name.rpartition(".")[0] != ranked_label_columns[0].rpartition(".")[0])
     return LabelLayout(
-        label=ranked_labels[0],
+        label=ranked_label_columns[0],
         kind=kind_columns[0],
         rater=rater_column,
         aspect=aspect_columns[0] if aspect_columns else "",
-        item=roles.get("item") or _find_item_column(frame, kind, used_columns),
+        item=roles.get("item") or _find_item_column(frame, kind_series, assigned_columns),
     )
 
 
-def _is_in_both_kinds(column: pl.Series, kind: pl.Series) -> bool:
+def _is_in_both_kinds(column: pl.Series, kinds: pl.Series) -> bool:
     """Whether at least one value of a column occurs both in rows of human raters and in rows of metrics."""
-    return bool(pl.DataFrame({"value": column, "kind": kind}).drop_nulls().unique()["value"].is_duplicated().any())
+    return bool(pl.DataFrame({"value": column, "kind": kinds}).drop_nulls().unique()["value"].is_duplicated().any())
 
 
-def _find_item_column(frame: pl.DataFrame, kind: pl.Series, taken_columns: Iterable[str]) -> str:
+def _find_item_column(frame: pl.DataFrame, kind_series: pl.Series, assigned_columns: Iterable[str]) -> str:
     """The column of the item: the column with the most values that occur both in rows of human raters and in rows of
     metrics."""
-    best_column, most_common = "", 0
-    candidates = [name for name in frame.columns if name not in set(taken_columns)]
+    best_column, max_common_values = "", 0
+    candidates = [name for name in frame.columns if name not in set(assigned_columns)]
     likely_columns = [*find_columns("item", candidates), *(name for name in candidates if "id" in split_name(name))]
     for name in dict.fromkeys([*likely_columns, *candidates]):
         if frame[name].dtype.is_nested() or frame[name].dtype.is_float():
             continue
-        rows = pl.DataFrame({"value": frame[name].cast(pl.String), "kind": kind.replace_strict(KINDS)}).drop_nulls()
-        n_common = int(rows.unique()["value"].is_duplicated().sum()) // 2
-        if n_common > most_common and rows["value"].n_unique() > most_common:
-            best_column, most_common = name, n_common
+        rows = pl.DataFrame(
+            {"value": frame[name].cast(pl.String), "kind": kind_series.replace_strict(KINDS)}
+        ).drop_nulls()
+        n_common_values = int(rows.unique()["value"].is_duplicated().sum()) // 2
+        if n_common_values > max_common_values and rows["value"].n_unique() > max_common_values:
+            best_column, max_common_values = name, n_common_values
     return best_column or next(iter(likely_columns), "")
 
 
 def _add_key_columns(frame: pl.DataFrame, layout: LabelLayout, declared: Columns) -> LabelLayout:
     """The layout, completed by the columns of items, systems, clusters and inclusion probabilities."""
-    roles, used_columns = declared.roles, layout.assigned_columns
-    free_columns = [name for name in frame.columns if name not in used_columns and not frame[name].dtype.is_nested()]
-    other_columns = [name for name in free_columns if name not in roles.values()]
-    system_columns = (roles["system"],) if "system" in roles else _system_columns(frame, other_columns)
+    column_of_role, assigned_columns = declared.roles, layout.assigned_columns
+    free_columns = [
+        name for name in frame.columns if name not in assigned_columns and not frame[name].dtype.is_nested()
+    ]
+    other_columns = [name for name in free_columns if name not in column_of_role.values()]
+    system_columns = (
+        (column_of_role["system"],) if "system" in column_of_role else _system_columns(frame, other_columns)
+    )
     other_columns = [name for name in other_columns if name not in system_columns]
     rater_aspect_columns = [layout.rater or layout.kind, layout.aspect] if layout.label else []
-    repeat = roles.get("repeat", "")
-    known_key = [name for name in (*system_columns, *rater_aspect_columns, repeat) if name]
-    repeat_columns = [""] if repeat else ["", *find_columns("repeat", other_columns)[:1]]
-    item_column = roles.get("item") or layout.item
+    declared_repeat_column = column_of_role.get("repeat", "")
+    fixed_key_columns = [name for name in (*system_columns, *rater_aspect_columns, declared_repeat_column) if name]
+    repeat_columns = [""] if declared_repeat_column else ["", *find_columns("repeat", other_columns)[:1]]
+    item_column = column_of_role.get("item") or layout.item
     id_columns = (
         name for name in other_columns if split_name(name)[-1] == "id" and not set(split_name(name)) & set(CLUSTERS)
     )
@@ -436,11 +449,11 @@ def _add_key_columns(frame: pl.DataFrame, layout: LabelLayout, declared: Columns
         (
             repeat_and_item
             for repeat_and_item in candidate_keys
-            if _is_unique_key(frame, list(filter(None, [*repeat_and_item, *known_key])))
+            if _is_unique_key(frame, list(filter(None, [*repeat_and_item, *fixed_key_columns])))
         ),
         ("", item_column),
     )
-    cluster_column = roles.get("cluster") or next(
+    cluster_column = column_of_role.get("cluster") or next(
         (
             name
             for name in free_columns
@@ -456,9 +469,9 @@ def _add_key_columns(frame: pl.DataFrame, layout: LabelLayout, declared: Columns
         item=item_column,
         systems=system_columns,
         cluster=cluster_column,
-        probability=roles.get("probability", ""),
-        n_outputs=roles.get("n_outputs", ""),
-        repeat=repeat or repeat_column,
+        probability=column_of_role.get("probability", ""),
+        n_outputs=column_of_role.get("n_outputs", ""),
+        repeat=declared_repeat_column or repeat_column,
     )
 
 
@@ -468,9 +481,9 @@ def _may_be_key(column: pl.Series) -> bool:
     return column.dtype.is_integer() or bool(is_short_text)
 
 
-def _is_unique_key(frame: pl.DataFrame, key: Sequence[str]) -> bool:
-    rows = frame.select(key)
-    return rows.null_count().row(0)[0] == 0 and not bool(rows.is_duplicated().any())
+def _is_unique_key(frame: pl.DataFrame, key_columns: Sequence[str]) -> bool:
+    key_rows = frame.select(key_columns)
+    return key_rows.null_count().row(0)[0] == 0 and not bool(key_rows.is_duplicated().any())
 
 
 def _system_columns(frame: pl.DataFrame, free_columns: Sequence[str]) -> tuple[str, ...]:
@@ -481,5 +494,7 @@ def _system_columns(frame: pl.DataFrame, free_columns: Sequence[str]) -> tuple[s
     varying_columns = [
         [name for name in names if 1 < frame[name].n_unique() <= MOST_SYSTEMS][:1] for names in (models, versions)
     ]
-    constant_models = [name for name in models if frame[name].n_unique() == 1 and split_name(name)[-1] != "version"]
-    return tuple(chain(*varying_columns)) or tuple(constant_models[:1])
+    constant_model_columns = [
+        name for name in models if frame[name].n_unique() == 1 and split_name(name)[-1] != "version"
+    ]
+    return tuple(chain(*varying_columns)) or tuple(constant_model_columns[:1])

@@ -36,11 +36,13 @@ def flatten_nested(frame: pl.DataFrame, paths: Iterable[str] = ()) -> pl.DataFra
     """
     named_paths = list(paths)
     for name in nested_columns(frame):
-        values = _cell_values(frame[name])
+        cell_values = _cell_values(frame[name])
         starred_paths = [path for path in named_paths if path.startswith(f"{name}.") and ".*." in path]
-        if starred_paths and any(isinstance(value, list) and value and isinstance(value[0], dict) for value in values):
-            n_rows_of_cell = [len(value) if isinstance(value, list) else 1 for value in values]
-            entries = [entry for value in values for entry in (value if isinstance(value, list) else [value])]
+        if starred_paths and any(
+            isinstance(value, list) and value and isinstance(value[0], dict) for value in cell_values
+        ):
+            n_rows_of_cell = [len(value) if isinstance(value, list) else 1 for value in cell_values]
+            entries = [entry for value in cell_values for entry in (value if isinstance(value, list) else [value])]
             frame = frame.select(
                 pl.all().gather([row_index for row_index, n in enumerate(n_rows_of_cell) for _ in range(n)])
             )
@@ -67,15 +69,17 @@ def iter_entry_tables(frame: pl.DataFrame) -> Iterator[pl.DataFrame]:
     """For each column with lists of objects, the table with one row per entry, if the objects name a system or a
     rater."""
     for name in nested_columns(frame):
-        values = [value for value in _cell_values(frame[name].head(LONGEST)) if value is not None]
-        entries = [entry for value in values if isinstance(value, list) for entry in value]
+        cell_values = [value for value in _cell_values(frame[name].head(LONGEST)) if value is not None]
+        entries = [entry for value in cell_values if isinstance(value, list) for entry in value]
         has_objects = entries and all(isinstance(entry, dict) and len(entry) > 1 for entry in entries)
-        if not has_objects or not all(parse_turns(value) is None for value in values):
+        if not has_objects or not all(parse_turns(value) is None for value in cell_values):
             continue
-        keys = [path.removeprefix(f"{name}.*.") for path, _ in _iter_leaves(entries[0], f"{name}.*", (), DEPTH)]
-        has_name = any(normalise_name(key).rpartition("_")[2] in ("name", "metric") for key in keys)
-        has_scores = has_name and find_columns("score", [key.rpartition(".")[2] for key in keys if key != "source"])
-        if find_columns("system", keys) or find_columns("rater", keys) or has_scores:
+        entry_paths = [path.removeprefix(f"{name}.*.") for path, _ in _iter_leaves(entries[0], f"{name}.*", (), DEPTH)]
+        has_name_key = any(normalise_name(key).rpartition("_")[2] in ("name", "metric") for key in entry_paths)
+        has_score_key = has_name_key and find_columns(
+            "score", [key.rpartition(".")[2] for key in entry_paths if key != "source"]
+        )
+        if find_columns("system", entry_paths) or find_columns("rater", entry_paths) or has_score_key:
             yield flatten_nested(frame, [f"{name}.*.{key}" for key in entries[0]])
 
 
@@ -106,14 +110,19 @@ class _Number(str):
     __slots__ = ()
 
 
-def _iter_leaves(value: Any, path: str, named_paths: Iterable[str], depth: int) -> Iterator[tuple[str, Any]]:
+def _iter_leaves(value: Any, path: str, named_paths: Iterable[str], remaining_depth: int) -> Iterator[tuple[str, Any]]:
     """The values below a path, with their paths."""
-    if isinstance(value, dict) and depth:
+    if isinstance(value, dict) and remaining_depth:
         for key, entry in value.items():
-            yield from _iter_leaves(entry, f"{path}.{key}", named_paths, depth - 1)
-    elif isinstance(value, list) and depth and len(value) <= LONGEST and _is_expandable(value, path, named_paths):
+            yield from _iter_leaves(entry, f"{path}.{key}", named_paths, remaining_depth - 1)
+    elif (
+        isinstance(value, list)
+        and remaining_depth
+        and len(value) <= LONGEST
+        and _is_expandable(value, path, named_paths)
+    ):
         for index, entry in enumerate(value):
-            yield from _iter_leaves(entry, f"{path}.{index}", named_paths, depth - 1)
+            yield from _iter_leaves(entry, f"{path}.{index}", named_paths, remaining_depth - 1)
     elif value is not None:
         yield path, json.dumps(value, ensure_ascii=False, default=str) if isinstance(value, dict | list) else value
 
@@ -121,7 +130,10 @@ def _iter_leaves(value: Any, path: str, named_paths: Iterable[str], depth: int) 
 def _is_expandable(value: list[Any], path: str, named_paths: Iterable[str]) -> bool:
     """Whether a list becomes columns. This holds for a list of numbers, a list of objects of numbers, a list of one
     object, and a list with a requested position."""
-    if any(name.startswith(f"{path}.") and name[len(path) + 1 :].split(".")[0].isdigit() for name in named_paths):
+    if any(
+        named_path.startswith(f"{path}.") and named_path[len(path) + 1 :].split(".")[0].isdigit()
+        for named_path in named_paths
+    ):
         return True
     if len(value) == 1 and isinstance(value[0], dict) and parse_turns(value) is None:
         return True
@@ -142,8 +154,8 @@ def _is_number(value: Any) -> bool:
 
 def _cell_column(name: str, cells: list[Any]) -> pl.Series:
     """Cells as a column; objects and truth values become JSON."""
-    texts = [
+    json_cells = [
         json.dumps(cell, ensure_ascii=False, default=str) if isinstance(cell, bool | dict | list) else cell
         for cell in cells
     ]
-    return series_of(name, [str(cell) if isinstance(cell, _Number) else cell for cell in texts])
+    return series_of(name, [str(cell) if isinstance(cell, _Number) else cell for cell in json_cells])

@@ -68,7 +68,7 @@ class ColumnPattern:
     globs: tuple[tuple[str, ...], ...]
 
     @classmethod
-    def readings(cls, written: str) -> list[ColumnPattern]:
+    def readings(cls, pattern_text: str) -> list[ColumnPattern]:
         """Possible meanings of a pattern: the literal text, and the text after the prefix `human:` or `metric:`.
 
         Callers use the first meaning that matches columns.
@@ -80,71 +80,81 @@ class ColumnPattern:
         >>> [made.fields for made in ColumnPattern.readings("human:scores.*")]
         [(), ('aspect', 'rater'), ('aspect',)]
         """
-        if not written.strip():
+        if not pattern_text.strip():
             raise OptionError(f"columns: a pattern is empty; give one such as {EXAMPLE}")
-        kind, colon, path = written.partition(":")
-        literal_reading = [cls._parse_text(written, written)]
-        if is_path(written):
-            fields = [f"{{{name}}}" for name in PATHS[kind]]
-            n_stars = min(path.count("*"), len(fields))
-            for field in fields[:n_stars]:
-                path = path.replace("*", field, 1)
-            path_of_lists = f"{path}.{{{PATHS[kind][1]}:{POSITION}}}"
-            texts = [path_of_lists, path] if n_stars < len(fields) else [path]
-            return [*literal_reading, *(cls._parse_text(written, text, kind=kind) for text in texts)]
+        kind, colon, path = pattern_text.partition(":")
+        literal_readings = [cls._parse_text(pattern_text, pattern_text)]
+        if is_path(pattern_text):
+            placeholders = [f"{{{name}}}" for name in PATHS[kind]]
+            n_stars = min(path.count("*"), len(placeholders))
+            for placeholder in placeholders[:n_stars]:
+                path = path.replace("*", placeholder, 1)
+            list_path = f"{path}.{{{PATHS[kind][1]}:{POSITION}}}"
+            path_texts = [list_path, path] if n_stars < len(placeholders) else [path]
+            return [
+                *literal_readings,
+                *(cls._parse_text(pattern_text, path_text, kind=kind) for path_text in path_texts),
+            ]
         return (
-            [*literal_reading, cls._parse_text(written, path, kind=kind)]
+            [*literal_readings, cls._parse_text(pattern_text, path, kind=kind)]
             if colon and path and kind in KINDS
-            else literal_reading
+            else literal_readings
         )
 
     @classmethod
-    def _parse_text(cls, written: str, text: str, kind: str = "") -> ColumnPattern:
-        texts, fields, globs = [""], list[str](), list[tuple[str, ...]]()
+    def _parse_text(cls, pattern_text: str, text: str, kind: str = "") -> ColumnPattern:
+        fixed_texts, fields, globs = [""], list[str](), list[tuple[str, ...]]()
         try:
             template_fields = list(Formatter().parse(text))
         except ValueError as error:
-            raise OptionError(f"columns: pattern {written!r} cannot be read: {error}; an example: {EXAMPLE}") from None
-        for fixed_text, field, glob_list, conversion in template_fields:
-            texts[-1] += fixed_text
+            raise OptionError(
+                f"columns: pattern {pattern_text!r} cannot be read: {error}; an example: {EXAMPLE}"
+            ) from None
+        for fixed_text, field, globs_text, conversion in template_fields:
+            fixed_texts[-1] += fixed_text
             if field is None:
                 continue
             placeholder = f"{field}!{conversion}" if conversion else field
             if placeholder not in FIELDS:
                 raise OptionError(
-                    f"columns: pattern {written!r} has the unknown placeholder "
+                    f"columns: pattern {pattern_text!r} has the unknown placeholder "
                     f"{{{placeholder}}}{suggestion(placeholder, FIELDS)}; placeholders: "
                     f"{', '.join(f'{{{name}}}' for name in FIELDS)}"
                 )
             fields.append(field)
-            globs.append(tuple(glob.strip() for glob in (glob_list or "").split(",") if glob.strip()))
-            texts.append("")
-        duplicate = next((name for name in fields if fields.count(name) > 1), None)
-        if duplicate:
-            raise OptionError(f"columns: pattern {written!r} holds {{{duplicate}}} twice; give each placeholder once")
-        if any(not separator_text for separator_text in texts[1:-1]):
+            globs.append(tuple(glob.strip() for glob in (globs_text or "").split(",") if glob.strip()))
+            fixed_texts.append("")
+        duplicate_placeholder = next((name for name in fields if fields.count(name) > 1), None)
+        if duplicate_placeholder:
             raise OptionError(
-                f"columns: pattern {written!r} has no text between two placeholders; write the text that separates them"
+                f"columns: pattern {pattern_text!r} holds {{{duplicate_placeholder}}} twice; give each placeholder once"
             )
-        kind_words = [word for word in re.split(r"[^a-z]+", " ".join(texts).lower()) if word in KINDS]
+        if any(not separator_text for separator_text in fixed_texts[1:-1]):
+            raise OptionError(
+                f"columns: pattern {pattern_text!r} has no text between two placeholders; write the text that "
+                "separates them"
+            )
+        kind_words = [word for word in re.split(r"[^a-z]+", " ".join(fixed_texts).lower()) if word in KINDS]
         if kind and "kind" in fields:
-            raise OptionError(f"columns: pattern {written!r} gives the kind twice; remove {kind}: or {{kind}}")
+            raise OptionError(f"columns: pattern {pattern_text!r} gives the kind twice; remove {kind}: or {{kind}}")
         pattern_kind = kind or (kind_words[0] if len(set(kind_words)) == 1 and "kind" not in fields else "")
-        return cls(written=written, kind=pattern_kind, texts=tuple(texts), fields=tuple(fields), globs=tuple(globs))
+        return cls(
+            written=pattern_text, kind=pattern_kind, texts=tuple(fixed_texts), fields=tuple(fields), globs=tuple(globs)
+        )
 
-    def splits(self, column: str) -> list[dict[str, str]]:
+    def splits(self, column_name: str) -> list[dict[str, str]]:
         """All ways to match a name. Each way maps placeholders to labels. The list is empty if there are too many
         ways."""
         if (
             len(self.fields) > 2
-            and sum(column.count(remaining_text) for remaining_text in set(self.texts[1:-1])) > MOST_GAPS
+            and sum(column_name.count(remaining_text) for remaining_text in set(self.texts[1:-1])) > MOST_GAPS
         ):
             return []
         if not self.fields:
-            return [{}] if column == self.texts[0] else []
+            return [{}] if column_name == self.texts[0] else []
         prefix, *inner_texts, suffix = self.texts
         partial_matches: list[tuple[tuple[str, ...], str]] = (
-            [((), column[len(prefix) :])] if column.startswith(prefix) else []
+            [((), column_name[len(prefix) :])] if column_name.startswith(prefix) else []
         )
         for index, fixed_text in enumerate(inner_texts):
             partial_matches = [
@@ -176,48 +186,48 @@ class ColumnPattern:
         return re.sub(r"[\W_]+", "_", " ".join(self.texts)).strip("_")
 
 
-def split_columns(pattern: ColumnPattern, columns: Sequence[str]) -> dict[str, dict[str, str]]:
+def split_columns(pattern: ColumnPattern, column_names: Sequence[str]) -> dict[str, dict[str, str]]:
     """The labels in the name of each column that matches a pattern.
 
     A name that matches in several ways gets the labels of unambiguous columns: `ann1` in `human_coherence_ann1` decides
     how `human_factual_consistency_ann1` is split. If several ways remain, `OptionError` is raised; the message gives
     two ways and a pattern that allows only one way.
     """
-    splits_of_column = {column: pattern.splits(column) for column in columns}
-    sure_labels = {
+    splits_of_column = {column_name: pattern.splits(column_name) for column_name in column_names}
+    unambiguous_labels = {
         (name, label) for splits in splits_of_column.values() if len(splits) == 1 for name, label in splits[0].items()
     }
-    labels = {}
-    for column, splits in splits_of_column.items():
+    labels_of_column = {}
+    for column_name, splits in splits_of_column.items():
         if splits:
-            n_sure_labels = [
-                sum(field_and_label in sure_labels for field_and_label in split_labels.items())
+            n_unambiguous_labels = [
+                sum(field_and_label in unambiguous_labels for field_and_label in split_labels.items())
                 for split_labels in splits
             ]
             best_splits = [
                 split_labels
-                for split_labels, count in zip(splits, n_sure_labels, strict=True)
-                if count == max(n_sure_labels)
+                for split_labels, count in zip(splits, n_unambiguous_labels, strict=True)
+                if count == max(n_unambiguous_labels)
             ]
             if len(best_splits) > 1:
                 first_split_text, second_split_text, *_ = (
                     ", ".join(f"{field} {label!r}" for field, label in split_labels.items())
                     for split_labels in best_splits
                 )
-                limited_field = f"{{{pattern.fields[0]}:{best_splits[1][pattern.fields[0]]}}}"
-                example = pattern.written.replace(f"{{{pattern.fields[0]}}}", limited_field)
+                limited_placeholder = f"{{{pattern.fields[0]}:{best_splits[1][pattern.fields[0]]}}}"
+                example_pattern = pattern.written.replace(f"{{{pattern.fields[0]}}}", limited_placeholder)
                 raise OptionError(
-                    f"columns: {column!r} matches {pattern.written!r} in two ways ({first_split_text}; "
+                    f"columns: {column_name!r} matches {pattern.written!r} in two ways ({first_split_text}; "
                     f"{second_split_text}); list "
-                    f"the labels, as in {example!r} (a comma list of globs)"
+                    f"the labels, as in {example_pattern!r} (a comma list of globs)"
                 )
-            labels[column] = best_splits[0]
-    return labels
+            labels_of_column[column_name] = best_splits[0]
+    return labels_of_column
 
 
-def is_path(written: str) -> bool:
+def is_path(pattern_text: str) -> bool:
     """Whether a pattern consists of a kind and a path with `*`, as in `human:scores.*`."""
-    kind, colon, path = written.partition(":")
+    kind, colon, path = pattern_text.partition(":")
     return bool(colon) and kind in PATHS and "*" in path and "{" not in path
 
 
@@ -226,152 +236,164 @@ def escape_braces(text: str) -> str:
     return text.replace("{", "{{").replace("}", "}}")
 
 
-def match_columns(written: str, columns: Sequence[str]) -> Mapping[str, Mapping[str, str]]:
+def match_columns(pattern_text: str, column_names: Sequence[str]) -> Mapping[str, Mapping[str, str]]:
     """The columns that a pattern matches; empty if the pattern is ambiguous."""
     try:
-        splits = [split_columns(reading, columns) for reading in ColumnPattern.readings(written)]
+        matches = [split_columns(reading, column_names) for reading in ColumnPattern.readings(pattern_text)]
     except OptionError:
         return {}
-    return next((split for split in splits if split), {})
+    return next((match for match in matches if match), {})
 
 
 def melt_patterns(
-    mapped: pl.DataFrame, split: Mapping[str, tuple[ColumnPattern, dict[str, str]]], *, where: str
+    mapped_table: pl.DataFrame, match_of_column: Mapping[str, tuple[ColumnPattern, dict[str, str]]], *, where: str
 ) -> tuple[pl.DataFrame, list[Note]]:
     """The long table of the score columns, and notes on columns that are not used."""
-    keys = [name for name in ROW_KEYS if name in mapped.columns]
-    has_system = all("system" in labels_of_column for _, labels_of_column in split.values())
-    for name in ("item",) if has_system else ("item", "system"):
-        if name not in keys:
+    key_column_names = [name for name in ROW_KEYS if name in mapped_table.columns]
+    has_system_placeholder = all("system" in labels for _, labels in match_of_column.values())
+    for name in ("item",) if has_system_placeholder else ("item", "system"):
+        if name not in key_column_names:
             raise UnfitError(
                 f"{where}: the patterns match score columns, but no column has the role {name}; map one, as in "
-                f"{name}=NAME. Columns: {join_labels(mapped.columns, limit=MAX_LISTED)}"
+                f"{name}=NAME. Columns: {join_labels(mapped_table.columns, limit=MAX_LISTED)}"
             )
     labels_of_column = {
-        name: _column_labels(pattern, column_labels, name, keys) for name, (pattern, column_labels) in split.items()
+        name: _column_labels(pattern, column_labels, name, key_column_names)
+        for name, (pattern, column_labels) in match_of_column.items()
     }
-    text_columns = [
+    text_column_names = [
         name
         for name in labels_of_column
-        if count_filled_cells(mapped[name])[0] and not count_filled_cells(mapped[name])[1]
+        if count_filled_cells(mapped_table[name])[0] and not count_filled_cells(mapped_table[name])[1]
     ]
     labels_of_column = {
-        name: column_labels for name, column_labels in labels_of_column.items() if name not in text_columns
+        name: column_labels for name, column_labels in labels_of_column.items() if name not in text_column_names
     }
     if not labels_of_column:
         raise InputError(
-            f"{where}: no column matched by the patterns holds a number ({join_labels(text_columns)}); name the score "
-            "columns"
+            f"{where}: no column matched by the patterns holds a number ({join_labels(text_column_names)}); name the "
+            "score columns"
         )
-    _check_people(split, labels_of_column, where=where)
+    _check_people(match_of_column, labels_of_column, where=where)
     _check_distinct(labels_of_column, where=where)
-    unused_columns = [name for name in mapped.columns if name not in keys and name not in split]
+    unused_column_names = [
+        name for name in mapped_table.columns if name not in key_column_names and name not in match_of_column
+    ]
     notes = build_notes(
-        ("unused-columns", len(unused_columns), f"{where}: columns not used: {join_labels(unused_columns)}"),
-        *unused_people_notes(mapped, unused_columns, where=where),
+        ("unused-columns", len(unused_column_names), f"{where}: columns not used: {join_labels(unused_column_names)}"),
+        *unused_people_notes(mapped_table, unused_column_names, where=where),
         (
             "text-columns",
-            len(text_columns),
-            f"{where}: columns matched by a pattern hold text, not scores: {join_labels(text_columns)}",
+            len(text_column_names),
+            f"{where}: columns matched by a pattern hold text, not scores: {join_labels(text_column_names)}",
         ),
     )
-    return melt_scores(mapped, labels_of_column, keys=keys, where=where), notes
+    return melt_scores(mapped_table, labels_of_column, key_column_names=key_column_names, where=where), notes
 
 
 def melt_scores(
-    frame: pl.DataFrame, columns: Mapping[str, Mapping[str, str]], *, keys: Sequence[str], where: str
+    frame: pl.DataFrame,
+    labels_of_column: Mapping[str, Mapping[str, str]],
+    *,
+    key_column_names: Sequence[str],
+    where: str,
 ) -> pl.DataFrame:
-    """The long table of the score columns `columns` (column to labels). `keys` are the columns that identify a row.
+    """The long table of the score columns in `labels_of_column`. `key_column_names` identify a row.
 
     Duplicate keys, empty keys (except item, aspect, kind and repeat) and text among scores raise `InputError`. The
     message gives the row of the wide table.
     """
-    rows = pl.DataFrame(
-        [label_column(frame, name, where=where, empty=name not in ("system", "rater")) for name in keys]
+    key_rows = pl.DataFrame(
+        [label_column(frame, name, where=where, empty=name not in ("system", "rater")) for name in key_column_names]
     )
-    key_columns = [name for name in keys if name != "kind"]
+    identifying_column_names = [name for name in key_column_names if name != "kind"]
     hint = "one row per output; number the runs in a column 'repeat'"
-    check_unique(rows, key_columns, where=where, what="output", hint=hint)
-    scores = [number_column(frame, name, where=where) for name in columns]
-    label_names = dict.fromkeys(name for labels in columns.values() for name in labels)
+    check_unique(key_rows, identifying_column_names, where=where, what="output", hint=hint)
+    score_series = [number_column(frame, name, where=where) for name in labels_of_column]
+    label_column_names = dict.fromkeys(name for labels in labels_of_column.values() for name in labels)
     return pl.concat(
         [
-            rows.with_columns(
+            key_rows.with_columns(
                 *(
-                    pl.lit(columns[score.name].get(name, ""), dtype=pl.String).alias(name)
-                    for name in label_names
-                    if name in columns[score.name] or name not in keys
+                    pl.lit(labels_of_column[score.name].get(name, ""), dtype=pl.String).alias(name)
+                    for name in label_column_names
+                    if name in labels_of_column[score.name] or name not in key_column_names
                 ),
                 score=score,
             )
-            for score in scores
+            for score in score_series
         ]
     )
 
 
 def unused_people_notes(
-    frame: pl.DataFrame, unused_columns: Iterable[str], *, where: str
+    frame: pl.DataFrame, unused_column_names: Iterable[str], *, where: str
 ) -> list[tuple[str, int, str]]:
     """Notes on unused numeric columns that look like human ratings."""
-    human_columns = [name for name in unused_columns if looks_human(name) and count_filled_cells(frame[name])[1]]
+    human_column_names = [
+        name for name in unused_column_names if looks_human(name) and count_filled_cells(frame[name])[1]
+    ]
     message = (
-        f"{where}: columns that look like human ratings are not used: {join_labels(human_columns)}; name them in "
+        f"{where}: columns that look like human ratings are not used: {join_labels(human_column_names)}; name them in "
         "columns"
     )
-    return [("unused-annotators", len(human_columns), message)]
+    return [("unused-annotators", len(human_column_names), message)]
 
 
 def _column_labels(
-    pattern: ColumnPattern, split: Mapping[str, str], column: str, keys: Sequence[str]
+    pattern: ColumnPattern, label_of_placeholder: Mapping[str, str], column_name: str, key_column_names: Sequence[str]
 ) -> dict[str, str]:
     """The labels for the rows of a score column, taken from the name of the column.
 
     The kind in a pattern takes precedence over the kind in the row.
     """
-    duplicate = next((name for name in split if name in keys and name != "kind"), None)
-    if duplicate:
+    duplicate_role = next((name for name in label_of_placeholder if name in key_column_names and name != "kind"), None)
+    if duplicate_role:
         raise OptionError(
-            f"columns: the {duplicate} is given twice, by the pattern {pattern.written!r} and by a column; remove "
-            f"{{{duplicate}}} from the pattern, or map no column to {duplicate}"
+            f"columns: the {duplicate_role} is given twice, by the pattern {pattern.written!r} and by a column; remove "
+            f"{{{duplicate_role}}} from the pattern, or map no column to {duplicate_role}"
         )
-    labels = {name: label.strip() for name, label in split.items()}
-    kind = labels.get("kind", "").lower() or pattern.kind
-    if "rater" not in labels and "rater" not in keys:
-        labels["rater"] = (pattern.constant_text if pattern.fields else column) or kind
-        if not labels["rater"]:
+    label_of_role = {name: label.strip() for name, label in label_of_placeholder.items()}
+    kind = label_of_role.get("kind", "").lower() or pattern.kind
+    if "rater" not in label_of_role and "rater" not in key_column_names:
+        label_of_role["rater"] = (pattern.constant_text if pattern.fields else column_name) or kind
+        if not label_of_role["rater"]:
             raise OptionError(f"columns: {pattern.written!r} gives no rater; add {{rater}}, or map rater to a column")
-    return labels | ({"kind": kind} if kind or "kind" not in keys else {})
+    return label_of_role | ({"kind": kind} if kind or "kind" not in key_column_names else {})
 
 
 def _check_people(
-    split: Mapping[str, tuple[ColumnPattern, dict[str, str]]], labels: Mapping[str, Mapping[str, str]], *, where: str
+    match_of_column: Mapping[str, tuple[ColumnPattern, dict[str, str]]],
+    labels_of_column: Mapping[str, Mapping[str, str]],
+    *,
+    where: str,
 ) -> None:
     """Raise `InputError` if a pattern of human ratings matches an average, or splits the name of a metric."""
-    human_labels = {
+    labels_of_human_column = {
         name: column_labels
-        for name, column_labels in labels.items()
-        if column_labels.get("kind") == "human" and {"aspect", "rater"} <= set(split[name][1])
+        for name, column_labels in labels_of_column.items()
+        if column_labels.get("kind") == "human" and {"aspect", "rater"} <= set(match_of_column[name][1])
     }
-    raters = list(dict.fromkeys(column_labels["rater"] for column_labels in human_labels.values()))
+    raters = list(dict.fromkeys(column_labels["rater"] for column_labels in labels_of_human_column.values()))
     generic_raters = {rater for rater in raters if set(split_name(rater)) <= AVERAGES | GENERIC}
-    for name, column_labels in human_labels.items():
+    for name, column_labels in labels_of_human_column.items():
         other_raters = [rater for rater in raters if rater != column_labels["rater"] and rater not in generic_raters]
         if other_raters and (
             column_labels["rater"] in generic_raters or not SCORERS.isdisjoint(name_stems(column_labels["aspect"]))
         ):
             raise InputError(
-                f"{where}: pattern {split[name][0].written!r} reads column {name!r} as aspect "
+                f"{where}: pattern {match_of_column[name][0].written!r} reads column {name!r} as aspect "
                 f"{column_labels['aspect']!r} "
                 f"rated by annotator {column_labels['rater']!r}; if {name!r} is a metric or an average, list the "
                 f"annotators, as in {{rater:{','.join(other_raters[:3])}}} (a comma list of globs)"
             )
 
 
-def _check_distinct(labels: Mapping[str, Mapping[str, str]], *, where: str) -> None:
+def _check_distinct(labels_of_column: Mapping[str, Mapping[str, str]], *, where: str) -> None:
     """Raise `InputError` for columns with the same rater, aspect and repeat, and for a rater of two kinds."""
     column_of_key: dict[tuple[str, ...], str] = {}
-    first_column_of_rater: dict[str, tuple[str, str]] = {}
-    for name, column_labels in labels.items():
+    first_column_and_kind_of_rater: dict[str, tuple[str, str]] = {}
+    for name, column_labels in labels_of_column.items():
         key = tuple(column_labels.get(role, "") for role in ("rater", "aspect", "repeat", "system"))
         if key in column_of_key:
             key_text = ", ".join(
@@ -382,12 +404,12 @@ def _check_distinct(labels: Mapping[str, Mapping[str, str]], *, where: str) -> N
                 "distinguish them by {rater}, {aspect} or {repeat}"
             )
         column_of_key[key] = name
-        other_column, kind = first_column_of_rater.setdefault(
+        other_column_name, kind = first_column_and_kind_of_rater.setdefault(
             column_labels.get("rater", name), (name, column_labels.get("kind", ""))
         )
         if column_labels.get("kind", "") != kind:
             raise InputError(
-                f"{where}: rater {column_labels['rater']!r} is {kind or 'of unknown kind'} in column {other_column!r} "
-                "and"
-                f" {column_labels.get('kind') or 'of unknown kind'} in column {name!r}; give each rater one kind"
+                f"{where}: rater {column_labels['rater']!r} is {kind or 'of unknown kind'} in column "
+                f"{other_column_name!r} and {column_labels.get('kind') or 'of unknown kind'} in column {name!r}; give "
+                "each rater one kind"
             )

@@ -44,51 +44,57 @@ LONGEST = 400
 
 
 def read_phrases(
-    cells: pl.Series, written: str, *, systems: Collection[str], where: str
+    cells: pl.Series, patterns_text: str, *, system_names: Collection[str], where: str
 ) -> tuple[pl.Series, pl.Series, list[Note]]:
     """The word of the verdict in each phrase, the reason if a phrase has no verdict, and a note on the number of
     phrases without a verdict.
 
-    `written` lists patterns separated by `|`; `*` is any text. `{winner}` is a word for the better output. `{position}`
-    is also a word for the better output, but A and 1 mean the output shown first. `{tie:equal*,both*}` is a phrase for
-    a tie. A single word needs no pattern.
+    `patterns_text` lists patterns separated by `|`; `*` is any text. `{winner}` is a word for the better output.
+    `{position}` is also a word for the better output, but A and 1 mean the output shown first. `{tie:equal*,both*}`
+    is a phrase for a tie. A single word needs no pattern.
     """
-    alternatives = compile_phrases(written)
-    is_by_position = any(kind == "position" for kind, _ in alternatives)
-    allowed_words = {*WORDS, *map(_normalise_word, systems)}
+    kinds_and_patterns = compile_phrases(patterns_text)
+    has_position_pattern = any(kind == "position" for kind, _ in kinds_and_patterns)
+    allowed_words = {*WORDS, *map(_normalise_word, system_names)}
     word_of_cell = {
-        cell: _read_verdict(cell, alternatives, allowed_words, is_by_position=is_by_position)
+        cell: _read_verdict(cell, kinds_and_patterns, allowed_words, has_position_pattern=has_position_pattern)
         for cell in cells.unique()
         if cell is not None
     }
-    words_of_cells = cells.replace_strict(word_of_cell, default=None, return_dtype=pl.String)
-    is_unread_cell = (words_of_cells.fill_null("") == "") & (cells.fill_null("").str.strip_chars() != "")
-    examples = cells.filter(is_unread_cell).str.slice(0, 40)
+    verdict_words = cells.replace_strict(word_of_cell, default=None, return_dtype=pl.String)
+    is_unread_cell = (verdict_words.fill_null("") == "") & (cells.fill_null("").str.strip_chars() != "")
+    unread_cells = cells.filter(is_unread_cell).str.slice(0, 40)
     message = (
         f"{where}: {is_unread_cell.sum()} verdicts match no pattern of phrases and count as not rated "
-        f"({format_counts(examples)})"
+        f"({format_counts(unread_cells)})"
     )
-    reason = pl.select(pl.when(is_unread_cell).then(pl.lit(UNREADABLE)).otherwise(pl.lit(""))).to_series()
-    return words_of_cells.fill_null(""), reason, build_notes(("unread-phrases", int(is_unread_cell.sum()), message))
+    unread_reasons = pl.select(pl.when(is_unread_cell).then(pl.lit(UNREADABLE)).otherwise(pl.lit(""))).to_series()
+    return (
+        verdict_words.fill_null(""),
+        unread_reasons,
+        build_notes(("unread-phrases", int(is_unread_cell.sum()), message)),
+    )
 
 
-def compile_phrases(written: str) -> list[tuple[str, re.Pattern[str]]]:
+def compile_phrases(patterns_text: str) -> list[tuple[str, re.Pattern[str]]]:
     """The kind and the regular expression of each pattern. An invalid pattern raises `OptionError`."""
-    return [_compile_pattern(alternative) for alternative in written.split("|")]
+    return [_compile_pattern(pattern_text) for pattern_text in patterns_text.split("|")]
 
 
-def _compile_pattern(alternative: str) -> tuple[str, re.Pattern[str]]:
+def _compile_pattern(pattern_text: str) -> tuple[str, re.Pattern[str]]:
     """The kind of a pattern and its regular expression."""
-    placeholders = PLACEHOLDER.findall(alternative)
-    if len(placeholders) != 1 or set(PLACEHOLDER.sub("", alternative)) & set("{}"):
+    placeholders = PLACEHOLDER.findall(pattern_text)
+    if len(placeholders) != 1 or set(PLACEHOLDER.sub("", pattern_text)) & set("{}"):
         raise OptionError(
-            f"columns: phrase={alternative.strip()!r}: give one of {{winner}}, {{position}} and {{tie:GLOB}} in each "
+            f"columns: phrase={pattern_text.strip()!r}: give one of {{winner}}, {{position}} and {{tie:GLOB}} in each "
             "pattern, as in '{winner}:*|Summary {winner} is better*'"
         )
-    text_before, text_after = PLACEHOLDER.split(alternative.strip())[::2]
-    kind, _, globs = placeholders[0].partition(":")
-    word_regex = "(?:" + "|".join(_glob_regex(glob) for glob in globs.split(",")) + ")" if globs else WORD
-    return kind, re.compile(rf"\s*{_glob_regex(text_before)}{word_regex}{_glob_regex(text_after)}\s*", re.I | re.S)
+    text_before, text_after = PLACEHOLDER.split(pattern_text.strip())[::2]
+    placeholder_kind, _, globs_text = placeholders[0].partition(":")
+    word_regex = "(?:" + "|".join(_glob_regex(glob) for glob in globs_text.split(",")) + ")" if globs_text else WORD
+    return placeholder_kind, re.compile(
+        rf"\s*{_glob_regex(text_before)}{word_regex}{_glob_regex(text_after)}\s*", re.I | re.S
+    )
 
 
 def _glob_regex(text: str) -> str:
@@ -98,13 +104,13 @@ def _glob_regex(text: str) -> str:
 
 def _read_verdict(
     cell: str,
-    alternatives: Sequence[tuple[str, re.Pattern[str]]],
+    kinds_and_patterns: Sequence[tuple[str, re.Pattern[str]]],
     allowed_words: Collection[str],
     *,
-    is_by_position: bool,
+    has_position_pattern: bool,
 ) -> str:
     """The verdict of a phrase as one word, '' if no pattern matches."""
-    for kind, pattern in (("position" if is_by_position else "winner", SINGLE), *alternatives):
+    for kind, pattern in (("position" if has_position_pattern else "winner", SINGLE), *kinds_and_patterns):
         match = pattern.fullmatch(cell)
         if match and kind == "tie":
             return "tie"
@@ -127,33 +133,33 @@ def propose_phrases(cells: pl.Series) -> str:
     '{winner}:*|{tie:*equally*}'
     """
     count_of_cell = Counter(cell.strip()[:LONGEST] for cell in cells.drop_nulls() if cell.strip())
-    word_counts: dict[str, Counter[str]] = {}
+    word_counts_of_template: dict[str, Counter[str]] = {}
     for cell, n in count_of_cell.items():
         for template, word in _iter_templates(cell):
-            word_counts.setdefault(template, Counter())[word] += n
+            word_counts_of_template.setdefault(template, Counter())[word] += n
     count_of_template = {
-        template: sum(verdict_counts.values())
-        for template, verdict_counts in word_counts.items()
-        if len({*verdict_counts} - {"C"}) > 1
+        template: sum(word_counts.values())
+        for template, word_counts in word_counts_of_template.items()
+        if len({*word_counts} - {"C"}) > 1
     }
     patterns: list[str] = []
-    unread_cells = {cell: n for cell, n in count_of_cell.items() if not SINGLE.fullmatch(cell)}
-    n_total = sum(count_of_cell.values())
-    n_read = n_total - sum(unread_cells.values())
+    count_of_unread_cell = {cell: n for cell, n in count_of_cell.items() if not SINGLE.fullmatch(cell)}
+    n_cells = sum(count_of_cell.values())
+    n_read_cells = n_cells - sum(count_of_unread_cell.values())
     for template in sorted(count_of_template, key=lambda name: count_of_template[name], reverse=True):
         _, pattern = _compile_pattern(template)
-        matched_cells = [cell for cell in unread_cells if pattern.fullmatch(cell)]
+        matched_cells = [cell for cell in count_of_unread_cell if pattern.fullmatch(cell)]
         if matched_cells and len(patterns) < MAX_PATTERNS:
             patterns.append(template)
-            n_read += sum(unread_cells.pop(cell) for cell in matched_cells)
-    tie_cells = [cell.lower() for cell in unread_cells if not TOKEN.search(cell)]
+            n_read_cells += sum(count_of_unread_cell.pop(cell) for cell in matched_cells)
+    tie_cells = [cell.lower() for cell in count_of_unread_cell if not TOKEN.search(cell)]
     tie_globs = sorted(
         (glob for glob in TIES if any(glob in cell for cell in tie_cells)),
         key=lambda glob: -sum(glob in cell for cell in tie_cells),
     )
     if tie_globs and patterns:
         patterns.append(f"{{tie:*{tie_globs[0]}*}}")
-    return "|".join(patterns) if patterns and n_read >= MIN_COVERAGE * n_total else ""
+    return "|".join(patterns) if patterns and n_read_cells >= MIN_COVERAGE * n_cells else ""
 
 
 def _iter_templates(cell: str) -> Iterator[tuple[str, str]]:

@@ -37,47 +37,51 @@ class Schema:
         suggestion."""
         toml_file = Path(path)
         try:
-            values = tomllib.loads(utf8_text(read_small_file(toml_file, "a schema"), toml_file.name))
+            toml_values = tomllib.loads(utf8_text(read_small_file(toml_file, "a schema"), toml_file.name))
         except OSError as error:
             raise InputError(f"schema {toml_file}: cannot be read: {error.strerror}") from None
         except (ValueError, RecursionError) as error:
             raise InputError(f'{toml_file.name}: not TOML: {error}; an example: reader = "ratings"') from None
-        for key, value in values.items():
+        for key, value in toml_values.items():
             if key not in KEYS:
                 raise InputError(
                     f"{toml_file.name}: unknown key {key!r}{suggestion(key, KEYS)}; keys: {', '.join(KEYS)}"
                 )
-            is_list = isinstance(value, list) and key in SELECTION and all(isinstance(text, str) for text in value)
-            if key != TABLE and not (isinstance(value, str) or is_list):
+            is_text_list = isinstance(value, list) and key in SELECTION and all(isinstance(text, str) for text in value)
+            if key != TABLE and not (isinstance(value, str) or is_text_list):
                 raise InputError(
                     f"{toml_file.name}: {key} = {value!r} is not a text; write the value in quotes, such as {key} = "
                     '"..."'
                 )
         try:
-            columns = Columns.make(values.get(TABLE, {}))
+            columns = Columns.make(toml_values.get(TABLE, {}))
         except OptionError as error:
             raise InputError(f"{toml_file.name}: {error}") from None
-        reading = {key: values[key] for key in WORDS if key in values}
-        reading |= {key: toml_file.parent / values[key] for key in PATHS if key in values}
-        return cls(columns=columns, reading=reading, selection={key: values[key] for key in SELECTION if key in values})
+        reading = {key: toml_values[key] for key in WORDS if key in toml_values}
+        reading |= {key: toml_file.parent / toml_values[key] for key in PATHS if key in toml_values}
+        return cls(
+            columns=columns,
+            reading=reading,
+            selection={key: toml_values[key] for key in SELECTION if key in toml_values},
+        )
 
     def merge_arguments(
         self, columns: Columns, reading: Mapping[str, Any], selection: Mapping[str, Patterns] | None = None
     ) -> Schema:
         """The schema completed by arguments of a caller, which take precedence if they are not None."""
-        given_options = {name: value for name, value in reading.items() if value is not None}
+        reading_options = {name: value for name, value in reading.items() if value is not None}
         return replace(
             self,
             columns=columns.merge_defaults(self.columns),
-            reading={**self.reading, **given_options},
+            reading={**self.reading, **reading_options},
             selection={**self.selection, **(selection or {})},
         )
 
     def to_toml(self, folder: Path) -> str:
         """The schema as TOML text, with paths relative to the folder of the file."""
-        paths = {key: os.path.relpath(self.reading[key], folder) for key in PATHS if key in self.reading}
-        values = {**self.reading, **paths, **self.selection}
-        lines = [f"{key} = {_format_toml(values[key])}" for key in KEYS if key in values]
+        path_of_key = {key: os.path.relpath(self.reading[key], folder) for key in PATHS if key in self.reading}
+        value_of_key = {**self.reading, **path_of_key, **self.selection}
+        lines = [f"{key} = {_format_toml(value_of_key[key])}" for key in KEYS if key in value_of_key]
         if self.columns:
             lines += [
                 "",

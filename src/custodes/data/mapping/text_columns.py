@@ -36,66 +36,78 @@ class TextColumns:
     def __bool__(self) -> bool:
         return bool(self.systems) or not {"text", "messages", *PAIR}.isdisjoint(self.roles)
 
-    def assigned_columns(self, columns: Sequence[str]) -> set[str]:
+    def assigned_columns(self, column_names: Sequence[str]) -> set[str]:
         """The columns with texts."""
-        names = {
+        text_column_names = {
             name
-            for role, patterns_of_role in self.roles.items()
+            for role, name_or_pattern in self.roles.items()
             if role in TEXTS
-            for name in expand_name(patterns_of_role, columns)
+            for name in expand_name(name_or_pattern, column_names)
         }
-        return {*names, *self.systems}
+        return {*text_column_names, *self.systems}
 
-    def table(self, frame: pl.DataFrame, *, where: str, rated: bool) -> tuple[pl.DataFrame, list[Note]]:
+    def table(self, frame: pl.DataFrame, *, where: str, has_rating_rows: bool) -> tuple[pl.DataFrame, list[Note]]:
         """A table with one row per output: item, system, text, and the columns that describe the item.
 
-        With `rated`, rows are ratings, so an output may occur in several rows. Without an item column, the item is the
-        source, or else the row number if a row has the outputs of several systems. Without a system column, the system
-        is the name of the file.
+        With `has_rating_rows`, rows are ratings, so an output may occur in several rows. Without an item column, the
+        item is the source, or else the row number if a row has the outputs of several systems. Without a system column,
+        the system is the name of the file.
         """
         cells_of_role = {role: self._cells(frame, role) for role in ITEM_ROLES if role in self.roles}
-        roles = self.roles
-        texts: list[tuple[pl.Series | str, pl.Series]] = []
-        uses_last_turn = "text" not in roles and not self.systems
-        if "messages" in roles:
-            conversations = pl.DataFrame(
+        column_of_role = self.roles
+        system_text_pairs: list[tuple[pl.Series | str, pl.Series]] = []
+        uses_last_turn = "text" not in column_of_role and not self.systems
+        if "messages" in column_of_role:
+            conversation_table = pl.DataFrame(
                 [
                     _split_conversation(cell, f"{where}, row {row}", uses_last_turn=uses_last_turn)
-                    for row, cell in enumerate(frame[roles["messages"]], start=1)
+                    for row, cell in enumerate(frame[column_of_role["messages"]], start=1)
                 ],
                 schema=dict.fromkeys(("text", "source", "context"), pl.String),
                 orient="row",
             )
-            cells_of_role |= {role: conversations[role] for role in ("source", "context") if role not in roles}
-            texts += [(self._system(frame, where), conversations["text"])] if uses_last_turn else []
-        if "text" in roles:
-            texts.append((self._system(frame, where), convert_to_text(frame[roles["text"]], where=where)))
-        texts += [(system, convert_to_text(frame[name], where=where)) for name, system in self.systems.items()]
+            cells_of_role |= {
+                role: conversation_table[role] for role in ("source", "context") if role not in column_of_role
+            }
+            system_text_pairs += [(self._system(frame, where), conversation_table["text"])] if uses_last_turn else []
+        if "text" in column_of_role:
+            system_text_pairs.append(
+                (self._system(frame, where), convert_to_text(frame[column_of_role["text"]], where=where))
+            )
+        system_text_pairs += [
+            (system, convert_to_text(frame[name], where=where)) for name, system in self.systems.items()
+        ]
         for role, system_role in zip(PAIR, ("system_a", "system_b"), strict=True):
-            if role in roles:
-                name = roles.get(system_role) or next(
+            if role in column_of_role:
+                system_column_name = column_of_role.get(system_role) or next(
                     (n for n in (system_role, system_role.replace("system", "model")) if n in frame), None
                 )
-                system = system_role[-1] if name is None else label_column(frame, name, where=where)
-                texts.append((system, convert_to_text(frame[roles[role]], where=where)))
-        item = self._item(frame, cells_of_role, where, per_row=bool(self.systems) or PAIR[0] in roles)
-        columns = [column.alias(role) for role, column in cells_of_role.items()]
-        rows = pl.concat(
+                system = (
+                    system_role[-1]
+                    if system_column_name is None
+                    else label_column(frame, system_column_name, where=where)
+                )
+                system_text_pairs.append((system, convert_to_text(frame[column_of_role[role]], where=where)))
+        item_series = self._item(frame, cells_of_role, where, per_row=bool(self.systems) or PAIR[0] in column_of_role)
+        item_text_series = [column.alias(role) for role, column in cells_of_role.items()]
+        output_rows = pl.concat(
             [
-                pl.DataFrame([item, text.alias("text"), *columns]).with_columns(
+                pl.DataFrame([item_series, text.alias("text"), *item_text_series]).with_columns(
                     pl.lit(system).alias("system") if isinstance(system, str) else system.alias("system")
                 )
-                for system, text in texts
+                for system, text in system_text_pairs
             ]
         )
-        return _select_first_texts(rows, where=where, rated=rated)
+        return _select_first_texts(output_rows, where=where, has_rating_rows=has_rating_rows)
 
-    def _item(self, frame: pl.DataFrame, facts: Mapping[str, pl.Series], where: str, *, per_row: bool) -> pl.Series:
-        name = self.roles.get("item") or ("item" if "item" in frame.columns else None)
-        if name is not None:
-            return label_column(frame, name, where=where).alias("item")
-        if "source" in facts and facts["source"].is_not_null().all():
-            return facts["source"].str.strip_chars().alias("item")
+    def _item(
+        self, frame: pl.DataFrame, cells_of_role: Mapping[str, pl.Series], where: str, *, per_row: bool
+    ) -> pl.Series:
+        item_column_name = self.roles.get("item") or ("item" if "item" in frame.columns else None)
+        if item_column_name is not None:
+            return label_column(frame, item_column_name, where=where).alias("item")
+        if "source" in cells_of_role and cells_of_role["source"].is_not_null().all():
+            return cells_of_role["source"].str.strip_chars().alias("item")
         if per_row:
             return pl.Series("item", [str(row) for row in range(1, frame.height + 1)])
         raise InputError(
@@ -103,39 +115,43 @@ class TextColumns:
         )
 
     def _system(self, frame: pl.DataFrame, where: str) -> pl.Series | str:
-        name = self.roles.get("system") or ("system" if "system" in frame.columns else None)
-        return PurePath(where).name.partition(".")[0] if name is None else label_column(frame, name, where=where)
+        system_column_name = self.roles.get("system") or ("system" if "system" in frame.columns else None)
+        return (
+            PurePath(where).name.partition(".")[0]
+            if system_column_name is None
+            else label_column(frame, system_column_name, where=where)
+        )
 
     def _cells(self, frame: pl.DataFrame, role: str) -> pl.Series:
         """The cells of a role. If the role has several columns, a cell is a JSON list of the non-empty cells."""
-        columns = [
-            convert_to_text(frame[name], where=role, lists=role != "source")
+        text_series = [
+            convert_to_text(frame[name], where=role, allows_lists=role != "source")
             for name in expand_name(self.roles[role], frame.columns)
         ]
-        if len(columns) == 1:
-            return columns[0]
-        rows = zip(*columns, strict=True)
+        if len(text_series) == 1:
+            return text_series[0]
+        rows = zip(*text_series, strict=True)
         return pl.Series([json.dumps([text for text in row if text], ensure_ascii=False) for row in rows])
 
 
-def expand_name(name: str, columns: Sequence[str]) -> list[str]:
+def expand_name(name: str, column_names: Sequence[str]) -> list[str]:
     """The columns that a name refers to: the column of that name, or columns that match a glob such as `reference_*`.
 
     >>> expand_name("ref_*", ["ref_1", "ref_2", "id"]), expand_name("id", ["id"])
     (['ref_1', 'ref_2'], ['id'])
     """
-    if name in columns or "*" not in name:
-        return [name] if name in columns else []
-    return [column for column in columns if fnmatchcase(column, name)]
+    if name in column_names or "*" not in name:
+        return [name] if name in column_names else []
+    return [column for column in column_names if fnmatchcase(column, name)]
 
 
-def convert_to_text(column: pl.Series, *, where: str, lists: bool = True) -> pl.Series:
+def convert_to_text(column: pl.Series, *, where: str, allows_lists: bool = True) -> pl.Series:
     """A column as text, with lists and objects as JSON."""
     if column.dtype == pl.Object:
         column = pl.Series(column.name, [None if cell is None else str(cell) for cell in column], dtype=pl.String)
     if not column.dtype.is_nested():
         return column.cast(pl.String)
-    if not lists:
+    if not allows_lists:
         raise InputError(f"{where}: column {column.name!r} holds {column.dtype}, expected text")
     cells = [None if cell is None else json.dumps(cell, ensure_ascii=False, default=str) for cell in column.to_list()]
     return pl.Series(column.name, cells, dtype=pl.String)
@@ -155,26 +171,30 @@ def _split_conversation(cell: Any, where: str, *, uses_last_turn: bool) -> tuple
     *earlier_turns, (speaker, last_text) = turns
     answer = last_text if uses_last_turn and speaker.lower() in ANSWERS else None
     earlier_turns = earlier_turns if answer is not None else turns
-    user_turns = [
+    user_turn_indices = [
         index
         for index, (turn_speaker, _) in enumerate(earlier_turns)
         if turn_speaker.lower() not in (*ANSWERS, *INSTRUCTIONS)
     ]
-    if not user_turns:
+    if not user_turn_indices:
         return answer, None, format_dialogue(earlier_turns) if earlier_turns else None
-    source = earlier_turns.pop(user_turns[-1])[1]
+    source = earlier_turns.pop(user_turn_indices[-1])[1]
     return answer, source, format_dialogue(earlier_turns) if earlier_turns else None
 
 
-def _select_first_texts(rows: pl.DataFrame, *, where: str, rated: bool) -> tuple[pl.DataFrame, list[Note]]:
+def _select_first_texts(rows: pl.DataFrame, *, where: str, has_rating_rows: bool) -> tuple[pl.DataFrame, list[Note]]:
     """A table with each output once, and notes. A text that describes an item, such as the source,
     is the first non-empty value of the item."""
-    sources = rows.drop("system", "text")
-    texts = rows.select("item", "system", "text").drop_nulls("text").unique(maintain_order=True)
-    first_texts, sources, notes = select_first_values(texts, sources, where=where)
-    texts = first_texts if rated else texts
-    n_silent = sources.join(texts, on="item", how="anti").height
+    source_rows = rows.drop("system", "text")
+    text_rows = rows.select("item", "system", "text").drop_nulls("text").unique(maintain_order=True)
+    first_texts, source_rows, notes = select_first_values(text_rows, source_rows, where=where)
+    text_rows = first_texts if has_rating_rows else text_rows
+    n_items_without_output = source_rows.join(text_rows, on="item", how="anti").height
     notes += build_notes(
-        ("items-without-output", n_silent, f"{where}: {n_silent} items have no output and are left out")
+        (
+            "items-without-output",
+            n_items_without_output,
+            f"{where}: {n_items_without_output} items have no output and are left out",
+        )
     )
-    return texts.join(sources, on="item", how="left", maintain_order="left"), notes
+    return text_rows.join(source_rows, on="item", how="left", maintain_order="left"), notes

@@ -51,41 +51,45 @@ def read_alpacaeval(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Stu
     generators, so the systems are output_1 and output_2, and an instruction with several pairs of texts becomes several
     items in one cluster.
     """
-    _, *generators, _ = columns = fitting_columns(frame, COLUMNS, where=where)
-    is_anonymous = columns == COLUMNS[2]
-    instruction_text, input_text = (
+    _, *generator_column_names, _ = layout_column_names = fitting_columns(frame, COLUMNS, where=where)
+    is_anonymous = layout_column_names == COLUMNS[2]
+    instruction_texts, input_texts = (
         label_column(frame, name, where=where, empty=name == "input") for name in ("instruction", "input")
     )
     # AlpacaEval combines the instruction and the input in the same way.
-    instruction = pl.select(
-        pl.when(input_text == "").then(instruction_text).otherwise(instruction_text + "\n\n" + input_text)
+    instructions = pl.select(
+        pl.when(input_texts == "").then(instruction_texts).otherwise(instruction_texts + "\n\n" + input_texts)
     ).to_series()
-    systems = [
+    system_series = [
         pl.Series([name] * frame.height) if is_anonymous else label_column(frame, name, where=where)
-        for name in generators
+        for name in generator_column_names
     ]
-    texts = [_text_column(frame, name) for name in ("output_1", "output_2")]
-    rater, is_human = _annotators(frame, is_anonymous=is_anonymous, where=where)
-    verdict = without_empty(label_column(frame, "preference", where=where, empty=True)).replace("", UNPARSED)
-    value = verdict.cast(pl.Float64, strict=False)
-    is_draw = value == 0
-    value = value.set(~value.is_between(1, 2).fill_null(False), None).set(is_draw.fill_null(False), 1.5)
-    item = _items(instruction, systems, texts)
-    table = pl.DataFrame(
+    text_series = [_text_column(frame, name) for name in ("output_1", "output_2")]
+    raters, has_human_raters = _annotators(frame, is_anonymous=is_anonymous, where=where)
+    verdict_texts = without_empty(label_column(frame, "preference", where=where, empty=True)).replace("", UNPARSED)
+    graded_preferences = verdict_texts.cast(pl.Float64, strict=False)
+    is_old_draw = graded_preferences == 0
+    graded_preferences = graded_preferences.set(~graded_preferences.is_between(1, 2).fill_null(False), None).set(
+        is_old_draw.fill_null(False), 1.5
+    )
+    items = _items(instructions, system_series, text_series)
+    verdict_table = pl.DataFrame(
         {
-            "item": item,
-            "system_a": systems[0],
-            "system_b": systems[1],
-            "rater": rater,
-            "verdict": verdict,
-            "preference": (1.5 - value).sign(),
+            "item": items,
+            "system_a": system_series[0],
+            "system_b": system_series[1],
+            "rater": raters,
+            "verdict": verdict_texts,
+            "preference": (1.5 - graded_preferences).sign(),
         }
     )
-    if not is_human:  # a preference of a judge is 1 + the probability of the second output
-        table = table.with_columns(
-            p_a=2 - value, p_tie=pl.when(value.is_null()).then(None).otherwise(0.0), p_b=value - 1
+    if not has_human_raters:  # a preference of a judge is 1 + the probability of the second output
+        verdict_table = verdict_table.with_columns(
+            p_a=2 - graded_preferences,
+            p_tie=pl.when(graded_preferences.is_null()).then(None).otherwise(0.0),
+            p_b=graded_preferences - 1,
         )
-    n_old_draws = int(is_draw.sum())
+    n_old_draws = int(is_old_draw.sum())
     notes = build_notes(
         (
             "no-generators",
@@ -99,71 +103,84 @@ def read_alpacaeval(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Stu
             "as ties",
         ),
     )
-    groups = label_column(frame, "dataset", where=where, empty=True)
-    cluster = instruction.set(instruction == item, "")
+    group_labels = label_column(frame, "dataset", where=where, empty=True)
+    cluster_labels = instructions.set(instructions == items, "")
     return log_study(
-        table,
+        verdict_table,
         where=where,
         invalid=invalid,
         allowed=ALLOWED,
-        failure=UNPARSED,
-        items=pl.DataFrame({"item": item, "group": groups, "dataset": groups, "cluster": cluster}),
-        kind="human" if is_human else "",
+        failure_code=UNPARSED,
+        items=pl.DataFrame({"item": items, "group": group_labels, "dataset": group_labels, "cluster": cluster_labels}),
+        kind="human" if has_human_raters else "",
         outputs=build_outputs(
-            (row for system, text in zip(systems, texts, strict=True) for row in zip(item, system, text, strict=True)),
-            ((label, text, []) for label, text in zip(item, instruction, strict=True)),
+            (
+                row
+                for system, text in zip(system_series, text_series, strict=True)
+                for row in zip(items, system, text, strict=True)
+            ),
+            ((label, text, []) for label, text in zip(items, instructions, strict=True)),
         )[0],
-        notes=[*notes, *_rounding_notes(value, systems[1], where=where)],
+        notes=[*notes, *_rounding_notes(graded_preferences, system_series[1], where=where)],
     )
 
 
-def _rounding_notes(preference: pl.Series, second_systems: pl.Series, *, where: str) -> list[Note]:
+def _rounding_notes(graded_preferences: pl.Series, second_systems: pl.Series, *, where: str) -> list[Note]:
     """A note on preferences between 1 and 2, which are replaced by the number of the preferred output."""
-    preferences = preference.drop_nulls()
-    n_between = int((~preferences.is_in([1.0, 1.5, 2.0])).sum())
-    rate_text = f", {100 * (preferences.mean() - 1):.1f} %" if n_between and second_systems.n_unique() == 1 else ""  # type: ignore[operator]
-    message = (
-        f"{where}: {n_between} of {preferences.len()} preferences are not whole numbers and are replaced by the "
-        "number of the preferred output. The table 'reference' of leaderboard has the win rate from the original "
-        f"preferences, as AlpacaEval defines it (mean of (preference − 1){rate_text})"
+    filled_preferences = graded_preferences.drop_nulls()
+    n_fractional_preferences = int((~filled_preferences.is_in([1.0, 1.5, 2.0])).sum())
+    rate_text = (
+        f", {100 * (filled_preferences.mean() - 1):.1f} %"  # type: ignore[operator]
+        if n_fractional_preferences and second_systems.n_unique() == 1
+        else ""
     )
-    return build_notes(("graded-preference", n_between, message))
+    message = (
+        f"{where}: {n_fractional_preferences} of {filled_preferences.len()} preferences are not whole numbers and are "
+        "replaced by the number of the preferred output. The table 'reference' of leaderboard has the win rate "
+        f"from the original preferences, as AlpacaEval defines it (mean of (preference − 1){rate_text})"
+    )
+    return build_notes(("graded-preference", n_fractional_preferences, message))
 
 
-def _text_column(frame: pl.DataFrame, name: str) -> pl.Series:
-    if name not in frame.columns or frame[name].dtype.is_nested():
-        return pl.Series(name, [None] * frame.height, dtype=pl.String)
-    return frame[name].cast(pl.String, strict=False)
+def _text_column(frame: pl.DataFrame, column_name: str) -> pl.Series:
+    if column_name not in frame.columns or frame[column_name].dtype.is_nested():
+        return pl.Series(column_name, [None] * frame.height, dtype=pl.String)
+    return frame[column_name].cast(pl.String, strict=False)
 
 
 def _annotators(frame: pl.DataFrame, *, is_anonymous: bool, where: str) -> tuple[pl.Series, bool]:
     """The annotators, and whether the annotators are human. Only files of human annotations have numbers as
     annotators."""
-    column = next((name for name in ("annotator", "annotator_index") if name in frame.columns), None)
-    if column is None:
-        name = "human" if is_anonymous else "annotator"
-        return pl.Series("rater", [name] * frame.height), is_anonymous
-    labels = label_column(frame, column, where=where).alias("rater")
-    if labels.str.contains(r"^[0-9]+$").all():
-        return "human_" + labels, True
-    return labels, False
+    annotator_column_name = next((name for name in ("annotator", "annotator_index") if name in frame.columns), None)
+    if annotator_column_name is None:
+        rater_name = "human" if is_anonymous else "annotator"
+        return pl.Series("rater", [rater_name] * frame.height), is_anonymous
+    rater_labels = label_column(frame, annotator_column_name, where=where).alias("rater")
+    if rater_labels.str.contains(r"^[0-9]+$").all():
+        return "human_" + rater_labels, True
+    return rater_labels, False
 
 
-def _items(instruction: pl.Series, systems: list[pl.Series], texts: list[pl.Series]) -> pl.Series:
+def _items(instructions: pl.Series, system_series: list[pl.Series], text_series: list[pl.Series]) -> pl.Series:
     """The item of each row: the instruction, and an id of the two texts if a system has several texts for the
     instruction."""
     text_rows = pl.concat(
         [
-            pl.DataFrame({"instruction": instruction, "system": column, "text": text})
-            for column, text in zip(systems, texts, strict=True)
+            pl.DataFrame({"instruction": instructions, "system": systems, "text": texts})
+            for systems, texts in zip(system_series, text_series, strict=True)
         ]
     )
-    n_texts = text_rows.drop_nulls("text").group_by("instruction", "system").agg(pl.col("text").n_unique())
-    ambiguous_instructions = n_texts.filter(pl.col("text") > 1)["instruction"].unique()
+    text_count_table = text_rows.drop_nulls("text").group_by("instruction", "system").agg(pl.col("text").n_unique())
+    ambiguous_instructions = text_count_table.filter(pl.col("text") > 1)["instruction"].unique()
     item_labels = [
-        f"{column} #{sha256(repr(text_pair).encode()).hexdigest()[:6]}" if is_ambiguous else column
-        for column, text_pair, is_ambiguous in zip(
-            instruction, zip(*texts, strict=True), instruction.is_in(ambiguous_instructions.implode()), strict=True
+        f"{instruction} #{sha256(repr(text_pair).encode()).hexdigest()[:6]}"
+        if is_ambiguous_instruction
+        else instruction
+        for instruction, text_pair, is_ambiguous_instruction in zip(
+            instructions,
+            zip(*text_series, strict=True),
+            instructions.is_in(ambiguous_instructions.implode()),
+            strict=True,
         )
     ]
     return pl.Series("item", item_labels, dtype=pl.String)
@@ -172,52 +189,54 @@ def _items(instruction: pl.Series, systems: list[pl.Series], texts: list[pl.Seri
 def read_results(path: Path, *, part: str | None, invalid: Invalid) -> Study:
     """A study of the annotations of all models; `part` is a glob that selects annotators, which are the names of
     folders."""
-    annotations = _files(path)
-    files = [file for file in annotations if part is None or fnmatchcase(file.parent.name, part)]
-    if not files:
-        annotators = sorted({file.parent.name for file in annotations})
+    annotation_files = _files(path)
+    selected_files = [file for file in annotation_files if part is None or fnmatchcase(file.parent.name, part)]
+    if not selected_files:
+        annotators = sorted({file.parent.name for file in annotation_files})
         raise InputError(
             f"{path.name}: no annotator {part!r}{suggestion(part or '', annotators)}; annotators: "
             f"{join_labels(annotators)}"
         )
-    tables = [(file, load_table(file)) for file in files]
-    for file, table in tables:  # errors name the file and the row
+    file_tables = [(file, load_table(file)) for file in selected_files]
+    for file, table in file_tables:  # errors name the file and the row
         read_alpacaeval(table.frame, where=str(file.relative_to(path)), invalid=invalid)
-    names = {name for columns in COLUMNS for name in columns} | set(MORE)
-    frames = [table.frame.select(name for name in table.frame.columns if name in names) for _, table in tables]
-    frames, renamed_texts = _rename_by_folder(files, frames)
+    column_names = {name for columns in COLUMNS for name in columns} | set(MORE)
+    frames = [
+        table.frame.select(name for name in table.frame.columns if name in column_names) for _, table in file_tables
+    ]
+    frames, renamed_texts = _rename_by_folder(selected_files, frames)
     study = read_alpacaeval(pl.concat(frames, how="diagonal"), where=path.name, invalid=invalid)
     message = (
         f"{path.name}: systems are named after their folders, not as in the files "
         f"({join_labels(renamed_texts, limit=3)})"
     )
     study = replace(study, notes=(*study.notes, *build_notes(("folder-name", len(renamed_texts), message))))
-    return replace(study, digest=sha256("".join(table.digest for _, table in tables).encode()).hexdigest()[:16])
+    return replace(study, digest=sha256("".join(table.digest for _, table in file_tables).encode()).hexdigest()[:16])
 
 
 def _rename_by_folder(files: Sequence[Path], frames: Sequence[pl.DataFrame]) -> tuple[list[pl.DataFrame], list[str]]:
     """The tables and the new names of systems. In each table, the system that differs between tables is renamed after
     the folder of the table."""
-    columns_of_frames = [
+    system_columns_of_frame = [
         [name for name in COLUMNS[0][1:3] + COLUMNS[1][1:2] if name in frame.columns] for frame in frames
     ]
-    systems_of_frames = [
-        {str(name) for column in system_columns for name in frame[column].unique()}
-        for system_columns, frame in zip(columns_of_frames, frames, strict=True)
+    systems_of_frame = [
+        {str(system) for column_name in system_column_names for system in frame[column_name].unique()}
+        for system_column_names, frame in zip(system_columns_of_frame, frames, strict=True)
     ]
-    common_systems = set.intersection(*systems_of_frames) if len(systems_of_frames) > 1 else set()
-    renamed_frames, renamed_texts = [], []
-    for file, frame, system_columns, folder_systems in zip(
-        files, frames, columns_of_frames, systems_of_frames, strict=True
+    common_systems = set.intersection(*systems_of_frame) if len(systems_of_frame) > 1 else set()
+    renamed_frames, renaming_texts = [], []
+    for file, frame, system_column_names, frame_systems in zip(
+        files, frames, system_columns_of_frame, systems_of_frame, strict=True
     ):
-        folder, distinct_systems = file.parent.parent.name, folder_systems - common_systems
-        if len(distinct_systems) == 1 and len(folder_systems) == 2 and folder not in folder_systems:
+        folder_name, distinct_systems = file.parent.parent.name, frame_systems - common_systems
+        if len(distinct_systems) == 1 and len(frame_systems) == 2 and folder_name not in frame_systems:
             frame = frame.with_columns(
-                pl.col(system_columns).cast(pl.String).replace({next(iter(distinct_systems)): folder})
+                pl.col(system_column_names).cast(pl.String).replace({next(iter(distinct_systems)): folder_name})
             )
-            renamed_texts.append(f"{next(iter(distinct_systems))!r} is renamed to {folder!r}")
+            renaming_texts.append(f"{next(iter(distinct_systems))!r} is renamed to {folder_name!r}")
         renamed_frames.append(frame)
-    return renamed_frames, renamed_texts
+    return renamed_frames, renaming_texts
 
 
 def _files(path: Path) -> list[Path]:

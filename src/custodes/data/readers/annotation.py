@@ -116,71 +116,75 @@ def read_annotation(path: Path, *, part: str | None, invalid: Invalid) -> Study:
 
 def read_open_study(connection: sqlite3.Connection, where: str) -> Study:
     """The study that one transaction of a connection reads; see `read_annotation`."""
-    frames = _read_frames(connection, where)
-    n_excluded_people, n_excluded = connection.execute(EXCLUSION_QUERY).fetchone()
+    frame_of_view = _read_frames(connection, where)
+    n_excluded_people, n_excluded_answers = connection.execute(EXCLUSION_QUERY).fetchone()
     cost, currency = connection.execute(COST_QUERY).fetchone() or (None, None)
-    (n_peeked,), (n_marked,) = (connection.execute(query).fetchone() for query in (PEEK_QUERY, MARK_QUERY))
-    battles, ratings, metric_verdicts = frames["battles"], frames["ratings"], frames["metric"]
-    n_waiting = battles.join(frames["waiting"], on=PAIR_KEY, how="semi").height
-    battles = battles.join(frames["waiting"], on=PAIR_KEY, how="anti", maintain_order="left")
-    if not frames["battles"].height and not ratings.height and not frames["outputs"].height:
+    (n_peeks,), (n_marked_comparisons,) = (connection.execute(query).fetchone() for query in (PEEK_QUERY, MARK_QUERY))
+    battle_rows, rating_rows, metric_verdict_rows = (
+        frame_of_view["battles"],
+        frame_of_view["ratings"],
+        frame_of_view["metric"],
+    )
+    n_waiting_answers = battle_rows.join(frame_of_view["waiting"], on=PAIR_KEY, how="semi").height
+    battle_rows = battle_rows.join(frame_of_view["waiting"], on=PAIR_KEY, how="anti", maintain_order="left")
+    if not frame_of_view["battles"].height and not rating_rows.height and not frame_of_view["outputs"].height:
         raise InputError(f"{where}: the study has no texts and no answers yet; read it again later")
     preferences, second_preferences, verdict_notes = _verdicts(
-        pl.concat([battles, metric_verdicts], how="diagonal"), where
+        pl.concat([battle_rows, metric_verdict_rows], how="diagonal"), where
     )
     empty_study = Study(raters=Raters.infer({}))
-    score_study = read_ratings(ratings, where=where, invalid="error") if ratings.height else empty_study
-    raters_with_answers = pl.concat([battles.select("rater"), ratings.select("rater")])
-    people_rows = frames["raters"].join(raters_with_answers, on="rater", how="semi", maintain_order="left")
+    score_study = read_ratings(rating_rows, where=where, invalid="error") if rating_rows.height else empty_study
+    answering_rater_rows = pl.concat([battle_rows.select("rater"), rating_rows.select("rater")])
+    annotator_rows = frame_of_view["raters"].join(answering_rater_rows, on="rater", how="semi", maintain_order="left")
     raters = Raters.infer(
-        {**dict.fromkeys(people_rows["rater"], "human"), **dict.fromkeys(metric_verdicts["rater"], "metric")}
+        {**dict.fromkeys(annotator_rows["rater"], "human"), **dict.fromkeys(metric_verdict_rows["rater"], "metric")}
     )
-    if people_rows.height:
+    if annotator_rows.height:
         raters, _ = raters.merge_side_table(
-            people_rows.with_columns(
+            annotator_rows.with_columns(
                 person=pl.lit("true"), cost=cost or None, cost_unit=pl.lit(currency if cost else None)
             )
         )
     outputs = (
-        Outputs.from_sources(frames["outputs"], _with_lists(frames["sources"], where))
-        if frames["outputs"].height
+        Outputs.from_sources(frame_of_view["outputs"], _decode_references(frame_of_view["sources"], where))
+        if frame_of_view["outputs"].height
         else None
     )
-    items, _ = Items.make(frames["items"], where=where)
-    n_second = _count_questions(second_preferences.frame, "system_a", "system_b") + _count_questions(
+    items, _ = Items.make(frame_of_view["items"], where=where)
+    n_second_ratings = _count_questions(second_preferences.frame, "system_a", "system_b") + _count_questions(
         score_study.second_ratings.frame, "system"
     )
     notes = build_notes(
         (
             "excluded-annotators",
-            n_excluded,
-            f"{where}: {n_excluded} answers of excluded annotators are left out (number of these annotators: "
+            n_excluded_answers,
+            f"{where}: {n_excluded_answers} answers of excluded annotators are left out (number of these annotators: "
             f"{n_excluded_people}); interim analyses are not recomputed",
         ),
         (
             INCOMPLETE_LOOKS,
-            n_waiting,
-            f"{where}: {n_waiting} answers of incomplete interim analyses are left out; they count when the analysis "
-            "is complete or the study is stopped",
+            n_waiting_answers,
+            f"{where}: {n_waiting_answers} answers of incomplete interim analyses are left out; they count when the "
+            "analysis is complete or the study is stopped",
         ),
         (
             "second-opinions",
-            n_second,
-            f"{where}: {n_second} second ratings by the same annotator serve only to measure the consistency of "
-            "annotators and are not used to compare systems",
+            n_second_ratings,
+            f"{where}: {n_second_ratings} second ratings by the same annotator serve only to measure the consistency "
+            "of annotators and are not used to compare systems",
         ),
         (
             "peeked",
-            n_peeked,
-            f"{where}: the owner viewed estimates of incomplete interim analyses (number of times: {n_peeked}); "
+            n_peeks,
+            f"{where}: the owner viewed estimates of incomplete interim analyses (number of times: {n_peeks}); "
             "stopping because of such an estimate may raise the rate of false decisions to more than five times the "
             "stated rate",
         ),
         (
             "marked",
-            n_marked,
-            f"{where}: for {n_marked} comparisons an annotator displayed the differing words; this display may draw "
-            "attention to wording rather than content",
+            n_marked_comparisons,
+            f"{where}: for {n_marked_comparisons} comparisons an annotator displayed the differing words; this display "
+            "may draw attention to wording rather than content",
         ),
     )
     return Study(
@@ -188,13 +192,13 @@ def read_open_study(connection: sqlite3.Connection, where: str) -> Study:
         preferences=preferences,
         second=second_preferences,
         second_ratings=score_study.second_ratings,
-        looks=turned_looks(frames["looks"]),
+        looks=turned_looks(frame_of_view["looks"]),
         raters=raters,
         items=items,
         outputs=outputs,
         notes=(*verdict_notes, *score_study.notes, *notes),
         name=where,
-        digest=digest_of(*(frame.write_ndjson() for frame in frames.values())),
+        digest=digest_of(*(frame.write_ndjson() for frame in frame_of_view.values())),
     )
 
 
@@ -210,56 +214,59 @@ def _read_frames(connection: sqlite3.Connection, where: str) -> dict[str, pl.Dat
             f"{where}: {join_labels(missing_names)} is missing, so another version of custodes wrote this file; update "
             "custodes"
         )
-    queries: dict[str, tuple[str, Mapping[str, Any]]] = {
+    query_of_view: dict[str, tuple[str, Mapping[str, Any]]] = {
         view: (f"SELECT {', '.join(f'[{name}]' for name in schema)} FROM {view}", schema)
         for view, schema in VIEWS.items()
     }
-    queries["waiting"] = (WAITING_QUERY, dict.fromkeys(PAIR_KEY, pl.String))
-    queries["metric"] = (METRIC, {name: VIEWS["battles"][name] for name in METRIC_COLUMNS})
-    frames = {
+    query_of_view["waiting"] = (WAITING_QUERY, dict.fromkeys(PAIR_KEY, pl.String))
+    query_of_view["metric"] = (METRIC, {name: VIEWS["battles"][name] for name in METRIC_COLUMNS})
+    frame_of_view = {
         name: pl.DataFrame(connection.execute(query).fetchall(), schema=schema, orient="row", strict=False)
-        for name, (query, schema) in queries.items()
+        for name, (query, schema) in query_of_view.items()
     }
-    if (frames["sources"]["references"] == "[]").all():
-        frames["sources"] = frames["sources"].drop("references")
-    return frames
+    if (frame_of_view["sources"]["references"] == "[]").all():
+        frame_of_view["sources"] = frame_of_view["sources"].drop("references")
+    return frame_of_view
 
 
-def _with_lists(sources: pl.DataFrame, where: str) -> pl.DataFrame:
+def _decode_references(source_rows: pl.DataFrame, where: str) -> pl.DataFrame:
     """The sources, with references as lists if the file has references."""
-    if "references" not in sources.columns:
-        return sources
+    if "references" not in source_rows.columns:
+        return source_rows
     try:
-        return sources.with_columns(pl.col("references").str.json_decode(pl.List(pl.String)))
+        return source_rows.with_columns(pl.col("references").str.json_decode(pl.List(pl.String)))
     except pl.exceptions.PolarsError:
         raise InputError(f"{where}: the references of an item are not a list of texts; restore a backup") from None
 
 
-def _count_questions(rows: pl.DataFrame, *systems: str) -> int:
+def _count_questions(rows: pl.DataFrame, *system_column_names: str) -> int:
     """The number of questions to annotators, where the aspects of one question are counted once."""
-    return rows.select("item", *systems, "rater").n_unique()
+    return rows.select("item", *system_column_names, "rater").n_unique()
 
 
 def _verdicts(rows: pl.DataFrame, where: str) -> tuple[Preferences, Preferences, list[Note]]:
     if not rows.height:
         return Preferences.empty(), Preferences.empty(), []
-    verdicts, notes = Preferences.make(rows, where=where, ignore=("kind", "role"))
+    preferences, notes = Preferences.make(rows, where=where, ignore=("kind", "role"))
     is_second_opinion = second_rows(rows, where=where)
     assert is_second_opinion is not None
-    refused_rows = rows.filter(pl.col("preference").is_null())
+    unrated_rows = rows.filter(pl.col("preference").is_null())
     message = (
-        f"{where}: {refused_rows.height} comparisons could not be rated by the annotator and count as "
-        f"not rated ({format_counts(refused_rows['invalid'])})"
+        f"{where}: {unrated_rows.height} comparisons could not be rated by the annotator and count as "
+        f"not rated ({format_counts(unrated_rows['invalid'])})"
     )
     notes = [replace(note, message=message) if note.rule == INVALID else note for note in notes]
-    return *verdicts.split_opinions(is_second_opinion, rows["preference"].is_not_null()), notes
+    return *preferences.split_opinions(is_second_opinion, rows["preference"].is_not_null()), notes
 
 
 def read_interim_analyses(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
     """A study with interim analyses only."""
     notes = check_columns(frame, where=where, required=tuple(LOOKS))
     interim_analyses = pl.DataFrame(
-        [typed_column(frame, name, kind, where=where, empty=name == "system_b") for name, kind in LOOKS.items()]
+        [
+            typed_column(frame, name, data_type, where=where, empty=name == "system_b")
+            for name, data_type in LOOKS.items()
+        ]
     )
     refuse_values(
         interim_analyses["decision"], ~interim_analyses["decision"].is_in([1, 0, -1]), where=where, allowed="1, 0, -1"

@@ -64,38 +64,40 @@ def read_arena(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
     verdicts are treated as verdicts of one annotator. Texts are the answers of the models. The presentation order is
     unknown, as these files do not record it.
     """
-    question = fitting_columns(frame, COLUMNS, where=where)[0]
-    unused_columns = frame.drop(question, *USED_COLUMNS, *MARKS, *METADATA, strict=False)
+    question_column_name = fitting_columns(frame, COLUMNS, where=where)[0]
+    unused_table = frame.drop(question_column_name, *USED_COLUMNS, *MARKS, *METADATA, strict=False)
     has_rated_turn = not set(COUNTS_TURNS) & set(frame.columns)
-    items = read_items(frame, where=where, question=question, turn=has_rated_turn)
+    item_table = read_items(frame, where=where, question_column_name=question_column_name, has_turns=has_rated_turn)
     rater, notes = _raters(frame, where=where)
-    verdict = _decode_one_hot(frame, where=where) if "winner" not in frame.columns else frame["winner"]
-    verdict = label_column(frame.with_columns(winner=verdict), "winner", where=where, empty=True)
-    table = pl.DataFrame(
+    verdict_cells = _decode_one_hot(frame, where=where) if "winner" not in frame.columns else frame["winner"]
+    verdict_cells = label_column(frame.with_columns(winner=verdict_cells), "winner", where=where, empty=True)
+    verdict_table = pl.DataFrame(
         [
-            items["item"],
+            item_table["item"],
             *(label_column(frame, name, where=where).alias(f"system_{name[-1]}") for name in PAIR),
             rater,
-            without_empty(verdict).alias("verdict"),
+            without_empty(verdict_cells).alias("verdict"),
         ]
     )
-    verdicts, order_notes = interpret_verdicts(table, frame, where=where, column="winner")
+    verdicts, order_notes = interpret_verdicts(verdict_table, frame, where=where, verdict_column_name="winner")
     notes += build_notes(
-        ("unused-columns", unused_columns.width, f"{where}: columns not used: {join_labels(unused_columns.columns)}")
+        ("unused-columns", unused_table.width, f"{where}: columns not used: {join_labels(unused_table.columns)}")
     )
-    notes += item_per_row_notes(frame, question, [*unused_columns.columns, "prompt"], where=where)
-    turns = label_column(frame if has_rated_turn else frame.select(PAIR), "turn", where=where, empty=True)
-    texts, sources = _texts(frame, table, turns.cast(pl.Int64, strict=False).fill_null(0), where=where)
+    notes += item_per_row_notes(frame, question_column_name, [*unused_table.columns, "prompt"], where=where)
+    turn_labels = label_column(frame if has_rated_turn else frame.select(PAIR), "turn", where=where, empty=True)
+    text_rows, source_rows = _texts(
+        frame, verdict_table, turn_labels.cast(pl.Int64, strict=False).fill_null(0), where=where
+    )
     return log_study(
         verdicts,
         where=where,
         invalid=invalid,
-        unused=unused_columns,
-        items=items.with_columns(label_column(frame, "language", where=where, empty=True).alias("group")),
+        unused_table=unused_table,
+        items=item_table.with_columns(label_column(frame, "language", where=where, empty=True).alias("group")),
         kind=lambda rater: next(
             (kind for kind, name_prefixes in KINDS.items() if rater.lower().startswith(name_prefixes)), ""
         ),
-        outputs=build_outputs(texts, sources)[0],
+        outputs=build_outputs(text_rows, source_rows)[0],
         notes=[*notes, *order_notes],
     )
 
@@ -103,56 +105,58 @@ def read_arena(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
 def _raters(frame: pl.DataFrame, *, where: str) -> tuple[pl.Series, list[Note]]:
     """The raters, and notes on the raters."""
     if "judge" not in frame.columns:
-        return pl.Series("rater", ["human"] * frame.height), one_annotator_notes(frame, where=where, missing="judge")
+        return pl.Series("rater", ["human"] * frame.height), one_annotator_notes(
+            frame, where=where, missing_column_name="judge"
+        )
     judge_names = read_judges(frame, where=where)
-    is_user = judge_names.str.starts_with(f"{USERS}_")
-    n_users = judge_names.filter(is_user).n_unique()
+    is_arena_user = judge_names.str.starts_with(f"{USERS}_")
+    n_users = judge_names.filter(is_arena_user).n_unique()
     users_text = f"{where}: {n_users} users of the arena are treated as one rater, {USERS!r}"
-    return judge_names.set(is_user, USERS), build_notes(("users-together", n_users, users_text))
+    return judge_names.set(is_arena_user, USERS), build_notes(("users-together", n_users, users_text))
 
 
 def _decode_one_hot(frame: pl.DataFrame, *, where: str) -> pl.Series:
     """The winner, from three columns of 0 and 1. If not exactly one cell is 1, the result is a text such as '1/1/0'."""
-    flags = [label_column(frame, name, where=where, empty=True) for name in ONE_HOT]
+    flag_series = [label_column(frame, name, where=where, empty=True) for name in ONE_HOT]
     winners = [
         next(iter(ONE_HOT[name] for name, flag in zip(ONE_HOT, row, strict=True) if flag == "1"), "")
         if sorted(row) == ["0", "0", "1"]
         else f"{'/'.join(row)}"
-        for row in zip(*flags, strict=True)
+        for row in zip(*flag_series, strict=True)
     ]
     return pl.Series("winner", winners)
 
 
 def _texts(
-    frame: pl.DataFrame, table: pl.DataFrame, turns: pl.Series, *, where: str
+    frame: pl.DataFrame, verdict_table: pl.DataFrame, turn_numbers: pl.Series, *, where: str
 ) -> tuple[list[tuple[str, str, str | None]], list[tuple[str, str | None, list[str]]]]:
     """The texts (item, system, text) and the sources (item, source, no references) of the rows with conversations."""
-    conversation_columns = next(
-        (column_pair for column_pair in CONVERSATIONS if set(column_pair) <= set(frame.columns)), None
+    conversation_column_names = next(
+        (name_pair for name_pair in CONVERSATIONS if set(name_pair) <= set(frame.columns)), None
     )
-    if conversation_columns is None:
+    if conversation_column_names is None:
         return [], []
-    texts: list[tuple[str, str, str | None]] = []
-    sources: list[tuple[str, str | None, list[str]]] = []
+    text_rows: list[tuple[str, str, str | None]] = []
+    source_rows: list[tuple[str, str | None, list[str]]] = []
     prompts = frame["prompt"] if "prompt" in frame.columns else [None] * frame.height
     rows = zip(
-        table["item"],
-        table["system_a"],
-        table["system_b"],
-        turns,
-        *(frame[name] for name in conversation_columns),
+        verdict_table["item"],
+        verdict_table["system_a"],
+        verdict_table["system_b"],
+        turn_numbers,
+        *(frame[name] for name in conversation_column_names),
         prompts,
         strict=True,
     )
-    for row, (item, a, b, turn, *cells, prompt) in enumerate(rows, start=1):
-        conversations = [parse_messages(cell, where=f"{where}, row {row}") for cell in cells]
-        texts += [
+    for row_number, (item, first_system, second_system, turn, *cells, prompt) in enumerate(rows, start=1):
+        conversations = [parse_messages(cell, where=f"{where}, row {row_number}") for cell in cells]
+        text_rows += [
             (item, system, role_text(conversation, "assistant", turn))
-            for system, conversation in zip((a, b), conversations, strict=True)
+            for system, conversation in zip((first_system, second_system), conversations, strict=True)
         ]
-        question = [("user", text) for _, text in parse_messages(prompt, where=f"{where}, row {row}")]
-        sources.append((item, role_text(list(chain(question, conversations[0])), "user", turn), []))
-    return texts, sources
+        question_turns = [("user", text) for _, text in parse_messages(prompt, where=f"{where}, row {row_number}")]
+        source_rows.append((item, role_text(list(chain(question_turns, conversations[0])), "user", turn), []))
+    return text_rows, source_rows
 
 
 READER = TableReader(name="arena", columns=COLUMNS, make=read_arena, absent=OTHERS, marks=MARKS)

@@ -55,136 +55,169 @@ def read_battles(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
     """
     if "judge" in frame.columns and "rater" not in frame.columns:
         frame = frame.rename({"judge": "rater"})
-    present_columns = set(frame.columns)
-    layout_columns = max(COLUMNS, key=lambda columns: (len(set(columns) & present_columns), columns == COLUMNS[1]))
-    _, first_column, second_column, verdict_column = layout_columns
+    present_column_names = set(frame.columns)
+    layout_column_names = max(
+        COLUMNS, key=lambda columns: (len(set(columns) & present_column_names), columns == COLUMNS[1])
+    )
+    _, first_system_column_name, second_system_column_name, verdict_column_name = layout_column_names
     for synonyms in SYNONYMS:
-        if set(synonyms) <= present_columns:
+        if set(synonyms) <= present_column_names:
             raise InputError(f"{where}: columns {synonyms[0]!r} and {synonyms[1]!r} have the same meaning; remove one")
-    has_raters = "rater" in frame.columns or "kind" in frame.columns
-    required = (*layout_columns, "rater") if has_raters else layout_columns
-    rater_notes = [] if has_raters else one_annotator_notes(frame, where=where, missing="rater")
+    has_rater_column = "rater" in frame.columns or "kind" in frame.columns
+    required_column_names = (*layout_column_names, "rater") if has_rater_column else layout_column_names
+    rater_notes = [] if has_rater_column else one_annotator_notes(frame, where=where, missing_column_name="rater")
     is_second_opinion = second_rows(frame, where=where)
-    known_columns = OPTIONAL if is_second_opinion is None else (*OPTIONAL, "role")
-    notes = check_columns(frame, where=where, required=required, optional=known_columns)
-    optional = [name for name in ("aspect", "repeat") if name in frame.columns]
-    table = pl.DataFrame(
+    optional_column_names = OPTIONAL if is_second_opinion is None else (*OPTIONAL, "role")
+    notes = check_columns(frame, where=where, required=required_column_names, optional=optional_column_names)
+    key_column_names = [name for name in ("aspect", "repeat") if name in frame.columns]
+    verdict_table = pl.DataFrame(
         [
             label_column(frame, "item", where=where),
-            label_column(frame, first_column, where=where).alias("system_a"),
-            label_column(frame, second_column, where=where).alias("system_b"),
+            label_column(frame, first_system_column_name, where=where).alias("system_a"),
+            label_column(frame, second_system_column_name, where=where).alias("system_b"),
             label_column(frame, "rater", where=where)
-            if has_raters
+            if has_rater_column
             else pl.repeat("human", frame.height, eager=True).alias("rater"),
-            *(label_column(frame, name, where=where, empty=True) for name in optional),
-            without_empty(label_column(frame, verdict_column, where=where, empty=True)).alias("verdict"),
+            *(label_column(frame, name, where=where, empty=True) for name in key_column_names),
+            without_empty(label_column(frame, verdict_column_name, where=where, empty=True)).alias("verdict"),
             *([label_column(frame, "invalid", where=where, empty=True)] if "invalid" in frame.columns else []),
             *(frame[name] for name in (*CHANCES, SECONDS) if name in frame.columns),
         ]
     )
-    verdicts, order_notes = interpret_verdicts(table, frame, where=where, column=verdict_column)
-    unused_columns = [name for name in frame.columns if name not in (*required, *known_columns)]
-    preferences, verdict_notes = read_verdicts(verdicts, where=where, invalid=invalid, unused=unused_columns)
+    verdicts, order_notes = interpret_verdicts(
+        verdict_table, frame, where=where, verdict_column_name=verdict_column_name
+    )
+    unused_column_names = [
+        name for name in frame.columns if name not in (*required_column_names, *optional_column_names)
+    ]
+    preferences, verdict_notes = read_verdicts(
+        verdicts, where=where, invalid=invalid, unused_column_names=unused_column_names
+    )
     notes += [
         *order_notes,
         *verdict_notes,
-        *item_per_row_notes(frame, "item", unused_columns, where=where),
+        *item_per_row_notes(frame, "item", unused_column_names, where=where),
         *rater_notes,
     ]
-    kinds = rater_kinds(frame, where=where) if has_raters else {"human": "human"}
+    kind_of_rater = rater_kinds(frame, where=where) if has_rater_column else {"human": "human"}
     second_opinions = Preferences.empty()
     if is_second_opinion is not None:
         preferences, second_opinions = preferences.split_opinions(
             is_second_opinion, verdicts["preference"].is_not_null()
         )
     return Study(
-        preferences=preferences, second=second_opinions, raters=Raters.infer(kinds), notes=tuple(notes), name=where
+        preferences=preferences,
+        second=second_opinions,
+        raters=Raters.infer(kind_of_rater),
+        notes=tuple(notes),
+        name=where,
     )
 
 
 def interpret_verdicts(
-    table: pl.DataFrame, frame: pl.DataFrame, *, where: str, column: str
+    verdict_table: pl.DataFrame, frame: pl.DataFrame, *, where: str, verdict_column_name: str
 ) -> tuple[pl.DataFrame, list[Note]]:
-    """`table` (item, system_a, system_b, rater, verdict, optional aspect and repeat), completed by `preference` and
-    `order`."""
-    verdict = table["verdict"].alias(column)
+    """`verdict_table` (item, system_a, system_b, rater, verdict, optional aspect and repeat), completed by `preference`
+    and `order`."""
+    verdict_cells = verdict_table["verdict"].alias(verdict_column_name)
     is_own_format = set(frame.columns) >= OWN_COLUMNS
-    meaning = interpret_cells(verdict, table["system_a"], table["system_b"], where=where, written=is_own_format)
-    order, notes = read_orders(table, frame, where=where, written=is_own_format)
-    is_position = meaning.place.is_not_null()
-    if "order" in frame.columns and (order != 0).any():
+    verdict_meaning = interpret_cells(
+        verdict_cells, verdict_table["system_a"], verdict_table["system_b"], where=where, is_own_format=is_own_format
+    )
+    order_signs, notes = read_orders(verdict_table, frame, where=where, is_own_format=is_own_format)
+    is_position_cell = verdict_meaning.place.is_not_null()
+    if "order" in frame.columns and (order_signs != 0).any():
         refuse(
-            is_position & (order == 0),
+            is_position_cell & (order_signs == 0),
             lambda rows, row_index: (
-                f"{where}: {column} {table['verdict'][row_index]!r} in row {rows} names a position, but the "
-                "presentation order of this row is unknown; give the order, or name the system"
+                f"{where}: {verdict_column_name} {verdict_table['verdict'][row_index]!r} in row {rows} names a "
+                "position, but the presentation order of this row is unknown; give the order, or name the system"
             ),
         )
     # If cells name positions and there is no column of orders, the columns of systems are in displayed order.
-    order = order.set(is_position & (order == 0), 1.0)
-    preference = meaning.preference.set(is_position & (order < 0), None).fill_null(-meaning.place)
-    verdicts = table.with_columns(preference=preference, order=order.replace_strict(ORDERS, return_dtype=pl.String))
-    n_both_bad = int(meaning.both_bad.sum())
+    order_signs = order_signs.set(is_position_cell & (order_signs == 0), 1.0)
+    preference_signs = verdict_meaning.preference.set(is_position_cell & (order_signs < 0), None).fill_null(
+        -verdict_meaning.place
+    )
+    verdicts = verdict_table.with_columns(
+        preference=preference_signs, order=order_signs.replace_strict(ORDERS, return_dtype=pl.String)
+    )
+    n_both_bad = int(verdict_meaning.both_bad.sum())
     return verdicts, [
         *notes,
-        *_unsure_notes(verdicts, meaning.unsure, where=where, column=column),
+        *_ambiguous_place_notes(verdicts, verdict_meaning.unsure, where=where, verdict_column_name=verdict_column_name),
         *build_notes(("both-bad", n_both_bad, f'{where}: {n_both_bad} verdicts "both bad" count as ties')),
     ]
 
 
-def one_annotator_notes(frame: pl.DataFrame, *, where: str, missing: str) -> list[Note]:
-    """A note for a table without the column `missing`, whose verdicts are attributed to one annotator. A column that
-    may name the raters, such as `annotator` or `judge_name`, raises `InputError`."""
-    columns = [name for name in frame.columns if frame[name].null_count() < frame.height]
-    bare_names = {name: re.sub(r"_(name|id|model)$", "", normalise_name(name)) for name in columns}
-    rater_names = {"judge", *NAMES["rater"]}
-    rater_column = next((name for name in columns if {bare_names[name], normalise_name(name)} & rater_names), None)
-    if rater_column is not None:
+def one_annotator_notes(frame: pl.DataFrame, *, where: str, missing_column_name: str) -> list[Note]:
+    """A note for a table without the column `missing_column_name`, whose verdicts are attributed to one annotator. A
+    column that may name the raters, such as `annotator` or `judge_name`, raises `InputError`."""
+    filled_column_names = [name for name in frame.columns if frame[name].null_count() < frame.height]
+    bare_name_of_column = {name: re.sub(r"_(name|id|model)$", "", normalise_name(name)) for name in filled_column_names}
+    usual_rater_names = {"judge", *NAMES["rater"]}
+    rater_column_name = next(
+        (name for name in filled_column_names if {bare_name_of_column[name], normalise_name(name)} & usual_rater_names),
+        None,
+    )
+    if rater_column_name is not None:
         raise InputError(
-            f"{where}: no column has the role rater, but {rater_column!r} may name the raters; try "
-            f"{column_option('rater', rater_column)} (in Python columns={{'rater': {rater_column!r}}}), or remove the "
-            "column if one person gave all verdicts"
+            f"{where}: no column has the role rater, but {rater_column_name!r} may name the raters; try "
+            f"{column_option('rater', rater_column_name)} (in Python columns={{'rater': {rater_column_name!r}}}), or "
+            "remove the column if one person gave all verdicts"
         )
-    message = f"{where}: there is no column {missing!r}, so all verdicts are attributed to one annotator, 'human'"
+    message = (
+        f"{where}: there is no column {missing_column_name!r}, so all verdicts are attributed to one annotator, 'human'"
+    )
     return build_notes(("rater-assumed", True, message))
 
 
-def item_per_row_notes(frame: pl.DataFrame, item: str, unused: Sequence[str], *, where: str) -> list[Note]:
+def item_per_row_notes(
+    frame: pl.DataFrame, item_column_name: str, unused_column_names: Sequence[str], *, where: str
+) -> list[Note]:
     """A note for the case that each row is a different item and the values of an unused column of items repeat."""
-    columns = [name for name in unused if name in frame.columns and not frame[name].dtype.is_nested()]
-    repeating_columns = [
-        name for name in find_columns("item", columns) if 1 < frame[name].n_unique() <= frame.height / 2
+    candidate_column_names = [
+        name for name in unused_column_names if name in frame.columns and not frame[name].dtype.is_nested()
     ]
-    if not repeating_columns or frame[item].n_unique() < frame.height:
+    repeating_column_names = [
+        name for name in find_columns("item", candidate_column_names) if 1 < frame[name].n_unique() <= frame.height / 2
+    ]
+    if not repeating_column_names or frame[item_column_name].n_unique() < frame.height:
         return []
     message = (
-        f"{where}: {item} differs in every row, but values of {repeating_columns[0]!r} repeat; if "
-        f"{repeating_columns[0]!r} is the item, try {column_option('item', repeating_columns[0])}"
+        f"{where}: {item_column_name} differs in every row, but values of {repeating_column_names[0]!r} repeat; if "
+        f"{repeating_column_names[0]!r} is the item, try {column_option('item', repeating_column_names[0])}"
     )
     return build_notes(("item-in-each-row", True, message))
 
 
-def _unsure_notes(verdicts: pl.DataFrame, unsure: pl.Series, *, where: str, column: str) -> list[Note]:
+def _ambiguous_place_notes(
+    verdict_table: pl.DataFrame, is_ambiguous_cell: pl.Series, *, where: str, verdict_column_name: str
+) -> list[Note]:
     """A note for the case that A or 1 was read as a column, and the displayed order may differ from the order of the
     columns."""
-    is_reversed_position = unsure & (verdicts["order"] == "ba")
+    is_reversed_position = is_ambiguous_cell & (verdict_table["order"] == "ba")
     if not is_reversed_position.any():
         return []
-    direction = pl.when(pl.col("system_a") < pl.col("system_b")).then(1.0).otherwise(-1.0)
-    comparisons = verdicts.drop_nulls("preference").with_columns(
+    direction_expression = pl.when(pl.col("system_a") < pl.col("system_b")).then(1.0).otherwise(-1.0)
+    comparisons = verdict_table.drop_nulls("preference").with_columns(
         low=pl.min_horizontal("system_a", "system_b"),
         high=pl.max_horizontal("system_a", "system_b"),
-        taken=pl.col("preference") * direction,
+        taken=pl.col("preference") * direction_expression,
         place=pl.col("preference")
-        * direction
-        * is_reversed_position.filter(verdicts["preference"].is_not_null()).replace_strict(SIGNS),
+        * direction_expression
+        * is_reversed_position.filter(verdict_table["preference"].is_not_null()).replace_strict(SIGNS),
     )
-    keys = [name for name in ("item", "low", "high", "rater", "aspect", "repeat") if name in comparisons.columns]
+    key_column_names = [
+        name for name in ("item", "low", "high", "rater", "aspect", "repeat") if name in comparisons.columns
+    ]
     repeated_comparisons = (
-        comparisons.group_by(keys).agg(pl.len(), pl.col("taken", "place").n_unique() > 1).filter(pl.col("len") > 1)
+        comparisons.group_by(key_column_names)
+        .agg(pl.len(), pl.col("taken", "place").n_unique() > 1)
+        .filter(pl.col("len") > 1)
     )
     contradiction_rates = repeated_comparisons.select(pl.col("taken", "place").mean()).row(0)
-    words_seen = ", ".join(verdicts.filter(unsure)["verdict"].unique(maintain_order=True).head(2))
+    words_text = ", ".join(verdict_table.filter(is_ambiguous_cell)["verdict"].unique(maintain_order=True).head(2))
     column_rate, position_rate = contradiction_rates if repeated_comparisons.height else (0.0, 0.0)
     rates_text = (
         f"{100 * column_rate:.0f} % of comparisons have contradictory verdicts in this reading, and "
@@ -192,11 +225,11 @@ def _unsure_notes(verdicts: pl.DataFrame, unsure: pl.Series, *, where: str, colu
     )
     if repeated_comparisons.height >= FEW and column_rate >= max(CONTRADICTED, CLEARER * position_rate):
         raise InputError(
-            f"{where}: {column} {words_seen} may mean a column or a position and is read as a column ({rates_text}). "
-            "Write left and right for positions, or model_a and model_b for columns"
+            f"{where}: {verdict_column_name} {words_text} may mean a column or a position and is read as a column "
+            f"({rates_text}). Write left and right for positions, or model_a and model_b for columns"
         )
     message = (
-        f"{where}: {column} {words_seen} is read as a column, whatever the presentation "
+        f"{where}: {verdict_column_name} {words_text} is read as a column, whatever the presentation "
         f"order{f' ({rates_text})' if repeated_comparisons.height else ''}; if a position is meant, write left or right"
     )
     return build_notes(("place-or-column", int(is_reversed_position.sum()), message))

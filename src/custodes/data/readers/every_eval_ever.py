@@ -75,17 +75,20 @@ def read_every_eval_ever(files: Sequence[Path], *, where: str, invalid: Invalid)
     The aggregate file names the metric; without an aggregate file, the rater is the name of the evaluation.
     """
     records = LogRecords(where=where)
-    results = _results({file.parent for file in files})
-    datasets = {result.source_data.dataset_name for result in results.values()}
+    result_of_key = _results({file.parent for file in files})
+    dataset_names = {result.source_data.dataset_name for result in result_of_key.values()}
     for sample in (sample for file in files for _, sample in records.lines(file, file.name, SAMPLE, what=WHAT)):
-        result_keys = (sample.evaluation_result_id, sample.evaluation_name)
-        result = next((results[key] for name in result_keys if (key := (sample.evaluation_id, name)) in results), None)
+        result_names = (sample.evaluation_result_id, sample.evaluation_name)
+        result = next(
+            (result_of_key[key] for name in result_names if (key := (sample.evaluation_id, name)) in result_of_key),
+            None,
+        )
         details = {} if result is None else result.metric_config.additional_details
-        metric = None if result is None else result.metric_config.metric_name
-        rater = details.get("rater") or metric or sample.evaluation_name
+        metric_name = None if result is None else result.metric_config.metric_name
+        rater = details.get("rater") or metric_name or sample.evaluation_name
         item = (
             f"{result.source_data.dataset_name}/{sample.sample_id}"
-            if len(datasets) > 1 and result
+            if len(dataset_names) > 1 and result
             else sample.sample_id
         )
         repeat = str((sample.metadata or {}).get("repeat", "0"))
@@ -94,9 +97,9 @@ def read_every_eval_ever(files: Sequence[Path], *, where: str, invalid: Invalid)
         records.scores.append((item, sample.model_id, rater, aspect, repeat, sample.evaluation.score))
         if result is not None and result.metric_config.lower_is_better:
             records.lower.add(rater)
-        answers = [turn.content for turn in sample.messages or [] if turn.role == "assistant" and turn.content]
-        texts = list(sample.output.raw) if sample.output else answers[-1:]
-        records.texts.append((item, sample.model_id, texts[0] if texts and texts[0] else None))
+        answer_texts = [turn.content for turn in sample.messages or [] if turn.role == "assistant" and turn.content]
+        output_texts = list(sample.output.raw) if sample.output else answer_texts[-1:]
+        records.texts.append((item, sample.model_id, output_texts[0] if output_texts and output_texts[0] else None))
         records.sources.append((item, sample.input.raw or "", list(sample.input.reference)))
     return records.study()
 
@@ -126,34 +129,37 @@ def write_every_eval_ever(study: Study, into: Path) -> Iterator[Path]:
     ratings = study.ratings.frame.filter(pl.col("item") != "")
     if not ratings.height:
         raise OptionError("Every Eval Ever holds scores of outputs, but the input has no scores")
-    texts, sources = {}, {}
+    text_of_output, source_row_of_item = {}, {}
     if study.outputs is not None:
-        texts = {(item, system): text for item, system, text in study.outputs.texts.iter_rows()}
-        sources = {row["item"]: row for row in study.outputs.sources.iter_rows(named=True)}
+        text_of_output = {(item, system): text for item, system, text in study.outputs.texts.iter_rows()}
+        source_row_of_item = {row["item"]: row for row in study.outputs.sources.iter_rows(named=True)}
     timestamp = f"{time.time():.0f}"
-    for (system,), rows in ratings.group_by("system", maintain_order=True):
+    for (system,), system_rows in ratings.group_by("system", maintain_order=True):
         evaluation_id = f"{study.name}/{system}/{timestamp}"
         developer, _, model = str(system).rpartition("/")
-        uuid = UUID(bytes=hashlib.sha256(evaluation_id.encode()).digest()[:16], version=4)
-        relative_path = "/".join(map(_path_part, (study.name, developer or "unknown", model, str(uuid))))
-        lines = [
+        file_uuid = UUID(bytes=hashlib.sha256(evaluation_id.encode()).digest()[:16], version=4)
+        relative_path = "/".join(map(_path_part, (study.name, developer or "unknown", model, str(file_uuid))))
+        sample_lines = [
             _format_sample(
-                row, evaluation_id, texts.get((row["item"], row["system"]), ""), sources.get(row["item"], {})
+                row,
+                evaluation_id,
+                text_of_output.get((row["item"], row["system"]), ""),
+                source_row_of_item.get(row["item"], {}),
             )
-            for row in rows.iter_rows(named=True)
+            for row in system_rows.iter_rows(named=True)
         ]
-        samples = b"".join(msgspec.json.encode(line) + b"\n" for line in lines)
-        aggregate = _format_aggregate(study, rows, evaluation_id, timestamp) | {
+        sample_bytes = b"".join(msgspec.json.encode(line) + b"\n" for line in sample_lines)
+        aggregate = _format_aggregate(study, system_rows, evaluation_id, timestamp) | {
             "detailed_evaluation_results": {
                 "format": "jsonl",
                 "file_path": f"data/{relative_path}_samples.jsonl",
                 "hash_algorithm": "sha256",
-                "checksum": hashlib.sha256(samples).hexdigest(),
-                "total_rows": len(lines),
+                "checksum": hashlib.sha256(sample_bytes).hexdigest(),
+                "total_rows": len(sample_lines),
             }
         }
         base_path = make_folder(into / Path(relative_path).parent) / Path(relative_path).name
-        yield write_atomically(f"{base_path}_samples.jsonl", samples)
+        yield write_atomically(f"{base_path}_samples.jsonl", sample_bytes)
         yield write_atomically(f"{base_path}.json", msgspec.json.encode(aggregate))
 
 
@@ -166,18 +172,18 @@ def _result_name(row: dict[str, Any]) -> str:
     return f"{row['rater']}/{row['aspect']}" if row["aspect"] else str(row["rater"])
 
 
-def _format_sample(row: dict[str, Any], run: str, text: str, source: dict[str, Any]) -> dict[str, Any]:
+def _format_sample(row: dict[str, Any], evaluation_id: str, text: str, source_row: dict[str, Any]) -> dict[str, Any]:
     """The line of one score."""
     score = row["score"]
     return {
         "schema_version": VERSION,
-        "evaluation_id": run,
+        "evaluation_id": evaluation_id,
         "model_id": row["system"],
         "evaluation_name": _result_name(row),
-        "evaluation_result_id": f"{run}/{_result_name(row)}",
+        "evaluation_result_id": f"{evaluation_id}/{_result_name(row)}",
         "sample_id": row["item"],
         "interaction_type": "single_turn",
-        "input": {"raw": source.get("source", ""), "reference": list(source.get("references", []))},
+        "input": {"raw": source_row.get("source", ""), "reference": list(source_row.get("references", []))},
         "output": {"raw": [text]},
         "answer_attribution": [],
         "evaluation": {"score": score, "is_correct": score == 1},
@@ -185,25 +191,25 @@ def _format_sample(row: dict[str, Any], run: str, text: str, source: dict[str, A
     }
 
 
-def _format_aggregate(study: Study, rows: pl.DataFrame, run: str, stamp: str) -> dict[str, Any]:
+def _format_aggregate(study: Study, rating_rows: pl.DataFrame, evaluation_id: str, timestamp: str) -> dict[str, Any]:
     """The aggregate of one system: the mean of each rater and aspect."""
-    raters = {row["rater"]: row for row in study.raters.frame.iter_rows(named=True)}
-    system = rows["system"][0]
+    row_of_rater = {row["rater"]: row for row in study.raters.frame.iter_rows(named=True)}
+    system = rating_rows["system"][0]
     results = []
-    means = rows.group_by("rater", "aspect", maintain_order=True).agg(pl.col("score").mean(), pl.len())
-    for mean_row in means.iter_rows(named=True):
-        rater = raters[mean_row["rater"]]
-        min_score = "-Infinity" if rater["low"] is None else rater["low"]
-        max_score = "Infinity" if rater["high"] is None else rater["high"]
-        details = {"rater": mean_row["rater"], "aspect": mean_row["aspect"], "kind": rater["kind"]}
+    mean_table = rating_rows.group_by("rater", "aspect", maintain_order=True).agg(pl.col("score").mean(), pl.len())
+    for mean_row in mean_table.iter_rows(named=True):
+        rater_row = row_of_rater[mean_row["rater"]]
+        min_score = "-Infinity" if rater_row["low"] is None else rater_row["low"]
+        max_score = "Infinity" if rater_row["high"] is None else rater_row["high"]
+        details = {"rater": mean_row["rater"], "aspect": mean_row["aspect"], "kind": rater_row["kind"]}
         results.append(
             {
-                "evaluation_result_id": f"{run}/{_result_name(mean_row)}",
+                "evaluation_result_id": f"{evaluation_id}/{_result_name(mean_row)}",
                 "evaluation_name": _result_name(mean_row),
                 "source_data": {"dataset_name": study.name, "source_type": "other"},
                 "metric_config": {
                     "metric_name": _result_name(mean_row),
-                    "lower_is_better": not rater["higher_is_better"],
+                    "lower_is_better": not rater_row["higher_is_better"],
                     "score_type": "continuous",
                     "min_score": min_score,
                     "max_score": max_score,
@@ -214,8 +220,8 @@ def _format_aggregate(study: Study, rows: pl.DataFrame, run: str, stamp: str) ->
         )
     return {
         "schema_version": VERSION,
-        "evaluation_id": run,
-        "retrieved_timestamp": stamp,
+        "evaluation_id": evaluation_id,
+        "retrieved_timestamp": timestamp,
         "source_metadata": {
             "source_name": study.name,
             "source_type": "evaluation_run",

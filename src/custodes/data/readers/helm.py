@@ -66,20 +66,20 @@ def read_helm(files: Sequence[Path], *, where: str, invalid: Invalid) -> Study:
     records = LogRecords(where=where)
     split_counts: Counter[str] = Counter()
     for folder in sorted(file.parent for file in files):
-        names = [name for name in LAYOUTS if (folder / name).is_file()]
-        missing_files = {SPEC, STATS}.difference(names)
+        file_names = [name for name in LAYOUTS if (folder / name).is_file()]
+        missing_files = {SPEC, STATS}.difference(file_names)
         if missing_files:
             raise InputError(
                 f"{where}: {folder.name} lacks {join_labels(sorted(missing_files))}; {WHAT} needs {SPEC} and {STATS}"
             )
-        content_of_file = {name: records.load(folder / name, f"{folder.name}/{name}") for name in names}
-        parsed_files = {
+        content_of_file = {name: records.load(folder / name, f"{folder.name}/{name}") for name in file_names}
+        parsed_content_of_file = {
             name: parse_log(content_of_file[name], LAYOUTS[name], where=f"{folder.name}/{name}", what=WHAT)
-            for name in names
+            for name in file_names
         }
-        model, task = parsed_files[SPEC].adapter_spec.model, _without_model(parsed_files[SPEC].name)
+        model, task = parsed_content_of_file[SPEC].adapter_spec.model, _without_model(parsed_content_of_file[SPEC].name)
         records.run(task, model, str(folder))
-        for instance in parsed_files[STATS]:
+        for instance in parsed_content_of_file[STATS]:
             item = _item_label(task, instance.instance_id, instance.perturbation)
             for stat in instance.stats:
                 if stat.name.split not in ("test", None):
@@ -87,7 +87,7 @@ def read_helm(files: Sequence[Path], *, where: str, invalid: Invalid) -> Study:
                     continue
                 records.groups.setdefault(item, task)
                 records.score(item, model, stat.name.name, stat.mean, repeat=str(instance.train_trial_index))
-        for request in parsed_files[STATE].request_states if STATE in parsed_files else ():
+        for request in parsed_content_of_file[STATE].request_states if STATE in parsed_content_of_file else ():
             instance = request.instance
             item = _item_label(task, instance.id, instance.perturbation)
             if request.reference_index is not None or item not in records.groups:
@@ -112,8 +112,8 @@ def read_helm(files: Sequence[Path], *, where: str, invalid: Invalid) -> Study:
     return records.study(notes=notes)
 
 
-def _item_label(task: str, instance: Label, perturbation: Any) -> str:
-    return f"{task}/{format_label(instance)}" + (f"/{perturbation.name}" if perturbation else "")
+def _item_label(task: str, instance_id: Label, perturbation: Any) -> str:
+    return f"{task}/{format_label(instance_id)}" + (f"/{perturbation.name}" if perturbation else "")
 
 
 def _without_model(name: str) -> str:

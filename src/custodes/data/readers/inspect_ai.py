@@ -59,15 +59,15 @@ def read_inspect_ai(files: Sequence[Path], *, where: str, invalid: Invalid) -> S
     Epochs are repeats. The group is the task. The text is the last answer of the model.
     """
     records = LogRecords(where=where)
-    unfinished_logs: list[str] = []
-    text_counts: dict[str, Counter[str]] = defaultdict(Counter)
-    list_counts: Counter[str] = Counter()
+    unfinished_log_texts: list[str] = []
+    text_counts_of_rater: dict[str, Counter[str]] = defaultdict(Counter)
+    list_count_of_rater: Counter[str] = Counter()
     for file in files:
         log, samples = _parsed_log(file, records.load(file, file.name))
         task, model = log.eval.task, log.eval.model
         records.run(task, model, file.name)
         if log.status != "success":
-            unfinished_logs.append(f"{file.name} ({log.status})")
+            unfinished_log_texts.append(f"{file.name} ({log.status})")
         for sample in samples:
             item = f"{task}/{format_label(sample.id)}"
             records.groups.setdefault(item, task)
@@ -81,33 +81,40 @@ def read_inspect_ai(files: Sequence[Path], *, where: str, invalid: Invalid) -> S
                 value_of_name = score.value if isinstance(score.value, dict) else {"": score.value}
                 for name, value in value_of_name.items():
                     rater = f"{scorer}/{name}" if name else scorer
-                    number = parse_number(value, GRADES)
+                    score_number = parse_number(value, GRADES)
                     if isinstance(value, list | dict):
-                        list_counts[rater] += 1
-                    elif number is None and value is not None:
-                        text_counts[rater][str(value)[:40]] += 1
+                        list_count_of_rater[rater] += 1
+                    elif score_number is None and value is not None:
+                        text_counts_of_rater[rater][str(value)[:40]] += 1
                     else:
-                        records.score(item, model, rater, number, repeat=str(sample.epoch))
-    mixed_counts = {rater: counts for rater, counts in text_counts.items() if rater in records.kinds}
-    n_lost_scores = sum(counts.total() for counts in mixed_counts.values())
-    if mixed_counts and invalid == "error":
-        score_examples = join_labels(
-            (f"{rater} {value!r}" for rater, counts in mixed_counts.items() for value in counts), limit=3
+                        records.score(item, model, rater, score_number, repeat=str(sample.epoch))
+    text_counts_of_numeric_rater = {
+        rater: counts for rater, counts in text_counts_of_rater.items() if rater in records.kinds
+    }
+    n_lost_scores = sum(counts.total() for counts in text_counts_of_numeric_rater.values())
+    if text_counts_of_numeric_rater and invalid == "error":
+        examples_text = join_labels(
+            (f"{rater} {value!r}" for rater, counts in text_counts_of_numeric_rater.items() for value in counts),
+            limit=3,
         )
         raise InputError(
-            f"{where}: {n_lost_scores} scores are text although their scorer also gives numbers ({score_examples}); "
+            f"{where}: {n_lost_scores} scores are text although their scorer also gives numbers ({examples_text}); "
             "allowed: "
             f"numbers and {', '.join(grade.upper() if len(grade) == 1 else grade for grade in GRADES)}. To drop and "
             "count these scores, use --invalid drop (in Python invalid='drop')"
         )
-    not_numbers = list_counts + Counter(
-        {rater: counts.total() for rater, counts in text_counts.items() if rater not in mixed_counts}
+    non_number_count_of_rater = list_count_of_rater + Counter(
+        {
+            rater: counts.total()
+            for rater, counts in text_counts_of_rater.items()
+            if rater not in text_counts_of_numeric_rater
+        }
     )
     notes = build_notes(
         (
             "unfinished-log",
-            len(unfinished_logs),
-            f"{where}: logs of runs that did not finish successfully: {join_labels(unfinished_logs)}",
+            len(unfinished_log_texts),
+            f"{where}: logs of runs that did not finish successfully: {join_labels(unfinished_log_texts)}",
         ),
         (
             "unreadable-score",
@@ -116,9 +123,9 @@ def read_inspect_ai(files: Sequence[Path], *, where: str, invalid: Invalid) -> S
         ),
         (
             "score-not-number",
-            not_numbers.total(),
-            f"{where}: {not_numbers.total()} scores are lists or text, not numbers, and were dropped "
-            f"({join_labels(not_numbers)})",
+            non_number_count_of_rater.total(),
+            f"{where}: {non_number_count_of_rater.total()} scores are lists or text, not numbers, and were dropped "
+            f"({join_labels(non_number_count_of_rater)})",
         ),
     )
     return records.study(notes=notes)
@@ -134,25 +141,25 @@ def _parsed_log(file: Path, data: bytes) -> tuple[Any, Iterable[Any]]:
             raise InputError(f"{file.name}: the log holds no samples, only a header; run the evaluation again")
         return log, log.samples
     archive = zip_archive(data, file.name)
-    members = archive.namelist()
-    header = next((name for name in HEADERS if name in members), None)
-    if header is None:
+    member_names = archive.namelist()
+    header_name = next((name for name in HEADERS if name in member_names), None)
+    if header_name is None:
         raise InputError(f"{file.name}: contains neither {HEADERS[0]} nor {HEADERS[1]}, so it is not {WHAT}")
 
-    def read_member(name: str, kind: Any) -> Any:
+    def read_member(name: str, layout: Any) -> Any:
         where = f"{file.name}, {name}"
-        return parse_log(zip_member(archive, name, where), kind, where=where, what=WHAT)
+        return parse_log(zip_member(archive, name, where), layout, where=where, what=WHAT)
 
-    samples = (name for name in members if name.startswith("samples/") and name.endswith(".json"))
-    return read_member(header, LOG), (read_member(name, SAMPLE) for name in samples)
+    sample_names = (name for name in member_names if name.startswith("samples/") and name.endswith(".json"))
+    return read_member(header_name, LOG), (read_member(name, SAMPLE) for name in sample_names)
 
 
-def _plain(content: Any, attachments: dict[str, str]) -> str:
+def _plain(content: Any, text_of_attachment: dict[str, str]) -> str:
     """The text of `content`, which is a text, a list of parts or a list of messages. Long texts are attachments."""
     if isinstance(content, str):
-        return attachments.get(content.removeprefix("attachment://"), content)
+        return text_of_attachment.get(content.removeprefix("attachment://"), content)
     texts = (
-        _plain(content_part.text if isinstance(content_part, PART) else content_part.content, attachments)
+        _plain(content_part.text if isinstance(content_part, PART) else content_part.content, text_of_attachment)
         for content_part in content
     )
     return "\n".join(text for text in texts if text)

@@ -58,64 +58,70 @@ def read_mtbench(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
     """
     is_pairwise = "model_1" in frame.columns or set(PAIR) <= set(frame.columns)
     check_columns(frame, where=where, required=PAIR if is_pairwise else SINGLE, optional=frame.columns)
-    items = read_items(frame, where=where)
-    rater = (
+    item_table = read_items(frame, where=where)
+    raters_of_rows = (
         read_judges(frame, where=where) if "judge" in frame.columns else pl.Series("rater", ["judge"] * frame.height)
     )
-    keys = pl.DataFrame([items["item"], rater])
+    key_table = pl.DataFrame([item_table["item"], raters_of_rows])
     if is_pairwise:
         return log_study(
-            _read_games(frame, keys, where=where),
+            _read_games(frame, key_table, where=where),
             where=where,
             invalid=invalid,
             allowed="model_1, model_2, tie, error",
-            failure="error",
-            items=items,
+            failure_code="error",
+            items=item_table,
             kind="metric",
         )
-    ratings, notes = _read_scores(frame, keys, where=where)
-    unique_items, _ = Items.make(items.unique("item", keep="first", maintain_order=True), where=where)
-    raters = Raters.infer(dict.fromkeys(rater.unique(maintain_order=True), "metric"))
+    ratings, notes = _read_scores(frame, key_table, where=where)
+    unique_items, _ = Items.make(item_table.unique("item", keep="first", maintain_order=True), where=where)
+    raters = Raters.infer(dict.fromkeys(raters_of_rows.unique(maintain_order=True), "metric"))
     return Study(ratings=ratings, raters=raters, items=unique_items, notes=tuple(notes), name=where)
 
 
-def _read_games(frame: pl.DataFrame, keys: pl.DataFrame, *, where: str) -> pl.DataFrame:
+def _read_games(frame: pl.DataFrame, key_table: pl.DataFrame, *, where: str) -> pl.DataFrame:
     """A table with one row per game. In both games, the winner is given as a model. In the first game, model_1 was
     shown first."""
-    systems = [
-        label_column(frame, name, where=where).alias(f"system_{x}") for name, x in (("model_1", "a"), ("model_2", "b"))
+    system_series = [
+        label_column(frame, name, where=where).alias(f"system_{side}")
+        for name, side in (("model_1", "a"), ("model_2", "b"))
     ]
     # If a log compares scores, the judge saw no pair, and the second game is a copy of the first game.
     is_scored = label_column(frame, "m1_score", where=where, empty=True) != ""
-    rows = keys.with_columns(*systems, row=pl.int_range(1, pl.len() + 1), scored=is_scored)
-    games = [
+    rows = key_table.with_columns(*system_series, row=pl.int_range(1, pl.len() + 1), scored=is_scored)
+    game_tables = [
         rows.with_columns(
             verdict=without_empty(label_column(frame, name, where=where, empty=True)),
             order=pl.when("scored").then(pl.lit("")).otherwise(pl.lit(order)),
         ).filter(~pl.col("scored") | (order == "ab"))
         for name, order in (("g1_winner", "ab"), ("g2_winner", "ba"))
     ]
-    table = pl.concat(games).drop("scored")
-    return table.with_columns(preference=look_up(table["verdict"], GAME_WINNERS))
+    game_table = pl.concat(game_tables).drop("scored")
+    return game_table.with_columns(preference=look_up(game_table["verdict"], GAME_WINNERS))
 
 
-def _read_scores(frame: pl.DataFrame, keys: pl.DataFrame, *, where: str) -> tuple[Ratings, list[Note]]:
+def _read_scores(frame: pl.DataFrame, key_table: pl.DataFrame, *, where: str) -> tuple[Ratings, list[Note]]:
     """The scores of single answers. The log has -1 if the reply of the judge had no score."""
-    score = number_column(frame, "score", where=where)
-    is_failed = score == -1
-    rows = keys.with_columns(
-        label_column(frame, "model", where=where).alias("system"), score=score.set(is_failed.fill_null(False), None)
+    scores = number_column(frame, "score", where=where)
+    is_failed_score = scores == -1
+    rows = key_table.with_columns(
+        label_column(frame, "model", where=where).alias("system"),
+        score=scores.set(is_failed_score.fill_null(False), None),
     ).with_columns(repeat=pl.int_range(pl.len()).over("item", "rater", "system"))
     ratings, notes = Ratings.make(rows, where=where)
-    n_failed, n_empty, n_repeats = int(is_failed.sum()), score.null_count(), int((rows["repeat"] > 0).sum())
+    n_failed_scores, n_empty_scores, n_repeats = (
+        int(is_failed_score.sum()),
+        scores.null_count(),
+        int((rows["repeat"] > 0).sum()),
+    )
     return ratings, [
         *(note for note in notes if note.rule != "missing-score"),
         *build_notes(
-            ("missing-score", n_empty, f"{where}: {n_empty} rows have no score and count as not rated"),
+            ("missing-score", n_empty_scores, f"{where}: {n_empty_scores} rows have no score and count as not rated"),
             (
                 "judge-failed",
-                n_failed,
-                f"{where}: {n_failed} scores are -1 (the judge's reply had no score) and count as not rated",
+                n_failed_scores,
+                f"{where}: {n_failed_scores} scores are -1 (the judge's reply had no score) and count as not rated",
             ),
             (
                 "repeats",
@@ -126,13 +132,15 @@ def _read_scores(frame: pl.DataFrame, keys: pl.DataFrame, *, where: str) -> tupl
     ]
 
 
-def read_items(frame: pl.DataFrame, *, where: str, question: str = "question_id", turn: bool = True) -> pl.DataFrame:
-    """The `item` and the `cluster` of each row, such as `81/turn 2` and `81`. If `turn` is false, the item is the
-    question, and there is no cluster."""
+def read_items(
+    frame: pl.DataFrame, *, where: str, question_column_name: str = "question_id", has_turns: bool = True
+) -> pl.DataFrame:
+    """The `item` and the `cluster` of each row, such as `81/turn 2` and `81`. If `has_turns` is false, the item is
+    the question, and there is no cluster."""
     rows = pl.DataFrame(
         [
-            label_column(frame, question, where=where).alias("question"),
-            label_column(frame if turn else frame.select(question), "turn", where=where, empty=True),
+            label_column(frame, question_column_name, where=where).alias("question"),
+            label_column(frame if has_turns else frame.select(question_column_name), "turn", where=where, empty=True),
         ]
     )
     is_single_turn = pl.col("turn") == ""
@@ -144,12 +152,14 @@ def read_items(frame: pl.DataFrame, *, where: str, question: str = "question_id"
 
 def read_judges(frame: pl.DataFrame, *, where: str) -> pl.Series:
     """The names of judges. If a cell is a pair of model and prompt (a list or JSON), the name is the model."""
-    column = frame["judge"]
-    if column.dtype in (pl.List, pl.Array):
-        frame = frame.with_columns(judge=column.list.first() if column.dtype == pl.List else column.arr.first())
-    labels = label_column(frame, "judge", where=where)
-    names = {label: _judge_name(label, where=where) for label in labels.unique() if label.startswith("[")}
-    return labels.replace(names).alias("rater")
+    judge_series = frame["judge"]
+    if judge_series.dtype in (pl.List, pl.Array):
+        frame = frame.with_columns(
+            judge=judge_series.list.first() if judge_series.dtype == pl.List else judge_series.arr.first()
+        )
+    judge_labels = label_column(frame, "judge", where=where)
+    name_of_label = {label: _judge_name(label, where=where) for label in judge_labels.unique() if label.startswith("[")}
+    return judge_labels.replace(name_of_label).alias("rater")
 
 
 def _judge_name(label: str, *, where: str) -> str:
@@ -174,12 +184,12 @@ def read_arenahard(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Stud
     A strong verdict (A>>B) counts as one win. A game without a score is a reply that could not be parsed. A null
     game has no verdict.
     """
-    question = fitting_columns(frame, ARENAHARD_COLUMNS, where=where)[0]
+    question_column_name = fitting_columns(frame, ARENAHARD_COLUMNS, where=where)[0]
     has_baseline = BASELINE in frame.columns
     rows = pl.DataFrame(
         [
             pl.Series("row", range(1, frame.height + 1)),
-            label_column(frame, question, where=where).alias("item"),
+            label_column(frame, question_column_name, where=where).alias("item"),
             label_column(frame, "model", where=where).alias("system_a"),
             label_column(frame, BASELINE, where=where).alias("system_b")
             if has_baseline
@@ -187,49 +197,51 @@ def read_arenahard(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Stud
             read_judges(frame, where=where),
         ]
     )
-    games = pl.DataFrame(
+    game_table = pl.DataFrame(
         list(_games(frame["games"], where=where)),
         schema={"row": pl.Int64, "order": pl.String, "verdict": pl.String},
         orient="row",
     )
-    table = rows.join(games, on="row", maintain_order="left")
-    if table.is_empty():
+    verdict_table = rows.join(game_table, on="row", maintain_order="left")
+    if verdict_table.is_empty():
         raise InputError(f"{where}: no row has a game; give a file of judgments with 'games'")
-    signs = {
+    sign_of_word = {
         verdict_word: sign for verdict_word, sign in UNSURE.items() if ">" in verdict_word or "<" in verdict_word
     } | dict.fromkeys(TIES, 0.0)
-    preference = look_up(normalise_words(table["verdict"]), signs)
-    table = table.with_columns(preference=preference).with_columns(
+    preference_signs = look_up(normalise_words(verdict_table["verdict"]), sign_of_word)
+    verdict_table = verdict_table.with_columns(preference=preference_signs).with_columns(
         preference=pl.when(pl.col("order") == "ba").then(-pl.col("preference")).otherwise("preference")
     )
-    unnamed_text = (
+    baseline_message = (
         f"{where}: the log does not name the baseline (gpt-4-0314 by default), which is called {BASELINE!r} here"
     )
     return log_study(
-        table,
+        verdict_table,
         where=where,
         invalid=invalid,
         allowed="A>>B, A>B, A=B, B>A, B>>A, null",
-        failure=NO_SCORE,
+        failure_code=NO_SCORE,
         items=rows.select("item", label_column(frame, "category", where=where, empty=True).alias("group")),
         kind="metric",
-        notes=build_notes(("baseline-unnamed", not has_baseline, unnamed_text)),
+        notes=build_notes(("baseline-unnamed", not has_baseline, baseline_message)),
     )
 
 
-def _games(column: pl.Series, *, where: str) -> Iterator[tuple[int, str, str]]:
+def _games(game_cells: pl.Series, *, where: str) -> Iterator[tuple[int, str, str]]:
     """The row, order and score of each game. The baseline (system_b) is shown first in games 1, 3 and so on."""
-    for row, cell in enumerate(column, start=1):
-        games: Any = parse_json(cell, where=f"{where}, row {row}") if isinstance(cell, str) else cell
+    for row_number, cell in enumerate(game_cells, start=1):
+        games: Any = parse_json(cell, where=f"{where}, row {row_number}") if isinstance(cell, str) else cell
         if games is None:
             continue
         if not isinstance(games, Sequence | pl.Series) or not all(isinstance(game, dict | None) for game in games):
-            raise InputError(f"{where}: games of row {row} are not a list of objects with 'score'")
-        for number, game in enumerate(games):
+            raise InputError(f"{where}: games of row {row_number} are not a list of objects with 'score'")
+        for game_index, game in enumerate(games):
             if game is not None and "score" not in game:
-                raise InputError(f"{where}: game {number + 1} of row {row} has no 'score'; keys: {join_labels(game)}")
-            score = "" if game is None else NO_SCORE if game["score"] is None else str(game["score"])
-            yield row, "ab" if number % 2 else "ba", score
+                raise InputError(
+                    f"{where}: game {game_index + 1} of row {row_number} has no 'score'; keys: {join_labels(game)}"
+                )
+            score_text = "" if game is None else NO_SCORE if game["score"] is None else str(game["score"])
+            yield row_number, "ab" if game_index % 2 else "ba", score_text
 
 
 ARENAHARD = TableReader(name="arenahard", columns=ARENAHARD_COLUMNS, make=read_arenahard)
@@ -242,11 +254,11 @@ def read_llmbar(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
     order.
     """
     check_columns(frame, where=where, required=LLMBAR_COLUMNS, optional=("repeat",))
-    labels = {name: label_column(frame, name, where=where) for name in LLMBAR_COLUMNS[:4]}
-    judgments = pl.DataFrame([*labels.values(), label_column(frame, "repeat", where=where, empty=True)])
+    series_of_column = {name: label_column(frame, name, where=where) for name in LLMBAR_COLUMNS[:4]}
+    judgment_table = pl.DataFrame([*series_of_column.values(), label_column(frame, "repeat", where=where, empty=True)])
     hint = "number the runs of a judge in a column 'repeat', or remove the duplicate row"
-    check_unique(judgments, judgments.columns, where=where, what="judgment", hint=hint)
-    rows = judgments.select(
+    check_unique(judgment_table, judgment_table.columns, where=where, what="judgment", hint=hint)
+    rows = judgment_table.select(
         item=pl.concat_str("dataset", "item", separator="/"),
         system_a=pl.lit("output_1"),
         system_b=pl.lit("output_2"),
@@ -258,31 +270,33 @@ def read_llmbar(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
         rows.with_columns(order=pl.lit(order), verdict=label_column(frame, name, where=where, empty=True))
         for name, order in ORDERS.items()
     ]
-    gold = label_column(frame, "gold", where=where)
-    refuse_values(gold, ~gold.is_in(list(WINNERS)), where=where, allowed="1, 2")
+    gold_labels = label_column(frame, "gold", where=where)
+    refuse_values(gold_labels, ~gold_labels.is_in(list(WINNERS)), where=where, allowed="1, 2")
     gold_rows = rows.with_columns(
-        verdict=gold.str.slice(0, 1), rater=pl.lit(GOLD), repeat=pl.lit("0"), order=pl.lit("")
+        verdict=gold_labels.str.slice(0, 1), rater=pl.lit(GOLD), repeat=pl.lit("0"), order=pl.lit("")
     ).select(judgment_tables[0].columns)
     refuse(
         gold_rows.select(pl.col("verdict") != pl.col("verdict").first().over("item")).to_series(),
-        lambda rows, first: (
-            f"{where}: item {gold_rows['item'][first]!r} has a different gold label in row {rows}; give each item one "
-            "gold label"
+        lambda rows, row_index: (
+            f"{where}: item {gold_rows['item'][row_index]!r} has a different gold label in row {rows}; give each item "
+            "one gold label"
         ),
     )
-    table = pl.concat([*judgment_tables, gold_rows.unique("item", keep="first", maintain_order=True)])
-    table = table.with_columns(preference=look_up(table["verdict"], WINNERS))
-    preferences, notes = read_verdicts(table, where=where, allowed="1 (output_1), 2 (output_2)", invalid=invalid)
-    datasets = pl.DataFrame([rows["item"], judgments["dataset"].alias("group"), judgments["dataset"]]).unique(
-        maintain_order=True
+    verdict_table = pl.concat([*judgment_tables, gold_rows.unique("item", keep="first", maintain_order=True)])
+    verdict_table = verdict_table.with_columns(preference=look_up(verdict_table["verdict"], WINNERS))
+    preferences, notes = read_verdicts(
+        verdict_table, where=where, allowed="1 (output_1), 2 (output_2)", invalid=invalid
     )
-    items, _ = Items.make(datasets, where=where)
-    judges = rows["rater"].unique(maintain_order=True)
-    if GOLD in judges:
+    dataset_table = pl.DataFrame(
+        [rows["item"], judgment_table["dataset"].alias("group"), judgment_table["dataset"]]
+    ).unique(maintain_order=True)
+    items, _ = Items.make(dataset_table, where=where)
+    judge_names = rows["rater"].unique(maintain_order=True)
+    if GOLD in judge_names:
         raise InputError(f"{where}: a judge is named {GOLD!r}, the name of the human rater; rename the judge")
     return Study(
         preferences=preferences,
-        raters=Raters.infer({GOLD: "human", **dict.fromkeys(judges, "metric")}),
+        raters=Raters.infer({GOLD: "human", **dict.fromkeys(judge_names, "metric")}),
         items=items,
         notes=tuple(notes),
         name=where,

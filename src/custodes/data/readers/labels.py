@@ -42,32 +42,34 @@ def read_labels(frame: pl.DataFrame, layout: LabelLayout, *, where: str, guessed
     InputError
         For an output that occurs twice, and for invalid labels.
     """
-    keys = _read_keys(frame, layout, where=where)
-    labels, notes = (_read_long if layout.label else _read_wide)(frame, keys, layout, where=where)
-    study = _build_study(labels, notes, where=where)
-    systems = layout.systems if len(layout.systems) == 1 else ()
-    unused_columns = [
-        name for name in frame.columns if name not in {*layout.assigned_columns, *systems, "item", "system"}
+    key_table = _read_keys(frame, layout, where=where)
+    label_table, notes = (_read_long if layout.label else _read_wide)(frame, key_table, layout, where=where)
+    study = _build_study(label_table, notes, where=where)
+    system_column_names = layout.systems if len(layout.systems) == 1 else ()
+    unused_column_names = [
+        name for name in frame.columns if name not in {*layout.assigned_columns, *system_column_names, "item", "system"}
     ]
-    slice_columns = [name for name in unused_columns if not frame[name].dtype.is_nested()]
-    attributes = pl.concat([keys.select("item", "system"), frame.select(slice_columns)], how="horizontal")
+    slice_column_names = [name for name in unused_column_names if not frame[name].dtype.is_nested()]
+    attribute_table = pl.concat(
+        [key_table.select("item", "system"), frame.select(slice_column_names)], how="horizontal"
+    )
     if layout.label or layout.repeat:
-        attributes = attributes.unique(["item", "system"], keep="first", maintain_order=True)
-    facts = {"cluster": layout.cluster, "probability": layout.probability, "n_outputs": layout.n_outputs}
-    columns = frame.select(pl.col(name).alias(role) for role, name in facts.items() if name)
-    if columns.width:
-        study = study.describe(items=item_facts(keys, columns, where=where), items_name=where)
+        attribute_table = attribute_table.unique(["item", "system"], keep="first", maintain_order=True)
+    column_of_fact = {"cluster": layout.cluster, "probability": layout.probability, "n_outputs": layout.n_outputs}
+    fact_table = frame.select(pl.col(name).alias(role) for role, name in column_of_fact.items() if name)
+    if fact_table.width:
+        study = study.describe(items=item_facts(key_table, fact_table, where=where), items_name=where)
     message_parts = [
         f"system: {' and '.join(layout.systems)}" if len(layout.systems) > 1 else "",
         "" if layout.item else "item: number of the row",
-        f"other columns are slices ({join_labels(slice_columns, limit=4)})" if slice_columns else "",
+        f"other columns are slices ({join_labels(slice_column_names, limit=4)})" if slice_column_names else "",
     ]
     message = f"{where}: read as labels with {layout}" + "".join(
         f"; {message_part}" for message_part in message_parts if message_part
     )
     return replace(
         study,
-        attributes=attributes,
+        attributes=attribute_table,
         notes=(*study.notes, *build_notes((LAYOUT, guessed, message))),
         unnamed_system=not layout.systems,
     )
@@ -76,45 +78,45 @@ def read_labels(frame: pl.DataFrame, layout: LabelLayout, *, where: str, guessed
 def _read_keys(frame: pl.DataFrame, layout: LabelLayout, *, where: str) -> pl.DataFrame:
     """The item, the system and the repeat of each row."""
     row_numbers = pl.int_range(1, frame.height + 1, eager=True).cast(pl.String)
-    item = label_column(frame, layout.item, where=where) if layout.item else row_numbers
-    system_parts = [label_column(frame, name, where=where) for name in layout.systems]
-    stem = where.removesuffix(".gz").rpartition(".")[0] or where
-    repeat = label_column(frame, layout.repeat, where=where, empty=True) if layout.repeat else pl.lit("0")
-    return pl.DataFrame({"item": item}).with_columns(
-        system=pl.concat_str(system_parts, separator=" ") if system_parts else pl.lit(stem),
-        repeat=repeat.replace("", "0"),
+    items = label_column(frame, layout.item, where=where) if layout.item else row_numbers
+    system_part_series = [label_column(frame, name, where=where) for name in layout.systems]
+    file_stem = where.removesuffix(".gz").rpartition(".")[0] or where
+    repeats = label_column(frame, layout.repeat, where=where, empty=True) if layout.repeat else pl.lit("0")
+    return pl.DataFrame({"item": items}).with_columns(
+        system=pl.concat_str(system_part_series, separator=" ") if system_part_series else pl.lit(file_stem),
+        repeat=repeats.replace("", "0"),
     )
 
 
-def _read_wide(frame: pl.DataFrame, keys: pl.DataFrame, layout: LabelLayout, *, where: str) -> Labels:
+def _read_wide(frame: pl.DataFrame, key_table: pl.DataFrame, layout: LabelLayout, *, where: str) -> Labels:
     """The labels of a table with a column for each rater."""
     hint = "one row per output; name another column with item=NAME, or number the runs in a column with repeat=NAME"
-    check_unique(keys, ["item", "system", "repeat"], where=where, what="output", hint=hint)
-    tables = []
-    for kind, names in (("human", layout.human), ("metric", layout.metrics)):
-        for name in names:
+    check_unique(key_table, ["item", "system", "repeat"], where=where, what="output", hint=hint)
+    label_tables = []
+    for kind, column_names in (("human", layout.human), ("metric", layout.metrics)):
+        for name in column_names:
             rater, aspect = layout.criteria.get(name, (name, ""))
-            labels = {"rater": pl.lit(rater), "aspect": pl.lit(aspect), "kind": pl.lit(kind)}
-            table = keys.with_columns(word=label_words(frame[name]), **labels)
+            expression_of_column = {"rater": pl.lit(rater), "aspect": pl.lit(aspect), "kind": pl.lit(kind)}
+            label_table = key_table.with_columns(word=label_words(frame[name]), **expression_of_column)
             if kind == "human":  # a human label repeated for every run of a judge was given once
-                distinct_labels = table.drop_nulls("word").unique(
+                distinct_label_rows = label_table.drop_nulls("word").unique(
                     ["item", "system", "word"], keep="first", maintain_order=True
                 )
-                has_repeats = distinct_labels.select("item", "system").is_duplicated().any()
-                table = distinct_labels if distinct_labels.height and not has_repeats else table
-            tables.append(table)
-    return pl.concat(tables), []
+                has_repeats = distinct_label_rows.select("item", "system").is_duplicated().any()
+                label_table = distinct_label_rows if distinct_label_rows.height and not has_repeats else label_table
+            label_tables.append(label_table)
+    return pl.concat(label_tables), []
 
 
-def _read_long(frame: pl.DataFrame, keys: pl.DataFrame, layout: LabelLayout, *, where: str) -> Labels:
+def _read_long(frame: pl.DataFrame, key_table: pl.DataFrame, layout: LabelLayout, *, where: str) -> Labels:
     """The labels of a table with one row per label. A rater of two kinds raises `InputError`."""
-    table = keys.with_columns(
+    label_table = key_table.with_columns(
         label_column(frame, layout.rater or layout.kind, where=where).alias("rater"),
         aspect=label_column(frame, layout.aspect, where=where, empty=True) if layout.aspect else pl.lit(""),
         kind=label_words(frame[layout.kind]).replace_strict(KINDS, default=""),
         word=label_words(frame[layout.label]),
     )
-    rater_kind_rows = table.select("rater", "kind").unique(maintain_order=True)
+    rater_kind_rows = label_table.select("rater", "kind").unique(maintain_order=True)
     raters_of_two_kinds = rater_kind_rows.filter(pl.col("rater").is_duplicated())["rater"].unique()
     if raters_of_two_kinds.len():
         raise InputError(
@@ -122,16 +124,19 @@ def _read_long(frame: pl.DataFrame, keys: pl.DataFrame, layout: LabelLayout, *, 
             "one kind"
         )
     hint = "number the runs in a column, and name this column with repeat=NAME"
-    check_unique(table, ["item", "system", "rater", "aspect", "repeat"], where=where, what="label", hint=hint)
-    reasons = label_column(frame, layout.invalid, where=where, empty=True).replace("", None).drop_nulls()
-    message = f"{where}: {reasons.len()} labels are invalid and count as not labelled ({format_counts(reasons)})"
-    return table, build_notes(("invalid-label", reasons.len(), message))
+    check_unique(label_table, ["item", "system", "rater", "aspect", "repeat"], where=where, what="label", hint=hint)
+    invalid_reasons = label_column(frame, layout.invalid, where=where, empty=True).replace("", None).drop_nulls()
+    message = (
+        f"{where}: {invalid_reasons.len()} labels are invalid and count as not labelled "
+        f"({format_counts(invalid_reasons)})"
+    )
+    return label_table, build_notes(("invalid-label", invalid_reasons.len(), message))
 
 
-def _build_study(labels: pl.DataFrame, notes: list[Note], *, where: str) -> Study:
+def _build_study(label_table: pl.DataFrame, notes: list[Note], *, where: str) -> Study:
     """The study of a table with a row per label: item, system, repeat, rater, aspect, kind and word."""
-    rows, scale_of_aspect = [], dict[str, LabelScale]()
-    for (aspect,), aspect_rows in labels.group_by("aspect", maintain_order=True):
+    score_tables, scale_of_aspect = [], dict[str, LabelScale]()
+    for (aspect,), aspect_rows in label_table.group_by("aspect", maintain_order=True):
         rows_by_rater = {
             str(rater): rater_rows for (rater,), rater_rows in aspect_rows.group_by("rater", maintain_order=True)
         }
@@ -146,19 +151,23 @@ def _build_study(labels: pl.DataFrame, notes: list[Note], *, where: str) -> Stud
                 f"as not labelled ({join_labels(unknown_words.unique(maintain_order=True), limit=3)})"
             )
             notes += build_notes(("unknown-label", unknown_words.len(), message))
-            rows.append(rater_rows.with_columns(score=label_codes).select(list(SCHEMA)).drop_nulls("score"))
-    ratings = pl.concat(rows)
-    if ratings.is_empty():
+            score_tables.append(rater_rows.with_columns(score=label_codes).select(list(SCHEMA)).drop_nulls("score"))
+    rating_rows = pl.concat(score_tables)
+    if rating_rows.is_empty():
         raise InputError(f"{where}: no row has a label; give at least one")
-    kind_of_rater = dict(labels.select("rater", "kind").unique(maintain_order=True).iter_rows())
+    kind_of_rater = dict(label_table.select("rater", "kind").unique(maintain_order=True).iter_rows())
     kind_of_rater = {name: kind or ("human" if looks_human(name) else "metric") for name, kind in kind_of_rater.items()}
-    silent_raters = [name for name in kind_of_rater if not ratings.filter(pl.col("rater") == name).height]
+    raters_without_labels = [name for name in kind_of_rater if not rating_rows.filter(pl.col("rater") == name).height]
     notes += build_notes(
-        ("rater-without-labels", len(silent_raters), f"{where}: raters without a label: {join_labels(silent_raters)}")
+        (
+            "rater-without-labels",
+            len(raters_without_labels),
+            f"{where}: raters without a label: {join_labels(raters_without_labels)}",
+        )
     )
     return Study(
-        ratings=Ratings(frame=ratings.select(pl.col(name).cast(kind) for name, kind in SCHEMA.items())),
-        raters=Raters.infer({name: kind for name, kind in kind_of_rater.items() if name not in silent_raters}),
+        ratings=Ratings(frame=rating_rows.select(pl.col(name).cast(kind) for name, kind in SCHEMA.items())),
+        raters=Raters.infer({name: kind for name, kind in kind_of_rater.items() if name not in raters_without_labels}),
         labels=scale_of_aspect,
         notes=tuple(notes),
         name=where,

@@ -59,39 +59,42 @@ def read_lm_eval(files: Sequence[Path], *, where: str, invalid: Invalid) -> Stud
     better.
     """
     records = LogRecords(where=where)
-    task_of_direction: dict[str, dict[bool, str]] = {}
+    direction_tasks_of_rater: dict[str, dict[bool, str]] = {}
     folder_systems: dict[str, None] = {}
-    not_numbers: Counter[str] = Counter()
-    latest_file: dict[tuple[Path, str], Path] = {}
-    older_files: list[str] = []
+    non_number_count_of_metric: Counter[str] = Counter()
+    latest_file_of_key: dict[tuple[Path, str], Path] = {}
+    older_file_names: list[str] = []
     for file in sorted(files):  # in the order of their dates
         match = NAME.fullmatch(file.name)
         key = (file.parent, match["task"] if match else file.stem)
-        older_files += [latest_file[key].name] if key in latest_file else []
-        latest_file[key] = file
-    for (_, task), file in latest_file.items():
-        results = _results(file)
-        model = results.model_name or file.resolve().parent.name
-        if not results.model_name:
+        older_file_names += [latest_file_of_key[key].name] if key in latest_file_of_key else []
+        latest_file_of_key[key] = file
+    for (_, task), file in latest_file_of_key.items():
+        run_results = _results(file)
+        model = run_results.model_name or file.resolve().parent.name
+        if not run_results.model_name:
             folder_systems[model] = None
-        directions = results.higher_is_better.get(task, {})
-        raters = _add_samples(file, task, model, records, not_numbers)
-        for rater, metric in raters.items():
-            is_upward = directions.get(metric.split("/")[0])
-            if is_upward is not None:
-                task_of_direction.setdefault(rater, {})[is_upward] = task
-    for rater, tasks in task_of_direction.items():
-        if len(tasks) > 1:
+        is_higher_better_of_metric = run_results.higher_is_better.get(task, {})
+        metric_of_rater = _add_samples(file, task, model, records, non_number_count_of_metric)
+        for rater, metric in metric_of_rater.items():
+            is_higher_better = is_higher_better_of_metric.get(metric.split("/")[0])
+            if is_higher_better is not None:
+                direction_tasks_of_rater.setdefault(rater, {})[is_higher_better] = task
+    for rater, task_of_direction in direction_tasks_of_rater.items():
+        if len(task_of_direction) > 1:
             raise InputError(
-                f"{where}: for {rater}, higher is better in {tasks[True]} and lower is better in "
-                f"{tasks[False]}; read these tasks separately"
+                f"{where}: for {rater}, higher is better in {task_of_direction[True]} and lower is better in "
+                f"{task_of_direction[False]}; read these tasks separately"
             )
-    records.lower = {rater for rater, tasks in task_of_direction.items() if False in tasks}
+    records.lower = {
+        rater for rater, task_of_direction in direction_tasks_of_rater.items() if False in task_of_direction
+    }
     notes = build_notes(
         (
             "older-runs",
-            len(older_files),
-            f"{where}: only the last of several runs is read; these files are not read: {join_labels(older_files)}",
+            len(older_file_names),
+            f"{where}: only the last of several runs is read; these files are not read: "
+            f"{join_labels(older_file_names)}",
         ),
         (
             "system-from-folder",
@@ -101,17 +104,19 @@ def read_lm_eval(files: Sequence[Path], *, where: str, invalid: Invalid) -> Stud
         ),
         (
             "score-not-number",
-            not_numbers.total(),
-            f"{where}: {not_numbers.total()} values are not single numbers and were dropped "
-            f"({join_labels(not_numbers)})",
+            non_number_count_of_metric.total(),
+            f"{where}: {non_number_count_of_metric.total()} values are not single numbers and were dropped "
+            f"({join_labels(non_number_count_of_metric)})",
         ),
     )
     return records.study(notes=notes)
 
 
-def _add_samples(file: Path, task: str, model: str, records: LogRecords, not_numbers: Counter[str]) -> dict[str, str]:
+def _add_samples(
+    file: Path, task: str, model: str, records: LogRecords, non_number_count_of_metric: Counter[str]
+) -> dict[str, str]:
     """Add the lines of one file to the records. Return, for each rater, the name of its metric in the file."""
-    raters: dict[str, str] = {}
+    metric_of_rater: dict[str, str] = {}
     for record, sample in records.lines(file, f"{model}/{file.name}", SAMPLE, what=WHAT):
         item = f"{task}/{format_label(sample.doc_id)}"
         records.groups.setdefault(item, task)
@@ -122,15 +127,15 @@ def _add_samples(file: Path, task: str, model: str, records: LogRecords, not_num
         for metric in sample.metrics or [name for name in record if name not in KNOWN]:
             number = parse_number(record.get(metric))
             if number is None and record.get(metric) is not None:
-                not_numbers[metric] += 1
+                non_number_count_of_metric[metric] += 1
             else:
                 records.score(item, model, metric + filter_suffix, number)
-                raters[metric + filter_suffix] = metric
-    if not raters and not not_numbers:
+                metric_of_rater[metric + filter_suffix] = metric
+    if not metric_of_rater and not non_number_count_of_metric:
         raise InputError(
             f"{file.name}: no line has a metric; a metric is any key other than {join_labels(sorted(KNOWN), limit=3)}"
         )
-    return raters
+    return metric_of_rater
 
 
 def _text(responses: list[Any]) -> str | None:

@@ -69,36 +69,36 @@ def log_bytes(path: Path) -> bytes:
     return read_file_bytes(path)
 
 
-def parse_log(data: bytes, kind: Any, *, where: str, what: str) -> Any:
+def parse_log(data: bytes, layout: Any, *, where: str, what: str) -> Any:
     """Parse JSON with a declared layout. Invalid JSON and JSON with a different layout give different messages."""
     text = utf8_text(data, where)
-    value = parse_json(text, where=where, as_text=False)
-    if "\\ud" in text.lower() and LONE_SURROGATE.search(json.dumps(value, ensure_ascii=False)):
+    decoded_value = parse_json(text, where=where, as_text=False)
+    if "\\ud" in text.lower() and LONE_SURROGATE.search(json.dumps(decoded_value, ensure_ascii=False)):
         raise InputError(
             f"{where}: holds an unpaired surrogate (\\ud800 to \\udfff), which is not valid text; correct the text"
         )
-    return convert_to_layout(value, kind, where=where, what=what)
+    return convert_to_layout(decoded_value, layout, where=where, what=what)
 
 
-def convert_to_layout(value: Any, kind: Any, *, where: str, what: str) -> Any:
+def convert_to_layout(value: Any, layout: Any, *, where: str, what: str) -> Any:
     """A decoded value, converted to the declared layout. `what` is the name of the format in messages."""
     try:
-        return msgspec.convert(value, kind, strict=False)
+        return msgspec.convert(value, layout, strict=False)
     except (msgspec.ValidationError, OverflowError, RecursionError) as error:
-        keys = f"; it has the keys {join_labels(value)}" if isinstance(value, dict) and value else ""
-        raise InputError(f"{where}: this does not have the layout of {what}: {error}{keys}") from None
+        keys_text = f"; it has the keys {join_labels(value)}" if isinstance(value, dict) and value else ""
+        raise InputError(f"{where}: this does not have the layout of {what}: {error}{keys_text}") from None
 
 
 def top_keys(path: Path) -> frozenset[str]:
     """The keys of the object in a .json file; empty for other content and for a damaged file."""
     if path.suffix.lower() != ".json" or not path.is_file():
         return frozenset()
-    state = path.stat()
-    return _keys(path.resolve(), state.st_mtime_ns, state.st_size)
+    file_status = path.stat()
+    return _keys(path.resolve(), file_status.st_mtime_ns, file_status.st_size)
 
 
 @lru_cache(maxsize=128)
-def _keys(path: Path, changed: int, size: int) -> frozenset[str]:
+def _keys(path: Path, modified_ns: int, size: int) -> frozenset[str]:
     """The keys, which are cached while the file does not change, since every format reads the keys."""
     try:
         with path.open("rb") as stream:
@@ -156,9 +156,9 @@ class LogRecords:
 
     def lines(self, path: Path, name: str, layout: Any, *, what: str) -> Iterator[tuple[dict[str, Any], Any]]:
         """The object in each line of a file of JSON Lines, as decoded and in the declared layout."""
-        for number, line in enumerate(self.load(path, name).split(b"\n"), start=1):
+        for line_number, line in enumerate(self.load(path, name).split(b"\n"), start=1):
             if line.strip():
-                where = f"{path.name}, line {number}"
+                where = f"{path.name}, line {line_number}"
                 record = parse_log(line, dict[str, Any], where=where, what=what)
                 yield record, convert_to_layout(record, layout, where=where, what=what)
 
@@ -182,10 +182,10 @@ class LogRecords:
     ) -> Study:
         """The study of all records. Duplicate scores, and a log without scores and preferences, raise `InputError`."""
         try:
-            scores = pl.DataFrame(
+            score_table = pl.DataFrame(
                 self.scores, schema={**dict.fromkeys(KEY, pl.String), "score": pl.Float64}, orient="row"
             )
-            items = pl.DataFrame(
+            group_table = pl.DataFrame(
                 list(self.groups.items()), schema={"item": pl.String, "group": pl.String}, orient="row"
             )
             outputs, n_different_texts = build_outputs(self.texts, self.sources)
@@ -194,31 +194,33 @@ class LogRecords:
                 f"{self.where}: holds an unpaired surrogate (\\ud800 to \\udfff), which is not valid "
                 "text; correct the text"
             ) from None
-        n_missing = scores["score"].null_count()
-        if n_missing == scores.height and not (preferences and preferences.frame.height):
+        n_missing_scores = score_table["score"].null_count()
+        if n_missing_scores == score_table.height and not (preferences and preferences.frame.height):
             raise InputError(f"{self.where}: no sample has a score; give logs with scores")
-        duplicates = scores.filter(pl.struct(KEY).is_duplicated())
-        if duplicates.height:
-            first_duplicate = duplicates.row(0, named=True)
+        duplicate_rows = score_table.filter(pl.struct(KEY).is_duplicated())
+        if duplicate_rows.height:
+            first_duplicate = duplicate_rows.row(0, named=True)
             raise InputError(
                 f"{self.where}: {first_duplicate['rater']} scored item {first_duplicate['item']!r} of "
-                f"{first_duplicate['system']} more than once ({duplicates.height} such scores); give one run of each "
-                "system"
+                f"{first_duplicate['system']} more than once ({duplicate_rows.height} such scores); give one run of "
+                "each system"
             )
-        raters = Raters.infer(self.kinds).frame.with_columns(higher_is_better=~pl.col("rater").is_in([*self.lower]))
+        rater_table = Raters.infer(self.kinds).frame.with_columns(
+            higher_is_better=~pl.col("rater").is_in([*self.lower])
+        )
         return Study(
-            ratings=Ratings.make(scores, where=self.where)[0] if scores.height else Ratings.empty(),
+            ratings=Ratings.make(score_table, where=self.where)[0] if score_table.height else Ratings.empty(),
             preferences=preferences or Preferences.empty(),
-            raters=Raters(frame=raters),
-            items=Items.make(items, where=self.where)[0],
+            raters=Raters(frame=rater_table),
+            items=Items.make(group_table, where=self.where)[0],
             outputs=outputs,
             notes=(
                 *notes,
                 *build_notes(
                     (
                         "missing-score",
-                        n_missing,
-                        f"{self.where}: {n_missing} scores are missing and count as not rated",
+                        n_missing_scores,
+                        f"{self.where}: {n_missing_scores} scores are missing and count as not rated",
                     ),
                     (
                         "spare-texts",
@@ -281,9 +283,9 @@ def log_reader(
     return PathReader(name=name, fits=fits, make=read)
 
 
-def parse_number(value: object, words: Mapping[str, float] = {}) -> float | None:
-    """A value as a number; None if the value has no number. True is 1, a text is read as a number, and `words` has the
-    numbers of words."""
+def parse_number(value: object, number_of_word: Mapping[str, float] = {}) -> float | None:
+    """A value as a number; None if the value has no number. True is 1, a text is read as a number, and
+    `number_of_word` has the numbers of words."""
     if isinstance(value, bool | int | float):
         try:
             return float(value)
@@ -293,6 +295,7 @@ def parse_number(value: object, words: Mapping[str, float] = {}) -> float | None
         return None
     word = value.strip().lower()
     try:
-        return words[word] if word in words else None if "_" in word else float(word)  # float() would read 1_0 as 10
+        # float() would read 1_0 as 10
+        return number_of_word[word] if word in number_of_word else None if "_" in word else float(word)
     except ValueError:
         return None

@@ -62,28 +62,28 @@ def read_mtme(path: Path, *, part: str | None, invalid: Invalid) -> Study:
     The item is the number of the segment (from 1), the cluster is the document, and the group is the domain. The raters
     are the stems of the score files. System-level scores are rows with an empty item.
     """
-    name = path.resolve().name
-    sources = {(match[1] or "", match[2]) for match, _ in _iter_members(path, SOURCE)}
-    if not sources:
-        raise InputError(_layout_problem(path, name))
-    common_folder = commonpath([PurePosixPath(root).parent for root, _ in sources])
+    path_name = path.resolve().name
+    root_language_pairs = {(match[1] or "", match[2]) for match, _ in _iter_members(path, SOURCE)}
+    if not root_language_pairs:
+        raise InputError(_layout_problem(path, path_name))
+    common_folder = commonpath([PurePosixPath(root).parent for root, _ in root_language_pairs])
     # Test sets by their path below the common folder. If `path` is itself a test set, its name is used.
-    roots = {
-        (PurePosixPath(root).relative_to(common_folder) if root else PurePosixPath(name))
+    root_and_pair_of_label = {
+        (PurePosixPath(root).relative_to(common_folder) if root else PurePosixPath(path_name))
         .joinpath(language_pair)
         .as_posix(): (
             root,
             language_pair,
         )
-        for root, language_pair in sorted(sources)
+        for root, language_pair in sorted(root_language_pairs)
     }
-    label = _select_test_set(roots, part, where=name)
-    root, language_pair = roots[label]
+    test_set = _select_test_set(root_and_pair_of_label, part, where=path_name)
+    root, language_pair = root_and_pair_of_label[test_set]
     root_pattern = re.escape(f"{root}/" if root else "")
     pattern = re.compile(rf"(?:\./)?{root_pattern}((?:{'|'.join(PARTS)})/{re.escape(language_pair)}(?:\.[^/]+|/[^/]+))")
-    members = {match[1]: data for match, data in _iter_members(path, pattern)}
-    files = {file: utf8_text(members[file], file) for file in sorted(members)}
-    return _study(files, language_pair, name=f"{name}::{label}")
+    content_of_member = {match[1]: data for match, data in _iter_members(path, pattern)}
+    text_of_file = {file: utf8_text(content_of_member[file], file) for file in sorted(content_of_member)}
+    return _study(text_of_file, language_pair, name=f"{path_name}::{test_set}")
 
 
 def _select_test_set(labels: Collection[str], part: str | None, *, where: str) -> str:
@@ -111,9 +111,12 @@ def _iter_members(path: Path, pattern: re.Pattern[str]) -> Iterator[tuple[re.Mat
     are skipped.
     """
     if path.is_dir():
-        for depth in ("", "*/", "*/*/"):
+        for depth_glob in ("", "*/", "*/*/"):
             for file in (
-                file for folder in PARTS for subpath in ("*", "*/*") for file in path.glob(f"{depth}{folder}/{subpath}")
+                file
+                for folder in PARTS
+                for subpath_glob in ("*", "*/*")
+                for file in path.glob(f"{depth_glob}{folder}/{subpath_glob}")
             ):
                 match = pattern.fullmatch(file.relative_to(path).as_posix())
                 if match and file.is_file():
@@ -135,8 +138,11 @@ def _iter_members(path: Path, pattern: re.Pattern[str]) -> Iterator[tuple[re.Mat
                     raise InputError(
                         f"{path.name}: a test set is larger than 2,048 MiB; unpack the tar and give the folder"
                     )
-                content = tar.extractfile(member)
-                yield match, b"" if content is None or member.name.endswith(UNUSED_SUFFIXES) else content.read()
+                member_stream = tar.extractfile(member)
+                yield (
+                    match,
+                    b"" if member_stream is None or member.name.endswith(UNUSED_SUFFIXES) else member_stream.read(),
+                )
             _check_end(tar)
     except InputError:
         raise
@@ -155,86 +161,100 @@ def _check_end(tar: tarfile.TarFile) -> None:
         pass
 
 
-def _study(files: Mapping[str, str], language_pair: str, *, name: str) -> Study:
-    sources = _lines(files[f"sources/{language_pair}.txt"])
-    segments = pl.Series("item", range(1, len(sources) + 1)).cast(pl.String)
+def _study(text_of_file: Mapping[str, str], language_pair: str, *, name: str) -> Study:
+    source_lines = _lines(text_of_file[f"sources/{language_pair}.txt"])
+    segment_labels = pl.Series("item", range(1, len(source_lines) + 1)).cast(pl.String)
     kind_of_rater: dict[str, str] = {}
-    tables = [pl.DataFrame(schema={"item": pl.String, "system": pl.String, "score": pl.Float64, "rater": pl.String})]
-    for file, text in files.items():
+    score_tables = [
+        pl.DataFrame(schema={"item": pl.String, "system": pl.String, "score": pl.Float64, "rater": pl.String})
+    ]
+    for file, text in text_of_file.items():
         match = re.fullmatch(rf"(human|metric)-scores/{re.escape(language_pair)}[./](.+)\.(seg|sys)\.score", file)
         if match:
             kind, rater, score_level = match.groups()
             if kind_of_rater.setdefault(rater, kind) != kind:
                 raise InputError(f"{name}: {rater!r} has human and metric scores; rename one of the files")
-            scores = _scores(text, len(sources) if score_level == "seg" else 1, where=file, n_segments=len(sources))
-            item = pl.col("item") if score_level == "seg" else pl.lit("")
-            tables.append(scores.with_columns(item.alias("item"), rater=pl.lit(rater)))
-    scores = pl.concat(tables)
-    unused_files = [file.rpartition("/")[2] for file in files if file.endswith(UNUSED_SUFFIXES)]
-    missing_scores = scores.filter(pl.col("score").is_null())
+            score_table = _scores(
+                text, len(source_lines) if score_level == "seg" else 1, where=file, n_segments=len(source_lines)
+            )
+            item_expression = pl.col("item") if score_level == "seg" else pl.lit("")
+            score_tables.append(score_table.with_columns(item_expression.alias("item"), rater=pl.lit(rater)))
+    score_table = pl.concat(score_tables)
+    unused_file_names = [file.rpartition("/")[2] for file in text_of_file if file.endswith(UNUSED_SUFFIXES)]
+    missing_score_rows = score_table.filter(pl.col("score").is_null())
     notes = build_notes(
         (
             "missing-score",
-            missing_scores.height,
-            f"{name}: {missing_scores.height} scores are None and count as not rated "
-            f"({format_counts(missing_scores['rater'])})",
+            missing_score_rows.height,
+            f"{name}: {missing_score_rows.height} scores are None and count as not rated "
+            f"({format_counts(missing_score_rows['rater'])})",
         ),
-        ("unused-files", len(unused_files), f"{name}: files not used: {join_labels(unused_files)}"),
+        ("unused-files", len(unused_file_names), f"{name}: files not used: {join_labels(unused_file_names)}"),
     )
-    ratings = scores.drop_nulls("score").with_columns(aspect=pl.lit(""), repeat=pl.lit("0"))
+    rating_rows = score_table.drop_nulls("score").with_columns(aspect=pl.lit(""), repeat=pl.lit("0"))
     documents_file = f"documents/{language_pair}.docs"
     items = Items.empty()
-    if documents_file in files:
-        table = _read_word_pairs(
-            files[documents_file], ("group", "cluster"), where=documents_file, layout="DOMAIN<TAB>DOCUMENT"
+    if documents_file in text_of_file:
+        document_table = _read_word_pairs(
+            text_of_file[documents_file], ("group", "cluster"), where=documents_file, layout="DOMAIN<TAB>DOCUMENT"
         )
-        _check_length(table.height, len(sources), where=documents_file)
-        items, _ = Items.make(table.with_columns(segments), where=documents_file)
+        _check_length(document_table.height, len(source_lines), where=documents_file)
+        items, _ = Items.make(document_table.with_columns(segment_labels), where=documents_file)
     return Study(
-        ratings=Ratings(frame=ratings.select(list(RATINGS))),
+        ratings=Ratings(frame=rating_rows.select(list(RATINGS))),
         raters=Raters.infer(kind_of_rater),
         items=items,
-        outputs=_outputs(files, language_pair, segments, sources),
+        outputs=_outputs(text_of_file, language_pair, segment_labels, source_lines),
         notes=tuple(notes),
         name=name,
-        digest=digest_of(*(f"{file}\0{text}\0" for file, text in files.items())),
+        digest=digest_of(*(f"{file}\0{text}\0" for file, text in text_of_file.items())),
     )
 
 
 def _scores(text: str, n_lines: int, *, where: str, n_segments: int) -> pl.DataFrame:
     """The item, system and score of each line in a file with `n_lines` lines per system."""
-    table = _read_word_pairs(text, ("system", "score"), where=where, layout="SYSTEM<TAB>SCORE")
-    line_counts = table["system"].value_counts(sort=True)
-    wrong_counts = line_counts.filter(pl.col("count") != n_lines).sort("system")
-    if wrong_counts.height:
-        system, count = wrong_counts.row(0)
+    score_table = _read_word_pairs(text, ("system", "score"), where=where, layout="SYSTEM<TAB>SCORE")
+    line_count_table = score_table["system"].value_counts(sort=True)
+    wrong_count_rows = line_count_table.filter(pl.col("count") != n_lines).sort("system")
+    if wrong_count_rows.height:
+        system, count = wrong_count_rows.row(0)
         raise InputError(
             f"{where}: system {system!r} has {count} lines, expected {n_lines} (the source has {n_segments} lines; "
-            f"this file has {table.height} lines for {line_counts.height} systems and should have "
-            f"{line_counts.height * n_lines})"
+            f"this file has {score_table.height} lines for {line_count_table.height} systems and should have "
+            f"{line_count_table.height * n_lines})"
         )
-    segment = pl.col("system").cum_count().over("system").cast(pl.String)
-    return table.select(segment.alias("item"), "system", number_column(table, "score", where=where))
+    segment_expression = pl.col("system").cum_count().over("system").cast(pl.String)
+    return score_table.select(
+        segment_expression.alias("item"), "system", number_column(score_table, "score", where=where)
+    )
 
 
-def _outputs(files: Mapping[str, str], language_pair: str, segments: pl.Series, sources: Sequence[str]) -> Outputs:
+def _outputs(
+    text_of_file: Mapping[str, str], language_pair: str, segment_labels: pl.Series, source_lines: Sequence[str]
+) -> Outputs:
     """The texts of systems, and the sources with references."""
     prefix = f"system-outputs/{language_pair}/"
-    lines = {file: _lines(text) for file, text in files.items() if file.startswith(("references/", prefix))}
-    for file, texts in lines.items():
-        _check_length(len(texts), len(sources), where=file)
-    systems = [
-        pl.DataFrame({"item": segments, "system": file.removeprefix(prefix).removesuffix(".txt"), "text": texts})
-        for file, texts in lines.items()
+    lines_of_file = {
+        file: _lines(text) for file, text in text_of_file.items() if file.startswith(("references/", prefix))
+    }
+    for file, file_lines in lines_of_file.items():
+        _check_length(len(file_lines), len(source_lines), where=file)
+    system_tables = [
+        pl.DataFrame(
+            {"item": segment_labels, "system": file.removeprefix(prefix).removesuffix(".txt"), "text": file_lines}
+        )
+        for file, file_lines in lines_of_file.items()
         if file.startswith(prefix) and file.endswith(".txt")
     ]
-    references = [texts for file, texts in lines.items() if file.startswith("references/")]
-    by_item = [list(row) for row in zip(*references, strict=True)] if references else [[] for _ in sources]
-    items = pl.DataFrame(
-        {"item": segments, "source": sources, "references": by_item},
+    reference_lines = [file_lines for file, file_lines in lines_of_file.items() if file.startswith("references/")]
+    references_of_item = (
+        [list(row) for row in zip(*reference_lines, strict=True)] if reference_lines else [[] for _ in source_lines]
+    )
+    source_table = pl.DataFrame(
+        {"item": segment_labels, "source": source_lines, "references": references_of_item},
         schema_overrides={"references": pl.List(pl.String)},
     )
-    return Outputs.from_sources(pl.concat([pl.DataFrame(schema=SCHEMA), *systems]), items)
+    return Outputs.from_sources(pl.concat([pl.DataFrame(schema=SCHEMA), *system_tables]), source_table)
 
 
 def _lines(text: str) -> list[str]:
@@ -242,9 +262,9 @@ def _lines(text: str) -> list[str]:
 
 
 def _read_word_pairs(text: str, column_names: tuple[str, str], *, where: str, layout: str) -> pl.DataFrame:
-    lines = pl.Series("line", _lines(text), dtype=pl.String).str.strip_chars()
+    line_series = pl.Series("line", _lines(text), dtype=pl.String).str.strip_chars()
     first_name, second_name = column_names
-    table = lines.str.extract_groups(rf"^(?<{first_name}>\S+)\s+(?<{second_name}>\S+)$").struct.unnest()
+    table = line_series.str.extract_groups(rf"^(?<{first_name}>\S+)\s+(?<{second_name}>\S+)$").struct.unnest()
     refuse(table[first_name].is_null(), lambda rows, _: f"{where}: line {rows} is not {layout}")
     return table
 

@@ -48,35 +48,36 @@ def read_outputs(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
     """A study of texts only, to be joined to ratings."""
     if {"image", "images"} <= set(frame.columns):
         raise InputError(f"{where}: columns 'image' and 'images' have the same meaning; remove one")
-    facts, output_cells, notes = (_item_rows if "outputs" in frame.columns else _output_rows)(frame, where=where)
-    texts: list[tuple[str, str, str]] = []
-    images: list[tuple[str, str, str]] = []
-    n_not_text = 0
+    fact_table, output_cells, notes = (_item_rows if "outputs" in frame.columns else _output_rows)(frame, where=where)
+    text_rows: list[tuple[str, str, str]] = []
+    image_rows: list[tuple[str, str, str]] = []
+    n_boolean_outputs = 0
     for item, system, value, location in output_cells:
         text, output_images = _output(value, location)
         if text is not None:
-            n_not_text += not isinstance(text, str)
-            texts.append((item, system, text if isinstance(text, str) else json.dumps(text)))
-            images += [(item, system, image) for image in output_images]
-    if not texts:
+            n_boolean_outputs += not isinstance(text, str)
+            text_rows.append((item, system, text if isinstance(text, str) else json.dumps(text)))
+            image_rows += [(item, system, image) for image in output_images]
+    if not text_rows:
         raise InputError(f"{where}: no outputs; give outputs as an object {{system: text}}")
-    columns = [facts["item"], label_column(facts, "source", where=where, empty=True)]
-    for name in (name for name in CELLS if name in facts.columns):
-        is_plain = name == "context" and not facts[name].dtype.is_nested()
-        column_cells = label_column(facts, name, where=where, empty=True) if is_plain else facts[name]
-        values = [CELLS[name](cell, name, f"{where}, row {row}") for row, cell in enumerate(column_cells, start=1)]
-        column = "images" if name == "image" else name
-        columns.append(pl.Series(column, values, dtype=SOURCES[column]))
+    fact_series = [fact_table["item"], label_column(fact_table, "source", where=where, empty=True)]
+    for name in (name for name in CELLS if name in fact_table.columns):
+        is_plain_context = name == "context" and not fact_table[name].dtype.is_nested()
+        cells = label_column(fact_table, name, where=where, empty=True) if is_plain_context else fact_table[name]
+        cell_values = [CELLS[name](cell, name, f"{where}, row {row}") for row, cell in enumerate(cells, start=1)]
+        column_name = "images" if name == "image" else name
+        fact_series.append(pl.Series(column_name, cell_values, dtype=SOURCES[column_name]))
     outputs = Outputs.from_sources(
-        pl.DataFrame(texts, schema=SCHEMA, orient="row"),
-        pl.DataFrame(columns),
-        pl.DataFrame(images, schema=IMAGES, orient="row"),
+        pl.DataFrame(text_rows, schema=SCHEMA, orient="row"),
+        pl.DataFrame(fact_series),
+        pl.DataFrame(image_rows, schema=IMAGES, orient="row"),
     )
     notes += build_notes(
         (
             "output-not-text",
-            n_not_text,
-            f"{where}: {n_not_text} outputs are true or false instead of text and are read as the words true and false",
+            n_boolean_outputs,
+            f"{where}: {n_boolean_outputs} outputs are true or false instead of text and are read as the words "
+            "true and false",
         )
     )
     return Study(raters=Raters.infer({}), outputs=outputs, notes=tuple(notes), name=where)
@@ -89,49 +90,61 @@ Rows = tuple[pl.DataFrame, list[tuple[str, str, Any, str]], list[Note]]
 def _item_rows(frame: pl.DataFrame, *, where: str) -> Rows:
     """The texts in a table with one row per item, where one cell holds all outputs of the item."""
     notes = check_columns(frame, where=where, required=("item", "outputs"), optional=ITEM_FIELDS)
-    items = label_column(frame, "item", where=where)
-    check_unique(items.to_frame(), ["item"], where=where, what="item", hint="one row per item")
-    cells: list[tuple[str, str, Any, str]] = []
-    for row, (item, cell) in enumerate(zip(items, frame["outputs"], strict=True), start=1):
+    item_labels = label_column(frame, "item", where=where)
+    check_unique(item_labels.to_frame(), ["item"], where=where, what="item", hint="one row per item")
+    output_cells: list[tuple[str, str, Any, str]] = []
+    for row, (item, cell) in enumerate(zip(item_labels, frame["outputs"], strict=True), start=1):
         location = f"{where}, row {row}"
-        outputs = _decode_cell(cell, location)
-        if not isinstance(outputs, dict):
+        value_of_system = _decode_cell(cell, location)
+        if not isinstance(value_of_system, dict):
             raise InputError(f"{location}: outputs must be an object {{system: text}}")
-        systems = [str(name).strip() for name, value in outputs.items() if value is not None]
-        if len({*systems} - {""}) < len(systems):
+        system_names = [str(name).strip() for name, value in value_of_system.items() if value is not None]
+        if len({*system_names} - {""}) < len(system_names):
             raise InputError(
                 f"{location}: two outputs have the same system, or a system has no name; give each output a different "
                 f"system"
             )
-        cells += [(item, str(name).strip(), value, location) for name, value in outputs.items() if value is not None]
-    return frame.with_columns(items), cells, notes
+        output_cells += [
+            (item, str(name).strip(), value, location) for name, value in value_of_system.items() if value is not None
+        ]
+    return frame.with_columns(item_labels), output_cells, notes
 
 
 def _output_rows(frame: pl.DataFrame, *, where: str) -> Rows:
     """The texts in a table with one row per output."""
-    required, optional = ("item", "system", "text"), ("output_image", *ITEM_FIELDS)
-    notes = check_columns(frame, where=where, required=required, optional=optional)
-    other_columns = [name for name in frame.columns if name not in (*required, *optional)]
-    score_columns = [name for name in other_columns if count_filled_cells(frame[name])[1] and not is_fact(name)]
-    if score_columns:
+    required_column_names, optional_column_names = ("item", "system", "text"), ("output_image", *ITEM_FIELDS)
+    notes = check_columns(frame, where=where, required=required_column_names, optional=optional_column_names)
+    other_column_names = [
+        name for name in frame.columns if name not in (*required_column_names, *optional_column_names)
+    ]
+    score_column_names = [
+        name for name in other_column_names if count_filled_cells(frame[name])[1] and not is_fact(name)
+    ]
+    if score_column_names:
         raise UnfitError(
-            f"{where}: the table has texts and scores ({join_labels(score_columns)})",
+            f"{where}: the table has texts and scores ({join_labels(score_column_names)})",
             "; map the scores, as in --columns 'metric:{rater}', and text=text",
         )
-    rows = frame.with_columns(label_column(frame, name, where=where, empty=name == "system") for name in required[:2])
-    is_filled = frame.select(pl.any_horizontal(pl.col("^(text|output_image)$").is_not_null())).to_series()
+    rows = frame.with_columns(
+        label_column(frame, name, where=where, empty=name == "system") for name in required_column_names[:2]
+    )
+    is_filled_row = frame.select(pl.any_horizontal(pl.col("^(text|output_image)$").is_not_null())).to_series()
     refuse(
-        is_filled & (rows["system"] == ""),
+        is_filled_row & (rows["system"] == ""),
         lambda rows, _: f"{where}: column 'system' is empty in row {rows}; name the system that wrote each text",
     )
-    check_unique(rows.filter(is_filled), ["item", "system"], where=where, what="output", hint="one row per output")
-    cells: list[tuple[str, str, Any, str]] = []
-    for number, row in enumerate(rows.iter_rows(named=True), start=1):
+    check_unique(rows.filter(is_filled_row), ["item", "system"], where=where, what="output", hint="one row per output")
+    output_cells: list[tuple[str, str, Any, str]] = []
+    for row_number, row in enumerate(rows.iter_rows(named=True), start=1):
         image = row.get("output_image")
         value = row["text"] if image is None else {"text": row["text"], "images": image}
         if value is not None:
-            cells.append((row["item"], row["system"], value, f"{where}, row {number}"))
-    return merge_item_rows(rows.select("item", pl.col("^(" + "|".join(ITEM_FIELDS) + ")$")), where=where), cells, notes
+            output_cells.append((row["item"], row["system"], value, f"{where}, row {row_number}"))
+    return (
+        merge_item_rows(rows.select("item", pl.col("^(" + "|".join(ITEM_FIELDS) + ")$")), where=where),
+        output_cells,
+        notes,
+    )
 
 
 def _output(value: Any, where: str) -> tuple[str | bool | None, list[str]]:
@@ -143,31 +156,31 @@ def _output(value: Any, where: str) -> tuple[str | bool | None, list[str]]:
         return value, []
     if not isinstance(value, dict) or not set(value) <= set(OUTPUT_FIELDS):
         raise InputError(f"{where}: outputs must be an object {{system: text}}, or {{system: {{text, image}}}}")
-    filled_fields = {name: field_value for name, field_value in value.items() if field_value is not None}
-    text = filled_fields.get("text", "" if filled_fields else None)
-    if not isinstance(text, str | None) or len(filled_fields.keys() & {"image", "images"}) > 1:
+    value_of_field = {name: field_value for name, field_value in value.items() if field_value is not None}
+    text = value_of_field.get("text", "" if value_of_field else None)
+    if not isinstance(text, str | None) or len(value_of_field.keys() & {"image", "images"}) > 1:
         raise InputError(
             f"{where}: the text of an output is not a text, or the output has both image and images; give a text, and "
             "one of image and images"
         )
     return text, [
         image
-        for name in filled_fields.keys() & {"image", "images"}
-        for image in _read_texts(filled_fields[name], name, where)
+        for name in value_of_field.keys() & {"image", "images"}
+        for image in _read_texts(value_of_field[name], name, where)
     ]
 
 
-def _read_texts(value: Any, name: str, where: str) -> list[str]:
+def _read_texts(value: Any, column_name: str, where: str) -> list[str]:
     """The texts in a cell, which is a single text, a list, or a list as JSON."""
     if value is None or (isinstance(value, str) and not value.strip().startswith("[")):
         return [value] if value else []
     texts = _decode_cell(value, where)
     if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
-        raise InputError(f"{where}: {name} must be a text or a list of texts")
+        raise InputError(f"{where}: {column_name} must be a text or a list of texts")
     return texts
 
 
-def _format_meta(value: Any, name: str, where: str) -> str:
+def _format_meta(value: Any, column_name: str, where: str) -> str:
     """An object as JSON.
 
     In a dataframe, every struct has the keys of all rows, so keys without a value are removed.
@@ -177,18 +190,18 @@ def _format_meta(value: Any, name: str, where: str) -> str:
     meta = _decode_cell(value, where)
     if not isinstance(meta, dict):
         raise InputError(
-            f'{where}: {name} must be a JSON object, such as {{"year": 2024}}; plain text belongs in context'
+            f'{where}: {column_name} must be a JSON object, such as {{"year": 2024}}; plain text belongs in context'
         )
     if isinstance(value, str):
         return value
     return json.dumps({key: entry for key, entry in meta.items() if entry is not None}, ensure_ascii=False, default=str)
 
 
-def _format_context(value: Any, name: str, where: str) -> str:
+def _format_context(value: Any, column_name: str, where: str) -> str:
     """The context as text. The turns of a dialogue become normalised JSON."""
     turns = parse_turns(value)
     if turns is None and isinstance(value, pl.Series | dict):
-        raise InputError(f"{where}: {name} must be a text, or a list of turns with role and text")
+        raise InputError(f"{where}: {column_name} must be a text, or a list of turns with role and text")
     return format_dialogue(turns) if turns is not None else value or ""
 
 
@@ -210,15 +223,19 @@ def build_outputs(
     count : int
         Number of further texts that differ from the first text with the same key.
     """
-    rows = pl.DataFrame(list(texts), schema=SCHEMA, orient="row").drop_nulls()
-    key = ["item", "system"]
-    rows = rows.with_columns(pl.col(key).str.strip_chars())
-    first_texts = rows.unique(key, keep="first", maintain_order=True)
-    if rows.is_empty():
+    text_rows = pl.DataFrame(list(texts), schema=SCHEMA, orient="row").drop_nulls()
+    key_column_names = ["item", "system"]
+    text_rows = text_rows.with_columns(pl.col(key_column_names).str.strip_chars())
+    first_texts = text_rows.unique(key_column_names, keep="first", maintain_order=True)
+    if text_rows.is_empty():
         return None, 0
-    schema = {name: SOURCES[name] for name in ("item", "source", "references")}
-    source_table = pl.DataFrame(list(sources), schema, orient="row").with_columns(pl.col("item").str.strip_chars())
-    n_different_texts = rows.join(first_texts, on=key).filter(pl.col("text") != pl.col("text_right")).height
+    source_schema = {name: SOURCES[name] for name in ("item", "source", "references")}
+    source_table = pl.DataFrame(list(sources), source_schema, orient="row").with_columns(
+        pl.col("item").str.strip_chars()
+    )
+    n_different_texts = (
+        text_rows.join(first_texts, on=key_column_names).filter(pl.col("text") != pl.col("text_right")).height
+    )
     return Outputs.from_sources(
         first_texts, source_table.unique("item", keep="first", maintain_order=True)
     ), n_different_texts
@@ -243,13 +260,13 @@ def parse_messages(cell: Any, *, where: str) -> list[tuple[str, str]]:
     return [("assistant", answer or "") for answer in answers]
 
 
-def role_text(turns: Sequence[tuple[str, str]], role: str, turn: int = 0) -> str | None:
-    """The text of a role in one turn (counted from 1), or in all turns if `turn` is 0 or does not exist; None if there
-    is no text."""
+def role_text(turns: Sequence[tuple[str, str]], role: str, turn_number: int = 0) -> str | None:
+    """The text of a role in one turn (counted from 1), or in all turns if `turn_number` is 0 or does not exist; None
+    if there is no text."""
     texts = [text for speaker, text in turns if (speaker == "user") == (role == "user") and speaker != "system"]
     if not texts:
         return None
-    return texts[turn - 1] if 0 < turn <= len(texts) else "\n\n".join(texts)
+    return texts[turn_number - 1] if 0 < turn_number <= len(texts) else "\n\n".join(texts)
 
 
 CELLS: dict[str, Callable[[Any, str, str], Any]] = {
@@ -272,41 +289,41 @@ def read_texts_folder(path: Path, *, part: str | None, invalid: Invalid) -> Stud
     where = path.resolve().name
     if part is not None:
         raise InputError(f"{where}: a folder of texts has no parts; remove '::{part}'")
-    rows: list[tuple[str, str, str]] = []
-    facts: dict[str, dict[str, str]] = {role: {} for role in FOLDER_ROLES}
-    contents = []
+    output_rows: list[tuple[str, str, str]] = []
+    texts_of_role: dict[str, dict[str, str]] = {role: {} for role in FOLDER_ROLES}
+    file_contents = []
     for folder in _folders(path):
         role = _role(folder.name)
         for file in _text_files(folder):
             data = read_file_bytes(file)
-            contents.append((file.relative_to(path).as_posix(), data))
+            file_contents.append((file.relative_to(path).as_posix(), data))
             text = utf8_text(data, f"{where}/{folder.name}/{file.name}").rstrip("\r\n")
             if role is None:
-                rows.append((file.stem, folder.name, text))
-            elif file.stem in facts[role]:
+                output_rows.append((file.stem, folder.name, text))
+            elif file.stem in texts_of_role[role]:
                 raise InputError(f"{where}: {file.stem} has two files of {role}; keep one of them")
             else:
-                facts[role][file.stem] = text
-    if not rows:
+                texts_of_role[role][file.stem] = text
+    if not output_rows:
         raise InputError(f"{where}: no outputs; give a folder for each system, SYSTEM/ITEM.txt")
-    frame = pl.DataFrame(rows, schema=["item", "system", "text"], orient="row")
-    texts_of_items = {role: texts for role, texts in facts.items() if texts}
+    frame = pl.DataFrame(output_rows, schema=["item", "system", "text"], orient="row")
+    filled_texts_of_role = {role: texts for role, texts in texts_of_role.items() if texts}
     frame = frame.with_columns(
         pl.col("item").replace_strict(texts, default=None, return_dtype=pl.String).alias(role)
-        for role, texts in texts_of_items.items()
+        for role, texts in filled_texts_of_role.items()
     )
     study = read_outputs(frame, where=where, invalid=invalid)
-    n_items, systems = frame["item"].n_unique(), frame["system"].unique(maintain_order=True)
-    n_missing = n_items * systems.len() - frame.height
+    n_items, system_names = frame["item"].n_unique(), frame["system"].unique(maintain_order=True)
+    n_missing = n_items * system_names.len() - frame.height
     notes = build_notes(
         (
             "texts-folder",
             True,
-            f"{where}: each folder is read as a system ({join_labels(systems)}), and each file as an item",
+            f"{where}: each folder is read as a system ({join_labels(system_names)}), and each file as an item",
         ),
-        ("missing-outputs", n_missing, f"{where}: {n_missing} of {n_items * systems.len()} outputs have no file"),
+        ("missing-outputs", n_missing, f"{where}: {n_missing} of {n_items * system_names.len()} outputs have no file"),
     )
-    digest = digest_of(*(f"{name}\0{data.hex()}\0" for name, data in contents))
+    digest = digest_of(*(f"{name}\0{data.hex()}\0" for name, data in file_contents))
     return Study(raters=study.raters, outputs=study.outputs, notes=(*notes, *study.notes), name=where, digest=digest)
 
 

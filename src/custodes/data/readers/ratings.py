@@ -24,10 +24,12 @@ def read_ratings(frame: pl.DataFrame, *, where: str, invalid: Invalid, unit: str
     notes.
     """
     is_second_opinion = second_rows(frame, where=where)
-    not_scores = ("kind",) if is_second_opinion is None else ("kind", "role")
-    ratings, notes = Ratings.make(frame, where=where, ignore=not_scores, unit=unit)
-    unused_columns = [name for name in frame.columns if name not in (*KEY, *OPTIONAL, *not_scores, "score")]
-    notes += build_notes(*unused_people_notes(frame, unused_columns, where=where))
+    ignored_column_names = ("kind",) if is_second_opinion is None else ("kind", "role")
+    ratings, notes = Ratings.make(frame, where=where, ignore=ignored_column_names, unit=unit)
+    unused_column_names = [
+        name for name in frame.columns if name not in (*KEY, *OPTIONAL, *ignored_column_names, "score")
+    ]
+    notes += build_notes(*unused_people_notes(frame, unused_column_names, where=where))
     second_ratings = Ratings.empty()
     if is_second_opinion is not None:
         ratings, second_ratings = ratings.split_opinions(
@@ -46,19 +48,21 @@ WIDE_KEY = ("item", "system", "aspect", "repeat")
 
 def read_wide(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
     """A study of the scores in a wide table, with unknown kinds of raters."""
-    raters = [name for name in frame.columns if name not in WIDE_KEY]
-    check_columns(frame, where=where, required=("item", "system"), optional=(*WIDE_KEY, *raters))
-    if not raters:
+    rater_names = [name for name in frame.columns if name not in WIDE_KEY]
+    check_columns(frame, where=where, required=("item", "system"), optional=(*WIDE_KEY, *rater_names))
+    if not rater_names:
         raise InputError(
             f"{where}: there is no column of scores, only {', '.join(frame.columns)}; give one column per rater"
         )
-    if "" in raters:
+    if "" in rater_names:
         raise InputError(
             f"{where}: a column has no name (perhaps a saved index); name it after its rater, or remove it"
         )
-    long_table = melt_scores(frame, {name: {"rater": name} for name in raters}, keys=WIDE_KEY, where=where)
+    long_table = melt_scores(
+        frame, {name: {"rater": name} for name in rater_names}, key_column_names=WIDE_KEY, where=where
+    )
     ratings, notes = Ratings.make(long_table, where=where, unit="cells")
-    return Study(ratings=ratings, raters=Raters.infer(dict.fromkeys(raters, "")), notes=tuple(notes), name=where)
+    return Study(ratings=ratings, raters=Raters.infer(dict.fromkeys(rater_names, "")), notes=tuple(notes), name=where)
 
 
 WIDE = TableReader(name="wide", columns=(("item", "system"),), make=read_wide, absent=("rater", "score"))

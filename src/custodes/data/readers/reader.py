@@ -63,9 +63,10 @@ GROUP = "custodes.readers"
 
 
 @cache
-def plugin_readers(taken: tuple[str, ...]) -> dict[str, TableReader]:
-    """The readers of other packages by name, sorted by package. `taken` are the names of built-in readers."""
-    plugins = load_plugins(GROUP, TableReader, taken, name=lambda reader: reader.name, check=_check)
+def plugin_readers(builtin_names: tuple[str, ...]) -> dict[str, TableReader]:
+    """The readers of other packages by name, sorted by package. `builtin_names` are the names of built-in
+    readers."""
+    plugins = load_plugins(GROUP, TableReader, builtin_names, name=lambda reader: reader.name, check=_check)
     return {
         name: replace(plugin.value, make=_wrap_reader(plugin.value, plugin.package)) for name, plugin in plugins.items()
     }

@@ -74,17 +74,19 @@ def read_rewardbench2(files: Sequence[Path], *, where: str, invalid: Invalid) ->
 
 def _read_scores(path: Path) -> Study:
     records = LogRecords(where=path.name, kinds={PERSON: "human"})
-    table = parse_log(records.load(path, path.name), SCORES, where=path.name, what=WHAT)
-    if table.model == PERSON:
+    score_lists = parse_log(records.load(path, path.name), SCORES, where=path.name, what=WHAT)
+    if score_lists.model == PERSON:
         raise InputError(f"{path.name}: the model is named {PERSON!r}, the name of the human rater; rename the model")
     prompts: Prompts = []
-    for entry_number, (name, subset, scores, n_correct, texts) in enumerate(_iter_entries(table, path.name), start=1):
+    for entry_number, (prompt_id, subset, scores, n_correct, texts) in enumerate(
+        _iter_entries(score_lists, path.name), start=1
+    ):
         if not 0 <= n_correct <= len(scores) or len(texts) != len(scores):
             raise InputError(
                 f"{path.name}: entry {entry_number} has {len(scores)} scores, {len(texts)} texts and num_correct "
                 f"{n_correct}; give one score for each text, and a num_correct that does not exceed the number of texts"
             )
-        item = f"{subset.strip()}/{format_label(name)}"
+        item = f"{subset.strip()}/{format_label(prompt_id)}"
         prompts.append((item, subset.strip(), texts[:n_correct], texts[n_correct:]))
         for system, value in zip(_position_names(n_correct, len(scores) - n_correct), scores, strict=True):
             # Models with a reward head give a list of one score.
@@ -92,48 +94,56 @@ def _read_scores(path: Path) -> Study:
             score = parse_number(value)
             if score is None and value is not None:
                 raise InputError(f"{path.name}: entry {entry_number}: score {str(value)[:40]!r} is not a number")
-            records.score(item, system, table.model, score)
+            records.score(item, system, score_lists.model, score)
     return _study(records, prompts)
 
 
-def _iter_entries(table: Any, where: str) -> Iterator[tuple[Label, str, list[Any], int, list[Any]]]:
+def _iter_entries(score_lists: Any, where: str) -> Iterator[tuple[Label, str, list[Any], int, list[Any]]]:
     """The identifier, the subset, the scores of all completions (right completions first), the number of right
     completions, and the texts."""
-    if table.scores is not None and table.num_correct is not None:
-        texts = [[None] * len(entry_scores) for entry_scores in table.scores] if table.text is None else table.text
-        columns = [table.scores, table.num_correct, texts]
-    elif table.scores_chosen is not None and table.scores_rejected is not None:
-        entry_lists = [getattr(table, name) for name in LIST_NAMES]
-        columns = [[None] * len(table.id) if entry_list is None else entry_list for entry_list in entry_lists]
+    if score_lists.scores is not None and score_lists.num_correct is not None:
+        texts = (
+            [[None] * len(entry_scores) for entry_scores in score_lists.scores]
+            if score_lists.text is None
+            else score_lists.text
+        )
+        column_lists = [score_lists.scores, score_lists.num_correct, texts]
+    elif score_lists.scores_chosen is not None and score_lists.scores_rejected is not None:
+        entry_lists = [getattr(score_lists, list_name) for list_name in LIST_NAMES]
+        column_lists = [
+            [None] * len(score_lists.id) if entry_list is None else entry_list for entry_list in entry_lists
+        ]
     else:
         raise InputError(
             f"{where}: this is not a file of {WHAT}, as required lists are missing: RewardBench 2 "
             "has scores and num_correct, RewardBench has scores_chosen and scores_rejected"
         )
-    columns = [table.id, table.subset, *columns]
-    lengths = {len(column) for column in columns}
+    column_lists = [score_lists.id, score_lists.subset, *column_lists]
+    lengths = {len(column) for column in column_lists}
     if len(lengths) > 1:
         raise InputError(
             f"{where}: the lists have different lengths ({join_labels(sorted(lengths))}), but each needs one "
             "entry per prompt; the file may be truncated"
         )
-    for name, subset, *entry in zip(*columns, strict=True):
-        scores, n_correct, texts = entry if len(entry) == 3 else (entry[:2], 1, entry[2:])
-        yield name, subset, scores, n_correct, texts
+    for prompt_id, subset, *entry_values in zip(*column_lists, strict=True):
+        scores, n_correct, texts = entry_values if len(entry_values) == 3 else (entry_values[:2], 1, entry_values[2:])
+        yield prompt_id, subset, scores, n_correct, texts
 
 
 def read_rewardbench2_data(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
     """A study of preferences and texts, to be joined to scores. The labels are the same as in `read_rewardbench2`."""
     check_columns(frame, where=where, required=COLUMNS, optional=frame.columns)
-    ids, subsets = (label_column(frame, name, where=where) for name in ("id", "subset"))
+    prompt_ids, subsets = (label_column(frame, name, where=where) for name in ("id", "subset"))
     records = LogRecords(where=where, kinds={PERSON: "human"})
     prompts: Prompts = []
-    for row_number, (row, name, subset) in enumerate(zip(frame.iter_rows(named=True), ids, subsets, strict=True), 1):
+    for row_number, (row, prompt_id, subset) in enumerate(
+        zip(frame.iter_rows(named=True), prompt_ids, subsets, strict=True), 1
+    ):
         right_texts, wrong_texts = (
             _texts(row[text_column], f"{where}, row {row_number}") for text_column in ("chosen", "rejected")
         )
-        prompts.append((f"{subset}/{name}", subset, right_texts, wrong_texts))
-        records.sources.append((f"{subset}/{name}", str(row["prompt"] or ""), []))
+        prompts.append((f"{subset}/{prompt_id}", subset, right_texts, wrong_texts))
+        records.sources.append((f"{subset}/{prompt_id}", str(row["prompt"] or ""), []))
     return _study(records, prompts)
 
 
@@ -169,8 +179,8 @@ def _study(records: LogRecords, prompts: Prompts) -> Study:
         raise InputError(
             f"{records.where}: no prompt has both a correct and an incorrect completion, so nothing can be compared"
         )
-    table = pl.DataFrame(preferred_pairs, schema=["item", "system_a", "system_b"], orient="row")
-    verdicts = table.with_columns(rater=pl.lit(PERSON), preference=1)
+    pair_table = pl.DataFrame(preferred_pairs, schema=["item", "system_a", "system_b"], orient="row")
+    verdicts = pair_table.with_columns(rater=pl.lit(PERSON), preference=1)
     return records.study(preferences=Preferences.make(verdicts, where=records.where)[0], sides=True)
 
 
@@ -178,50 +188,53 @@ def _position_names(n_right: int, n_wrong: int) -> list[str]:
     """The names of the completions: chosen and rejected. Several right or several wrong completions are numbered:
     chosen_1, chosen_2, ..."""
     return [
-        label if count == 1 else f"{label}_{position}"
-        for label, count in (("chosen", n_right), ("rejected", n_wrong))
-        for position in range(1, count + 1)
+        label if n_completions == 1 else f"{label}_{position}"
+        for label, n_completions in (("chosen", n_right), ("rejected", n_wrong))
+        for position in range(1, n_completions + 1)
     ]
 
 
 def read_rewardbench(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
     """A study of pairs. The item is the number of the pair, the systems are chosen and rejected, and the human rater
     `ref` prefers chosen."""
-    metrics = [name for name in frame.columns if name not in ("ref", "subset")]
-    check_columns(frame, where=where, required=("ref", "subset"), optional=metrics)
-    if not metrics:
+    metric_column_names = [name for name in frame.columns if name not in ("ref", "subset")]
+    check_columns(frame, where=where, required=("ref", "subset"), optional=metric_column_names)
+    if not metric_column_names:
         raise InputError(
             f"{where}: the table has no column of a reward model, only ref and subset; add at least one column of a "
             "reward model"
         )
-    ref, subset = number_column(frame, "ref", where=where), label_column(frame, "subset", where=where)
-    _check_pairs(ref, subset, where=where)
-    records = LogRecords(where=where, kinds={PERSON: "human", **dict.fromkeys(metrics, "metric")})
-    pairs = enumerate(subset.gather_every(2), start=1)
+    ref_numbers, subset_labels = number_column(frame, "ref", where=where), label_column(frame, "subset", where=where)
+    _check_pairs(ref_numbers, subset_labels, where=where)
+    records = LogRecords(where=where, kinds={PERSON: "human", **dict.fromkeys(metric_column_names, "metric")})
+    pairs = enumerate(subset_labels.gather_every(2), start=1)
     study = _study(records, [(str(number), group, [None], [None]) for number, group in pairs])
-    system = ["chosen" if is_chosen else "rejected" for is_chosen in ref]
-    rows = pl.DataFrame({"item": pl.Series(range(2, frame.height + 2)) // 2, "system": system})
-    scores = [rows.with_columns(rater=pl.lit(name), score=number_column(frame, name, where=where)) for name in metrics]
-    ratings, notes = Ratings.make(pl.concat(scores), where=where)
+    system_names = ["chosen" if is_chosen else "rejected" for is_chosen in ref_numbers]
+    key_rows = pl.DataFrame({"item": pl.Series(range(2, frame.height + 2)) // 2, "system": system_names})
+    score_tables = [
+        key_rows.with_columns(rater=pl.lit(name), score=number_column(frame, name, where=where))
+        for name in metric_column_names
+    ]
+    ratings, notes = Ratings.make(pl.concat(score_tables), where=where)
     return replace(study, ratings=ratings, notes=tuple(notes))
 
 
-def _check_pairs(ref: pl.Series, subset: pl.Series, *, where: str) -> None:
+def _check_pairs(ref_numbers: pl.Series, subset_labels: pl.Series, *, where: str) -> None:
     refuse(
-        ~ref.is_in([0.0, 1.0]).fill_null(False),
+        ~ref_numbers.is_in([0.0, 1.0]).fill_null(False),
         lambda rows, _: f"{where}: ref in row {rows} is neither 1 (chosen) nor 0 (rejected)",
     )
-    if ref.len() % 2:
-        raise InputError(f"{where}: the number of rows is odd ({ref.len()}); a pair needs two rows")
-    is_mismatch = (ref.gather_every(2) == ref.gather_every(2, 1)) | (
-        subset.gather_every(2) != subset.gather_every(2, 1)
+    if ref_numbers.len() % 2:
+        raise InputError(f"{where}: the number of rows is odd ({ref_numbers.len()}); a pair needs two rows")
+    is_mismatched_pair = (ref_numbers.gather_every(2) == ref_numbers.gather_every(2, 1)) | (
+        subset_labels.gather_every(2) != subset_labels.gather_every(2, 1)
     )
-    is_mismatch_start = pl.Series(
-        [is_mismatched_row for is_mismatched_pair in is_mismatch for is_mismatched_row in (is_mismatched_pair, False)],
+    is_mismatched_row = pl.Series(
+        [is_row_mismatched for is_mismatched in is_mismatched_pair for is_row_mismatched in (is_mismatched, False)],
         dtype=pl.Boolean,
     )
     refuse(
-        is_mismatch_start,
+        is_mismatched_row,
         lambda rows, _: (
             f"{where}: row {rows} and the next row are not a pair; the rows of a pair have the same subset, and ref 1 "
             f"and 0"

@@ -120,77 +120,86 @@ def look_up(cells: pl.Series, code_of_cell: Mapping[Any, float]) -> pl.Series:
     return cells.replace_strict(code_of_cell, default=None, return_dtype=pl.Float64)
 
 
-def without_empty(verdict: pl.Series) -> pl.Series:
+def without_empty(verdict_cells: pl.Series) -> pl.Series:
     """Cells as text, with '' for a missing verdict."""
-    return verdict.set(verdict.str.to_lowercase().is_in(EMPTY), "")
+    return verdict_cells.set(verdict_cells.str.to_lowercase().is_in(EMPTY), "")
 
 
 def interpret_cells(
-    verdict: pl.Series, first: pl.Series, second: pl.Series, *, where: str, written: bool
+    verdict_cells: pl.Series, first_systems: pl.Series, second_systems: pl.Series, *, where: str, is_own_format: bool
 ) -> VerdictMeaning:
-    """The meaning of each cell. `first` and `second` are the names of the systems of each row, in column order.
+    """The meaning of each cell. `first_systems` and `second_systems` are the systems of each row, in column order.
 
-    With `written`, the columns are in the format of custodes, so 0 is always a tie, and no cell is the name of a system
-    if all cells are in `SIGNS`. Raises `InputError` if a number, or a name that is also a word, has two meanings.
+    With `is_own_format`, the columns are in the format of custodes, so 0 is always a tie, and no cell is the name of
+    a system if all cells are in `SIGNS`. Raises `InputError` if a number, or a name that is also a word, has two
+    meanings.
     """
-    normalised_words = normalise_words(verdict)
-    sign_by_number, has_slots = _interpret_numbers(verdict, where=where, allows_ties=written)
+    normalised_words = normalise_words(verdict_cells)
+    number_signs, has_slot_numbers = _interpret_numbers(verdict_cells, where=where, allows_ties=is_own_format)
     sign_of_word = UNSURE | COLUMNS | dict.fromkeys(TIES, 0.0)
-    sign_by_word, position_sign = look_up(normalised_words, sign_of_word), look_up(normalised_words, PLACES)
-    sign = pl.select(pl.coalesce(sign_by_number, sign_by_word, position_sign)).to_series()
-    sign_by_name = _match_system_names(verdict, first, second)
-    if written and verdict.is_in(SIGNS).all():
-        sign_by_name = sign_by_name.clear(verdict.len())
+    word_signs, position_signs = look_up(normalised_words, sign_of_word), look_up(normalised_words, PLACES)
+    code_signs = pl.select(pl.coalesce(number_signs, word_signs, position_signs)).to_series()
+    name_signs = _match_system_names(verdict_cells, first_systems, second_systems)
+    if is_own_format and verdict_cells.is_in(SIGNS).all():
+        name_signs = name_signs.clear(verdict_cells.len())
     refuse(
-        (sign_by_name != sign).fill_null(False),
+        (name_signs != code_signs).fill_null(False),
         lambda rows, row_index: (
-            f"{where}: {verdict.name} {verdict[row_index]!r} in row {rows} is ambiguous: the code for one system "
-            f"is the name of the other system ({first[row_index]!r}, {second[row_index]!r}); write model_a, model_b "
-            "or tie"
+            f"{where}: {verdict_cells.name} {verdict_cells[row_index]!r} in row {rows} is ambiguous: the code for "
+            f"one system is the name of the other system ({first_systems[row_index]!r}, "
+            f"{second_systems[row_index]!r}); write model_a, model_b or tie"
         ),
     )
-    is_unsure = (
-        normalised_words.is_in(list(UNSURE)) | (has_slots & sign_by_number.is_not_null())
-    ) & sign_by_name.is_null()
+    is_ambiguous_cell = (
+        normalised_words.is_in(list(UNSURE)) | (has_slot_numbers & number_signs.is_not_null())
+    ) & name_signs.is_null()
     return VerdictMeaning(
-        preference=pl.select(pl.coalesce(sign, sign_by_name)).to_series(),
-        place=position_sign.set(sign_by_name.is_not_null(), None),
-        unsure=is_unsure & (sign != 0).fill_null(False),
+        preference=pl.select(pl.coalesce(code_signs, name_signs)).to_series(),
+        place=position_signs.set(name_signs.is_not_null(), None),
+        unsure=is_ambiguous_cell & (code_signs != 0).fill_null(False),
         both_bad=normalised_words.is_in(BOTH_BAD),
     )
 
 
-def guess_meaning(word: str, systems: Collection[str]) -> str:
+def guess_meaning(word: str, system_names: Collection[str]) -> str:
     """The probable meaning of an unreadable word; '' if no known word is similar."""
-    plain_word = normalise_words(pl.Series([word])).item()
-    if any(tie_word in plain_word for tie_word in ("tie", "equal", "same", "both", "neither", "draw")):
+    normalised_word = normalise_words(pl.Series([word])).item()
+    if any(tie_word in normalised_word for tie_word in ("tie", "equal", "same", "both", "neither", "draw")):
         return "tie"
-    candidates = {normalise_words(pl.Series([name])).item(): name for name in [*SUGGESTIONS, *systems]}
+    name_of_normalised_word = {
+        normalise_words(pl.Series([name])).item(): name for name in [*SUGGESTIONS, *system_names]
+    }
     return next(
-        (candidates[close_word] for close_word in get_close_matches(plain_word, candidates, n=1, cutoff=0.75)), ""
+        (
+            name_of_normalised_word[close_word]
+            for close_word in get_close_matches(normalised_word, name_of_normalised_word, n=1, cutoff=0.75)
+        ),
+        "",
     )
 
 
-def _match_system_names(verdict: pl.Series, first: pl.Series, second: pl.Series) -> pl.Series:
+def _match_system_names(verdict_cells: pl.Series, first_systems: pl.Series, second_systems: pl.Series) -> pl.Series:
     """1 or -1 if a cell names the first or the second system of the row, exactly or up to case and surrounding
     marks."""
-    cells, *system_labels = (_normalise_labels(column.unique()) for column in (verdict, first, second))
+    cells, *system_labels = (
+        _normalise_labels(column.unique()) for column in (verdict_cells, first_systems, second_systems)
+    )
     if not cells.filter(cells != "").is_in(pl.concat(system_labels).implode()).any():
-        return pl.repeat(None, verdict.len(), dtype=pl.Float64, eager=True)
-    columns = [verdict, first.str.strip_chars(), second.str.strip_chars()]
-    exact_sign, normalised_sign = match_system(*columns), match_system(*map(_normalise_labels, columns))
-    return pl.select(pl.coalesce(exact_sign, normalised_sign)).to_series()
+        return pl.repeat(None, verdict_cells.len(), dtype=pl.Float64, eager=True)
+    label_series = [verdict_cells, first_systems.str.strip_chars(), second_systems.str.strip_chars()]
+    exact_signs, normalised_signs = match_system(*label_series), match_system(*map(_normalise_labels, label_series))
+    return pl.select(pl.coalesce(exact_signs, normalised_signs)).to_series()
 
 
-def match_system(cells: pl.Series, first: pl.Series, second: pl.Series) -> pl.Series:
+def match_system(cells: pl.Series, first_labels: pl.Series, second_labels: pl.Series) -> pl.Series:
     """1 if a cell is the first label of the row, -1 if the cell is the second label, null if the cell is both labels,
     neither label or empty.
 
     >>> match_system(pl.Series(["a", "b", "c"]), pl.Series(["a"] * 3), pl.Series(["b"] * 3)).to_list()
     [1.0, -1.0, None]
     """
-    sign = (cells == first).cast(pl.Float64) - (cells == second).cast(pl.Float64)
-    return sign.set((sign == 0) | (cells == ""), None)
+    signs = (cells == first_labels).cast(pl.Float64) - (cells == second_labels).cast(pl.Float64)
+    return signs.set((signs == 0) | (cells == ""), None)
 
 
 def _normalise_labels(labels: pl.Series) -> pl.Series:
@@ -198,16 +207,16 @@ def _normalise_labels(labels: pl.Series) -> pl.Series:
     return labels.str.strip_chars().str.to_lowercase().str.strip_chars(" \t[](){}\"'*`.")
 
 
-def _interpret_numbers(verdict: pl.Series, *, where: str, allows_ties: bool) -> tuple[pl.Series, bool]:
+def _interpret_numbers(verdict_cells: pl.Series, *, where: str, allows_ties: bool) -> tuple[pl.Series, bool]:
     """The meaning of numbers according to the set of numbers in the column, and whether 1 and 2 mean the two
     systems."""
-    numbers = verdict.str.replace_all(r"[\s\[\](){}]", "").cast(pl.Float64, strict=False)
+    numbers = verdict_cells.str.replace_all(r"[\s\[\](){}]", "").cast(pl.Float64, strict=False)
     distinct_numbers = set(numbers.drop_nulls().drop_nans().unique())
     numbers_text = join_labels((f"{number:g}" for number in sorted(distinct_numbers)), limit=7)
     refuse(
         numbers < -1,
         lambda rows, _: (
-            f"{where}: {verdict.name} is {numbers_text}, a graded scale of unknown direction (row "
+            f"{where}: {verdict_cells.name} is {numbers_text}, a graded scale of unknown direction (row "
             f"{rows}); write 1 if the system of the first column is better, 0 for a tie, -1 otherwise"
         ),
     )
@@ -216,7 +225,7 @@ def _interpret_numbers(verdict: pl.Series, *, where: str, allows_ties: bool) -> 
         (numbers == 0)
         & (-1.0 not in distinct_numbers and (is_signed_scale or 2.0 in distinct_numbers) and not allows_ties),
         lambda rows, _: (
-            f"{where}: {verdict.name} is {numbers_text}, where 0 (row {rows}) may be a tie or a system; "
+            f"{where}: {verdict_cells.name} is {numbers_text}, where 0 (row {rows}) may be a tie or a system; "
             "write model_a, model_b, tie"
         ),
     )
@@ -224,41 +233,51 @@ def _interpret_numbers(verdict: pl.Series, *, where: str, allows_ties: bool) -> 
     return look_up(numbers, sign_of_number), sign_of_number is SLOTS
 
 
-def read_orders(table: pl.DataFrame, frame: pl.DataFrame, *, where: str, written: bool) -> tuple[pl.Series, list[Note]]:
+def read_orders(
+    verdict_table: pl.DataFrame, frame: pl.DataFrame, *, where: str, is_own_format: bool
+) -> tuple[pl.Series, list[Note]]:
     """The order of each row, and notes. The order is 1 if the system of the first column was shown first, -1 if the
     system of the second column was shown first, 0 if unknown.
 
-    `table` has item, system_a, system_b, rater and optionally aspect and repeat as text; `frame` may have `order`. If a
-    comparison of a rater occurs as (A, B) and as (B, A), the outputs were shown in both orders, and the names are read
-    as the displayed order, unless the column of orders contradicts this reading. If at least half of the comparisons of
-    a rater occur in both orders, the names in all rows of the rater without an order are read as the displayed order.
-    With `written`, the columns are in the format of custodes, so `ab` and `ba` are never names of systems.
+    `verdict_table` has item, system_a, system_b, rater and optionally aspect and repeat as text; `frame` may have
+    `order`. If a comparison of a rater occurs as (A, B) and as (B, A), the outputs were shown in both orders, and the
+    names are read as the displayed order, unless the column of orders contradicts this reading. If at least half of the
+    comparisons of a rater occur in both orders, the names in all rows of the rater without an order are read as the
+    displayed order. With `is_own_format`, the columns are in the format of custodes, so `ab` and `ba` are never
+    names of systems.
     """
-    order = label_column(frame, "order", where=where, empty=True)
-    order_words = order.str.to_lowercase().str.replace_all(ORDER_MARKS, "")
-    sign_by_flag = pl.select(
+    order_cells = label_column(frame, "order", where=where, empty=True)
+    order_words = order_cells.str.to_lowercase().str.replace_all(ORDER_MARKS, "")
+    flag_signs = pl.select(
         pl.coalesce(_interpret_order_numbers(order_words, where=where), look_up(order_words, FLAGS))
     ).to_series()
-    sign_by_name = match_system(order, table["system_a"].str.strip_chars(), table["system_b"].str.strip_chars())
-    if written and order.is_in(OWN_ORDERS).all():
-        sign_by_name = sign_by_name.clear(order.len())
-    order_sign = pl.select(pl.coalesce(sign_by_name, look_up(order_words, ORDER_NAMES), sign_by_flag)).to_series()
-    is_unread = order_sign.is_null() & ~order_words.is_in(UNKNOWN) & (table["system_a"] != table["system_b"])
-    refuse_values(order, is_unread, where=where, allowed=ALLOWED_ORDERS)
-    order_sign = order_sign.fill_null(0.0)
+    name_signs = match_system(
+        order_cells, verdict_table["system_a"].str.strip_chars(), verdict_table["system_b"].str.strip_chars()
+    )
+    if is_own_format and order_cells.is_in(OWN_ORDERS).all():
+        name_signs = name_signs.clear(order_cells.len())
+    order_signs = pl.select(pl.coalesce(name_signs, look_up(order_words, ORDER_NAMES), flag_signs)).to_series()
+    is_unread_order = (
+        order_signs.is_null() & ~order_words.is_in(UNKNOWN) & (verdict_table["system_a"] != verdict_table["system_b"])
+    )
+    refuse_values(order_cells, is_unread_order, where=where, allowed=ALLOWED_ORDERS)
+    order_signs = order_signs.fill_null(0.0)
     is_forward = pl.col("system_a") < pl.col("system_b")
-    rows = table.select(
+    rows = verdict_table.select(
         "rater",
-        *(pl.col(name) if name in table.columns else pl.lit("").alias(name) for name in ("item", "aspect", "repeat")),
+        *(
+            pl.col(name) if name in verdict_table.columns else pl.lit("").alias(name)
+            for name in ("item", "aspect", "repeat")
+        ),
         low=pl.min_horizontal("system_a", "system_b"),
         high=pl.max_horizontal("system_a", "system_b"),
         turn=pl.when(is_forward).then(1.0).otherwise(-1.0),
-        stated=order_sign,
-        flagged=sign_by_flag.is_not_null(),
-        free=sign_by_flag.is_not_null() | (order_sign == 0),
+        stated=order_signs,
+        flagged=flag_signs.is_not_null(),
+        free=flag_signs.is_not_null() | (order_signs == 0),
     )
     if not has_duplicate_key(rows, COMPARISON).any():  # no comparison occurs twice, so none in two orders
-        return order_sign.alias("shown"), []
+        return order_signs.alias("shown"), []
     rows = rows.with_columns(facing=pl.col("turn").n_unique().over(COMPARISON) == 2)
     is_same_first = (pl.col("stated") * pl.col("turn")).n_unique().over(COMPARISON) == 1
     rows = rows.with_columns(
@@ -270,33 +289,37 @@ def read_orders(table: pl.DataFrame, frame: pl.DataFrame, *, where: str, written
         rows["against"],
         lambda numbers, row_index: (
             f"{where}: rows {numbers} name the same two systems in opposite orders, but according to order "
-            f"{order[row_index]!r} the same system was shown first in all these rows. If the names are in "
+            f"{order_cells[row_index]!r} the same system was shown first in all these rows. If the names are in "
             "the displayed order, write original and swapped"
         ),
     )
     if not rows["swapped"].any():
         return rows["stated"].alias("shown"), []
-    swapped_rate = pl.col("swapped").filter(pl.struct(COMPARISON).is_first_distinct()).mean().over("rater")
+    swapped_rate_expression = pl.col("swapped").filter(pl.struct(COMPARISON).is_first_distinct()).mean().over("rater")
     has_flagged_swap = (pl.col("swapped") & pl.col("flagged")).any().over("rater") & pl.col("flagged")
-    is_as_named = (
+    is_in_displayed_order = (
         pl.col("free")
         & ~pl.col("torn").any().over("rater")
-        & (pl.col("swapped") | has_flagged_swap | ((swapped_rate >= MIN_SHARE) & pl.col("swapped").any().over("rater")))
+        & (
+            pl.col("swapped")
+            | has_flagged_swap
+            | ((swapped_rate_expression >= MIN_SHARE) & pl.col("swapped").any().over("rater"))
+        )
     )
-    rows = rows.with_columns(shown=pl.when(is_as_named).then(1.0).otherwise("stated"))
-    n_pairs = rows.filter("swapped").select(COMPARISON).n_unique()
-    rows_of_swapping_raters = rows.filter(pl.col("swapped").any().over("rater"))
-    n_unknown = rows_of_swapping_raters.filter(pl.col("shown") == 0).height
+    rows = rows.with_columns(shown=pl.when(is_in_displayed_order).then(1.0).otherwise("stated"))
+    n_swapped_comparisons = rows.filter("swapped").select(COMPARISON).n_unique()
+    swapping_rater_rows = rows.filter(pl.col("swapped").any().over("rater"))
+    n_unknown_orders = swapping_rater_rows.filter(pl.col("shown") == 0).height
     unknown_text = (
-        f"; the order of {n_unknown} further verdicts is unknown, as too few comparisons occur in both orders"
-        if n_unknown
+        f"; the order of {n_unknown_orders} further verdicts is unknown, as too few comparisons occur in both orders"
+        if n_unknown_orders
         else ""
     )
     message = (
-        f"{where}: {n_pairs} comparisons occur as (A, B) and as (B, A) and are read as the two "
+        f"{where}: {n_swapped_comparisons} comparisons occur as (A, B) and as (B, A) and are read as the two "
         f"presentation orders; the system named first was shown first{unknown_text}"
     )
-    return rows["shown"], build_notes(("order-by-names", n_pairs, message))
+    return rows["shown"], build_notes(("order-by-names", n_swapped_comparisons, message))
 
 
 def _interpret_order_numbers(order_words: pl.Series, *, where: str) -> pl.Series:
@@ -304,9 +327,9 @@ def _interpret_order_numbers(order_words: pl.Series, *, where: str) -> pl.Series
     column with only 1 is ambiguous."""
     numbers = order_words.cast(pl.Int64, strict=False)
     distinct_numbers = set(numbers.drop_nulls())
-    is_clear = distinct_numbers <= {0, 1, 2} and (0 in distinct_numbers) != (2 in distinct_numbers)
+    is_clear_code = distinct_numbers <= {0, 1, 2} and (0 in distinct_numbers) != (2 in distinct_numbers)
     refuse(
-        numbers.is_not_null() & (not is_clear),
+        numbers.is_not_null() & (not is_clear_code),
         lambda rows, _: (
             f"{where}: the meaning of order {', '.join(map(str, sorted(distinct_numbers)))} (rows {rows}) is "
             "unclear, as the allowed numbers are 0, 1 (swapped) or 1, 2 (first or second order); write ab or ba"

@@ -25,40 +25,43 @@ FEW = 20
 
 
 def read_verdicts(
-    table: pl.DataFrame,
+    verdict_table: pl.DataFrame,
     *,
     where: str,
     invalid: Invalid,
     allowed: str = ALLOWED,
-    unused: Sequence[str] = (),
-    failure: str = "",
+    unused_column_names: Sequence[str] = (),
+    failure_code: str = "",
 ) -> tuple[Preferences, list[Note]]:
     """Preferences from a table with the columns of `Preferences` and the column `verdict`, which has the text in the
     file.
 
     `preference` is null for an empty verdict, which counts as missing, and for an unreadable verdict. `row` is the row
     in the file, if this differs from the row in the table. `allowed` names the allowed words (default: the words that
-    `interpret_cells` reads). `unused` are columns of the file that may distinguish duplicate rows. `invalid` and
-    probabilities are as in `Preferences.make`. `failure` is the code that the format uses for a reply of a judge that
-    could not be parsed. Such replies count as not rated and give a note, but never raise an error.
+    `interpret_cells` reads). `unused_column_names` are columns of the file that may distinguish duplicate rows.
+    `invalid` and probabilities are as in `Preferences.make`. `failure_code` is the code that the format uses for a
+    reply of a judge that could not be parsed. Such replies count as not rated and give a note, but never raise an
+    error.
     """
-    if "row" not in table.columns:
-        table = table.with_row_index("row", offset=1)
-    verdicts = table.filter(pl.col("verdict") != "")
-    failed_rows = verdicts.filter((pl.col("verdict") == failure) & pl.col("preference").is_null())
-    unreadable_rows = verdicts.filter((pl.col("verdict") != failure) & pl.col("preference").is_null())
-    too_many_text = _drop_limit_message(verdicts, unreadable_rows) if invalid == "drop" else ""
-    if unreadable_rows.height and (invalid == "error" or too_many_text):
-        systems = {*table["system_a"], *table["system_b"]} if allowed == ALLOWED else None
-        message = _unreadable_text(unreadable_rows, total=verdicts.height, systems=systems)
+    if "row" not in verdict_table.columns:
+        verdict_table = verdict_table.with_row_index("row", offset=1)
+    verdict_rows = verdict_table.filter(pl.col("verdict") != "")
+    failed_rows = verdict_rows.filter((pl.col("verdict") == failure_code) & pl.col("preference").is_null())
+    unreadable_rows = verdict_rows.filter((pl.col("verdict") != failure_code) & pl.col("preference").is_null())
+    drop_limit_text = _drop_limit_message(verdict_rows, unreadable_rows) if invalid == "drop" else ""
+    if unreadable_rows.height and (invalid == "error" or drop_limit_text):
+        system_names = {*verdict_table["system_a"], *verdict_table["system_b"]} if allowed == ALLOWED else None
+        unreadable_text = _unreadable_text(unreadable_rows, n_verdicts=verdict_rows.height, system_names=system_names)
         advice = (
-            f"; {too_many_text}"
-            if too_many_text
+            f"; {drop_limit_text}"
+            if drop_limit_text
             else "; correct them, or drop and count them with --invalid drop (in Python invalid='drop')"
         )
-        raise InputError(f"{where}: {message}; allowed: {allowed}, or empty{advice}")
-    columns = table.drop("verdict", "row")
-    preferences, notes = Preferences.make(columns, where=where, unreadable=table["verdict"] != "", unused=unused)
+        raise InputError(f"{where}: {unreadable_text}; allowed: {allowed}, or empty{advice}")
+    preference_table = verdict_table.drop("verdict", "row")
+    preferences, notes = Preferences.make(
+        preference_table, where=where, unreadable=verdict_table["verdict"] != "", unused=unused_column_names
+    )
     n_unreadable = unreadable_rows.height
     dropped_text = (
         f"{where}: {n_unreadable} verdicts could not be read and were dropped "
@@ -77,18 +80,20 @@ def read_verdicts(
     ]
 
 
-def _drop_limit_message(verdicts: pl.DataFrame, unreadable: pl.DataFrame) -> str:
+def _drop_limit_message(verdict_rows: pl.DataFrame, unreadable_rows: pl.DataFrame) -> str:
     """A message if there are too many unreadable verdicts to drop; otherwise ''."""
-    n_of_rater = verdicts.group_by("rater", maintain_order=True).len("asked")
-    rates = n_of_rater.join(unreadable.group_by("rater").len("lost"), on="rater", maintain_order="left").select(
-        "rater", "lost", share=pl.col("lost") / pl.col("asked")
+    verdict_count_table = verdict_rows.group_by("rater", maintain_order=True).len("asked")
+    rate_table = verdict_count_table.join(
+        unreadable_rows.group_by("rater").len("lost"), on="rater", maintain_order="left"
+    ).select("rater", "lost", share=pl.col("lost") / pl.col("asked"))
+    worst_rater_rows = rate_table.filter((pl.col("share") > MAX_DROP_RATE) & (pl.col("lost") > 1)).sort(
+        "share", descending=True
     )
-    worst_raters = rates.filter((pl.col("share") > MAX_DROP_RATE) & (pl.col("lost") > 1)).sort("share", descending=True)
-    total_rate = unreadable.height / max(verdicts.height, 1)
-    if total_rate <= MAX_DROP_RATE and worst_raters.is_empty():
+    total_rate = unreadable_rows.height / max(verdict_rows.height, 1)
+    if total_rate <= MAX_DROP_RATE and worst_rater_rows.is_empty():
         return ""
     raters_text = join_labels(
-        (f"{100 * rate:.1f} % of {rater}" for rater, _, rate in worst_raters.iter_rows()), limit=3
+        (f"{100 * rate:.1f} % of {rater}" for rater, _, rate in worst_rater_rows.iter_rows()), limit=3
     )
     return (
         f"that is {100 * total_rate:.1f} % of the file{f', {raters_text}' if raters_text else ''}, but "
@@ -97,47 +102,47 @@ def _drop_limit_message(verdicts: pl.DataFrame, unreadable: pl.DataFrame) -> str
     )
 
 
-def _unreadable_text(unreadable: pl.DataFrame, *, total: int, systems: Collection[str] | None) -> str:
-    """A text with the number of unreadable verdicts and the most frequent unreadable words. With `systems`, a word that
-    is similar to the name of a system or to a known word is corrected."""
-    word_counts = (
-        unreadable.group_by("verdict", maintain_order=True)
+def _unreadable_text(unreadable_rows: pl.DataFrame, *, n_verdicts: int, system_names: Collection[str] | None) -> str:
+    """A text with the number of unreadable verdicts and the most frequent unreadable words. With `system_names`, a word
+    that is similar to the name of a system or to a known word is corrected."""
+    word_count_table = (
+        unreadable_rows.group_by("verdict", maintain_order=True)
         .agg(pl.col("row").min(), pl.len())
         .sort("len", descending=True, maintain_order=True)
     )
-    n_unreadable = unreadable.height
-    if word_counts.height == 1 and n_unreadable > 1:
-        verdict, first_row, _ = word_counts.row(0)
+    n_unreadable = unreadable_rows.height
+    if word_count_table.height == 1 and n_unreadable > 1:
+        verdict, first_row, _ = word_count_table.row(0)
         return (
-            f"{n_unreadable:,} of {total:,} verdicts cannot be read (all {n_unreadable:,} are "
-            f"{_format_word(verdict, systems)}, "
+            f"{n_unreadable:,} of {n_verdicts:,} verdicts cannot be read (all {n_unreadable:,} are "
+            f"{_format_word(verdict, system_names)}, "
             f"from row {first_row})"
         )
     examples = join_labels(
         (
-            f"{_format_word(verdict, systems)} {f'{count:,} times from' if count > 1 else 'in'} row {first_row}"
-            for verdict, first_row, count in word_counts.iter_rows()
+            f"{_format_word(verdict, system_names)} {f'{count:,} times from' if count > 1 else 'in'} row {first_row}"
+            for verdict, first_row, count in word_count_table.iter_rows()
         ),
         limit=3,
     )
-    return f"{n_unreadable:,} of {total:,} verdicts cannot be read ({examples})"
+    return f"{n_unreadable:,} of {n_verdicts:,} verdicts cannot be read ({examples})"
 
 
-def _format_word(verdict: str, systems: Collection[str] | None) -> str:
-    suggested_word = "" if systems is None else guess_meaning(verdict, systems)
+def _format_word(verdict: str, system_names: Collection[str] | None) -> str:
+    suggested_word = "" if system_names is None else guess_meaning(verdict, system_names)
     return f"{verdict[:40]!r}{f', did you mean {suggested_word!r}?' if suggested_word else ''}"
 
 
 def log_study(
-    table: pl.DataFrame,
+    verdict_table: pl.DataFrame,
     *,
     where: str,
     invalid: Invalid,
     items: pl.DataFrame,
     kind: Callable[[str], str] | str,
     allowed: str = ALLOWED,
-    failure: str = "",
-    unused: pl.DataFrame | None = None,
+    failure_code: str = "",
+    unused_table: pl.DataFrame | None = None,
     outputs: Outputs | None = None,
     notes: Sequence[Note] = (),
 ) -> Study:
@@ -148,43 +153,52 @@ def log_study(
 
     Parameters
     ----------
-    table
-        As for `read_verdicts`. The arguments `allowed`, `invalid` and `failure` also have the same meaning.
+    verdict_table
+        As for `read_verdicts`. The arguments `allowed`, `invalid` and `failure_code` also have the same meaning.
     items
         Columns that describe items; the first row of each item is used.
     kind
         The kind of all raters, or a function from the name of a rater to the kind.
-    unused
+    unused_table
         Columns of the file that were not read, with one row per row of the file. A column with few values that differ
         between all repeats raises `InputError`, because this column may be the order or the question.
     """
-    if "row" not in table.columns:
-        table = table.with_row_index("row", offset=1)
-    is_same_system = table["system_a"] == table["system_b"]
+    if "row" not in verdict_table.columns:
+        verdict_table = verdict_table.with_row_index("row", offset=1)
+    is_same_system = verdict_table["system_a"] == verdict_table["system_b"]
     n_same_system = int(is_same_system.sum())
-    if n_same_system == table.height:
+    if n_same_system == verdict_table.height:
         raise InputError(f"{where}: every verdict compares a system with itself; a verdict needs two different systems")
-    first_system, second_system = pl.min_horizontal("system_a", "system_b"), pl.max_horizontal("system_a", "system_b")
-    keys = [name for name in ("item", "rater", "aspect", "order") if name in table.columns]
-    table = table.filter(~is_same_system).with_columns(low=first_system, high=second_system)
-    table = table.with_columns(repeat=pl.int_range(pl.len()).over([*keys, "low", "high"]))
-    n_repeats = table.filter(pl.col("repeat") > 0).height
-    if n_repeats and unused is not None:
-        distinguishing_column = _distinguishing_column(
-            unused[(table["row"] - 1).to_list()], table.select(pl.struct(*keys, "low", "high"))
+    first_system_expression, second_system_expression = (
+        pl.min_horizontal("system_a", "system_b"),
+        pl.max_horizontal("system_a", "system_b"),
+    )
+    key_column_names = [name for name in ("item", "rater", "aspect", "order") if name in verdict_table.columns]
+    verdict_table = verdict_table.filter(~is_same_system).with_columns(
+        low=first_system_expression, high=second_system_expression
+    )
+    verdict_table = verdict_table.with_columns(repeat=pl.int_range(pl.len()).over([*key_column_names, "low", "high"]))
+    n_repeats = verdict_table.filter(pl.col("repeat") > 0).height
+    if n_repeats and unused_table is not None:
+        distinguishing_column_name = _distinguishing_column(
+            unused_table[(verdict_table["row"] - 1).to_list()],
+            verdict_table.select(pl.struct(*key_column_names, "low", "high")),
         )
-        if distinguishing_column:
+        if distinguishing_column_name:
             raise InputError(
                 f"{where}: {n_repeats} verdicts repeat the rater, item and order of another verdict, and differ only "
-                f"in column {distinguishing_column!r}, which is not read. If this column holds the presentation order, "
-                f"give {column_option('order', distinguishing_column)}; if it numbers runs, remove the column"
+                f"in column {distinguishing_column_name!r}, which is not read. If this column holds the presentation "
+                f"order, give {column_option('order', distinguishing_column_name)}; if it numbers runs, remove the "
+                "column"
             )
-    table = table.drop("low", "high").with_columns(pl.col("repeat").cast(pl.String))
-    raters = table["rater"].unique(maintain_order=True)
-    preferences, verdict_notes = read_verdicts(table, where=where, allowed=allowed, invalid=invalid, failure=failure)
+    verdict_table = verdict_table.drop("low", "high").with_columns(pl.col("repeat").cast(pl.String))
+    rater_names = verdict_table["rater"].unique(maintain_order=True)
+    preferences, verdict_notes = read_verdicts(
+        verdict_table, where=where, allowed=allowed, invalid=invalid, failure_code=failure_code
+    )
     return Study(
         preferences=preferences,
-        raters=Raters.infer({rater: kind if isinstance(kind, str) else kind(rater) for rater in raters}),
+        raters=Raters.infer({rater: kind if isinstance(kind, str) else kind(rater) for rater in rater_names}),
         items=Items.make(items.unique("item", keep="first", maintain_order=True), where=where)[0],
         outputs=outputs,
         notes=(
@@ -207,15 +221,15 @@ def log_study(
     )
 
 
-def _distinguishing_column(unused: pl.DataFrame, keys: pl.DataFrame) -> str:
+def _distinguishing_column(unused_table: pl.DataFrame, key_table: pl.DataFrame) -> str:
     """The name of a column with few values that differ between all rows with the same key; '' if there is no such
     column."""
-    key = keys.to_series()
-    is_duplicated_key = key.is_duplicated()
-    max_values = min(FEW, int(is_duplicated_key.sum()) / 2)
-    for column in unused.filter(is_duplicated_key).iter_columns():
-        if column.dtype.is_nested() or not 1 < column.n_unique() <= max_values:
+    key_series = key_table.to_series()
+    is_duplicated_key = key_series.is_duplicated()
+    max_distinct_values = min(FEW, int(is_duplicated_key.sum()) / 2)
+    for column in unused_table.filter(is_duplicated_key).iter_columns():
+        if column.dtype.is_nested() or not 1 < column.n_unique() <= max_distinct_values:
             continue
-        if not pl.DataFrame([key.filter(is_duplicated_key), column]).is_duplicated().any():
+        if not pl.DataFrame([key_series.filter(is_duplicated_key), column]).is_duplicated().any():
             return column.name
     return ""
