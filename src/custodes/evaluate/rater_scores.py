@@ -258,13 +258,13 @@ def _assemble_scores(
     annotator_scores: Floats,
     design: Design,
 ) -> RaterScores:
-    names = tuple(name_of(rater, aspect) for rater, _, aspect, _ in rater_parts)
-    if len(names) < 2:
+    rater_names = tuple(name_of(rater, aspect) for rater, _, aspect, _ in rater_parts)
+    if len(rater_names) < 2:
         raise InputError(
-            f"{selected_study.name}: only {len(names)} rater gave scores of outputs ({join_labels(names)}); give at "
-            "least two"
+            f"{selected_study.name}: only {len(rater_names)} rater gave scores of outputs ({join_labels(rater_names)}); "
+            "give at least two"
         )
-    repeated_names = sorted({name for name in names if names.count(name) > 1})
+    repeated_names = sorted({name for name in rater_names if rater_names.count(name) > 1})
     if repeated_names:
         raise InputError(
             f"{selected_study.name}: two raters are named {join_labels(map(repr, repeated_names))}; rename the metric"
@@ -274,7 +274,9 @@ def _assemble_scores(
         flat_scores = scores.reshape(len(scores), -1)
         is_constant_rater = np.nanmin(flat_scores, axis=1) == np.nanmax(flat_scores, axis=1)
     scores[is_constant_rater] = np.nan
-    constant_raters = tuple(name for name, is_constant in zip(names, is_constant_rater, strict=True) if is_constant)
+    constant_raters = tuple(
+        name for name, is_constant in zip(rater_names, is_constant_rater, strict=True) if is_constant
+    )
     left_out_rows = [
         *_unused_raters(study, selected_study, aspects),
         *((name, "its scores are constant, so it ranks nothing") for name in constant_raters),
@@ -296,7 +298,7 @@ def _assemble_scores(
     date_of_rater = dict(zip(selected_study.raters.frame["rater"], selected_study.raters.frame["date"], strict=True))
     return RaterScores(
         design=design,
-        names=names,
+        names=rater_names,
         raters=tuple(rater for rater, *_ in rater_parts),
         kinds=tuple(kind for _, kind, _, _ in rater_parts),
         rater_aspects=tuple(aspect for _, _, aspect, _ in rater_parts),

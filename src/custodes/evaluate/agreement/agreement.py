@@ -209,10 +209,10 @@ def agreement(
         tables, notes = _answer(comparison, draw_flips, resamples, compare_by, confidence, alpha, rng)
         if by and comparison.aspect not in study.labels:
             item_slices = slices_of_items(study, comparison.items, by)
-            slice_table = slice_columns(
+            slice_table_columns = slice_columns(
                 "metric", equal_preferences(comparison), item_slices, confidence=confidence, alpha=alpha
             )
-            tables |= {"slices": Agreement.part(comparison.aspect, slices=slice_table)["slices"]}
+            tables |= {"slices": Agreement.part(comparison.aspect, slices=slice_table_columns)["slices"]}
         return tables, notes
 
     label_tables, label_notes = _label_tables(study, setting, by, confidence=confidence, alpha=alpha, rng=rng)

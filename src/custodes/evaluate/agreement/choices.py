@@ -97,18 +97,18 @@ class PreferenceMargins(NamedTuple):
     metrics: Floats
 
 
-def margins(comparison: RaterComparison, times: NDArray[Any], column_of_item: Ints) -> PreferenceMargins:
-    """Return the margins for the bootstrap weights `times` (1 + B, columns); an item has the weight of its column."""
+def margins(comparison: RaterComparison, bootstrap_weights: NDArray[Any], column_of_item: Ints) -> PreferenceMargins:
+    """Return the margins for `bootstrap_weights` (1 + B, columns); an item has the weight of its column."""
     from scipy.sparse import csr_array
 
-    n_samples, n_metrics = len(times), len(comparison.metrics)
+    n_samples, n_metrics = len(bootstrap_weights), len(comparison.metrics)
     n_pairs, n_systems = len(comparison.design.pairs), len(comparison.systems)
     pairwise_accuracy = np.empty((n_samples, n_metrics))
     human_net_wins, metric_net_wins = np.empty((2, n_samples, n_metrics, n_systems))
     system_indices, pair_indices = comparison.design.pairs.T.ravel(), np.tile(np.arange(n_pairs), 2)
     pair_membership = csr_array((np.ones(2 * n_pairs), (system_indices, pair_indices)), shape=(n_systems, n_pairs))
     win_signs = csr_array((np.repeat([1.0, -1.0], n_pairs), (system_indices, pair_indices)), shape=(n_systems, n_pairs))
-    sum_options = {"n_cells": n_pairs, "n_kinds": times.shape[1]}
+    sum_options = {"n_cells": n_pairs, "n_kinds": bootstrap_weights.shape[1]}
     for metric_group in equal_grounds(grounds_of(comparison)):
         sum_functions_of_metrics = []
         for metric in metric_group:
@@ -123,8 +123,8 @@ def margins(comparison: RaterComparison, times: NDArray[Any], column_of_item: In
         sum_human_signs = sums_of(
             pair_of_comparison, column_of_comparison, comparison_weights * human_signs, **sum_options
         )
-        for resample_slice in chunks(n_samples, 4 * (n_pairs + times.shape[1])):
-            block_weights = np.ascontiguousarray(times[resample_slice].T, dtype=np.float64)
+        for resample_slice in chunks(n_samples, 4 * (n_pairs + bootstrap_weights.shape[1])):
+            block_weights = np.ascontiguousarray(bootstrap_weights[resample_slice].T, dtype=np.float64)
             n_comparisons_of_pair, human_margins = count_comparisons(block_weights), sum_human_signs(block_weights)
             is_compared_pair, n_comparisons_of_system = (
                 n_comparisons_of_pair > 0,

@@ -313,10 +313,10 @@ def annotators(
             label=lambda aspect_answers: aspect_answers.aspect + aspect_answers.what,
         )
     )
-    for (columns_of_table, _, _), claim_columns in zip(
+    for (columns_of_table, _, _), flag_columns in zip(
         aspect_results, _flag_columns([tests for _, tests, _ in aspect_results], alpha), strict=True
     ):
-        columns_of_table["annotators"] |= claim_columns
+        columns_of_table["annotators"] |= flag_columns
     tables = [
         Annotators.part(aspect_answers.aspect, **columns_of_table)
         for aspect_answers, (columns_of_table, *_) in zip(answers_of_aspects, aspect_results, strict=True)

@@ -142,16 +142,16 @@ class Distances:
             ),
         )
         group_sums = np.zeros((2, len(weights), len(KINDS) + 2 * n_raters))
-        pair_blocks = rankings.blocks(len(weights))
-        for pair_block in progress(pair_blocks, total=len(pair_blocks), desc="complementarity"):
-            distances, mean_distances = _resampled_distances(rankings, pair_block, rule, weights)
+        pair_slices = rankings.blocks(len(weights))
+        for pair_slice in progress(pair_slices, total=len(pair_slices), desc="complementarity"):
+            distances, mean_distances = _resampled_distances(rankings, pair_slice, rule, weights)
             columns_with_bounds = with_interval(
                 "complementarity", mean_distances, confidence, clusters=n_clusters, bounds=intervals.SHARE
             )
             columns_of_blocks.append({**columns_with_bounds, "n": np.isfinite(distances).sum(axis=1)})
             retained_mean_distances.append(mean_distances[: 1 + KEPT])
             group_sums += defined_sums(
-                mean_distances, [group_of_pair[pair_block] for group_of_pair in groupings], group_sums.shape[-1]
+                mean_distances, [group_of_pair[pair_slice] for group_of_pair in groupings], group_sums.shape[-1]
             )
         group_means = ratio(*group_sums)
         return cls(

@@ -375,11 +375,11 @@ def consistency(
     subset = study.select(**selection_arguments(full), one_side=True)
     generator = np.random.default_rng(rng)
     own_findings = self_preference(study, subset, full, alpha=alpha, confidence=confidence)
-    answer = partial(
+    answer_part = partial(
         _answer, subset, own_findings, setting=full, by=by, alpha=alpha, confidence=confidence, resamples=resamples
     )
     parts = rater_preferences(subset, full)
-    part_results = list(map_parts(answer, parts, rng=generator, progress=progress, desc="consistency"))
+    part_results = list(map_parts(answer_part, parts, rng=generator, progress=progress, desc="consistency"))
     findings = finding_rows([finding for _, part_entries, _ in part_results for finding in part_entries], alpha=alpha)
     tables = [
         Consistency.part(part.aspect, **columns, findings=[row for row in findings if row["aspect"] == part.aspect])
@@ -408,20 +408,22 @@ def _answer(
     confidence: float,
     resamples: int,
 ) -> tuple[dict[str, Any], list[Finding], list[Note]]:
-    weights = part.design.draw_weights(resamples, rng)
-    order_table, confusion_table, position_tests = order_columns(study, part, weights, confidence)
+    bootstrap_weights = part.design.draw_weights(resamples, rng)
+    order_table, confusion_table, position_tests = order_columns(study, part, bootstrap_weights, confidence)
     missing_rng, length_rng = rng.spawn(2)  # estimates must not depend on the number of resamples
-    missing = missing_columns(part, weights, confidence, missing_rng)
+    missing = missing_columns(part, bootstrap_weights, confidence, missing_rng)
     own_tests = findings_of_aspect.get(part.aspect, [])
     length_table, length_tests = length_rows(part, own_tests, confidence, length_rng)
-    committee_table, panel_table = committee_columns(study, part, weights, confidence)
-    confidence_table, reliability, confidence_tests = confidence_rows(study, part, setting, weights, confidence)
+    committee_table, panel_table = committee_columns(study, part, bootstrap_weights, confidence)
+    confidence_table, reliability, confidence_tests = confidence_rows(
+        study, part, setting, bootstrap_weights, confidence
+    )
     findings = [*position_tests, *length_tests, *own_tests, *failure_findings(part.aspect, missing), *confidence_tests]
     tables: dict[str, Any] = {
         "orders": order_table,
         "confusion": confusion_table,
-        "repeats": repeat_columns(part, weights, confidence),
-        "repeated_labels": label_columns(study, part, weights, confidence),
+        "repeats": repeat_columns(part, bootstrap_weights, confidence),
+        "repeated_labels": label_columns(study, part, bootstrap_weights, confidence),
         "missing": missing,
         "length": length_table,
         "own_systems": self_preference_rows(own_tests),
@@ -430,7 +432,7 @@ def _answer(
         "committee": committee_table,
         "panels": panel_table,
     }
-    tables["probes"], probe_tests = probe_rows(study, part, tables, weights, confidence)
+    tables["probes"], probe_tests = probe_rows(study, part, tables, bootstrap_weights, confidence)
     findings += probe_tests
     if by:
         slices = slices_of_items(study, part.design.items, by)

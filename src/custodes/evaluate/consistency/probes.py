@@ -81,10 +81,10 @@ def probe_rows(
     plain_outcomes, changed_outcomes = outcome_rows.select(OUTCOMES).fill_null(np.nan).to_numpy().T
     has_both_outcomes = np.isfinite(plain_outcomes + changed_outcomes) & (item_of_row >= 0)
 
-    def sum_by_group(values: Floats) -> Floats:
-        weights = np.where(has_both_outcomes, values, 0.0)
+    def sum_by_group(row_values: Floats) -> Floats:
+        masked_values = np.where(has_both_outcomes, row_values, 0.0)
         return np.asarray(
-            table_sums(group_of_row, unit_of_row, shape=(probe_group_rows.height, part.n_units), weights=weights)
+            table_sums(group_of_row, unit_of_row, shape=(probe_group_rows.height, part.n_units), weights=masked_values)
         )
 
     n_answers_by_group = sum_by_group(np.ones(len(plain_outcomes)))
