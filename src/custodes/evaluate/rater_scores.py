@@ -261,8 +261,8 @@ def _assemble_scores(
     rater_names = tuple(name_of(rater, aspect) for rater, _, aspect, _ in rater_parts)
     if len(rater_names) < 2:
         raise InputError(
-            f"{selected_study.name}: only {len(rater_names)} rater gave scores of outputs ({join_labels(rater_names)}); "
-            "give at least two"
+            f"{selected_study.name}: only {len(rater_names)} rater gave scores of outputs ({join_labels(rater_names)})"
+            "; give at least two"
         )
     repeated_names = sorted({name for name in rater_names if rater_names.count(name) > 1})
     if repeated_names:
