@@ -18,7 +18,7 @@ from custodes.evaluate.agreement.statistics import STATISTICS
 from custodes.evaluate.ceiling.prediction_target import MODELS
 from custodes.evaluate.clusters import AspectCounts
 from custodes.evaluate.design import Design
-from custodes.evaluate.favoritism import _mean_sizes
+from custodes.evaluate.favoritism import _mean_abs_favi
 from custodes.evaluate.ranking import _errors
 from custodes.evaluate.rater_comparison import RaterComparison
 from custodes.evaluate.scores import ItemScores
@@ -160,7 +160,7 @@ def intervals(
     ends = {"confidence": CONFIDENCE, "clusters": comparison.design.n_units}
     if "mean_abs_favi" in names:
         sizes = np.abs(favi_score.favi_score(np.moveaxis(part.counts.paired, 1, 0)))
-        draws = _mean_sizes(part, sizes, resamples, rng)
+        draws = _mean_abs_favi(part, sizes, resamples, rng)
         results["mean_abs_favi"] = tuple(with_interval("", draws, bounds=favi_score.SIZES, **ends).values())
     if "correct" in names:
         for name, (draws, bounds) in errors(part, resamples, rng).items():

@@ -52,8 +52,12 @@ def counts_by_aspect(study: Study | OutcomeCounts, setting: PreferenceOptions) -
     if not isinstance(study, OutcomeCounts):
         comparisons = require_shared_outputs(compare(study, **setting))
         return [
-            AspectCounts(aspect=c.aspect, counts=OutcomeCounts.from_comparisons(c.preferences), comparison=c)
-            for c in comparisons
+            AspectCounts(
+                aspect=comparison.aspect,
+                counts=OutcomeCounts.from_comparisons(comparison.preferences),
+                comparison=comparison,
+            )
+            for comparison in comparisons
         ]
     check_default(setting)
     study.check_both_sides()
@@ -67,10 +71,11 @@ def counts_by_aspect(study: Study | OutcomeCounts, setting: PreferenceOptions) -
 
 def check_default(setting: PreferenceOptions) -> None:
     """Raise `OptionError` if `setting` has a selection or tie rule, which cannot be applied to counts."""
-    for name, value in setting.items():
-        if value != DEFAULTS[name]:  # type: ignore[literal-required]
+    for option_name, option_value in setting.items():
+        if option_value != DEFAULTS[option_name]:  # type: ignore[literal-required]
             raise OptionError(
-                f"{name}: selection and tie rules were already applied to the counts; set {name} when counting"
+                f"{option_name}: selection and tie rules were already applied to the counts; set {option_name} when "
+                "counting"
             )
 
 
@@ -87,9 +92,11 @@ def margin_effects(aspect_counts: AspectCounts, n_raters: int | None = None) -> 
     n_raters = 1 + len(aspect_counts.counts.metrics) if n_raters is None else n_raters
     if aspect_counts.comparison is None or not has_clusters(aspect_counts):
         return np.full((n_raters, len(aspect_counts.counts.system_a)), np.nan)
-    cells = aspect_counts.comparison.cells
-    outcome_rows = (cells.rows(outcomes(signs), width=3) for signs in cells.signs[:n_raters])
-    return np.stack([design_effect(margin_of, table).effect for table in outcome_rows])
+    cluster_cells = aspect_counts.comparison.cells
+    rows_of_rater = (
+        cluster_cells.rows(outcomes(rater_signs), width=3) for rater_signs in cluster_cells.signs[:n_raters]
+    )
+    return np.stack([design_effect(margin_of, rater_rows).effect for rater_rows in rows_of_rater])
 
 
 def table_effects(aspect_counts: AspectCounts, *statistics: Callable[[Counts], Floats]) -> list[DesignEffect]:
@@ -98,18 +105,21 @@ def table_effects(aspect_counts: AspectCounts, *statistics: Callable[[Counts], F
     A statistic is a function of the counts of human and metric outcomes.
     """
     assert aspect_counts.comparison is not None
-    cells = aspect_counts.comparison.cells
-    joint_rows = [cells.rows(joint_outcomes(cells.signs[0], signs), width=15) for signs in cells.signs[1:]]
-    effects_of_statistics = (
+    cluster_cells = aspect_counts.comparison.cells
+    rows_of_metric = [
+        cluster_cells.rows(joint_outcomes(cluster_cells.signs[0], metric_signs), width=15)
+        for metric_signs in cluster_cells.signs[1:]
+    ]
+    effects_of_statistic = (
         [
-            design_effect(lambda row, statistic=statistic: statistic(Counts.from_rows(row)), table)  # type: ignore[misc]
-            for table in joint_rows
+            design_effect(lambda row, statistic=statistic: statistic(Counts.from_rows(row)), metric_rows)  # type: ignore[misc]
+            for metric_rows in rows_of_metric
         ]
         for statistic in statistics
     )
     return [
-        DesignEffect(*(np.stack(values, axis=1) for values in zip(*effects, strict=True)))
-        for effects in effects_of_statistics
+        DesignEffect(*(np.stack(field_values, axis=1) for field_values in zip(*metric_effects, strict=True)))
+        for metric_effects in effects_of_statistic
     ]
 
 
@@ -131,23 +141,29 @@ def null_effects(aspect_counts: AspectCounts, *, shared: bool = False, people: b
     """
     if aspect_counts.comparison is None or not has_clusters(aspect_counts):
         return np.ones(())
-    cells = aspect_counts.comparison.cells
-    signs = cells.signs
+    cluster_cells = aspect_counts.comparison.cells
+    preference_signs = cluster_cells.signs
     if shared:
-        is_shared = (signs[:1] != ABSENT) & (signs[1:] != ABSENT)
-        signs = np.where(is_shared, signs[:1] if people else signs[1:], np.int8(ABSENT))
-    effects = []
-    for rater_signs in signs:
-        rows = cells.rows(outcomes(rater_signs), width=3)
-        wins, _, losses = rows.counts.T
+        is_shared_comparison = (preference_signs[:1] != ABSENT) & (preference_signs[1:] != ABSENT)
+        preference_signs = np.where(
+            is_shared_comparison, preference_signs[:1] if people else preference_signs[1:], np.int8(ABSENT)
+        )
+    effects_of_raters = []
+    for rater_signs in preference_signs:
+        outcome_rows = cluster_cells.rows(outcomes(rater_signs), width=3)
+        wins, _, losses = outcome_rows.counts.T
         net_wins = wins - losses
-        effects.append(null_effect(rows.total(wins + losses), rows.total(net_wins**2), rows.total(net_wins != 0)))
-    return np.stack(effects)
+        effects_of_raters.append(
+            null_effect(
+                outcome_rows.total(wins + losses), outcome_rows.total(net_wins**2), outcome_rows.total(net_wins != 0)
+            )
+        )
+    return np.stack(effects_of_raters)
 
 
-def cluster_notes(aspect_counts: AspectCounts, people: Sequence[float] | Floats) -> list[Note]:
-    """Return the notes on clusters; `people` (pairs,) are the design effects of human margins."""
-    design, label = (
+def cluster_notes(aspect_counts: AspectCounts, human_effects: Sequence[float] | Floats) -> list[Note]:
+    """Return the notes on clusters; `human_effects` (pairs,) are the design effects of human margins."""
+    design, aspect_text = (
         aspect_counts.comparison.design if aspect_counts.comparison else None,
         label_of(aspect_counts.aspect),
     )
@@ -158,19 +174,20 @@ def cluster_notes(aspect_counts: AspectCounts, people: Sequence[float] | Floats)
             "its clusters instead"
         )
         return build_notes(("counts-without-clusters", True, message))
-    defined_effects = np.asarray(people)[np.isfinite(people)]
+    defined_effects = np.asarray(human_effects)[np.isfinite(human_effects)]
     mean_effect = defined_effects.mean() if defined_effects.size else np.nan
     message = (
-        f"{len(design.items)} items in {design.n_units} clusters{label}: the variance of human "
+        f"{len(design.items)} items in {design.n_units} clusters{aspect_text}: the variance of human "
         f"margins is {mean_effect:.2f} times the variance for independent items (design effect, mean over pairs "
         "of systems). Tests, intervals and probabilities account for this design effect"
     )
-    n_single = int(np.isinf(people).sum())
-    single_text = (
-        f"{n_single} pairs of systems have ratings in only one cluster{label}, so the variance cannot be estimated"
+    n_single_cluster_pairs = int(np.isinf(human_effects).sum())
+    single_cluster_text = (
+        f"{n_single_cluster_pairs} pairs of systems have ratings in only one cluster{aspect_text}, "
+        "so the variance cannot be estimated"
     )
     return build_notes(
         ("design-effect", True if defined_effects.size else 0, message),
-        ("one-cluster", n_single, single_text),
+        ("one-cluster", n_single_cluster_pairs, single_cluster_text),
         aspect=aspect_counts.aspect,
     )

@@ -41,14 +41,14 @@ def check_ordered(study: Study, aspect: str) -> None:
     """Raise `NotComparableError` if the labels of an aspect have no order, so that no output is better."""
     if not is_ordered(study, aspect):
         label_names = study.labels[aspect].words
-        other_text = ", or select other aspects with aspect=NAME" if len(study.aspects) > 1 else ""
+        advice_text = ", or select other aspects with aspect=NAME" if len(study.aspects) > 1 else ""
         raise NotComparableError(
             f"{study.name}: the labels{label_of(aspect)} ({join_labels(label_names, limit=3)}) have no order, so "
-            f"they do not say which output is better; use rates, which compares the rate of each label{other_text}"
+            f"they do not say which output is better; use rates, which compares the rate of each label{advice_text}"
         )
 
 
 def is_ordered(study: Study, aspect: str) -> bool:
     """Whether the scores of an aspect have an order; three or more labels have an order only if they are integers."""
-    scale = study.labels.get(aspect)
-    return scale is None or scale.binary or scale.ordered
+    label_scale = study.labels.get(aspect)
+    return label_scale is None or label_scale.binary or label_scale.ordered

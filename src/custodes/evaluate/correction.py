@@ -58,36 +58,41 @@ CORRECTED = (
 def _margin_views(pairs: pl.DataFrame) -> Iterable[View]:
     """Return a view for each metric and estimator: decision, and corrected, naive and human margin of each pair."""
     views = []
-    for (aspect, metric), rows in pairs.group_by("aspect", "metric", maintain_order=True):
+    for (aspect, metric), metric_rows in pairs.group_by("aspect", "metric", maintain_order=True):
         rows_of_estimator = {
-            estimator: estimator_rows.rows(named=True)
-            for estimator, estimator_rows in split_by_aspect(rows, "estimator")
+            estimator_name: estimator_rows.rows(named=True)
+            for estimator_name, estimator_rows in split_by_aspect(metric_rows, "estimator")
         }
-        for estimator in [estimator for estimator in rows_of_estimator if estimator not in BESIDE] or [HUMAN.name]:
-            estimates = rows_of_estimator[estimator]
-            cells = {
-                "decision": [f"{row['system_a']} {SIGNS[row['decision']]} {row['system_b']}" for row in estimates],
-                "n": [str(row["n_paired"] + row["n_human_only"]) for row in estimates],
+        for estimator_name in [
+            estimator_name for estimator_name in rows_of_estimator if estimator_name not in BESIDE
+        ] or [HUMAN.name]:
+            estimate_rows = rows_of_estimator[estimator_name]
+            cells_of_column = {
+                "decision": [f"{row['system_a']} {SIGNS[row['decision']]} {row['system_b']}" for row in estimate_rows],
+                "n": [str(row["n_paired"] + row["n_human_only"]) for row in estimate_rows],
                 NAIVE.name: [number(row["margin"], digits=2) for row in rows_of_estimator[NAIVE.name]],
-                HUMAN.name: _margins(rows_of_estimator[HUMAN.name]),
-                estimator: _margins(estimates),
-                "theta": [number(row["theta"], digits=2) for row in estimates],
+                HUMAN.name: _margin_texts(rows_of_estimator[HUMAN.name]),
+                estimator_name: _margin_texts(estimate_rows),
+                "theta": [number(row["theta"], digits=2) for row in estimate_rows],
             }
             views.append(
                 View(
-                    title=title_with_aspect(f"margins by {metric}, {estimator}", str(aspect)),
-                    header=tuple(cells),
-                    rows=tuple(zip(*cells.values(), strict=True)),
-                    numeric=(False, *[True] * (len(cells) - 1)),
+                    title=title_with_aspect(f"margins by {metric}, {estimator_name}", str(aspect)),
+                    header=tuple(cells_of_column),
+                    rows=tuple(zip(*cells_of_column.values(), strict=True)),
+                    numeric=(False, *[True] * (len(cells_of_column) - 1)),
                 )
             )
     return [*views[:-1], *(replace(last_view, more=CORRECTED) for last_view in views[-1:])]
 
 
-def _margins(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    estimates_and_bounds = [(row["margin"], row["margin_low"], row["margin_high"]) for row in rows]
-    digits = column_digits(estimates_and_bounds, least=2)
-    return [estimate_text(*margin, digits=digits, write=number) for margin in estimates_and_bounds]
+def _margin_texts(estimate_rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    estimates_and_bounds = [(row["margin"], row["margin_low"], row["margin_high"]) for row in estimate_rows]
+    n_digits = column_digits(estimates_and_bounds, least=2)
+    return [
+        estimate_text(*estimate_and_bounds, digits=n_digits, write=number)
+        for estimate_and_bounds in estimates_and_bounds
+    ]
 
 
 @result
@@ -190,16 +195,19 @@ def correction(
     if not estimator_names:
         raise OptionError(f"estimator: the list is empty; give at least one of {', '.join(ESTIMATORS)}")
     estimators = [
-        ESTIMATORS[check_one_of("estimator", name, ESTIMATORS)] for name in dict.fromkeys((*BESIDE, *estimator_names))
+        ESTIMATORS[check_one_of("estimator", estimator_name, ESTIMATORS)]
+        for estimator_name in dict.fromkeys((*BESIDE, *estimator_names))
     ]
     if isinstance(study, OutcomeCounts):
         _check_counts(study, estimators)
     # estimators that use all pairs jointly come last
     ordered_estimators = sorted(estimators, key=lambda method: method.needs_items)
-    answer = partial(
+    answer_aspect = partial(
         _answer, estimators=ordered_estimators, gamma=gamma, equivalence=equivalence, confidence=confidence
     )
-    return merge_parts(Correction, answer, counts_by_aspect(study, setting), rng=rng, progress=progress, desc="correct")
+    return merge_parts(
+        Correction, answer_aspect, counts_by_aspect(study, setting), rng=rng, progress=progress, desc="correct"
+    )
 
 
 def _estimate(
@@ -215,26 +223,29 @@ def _estimate(
 
     The shape is (pairs, metrics), or (pairs,) for an estimator that uses all pairs jointly.
     """
-    options = {"confidence": confidence, "gamma": gamma, "rng": rng}
+    estimate_options = {"confidence": confidence, "gamma": gamma, "rng": rng}
     if estimator.needs_items and aspect_counts.comparison is not None:
         design = aspect_counts.comparison.design
-        items = PairItems(human=aspect_counts.comparison.human_signs, systems=design.pairs, units=design.units)
-        return estimator.estimate(items, **options)
+        pair_items = PairItems(human=aspect_counts.comparison.human_signs, systems=design.pairs, units=design.units)
+        return estimator.estimate(pair_items, **estimate_options)
     counts = Counts(aspect_counts.counts.paired, aspect_counts.counts.metric_only, aspect_counts.counts.human_only)
     if design_effect is not None:
         counts = counts.effective(design_effect.divisor(max(confidence, 1 - gamma)))
-    return estimator.estimate(counts, **options)
+    return estimator.estimate(counts, **estimate_options)
 
 
 def _check_counts(counts: OutcomeCounts, estimators: Iterable[Estimator]) -> None:
-    for name in ("paired", "metric_only", "human_only"):
-        values = getattr(counts, name)
-        is_wrong = ~np.isfinite(values) | (values < 0) | (values != np.rint(values))
-        if is_wrong.any():
-            raise InputError(f"counts.{name} contains {values[is_wrong][0]}; give whole numbers of at least 0")
-    if items := next((estimator.name for estimator in estimators if estimator.needs_items), None):
+    for field_name in ("paired", "metric_only", "human_only"):
+        field_counts = getattr(counts, field_name)
+        is_invalid_count = ~np.isfinite(field_counts) | (field_counts < 0) | (field_counts != np.rint(field_counts))
+        if is_invalid_count.any():
+            raise InputError(
+                f"counts.{field_name} contains {field_counts[is_invalid_count][0]}; give whole numbers of at least 0"
+            )
+    if item_estimator_name := next((estimator.name for estimator in estimators if estimator.needs_items), None):
         raise OptionError(
-            f"estimator={items!r} needs the ratings of items, which counts do not contain; give the study instead"
+            f"estimator={item_estimator_name!r} needs the ratings of items, which counts do not contain; give the "
+            "study instead"
         )
 
 
@@ -247,100 +258,102 @@ def _answer(
     equivalence: float | None,
     confidence: float,
 ) -> tuple[dict[str, pl.DataFrame], Sequence[Note]]:
-    counts, names = aspect_counts.counts, [method.name for method in estimators]
+    counts, estimator_names = aspect_counts.counts, [estimator.name for estimator in estimators]
     effect_of_estimator = {}
     if has_clusters(aspect_counts):
-        count_estimators = [method for method in estimators if not method.needs_items]
+        count_estimators = [estimator for estimator in estimators if not estimator.needs_items]
         effect_of_estimator = dict(
             zip(
                 count_estimators,
-                table_effects(aspect_counts, *(method.point for method in count_estimators)),
+                table_effects(aspect_counts, *(estimator.point for estimator in count_estimators)),
                 strict=True,
             )
         )
-    estimates = {
-        method: _estimate(
-            method, aspect_counts, rng, effect_of_estimator.get(method), gamma=gamma, confidence=confidence
+    estimate_of_estimator = {
+        estimator: _estimate(
+            estimator, aspect_counts, rng, effect_of_estimator.get(estimator), gamma=gamma, confidence=confidence
         )
-        for method in estimators
+        for estimator in estimators
     }
 
-    def stack_field(name: str) -> NDArray[Any]:
+    def stack_field(field_name: str) -> NDArray[Any]:
         """Return the values of all estimators, (metrics, pairs, estimators, ...).
 
         The values are ordered so that the estimators of one pair are adjacent.
         """
-        return stack_estimates(getattr(estimate, name) for estimate in estimates.values())
+        return stack_estimates(getattr(estimate, field_name) for estimate in estimate_of_estimator.values())
 
-    def stack_estimates(values: Iterable[NDArray[Any]]) -> NDArray[Any]:
-        values_of_metrics = (
-            np.broadcast_to(array, (len(counts.metrics), *array.shape)) if method.needs_items else array.swapaxes(0, 1)
-            for method, array in zip(estimates, values, strict=True)
+    def stack_estimates(arrays: Iterable[NDArray[Any]]) -> NDArray[Any]:
+        estimator_arrays = (
+            np.broadcast_to(array, (len(counts.metrics), *array.shape))
+            if estimator.needs_items
+            else array.swapaxes(0, 1)
+            for estimator, array in zip(estimate_of_estimator, arrays, strict=True)
         )
-        return np.stack(list(values_of_metrics), axis=2)
+        return np.stack(list(estimator_arrays), axis=2)
 
-    undefined_effect = np.full(counts.paired.shape[:2], np.nan)
+    undefined_effects = np.full(counts.paired.shape[:2], np.nan)
     design_effects = np.stack(
         [
-            (effect_of_estimator[method].effect if method in effect_of_estimator else undefined_effect).T
-            for method in estimates
+            (effect_of_estimator[estimator].effect if estimator in effect_of_estimator else undefined_effects).T
+            for estimator in estimate_of_estimator
         ],
         axis=2,
     )
-    low, high, theta = stack_field("margin_low"), stack_field("margin_high"), stack_field("theta")
-    is_at_threshold = stack_estimates(estimate.at_threshold(gamma=gamma) for estimate in estimates.values())
+    margin_low, margin_high, theta = stack_field("margin_low"), stack_field("margin_high"), stack_field("theta")
+    is_at_threshold = stack_estimates(estimate.at_threshold(gamma=gamma) for estimate in estimate_of_estimator.values())
     decisions = np.where(is_at_threshold, 0, decide(theta, gamma=gamma))
-    metric_index, pair_index, estimator_index = np.indices(decisions.shape).reshape(3, -1)
-    uses_people, n_annotated = (
-        np.array([method.uses_people for method in estimates])[estimator_index],
-        counts.human.sum(axis=1)[pair_index],
+    metric_indices, pair_indices, estimator_indices = np.indices(decisions.shape).reshape(3, -1)
+    uses_human_ratings, n_annotated_items = (
+        np.array([estimator.uses_people for estimator in estimate_of_estimator])[estimator_indices],
+        counts.human.sum(axis=1)[pair_indices],
     )
-    n_judged = counts.metric.sum(axis=2)[pair_index, metric_index]
+    n_metric_items = counts.metric.sum(axis=2)[pair_indices, metric_indices]
     condition_of_note = {
-        "": ~uses_people & (n_judged > 0),
-        "never rated by the metric": ~uses_people,
-        "never annotated": n_annotated == 0,
-        "few annotations": n_annotated < FEW_ANNOTATIONS,
+        "": ~uses_human_ratings & (n_metric_items > 0),
+        "never rated by the metric": ~uses_human_ratings,
+        "never annotated": n_annotated_items == 0,
+        "few annotations": n_annotated_items < FEW_ANNOTATIONS,
     }
     notes_of_estimates = np.select(list(condition_of_note.values()), list(condition_of_note), "")
     threshold_notes = np.strings.add(f"{AT_THRESHOLD}; ", notes_of_estimates)
-    edges, cyclic_raters = [], []
-    for m, e in np.ndindex(len(counts.metrics), len(names)):
-        rater_edges, is_cyclic = ranking_edges(counts, decisions[m, :, e])
-        edges += [(counts.metrics[m], names[e], *edge) for edge in rater_edges]
-        cyclic_raters += [f"{counts.metrics[m]} ({names[e]})"] * is_cyclic
+    edge_rows, cyclic_raters = [], []
+    for metric_index, estimator_index in np.ndindex(len(counts.metrics), len(estimator_names)):
+        rater_edges, has_cycle = ranking_edges(counts, decisions[metric_index, :, estimator_index])
+        edge_rows += [(counts.metrics[metric_index], estimator_names[estimator_index], *edge) for edge in rater_edges]
+        cyclic_raters += [f"{counts.metrics[metric_index]} ({estimator_names[estimator_index]})"] * has_cycle
     tables = Correction.part(
         aspect_counts.aspect,
         pairs={
-            "metric": np.take(counts.metrics, metric_index),
-            "estimator": np.take(names, estimator_index),
-            "system_a": np.take(counts.system_a, pair_index),
-            "system_b": np.take(counts.system_b, pair_index),
-            "n_paired": counts.paired.sum(axis=(2, 3))[pair_index, metric_index],
-            "n_metric": counts.metric_only.sum(axis=2)[pair_index, metric_index],
-            "n_human_only": counts.human_only.sum(axis=2)[pair_index, metric_index],
+            "metric": np.take(counts.metrics, metric_indices),
+            "estimator": np.take(estimator_names, estimator_indices),
+            "system_a": np.take(counts.system_a, pair_indices),
+            "system_b": np.take(counts.system_b, pair_indices),
+            "n_paired": counts.paired.sum(axis=(2, 3))[pair_indices, metric_indices],
+            "n_metric": counts.metric_only.sum(axis=2)[pair_indices, metric_indices],
+            "n_human_only": counts.human_only.sum(axis=2)[pair_indices, metric_indices],
             **{
                 f"p_{outcome}{suffix}": stack_field(f"p{suffix}")[..., i]
                 for i, outcome in enumerate(("win", "tie", "loss"))
                 for suffix in ("", "_low", "_high")
             },
             "margin": stack_field("margin"),
-            "margin_low": low,
-            "margin_high": high,
+            "margin_low": margin_low,
+            "margin_high": margin_high,
             "theta": theta,
             "decision": format_decisions(decisions),
             "design_effect": np.where(np.isfinite(design_effects), design_effects, np.nan),
             "effective_draws": stack_field("effective_draws"),
-            "equivalent": None if equivalence is None else (low > -equivalence) & (high < equivalence),
+            "equivalent": None if equivalence is None else (margin_low > -equivalence) & (margin_high < equivalence),
             "note": np.where(
                 is_at_threshold.ravel(),
                 np.where(notes_of_estimates == "", AT_THRESHOLD, threshold_notes),
                 notes_of_estimates,
             ),
         },
-        edges=dict(zip(("metric", "estimator", "winner", "loser"), zip(*edges, strict=True), strict=False)),
+        edges=dict(zip(("metric", "estimator", "winner", "loser"), zip(*edge_rows, strict=True), strict=False)),
     )
-    remarks = _estimate_remarks(estimates, label_of(aspect_counts.aspect), gamma=gamma)
+    remarks = _estimate_remarks(estimate_of_estimator, label_of(aspect_counts.aspect), gamma=gamma)
     notes = [*cluster_notes(aspect_counts, margin_effects(aspect_counts, 1)[0]), *_annotation_notes(aspect_counts)]
     notes += [Note(**vars(remark), aspect=aspect_counts.aspect) for remark in remarks]
     return tables, [*aspect_counts.notes, *notes, *cycle_notes(aspect_counts.aspect, cyclic_raters)]
@@ -348,25 +361,27 @@ def _answer(
 
 def _annotation_notes(aspect_counts: AspectCounts) -> list[Note]:
     counts, aspect_suffix = aspect_counts.counts, label_of(aspect_counts.aspect)
-    n_annotated, n_shared = counts.human.sum(axis=1), counts.paired.sum(axis=(0, 2, 3))
-    never_annotated = [
-        f"{a} - {b}" for a, b, n in zip(counts.system_a, counts.system_b, n_annotated, strict=True) if not n
+    n_annotated_items, n_shared_items = counts.human.sum(axis=1), counts.paired.sum(axis=(0, 2, 3))
+    never_annotated_pairs = [
+        f"{system_a} - {system_b}"
+        for system_a, system_b, n_items in zip(counts.system_a, counts.system_b, n_annotated_items, strict=True)
+        if not n_items
     ]
-    n_few = int(((n_annotated > 0) & (n_annotated < FEW_ANNOTATIONS)).sum())
-    unmatched_metrics = [name for name, n in zip(counts.metrics, n_shared, strict=True) if not n]
+    n_few_pairs = int(((n_annotated_items > 0) & (n_annotated_items < FEW_ANNOTATIONS)).sum())
+    unmatched_metrics = [metric for metric, n_items in zip(counts.metrics, n_shared_items, strict=True) if not n_items]
     return build_notes(
         (
             "never-annotated",
-            len(never_annotated),
+            len(never_annotated_pairs),
             (
-                f"annotators compared none of the pairs {join_labels(never_annotated)}{aspect_suffix}, so only the "
-                "metric and the prior estimate these pairs"
+                f"annotators compared none of the pairs {join_labels(never_annotated_pairs)}{aspect_suffix}, so only "
+                "the metric and the prior estimate these pairs"
             ),
         ),
         (
             "few-annotations",
-            n_few,
-            f"{n_few} of {len(n_annotated)} pairs have fewer than {FEW_ANNOTATIONS} human "
+            n_few_pairs,
+            f"{n_few_pairs} of {len(n_annotated_items)} pairs have fewer than {FEW_ANNOTATIONS} human "
             f"annotations{aspect_suffix}, so the coverage of their intervals may be below nominal (in simulations "
             "with 10 annotations, 95 % intervals had a coverage of 87 % with ppi and of at least 90 % with other "
             "estimators)",
@@ -380,15 +395,17 @@ def _annotation_notes(aspect_counts: AspectCounts) -> list[Note]:
     )
 
 
-def _estimate_remarks(estimates: Mapping[Estimator, Estimate], aspect_suffix: str, *, gamma: float) -> Iterator[Remark]:
-    for estimator, estimate in estimates.items():
+def _estimate_remarks(
+    estimate_of_estimator: Mapping[Estimator, Estimate], aspect_suffix: str, *, gamma: float
+) -> Iterator[Remark]:
+    for estimator, estimate in estimate_of_estimator.items():
         yield from estimator.remarks(estimate, aspect_suffix)
-        if n_low := int((estimate.effective_draws < FEW_DRAWS).sum()):
+        if n_few_draws := int((estimate.effective_draws < FEW_DRAWS).sum()):
             message = (
-                f"{estimator.name}: {n_low} of {estimate.theta.size} estimates have fewer than {FEW_DRAWS} "
+                f"{estimator.name}: {n_few_draws} of {estimate.theta.size} estimates have fewer than {FEW_DRAWS} "
                 f"effective draws{aspect_suffix}, so their intervals are inaccurate"
             )
-            yield Remark("few-draws", message, n_low)
+            yield Remark("few-draws", message, n_few_draws)
         if n_at_threshold := int(estimate.at_threshold(gamma=gamma).sum()):
             message = (
                 f"{estimator.name}: in {n_at_threshold} of {estimate.theta.size} estimates{aspect_suffix}, theta is "

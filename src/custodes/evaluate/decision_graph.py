@@ -31,24 +31,24 @@ CELLS = tuple(f"{first}_{second}" for first in OUTCOMES for second in OUTCOMES)
 
 def format_decisions(decisions: NDArray[Any]) -> list[str | None]:
     """Return decisions 1, 0 and -1 as a list of '+', '=' and '-'; NaN becomes None."""
-    return [DECISION.get(sign) for sign in decisions.ravel().tolist()]
+    return [DECISION.get(decision) for decision in decisions.ravel().tolist()]
 
 
 def pair_matrix(
-    system_a: Sequence[str], system_b: Sequence[str], first: NDArray[Any], second: NDArray[Any]
+    system_a: Sequence[str], system_b: Sequence[str], first_values: NDArray[Any], second_values: NDArray[Any]
 ) -> tuple[list[str], Floats]:
     """Return the sorted systems of all pairs, and the values of pairs as a matrix (..., systems, systems).
 
-    `first` and `second` (..., pairs) are the values for the first and for the second system of each pair. A pair
-    without a comparison is NaN in the matrix.
+    `first_values` and `second_values` (..., pairs) are the values for the first and for the second system of each pair.
+    A pair without a comparison is NaN in the matrix.
 
     >>> pair_matrix(["A"], ["B"], np.array([2]), np.array([-2]))[1].tolist()
     [[nan, 2.0], [-2.0, nan]]
     """
     systems, system_codes = np.unique([system_a, system_b], return_inverse=True)
-    a, b = system_codes.reshape(2, -1)
-    matrix = np.full((*first.shape[:-1], len(systems), len(systems)), np.nan)
-    matrix[..., a, b], matrix[..., b, a] = first, second
+    a_positions, b_positions = system_codes.reshape(2, -1)
+    matrix = np.full((*first_values.shape[:-1], len(systems), len(systems)), np.nan)
+    matrix[..., a_positions, b_positions], matrix[..., b_positions, a_positions] = first_values, second_values
     return systems.tolist(), matrix
 
 
@@ -61,10 +61,15 @@ def ranking_graph(
     ' ~ '. The members are a matrix (nodes, systems), and the wins a matrix (nodes, nodes). The edges are those
     that are left after transitive reduction; each edge is a pair of winner and loser.
     """
-    component, wins = graphs.condensation(beats)
-    is_member = component == np.arange(len(wins))[:, None]
-    edge_list = [(int(a), int(b)) for a, b in np.argwhere(graphs.transitive_reduction(wins))]
-    return [" ~ ".join(compress(systems, is_in_node)) for is_in_node in is_member], is_member, wins, edge_list
+    component_of_system, node_wins = graphs.condensation(beats)
+    is_system_in_node = component_of_system == np.arange(len(node_wins))[:, None]
+    edge_list = [(int(winner), int(loser)) for winner, loser in np.argwhere(graphs.transitive_reduction(node_wins))]
+    return (
+        [" ~ ".join(compress(systems, is_in_node)) for is_in_node in is_system_in_node],
+        is_system_in_node,
+        node_wins,
+        edge_list,
+    )
 
 
 def ranking_edges(counts: OutcomeCounts, decisions: NDArray[Any]) -> tuple[list[tuple[str, str]], bool]:
@@ -72,9 +77,9 @@ def ranking_edges(counts: OutcomeCounts, decisions: NDArray[Any]) -> tuple[list[
 
     `decisions` (pairs,) contains decisions 1, 0 and -1, and NaN for pairs without a decision.
     """
-    systems, signs = pair_matrix(counts.system_a, counts.system_b, decisions, -decisions)
-    names, _, _, edges = ranking_graph(systems, signs == 1)
-    return [(names[a], names[b]) for a, b in edges], len(names) < len(systems)
+    systems, decision_matrix = pair_matrix(counts.system_a, counts.system_b, decisions, -decisions)
+    node_names, _, _, node_edges = ranking_graph(systems, decision_matrix == 1)
+    return [(node_names[winner], node_names[loser]) for winner, loser in node_edges], len(node_names) < len(systems)
 
 
 def cycle_notes(aspect: str, cyclic_raters: Sequence[str]) -> list[Note]:

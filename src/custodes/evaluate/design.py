@@ -46,40 +46,42 @@ class Design:
     @classmethod
     def from_study(cls, study: Study, *, items: Sequence[str], systems: Sequence[str]) -> Design:
         """Return the design of these items and systems, with clusters and weights from the items table of the study."""
-        labels, n_items = tuple(items), len(items)
+        item_labels, n_items = tuple(items), len(items)
         if study.items.frame.is_empty():  # each item is a separate cluster
             return cls(
-                items=labels,
+                items=item_labels,
                 systems=tuple(systems),
-                clusters=labels,
+                clusters=item_labels,
                 units=np.arange(n_items),
                 weights=np.ones(n_items),
                 probability=np.full(n_items, np.nan),
                 group=("",) * n_items,
                 dataset=("",) * n_items,
             )
-        frame = study.items.item_rows(pl.Series("item", labels, dtype=pl.String))
-        cluster_of_item = frame.select(pl.when(pl.col("cluster") != "").then("cluster").otherwise("item")).to_series()
-        clusters = tuple(cluster_of_item.unique().sort())  # resamples do not depend on the order of items
+        item_table = study.items.item_rows(pl.Series("item", item_labels, dtype=pl.String))
+        cluster_of_item = item_table.select(
+            pl.when(pl.col("cluster") != "").then("cluster").otherwise("item")
+        ).to_series()
+        cluster_names = tuple(cluster_of_item.unique().sort())  # resamples do not depend on the order of items
         return cls(
-            items=labels,
+            items=item_labels,
             systems=tuple(systems),
-            clusters=clusters,
-            units=label_codes(cluster_of_item, clusters),
-            weights=frame["weight"].fill_null(1.0).to_numpy(),
-            probability=frame["probability"].fill_null(np.nan).to_numpy(),
-            group=tuple(frame["group"]),
-            dataset=tuple(frame["dataset"]),
+            clusters=cluster_names,
+            units=label_codes(cluster_of_item, cluster_names),
+            weights=item_table["weight"].fill_null(1.0).to_numpy(),
+            probability=item_table["probability"].fill_null(np.nan).to_numpy(),
+            group=tuple(item_table["group"]),
+            dataset=tuple(item_table["dataset"]),
         )
 
     def on(self, items: NDArray[np.intp]) -> Design:
         """Return the design of the items at these positions."""
-        used_units, units = np.unique(self.units[items], return_inverse=True)
+        old_units, new_units = np.unique(self.units[items], return_inverse=True)
         return replace(
             self,
             items=tuple(self.items[i] for i in items),
-            clusters=tuple(self.clusters[u] for u in used_units),
-            units=units.reshape(-1),
+            clusters=tuple(self.clusters[unit] for unit in old_units),
+            units=new_units.reshape(-1),
             weights=self.weights[items],
             probability=self.probability[items],
             group=tuple(self.group[i] for i in items),

@@ -78,25 +78,25 @@ ERRORS = (
 PARTIAL = "points of win rate, adjusted for quality; *: significant (Holm over metrics and systems), ?: inconclusive"
 
 
-def _matrix(frame: pl.DataFrame, name: str, title: str, more: str, cell: Callable[[Mapping[str, Any]], str]) -> Any:
+def _matrix(rows: pl.DataFrame, name: str, title: str, note: str, cell: Callable[[Mapping[str, Any]], str]) -> Any:
     """Return a view of metrics by systems for each aspect; with many systems, a view of the rows of the table."""
     matrix_views: list[View] = []
-    for aspect, rows in split_by_aspect(frame, "aspect"):
-        systems = rows["system"].unique(maintain_order=True).to_list()
+    for aspect, aspect_rows in split_by_aspect(rows, "aspect"):
+        systems = aspect_rows["system"].unique(maintain_order=True).to_list()
         if len(systems) > SYSTEMS_ACROSS:
-            matrix_views += views(replace(Favoritism.table_declarations()[name], view=None), rows, name)
+            matrix_views += views(replace(Favoritism.table_declarations()[name], view=None), aspect_rows, name)
             continue
-        cells = [cell(row) for row in rows.iter_rows(named=True)]
-        metrics = rows["metric"].unique(maintain_order=True)
+        texts = [cell(row) for row in aspect_rows.iter_rows(named=True)]
+        metrics = aspect_rows["metric"].unique(maintain_order=True)
         matrix_views.append(
             View(
                 title=title_with_aspect(title, aspect),
                 header=("metric", *systems),
-                rows=tuple((metric, *cells[i * len(systems) :][: len(systems)]) for i, metric in enumerate(metrics)),
+                rows=tuple((metric, *texts[i * len(systems) :][: len(systems)]) for i, metric in enumerate(metrics)),
                 numeric=(False, *[True] * len(systems)),
             )
         )
-    return [*matrix_views[:-1], *(replace(last_view, more=more) for last_view in matrix_views[-1:])]
+    return [*matrix_views[:-1], *(replace(last_view, more=note) for last_view in matrix_views[-1:])]
 
 
 def _favi_cell(row: Mapping[str, Any]) -> str:
@@ -314,12 +314,12 @@ def favoritism(
     >>> result.pairs["favi"].is_between(-2, 2).all()
     True
     """
-    parts = counts_by_aspect(study, setting)
+    all_counts = counts_by_aspect(study, setting)
     if by and isinstance(study, OutcomeCounts):
         raise OptionError("by: counts do not record items, so they have no slices; give the study instead")
     slicer = partial(slices_of_items, study, column=by) if by and isinstance(study, Study) else None
     answer = partial(_answer, test=SignTest(alpha=alpha), slicer=slicer, confidence=confidence, resamples=resamples)
-    return merge_parts(Favoritism, answer, parts, rng=rng, progress=progress, desc="favoritism")
+    return merge_parts(Favoritism, answer, all_counts, rng=rng, progress=progress, desc="favoritism")
 
 
 def _answer(
@@ -333,34 +333,34 @@ def _answer(
 ) -> tuple[dict[str, pl.DataFrame], list[Note]]:
     # (metrics, pairs, 3, 3), so that rows are grouped by metric
     counts, paired = outcomes.counts, np.moveaxis(outcomes.counts.paired, 1, 0)
-    n, errors, scores = paired.sum(axis=(2, 3)), favi_score.errors(paired), favi_score.favi_score(paired)
+    n_items, n_errors, favi_scores = paired.sum(axis=(2, 3)), favi_score.errors(paired), favi_score.favi_score(paired)
     # For counts, only the draws of one table are in memory at a time.
     check_memory("resamples", resamples, count_resample_values(resamples) if outcomes.comparison else 20 * resamples)
     posterior, design_effects = _posterior(outcomes, paired, confidence=confidence, draws=resamples, rng=rng)
     # Division of the counts by the design effect may change the estimate by rounding.
-    favi = {
-        "favi": scores,
-        "favi_low": np.minimum(posterior.low, scores),
-        "favi_high": np.maximum(posterior.high, scores),
+    favi_columns = {
+        "favi": favi_scores,
+        "favi_low": np.minimum(posterior.low, favi_scores),
+        "favi_high": np.maximum(posterior.high, favi_scores),
     }
-    human, metric = paired.sum(axis=3), paired.sum(axis=2)
-    signs = (np.sign(table[..., 0] - table[..., 2]) for table in (human, metric))
-    sign_agrees = np.where(n > 0, np.equal(*signs), np.nan)
-    keys = {
+    human_outcomes, metric_outcomes = paired.sum(axis=3), paired.sum(axis=2)
+    margin_signs = (np.sign(table[..., 0] - table[..., 2]) for table in (human_outcomes, metric_outcomes))
+    sign_agrees = np.where(n_items > 0, np.equal(*margin_signs), np.nan)
+    key_columns = {
         "metric": np.repeat(counts.metrics, len(counts.system_a)),
         "system_a": counts.system_a * len(counts.metrics),
         "system_b": counts.system_b * len(counts.metrics),
     }
-    abs_favi = np.abs(scores)
-    partiality_values: dict[str, Any] = {}
-    slice_values: dict[str, Any] = {}
+    abs_favi = np.abs(favi_scores)
+    partiality_table: dict[str, Any] = {}
+    slice_table: dict[str, Any] = {}
     if outcomes.comparison is not None:
-        partiality_values = partiality_columns(outcomes.comparison, alpha=test.alpha, confidence=confidence)
-        partiality_values["near_copies"] = near_copies(outcomes.comparison, partiality_values["finding"])
+        partiality_table = partiality_columns(outcomes.comparison, alpha=test.alpha, confidence=confidence)
+        partiality_table["near_copies"] = near_copies(outcomes.comparison, partiality_table["finding"])
         if slicer:
-            names, slice_of_item = slicer(outcomes.comparison.items)
-            items_of_slice = {name: np.flatnonzero(slice_of_item == k) for k, name in enumerate(names)}
-            slice_values = _slice_columns(outcomes.comparison, items_of_slice, alpha=test.alpha, confidence=confidence)
+            slice_names, slice_of_item = slicer(outcomes.comparison.items)
+            items_of_slice = {name: np.flatnonzero(slice_of_item == k) for k, name in enumerate(slice_names)}
+            slice_table = _slice_columns(outcomes.comparison, items_of_slice, alpha=test.alpha, confidence=confidence)
     tables = Favoritism.part(
         outcomes.aspect,
         metrics={
@@ -370,35 +370,35 @@ def _answer(
             "overall": [name in outcomes.overall for name in counts.metrics],
         },
         pairs={
-            **keys,
-            "n": n,
-            "errors": errors,
-            **favi,
+            **key_columns,
+            "n": n_items,
+            "errors": n_errors,
+            **favi_columns,
             "sample_accuracy": favi_score.sample_accuracy(paired),
             "sign_agrees": sign_agrees,
             **{
                 f"decision_{rater_kind}": format_decisions(
                     test.decisions(table / null_effects(outcomes, shared=True, people=rater_kind == HUMAN)[..., None])
                 )
-                for rater_kind, table in ((HUMAN, human), ("metric", metric))
+                for rater_kind, table in ((HUMAN, human_outcomes), ("metric", metric_outcomes))
             },
             "flip_probability": posterior.flip_probability,
             "design_effect": design_effects,
             "note": np.select(
-                [n == 0, errors == 0, errors < FEW_ERRORS],
+                [n_items == 0, n_errors == 0, n_errors < FEW_ERRORS],
                 ["no item rated by both", "no errors", "too few errors"],
                 "",
             ),
         },
-        correlations=correlation_columns(scores, sign_agrees, favi_score.sample_accuracy(paired)),
-        systems=_systems(counts, scores),
-        partiality=partiality_values,
-        slices=slice_values,
-        confusion=keys | {cell: paired[..., i // 3, i % 3] for i, cell in enumerate(CELLS)},
+        correlations=correlation_columns(favi_scores, sign_agrees, favi_score.sample_accuracy(paired)),
+        systems=_systems(counts, favi_scores),
+        partiality=partiality_table,
+        slices=slice_table,
+        confusion=key_columns | {cell_name: paired[..., i // 3, i % 3] for i, cell_name in enumerate(CELLS)},
     )
     notes = [
         *cluster_notes(outcomes, margin_effects(outcomes, 1)[0]),
-        *favoritism_notes(outcomes, partiality_values, n, errors),
+        *favoritism_notes(outcomes, partiality_table, n_items, n_errors),
         *few_clusters_notes(outcomes.n_clusters, resamples, fewest=FEWEST, aspect=outcomes.aspect),
     ]
     return tables, [*outcomes.notes, *notes]
@@ -409,44 +409,44 @@ def mean_columns(
 ) -> dict[str, Any]:
     """Return the mean |favi| of every metric over pairs of systems with its interval, and the sample accuracy."""
     pair_tables = np.moveaxis(outcomes.counts.paired, 1, 0)
-    means = _mean_sizes(outcomes, np.abs(favi_score.favi_score(pair_tables)), resamples, rng)
+    mean_abs_favi = _mean_abs_favi(outcomes, np.abs(favi_score.favi_score(pair_tables)), resamples, rng)
     # A mean of absolute values decreases with the number of items, so the interval is for samples of the same size.
     favi_columns = with_interval(
-        "mean_abs_favi", means, confidence, clusters=outcomes.n_clusters, bounds=favi_score.SIZES
+        "mean_abs_favi", mean_abs_favi, confidence, clusters=outcomes.n_clusters, bounds=favi_score.SIZES
     )
-    accuracy = favi_score.sample_accuracy(pair_tables.sum(axis=1))
-    return {"metric": outcomes.counts.metrics, **favi_columns, "sample_accuracy": accuracy}
+    sample_accuracy = favi_score.sample_accuracy(pair_tables.sum(axis=1))
+    return {"metric": outcomes.counts.metrics, **favi_columns, "sample_accuracy": sample_accuracy}
 
 
 def _posterior(
-    outcomes: AspectCounts, paired: NDArray[Any], *, confidence: float, draws: int, rng: np.random.Generator
+    outcomes: AspectCounts, tables: NDArray[Any], *, confidence: float, draws: int, rng: np.random.Generator
 ) -> tuple[favi_score.FaviPosterior, Floats]:
     """Return the posterior of tables (metrics, pairs, 3, 3) and the design effects of the Favi-Score (metrics, pairs).
 
     With clusters, the posterior is computed from effective counts. Without clusters, the design effects are NaN.
     """
     if not has_clusters(outcomes):
-        posterior = favi_score.favi_posterior(paired, confidence=confidence, draws=draws, rng=rng)
-        return posterior, np.full(paired.shape[:2], np.nan)
-    effect, human, metric = table_effects(
+        posterior = favi_score.favi_posterior(tables, confidence=confidence, draws=draws, rng=rng)
+        return posterior, np.full(tables.shape[:2], np.nan)
+    favi_effect, human, metric = table_effects(
         outcomes,
-        lambda table: favi_score.favi_score(table.paired),
-        lambda table: margin_of(table.paired.sum(axis=-1)),
-        lambda table: margin_of(table.paired.sum(axis=-2)),
+        lambda counts: favi_score.favi_score(counts.paired),
+        lambda counts: margin_of(counts.paired.sum(axis=-1)),
+        lambda counts: margin_of(counts.paired.sum(axis=-2)),
     )
     # A flip depends on both margins, so the larger of their design effects is used.
-    divisors = effect.divisor(confidence), np.maximum(human.divisor(confidence), metric.divisor(confidence))
-    posteriors, flips = (
-        favi_score.favi_posterior(paired / divisor.T[..., None, None], confidence=confidence, draws=draws, rng=rng)
+    divisors = favi_effect.divisor(confidence), np.maximum(human.divisor(confidence), metric.divisor(confidence))
+    favi_posterior, flip_posterior = (
+        favi_score.favi_posterior(tables / divisor.T[..., None, None], confidence=confidence, draws=draws, rng=rng)
         for divisor in divisors
     )
-    effects = np.where(np.isfinite(effect.effect), effect.effect, np.nan).T
-    return posteriors._replace(flip_probability=flips.flip_probability), effects
+    design_effects = np.where(np.isfinite(favi_effect.effect), favi_effect.effect, np.nan).T
+    return favi_posterior._replace(flip_probability=flip_posterior.flip_probability), design_effects
 
 
-def _systems(counts: OutcomeCounts, favi: Floats) -> dict[str, Any]:
+def _systems(counts: OutcomeCounts, favi_scores: Floats) -> dict[str, Any]:
     """Return the mean Favi-Score of each system over all other systems; the second system of a pair scores −favi."""
-    systems, favi_matrix = pair_matrix(counts.system_a, counts.system_b, favi, -favi)
+    systems, favi_matrix = pair_matrix(counts.system_a, counts.system_b, favi_scores, -favi_scores)
     return {
         "metric": np.repeat(counts.metrics, len(systems)),
         "system": systems * len(counts.metrics),
@@ -458,28 +458,28 @@ def _systems(counts: OutcomeCounts, favi: Floats) -> dict[str, Any]:
 
 
 def _slice_columns(
-    comparison: RaterComparison, slices: Mapping[str, NDArray[np.intp]], *, alpha: float, confidence: float
+    comparison: RaterComparison, positions_of_slice: Mapping[str, NDArray[np.intp]], *, alpha: float, confidence: float
 ) -> dict[str, Any]:
-    """Return the columns of `Favoritism.slices`; `slices` maps the name of a slice to the positions of its items."""
-    items_of_slice = {name: items for name, items in slices.items() if len(items)}
+    """Return the columns of `Favoritism.slices`; `positions_of_slice` has the positions of the items of each slice."""
+    items_of_slice = {name: items for name, items in positions_of_slice.items() if len(items)}
     if not items_of_slice:
         return {}
-    columns = partiality_columns(comparison, items_of_slice, alpha=alpha, confidence=confidence)
+    table_columns = partiality_columns(comparison, items_of_slice, alpha=alpha, confidence=confidence)
     favi_of_slices = []
     for items in items_of_slice.values():
         counts = OutcomeCounts.from_comparisons(comparison.on_items(items).preferences)
         favi_of_slices.append(_systems(counts, favi_score.favi_score(np.moveaxis(counts.paired, 1, 0)))["favi"].ravel())
     n_rows = len(comparison.metrics) * len(comparison.systems)
-    copied_columns = ("metric", "system", "partiality", "partiality_low", "partiality_high", "p_value", "p_adjusted")
+    copied_names = ("metric", "system", "partiality", "partiality_low", "partiality_high", "p_value", "p_adjusted")
     return {
         "slice": np.repeat(list(items_of_slice), n_rows).tolist(),
         "n": np.repeat([len(items) for items in items_of_slice.values()], n_rows),
         "favi": np.concatenate(favi_of_slices),
-        **{name: columns[name] for name in (*copied_columns, "finding", "reason")},
+        **{name: table_columns[name] for name in (*copied_names, "finding", "reason")},
     }
 
 
-def _mean_sizes(outcomes: AspectCounts, abs_favi: Floats, resamples: int, rng: np.random.Generator) -> Floats:
+def _mean_abs_favi(outcomes: AspectCounts, abs_favi: Floats, resamples: int, rng: np.random.Generator) -> Floats:
     """Return the mean |favi| over pairs for the data and for B samples of resampled clusters, (1 + B, metrics)."""
     if outcomes.comparison is None:
         return mean_of_defined(abs_favi)[None]
@@ -487,13 +487,13 @@ def _mean_sizes(outcomes: AspectCounts, abs_favi: Floats, resamples: int, rng: n
     human_signs, sum_functions = cells.signs[0].astype(np.int16), []
     for metric_signs in cells.signs[1:]:
         # By Lemma 1, margins and errors are sufficient.
-        sign_difference = np.where((metric_signs != ABSENT) & (human_signs != ABSENT), metric_signs - human_signs, 0)
-        is_error = sign_difference != 0
-        sum_functions.append((cells.sums(sign_difference, is_error), cells.sums(is_error, is_error)))
-    means = np.empty((1 + (resamples if outcomes.n_clusters > 1 else 0), len(sum_functions)))
+        sign_differences = np.where((metric_signs != ABSENT) & (human_signs != ABSENT), metric_signs - human_signs, 0)
+        is_error = sign_differences != 0
+        sum_functions.append((cells.sums(sign_differences, is_error), cells.sums(is_error, is_error)))
+    mean_abs_favi = np.empty((1 + (resamples if outcomes.n_clusters > 1 else 0), len(sum_functions)))
     for row_slice, weights in cells.iter_weights(resamples, rng, size=cells.n_pairs):
-        for m, (sum_margins, sum_errors) in enumerate(sum_functions):
-            margins, n_errors = (sums(weights).astype(np.float64) for sums in (sum_margins, sum_errors))
-            abs_favi = np.divide(np.abs(margins), n_errors, out=np.zeros_like(margins), where=n_errors > 0)
-            means[row_slice, m] = ratio(abs_favi.sum(axis=0), (n_errors > 0).sum(axis=0))
-    return means
+        for m, (sum_differences, sum_errors) in enumerate(sum_functions):
+            differences, n_errors = (sums(weights).astype(np.float64) for sums in (sum_differences, sum_errors))
+            abs_favi = np.divide(np.abs(differences), n_errors, out=np.zeros_like(differences), where=n_errors > 0)
+            mean_abs_favi[row_slice, m] = ratio(abs_favi.sum(axis=0), (n_errors > 0).sum(axis=0))
+    return mean_abs_favi

@@ -89,5 +89,5 @@ def labelled_generators(labels: Iterable[str], rng: np.random.Generator) -> list
     >>> labelled_generators(["b"], np.random.default_rng(0))[0].random() == other.random()
     True
     """
-    root = int(rng.integers(2**63))
-    return [np.random.default_rng([root, zlib.crc32(label.encode())]) for label in labels]
+    root_seed = int(rng.integers(2**63))
+    return [np.random.default_rng([root_seed, zlib.crc32(label.encode())]) for label in labels]

@@ -51,68 +51,79 @@ FEW_ERRORS = 5
 
 def partiality_columns(
     comparison: RaterComparison,
-    slices: Mapping[str, NDArray[np.intp]] | None = None,
+    positions_of_slice: Mapping[str, NDArray[np.intp]] | None = None,
     *,
     alpha: float,
     confidence: float,
 ) -> dict[str, Any]:
     """Return the columns of `Favoritism.partiality`; p-values are adjusted for all metrics and systems of one aspect.
 
-    If `slices` (name: positions of items) is given, there is a row for each slice, metric and system, and p-values are
-    adjusted for all rows.
+    If `positions_of_slice` (name: positions of items) is given, there is a row for each slice, metric and system, and
+    p-values are adjusted for all rows.
     """
-    comparisons = [comparison.on_items(items) for items in slices.values()] if slices is not None else [comparison]
+    slice_comparisons = (
+        [comparison.on_items(item_positions) for item_positions in positions_of_slice.values()]
+        if positions_of_slice is not None
+        else [comparison]
+    )
     placements = [
-        placement_of(slice_comparison, m)
-        for slice_comparison in comparisons
-        for m in range(len(slice_comparison.metrics))
+        placement_of(slice_comparison, metric_index)
+        for slice_comparison in slice_comparisons
+        for metric_index in range(len(slice_comparison.metrics))
     ]
-    tests = partiality(placements, alpha=alpha, confidence=confidence)
-    effects = {
-        name: np.stack(
+    partiality_tests = partiality(placements, alpha=alpha, confidence=confidence)
+    effects_of_bound = {
+        bound_suffix: np.stack(
             [win_rate_without(placement, shift) for placement, shift in zip(placements, shifts, strict=True)], axis=1
         )
-        for name, shifts in (("", tests.shift), ("_low", tests.low), ("_high", tests.high))
+        for bound_suffix, shifts in (
+            ("", partiality_tests.shift),
+            ("_low", partiality_tests.low),
+            ("_high", partiality_tests.high),
+        )
     }
-    is_defined = np.isfinite(tests.shift)
-    is_significant = tests.p_adjusted <= alpha
-    finding = np.select(
-        [tests.reason > 0, is_significant & (tests.shift > 0), is_significant],
+    is_defined = np.isfinite(partiality_tests.shift)
+    is_significant = partiality_tests.p_adjusted <= alpha
+    findings = np.select(
+        [partiality_tests.reason > 0, is_significant & (partiality_tests.shift > 0), is_significant],
         [INCONCLUSIVE, FAVOURED, DISFAVOURED],
         "",
     )
-    _, rank, rank_without = effects[""]
-    is_compared = np.stack([placement.units > 0 for placement in placements])
+    _, metric_ranks, ranks_without_partiality = effects_of_bound[""]
+    is_compared_system = np.stack([placement.units > 0 for placement in placements])
     human_scores = np.stack([placement.human for placement in placements])
     human_ranks = 1 + (human_scores[:, np.newaxis] > human_scores[:, :, np.newaxis] + 1e-12).sum(axis=2)
     return {
-        "metric": np.repeat(comparison.metrics * len(comparisons), len(comparison.systems)),
+        "metric": np.repeat(comparison.metrics * len(slice_comparisons), len(comparison.systems)),
         "system": comparison.systems * len(placements),
-        **{f"partiality{suffix}": np.where(is_defined, 100 * values[0], np.nan) for suffix, values in effects.items()},
-        "p_value": tests.p_value,
-        "p_adjusted": tests.p_adjusted,
-        "finding": finding.ravel().tolist(),
-        "reason": [REASONS[Reason(code)] for code in tests.reason.ravel().tolist()],
-        "rank_human": np.where(is_compared, human_ranks, np.nan),
-        "rank": np.where(is_compared, rank, np.nan),
-        "rank_without": np.where(is_defined, rank_without, np.nan),
+        **{
+            f"partiality{bound_suffix}": np.where(is_defined, 100 * effect_values[0], np.nan)
+            for bound_suffix, effect_values in effects_of_bound.items()
+        },
+        "p_value": partiality_tests.p_value,
+        "p_adjusted": partiality_tests.p_adjusted,
+        "finding": findings.ravel().tolist(),
+        "reason": [REASONS[Reason(reason_code)] for reason_code in partiality_tests.reason.ravel().tolist()],
+        "rank_human": np.where(is_compared_system, human_ranks, np.nan),
+        "rank": np.where(is_compared_system, metric_ranks, np.nan),
+        "rank_without": np.where(is_defined, ranks_without_partiality, np.nan),
     }
 
 
-def placement_of(comparison: RaterComparison, m: int) -> Placement:
+def placement_of(comparison: RaterComparison, metric_index: int) -> Placement:
     """Return the positions of the systems by annotators and by one metric, as input of the test of partiality.
 
     Positions come from scores if annotators and metric scored at least half of the items that they share, and from
     verdicts if not.
     """
-    design, scores, shared_preferences = comparison.design, comparison.scores, comparison.shared(m)
-    is_scored_item = (np.isfinite(scores.human) & np.isfinite(scores.metrics[m])).sum(axis=1) > 1
+    design, scores, shared_preferences = comparison.design, comparison.scores, comparison.shared(metric_index)
+    is_scored_item = (np.isfinite(scores.human) & np.isfinite(scores.metrics[metric_index])).sum(axis=1) > 1
     if 2 * is_scored_item.sum() >= len(np.unique(shared_preferences.item)) and is_scored_item.any():
-        return comparison.scored_people.placement(scores.metrics[m])
-    human, metric = shared_preferences.signs
+        return comparison.scored_people.placement(scores.metrics[metric_index])
+    human_signs, metric_signs = shared_preferences.signs
     return sign_placement(
-        human,
-        metric,
+        human_signs,
+        metric_signs,
         shared_preferences.pair,
         design.pairs,
         items=shared_preferences.item,
@@ -120,48 +131,57 @@ def placement_of(comparison: RaterComparison, m: int) -> Placement:
     )
 
 
-def near_copies(comparison: RaterComparison, finding: Sequence[str]) -> list[list[str]]:
+def near_copies(comparison: RaterComparison, findings: Sequence[str]) -> list[list[str]]:
     """Return the names of the near copies with the same finding, for each metric and system.
 
-    `finding` and the returned list have one entry per metric and system, in the order of the table `partiality`.
+    `findings` and the returned list have one entry per metric and system, in the order of the table `partiality`.
     Metrics without scores of outputs have no near copies.
     """
     n_metrics, n_systems = len(comparison.metrics), len(comparison.systems)
-    codes = np.select([np.array(finding) == name for name in (FAVOURED, DISFAVOURED)], [1, -1], 0)
-    codes = codes.reshape(n_metrics, n_systems)
-    first, second = np.triu_indices(n_metrics, 1)
+    finding_signs = np.select(
+        [np.array(findings) == finding_name for finding_name in (FAVOURED, DISFAVOURED)], [1, -1], 0
+    )
+    finding_signs = finding_signs.reshape(n_metrics, n_systems)
+    first_metrics, second_metrics = np.triu_indices(n_metrics, 1)
     has_same_finding = np.concatenate(
         [
-            ((codes[first[pair_chunk]] == codes[second[pair_chunk]]) & (codes[first[pair_chunk]] != 0)).any(axis=1)
-            for pair_chunk in chunks(len(first), n_systems)
+            (
+                (finding_signs[first_metrics[pair_chunk]] == finding_signs[second_metrics[pair_chunk]])
+                & (finding_signs[first_metrics[pair_chunk]] != 0)
+            ).any(axis=1)
+            for pair_chunk in chunks(len(first_metrics), n_systems)
         ]
         or [np.zeros(0, dtype=bool)]
     )
-    first, second = first[has_same_finding], second[has_same_finding]
-    is_near = _complementarity(comparison, first, second) <= NEAR_COPY
-    copies: list[list[str]] = [[] for _ in finding]
-    for a, b in zip(first[is_near].tolist(), second[is_near].tolist(), strict=True):
-        for system in np.flatnonzero((codes[a] == codes[b]) & (codes[a] != 0)).tolist():
-            copies[a * n_systems + system].append(comparison.metrics[b])
-            copies[b * n_systems + system].append(comparison.metrics[a])
-    return copies
+    first_metrics, second_metrics = first_metrics[has_same_finding], second_metrics[has_same_finding]
+    is_near_copy = _complementarity(comparison, first_metrics, second_metrics) <= NEAR_COPY
+    copy_names: list[list[str]] = [[] for _ in findings]
+    for first_metric, second_metric in zip(
+        first_metrics[is_near_copy].tolist(), second_metrics[is_near_copy].tolist(), strict=True
+    ):
+        for system_index in np.flatnonzero(
+            (finding_signs[first_metric] == finding_signs[second_metric]) & (finding_signs[first_metric] != 0)
+        ).tolist():
+            copy_names[first_metric * n_systems + system_index].append(comparison.metrics[second_metric])
+            copy_names[second_metric * n_systems + system_index].append(comparison.metrics[first_metric])
+    return copy_names
 
 
-def _complementarity(comparison: RaterComparison, first: Ints, second: Ints) -> Floats:
+def _complementarity(comparison: RaterComparison, first_metrics: Ints, second_metrics: Ints) -> Floats:
     """Return the complementarity of each pair of metrics at the system level by tau-b distance; NaN if undefined."""
     scores, design = comparison.scores, comparison.design
     units = design.units[scores.items]
-    weights = None if design.item_weights is None else design.item_weights[scores.items]
-    means = [
+    item_weights = None if design.item_weights is None else design.item_weights[scores.items]
+    mean_distances = [
         weighted_item_mean(
-            rank_distances(scores.metrics, first[pair_chunk], second[pair_chunk], rule="tau-b"),
+            rank_distances(scores.metrics, first_metrics[pair_chunk], second_metrics[pair_chunk], rule="tau-b"),
             units=units,
             weights=np.ones((1, design.n_units)),
-            item_weights=weights,
+            item_weights=item_weights,
         )[0]
-        for pair_chunk in chunks(len(first), len(units))
+        for pair_chunk in chunks(len(first_metrics), len(units))
     ]
-    return np.concatenate(means) if means else np.zeros(0)
+    return np.concatenate(mean_distances) if mean_distances else np.zeros(0)
 
 
 def correlation_columns(favi: Floats, sign_agrees: Floats, accuracy: Floats) -> dict[str, Any]:
@@ -169,37 +189,43 @@ def correlation_columns(favi: Floats, sign_agrees: Floats, accuracy: Floats) -> 
 
     All arguments have the shape (metrics, pairs). Each correlation is over all metrics and pairs.
     """
-    values = {"abs_favi": np.abs(favi), "favi": favi, "sign_agrees": sign_agrees, "sample_accuracy": accuracy}
-    compared_columns = [("abs_favi", "sign_agrees"), ("abs_favi", "sample_accuracy"), ("favi", "sample_accuracy")]
-    value_pairs = [tuple(values[name].ravel() for name in column_names) for column_names in compared_columns]
+    values_of_column = {"abs_favi": np.abs(favi), "favi": favi, "sign_agrees": sign_agrees, "sample_accuracy": accuracy}
+    compared_column_pairs = [("abs_favi", "sign_agrees"), ("abs_favi", "sample_accuracy"), ("favi", "sample_accuracy")]
+    value_pairs = [
+        tuple(values_of_column[column_name].ravel() for column_name in column_names)
+        for column_names in compared_column_pairs
+    ]
     return {
-        "score": [first for first, _ in compared_columns],
-        "accuracy": [second for _, second in compared_columns],
+        "score": [score_name for score_name, _ in compared_column_pairs],
+        "accuracy": [accuracy_name for _, accuracy_name in compared_column_pairs],
         "spearman": [float(spearman(*value_pair)) for value_pair in value_pairs],
         "n": [int(np.isfinite(sum(value_pair)).sum()) for value_pair in value_pairs],
     }
 
 
 def favoritism_notes(
-    aspect_counts: AspectCounts, partiality: Mapping[str, Any], n: NDArray[np.int64], errors: NDArray[np.int64]
+    aspect_counts: AspectCounts,
+    partiality_table: Mapping[str, Any],
+    n_shared_items: NDArray[np.int64],
+    n_errors: NDArray[np.int64],
 ) -> list[Note]:
     """Return the notes on the table `partiality` (empty for counts), and on undefined or unstable Favi-Scores.
 
-    `n` and `errors` (metrics, pairs) are the numbers of shared items and of errors.
+    `n_shared_items` and `n_errors` (metrics, pairs) are the numbers of shared items and of errors.
     """
-    aspect_text, findings = label_of(aspect_counts.aspect), partiality.get("finding", [])
+    aspect_text, findings = label_of(aspect_counts.aspect), partiality_table.get("finding", [])
     metrics_with_finding = {
         str(metric)
-        for metric, finding in zip(partiality.get("metric", ()), findings, strict=True)
+        for metric, finding in zip(partiality_table.get("metric", ()), findings, strict=True)
         if finding in (FAVOURED, DISFAVOURED)
     }
     # Without scores for the aspect, findings may reflect quality on another aspect.
-    metrics = [name for name in aspect_counts.overall if name in metrics_with_finding]
-    text_of_rule = {
-        "favi-no-shared-items": (n == 0, "have no item rated by both annotators and metric"),
-        "favi-no-errors": ((n > 0) & (errors == 0), "have no error, so their Favi-Score is undefined"),
+    overall_metrics = [metric for metric in aspect_counts.overall if metric in metrics_with_finding]
+    mask_and_text_of_rule = {
+        "favi-no-shared-items": (n_shared_items == 0, "have no item rated by both annotators and metric"),
+        "favi-no-errors": ((n_shared_items > 0) & (n_errors == 0), "have no error, so their Favi-Score is undefined"),
         "favi-few-errors": (
-            (errors > 0) & (errors < FEW_ERRORS),
+            (n_errors > 0) & (n_errors < FEW_ERRORS),
             f"have fewer than {FEW_ERRORS} errors, so the Favi-Score is unstable",
         ),
     }
@@ -217,17 +243,18 @@ def favoritism_notes(
         ),
         (
             "overall-score",
-            len(metrics),
-            f"{join_labels(metrics)}: no score{aspect_text}, so the score without an aspect is used; apparent "
+            len(overall_metrics),
+            f"{join_labels(overall_metrics)}: no score{aspect_text}, so the score without an aspect is used; apparent "
             "partiality may reflect quality on another aspect",
         ),
         *(
             (
                 rule,
                 int(is_affected.sum()),
-                f"{int(is_affected.sum())} of {n.size} combinations of metric and system pair {text}{aspect_text}",
+                f"{int(is_affected.sum())} of {n_shared_items.size} combinations of metric and system pair "
+                f"{rule_text}{aspect_text}",
             )
-            for rule, (is_affected, text) in text_of_rule.items()
+            for rule, (is_affected, rule_text) in mask_and_text_of_rule.items()
         ),
         aspect=aspect_counts.aspect,
     )

@@ -54,10 +54,10 @@ MOST_REVERSED = 5
 """Maximum number of reversed pairs of an aspect that are displayed by default."""
 
 
-def _graphs(edges: pl.DataFrame) -> Iterable[View]:
+def _graph_views(edges: pl.DataFrame) -> Iterable[View]:
     """Yield the ranking graph of the annotators: each winner with the systems directly below the winner."""
-    for aspect, rows in split_by_aspect(edges.filter(rater=HUMAN), "aspect"):
-        losers_of_winner = rows.group_by("winner", maintain_order=True).agg(pl.col("loser").str.join(", "))
+    for aspect, edge_rows in split_by_aspect(edges.filter(rater=HUMAN), "aspect"):
+        losers_of_winner = edge_rows.group_by("winner", maintain_order=True).agg(pl.col("loser").str.join(", "))
         title = title_with_aspect("ranking graph of the annotators: significant wins", aspect)
         yield View(
             title=title, header=("winner", "losers"), rows=tuple(losers_of_winner.select("winner", "loser").rows())
@@ -132,7 +132,7 @@ class Ranking(Result):
         label("rater", "`human` or a metric"),
         label("winner", "the winning system; `A ~ B` stands for systems whose wins form a cycle"),
         label("loser", "the losing system"),
-        view=_graphs,
+        view=_graph_views,
     )
     consensus: pl.DataFrame = table(
         "One row per rater and system: the rank of the system.",
@@ -186,9 +186,11 @@ def ranking(
     True
     """
     sign_test = SignTest(alpha=alpha, test=test, correction=correction)
-    answer = partial(_answer, sign_test=sign_test, kld=kld, confidence=confidence, resamples=resamples)
-    parts = counts_by_aspect(study, setting)
-    tables_and_notes = list(map_parts(answer, parts, rng=np.random.default_rng(rng), progress=progress, desc="rank"))
+    answer_aspect = partial(_answer, sign_test=sign_test, kld=kld, confidence=confidence, resamples=resamples)
+    all_aspect_counts = counts_by_aspect(study, setting)
+    tables_and_notes = list(
+        map_parts(answer_aspect, all_aspect_counts, rng=np.random.default_rng(rng), progress=progress, desc="rank")
+    )
     return Ranking.from_parts(
         [tables for tables, _ in tables_and_notes], [note for _, notes in tables_and_notes for note in notes]
     )
@@ -205,16 +207,16 @@ def _answer(
 ) -> tuple[dict[str, pl.DataFrame], list[Note]]:
     counts, aspect, raters = aspect_counts.counts, aspect_counts.aspect, (HUMAN, *aspect_counts.counts.metrics)
     # (raters, pairs, 3) of win, tie and loss, annotators first
-    outcomes = np.concatenate([counts.human[None], np.moveaxis(counts.metric, 1, 0)])
-    divisors = np.broadcast_to(null_effects(aspect_counts), outcomes.shape[:-1])
-    effective_counts = outcomes / divisors[..., None]
+    outcome_counts = np.concatenate([counts.human[None], np.moveaxis(counts.metric, 1, 0)])
+    divisors = np.broadcast_to(null_effects(aspect_counts), outcome_counts.shape[:-1])
+    effective_counts = outcome_counts / divisors[..., None]
     decisions, design_effects = sign_test.decisions(effective_counts), margin_effects(aspect_counts)
-    edges_and_cycles = [ranking_edges(counts, signs) for signs in decisions]
-    edges = [
+    edges_and_cycles = [ranking_edges(counts, rater_decisions) for rater_decisions in decisions]
+    edge_rows = [
         (rater, *edge) for rater, (rater_edges, _) in zip(raters, edges_and_cycles, strict=True) for edge in rater_edges
     ]
     error_types, divergence, replication_rates = _errors(
-        aspect_counts, outcomes, sign_test=sign_test, kld=kld, resamples=resamples, rng=rng
+        aspect_counts, outcome_counts, sign_test=sign_test, kld=kld, resamples=resamples, rng=rng
     )
     tables = Ranking.part(
         aspect,
@@ -222,7 +224,7 @@ def _answer(
             "rater": np.repeat(raters, len(counts.system_a)),
             "system_a": counts.system_a * len(raters),
             "system_b": counts.system_b * len(raters),
-            **{name: outcomes[..., i] for i, name in enumerate(("wins", "ties", "losses"))},
+            **{name: outcome_counts[..., i] for i, name in enumerate(("wins", "ties", "losses"))},
             "p_value": np.where(np.isnan(decisions), np.nan, sign_test.p_values(effective_counts)),
             "decision": format_decisions(decisions),
             "design_effect": np.where(np.isfinite(design_effects), design_effects, np.nan),
@@ -230,9 +232,9 @@ def _answer(
         errors={
             "metric": counts.metrics,
             **{
-                column: values
+                column_name: column_values
                 for i, name in enumerate(ERRORS)
-                for column, values in with_interval(
+                for column_name, column_values in with_interval(
                     name, error_types[..., i], confidence, clusters=aspect_counts.n_clusters, bounds=intervals.SHARE
                 ).items()
             },
@@ -241,14 +243,18 @@ def _answer(
             ),
         },
         reversals=_reversals(aspect_counts, sign_test),
-        edges=dict(zip(("rater", "winner", "loser"), zip(*edges, strict=True), strict=False)),
-        consensus=_consensus(aspect_counts, raters, outcomes),
+        edges=dict(zip(("rater", "winner", "loser"), zip(*edge_rows, strict=True), strict=False)),
+        consensus=_consensus_columns(aspect_counts, raters, outcome_counts),
     )
     notes = cluster_notes(aspect_counts, design_effects[0])
     notes += cycle_notes(
-        aspect, [rater for rater, (_, is_cyclic) in zip(raters, edges_and_cycles, strict=True) if is_cyclic]
+        aspect, [rater for rater, (_, has_cycle) in zip(raters, edges_and_cycles, strict=True) if has_cycle]
     )
-    infinite_metrics = [name for name, value in zip(counts.metrics, divergence[0], strict=True) if np.isinf(value)]
+    infinite_metrics = [
+        name
+        for name, metric_divergence in zip(counts.metrics, divergence[0], strict=True)
+        if np.isinf(metric_divergence)
+    ]
     message = (
         f"the divergence of {join_labels(infinite_metrics)}{label_of(aspect)} is infinite (null in JSON), because the "
         "metric gave an outcome that annotators never gave; kld='mean' gives finite values"
@@ -267,7 +273,7 @@ def _answer(
 
 def _errors(
     aspect_counts: AspectCounts,
-    outcomes: NDArray[np.int64],
+    outcome_counts: NDArray[np.int64],
     *,
     sign_test: SignTest,
     kld: Kld,
@@ -280,30 +286,30 @@ def _errors(
     pairs (B,) with the same human decision in the resample as in the data. With fewer than two clusters, B is 0.
     """
     resamples = resamples if aspect_counts.n_clusters > 1 else 0
-    shape = (1 + resamples, len(outcomes) - 1)
+    shape = (1 + resamples, len(outcome_counts) - 1)
     error_types, divergence, replication_rates = (
         np.empty((*shape, len(ERRORS))),
         np.empty(shape),
         np.empty(1 + resamples),
     )
-    for row_slice, resampled_raters in _resample_outcomes(aspect_counts, outcomes, resamples, rng):
+    for row_slice, counts_of_raters in _resample_outcomes(aspect_counts, outcome_counts, resamples, rng):
         # The decisions of annotators and metrics use the same resampled clusters.
-        human_counts, effective_counts = next(resampled_raters)
-        human_decisions = sign_test.decisions(effective_counts)
-        divergence_of = decision_errors.divergence_from(human_counts, estimate=kld)
+        human_counts, effective_human_counts = next(counts_of_raters)
+        human_decisions = sign_test.decisions(effective_human_counts)
+        compute_divergence = decision_errors.divergence_from(human_counts, estimate=kld)
         if row_slice.start == 0:
             data_decisions = human_decisions[0]
         replication_rates[row_slice] = decision_errors.error_types(data_decisions, human_decisions)[:, 0]
-        for m, (counts, effective_metric_counts) in enumerate(resampled_raters):
-            error_types[row_slice, m] = decision_errors.error_types(
+        for metric_index, (metric_counts, effective_metric_counts) in enumerate(counts_of_raters):
+            error_types[row_slice, metric_index] = decision_errors.error_types(
                 human_decisions, sign_test.decisions(effective_metric_counts)
             )
-            divergence[row_slice, m] = mean_of_defined(divergence_of(counts))
+            divergence[row_slice, metric_index] = mean_of_defined(compute_divergence(metric_counts))
     return error_types, divergence, replication_rates[1:]
 
 
 def _resample_outcomes(
-    aspect_counts: AspectCounts, outcomes: NDArray[np.int64], resamples: int, rng: np.random.Generator
+    aspect_counts: AspectCounts, outcome_counts: NDArray[np.int64], resamples: int, rng: np.random.Generator
 ) -> Iterator[tuple[slice, Iterator[tuple[NDArray[Any], NDArray[Any]]]]]:
     """Yield blocks of rows with outcome counts: the slice of rows, and an iterator over raters.
 
@@ -311,37 +317,44 @@ def _resample_outcomes(
     counts and the effective counts for sign tests, (rows, pairs, 3).
     """
     if aspect_counts.comparison is None:
-        yield slice(0, 1), ((counts, counts) for counts in outcomes[:, None])
+        yield slice(0, 1), ((rater_counts, rater_counts) for rater_counts in outcome_counts[:, None])
         return
     check_memory("resamples", resamples, count_resample_values(resamples))
-    cells = aspect_counts.comparison.cells
+    cluster_cells = aspect_counts.comparison.cells
     count_functions = [
-        _outcome_counter(cells, rater_signs, clustered=has_clusters(aspect_counts)) for rater_signs in cells.signs
+        _outcome_counter(cluster_cells, rater_signs, clustered=has_clusters(aspect_counts))
+        for rater_signs in cluster_cells.signs
     ]
-    for row_slice, weights in cells.iter_weights(resamples, rng, size=3 * cells.n_pairs):
+    for row_slice, weights in cluster_cells.iter_weights(resamples, rng, size=3 * cluster_cells.n_pairs):
         yield row_slice, (count_resample(weights) for count_resample in count_functions)
 
 
 def _outcome_counter(
-    cells: ClusterCells, rater_signs: Signs, *, clustered: bool
+    cluster_cells: ClusterCells, rater_signs: Signs, *, clustered: bool
 ) -> Callable[[Floats], tuple[NDArray[Any], NDArray[Any]]]:
     """Return a function that computes a rater's counts and effective counts, (b, pairs, 3), from bootstrap weights."""
-    is_compared = rater_signs != ABSENT
-    sum_outcomes = cells.sums(is_compared, is_compared, cell=1 - rater_signs, width=3)
-    cluster_rows = cells.rows(outcome_codes(rater_signs), width=3)
+    has_preference = rater_signs != ABSENT
+    sum_outcomes = cluster_cells.sums(has_preference, has_preference, cell=1 - rater_signs, width=3)
+    cluster_rows = cluster_cells.rows(outcome_codes(rater_signs), width=3)
     net_wins = cluster_rows.counts[:, 0] - cluster_rows.counts[:, 2]
-    sums_by_pair = partial(
-        sums_of, cluster_rows.table, cluster_rows.cluster, n_cells=cells.n_pairs, n_kinds=len(cells.number)
+    make_pair_sums = partial(
+        sums_of,
+        cluster_rows.table,
+        cluster_rows.cluster,
+        n_cells=cluster_cells.n_pairs,
+        n_kinds=len(cluster_cells.number),
     )
-    sum_functions = [sums_by_pair(net_wins**2), sums_by_pair(net_wins != 0)] if clustered else []
+    sum_functions = [make_pair_sums(net_wins**2), make_pair_sums(net_wins != 0)] if clustered else []
 
     def count_resample(weights: Floats) -> tuple[NDArray[Any], NDArray[Any]]:
         counts = sum_outcomes(weights)
         counts = counts.reshape(len(counts) // 3, 3, -1).transpose(2, 0, 1)
         if not clustered:
             return counts, counts
-        sums_of_squares, n_changes = (sums(weights).T for sums in sum_functions)
-        return counts, counts / null_effect(counts[..., 0] + counts[..., 2], sums_of_squares, n_changes)[..., None]
+        squared_net_win_sums, n_unbalanced_clusters = (sum_function(weights).T for sum_function in sum_functions)
+        return counts, counts / null_effect(
+            counts[..., 0] + counts[..., 2], squared_net_win_sums, n_unbalanced_clusters
+        )[..., None]
 
     return count_resample
 
@@ -361,63 +374,74 @@ def _reversals(aspect_counts: AspectCounts, sign_test: SignTest) -> dict[str, An
     )  # (metrics, pairs, 3, 3)
     tables_and_p_values = [
         (
-            table,
+            outcome_counts,
             sign_test.unadjusted_test.p_values(
-                table / null_effects(aspect_counts, shared=True, people=is_human)[..., None]
+                outcome_counts / null_effects(aspect_counts, shared=True, people=is_human_table)[..., None]
             ),
         )
-        for table, is_human in ((outcome_tables.sum(axis=3), True), (outcome_tables.sum(axis=2), False))
+        for outcome_counts, is_human_table in ((outcome_tables.sum(axis=3), True), (outcome_tables.sum(axis=2), False))
     ]
-    margins = [np.sign(table[..., 0] - table[..., 2]) for table, _ in tables_and_p_values]
+    margin_signs = [
+        np.sign(outcome_counts[..., 0] - outcome_counts[..., 2]) for outcome_counts, _ in tables_and_p_values
+    ]
     joint_p_values = np.where(
-        margins[0] * margins[1] < 0, np.fmax(tables_and_p_values[0][1], tables_and_p_values[1][1]), np.nan
+        margin_signs[0] * margin_signs[1] < 0, np.fmax(tables_and_p_values[0][1], tables_and_p_values[1][1]), np.nan
     )
     adjusted_p_values = adjust(joint_p_values.ravel(), correction="holm").reshape(joint_p_values.shape)
-    is_reversed = adjusted_p_values <= sign_test.alpha
-    is_reversed &= margins[0] == np.take_along_axis(margins[0], is_reversed.argmax(axis=0)[None], axis=0)
-    pairs = np.lexsort((is_reversed.argmax(axis=0), -is_reversed.sum(axis=0)))[: is_reversed.any(axis=0).sum()]
+    is_reversed_pair = adjusted_p_values <= sign_test.alpha
+    is_reversed_pair &= margin_signs[0] == np.take_along_axis(
+        margin_signs[0], is_reversed_pair.argmax(axis=0)[None], axis=0
+    )
+    reversed_pairs = np.lexsort((is_reversed_pair.argmax(axis=0), -is_reversed_pair.sum(axis=0)))[
+        : is_reversed_pair.any(axis=0).sum()
+    ]
     # Human decisions may differ between metrics that rated different items; those of the first metric are reported.
     better_and_worse = [
-        (counts.system_a[i], counts.system_b[i])[:: int(margins[0][is_reversed[:, i].argmax(), i])] for i in pairs
+        (counts.system_a[i], counts.system_b[i])[:: int(margin_signs[0][is_reversed_pair[:, i].argmax(), i])]
+        for i in reversed_pairs
     ]
     return {
         "better": [better for better, _ in better_and_worse],
         "worse": [worse for _, worse in better_and_worse],
-        "metrics": [list(compress(counts.metrics, is_reversed[:, i])) for i in pairs],
-        "p_adjusted": [float(adjusted_p_values[is_reversed[:, i], i].max()) for i in pairs],
+        "metrics": [list(compress(counts.metrics, is_reversed_pair[:, i])) for i in reversed_pairs],
+        "p_adjusted": [float(adjusted_p_values[is_reversed_pair[:, i], i].max()) for i in reversed_pairs],
     }
 
 
-def _consensus(aspect_counts: AspectCounts, raters: tuple[str, ...], outcomes: NDArray[np.int64]) -> dict[str, Any]:
+def _consensus_columns(
+    aspect_counts: AspectCounts, raters: tuple[str, ...], outcome_counts: NDArray[np.int64]
+) -> dict[str, Any]:
     """Return Borda and Kemeny rankings from pair counts; the consensus of all metrics weights metrics equally."""
-    rates = ratio(outcomes, outcomes.sum(axis=-1, keepdims=True))
+    outcome_rates = ratio(outcome_counts, outcome_counts.sum(axis=-1, keepdims=True))
     # Number of items over which ranks are summed; for counts, the number of the pair with the most items.
-    n_items = outcomes.sum(axis=2).max(axis=1)
+    n_items_of_rater = outcome_counts.sum(axis=2).max(axis=1)
     if aspect_counts.comparison is not None:
-        joint_rows = map(aspect_counts.comparison.preferences.joint, range(len(raters)))
-        n_items = np.array([len(np.unique(joint.item)) for joint in joint_rows])
+        preferences_of_rater = map(aspect_counts.comparison.preferences.joint, range(len(raters)))
+        n_items_of_rater = np.array(
+            [len(np.unique(rater_preferences.item)) for rater_preferences in preferences_of_rater]
+        )
     if len(raters) > 2:
-        raters, n_items = (*raters, ALL_METRICS), np.append(n_items, n_items[1:].max())
-        rates = np.concatenate([rates, mean_of_defined(rates[1:], axis=0)[None]])
-    half_ties = rates[..., 1] / 2
+        raters, n_items_of_rater = (*raters, ALL_METRICS), np.append(n_items_of_rater, n_items_of_rater[1:].max())
+        outcome_rates = np.concatenate([outcome_rates, mean_of_defined(outcome_rates[1:], axis=0)[None]])
+    half_tie_rates = outcome_rates[..., 1] / 2
     # (raters, systems, systems): the proportion of comparisons that the first wins, ties count half
-    systems, wins = pair_matrix(
+    systems, win_rates = pair_matrix(
         aspect_counts.counts.system_a,
         aspect_counts.counts.system_b,
-        rates[..., 0] + half_ties,
-        rates[..., 2] + half_ties,
+        outcome_rates[..., 0] + half_tie_rates,
+        outcome_rates[..., 2] + half_tie_rates,
     )
     # Scaled up if some opponents were never compared, so that ranks lie between 1 and the number of systems.
-    mean_rank = 1 + mean_of_defined(wins, axis=1) * (len(systems) - 1)
-    position = 1 + (mean_rank[:, None] < mean_rank[..., None] - 1e-9).sum(axis=2)
-    kemeny_orders = (kemeny(np.nan_to_num(table, nan=0.5)) for table in wins)
+    mean_ranks = 1 + mean_of_defined(win_rates, axis=1) * (len(systems) - 1)
+    borda_positions = 1 + (mean_ranks[:, None] < mean_ranks[..., None] - 1e-9).sum(axis=2)
+    kemeny_orders = (kemeny(np.nan_to_num(win_rate_matrix, nan=0.5)) for win_rate_matrix in win_rates)
     kemeny_ranks = np.array(
-        [np.where(ordering.exact, np.argsort(ordering.order) + 1, np.nan) for ordering in kemeny_orders]
+        [np.where(kemeny_order.exact, np.argsort(kemeny_order.order) + 1, np.nan) for kemeny_order in kemeny_orders]
     )
     return {
         "rater": np.repeat(raters, len(systems)),
         "system": systems * len(raters),
-        "borda": n_items[:, None] * mean_rank,
-        "position": np.where(np.isnan(mean_rank), np.nan, position),
-        "kemeny": np.where(np.isnan(mean_rank), np.nan, kemeny_ranks),
+        "borda": n_items_of_rater[:, None] * mean_ranks,
+        "position": np.where(np.isnan(mean_ranks), np.nan, borda_positions),
+        "kemeny": np.where(np.isnan(mean_ranks), np.nan, kemeny_ranks),
     }

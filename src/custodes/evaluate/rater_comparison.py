@@ -143,9 +143,9 @@ class RaterComparison:
         Such a metric shares no pair of outputs with the annotators. At least two systems have scores by annotators and
         metric, and for each of these systems, the file gives at least one of the two scores for the whole system.
         """
-        metric_from_file, human_from_file = np.isfinite(self.metric_system), np.isfinite(self.human_system)
-        has_human_score = human_from_file | (np.isfinite(self.scores.human).any(axis=0) & metric_from_file)
-        has_metric_score = metric_from_file | (np.isfinite(self.scores.metrics).any(axis=1) & human_from_file)
+        has_metric_in_file, has_human_in_file = np.isfinite(self.metric_system), np.isfinite(self.human_system)
+        has_human_score = has_human_in_file | (np.isfinite(self.scores.human).any(axis=0) & has_metric_in_file)
+        has_metric_score = has_metric_in_file | (np.isfinite(self.scores.metrics).any(axis=1) & has_human_in_file)
         return np.asarray(~self.has_shared_comparison & ((has_human_score & has_metric_score).sum(axis=1) > 1))
 
     @property
@@ -159,11 +159,11 @@ class RaterComparison:
     @property
     def human_item_comparison(self) -> RaterComparison:
         """The comparison on the items with human ratings; items without human ratings do not affect agreement."""
-        is_rated = np.zeros(len(self.items), dtype=np.bool_)
-        is_rated[self.preferences.select_rater(0).item] = True
-        is_rated[self.scores.items[np.isfinite(self.scores.human).any(axis=1)]] = True
-        items = np.flatnonzero(is_rated)
-        return self if len(items) in (0, len(self.items)) else self.on_items(items)
+        is_rated_item = np.zeros(len(self.items), dtype=np.bool_)
+        is_rated_item[self.preferences.select_rater(0).item] = True
+        is_rated_item[self.scores.items[np.isfinite(self.scores.human).any(axis=1)]] = True
+        item_positions = np.flatnonzero(is_rated_item)
+        return self if len(item_positions) in (0, len(self.items)) else self.on_items(item_positions)
 
     def on_items(self, items: NDArray[np.intp]) -> RaterComparison:
         """Return the comparison on the items at these positions, which are in ascending order."""
@@ -181,10 +181,10 @@ class RaterComparison:
         `metrics` are positions, `scored` (items, systems) marks the scores to use (None: all), and `keys` are the keys
         of the preferences to use.
         """
-        shared_preferences = self.preferences.select_raters([0, *(1 + metrics).tolist()])
-        scores = replace(self.scores, metrics=self.scores.metrics[metrics])
+        selected_preferences = self.preferences.select_raters([0, *(1 + metrics).tolist()])
+        item_scores = replace(self.scores, metrics=self.scores.metrics[metrics])
         if scored is not None:
-            scores = ItemScores.from_all_items(
+            item_scores = ItemScores.from_all_items(
                 persons=self.persons,
                 human=np.where(scored, self.human, np.nan),
                 metrics=np.where(scored, self.metric_scores[metrics], np.nan),
@@ -192,9 +192,9 @@ class RaterComparison:
         return replace(
             self,
             metrics=tuple(self.metrics[m] for m in metrics.tolist()),
-            scores=scores,
+            scores=item_scores,
             metric_system=self.metric_system[metrics],
-            preferences=shared_preferences.select_rows(np.isin(shared_preferences.keys, keys)),
+            preferences=selected_preferences.select_rows(np.isin(selected_preferences.keys, keys)),
             epsilon=self.epsilon[metrics],
         )
 
@@ -234,17 +234,17 @@ def compare_aspect(selected_study: Study, aspect: str, setting: PreferenceOption
     full_setting = settings(setting)
 
     def make_comparison() -> RaterComparison:
-        raters, label = compare_checked_raters(selected_study, aspect, full_setting), label_of(aspect)
-        if selected_study.metrics and not raters.metrics:
+        comparison, label = compare_checked_raters(selected_study, aspect, full_setting), label_of(aspect)
+        if selected_study.metrics and not comparison.metrics:
             reason = next((f"; {note.message}" for note in selected_study.notes if note.rule == SYSTEM_SCORE_RULE), "")
             raise NotComparableError(
                 f"{selected_study.name}: the selected metrics have no ratings{label}; metrics: "
                 f"{join_labels(selected_study.metrics)}{reason}"
             )
-        notes = (*selected_study.notes, *raters.notes, *_design_notes(raters, label))
-        return replace(raters, notes=notes)
+        notes = (*selected_study.notes, *comparison.notes, *_design_notes(comparison, label))
+        return replace(comparison, notes=notes)
 
-    return selected_study.once(("compared", aspect, *_rules(full_setting)), make_comparison)
+    return selected_study.once(("compared", aspect, *_cache_key(full_setting)), make_comparison)
 
 
 def compare_any_raters(
@@ -266,7 +266,7 @@ def compare_any_raters(
                 "fitted; give a number, or 'exact'"
             )
         raters = (*(HUMAN,) * bool(comparison.people), *comparison.metrics)
-        silent_raters = [name for name in raters if name not in comparison.preference_raters]
+        silent_raters = [rater for rater in raters if rater not in comparison.preference_raters]
         message = f"no leaderboard by {join_labels(silent_raters)}, which compared no two outputs of one item{label}"
         notes = build_notes(
             unpaired_note(comparison.n_unpaired, label) if comparison.people else ("unpaired", 0, ""),
@@ -283,7 +283,7 @@ def compare_all_raters(selected_study: Study, aspect: str, setting: PreferenceOp
     """Return the comparison of all raters with notes; the raters may be annotators alone or metrics alone."""
     full_setting = settings(setting)
     return selected_study.once(
-        ("raters", aspect, *_rules(full_setting)), lambda: _compare_all_raters(selected_study, aspect, full_setting)
+        ("raters", aspect, *_cache_key(full_setting)), lambda: _compare_all_raters(selected_study, aspect, full_setting)
     )
 
 
@@ -295,17 +295,17 @@ def compare_checked_raters(study: Study, aspect: str, setting: PreferenceOptions
     return comparison
 
 
-def _rules(full_setting: PreferenceOptions) -> tuple[Any, ...]:
+def _cache_key(full_setting: PreferenceOptions) -> tuple[Any, ...]:
     """Return the cache key: all settings that affect the comparisons of a selected study and aspect."""
     return (full_setting["aggregate"], full_setting["human_ties"], full_setting["ties"], full_setting["orders"])
 
 
 def _compare_all_raters(study: Study, aspect: str, full_setting: PreferenceOptions) -> RaterComparison:
     rating_rows = filter_rows(study._rater_rows([*study.humans, *study.metrics]), pl.col("aspect").is_in([aspect, ""]))
-    human_rows = rating_rows.filter((pl.col("aspect") == aspect) & pl.col("rater").is_in(list(study.humans)))
-    present_raters = set(human_rows["rater"].unique()) | (set(rating_rows["rater"].unique()) & set(study.metrics))
-    people = tuple(rater for rater in study.humans if rater in present_raters)
-    metrics = tuple(rater for rater in study.metrics if rater in present_raters)
+    human_rating_rows = rating_rows.filter((pl.col("aspect") == aspect) & pl.col("rater").is_in(list(study.humans)))
+    aspect_raters = set(human_rating_rows["rater"].unique()) | (set(rating_rows["rater"].unique()) & set(study.metrics))
+    people = tuple(rater for rater in study.humans if rater in aspect_raters)
+    metrics = tuple(rater for rater in study.metrics if rater in aspect_raters)
     systems, raters = study.systems, [*people, *metrics]
     # Sorted, so that folds, resamples and flips do not depend on the order of rows.
     item_labels = rating_rows["item"].unique().sort()
@@ -314,30 +314,30 @@ def _compare_all_raters(study: Study, aspect: str, full_setting: PreferenceOptio
     verdicts, notes = study.preferences.merge_verdicts(full_setting["orders"])
     verdicts = select_aspect_rows(verdicts, aspect)
     score_rows = select_aspect_rows(filter_rows(study.ratings.frame, pl.col("rater").is_in(raters)), aspect)
-    is_scored = pl.Series(items, dtype=pl.String).is_in(score_rows["item"].unique().implode())
-    scored_positions = is_scored.arg_true().cast(pl.Int64).to_numpy()
+    is_scored_item = pl.Series(items, dtype=pl.String).is_in(score_rows["item"].unique().implode())
+    scored_positions = is_scored_item.arg_true().cast(pl.Int64).to_numpy()
     scored_items = items if len(scored_positions) == len(items) else tuple(items[i] for i in scored_positions)
     shape = (len(raters), len(scored_items), len(systems))
     _check_size(study, shape, 8 * math.prod(shape))
     panel = Panel.from_study(study, raters=raters, aspect=aspect, items=scored_items, systems=systems)
-    n_rated = np.isfinite(panel.values).sum(axis=2)
-    _check_size(study, shape, ROW_BYTES * int((n_rated * (n_rated - 1) // 2).sum()))
+    n_outputs = np.isfinite(panel.values).sum(axis=2)
+    _check_size(study, shape, ROW_BYTES * int((n_outputs * (n_outputs - 1) // 2).sum()))
     persons, scores = panel.values[: len(people)], panel.values[len(people) :]
-    is_voted = full_setting["aggregate"] == "mean" and len(people) > 1 and verdicts["rater"].is_in(list(people)).any()
+    has_vote = full_setting["aggregate"] == "mean" and len(people) > 1 and verdicts["rater"].is_in(list(people)).any()
     vote_text = "several annotators gave verdicts, which have no mean, so the majority vote is used (aggregate='vote')"
-    notes += build_notes(("verdicts-vote", is_voted, vote_text))
+    notes += build_notes(("verdicts-vote", has_vote, vote_text))
     human, human_tie = mean_of_defined(persons, axis=0), human_threshold(persons, full_setting["human_ties"])
-    epsilon, per_item = tie_thresholds(
+    epsilon, item_eps = tie_thresholds(
         full_setting["ties"], human=human, human_tie=human_tie, scores=scores, units=design.units[scored_positions]
     )
     annotator_rows, combined_rows = compare_in_memory(
-        _score_rows(panel.values, scored_positions, np.concatenate([np.full(persons.shape[:2], human_tie), per_item])),
+        _score_rows(panel.values, scored_positions, np.concatenate([np.full(persons.shape[:2], human_tie), item_eps])),
         _verdict_rows(verdicts, raters, items, systems),
         n_annotators=len(people),
         aggregate=full_setting["aggregate"],
     )
-    is_metric = pl.col("rater") >= len(people)
-    metric_rows = annotator_rows.filter(is_metric).with_columns(pl.col("rater") - len(people) + 1)
+    is_metric_row = pl.col("rater") >= len(people)
+    metric_rows = annotator_rows.filter(is_metric_row).with_columns(pl.col("rater") - len(people) + 1)
     names: Any = {"items": items, "systems": systems}
     system_scores = panel.system_scores
     scored_metrics = set(rating_rows.filter(aspect=aspect)["rater"].unique())  # metrics with a score for the aspect
@@ -350,26 +350,26 @@ def _compare_all_raters(study: Study, aspect: str, full_setting: PreferenceOptio
         human_system=mean_of_defined(system_scores[: len(people), None], axis=0)[0],
         metric_system=system_scores[len(people) :],
         preferences=Comparisons.from_rows(pl.concat([combined_rows, metric_rows]), raters=(HUMAN, *metrics), **names),
-        annotators=Comparisons.from_rows(annotator_rows.filter(~is_metric), raters=people, **names),
+        annotators=Comparisons.from_rows(annotator_rows.filter(~is_metric_row), raters=people, **names),
         # Scores of one annotator are compared exactly in acc_eq, as in its paper; means contain rounding errors.
         human_tie=0.0 if len(people) == 1 and full_setting["human_ties"] is None else human_tie,
         epsilon=np.where(np.isfinite(scores).any(axis=(1, 2)), epsilon, np.nan),
         notes=tuple(notes),
-        overall=tuple(name for name in metrics if name not in scored_metrics),
+        overall=tuple(metric for metric in metrics if metric not in scored_metrics),
     )
 
 
-def _score_rows(values: Floats, positions: NDArray[np.int64], threshold: Floats) -> pl.DataFrame:
+def _score_rows(scores: Floats, item_positions: NDArray[np.int64], thresholds: Floats) -> pl.DataFrame:
     """Return a row for each score by a rater who scored at least two outputs of the item.
 
-    `values` (raters, k, systems) are the scores of the items at `positions`, and `threshold` (raters, k) are the tie
-    thresholds.
+    `scores` (raters, k, systems) are the scores of the items at `item_positions`, and `thresholds` (raters, k) are the
+    tie thresholds.
     """
-    is_scored = np.isfinite(values)
+    is_scored = np.isfinite(scores)
     rater, item, system = np.nonzero(is_scored & (is_scored.sum(axis=2, keepdims=True) > 1))
-    columns = {"rater": rater, "item": positions[item], "system": system}
-    rows = pl.DataFrame({name: codes.astype(np.int32) for name, codes in columns.items()})
-    return rows.with_columns(score=pl.Series(values[rater, item, system]), threshold=pl.Series(threshold[rater, item]))
+    index_columns = {"rater": rater, "item": item_positions[item], "system": system}
+    rows = pl.DataFrame({column_name: indices.astype(np.int32) for column_name, indices in index_columns.items()})
+    return rows.with_columns(score=pl.Series(scores[rater, item, system]), threshold=pl.Series(thresholds[rater, item]))
 
 
 def _verdict_rows(
@@ -378,8 +378,8 @@ def _verdict_rows(
     """Return the merged verdicts with positions instead of labels; verdicts with unlisted labels are dropped."""
     labels = {"rater": raters, "item": items, "system_a": systems, "system_b": systems}
     codes = {name: pl.Series(label_codes(verdicts[name], names), dtype=pl.Int32) for name, names in labels.items()}
-    rows = verdicts.select(sign="preference", order="order").with_columns(**codes)
-    return rows.filter(pl.all_horizontal(pl.col(list(labels)) >= 0))
+    coded_rows = verdicts.select(sign="preference", order="order").with_columns(**codes)
+    return coded_rows.filter(pl.all_horizontal(pl.col(list(labels)) >= 0))
 
 
 def _check_size(study: Study, shape: tuple[int, ...], n_bytes: int) -> None:
@@ -401,15 +401,15 @@ def _design_notes(comparison: RaterComparison, suffix: str) -> list[Note]:
 
     Raises `NotComparableError` if annotators and metrics share no pair of outputs and no scores of systems.
     """
-    human_rows = comparison.preferences.select_rater(0)
-    if not len(human_rows):
+    human_comparisons = comparison.preferences.select_rater(0)
+    if not len(human_comparisons):
         raise NotComparableError(
             f"no item has human ratings of two systems{suffix}, so no preference can be derived; give "
             "ratings of two systems per item"
         )
-    is_system_metric = comparison.has_system_scores_only
-    system_level_metrics = list(compress(comparison.metrics, is_system_metric))
-    unmatched_metrics = list(compress(comparison.metrics, ~comparison.has_shared_comparison & ~is_system_metric))
+    is_system_level_metric = comparison.has_system_scores_only
+    system_level_metrics = list(compress(comparison.metrics, is_system_level_metric))
+    unmatched_metrics = list(compress(comparison.metrics, ~comparison.has_shared_comparison & ~is_system_level_metric))
     if comparison.metrics and len(unmatched_metrics) == len(comparison.metrics):
         raise NotComparableError(
             f"annotators and metrics have no pair of outputs and no scores of systems in common{suffix} "
@@ -426,10 +426,10 @@ def _design_notes(comparison: RaterComparison, suffix: str) -> list[Note]:
         for m, (name, scores) in enumerate(zip(comparison.metrics, comparison.scores.metrics, strict=True))
         if np.isnan(scores).all() and len(comparison.preferences.select_rater(1 + m))
     ]
-    has_no_human_scores = bool(np.isnan(comparison.scores.human).all())
-    compared_systems = np.unique(comparison.design.pairs[np.unique(human_rows.pair)])
-    uncompared_systems = [name for i, name in enumerate(comparison.systems) if i not in compared_systems]
-    n_unrated = len(comparison.items) - len(np.unique(human_rows.item))
+    has_only_verdicts = bool(np.isnan(comparison.scores.human).all())
+    compared_positions = np.unique(comparison.design.pairs[np.unique(human_comparisons.pair)])
+    uncompared_systems = [name for i, name in enumerate(comparison.systems) if i not in compared_positions]
+    n_uncompared_items = len(comparison.items) - len(np.unique(human_comparisons.item))
     return build_notes(
         (
             "no-overlap",
@@ -451,7 +451,7 @@ def _design_notes(comparison: RaterComparison, suffix: str) -> list[Note]:
         ),
         (
             "all-ties",
-            0 if human_rows.sign.any() else len(human_rows),
+            0 if human_comparisons.sign.any() else len(human_comparisons),
             f"human ratings tie on every pair{suffix}, so correlations and decisions are undefined",
         ),
         (
@@ -461,13 +461,13 @@ def _design_notes(comparison: RaterComparison, suffix: str) -> list[Note]:
         ),
         (
             "verdicts-only",
-            has_no_human_scores,
+            has_only_verdicts,
             f"human ratings are verdicts, not scores{suffix}, so correlations, pairwise accuracy, acc_eq and spa are "
             "undefined",
         ),
         (
             "verdicts-only",
-            0 if has_no_human_scores else len(verdict_metrics),
+            0 if has_only_verdicts else len(verdict_metrics),
             f"{join_labels(verdict_metrics)} gave only verdicts{suffix}, so correlations, acc_eq and spa are undefined",
         ),
         (
@@ -490,8 +490,8 @@ def _design_notes(comparison: RaterComparison, suffix: str) -> list[Note]:
         ),
         (
             "items-without-annotators",
-            n_unrated,
-            f"{n_unrated} of {len(comparison.items)} items have no human comparison of two outputs{suffix}",
+            n_uncompared_items,
+            f"{n_uncompared_items} of {len(comparison.items)} items have no human comparison of two outputs{suffix}",
         ),
         unpaired_note(comparison.n_unpaired, suffix),
         aspect=comparison.aspect,

@@ -83,8 +83,8 @@ class RaterScores:
 
     def left_out_columns(self, more: Sequence[tuple[str, str]] = ()) -> dict[str, list[str]]:
         """Return the columns of excluded raters and reasons; `more` are further excluded raters with reasons."""
-        rows = [*self.left_out, *more]
-        return {"rater": [name for name, _ in rows], "reason": [reason for _, reason in rows]}
+        left_out_rows = [*self.left_out, *more]
+        return {"rater": [rater for rater, _ in left_out_rows], "reason": [reason for _, reason in left_out_rows]}
 
 
 def name_of(rater: str, aspect: str) -> str:
@@ -120,16 +120,16 @@ def _average_variants(raters: RaterScores, variants: str | Sequence[str]) -> Rat
 
     The scores of the new metric are the mean of the standardised scores of the matching metrics, by aspect.
     """
-    metrics = [i for i, kind in enumerate(raters.kinds) if kind == METRIC]
-    metric_names = list(dict.fromkeys(raters.raters[i] for i in metrics))
+    metric_positions = [i for i, kind in enumerate(raters.kinds) if kind == METRIC]
+    metric_names = list(dict.fromkeys(raters.raters[i] for i in metric_positions))
     family_of_rater: dict[int, str] = {}
     for pattern in value_list("variants", variants, labels=metric_names):
-        matches = select_labels(pattern, metric_names, option="variants", what="metric")
-        positions = [i for i in metrics if raters.raters[i] in matches]
+        matching_metrics = select_labels(pattern, metric_names, option="variants", what="metric")
+        positions = [i for i in metric_positions if raters.raters[i] in matching_metrics]
         family_name = pattern.replace("*", "").strip("-_.: ")
         if (
             not family_name
-            or family_name in {*raters.raters} - {*matches}
+            or family_name in {*raters.raters} - {*matching_metrics}
             or family_of_rater.keys() & {*positions}
             or family_name in family_of_rater.values()
         ):
@@ -144,7 +144,7 @@ def _average_variants(raters: RaterScores, variants: str | Sequence[str]) -> Rat
             name_of(family_of_rater[i], raters.rater_aspects[i]) if i in family_of_rater else name, []
         ).append(i)
     first_positions = [positions[0] for positions in positions_of_name.values()]
-    scores = np.stack(
+    averaged_scores = np.stack(
         [
             _mean_of_standardised(raters.scores[positions])
             if positions[0] in family_of_rater
@@ -152,8 +152,9 @@ def _average_variants(raters: RaterScores, variants: str | Sequence[str]) -> Rat
             for positions in positions_of_name.values()
         ]
     )
-    dates_of_name = [
-        [date for i in positions if (date := raters.dates[i]) is not None] for positions in positions_of_name.values()
+    release_dates_of_name = [
+        [release_date for i in positions if (release_date := raters.dates[i]) is not None]
+        for positions in positions_of_name.values()
     ]
     return replace(
         raters,
@@ -161,10 +162,12 @@ def _average_variants(raters: RaterScores, variants: str | Sequence[str]) -> Rat
         raters=tuple(family_of_rater.get(i, raters.raters[i]) for i in first_positions),
         kinds=tuple(raters.kinds[i] for i in first_positions),
         rater_aspects=tuple(raters.rater_aspects[i] for i in first_positions),
-        scores=scores,
-        dates=tuple(min(known_dates, default=None) for known_dates in dates_of_name),
+        scores=averaged_scores,
+        dates=tuple(min(release_dates, default=None) for release_dates in release_dates_of_name),
         constant=tuple(
-            name for name, values in zip(positions_of_name, scores, strict=True) if not np.isfinite(values).any()
+            name
+            for name, name_scores in zip(positions_of_name, averaged_scores, strict=True)
+            if not np.isfinite(name_scores).any()
         ),
     )
 
@@ -174,54 +177,62 @@ def _mean_of_standardised(scores: Floats) -> Floats:
 
     The standardised scores of a metric have mean 0 and standard deviation 1. If the means are constant, all are NaN.
     """
-    flat = scores.reshape(len(scores), -1)
-    mean = mean_of_defined(flat)[:, np.newaxis]
-    z = (flat - mean) / np.sqrt(mean_of_defined((flat - mean) ** 2))[:, np.newaxis]
-    values = round_for_sorting(mean_of_defined(z, axis=0))
-    is_varying = len(np.unique(values[np.isfinite(values)])) > 1
-    return np.where(is_varying, values, np.nan).reshape(scores.shape[1:])
+    flat_scores = scores.reshape(len(scores), -1)
+    metric_means = mean_of_defined(flat_scores)[:, np.newaxis]
+    standardised_scores = (flat_scores - metric_means) / np.sqrt(mean_of_defined((flat_scores - metric_means) ** 2))[
+        :, np.newaxis
+    ]
+    mean_scores = round_for_sorting(mean_of_defined(standardised_scores, axis=0))
+    is_mean_varying = len(np.unique(mean_scores[np.isfinite(mean_scores)])) > 1
+    return np.where(is_mean_varying, mean_scores, np.nan).reshape(scores.shape[1:])
 
 
 def select_rater_scores(study: Study, selected_study: Study, human_raters: HumanRaters) -> RaterScores:
     """Return the scores of the raters in `selected_study`, which is the selected part of `study`."""
     score_rows = selected_study.ratings.frame.filter(pl.col("item") != "")
     _check_enough(selected_study, score_rows)
-    items = tuple(sorted(score_rows["item"].unique()))  # folds and resamples do not depend on the order of rows
-    systems = tuple(sorted(score_rows["system"].unique()))
+    item_labels = tuple(sorted(score_rows["item"].unique()))  # folds and resamples do not depend on the order of rows
+    system_labels = tuple(sorted(score_rows["system"].unique()))
     raters_and_aspects = score_rows.select("rater", "aspect").unique(maintain_order=True)
     human_aspects = set(raters_and_aspects.filter(pl.col("rater").is_in(list(selected_study.humans)))["aspect"])
     aspects = tuple(aspect for aspect in selected_study.aspects if aspect in human_aspects)
     rater_parts: list[tuple[str, str, str, Floats]] = []
-    annotators = np.full((len(aspects), len(selected_study.humans), len(items), len(systems)), np.nan)
+    annotator_scores = np.full((len(aspects), len(selected_study.humans), len(item_labels), len(system_labels)), np.nan)
 
     def scores_of(raters: Sequence[str], aspect: str) -> tuple[list[str], Floats]:
         """Return the raters with scores for the aspect, and their scores (raters, items, systems)."""
         raters_of_aspect = set(raters_and_aspects.filter(pl.col("aspect") == aspect)["rater"])
-        names = [name for name in raters if name in raters_of_aspect]
-        return names, Panel.from_study(selected_study, raters=names, aspect=aspect, items=items, systems=systems).values
+        rater_names = [name for name in raters if name in raters_of_aspect]
+        return rater_names, Panel.from_study(
+            selected_study, raters=rater_names, aspect=aspect, items=item_labels, systems=system_labels
+        ).values
 
     for aspect in aspects:
         check_ordered(study, aspect)
-    for k, aspect in enumerate(aspects):
+    for aspect_index, aspect in enumerate(aspects):
         # Ratings without an aspect are not used here, because all aspects would then have the same ratings.
-        names, values = scores_of(selected_study.humans, aspect)
-        annotators[k, [selected_study.humans.index(name) for name in names]] = values
+        rater_names, scores_of_raters = scores_of(selected_study.humans, aspect)
+        annotator_scores[aspect_index, [selected_study.humans.index(name) for name in rater_names]] = scores_of_raters
         if human_raters == "aspects":
-            check_same_scale(selected_study, names, values, label_of(aspect))
-            rater_parts.append((HUMAN, "human", aspect, without_float_noise(mean_of_defined(values, axis=0))))
+            check_same_scale(selected_study, rater_names, scores_of_raters, label_of(aspect))
+            rater_parts.append((HUMAN, "human", aspect, without_float_noise(mean_of_defined(scores_of_raters, axis=0))))
         else:
-            rater_parts += [(name, "human", aspect, scores) for name, scores in zip(names, values, strict=True)]
+            rater_parts += [
+                (name, "human", aspect, scores) for name, scores in zip(rater_names, scores_of_raters, strict=True)
+            ]
     metric_aspects = aspects if selected_study.humans else selected_study.aspects
-    for aspect in ("", *(a for a in metric_aspects if a)):
-        names, values = scores_of(selected_study.metrics, aspect)
-        rater_parts += [(name, METRIC, aspect, scores) for name, scores in zip(names, values, strict=True)]
+    for aspect in ("", *(metric_aspect for metric_aspect in metric_aspects if metric_aspect)):
+        rater_names, scores_of_raters = scores_of(selected_study.metrics, aspect)
+        rater_parts += [
+            (name, METRIC, aspect, scores) for name, scores in zip(rater_names, scores_of_raters, strict=True)
+        ]
     return _assemble_scores(
         study,
         selected_study,
         rater_parts,
         aspects,
-        annotators,
-        Design.from_study(selected_study, items=items, systems=systems),
+        annotator_scores,
+        Design.from_study(selected_study, items=item_labels, systems=system_labels),
     )
 
 
@@ -230,11 +241,12 @@ def _check_enough(study: Study, scored_rows: pl.DataFrame) -> None:
         raise InputError(
             f"{study.name}: there are only verdicts, and this question ranks scores; add scores of single outputs"
         )
-    for kind in ("system", "item"):
-        labels = scored_rows[kind].unique(maintain_order=True)
-        if labels.len() < 2:
+    for column_name in ("system", "item"):
+        column_labels = scored_rows[column_name].unique(maintain_order=True)
+        if column_labels.len() < 2:
             raise InputError(
-                f"{study.name}: only {labels.len()} {kind} with scores ({join_labels(labels)}); give at least two"
+                f"{study.name}: only {column_labels.len()} {column_name} with scores ({join_labels(column_labels)}); "
+                "give at least two"
             )
 
 
@@ -243,58 +255,60 @@ def _assemble_scores(
     selected_study: Study,
     rater_parts: list[tuple[str, str, str, Floats]],
     aspects: tuple[str, ...],
-    annotators: Floats,
+    annotator_scores: Floats,
     design: Design,
 ) -> RaterScores:
-    names = tuple(name_of(rater, aspect) for rater, _, aspect, _ in rater_parts)
-    if len(names) < 2:
+    rater_names = tuple(name_of(rater, aspect) for rater, _, aspect, _ in rater_parts)
+    if len(rater_names) < 2:
         raise InputError(
-            f"{selected_study.name}: only {len(names)} rater gave scores of outputs ({join_labels(names)}); give at "
-            "least two"
+            f"{selected_study.name}: only {len(rater_names)} rater gave scores of outputs ({join_labels(rater_names)})"
+            "; give at least two"
         )
-    repeated_names = sorted({name for name in names if names.count(name) > 1})
+    repeated_names = sorted({name for name in rater_names if rater_names.count(name) > 1})
     if repeated_names:
         raise InputError(
             f"{selected_study.name}: two raters are named {join_labels(map(repr, repeated_names))}; rename the metric"
         )
-    scores = np.stack([values for *_, values in rater_parts])
+    scores = np.stack([part_scores for *_, part_scores in rater_parts])
     with np.errstate(invalid="ignore"):
         flat_scores = scores.reshape(len(scores), -1)
         is_constant_rater = np.nanmin(flat_scores, axis=1) == np.nanmax(flat_scores, axis=1)
     scores[is_constant_rater] = np.nan
-    constant_names = tuple(name for name, is_constant in zip(names, is_constant_rater, strict=True) if is_constant)
-    left_out = [
+    constant_raters = tuple(
+        name for name, is_constant in zip(rater_names, is_constant_rater, strict=True) if is_constant
+    )
+    left_out_rows = [
         *_unused_raters(study, selected_study, aspects),
-        *((name, "its scores are constant, so it ranks nothing") for name in constant_names),
+        *((name, "its scores are constant, so it ranks nothing") for name in constant_raters),
     ]
-    is_rated = np.isfinite(scores)
-    n_missing = int((~is_rated[~is_constant_rater]).sum())
+    has_score = np.isfinite(scores)
+    n_missing_scores = int((~has_score[~is_constant_rater]).sum())
     data_notes = build_notes(
         (
             "constant-rater",
-            len(constant_names),
-            f"{join_labels(constant_names)} gave constant scores, so these raters are excluded",
+            len(constant_raters),
+            f"{join_labels(constant_raters)} gave constant scores, so these raters are excluded",
         ),
         (
             "missing-scores",
-            n_missing,
-            f"{n_missing} of {is_rated[~is_constant_rater].size} scores of raters are missing",
+            n_missing_scores,
+            f"{n_missing_scores} of {has_score[~is_constant_rater].size} scores of raters are missing",
         ),
     )
-    dates = dict(zip(selected_study.raters.frame["rater"], selected_study.raters.frame["date"], strict=True))
+    date_of_rater = dict(zip(selected_study.raters.frame["rater"], selected_study.raters.frame["date"], strict=True))
     return RaterScores(
         design=design,
-        names=names,
+        names=rater_names,
         raters=tuple(rater for rater, *_ in rater_parts),
         kinds=tuple(kind for _, kind, _, _ in rater_parts),
         rater_aspects=tuple(aspect for _, _, aspect, _ in rater_parts),
         scores=scores,
         aspects=aspects,
-        annotators=annotators,
+        annotators=annotator_scores,
         people=selected_study.humans,
-        dates=tuple(dates.get(rater) for rater, *_ in rater_parts),
-        constant=constant_names,
-        left_out=tuple(left_out),
+        dates=tuple(date_of_rater.get(rater) for rater, *_ in rater_parts),
+        constant=constant_raters,
+        left_out=tuple(left_out_rows),
         notes=(*selected_study.notes, *data_notes),
     )
 
@@ -302,27 +316,27 @@ def _assemble_scores(
 def _unused_raters(study: Study, selected_study: Study, aspects: tuple[str, ...]) -> list[tuple[str, str]]:
     """Return the selected raters without usable scores, and the reasons."""
     score_rows = selected_study.ratings.frame
-    whole_system_raters = set(score_rows.filter(pl.col("item") == "")["rater"])
+    system_score_raters = set(score_rows.filter(pl.col("item") == "")["rater"])
     verdict_raters = set(selected_study.preferences.frame["rater"])
-    used_raters = set(score_rows.filter(pl.col("item") != "")["rater"])
+    scored_raters = set(score_rows.filter(pl.col("item") != "")["rater"])
     raters_and_aspects = study._rater_rows(selected_study.metrics).select("rater", "aspect").unique(maintain_order=True)
-    is_used_aspect = pl.col("aspect").is_in([*aspects, ""])
-    raters_with_aspect = set(raters_and_aspects.filter(is_used_aspect)["rater"])
-    rows = [
+    is_selected_aspect = pl.col("aspect").is_in([*aspects, ""])
+    raters_with_aspect = set(raters_and_aspects.filter(is_selected_aspect)["rater"])
+    unused_rows = [
         (
-            name,
-            WHOLE if name in whole_system_raters else VERDICTS if name in verdict_raters else UNSCORED,
+            rater,
+            WHOLE if rater in system_score_raters else VERDICTS if rater in verdict_raters else UNSCORED,
         )
-        for name in (*selected_study.humans, *selected_study.metrics)
-        if name not in used_raters
-        and (name in whole_system_raters or name in verdict_raters or name in raters_with_aspect)
+        for rater in (*selected_study.humans, *selected_study.metrics)
+        if rater not in scored_raters
+        and (rater in system_score_raters or rater in verdict_raters or rater in raters_with_aspect)
     ]
-    other_aspects = raters_and_aspects.filter(~is_used_aspect)
-    rows += [
-        (name_of(name, aspect), f"no selected annotator rated the aspect {aspect!r}")
-        for name, aspect in other_aspects.iter_rows()
+    unselected_aspect_rows = raters_and_aspects.filter(~is_selected_aspect)
+    unused_rows += [
+        (name_of(rater, aspect), f"no selected annotator rated the aspect {aspect!r}")
+        for rater, aspect in unselected_aspect_rows.iter_rows()
     ]
-    return rows
+    return unused_rows
 
 
 def few_clusters_notes(

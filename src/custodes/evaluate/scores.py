@@ -60,27 +60,27 @@ class ItemScores:
         """
         if len(self.items) == self.n_items:
             return values
-        shape = (*values.shape[:-2], self.n_items, values.shape[-1])
-        if 8 * np.prod(shape, dtype=np.float64) > MOST_CELLS:
+        expanded_shape = (*values.shape[:-2], self.n_items, values.shape[-1])
+        if 8 * np.prod(expanded_shape, dtype=np.float64) > MOST_CELLS:
             raise InputError(
-                f"{self.n_items} items x {shape[-1]} systems do not fit into memory for a question about "
+                f"{self.n_items} items x {expanded_shape[-1]} systems do not fit into memory for a question about "
                 "scores. Select fewer, or use leaderboard, favoritism, ranking or correction, which "
                 "read only comparisons"
             )
-        expanded_values = np.full(shape, np.nan)
+        expanded_values = np.full(expanded_shape, np.nan)
         expanded_values[..., self.items, :] = values
         return make_read_only(expanded_values)
 
     def on(self, items: NDArray[np.intp]) -> ItemScores:
         """Return the scores of the items at these positions, which are in ascending order."""
-        _, rows, positions = np.intersect1d(self.items, items, return_indices=True)
+        _, row_positions, new_item_positions = np.intersect1d(self.items, items, return_indices=True)
         return replace(
             self,
-            items=positions,
+            items=new_item_positions,
             n_items=len(items),
-            persons=self.persons[:, rows],
-            human=self.human[rows],
-            metrics=self.metrics[:, rows],
+            persons=self.persons[:, row_positions],
+            human=self.human[row_positions],
+            metrics=self.metrics[:, row_positions],
         )
 
 
@@ -93,18 +93,24 @@ def tie_thresholds(
     """
     n_metrics, n_items = scores.shape[:2]
     if ties != "calibrated" or not n_items:
-        epsilon = np.full(n_metrics, 0.0 if isinstance(ties, str) else float(ties))
-        return epsilon, np.repeat(epsilon[:, None], n_items, axis=1)
+        metric_thresholds = np.full(n_metrics, 0.0 if isinstance(ties, str) else float(ties))
+        return metric_thresholds, np.repeat(metric_thresholds[:, None], n_items, axis=1)
     n_units = int(units.max()) + 1
     fold_of_unit = np.arange(n_units) % CALIBRATION_FOLDS
-    is_training = np.stack([(fold_of_unit != k).astype(np.float64) for k in range(min(CALIBRATION_FOLDS, n_units))])
-    weights = with_point(is_training if n_units > 1 else is_training[:0])
-    _, thresholds = acc_eq(human, scores, human_tie=human_tie, units=units, weights=weights, item_weights=None)
-    thresholds = np.nan_to_num(thresholds, nan=0.0)
-    per_item = (
-        thresholds[1:][fold_of_unit[units]].T if n_units > 1 else np.repeat(thresholds[0][:, None], n_items, axis=1)
+    training_weights = np.stack(
+        [(fold_of_unit != fold).astype(np.float64) for fold in range(min(CALIBRATION_FOLDS, n_units))]
     )
-    return thresholds[0], per_item
+    fold_weights = with_point(training_weights if n_units > 1 else training_weights[:0])
+    _, thresholds_of_fold = acc_eq(
+        human, scores, human_tie=human_tie, units=units, weights=fold_weights, item_weights=None
+    )
+    thresholds_of_fold = np.nan_to_num(thresholds_of_fold, nan=0.0)
+    item_thresholds = (
+        thresholds_of_fold[1:][fold_of_unit[units]].T
+        if n_units > 1
+        else np.repeat(thresholds_of_fold[0][:, None], n_items, axis=1)
+    )
+    return thresholds_of_fold[0], item_thresholds
 
 
 def unpaired_count(persons: Floats, *, items: Ints, item: Ints, first: Ints, second: Ints) -> int:
@@ -128,13 +134,17 @@ def unpaired_count(persons: Floats, *, items: Ints, item: Ints, first: Ints, sec
     >>> unpaired_count(scores, items=np.array([0]), item=np.array([0, 5]), **systems)
     2
     """
-    is_rated: Bools = np.asarray(np.isfinite(persons).any(axis=0))
-    if not is_rated.any():
+    is_rated_output: Bools = np.asarray(np.isfinite(persons).any(axis=0))
+    if not is_rated_output.any():
         return 0
-    n_rated = is_rated.sum(axis=1)
-    row_of_item = np.searchsorted(items, item).clip(max=len(items) - 1)
-    is_compared = (items[row_of_item] == item) & is_rated[row_of_item, first] & is_rated[row_of_item, second]
-    return int((n_rated * (n_rated - 1) // 2).sum() - is_compared.sum())
+    n_rated_outputs = is_rated_output.sum(axis=1)
+    row_of_preference = np.searchsorted(items, item).clip(max=len(items) - 1)
+    is_rated_pair = (
+        (items[row_of_preference] == item)
+        & is_rated_output[row_of_preference, first]
+        & is_rated_output[row_of_preference, second]
+    )
+    return int((n_rated_outputs * (n_rated_outputs - 1) // 2).sum() - is_rated_pair.sum())
 
 
 def unpaired_note(count: int, label: str) -> tuple[str, int, str]:
@@ -152,37 +162,49 @@ def without_float_noise(values: Floats) -> Floats:
     >>> without_float_noise(np.array([0.1 + 0.2, 0.3, 4.0])).tolist()
     [0.3, 0.3, 4.0]
     """
-    levels = np.unique(values[np.isfinite(values)])
-    if not levels.size:
+    distinct_values = np.unique(values[np.isfinite(values)])
+    if not distinct_values.size:
         return values
-    is_new_level = np.concatenate([[True], np.diff(levels) > TIE * (levels[-1] - levels[0])])
-    representatives = levels[np.flatnonzero(is_new_level)[np.cumsum(is_new_level) - 1]]
-    level_index = np.minimum(np.searchsorted(levels, np.where(np.isfinite(values), values, levels[0])), levels.size - 1)
+    is_new_level = np.concatenate([[True], np.diff(distinct_values) > TIE * (distinct_values[-1] - distinct_values[0])])
+    representatives = distinct_values[np.flatnonzero(is_new_level)[np.cumsum(is_new_level) - 1]]
+    level_index = np.minimum(
+        np.searchsorted(distinct_values, np.where(np.isfinite(values), values, distinct_values[0])),
+        distinct_values.size - 1,
+    )
     return np.where(np.isfinite(values), representatives[level_index], np.nan)
 
 
-def check_same_scale(study: Study, people: Sequence[str], persons: Floats, label: str) -> None:
+def check_same_scale(study: Study, annotator_names: Sequence[str], persons: Floats, aspect_text: str) -> None:
     """Raise `ScalesDifferError` if annotators use different scales.
 
-    `persons` (annotators, items, systems) are the scores of `people`; `label` names the aspect in the message.
+    `persons` (annotators, items, systems) are the scores of `annotator_names`; `aspect_text` names the aspect.
     """
-    bounds = study.raters.bounds
-    scales = [
-        Scale(low=bounds[name][0], high=bounds[name][1], declared=True) if name in bounds else Scale.from_scores(scores)
-        for name, scores in zip(people, persons, strict=True)
+    bounds_of_rater = study.raters.bounds
+    annotator_scales = [
+        Scale(low=bounds_of_rater[annotator][0], high=bounds_of_rater[annotator][1], declared=True)
+        if annotator in bounds_of_rater
+        else Scale.from_scores(scores)
+        for annotator, scores in zip(annotator_names, persons, strict=True)
     ]
-    defined_scales = [(name, scale) for name, scale in zip(people, scales, strict=True) if scale.n]
-    for name, scale in defined_scales[1:]:
-        first, first_scale = defined_scales[0]
+    defined_scales = [
+        (annotator, scale) for annotator, scale in zip(annotator_names, annotator_scales, strict=True) if scale.n
+    ]
+    for annotator, scale in defined_scales[1:]:
+        first_annotator, first_scale = defined_scales[0]
         if not scale.comparable(first_scale):
-            code_of_rater = {rater: MissingCode.from_scores(persons[people.index(rater)]) for rater in (first, name)}
-            codes_text = "; ".join(f"{rater}: {code}" for rater, code in code_of_rater.items() if code)
+            missing_code_of_rater = {
+                rater: MissingCode.from_scores(persons[annotator_names.index(rater)])
+                for rater in (first_annotator, annotator)
+            }
+            codes_text = "; ".join(
+                f"{rater}: {missing_code}" for rater, missing_code in missing_code_of_rater.items() if missing_code
+            )
             advice = (
                 f"{codes_text}; if a value means missing, leave the cell empty"
                 if codes_text
-                else f"select annotators with human={first!r}"
+                else f"select annotators with human={first_annotator!r}"
             )
             raise ScalesDifferError(
-                f"{first!r} ({first_scale.low:g} to {first_scale.high:g}) and {name!r} ({scale.low:g} to "
-                f"{scale.high:g}) use different scales{label}, so their scores cannot be averaged; " + advice
+                f"{first_annotator!r} ({first_scale.low:g} to {first_scale.high:g}) and {annotator!r} ({scale.low:g} "
+                f"to {scale.high:g}) use different scales{aspect_text}, so their scores cannot be averaged; " + advice
             )

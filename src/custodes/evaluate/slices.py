@@ -55,22 +55,26 @@ def values_of(
 
     Error messages list `further_columns` among the allowed columns.
     """
-    attributes = [] if study.attributes is None else _attribute_names(study.attributes)
-    if study.attributes is not None and column in attributes:
+    attribute_names = [] if study.attributes is None else _attribute_names(study.attributes)
+    if study.attributes is not None and column in attribute_names:
         return outputs.join(study.attributes.select(*KEY, column), on=KEY, how="left", maintain_order="left")[column]
-    frame = study.items.frame
-    item_columns = [
-        name for name in ("group", "dataset", "cluster") if name in frame.columns and (frame[name] != "").any()
+    item_table = study.items.frame
+    item_column_names = [
+        column_name
+        for column_name in ("group", "dataset", "cluster")
+        if column_name in item_table.columns and (item_table[column_name] != "").any()
     ]
-    if column in item_columns:
+    if column in item_column_names:
         return study.items.item_rows(outputs["item"])[column].replace("", None)
-    allowed_columns = [*further_columns, *attributes, *item_columns]
-    known_text = (
-        f"columns: {join_labels(allowed_columns)}" if allowed_columns else "the study has no columns for slices"
+    allowed_column_names = [*further_columns, *attribute_names, *item_column_names]
+    columns_text = (
+        f"columns: {join_labels(allowed_column_names)}"
+        if allowed_column_names
+        else "the study has no columns for slices"
     )
     hint_text = f"; to use a column of the file, read it with --column group={column} and set {option}='group'"
     raise OptionError(
-        f"{option}={column!r}: no such column{suggestion(column, allowed_columns)}; {known_text}"
+        f"{option}={column!r}: no such column{suggestion(column, allowed_column_names)}; {columns_text}"
         + ("" if study.labels else hint_text)
     )
 
@@ -108,9 +112,9 @@ def _attribute_names(attributes: pl.DataFrame) -> list[str]:
 
 
 def _slices(values: pl.Series, column: str) -> tuple[tuple[str, ...], Ints]:
-    edges = quartiles(values)
-    names = slice_names(values, edges, column)
-    return names, slice_positions(values, edges, names)
+    slice_edges = quartiles(values)
+    names = slice_names(values, slice_edges, column)
+    return names, slice_positions(values, slice_edges, names)
 
 
 def quartiles(values: pl.Series) -> tuple[float, ...]:
@@ -118,7 +122,7 @@ def quartiles(values: pl.Series) -> tuple[float, ...]:
     if not values.dtype.is_numeric() or values.drop_nulls().n_unique() <= MOST_STEPS:
         return ()
     numbers = values.cast(pl.Float64)
-    quantiles = (numbers.quantile(q / QUARTERS) for q in range(1, QUARTERS))
+    quantiles = (numbers.quantile(quarter / QUARTERS) for quarter in range(1, QUARTERS))
     return tuple(sorted({float(quantile or 0.0) for quantile in quantiles}))
 
 
@@ -144,13 +148,13 @@ def slice_positions(values: pl.Series, edges: Sequence[float], names: Sequence[s
     """Return the position of the slice of each value; -1 for an empty value and for a value without a slice."""
     if edges:
         numbers = values.cast(pl.Float64)
-        slices = np.searchsorted(edges, numbers.fill_null(np.nan).to_numpy(), side="left").astype(np.intp)
-        slices[numbers.is_null().to_numpy()] = -1
-        return slices
-    slice_of_name = {name: k for k, name in enumerate(names)}
+        positions = np.searchsorted(edges, numbers.fill_null(np.nan).to_numpy(), side="left").astype(np.intp)
+        positions[numbers.is_null().to_numpy()] = -1
+        return positions
+    position_of_name = {name: position for position, name in enumerate(names)}
     return (
         values.cast(pl.String)
-        .replace_strict(slice_of_name, default=-1, return_dtype=pl.Int64)
+        .replace_strict(position_of_name, default=-1, return_dtype=pl.Int64)
         .to_numpy()
         .astype(np.intp)
     )
@@ -209,26 +213,28 @@ def slice_columns(
     rater: str, ratios: Ratios, slices: tuple[tuple[str, ...], Ints], *, confidence: float, alpha: float
 ) -> dict[str, Any]:
     """Return the columns of a table of slices; items of one cluster and slice are permuted together."""
-    names, slice_of_value = slices
-    used_items = np.flatnonzero(slice_of_value >= 0)
-    used_slices, slice_of_item = np.unique(slice_of_value[used_items], return_inverse=True)
-    if len(used_slices) < 2 or not ratios.labels:
+    names_of_slices, slice_of_item = slices
+    used_items = np.flatnonzero(slice_of_item >= 0)
+    nonempty_slices, slice_of_used_item = np.unique(slice_of_item[used_items], return_inverse=True)
+    if len(nonempty_slices) < 2 or not ratios.labels:
         return {}
     n_units = int(ratios.units.max()) + 1
-    units_in_slices, unit_in_slice = np.unique(slice_of_item * n_units + ratios.units[used_items], return_inverse=True)
-    numerator, denominator = (
-        unit_sums(values[:, used_items], units=unit_in_slice, n_units=len(units_in_slices))
-        for values in (ratios.numerator, ratios.denominator)
+    unit_slice_codes, code_of_used_item = np.unique(
+        slice_of_used_item * n_units + ratios.units[used_items], return_inverse=True
     )
-    tests = slice_tests(numerator, denominator, units_in_slices // n_units, confidence=confidence)
+    numerator_sums, denominator_sums = (
+        unit_sums(item_values[:, used_items], units=code_of_used_item, n_units=len(unit_slice_codes))
+        for item_values in (ratios.numerator, ratios.denominator)
+    )
+    tests = slice_tests(numerator_sums, denominator_sums, unit_slice_codes // n_units, confidence=confidence)
     is_significant = tests.p_adjusted.ravel() <= alpha
     differences = tests.difference.ravel()
-    raters, statistics = zip(*ratios.labels, strict=True)
-    few_text = f"fewer than {FEWEST_PARTS} items or clusters in the slice or in the other slices"
+    rater_names, statistic_names = zip(*ratios.labels, strict=True)
+    few_items_text = f"fewer than {FEWEST_PARTS} items or clusters in the slice or in the other slices"
     return {
-        rater: np.repeat(raters, len(used_slices)).tolist(),
-        "slice": [names[k] for k in used_slices] * len(ratios.labels),
-        "statistic": np.repeat(statistics, len(used_slices)).tolist(),
+        rater: np.repeat(rater_names, len(nonempty_slices)).tolist(),
+        "slice": [names_of_slices[slice_index] for slice_index in nonempty_slices] * len(ratios.labels),
+        "statistic": np.repeat(statistic_names, len(nonempty_slices)).tolist(),
         "n": tests.n.ravel(),
         "value": tests.value.ravel(),
         "other": tests.other.ravel(),
@@ -238,5 +244,5 @@ def slice_columns(
         "p_value": tests.p_value.ravel(),
         "p_adjusted": tests.p_adjusted.ravel(),
         "finding": np.select([is_significant & (differences > 0), is_significant], ["higher", "lower"], "").tolist(),
-        "reason": np.where(np.isnan(tests.p_value.ravel()), few_text, "").tolist(),
+        "reason": np.where(np.isnan(tests.p_value.ravel()), few_items_text, "").tolist(),
     }

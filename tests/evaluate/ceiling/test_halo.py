@@ -10,7 +10,7 @@ import pytest
 
 import custodes as cu
 from custodes.evaluate.ceiling.ceiling import Ceiling
-from custodes.evaluate.ceiling.halo import _agreement, halo_columns
+from custodes.evaluate.ceiling.halo import _held_out_agreement, halo_columns
 from custodes.evaluate.ceiling.prediction_target import target_of
 from custodes.evaluate.rater_scores import rater_scores
 from custodes.stats.ratios import mean_of_defined
@@ -123,7 +123,7 @@ def test_annotators_weigh_by_what_they_rated() -> None:
         other_means = np.stack([mean_of_defined(who.annotators[k, rest], axis=0) for k in (1, 2)])
         parts = (who.annotators[1:, [person]].swapaxes(0, 1), other_means[np.newaxis])
         metrics = who.scores[target.columns["metrics"]]
-        taus.append(_agreement(target, who.annotators[0, [person]], (*parts, metrics))[0, 0])
+        taus.append(_held_out_agreement(target, who.annotators[0, [person]], (*parts, metrics))[0, 0])
     columns, _ = halo_columns(target, 0.95)
     np.testing.assert_allclose(columns["kendall"], np.average(taus, axis=0, weights=[150, 300, 300]))
     assert halo == pytest.approx(columns["kendall"], abs=0.05)  # other folds

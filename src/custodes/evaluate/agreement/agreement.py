@@ -198,17 +198,21 @@ def agreement(
     ['aspect', 'metric', 'group', 'n', 'sample_accuracy']
     """
     compare_by = value_list("compare_by", compare_by)
-    for name in compare_by:
-        check_one_of("compare_by", name, [statistic.name for statistic in STATISTICS.values() if statistic.best])
+    for statistic_name in compare_by:
+        check_one_of(
+            "compare_by", statistic_name, [statistic.name for statistic in STATISTICS.values() if statistic.best]
+        )
 
     def answer_aspect(
         comparison: RaterComparison, rng: np.random.Generator
     ) -> tuple[dict[str, pl.DataFrame], list[Note]]:
-        tables, notes = _answer(comparison, flips_of, resamples, compare_by, confidence, alpha, rng)
+        tables, notes = _answer(comparison, draw_flips, resamples, compare_by, confidence, alpha, rng)
         if by and comparison.aspect not in study.labels:
-            slices = slices_of_items(study, comparison.items, by)
-            columns = slice_columns("metric", equal_preferences(comparison), slices, confidence=confidence, alpha=alpha)
-            tables |= {"slices": Agreement.part(comparison.aspect, slices=columns)["slices"]}
+            item_slices = slices_of_items(study, comparison.items, by)
+            slice_table_columns = slice_columns(
+                "metric", equal_preferences(comparison), item_slices, confidence=confidence, alpha=alpha
+            )
+            tables |= {"slices": Agreement.part(comparison.aspect, slices=slice_table_columns)["slices"]}
         return tables, notes
 
     label_tables, label_notes = _label_tables(study, setting, by, confidence=confidence, alpha=alpha, rng=rng)
@@ -219,7 +223,7 @@ def agreement(
             raise
         comparisons = []
     generator = np.random.default_rng(rng)
-    flips_of = drawn_flips(generator)
+    draw_flips = drawn_flips(generator)
     # one label, so that all aspects share their resamples
     tables_and_notes = map_parts(
         answer_aspect,
@@ -241,12 +245,12 @@ def _label_tables(
     if not study.labels:
         return [], []
     selected_study = study.select(**selection_arguments(setting))
-    estimates = EstimateSettings(sampling="random", confidence=confidence, rng=np.random.default_rng(rng))
+    estimate_settings = EstimateSettings(sampling="random", confidence=confidence, rng=np.random.default_rng(rng))
     outputs_of_aspects = labelled_outputs(selected_study, consensus="vote")
     tables = [
         Agreement.part(
             aspect_outputs.aspect,
-            labels=judge_rows(aspect_outputs, estimates),
+            labels=judge_rows(aspect_outputs, estimate_settings),
             slices=slice_columns(
                 "metric",
                 equal_labels(aspect_outputs),
@@ -265,51 +269,51 @@ def _label_tables(
     ]
 
 
-def by_standing(rows: pl.DataFrame, standing: pl.DataFrame) -> pl.DataFrame:
+def by_standing(metric_rows: pl.DataFrame, standing: pl.DataFrame) -> pl.DataFrame:
     """Return the rows of metrics in the order of the table `standing`; metrics without a rank come last."""
     rank_table = standing.select("aspect", "metric", place=pl.int_range(pl.len()))
-    ranked_rows = rows.join(rank_table, on=["aspect", "metric"], how="left", maintain_order="left")
-    first_row_of_aspect = pl.int_range(pl.len()).min().over("aspect")
-    return ranked_rows.sort(first_row_of_aspect, "place", nulls_last=True, maintain_order=True).drop("place")
+    ranked_rows = metric_rows.join(rank_table, on=["aspect", "metric"], how="left", maintain_order="left")
+    first_row_expression = pl.int_range(pl.len()).min().over("aspect")
+    return ranked_rows.sort(first_row_expression, "place", nulls_last=True, maintain_order=True).drop("place")
 
 
 def _answer(
     comparison: RaterComparison,
-    flips_of: Callable[[RaterComparison], NDArray[np.int8]],
+    draw_flips: Callable[[RaterComparison], NDArray[np.int8]],
     resamples: int,
     compare_by: Sequence[str],
     confidence: float,
     alpha: float,
     rng: np.random.Generator,
 ) -> tuple[dict[str, pl.DataFrame], list[Note]]:
-    design, group_of_cluster = comparison.design, None
+    design, column_of_cluster = comparison.design, None
     n_units, has_only_choices = design.n_units, are_choices(comparison)
     if (
         has_only_choices and design.item_weights is None
     ):  # with weights, clusters of equal preferences may differ in weight
-        group_of_cluster, weights = resampled_groups(comparison, resamples, rng)
+        column_of_cluster, bootstrap_weights = resampled_groups(comparison, resamples, rng)
     else:
-        weights = design.draw_byte_weights(resamples, rng)
+        bootstrap_weights = design.draw_byte_weights(resamples, rng)
     # Statistics of preferences need no sign flips.
-    sign_flips = np.empty((0, n_units), dtype=np.int8) if has_only_choices else flips_of(comparison)
-    sample = Sample(comparison=comparison, times=weights, flips=sign_flips, columns=group_of_cluster)
+    sign_flips = np.empty((0, n_units), dtype=np.int8) if has_only_choices else draw_flips(comparison)
+    sample = Sample(comparison=comparison, times=bootstrap_weights, flips=sign_flips, columns=column_of_cluster)
     values_of_statistic = {name: statistic.compute(sample) for name, statistic in STATISTICS.items()}
-    tester = Tester.from_sample(sample, n=resamples, confidence=confidence, alpha=alpha)
+    tester = Tester.from_sample(sample, n_flips=resamples, confidence=confidence, alpha=alpha)
     differences = Differences.from_tester(tester, compare_by)
-    standing = standing_columns(tester, values_of_statistic, differences, confidence=confidence, alpha=alpha)
+    standing_table = standing_columns(tester, values_of_statistic, differences, confidence=confidence, alpha=alpha)
     unreliable_names = [
         statistic.name for statistic in STATISTICS.values() if 1 < n_units < statistic.fewest and resamples
     ]
-    letters_of_metric = dict(zip(standing["metric"], standing["group"], strict=True))
-    columns_of_statistics = [
+    letters_of_metric = dict(zip(standing_table["metric"], standing_table["group"], strict=True))
+    statistic_columns = [
         statistic.with_interval(name, sample, values_of_statistic[name], confidence)
         for name, statistic in STATISTICS.items()
     ]
-    metrics = {
+    metric_table = {
         "metric": list(comparison.metrics),
         "group": [letters_of_metric.get(name) for name in comparison.metrics],
-        "n": [len(comparison.shared(m).pair) for m in range(len(comparison.metrics))],
-        **dict(chain.from_iterable(columns.items() for columns in columns_of_statistics)),
+        "n": [len(comparison.shared(metric_index).pair) for metric_index in range(len(comparison.metrics))],
+        **dict(chain.from_iterable(columns_of_statistic.items() for columns_of_statistic in statistic_columns)),
         **{
             statistic.chance_column.name: statistic.chance_of(tester.jackknife_sample)[0]
             for statistic in STATISTICS.values()
@@ -319,12 +323,12 @@ def _answer(
     }
     tables = Agreement.part(
         comparison.aspect,
-        metrics=metrics,
+        metrics=metric_table,
         common=_common_columns(sample),
         comparisons=_comparison_columns(comparison, differences),
-        standing=standing,
+        standing=standing_table,
     )
-    notes = [*_ground_notes(sample), *_ranking_notes(comparison, differences, standing, alpha)]
+    notes = [*_ground_notes(sample), *_ranking_notes(comparison, differences, standing_table, alpha)]
     notes += few_clusters_notes(n_units, resamples, fewest=FEWEST, aspect=comparison.aspect, columns=unreliable_names)
     return tables, [*comparison.notes, *notes, *_undefined_notes(sample, values_of_statistic)]
 
@@ -337,14 +341,14 @@ def _comparison_columns(comparison: RaterComparison, differences: Differences) -
             "metric_b": second_metrics,
             "statistic": np.full(len(first_metrics), name),
             "n": differences.n,
-            "difference": family.estimate,
-            "difference_low": family.low,
-            "difference_high": family.high,
-            "p_value": family.p_value,
-            "p_adjusted": family.p_adjusted,
-            "note": np.where(family.at_threshold, AT_THRESHOLD, ""),
+            "difference": test_family.estimate,
+            "difference_low": test_family.low,
+            "difference_high": test_family.high,
+            "p_value": test_family.p_value,
+            "p_adjusted": test_family.p_adjusted,
+            "note": np.where(test_family.at_threshold, AT_THRESHOLD, ""),
         }
-        for name, family in differences.tests.items()
+        for name, test_family in differences.tests.items()
     ]
     return (
         {name: np.concatenate([block[name] for block in column_blocks]) for name in column_blocks[0]}
@@ -360,25 +364,25 @@ def _common_columns(sample: Sample) -> dict[str, Any]:
     out.
     """
     comparison = sample.comparison
-    shared_sets = grounds_of(comparison)
-    metrics_with_data = np.flatnonzero([shared_set.any for shared_set in shared_sets])
-    if len(equal_grounds([shared_sets[m] for m in metrics_with_data])) < 2:
+    grounds_of_metrics = grounds_of(comparison)
+    metric_positions = np.flatnonzero([ground.any for ground in grounds_of_metrics])
+    if len(equal_grounds([grounds_of_metrics[m] for m in metric_positions])) < 2:
         return {}
     # A metric without verdicts does not restrict the verdicts. A metric without scores does not restrict the scores.
-    key_sets = [shared_set.keys for shared_set in shared_sets if len(shared_set.keys)] or [shared_sets[0].keys]
-    scored_masks = [
-        shared_set.scored for shared_set in shared_sets if shared_set.scored is not None and shared_set.scored.any()
+    comparison_keys_of_ground = [ground.keys for ground in grounds_of_metrics if len(ground.keys)] or [
+        grounds_of_metrics[0].keys
     ]
+    scored_masks = [ground.scored for ground in grounds_of_metrics if ground.scored is not None and ground.scored.any()]
     common_comparison = comparison.only(
-        metrics_with_data,
+        metric_positions,
         scored=np.logical_and.reduce(scored_masks) if scored_masks else None,
-        keys=reduce(np.intersect1d, key_sets),
+        keys=reduce(np.intersect1d, comparison_keys_of_ground),
     )
     common_sample = replace(sample, comparison=common_comparison, times=sample.times[:1])
     return {
         "metric": list(common_comparison.metrics),
         "n": len(common_comparison.shared(0).pair),
-        **{name: statistic.compute(common_sample)[0] for name, statistic in STATISTICS.items()},
+        **{statistic_name: statistic.compute(common_sample)[0] for statistic_name, statistic in STATISTICS.items()},
     }
 
 
@@ -387,29 +391,33 @@ def _ground_notes(sample: Sample) -> list[Note]:
     comparison = sample.comparison
     if are_choices(comparison):
         return []
-    aspect_suffix, is_scored = label_of(comparison.aspect), comparison.has_both_scores
-    masks = [mask for mask in is_scored if mask.any()]
-    n_different = len(group_equal_rows(np.stack(masks))) if masks else 0
-    n_fitted = sum(not system_scores.is_complete(mask) for mask in masks)
-    is_rated = np.asarray(is_scored.any(axis=1))
-    is_unconnected = holds_for_both(is_rated) & ~sample.system_scores.pairs & ~np.eye(is_rated.shape[1], dtype=bool)
-    n_unconnected = int(is_unconnected.any(axis=0).sum())
+    aspect_suffix, is_scored_output = label_of(comparison.aspect), comparison.has_both_scores
+    metric_masks = [metric_mask for metric_mask in is_scored_output if metric_mask.any()]
+    n_different_output_sets = len(group_equal_rows(np.stack(metric_masks))) if metric_masks else 0
+    n_fitted_metrics = sum(not system_scores.is_complete(metric_mask) for metric_mask in metric_masks)
+    has_scored_output = np.asarray(is_scored_output.any(axis=1))
+    is_unconnected_pair = (
+        holds_for_both(has_scored_output)
+        & ~sample.system_scores.pairs
+        & ~np.eye(has_scored_output.shape[1], dtype=bool)
+    )
+    n_unconnected_systems = int(is_unconnected_pair.any(axis=0).sum())
     return build_notes(
         (
             "coverage-differs",
-            n_different if n_different > 1 else 0,
+            n_different_output_sets if n_different_output_sets > 1 else 0,
             f"metrics rated different outputs{aspect_suffix}: each pair of metrics is compared on the outputs that "
             "both metrics rated, and the table common uses the outputs that all metrics rated",
         ),
         (
             "system-scores-fitted",
-            n_fitted,
-            f"for {n_fitted} of {len(masks)} metrics, some items lack the human or the metric score of a "
-            f"system{aspect_suffix}, so the system scores are not means but system effects adjusted for items",
+            n_fitted_metrics,
+            f"for {n_fitted_metrics} of {len(metric_masks)} metrics, some items lack the human or the metric score "
+            f"of a system{aspect_suffix}, so the system scores are not means but system effects adjusted for items",
         ),
         (
             "pairs-without-common-item",
-            n_unconnected // 2,
+            n_unconnected_systems // 2,
             f"system-level statistics{aspect_suffix} exclude pairs of systems without an item on which annotators "
             "and metric both rated the two systems",
         ),
@@ -418,19 +426,25 @@ def _ground_notes(sample: Sample) -> list[Note]:
 
 
 def _ranking_notes(
-    comparison: RaterComparison, differences: Differences, standing: dict[str, Any], alpha: float
+    comparison: RaterComparison, differences: Differences, standing_table: dict[str, Any], alpha: float
 ) -> list[Note]:
     """Return notes on the statistic that ranks the metrics, and on statistics without a significant difference."""
     tests_of_statistic = {
-        name: family for name, family in differences.tests.items() if np.isfinite(family.p_adjusted).any()
+        statistic_name: test_family
+        for statistic_name, test_family in differences.tests.items()
+        if np.isfinite(test_family.p_adjusted).any()
     }
-    undecided = [name for name, family in tests_of_statistic.items() if not family.significant(alpha).any()]
-    ranking_label = STATISTICS[standing["statistic"]].label
+    undecided_statistics = [
+        statistic_name
+        for statistic_name, test_family in tests_of_statistic.items()
+        if not test_family.significant(alpha).any()
+    ]
+    ranking_label = STATISTICS[standing_table["statistic"]].label
     return [
         *build_notes(
             (
                 "standing",
-                standing["statistic"] in tests_of_statistic,
+                standing_table["statistic"] in tests_of_statistic,
                 f"metrics are ranked by {ranking_label}; metrics that share a letter do not differ significantly (all "
                 f"pairs of metrics of this aspect tested jointly at level {alpha:g})",
             )
@@ -438,9 +452,9 @@ def _ranking_notes(
         *build_notes(
             (
                 "no-significant-difference",
-                len(undecided),
+                len(undecided_statistics),
                 f"no two metrics differ significantly{label_of(comparison.aspect)} by "
-                f"{join_labels(undecided, limit=6)}",
+                f"{join_labels(undecided_statistics, limit=6)}",
             ),
             aspect=comparison.aspect,
         ),
@@ -451,12 +465,15 @@ def _undefined_notes(sample: Sample, values_of_statistic: dict[str, Floats]) -> 
     """Return notes on the source of system scores, and on correlations that are undefined or not informative."""
     comparison = sample.comparison
     aspect_suffix = label_of(comparison.aspect)
-    has_system_scores = np.isfinite(comparison.metric_system).any(axis=1) | np.isfinite(comparison.human_system).any()
-    pearson_by_item = STATISTICS["pearson_item"]
-    assert pearson_by_item.per_item is not None
-    has_correlation = np.isfinite(sample.per_item(pearson_by_item.name, pearson_by_item.per_item))
+    has_file_system_score = (
+        np.isfinite(comparison.metric_system).any(axis=1) | np.isfinite(comparison.human_system).any()
+    )
+    item_pearson_statistic = STATISTICS["pearson_item"]
+    assert item_pearson_statistic.per_item is not None
+    is_defined_correlation = np.isfinite(sample.per_item(item_pearson_statistic.name, item_pearson_statistic.per_item))
     n_undefined = int(
-        (np.isfinite(comparison.scores.human).sum(axis=1) > 1).sum() * len(comparison.metrics) - has_correlation.sum()
+        (np.isfinite(comparison.scores.human).sum(axis=1) > 1).sum() * len(comparison.metrics)
+        - is_defined_correlation.sum()
     )
     return build_notes(
         (
@@ -467,7 +484,7 @@ def _undefined_notes(sample: Sample, values_of_statistic: dict[str, Floats]) -> 
         ),
         (
             "system-scores-given",
-            int(has_system_scores.sum()),
+            int(has_file_system_score.sum()),
             f"system scores{aspect_suffix} are the system-level scores of the file if present, otherwise means over "
             "items",
         ),

@@ -21,8 +21,8 @@ def are_choices(comparison: RaterComparison) -> bool:
 
     This holds if no output has scores of both annotators and metrics, and if the file has no system-level scores.
     """
-    scores = comparison.scores
-    has_scored_outputs = (np.isfinite(scores.human) & np.isfinite(scores.metrics)).any()
+    item_scores = comparison.scores
+    has_scored_outputs = (np.isfinite(item_scores.human) & np.isfinite(item_scores.metrics)).any()
     has_system_scores = np.isfinite(comparison.human_system).any() or np.isfinite(comparison.metric_system).any()
     return not has_scored_outputs and not has_system_scores
 
@@ -34,20 +34,20 @@ def resampled_groups(
 
     Returns
     -------
-    columns : array of int of shape (clusters,)
+    group_of_cluster : array of int of shape (clusters,)
         For the first cluster of each group, the number of the group; for every other cluster, -1.
-    times : array of shape (1 + B, groups)
+    group_weights : array of shape (1 + B, groups)
         Bootstrap weights of the groups; row 0 is the data.
     """
     cluster_cells = comparison.cells
-    columns = np.full(comparison.design.n_units, -1)
-    columns[cluster_cells.cluster] = cluster_cells.group
+    group_of_cluster = np.full(comparison.design.n_units, -1)
+    group_of_cluster[cluster_cells.cluster] = cluster_cells.group
     check_memory("resamples", resamples, count_resample_values(resamples, len(cluster_cells.number) / 2))
-    n_drawn = resamples if cluster_cells.number.sum() > 1 else 0
-    weights = np.empty((1 + n_drawn, len(cluster_cells.number)), dtype=np.uint32)
-    for row_slice, group_counts in cluster_cells.iter_weights(n_drawn, rng, size=len(cluster_cells.number)):
-        weights[row_slice] = group_counts.T
-    return columns, weights
+    n_resamples = resamples if cluster_cells.number.sum() > 1 else 0
+    group_weights = np.empty((1 + n_resamples, len(cluster_cells.number)), dtype=np.uint32)
+    for row_slice, block_weights in cluster_cells.iter_weights(n_resamples, rng, size=len(cluster_cells.number)):
+        group_weights[row_slice] = block_weights.T
+    return group_of_cluster, group_weights
 
 
 def weighted_comparisons(
@@ -57,21 +57,32 @@ def weighted_comparisons(
 
     `column_of_item` (items,) is a position for each item. Items with position -1 are left out.
     """
-    shared = comparison.shared(metric)
-    columns = column_of_item[shared.item]
-    is_used: Any = slice(None) if (columns >= 0).all() else columns >= 0
-    weights = comparison.design.weights[shared.item[is_used]]
-    return shared.pair[is_used], shared.signs[:, is_used], columns[is_used], weights
+    joint_preferences = comparison.shared(metric)
+    column_of_comparison = column_of_item[joint_preferences.item]
+    row_selection: Any = slice(None) if (column_of_comparison >= 0).all() else column_of_comparison >= 0
+    comparison_weights = comparison.design.weights[joint_preferences.item[row_selection]]
+    return (
+        joint_preferences.pair[row_selection],
+        joint_preferences.signs[:, row_selection],
+        column_of_comparison[row_selection],
+        comparison_weights,
+    )
 
 
 def category_sums(comparison: RaterComparison, column_of_item: Ints, n_columns: int) -> Floats:
     """(4, metrics, columns): weights of all shared comparisons, equal preferences, human ties and metric ties."""
-    sums = np.empty((4, len(comparison.metrics), n_columns))
+    category_weights = np.empty((4, len(comparison.metrics), n_columns))
     for metric in range(len(comparison.metrics)):
-        _, (human, of_metric), columns, weights = weighted_comparisons(comparison, column_of_item, metric)
-        for category, is_counted in enumerate((human == human, human == of_metric, human == 0, of_metric == 0)):
-            sums[category, metric] = np.bincount(columns, weights * is_counted, minlength=n_columns)
-    return sums
+        _, (human_signs, metric_signs), column_of_comparison, comparison_weights = weighted_comparisons(
+            comparison, column_of_item, metric
+        )
+        for category, is_in_category in enumerate(
+            (human_signs == human_signs, human_signs == metric_signs, human_signs == 0, metric_signs == 0)
+        ):
+            category_weights[category, metric] = np.bincount(
+                column_of_comparison, comparison_weights * is_in_category, minlength=n_columns
+            )
+    return category_weights
 
 
 class PreferenceMargins(NamedTuple):
@@ -86,52 +97,61 @@ class PreferenceMargins(NamedTuple):
     metrics: Floats
 
 
-def margins(comparison: RaterComparison, times: NDArray[Any], column_of_item: Ints) -> PreferenceMargins:
-    """Return the margins for the bootstrap weights `times` (1 + B, columns); an item has the weight of its column."""
+def margins(comparison: RaterComparison, bootstrap_weights: NDArray[Any], column_of_item: Ints) -> PreferenceMargins:
+    """Return the margins for `bootstrap_weights` (1 + B, columns); an item has the weight of its column."""
     from scipy.sparse import csr_array
 
-    n_times, n_metrics = len(times), len(comparison.metrics)
+    n_samples, n_metrics = len(bootstrap_weights), len(comparison.metrics)
     n_pairs, n_systems = len(comparison.design.pairs), len(comparison.systems)
-    accuracy = np.empty((n_times, n_metrics))
-    human_net_wins, metric_net_wins = np.empty((2, n_times, n_metrics, n_systems))
-    system_index, pair_index = comparison.design.pairs.T.ravel(), np.tile(np.arange(n_pairs), 2)
-    membership = csr_array((np.ones(2 * n_pairs), (system_index, pair_index)), shape=(n_systems, n_pairs))
-    win_signs = csr_array((np.repeat([1.0, -1.0], n_pairs), (system_index, pair_index)), shape=(n_systems, n_pairs))
-    sum_sizes = {"n_cells": n_pairs, "n_kinds": times.shape[1]}
+    pairwise_accuracy = np.empty((n_samples, n_metrics))
+    human_net_wins, metric_net_wins = np.empty((2, n_samples, n_metrics, n_systems))
+    system_indices, pair_indices = comparison.design.pairs.T.ravel(), np.tile(np.arange(n_pairs), 2)
+    pair_membership = csr_array((np.ones(2 * n_pairs), (system_indices, pair_indices)), shape=(n_systems, n_pairs))
+    win_signs = csr_array((np.repeat([1.0, -1.0], n_pairs), (system_indices, pair_indices)), shape=(n_systems, n_pairs))
+    sum_options = {"n_cells": n_pairs, "n_kinds": bootstrap_weights.shape[1]}
     for metric_group in equal_grounds(grounds_of(comparison)):
-        sum_metric_signs = []
+        sum_functions_of_metrics = []
         for metric in metric_group:
-            pair, (human, of_metric), columns, item_weights = weighted_comparisons(comparison, column_of_item, metric)
-            sum_metric_signs.append(sums_of(pair, columns, item_weights * of_metric, **sum_sizes))
+            pair_of_comparison, (human_signs, metric_signs), column_of_comparison, comparison_weights = (
+                weighted_comparisons(comparison, column_of_item, metric)
+            )
+            sum_functions_of_metrics.append(
+                sums_of(pair_of_comparison, column_of_comparison, comparison_weights * metric_signs, **sum_options)
+            )
         # All metrics of the group have the same human preferences; those of the last metric are used.
-        count_comparisons = sums_of(pair, columns, item_weights, **sum_sizes)
-        sum_human_signs = sums_of(pair, columns, item_weights * human, **sum_sizes)
-        for resample_block in chunks(n_times, 4 * (n_pairs + times.shape[1])):
-            weights = np.ascontiguousarray(times[resample_block].T, dtype=np.float64)
-            n, human_margins = count_comparisons(weights), sum_human_signs(weights)
-            is_compared, n_compared = n > 0, membership @ n
-            block_net_wins, n_compared_pairs, human_signs = (
-                ratio(win_signs @ human_margins, n_compared).T,
-                is_compared.sum(axis=0),
+        count_comparisons = sums_of(pair_of_comparison, column_of_comparison, comparison_weights, **sum_options)
+        sum_human_signs = sums_of(
+            pair_of_comparison, column_of_comparison, comparison_weights * human_signs, **sum_options
+        )
+        for resample_slice in chunks(n_samples, 4 * (n_pairs + bootstrap_weights.shape[1])):
+            block_weights = np.ascontiguousarray(bootstrap_weights[resample_slice].T, dtype=np.float64)
+            n_comparisons_of_pair, human_margins = count_comparisons(block_weights), sum_human_signs(block_weights)
+            is_compared_pair, n_comparisons_of_system = (
+                n_comparisons_of_pair > 0,
+                pair_membership @ n_comparisons_of_pair,
+            )
+            human_block_net_wins, n_compared_pairs, human_margin_signs = (
+                ratio(win_signs @ human_margins, n_comparisons_of_system).T,
+                is_compared_pair.sum(axis=0),
                 np.sign(human_margins),
             )
-            for metric, sum_signs in zip(metric_group, sum_metric_signs, strict=True):
-                metric_margins = sum_signs(weights)
-                n_equal = ((human_signs == np.sign(metric_margins)) & is_compared).sum(axis=0)
-                accuracy[resample_block, metric] = ratio(n_equal, n_compared_pairs)
-                human_net_wins[resample_block, metric] = block_net_wins
-                metric_net_wins[resample_block, metric] = ratio(win_signs @ metric_margins, n_compared).T
-    return PreferenceMargins(accuracy, human_net_wins, metric_net_wins)
+            for metric, sum_metric_signs in zip(metric_group, sum_functions_of_metrics, strict=True):
+                metric_margins = sum_metric_signs(block_weights)
+                n_equal_pairs = ((human_margin_signs == np.sign(metric_margins)) & is_compared_pair).sum(axis=0)
+                pairwise_accuracy[resample_slice, metric] = ratio(n_equal_pairs, n_compared_pairs)
+                human_net_wins[resample_slice, metric] = human_block_net_wins
+                metric_net_wins[resample_slice, metric] = ratio(win_signs @ metric_margins, n_comparisons_of_system).T
+    return PreferenceMargins(pairwise_accuracy, human_net_wins, metric_net_wins)
 
 
 def equal_preferences(comparison: RaterComparison) -> Ratios:
     """Return the sample accuracy of each metric as a ratio of two sums over items."""
     n_items = len(comparison.items)
-    n_shared, n_equal, *_ = category_sums(comparison, np.arange(n_items), n_items)
+    shared_weights, equal_weights, *_ = category_sums(comparison, np.arange(n_items), n_items)
     return Ratios(
-        labels=[(name, "sample_accuracy") for name in comparison.metrics],
-        numerator=n_equal,
-        denominator=n_shared,
+        labels=[(metric, "sample_accuracy") for metric in comparison.metrics],
+        numerator=equal_weights,
+        denominator=shared_weights,
         units=comparison.design.units,
     )
 
@@ -163,14 +183,17 @@ class Ground(NamedTuple):
 def grounds_of(comparison: RaterComparison) -> list[Ground]:
     """Outputs and comparisons that the annotators share with each metric."""
     shared_preferences = (comparison.shared(metric) for metric in range(len(comparison.metrics)))
-    keys = [shared.pair * len(comparison.items) + shared.item for shared in shared_preferences]
-    scored_masks = [None] * len(keys) if are_choices(comparison) else list(comparison.has_both_scores)
-    return [Ground(*fields) for fields in zip(scored_masks, keys, strict=True)]
+    keys_of_metric = [
+        joint_preferences.pair * len(comparison.items) + joint_preferences.item
+        for joint_preferences in shared_preferences
+    ]
+    scored_masks = [None] * len(keys_of_metric) if are_choices(comparison) else list(comparison.has_both_scores)
+    return [Ground(*ground_fields) for ground_fields in zip(scored_masks, keys_of_metric, strict=True)]
 
 
-def equal_grounds(shared_sets: Sequence[Ground]) -> list[NDArray[np.intp]]:
+def equal_grounds(grounds: Sequence[Ground]) -> list[NDArray[np.intp]]:
     """Return groups of metrics (positions) that share the same outputs and comparisons with the annotators."""
     return equal_positions(
-        (b"" if shared_set.scored is None else np.packbits(shared_set.scored).tobytes(), shared_set.keys.tobytes())
-        for shared_set in shared_sets
+        (b"" if ground.scored is None else np.packbits(ground.scored).tobytes(), ground.keys.tobytes())
+        for ground in grounds
     )

@@ -47,15 +47,15 @@ class Tester:
     alpha: float
 
     @classmethod
-    def from_sample(cls, sample: Sample, *, n: int, confidence: float, alpha: float) -> Tester:
-        """Return the settings of tests with at least n sign flips. With a single cluster, there are no sign flips."""
+    def from_sample(cls, sample: Sample, *, n_flips: int, confidence: float, alpha: float) -> Tester:
+        """Return the settings of tests with at least `n_flips` sign flips. With a single cluster, there are none."""
         n_units = sample.comparison.design.n_units
-        n_blocks, block = bootstrap.blocks_of_units(n_units, most=MOST_BLOCKS)
+        n_blocks, block_of_cluster = bootstrap.blocks_of_units(n_units, most=MOST_BLOCKS)
         return cls(
             sample=sample,
             left_out=bootstrap.with_point(1 - np.eye(n_blocks)),
-            block=block,
-            flips=multiple_testing.Flips.from_block_count(n_blocks, n),
+            block=block_of_cluster,
+            flips=multiple_testing.Flips.from_block_count(n_blocks, n_flips),
             confidence=confidence,
             alpha=alpha,
         )
@@ -63,10 +63,12 @@ class Tester:
     @cached_property
     def bootstrap_sample(self) -> Sample:
         """The sample with bootstrap weights from a fixed seed. A sample that has `columns` is returned unchanged."""
-        design, n = self.sample.comparison.design, len(self.sample.times) - 1
+        design, n_resamples = self.sample.comparison.design, len(self.sample.times) - 1
         if self.sample.columns is not None:
             return self.sample
-        return replace(self.sample, times=design.draw_byte_weights(n, np.random.default_rng(multiple_testing.STREAM)))
+        return replace(
+            self.sample, times=design.draw_byte_weights(n_resamples, np.random.default_rng(multiple_testing.STREAM))
+        )
 
     @cached_property
     def jackknife_sample(self) -> Sample:
@@ -77,15 +79,17 @@ class Tester:
         """Return the sample of a comparison of the same items, with jackknife weights and with blocks as clusters."""
         design, n_blocks = comparison.design, self.left_out.shape[1]
         if n_blocks < design.n_units:
-            names = tuple(map(str, range(n_blocks)))
-            comparison = replace(comparison, design=replace(design, units=self.block[design.units], clusters=names))
+            block_names = tuple(map(str, range(n_blocks)))
+            comparison = replace(
+                comparison, design=replace(design, units=self.block[design.units], clusters=block_names)
+            )
         return replace(self.sample, comparison=comparison, times=self.left_out, columns=None)
 
     def has_marked_items(self, is_marked: Bools) -> Bools:
         """(blocks, k): whether a block contains an item that a row of `is_marked` (k, items) marks."""
         block_has_item = np.zeros((len(self.left_out) - 1, len(is_marked)), dtype=bool)
-        row_index, item_index = np.nonzero(is_marked)
-        block_has_item[self.block[self.sample.comparison.design.units[item_index]], row_index] = True
+        row_indices, item_indices = np.nonzero(is_marked)
+        block_has_item[self.block[self.sample.comparison.design.units[item_indices]], row_indices] = True
         return block_has_item
 
     def sign_flip_tests(
@@ -106,11 +110,13 @@ class Tester:
         )
 
 
-def chance_tests(tester: Tester, name: str) -> multiple_testing.Family:
+def chance_tests(tester: Tester, statistic_name: str) -> multiple_testing.Family:
     """Return the tests of every metric against the chance level of a statistic."""
-    statistic = STATISTICS[name]
-    above_chance = statistic.compute(tester.jackknife_sample) - statistic.chance_of(tester.jackknife_sample)
-    return tester.sign_flip_tests(above_chance, tester.has_marked_items(used_item_mask(statistic, tester.sample)))
+    statistic = STATISTICS[statistic_name]
+    differences_from_chance = statistic.compute(tester.jackknife_sample) - statistic.chance_of(tester.jackknife_sample)
+    return tester.sign_flip_tests(
+        differences_from_chance, tester.has_marked_items(used_item_mask(statistic, tester.sample))
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,60 +133,76 @@ class Differences:
     tests: Mapping[str, multiple_testing.Family]
 
     @classmethod
-    def from_tester(cls, tester: Tester, names: Sequence[str]) -> Differences:
-        """Return the differences in the statistics `names`. A difference is undefined if the statistic is undefined for
-        a metric of the pair."""
+    def from_tester(cls, tester: Tester, statistic_names: Sequence[str]) -> Differences:
+        """Return the differences in these statistics. A difference is undefined if the statistic is undefined for a
+        metric of the pair."""
         comparison = tester.sample.comparison
-        pairs = np.stack(np.triu_indices(len(comparison.metrics), 1), axis=1)
-        n = np.zeros(len(pairs), dtype=np.int64)
-        pair_groups = list(_on_common_ground(tester, pairs))
+        metric_pairs = np.stack(np.triu_indices(len(comparison.metrics), 1), axis=1)
+        n_comparisons = np.zeros(len(metric_pairs), dtype=np.int64)
+        pair_groups = list(_on_common_ground(tester, metric_pairs))
         for pair_group in pair_groups:
-            n[pair_group.at] = len(pair_group.drawn.comparison.shared(0).pair)
-        return cls(pairs=pairs, n=n, tests={name: _family(tester, name, pair_groups, len(pairs)) for name in names})
+            n_comparisons[pair_group.pair_positions] = len(pair_group.bootstrap_sample.comparison.shared(0).pair)
+        return cls(
+            pairs=metric_pairs,
+            n=n_comparisons,
+            tests={
+                statistic_name: _difference_tests(tester, statistic_name, pair_groups, len(metric_pairs))
+                for statistic_name in statistic_names
+            },
+        )
 
-    def order(self, name: str, values: Floats) -> NDArray[np.intp]:
+    def order(self, statistic_name: str, metric_values: Floats) -> NDArray[np.intp]:
         """Return the positions of the metrics from best to worst.
 
-        If all metrics rated the same outputs, the metrics are sorted by `values` (metrics,). Otherwise they are sorted
-        by scores that are fitted to the differences of all pairs by least squares. The fit removes the advantage of
-        metrics that rated easier outputs. Metrics without a value are left out.
+        If all metrics rated the same outputs, the metrics are sorted by `metric_values` (metrics,). Otherwise they are
+        sorted by scores that are fitted to the differences of all pairs by least squares. The fit removes the advantage
+        of metrics that rated easier outputs. Metrics without a value are left out.
         """
-        defined_metrics = np.flatnonzero(np.isfinite(values))
-        pair_differences = self.tests[name].estimate if name in self.tests else np.full(len(self.pairs), np.nan)
-        is_tested = np.isfinite(pair_differences)
-        fitted_values = np.where(np.isfinite(values), values, 0.0)
-        if is_tested.any():
-            first, second = self.pairs[is_tested].T
-            residuals = pair_differences[is_tested] - (fitted_values[first] - fitted_values[second])
+        defined_metrics = np.flatnonzero(np.isfinite(metric_values))
+        pair_differences = (
+            self.tests[statistic_name].estimate if statistic_name in self.tests else np.full(len(self.pairs), np.nan)
+        )
+        is_tested_pair = np.isfinite(pair_differences)
+        fitted_values = np.where(np.isfinite(metric_values), metric_values, 0.0)
+        if is_tested_pair.any():
+            first_metrics, second_metrics = self.pairs[is_tested_pair].T
+            residuals = pair_differences[is_tested_pair] - (
+                fitted_values[first_metrics] - fitted_values[second_metrics]
+            )
             if np.abs(residuals).max() > _SAME:
-                laplacian, residual_sums = np.zeros((len(values), len(values))), np.zeros(len(values))
-                laplacian[first, second] = laplacian[second, first] = -1.0  # normal equations: a Laplacian
+                laplacian, residual_sums = (
+                    np.zeros((len(metric_values), len(metric_values))),
+                    np.zeros(len(metric_values)),
+                )
+                laplacian[first_metrics, second_metrics] = laplacian[
+                    second_metrics, first_metrics
+                ] = -1.0  # normal equations: a Laplacian
                 np.fill_diagonal(laplacian, -laplacian.sum(axis=1))
-                np.add.at(residual_sums, first, residuals)
-                np.subtract.at(residual_sums, second, residuals)
+                np.add.at(residual_sums, first_metrics, residuals)
+                np.subtract.at(residual_sums, second_metrics, residuals)
                 fitted_values = fitted_values + np.linalg.lstsq(laplacian, residual_sums, rcond=1e-10)[0]
         return defined_metrics[np.argsort(-round_for_sorting(fitted_values[defined_metrics]), kind="stable")]
 
-    def better(self, name: str, alpha: float) -> Bools | None:
+    def better(self, statistic_name: str, alpha: float) -> Bools | None:
         """(metrics, metrics): whether the metric of the row is significantly better than the metric of the column.
 
         All pairs are tested jointly at level `alpha`. The result is None if there are no tests.
         """
-        tests = self.tests.get(name)
+        tests = self.tests.get(statistic_name)
         if tests is None or not np.isfinite(tests.p_adjusted).any():
             return None
         n_metrics = int(self.pairs.max()) + 1
         is_better = np.zeros((n_metrics, n_metrics), dtype=bool)
         is_significant = tests.significant(alpha)
-        winner_and_loser = np.where(
+        winners_and_losers = np.where(
             tests.estimate[is_significant, np.newaxis] > 0, self.pairs[is_significant], self.pairs[is_significant, ::-1]
         )
-        is_better[winner_and_loser[:, 0], winner_and_loser[:, 1]] = True
+        is_better[winners_and_losers[:, 0], winners_and_losers[:, 1]] = True
         return is_better
 
 
 def difference(
-    statistic: Statistic, sample: Sample, first: NDArray[np.intp], second: NDArray[np.intp]
+    statistic: Statistic, sample: Sample, first_metrics: NDArray[np.intp], second_metrics: NDArray[np.intp]
 ) -> tuple[Floats, Bools]:
     """Return the differences (1 + B, pairs) of metrics that rated the same outputs, and a mask of the items used.
 
@@ -190,60 +212,74 @@ def difference(
     if statistic.per_item:
         # An item counts only where the statistic is defined for both metrics.
         item_values = sample.per_item(statistic.name, statistic.per_item)
-        item_differences = item_values[first] - item_values[second]
+        item_differences = item_values[first_metrics] - item_values[second_metrics]
         return sample.item_mean(item_differences), np.isfinite(item_differences)
-    values = statistic.compute(sample)
-    return values[:, first] - values[:, second], _rated_item_mask(comparison, 1)
+    metric_values = statistic.compute(sample)
+    return metric_values[:, first_metrics] - metric_values[:, second_metrics], _rated_item_mask(comparison, 1)
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Ground:
+class _PairGroup:
     """Pairs of metrics that are compared on the same set of outputs.
 
-    `at` are the positions of these pairs among all pairs, in ascending order. `first` and `second` are the positions of
-    the two metrics in the comparison. `drawn` are bootstrap resamples and `without` jackknife resamples of the
-    comparison.
+    `pair_positions` are the positions of these pairs among all pairs, in ascending order. `first_metrics` and
+    `second_metrics` are the positions of the two metrics in the comparison. `bootstrap_sample` and `jackknife_sample`
+    are the bootstrap and the jackknife resamples of the comparison.
     """
 
-    at: NDArray[np.intp]
-    first: NDArray[np.intp]
-    second: NDArray[np.intp]
-    drawn: Sample
-    without: Sample
+    pair_positions: NDArray[np.intp]
+    first_metrics: NDArray[np.intp]
+    second_metrics: NDArray[np.intp]
+    bootstrap_sample: Sample
+    jackknife_sample: Sample
 
 
-def _family(tester: Tester, name: str, pair_groups: Sequence[_Ground], n_pairs: int) -> multiple_testing.Family:
+def _difference_tests(
+    tester: Tester, statistic_name: str, pair_groups: Sequence[_PairGroup], n_pairs: int
+) -> multiple_testing.Family:
     """Return the tests of all pairs by one statistic. Resamples are computed in parts, because the resamples of all
     pairs may exceed the memory."""
-    statistic = STATISTICS[name]
+    statistic = STATISTICS[statistic_name]
     if statistic.smooth and not statistic.per_item and len(pair_groups) == 1:
         (pair_group,) = pair_groups
-        block_has_items = tester.has_marked_items(_rated_item_mask(pair_group.drawn.comparison, 1))
+        block_has_items = tester.has_marked_items(_rated_item_mask(pair_group.bootstrap_sample.comparison, 1))
         return tester.sign_flip_tests(
-            statistic.compute(pair_group.without), block_has_items, (pair_group.first, pair_group.second)
+            statistic.compute(pair_group.jackknife_sample),
+            block_has_items,
+            (pair_group.first_metrics, pair_group.second_metrics),
         )
     if statistic.smooth:
         jackknife_values = np.full((len(tester.left_out), n_pairs), np.nan)
         block_has_items = np.zeros((len(tester.left_out) - 1, n_pairs), dtype=bool)
         for pair_group in pair_groups:
-            n_group = len(pair_group.at)
-            for pairs in chunks(n_group, 4 * len(tester.block)) if statistic.per_item else [slice(n_group)]:
-                jackknife_values[:, pair_group.at[pairs]], is_used_item = difference(
-                    statistic, pair_group.without, pair_group.first[pairs], pair_group.second[pairs]
+            n_pairs_in_group = len(pair_group.pair_positions)
+            for pair_slice in (
+                chunks(n_pairs_in_group, 4 * len(tester.block)) if statistic.per_item else [slice(n_pairs_in_group)]
+            ):
+                jackknife_values[:, pair_group.pair_positions[pair_slice]], is_used_item = difference(
+                    statistic,
+                    pair_group.jackknife_sample,
+                    pair_group.first_metrics[pair_slice],
+                    pair_group.second_metrics[pair_slice],
                 )
-                block_has_items[:, pair_group.at[pairs]] = tester.has_marked_items(is_used_item)
+                block_has_items[:, pair_group.pair_positions[pair_slice]] = tester.has_marked_items(is_used_item)
         return tester.sign_flip_tests(jackknife_values, block_has_items)
-    values_by_group = [np.ascontiguousarray(statistic.compute(pair_group.drawn).T) for pair_group in pair_groups]
+    values_by_group = [
+        np.ascontiguousarray(statistic.compute(pair_group.bootstrap_sample).T) for pair_group in pair_groups
+    ]
     n_draws = len(tester.sample.times)
 
     def draw_differences(pair_indices: Ints) -> Floats:
         bootstrap_differences = np.full((len(pair_indices), n_draws), np.nan)
-        for pair_group, values in zip(pair_groups, values_by_group, strict=True):
-            insertion_positions = np.minimum(np.searchsorted(pair_group.at, pair_indices), len(pair_group.at) - 1)
-            found_rows = np.flatnonzero(pair_group.at[insertion_positions] == pair_indices)
-            positions_in_group = insertion_positions[found_rows]
-            bootstrap_differences[found_rows] = (
-                values[pair_group.first[positions_in_group]] - values[pair_group.second[positions_in_group]]
+        for pair_group, group_values in zip(pair_groups, values_by_group, strict=True):
+            insertion_positions = np.minimum(
+                np.searchsorted(pair_group.pair_positions, pair_indices), len(pair_group.pair_positions) - 1
+            )
+            matching_rows = np.flatnonzero(pair_group.pair_positions[insertion_positions] == pair_indices)
+            positions_in_group = insertion_positions[matching_rows]
+            bootstrap_differences[matching_rows] = (
+                group_values[pair_group.first_metrics[positions_in_group]]
+                - group_values[pair_group.second_metrics[positions_in_group]]
             )
         return bootstrap_differences
 
@@ -256,30 +292,34 @@ def _family(tester: Tester, name: str, pair_groups: Sequence[_Ground], n_pairs: 
     )
 
 
-def _on_common_ground(tester: Tester, pairs: Ints) -> Iterator[_Ground]:
+def _on_common_ground(tester: Tester, pairs: Ints) -> Iterator[_PairGroup]:
     """Yield the pairs of metrics (pairs, 2) in groups that share the same outputs with the annotators."""
     comparison = tester.sample.comparison
-    shared_sets = grounds_of(comparison)
-    group_of_metric = np.zeros(len(shared_sets), dtype=np.int64)
-    for group, metrics in enumerate(equal_grounds(shared_sets)):
-        group_of_metric[metrics] = group
+    grounds_of_metrics = grounds_of(comparison)
+    group_of_metric = np.zeros(len(grounds_of_metrics), dtype=np.int64)
+    for group_index, metric_positions in enumerate(equal_grounds(grounds_of_metrics)):
+        group_of_metric[metric_positions] = group_index
     groups_of_pair = np.sort(group_of_metric[pairs], axis=1)
-    for at in equal_positions(map(tuple, groups_of_pair.tolist())):
-        first, second = pairs[at].T
+    for pair_positions in equal_positions(map(tuple, groups_of_pair.tolist())):
+        first_metrics, second_metrics = pairs[pair_positions].T
         if not group_of_metric.any():
-            yield _Ground(
-                at=at, first=first, second=second, drawn=tester.bootstrap_sample, without=tester.jackknife_sample
+            yield _PairGroup(
+                pair_positions=pair_positions,
+                first_metrics=first_metrics,
+                second_metrics=second_metrics,
+                bootstrap_sample=tester.bootstrap_sample,
+                jackknife_sample=tester.jackknife_sample,
             )
             continue
-        metrics = np.unique(pairs[at])
-        shared_set = shared_sets[first[0]].shared_with(shared_sets[second[0]])
-        shared_comparison = comparison.only(metrics, **shared_set._asdict())
-        yield _Ground(
-            at=at,
-            first=np.searchsorted(metrics, first),
-            second=np.searchsorted(metrics, second),
-            drawn=replace(tester.bootstrap_sample, comparison=shared_comparison),
-            without=tester.leave_blocks_out(shared_comparison),
+        metric_positions = np.unique(pairs[pair_positions])
+        shared_ground = grounds_of_metrics[first_metrics[0]].shared_with(grounds_of_metrics[second_metrics[0]])
+        shared_comparison = comparison.only(metric_positions, **shared_ground._asdict())
+        yield _PairGroup(
+            pair_positions=pair_positions,
+            first_metrics=np.searchsorted(metric_positions, first_metrics),
+            second_metrics=np.searchsorted(metric_positions, second_metrics),
+            bootstrap_sample=replace(tester.bootstrap_sample, comparison=shared_comparison),
+            jackknife_sample=tester.leave_blocks_out(shared_comparison),
         )
 
 
@@ -295,13 +335,13 @@ def _rated_item_mask(comparison: RaterComparison, n_metrics: int | None = None) 
 
     If `n_metrics` is given, the mask is only for this number of metrics.
     """
-    n = len(comparison.metrics) if n_metrics is None else n_metrics
-    is_rated = np.zeros((n, len(comparison.items)), dtype=bool)
+    n_rows = len(comparison.metrics) if n_metrics is None else n_metrics
+    rated_item_masks = np.zeros((n_rows, len(comparison.items)), dtype=bool)
     if not are_choices(comparison):
-        is_rated = np.asarray(comparison.has_both_scores[:n].any(axis=2))
-    for metric, is_rated_item in enumerate(is_rated):
+        rated_item_masks = np.asarray(comparison.has_both_scores[:n_rows].any(axis=2))
+    for metric, is_rated_item in enumerate(rated_item_masks):
         is_rated_item[comparison.shared(metric).item] = True
-    return is_rated
+    return rated_item_masks
 
 
 def ranking_statistic(values_of_statistic: dict[str, Floats], n_systems: int) -> str:
@@ -310,8 +350,8 @@ def ranking_statistic(values_of_statistic: dict[str, Floats], n_systems: int) ->
     With two systems, each item has one pair, and Kendall's tau within an item is only a sign. Sample accuracy is then
     used instead.
     """
-    has_ordering = np.isfinite(values_of_statistic[ORDERING][0][np.isfinite(values_of_statistic[CHOOSING][0])])
-    return ORDERING if n_systems > 2 and len(has_ordering) and has_ordering.all() else CHOOSING
+    is_ordering_defined = np.isfinite(values_of_statistic[ORDERING][0][np.isfinite(values_of_statistic[CHOOSING][0])])
+    return ORDERING if n_systems > 2 and len(is_ordering_defined) and is_ordering_defined.all() else CHOOSING
 
 
 def standing_columns(
@@ -320,31 +360,35 @@ def standing_columns(
     """Return the columns of the table `standing`, with the best metric first."""
     comparison = tester.sample.comparison
     statistic_name = ranking_statistic(values_of_statistic, len(comparison.systems))
-    value, low, high = (
+    estimates, low, high = (
         STATISTICS[statistic_name]
         .with_interval("value", tester.sample, values_of_statistic[statistic_name], confidence)
         .values()
     )
-    order = differences.order(statistic_name, value)
+    metric_order = differences.order(statistic_name, estimates)
     tests_of_chance = chance_tests(tester, statistic_name)
-    is_better = differences.better(statistic_name, alpha)
+    is_better_metric = differences.better(statistic_name, alpha)
     is_significant = tests_of_chance.significant(alpha)
-    direction = np.select(
+    chance_sides = np.select(
         [is_significant & (tests_of_chance.estimate > 0), is_significant & (tests_of_chance.estimate < 0)],
         ["above", "below"],
         "unclear",
     )
-    group_letters = None if is_better is None else letters(is_better | is_better.T, order.tolist())
-    is_beaten = None if is_better is None else np.asarray(is_better.any(axis=0))
+    letters_of_metric = (
+        None if is_better_metric is None else letters(is_better_metric | is_better_metric.T, metric_order.tolist())
+    )
+    is_beaten = None if is_better_metric is None else np.asarray(is_better_metric.any(axis=0))
     return {
-        "metric": [comparison.metrics[i] for i in order],
+        "metric": [comparison.metrics[metric_index] for metric_index in metric_order],
         "statistic": statistic_name,
-        "value": value[order],
-        "value_low": low[order],
-        "value_high": high[order],
-        "chance": STATISTICS[statistic_name].chance_of(tester.jackknife_sample)[0][order],
-        "p_chance": tests_of_chance.p_adjusted[order],
-        "side": direction[order].tolist(),
-        "group": [None if group_letters is None else group_letters[i] for i in order],
-        "may_be_best": [None if is_beaten is None else not is_beaten[i] for i in order],
+        "value": estimates[metric_order],
+        "value_low": low[metric_order],
+        "value_high": high[metric_order],
+        "chance": STATISTICS[statistic_name].chance_of(tester.jackknife_sample)[0][metric_order],
+        "p_chance": tests_of_chance.p_adjusted[metric_order],
+        "side": chance_sides[metric_order].tolist(),
+        "group": [
+            None if letters_of_metric is None else letters_of_metric[metric_index] for metric_index in metric_order
+        ],
+        "may_be_best": [None if is_beaten is None else not is_beaten[metric_index] for metric_index in metric_order],
     }

@@ -74,14 +74,14 @@ class Sample:
         )
         return values
 
-    def _once(self, name: str, compute: Callable[[], Any], *source_arrays: object) -> Any:
+    def _once(self, cache_key: str, compute: Callable[[], Any], *source_arrays: object) -> Any:
         """Return the cached value of `compute` for the `source_arrays`. Samples that differ only in the resamples share
         the cache."""
-        cached_arrays, value = self.memo.get(name, ((), None))
+        cached_arrays, cached_value = self.memo.get(cache_key, ((), None))
         if not cached_arrays or any(map(is_not, cached_arrays, source_arrays)):
-            value = compute()
-            self.memo[name] = source_arrays, value
-        return value
+            cached_value = compute()
+            self.memo[cache_key] = source_arrays, cached_value
+        return cached_value
 
     @cached_property
     def system_scores(self) -> SystemScores:
@@ -99,31 +99,36 @@ class Sample:
                 metrics=undefined_scores,
                 pairs=holds_for_both(comparison.metric_system > np.inf),
             )
-        is_rated, is_scored = np.isfinite(comparison.human), np.isfinite(comparison.metric_scores)
-        is_in_file = np.isfinite(comparison.human_system), np.isfinite(comparison.metric_system)
-        is_used_for_human = is_rated & (is_scored | is_in_file[1][:, np.newaxis])
-        is_used_for_metric = is_scored & (is_rated | is_in_file[0])
-        is_comparable = [
-            np.stack([common_items(mask) for mask in used_masks]) | holds_for_both(has_score)
-            for used_masks, has_score in ((is_used_for_human, is_in_file[0]), (is_used_for_metric, is_in_file[1]))
+        has_human_score, has_metric_score = np.isfinite(comparison.human), np.isfinite(comparison.metric_scores)
+        has_file_scores = np.isfinite(comparison.human_system), np.isfinite(comparison.metric_system)
+        is_used_for_human = has_human_score & (has_metric_score | has_file_scores[1][:, np.newaxis])
+        is_used_for_metric = has_metric_score & (has_human_score | has_file_scores[0])
+        is_comparable_pair = [
+            np.stack([common_items(used_mask) for used_mask in used_masks]) | holds_for_both(has_file_score)
+            for used_masks, has_file_score in (
+                (is_used_for_human, has_file_scores[0]),
+                (is_used_for_metric, has_file_scores[1]),
+            )
         ]
-        human_scores, metric_scores = np.empty((2, len(self.times), *is_in_file[1].shape))
+        human_scores, metric_scores = np.empty((2, len(self.times), *has_file_scores[1].shape))
         for metric_group in group_equal_rows(is_used_for_human, is_used_for_metric):
-            scores_of_people = comparison.human[np.newaxis], comparison.human_system[np.newaxis]
+            human_score_arrays = comparison.human[np.newaxis], comparison.human_system[np.newaxis]
             human_scores[:, metric_group] = self._fit_system_scores(
-                *scores_of_people, is_used=is_used_for_human[metric_group[0]]
+                *human_score_arrays, is_used_output=is_used_for_human[metric_group[0]]
             )
-            scores_of_metrics = comparison.metric_scores[metric_group], comparison.metric_system[metric_group]
+            metric_score_arrays = comparison.metric_scores[metric_group], comparison.metric_system[metric_group]
             metric_scores[:, metric_group] = self._fit_system_scores(
-                *scores_of_metrics, is_used=is_used_for_metric[metric_group[0]]
+                *metric_score_arrays, is_used_output=is_used_for_metric[metric_group[0]]
             )
-        return SystemScores(people=human_scores, metrics=metric_scores, pairs=is_comparable[0] & is_comparable[1])
+        return SystemScores(
+            people=human_scores, metrics=metric_scores, pairs=is_comparable_pair[0] & is_comparable_pair[1]
+        )
 
-    def _fit_system_scores(self, scores: Floats, file_scores: Floats, *, is_used: Bools) -> Floats:
-        """(1 + B, raters, systems): means over the outputs `is_used` (items, systems), or `file_scores`."""
+    def _fit_system_scores(self, scores: Floats, file_scores: Floats, *, is_used_output: Bools) -> Floats:
+        """(1 + B, raters, systems): means over the outputs `is_used_output` (items, systems), or `file_scores`."""
         design = self.comparison.design
         fitted_scores = system_fit(
-            scores, is_used, units=design.units, weights=self.times, item_weights=design.item_weights
+            scores, is_used_output, units=design.units, weights=self.times, item_weights=design.item_weights
         )
         return np.where(
             np.isfinite(file_scores),
@@ -131,28 +136,28 @@ class Sample:
             fitted_scores,
         )
 
-    def item_mean(self, per_item: Floats) -> Floats:
-        """(1 + B, k): means over items of the defined values of `per_item` (k, items)."""
+    def item_mean(self, item_values: Floats) -> Floats:
+        """(1 + B, k): means over items of the defined values of `item_values` (k, items)."""
         design = self.comparison.design
-        return weighted_item_mean(per_item, units=design.units, weights=self.times, item_weights=design.item_weights)
+        return weighted_item_mean(item_values, units=design.units, weights=self.times, item_weights=design.item_weights)
 
     @cached_property
     def population_scores(self) -> tuple[Floats, Floats]:
         """Simulated system scores for very many items, by annotators and by metric: both (B, metrics, systems)."""
-        people, metrics, _ = self.system_scores
-        return make_read_only(population_values(people, metrics, n_units=self.comparison.design.n_units))
+        human_scores, metric_scores, _ = self.system_scores
+        return make_read_only(population_values(human_scores, metric_scores, n_units=self.comparison.design.n_units))
 
     @cached_property
     def column_of_item(self) -> Ints:
         """(items,): the column of each item in `times`; -1 if another cluster represents the cluster of the item."""
-        units = self.comparison.design.units
-        return units if self.columns is None else self.columns[units]
+        cluster_of_item = self.comparison.design.units
+        return cluster_of_item if self.columns is None else self.columns[cluster_of_item]
 
     @cached_property
     def preference_totals(self) -> Floats:
         """(4, 1 + B, metrics): total weights of all comparisons, equal preferences, human ties and metric ties."""
-        sums = category_sums(self.comparison, self.column_of_item, self.times.shape[1])
-        return np.moveaxis(bootstrap.weighted_sums(self.times, sums), 1, 0)
+        category_weights = category_sums(self.comparison, self.column_of_item, self.times.shape[1])
+        return np.moveaxis(bootstrap.weighted_sums(self.times, category_weights), 1, 0)
 
     @cached_property
     def margins(self) -> PreferenceMargins:
@@ -164,18 +169,18 @@ class Sample:
         """Accuracy with calibrated ties, and the tie threshold that maximises the accuracy of each metric; both arrays
         are (1 + B, metrics)."""
         comparison, design = self.comparison, self.comparison.design
-        scores = comparison.metric_scores
+        metric_scores = comparison.metric_scores
         events = self._once(
             "acc_eq",
             lambda: accuracy.events(
                 comparison.human,
-                scores,
+                metric_scores,
                 human_tie=comparison.human_tie,
                 units=design.units,
                 n_units=self.times.shape[1],
                 item_weights=design.item_weights,
             ),
-            scores,
+            metric_scores,
             design.units,
         )
         return accuracy.accuracy_and_epsilon(events, self.times)
@@ -188,7 +193,9 @@ def holds_for_both(condition: Bools) -> Bools:
 
 def group_equal_rows(*masks: Bools) -> list[NDArray[np.intp]]:
     """Return groups of rows (positions). The rows of a group are equal in all of the masks (rows, ...)."""
-    return equal_positions(b"".join(np.packbits(mask).tobytes() for mask in rows) for rows in zip(*masks, strict=True))
+    return equal_positions(
+        b"".join(np.packbits(mask_row).tobytes() for mask_row in mask_rows) for mask_rows in zip(*masks, strict=True)
+    )
 
 
 def output_statistic(compute: Callable[[Sample], Floats]) -> Callable[[Sample], Floats]:
@@ -198,10 +205,10 @@ def output_statistic(compute: Callable[[Sample], Floats]) -> Callable[[Sample], 
     """
 
     def compute_or_nan(sample: Sample) -> Floats:
-        scores = sample.comparison.scores
-        if (np.isfinite(scores.human) & np.isfinite(scores.metrics)).any():
+        item_scores = sample.comparison.scores
+        if (np.isfinite(item_scores.human) & np.isfinite(item_scores.metrics)).any():
             return compute(sample)
-        return np.full((len(sample.times), len(scores.metrics)), np.nan)
+        return np.full((len(sample.times), len(item_scores.metrics)), np.nan)
 
     return compute_or_nan
 
@@ -244,15 +251,15 @@ class Statistic:
         """The declaration of the table column with the statistic."""
         return score(self.name, self.doc, self.label, interval=True, essential=self.essential, best=self.best)
 
-    def with_interval(self, name: str, sample: Sample, draws: Floats, confidence: float) -> dict[str, Floats]:
-        """Return the estimate (row 0 of `draws`) as the column `name`, and the interval's bounds as two columns."""
+    def with_interval(self, column_name: str, sample: Sample, draws: Floats, confidence: float) -> dict[str, Floats]:
+        """Return the estimate (row 0 of `draws`) as a column with this name, and the bounds as two columns."""
         n_units = sample.comparison.design.n_units
         if self.population is None:
-            return with_interval(name, draws, confidence, clusters=n_units, bounds=self.bounds)
+            return with_interval(column_name, draws, confidence, clusters=n_units, bounds=self.bounds)
         low, high = intervals.expanded_interval(
             draws[0], self.population(sample), confidence=confidence, n_units=n_units, bounds=self.bounds
         )
-        return {name: draws[0], f"{name}_low": low, f"{name}_high": high}
+        return {column_name: draws[0], f"{column_name}_low": low, f"{column_name}_high": high}
 
     @property
     def chance_column(self) -> Column | None:

@@ -81,9 +81,11 @@ class AnnotatorAnswers:
     @property
     def clusters(self) -> Ints:
         """(workers,): number of clusters of items in which the annotator shares a task with other annotators."""
-        worker, unit = self.answers.worker[self.both], self.unit[self.answers.task[self.both]]
-        width = int(unit.max(initial=0)) + 1
-        return np.bincount(np.unique(worker * width + unit) // width, minlength=len(self.raters))
+        worker_of_answer, unit_of_answer = self.answers.worker[self.both], self.unit[self.answers.task[self.both]]
+        n_units = int(unit_of_answer.max(initial=0)) + 1
+        return np.bincount(
+            np.unique(worker_of_answer * n_units + unit_of_answer) // n_units, minlength=len(self.raters)
+        )
 
     @property
     def both(self) -> Bools:
@@ -96,111 +98,126 @@ def annotator_answers(selected_study: Study, raters: Sequence[str]) -> tuple[lis
 
     Second opinions are included. Each rater has one answer per task.
     """
-    is_selected = pl.col("rater").is_in(list(raters))
-    first_preferences, second_preferences = (
-        selected_study.preferences.queried_verdicts.select_rows(is_selected),
-        selected_study.second.select_rows(is_selected),
+    is_selected_rater = pl.col("rater").is_in(list(raters))
+    primary_preferences, second_opinion_preferences = (
+        selected_study.preferences.queried_verdicts.select_rows(is_selected_rater),
+        selected_study.second.select_rows(is_selected_rater),
     )
     all_preferences = Preferences(
-        frame=pl.concat([first_preferences.frame, second_preferences.frame]),
-        missing=pl.concat([first_preferences.missing, second_preferences.missing]),
+        frame=pl.concat([primary_preferences.frame, second_opinion_preferences.frame]),
+        missing=pl.concat([primary_preferences.missing, second_opinion_preferences.missing]),
     )
-    verdicts, order_notes = all_preferences.merge_verdicts("mean")
-    all_ratings = pl.concat([selected_study.ratings.frame, selected_study.second_ratings.frame])
-    selected_scores = all_ratings.filter(is_selected & (pl.col("item") != ""))
-    output_columns = ["item", "system", "rater", "aspect"]
-    first_scores = selected_scores.group_by(output_columns).agg(pl.col("score").sort_by("repeat").first())
-    n_repeated = selected_scores.height - first_scores.height
-    aspects = pl.concat([verdicts["aspect"], first_scores["aspect"]]).unique(maintain_order=True)
+    merged_verdicts, order_notes = all_preferences.merge_verdicts("mean")
+    all_rating_rows = pl.concat([selected_study.ratings.frame, selected_study.second_ratings.frame])
+    score_rows = all_rating_rows.filter(is_selected_rater & (pl.col("item") != ""))
+    score_key_names = ["item", "system", "rater", "aspect"]
+    first_score_rows = score_rows.group_by(score_key_names).agg(pl.col("score").sort_by("repeat").first())
+    n_repeated_scores = score_rows.height - first_score_rows.height
+    aspect_names = pl.concat([merged_verdicts["aspect"], first_score_rows["aspect"]]).unique(maintain_order=True)
     answers_of_aspects = []
-    for aspect in sorted(aspects):
+    for aspect in sorted(aspect_names):
         aspect_verdicts, unmerged_verdicts, aspect_ratings = (
-            frame.filter(pl.col("aspect") == aspect) for frame in (verdicts, all_preferences.frame, first_scores)
+            rows.filter(pl.col("aspect") == aspect)
+            for rows in (merged_verdicts, all_preferences.frame, first_score_rows)
         )
         if aspect_verdicts.height:
-            answers_of_aspects.append(_verdicts(selected_study, aspect, aspect_verdicts, unmerged_verdicts))
+            answers_of_aspects.append(_verdict_answers(selected_study, aspect, aspect_verdicts, unmerged_verdicts))
         if aspect_ratings.height:
-            answers_of_aspects.append(_ratings(selected_study, aspect, aspect_ratings))
-    message = f"{n_repeated} repeated scores of an output by the same annotator are excluded; the first score counts"
-    return answers_of_aspects, [*order_notes, *build_notes(("scored-again", n_repeated, message))]
+            answers_of_aspects.append(_rating_answers(selected_study, aspect, aspect_ratings))
+    message = (
+        f"{n_repeated_scores} repeated scores of an output by the same annotator are excluded; the first score counts"
+    )
+    return answers_of_aspects, [*order_notes, *build_notes(("scored-again", n_repeated_scores, message))]
 
 
-def _verdicts(
+def _verdict_answers(
     study: Study, aspect: str, verdict_rows: pl.DataFrame, unmerged_verdicts: pl.DataFrame
 ) -> AnnotatorAnswers:
-    pair_struct = pl.struct("system_a", "system_b")
+    pair_expression = pl.struct("system_a", "system_b")
     raters = tuple(verdict_rows["rater"].unique().sort())
-    ordered_verdicts = unmerged_verdicts.with_columns(shown=ORDER_CODES.cast(pl.Int8))
-    ordered_verdicts = ordered_verdicts.filter((pl.col("shown") != 0) & (pl.col("preference") != 0))
+    verdicts_with_order = unmerged_verdicts.with_columns(shown=ORDER_CODES.cast(pl.Int8))
+    verdicts_with_order = verdicts_with_order.filter((pl.col("shown") != 0) & (pl.col("preference") != 0))
     seconds_of_rater = dict(unmerged_verdicts.group_by("rater").agg(pl.col("seconds").median()).iter_rows())
     return _answers(
         study,
         verdict_rows.with_columns(
             _value=pl.col("preference").cast(pl.Float64), _label=1 - pl.col("preference").cast(pl.Int64)
         ),
-        group=pair_struct,
+        group_expression=pair_expression,
         n_labels=len(OUTCOMES),
         aspect=aspect,
         what=VERDICTS,
         raters=raters,
         labels=(1.0, 0.0, -1.0),
-        seconds=np.array([seconds_of_rater[name] for name in raters], dtype=np.float64),
+        seconds=np.array([seconds_of_rater[rater] for rater in raters], dtype=np.float64),
         sided=(
-            label_codes(ordered_verdicts["rater"], raters),
-            ordered_verdicts.select(pair_struct.rank("dense") - 1).to_series().to_numpy().astype(np.int64),
-            ordered_verdicts["preference"].to_numpy(),
-            ordered_verdicts["shown"].to_numpy(),
+            label_codes(verdicts_with_order["rater"], raters),
+            verdicts_with_order.select(pair_expression.rank("dense") - 1).to_series().to_numpy().astype(np.int64),
+            verdicts_with_order["preference"].to_numpy(),
+            verdicts_with_order["shown"].to_numpy(),
         ),
     )
 
 
-def _ratings(study: Study, aspect: str, rating_rows: pl.DataFrame) -> AnnotatorAnswers:
+def _rating_answers(study: Study, aspect: str, rating_rows: pl.DataFrame) -> AnnotatorAnswers:
     raters = tuple(rating_rows["rater"].unique().sort())
     distinct_scores = rating_rows["score"].unique().sort()
-    labels = tuple(distinct_scores) if distinct_scores.len() <= MOST_LABELS else ()
-    code_column = distinct_scores.search_sorted(rating_rows["score"]) if labels else pl.lit(0)
-    scale = study.labels.get(aspect)
+    label_scores = tuple(distinct_scores) if distinct_scores.len() <= MOST_LABELS else ()
+    code_column = distinct_scores.search_sorted(rating_rows["score"]) if label_scores else pl.lit(0)
+    label_scale = study.labels.get(aspect)
     return _answers(
         study,
         rating_rows.with_columns(system_a=pl.lit(""), system_b=pl.lit(""), _value="score", _label=code_column),
-        group=pl.col("system"),
-        n_labels=max(1, len(labels)),
+        group_expression=pl.col("system"),
+        n_labels=max(1, len(label_scores)),
         aspect=aspect,
         what=RATINGS,
         raters=raters,
-        labels=labels,
+        labels=label_scores,
         seconds=np.full(len(raters), np.nan),
-        words=tuple(scale.words[int(value)] if scale else f"{value:g}" for value in labels),
+        words=tuple(
+            label_scale.words[int(label_score)] if label_scale else f"{label_score:g}" for label_score in label_scores
+        ),
         nominal=not is_ordered(study, aspect),
     )
 
 
 def _answers(
-    study: Study, answer_rows: pl.DataFrame, *, group: pl.Expr, n_labels: int, raters: tuple[str, ...], **columns: Any
+    study: Study,
+    answer_rows: pl.DataFrame,
+    *,
+    group_expression: pl.Expr,
+    n_labels: int,
+    raters: tuple[str, ...],
+    **answer_fields: Any,
 ) -> AnnotatorAnswers:
     """Return the answers of `answer_rows` (with `_value`, `_label`), with codes of tasks, annotators and clusters."""
-    task_columns = [name for name in ("item", "system_a", "system_b", "system") if name in answer_rows.columns]
-    tasks = answer_rows.select(task_columns).unique().sort(task_columns).with_row_index("_task")
+    task_column_names = [
+        column_name for column_name in ("item", "system_a", "system_b", "system") if column_name in answer_rows.columns
+    ]
+    tasks = answer_rows.select(task_column_names).unique().sort(task_column_names).with_row_index("_task")
     worker_codes = pl.Series(label_codes(answer_rows["rater"], raters))
     coded_answers = (
         answer_rows.with_columns(_worker=worker_codes)
-        .join(tasks, on=task_columns, how="left")
+        .join(tasks, on=task_column_names, how="left")
         .sort("_task", "_worker", "_label")
     )
-    items = tuple(tasks["item"].unique().sort())
-    design = Design.from_study(study, items=items, systems=()).group_into_blocks()
-    item_codes = label_codes(tasks["item"], items)
-    codes = (coded_answers[name].to_numpy() for name in ("_task", "_worker", "_label"))
+    item_labels = tuple(tasks["item"].unique().sort())
+    design = Design.from_study(study, items=item_labels, systems=()).group_into_blocks()
+    item_of_task = label_codes(tasks["item"], item_labels)
+    code_arrays = (coded_answers[column_name].to_numpy() for column_name in ("_task", "_worker", "_label"))
     return AnnotatorAnswers(
         raters=raters,
         tasks=tasks.drop("_task"),
-        answers=AnnotatorLabels.from_labels(*codes, n_tasks=tasks.height, n_workers=len(raters), n_labels=n_labels),
+        answers=AnnotatorLabels.from_labels(
+            *code_arrays, n_tasks=tasks.height, n_workers=len(raters), n_labels=n_labels
+        ),
         value=coded_answers["_value"].to_numpy(),
-        unit=design.units[item_codes],
+        unit=design.units[item_of_task],
         n_units=design.n_units,
-        group=tasks.select(group.rank("dense") - 1).to_series().to_numpy().astype(np.int64),
-        item=item_codes,
-        **columns,
+        group=tasks.select(group_expression.rank("dense") - 1).to_series().to_numpy().astype(np.int64),
+        item=item_of_task,
+        **answer_fields,
     )
 
 
@@ -215,7 +232,7 @@ def persons(study: Study, raters: Sequence[str], annotator_type: AnnotatorType) 
         return frozenset(raters if annotator_type == "persons" else ()), []
     declared_names = study.raters.frame.filter(pl.col("person"))["rater"]
     declared_persons = frozenset(raters) & frozenset(declared_names)
-    slots = _slots(study, [name for name in raters if name not in declared_persons])
+    slots = _slots(study, [rater for rater in raters if rater not in declared_persons])
     assumed_persons = sorted(frozenset(raters) - declared_persons - slots)
     return frozenset(raters) - slots, build_notes(
         (
@@ -245,23 +262,27 @@ def is_numbered(name: str) -> bool:
 
 def _slots(study: Study, raters: Sequence[str]) -> frozenset[str]:
     """Return the raters with numbered names that answered nearly the same tasks as all similarly named raters."""
-    numbered_raters = [name for name in raters if is_numbered(name)]
+    numbered_raters = [rater for rater in raters if is_numbered(rater)]
     is_numbered_rater = pl.col("rater").is_in(numbered_raters)
-    scores, verdicts = study.ratings.frame.filter(is_numbered_rater), study.preferences.frame.filter(is_numbered_rater)
+    score_rows, verdict_rows = (
+        study.ratings.frame.filter(is_numbered_rater),
+        study.preferences.frame.filter(is_numbered_rater),
+    )
     task_rows = pl.concat(
         [
-            scores.select("rater", "aspect", "item", "system", system_b=pl.lit("")),
-            verdicts.select("rater", "aspect", "item", "system_b", system="system_a").select(
+            score_rows.select("rater", "aspect", "item", "system", system_b=pl.lit("")),
+            verdict_rows.select("rater", "aspect", "item", "system_b", system="system_a").select(
                 "rater", "aspect", "item", "system", "system_b"
             ),
         ]
     ).unique()
     stem_of_rater = {
-        name: "_".join(stem(part) for part in split_name(name) if len(stem(part)) > 1) for name in numbered_raters
+        rater: "_".join(stem(name_part) for name_part in split_name(rater) if len(stem(name_part)) > 1)
+        for rater in numbered_raters
     }
     task_rows = task_rows.with_columns(like=pl.col("rater").replace_strict(stem_of_rater, return_dtype=pl.String))
     n_tasks_of_stem = task_rows.select(pl.exclude("rater")).unique().group_by("like").len("tasks")
     n_tasks_of_rater = task_rows.group_by("like", "rater").len("own").join(n_tasks_of_stem, on="like")
-    similar_raters = n_tasks_of_rater.filter(pl.len().over("like") > 1)
-    slot_rows = similar_raters.filter((pl.col("own") >= MOST_OF_TASKS * pl.col("tasks")).all().over("like"))
+    similar_rater_rows = n_tasks_of_rater.filter(pl.len().over("like") > 1)
+    slot_rows = similar_rater_rows.filter((pl.col("own") >= MOST_OF_TASKS * pl.col("tasks")).all().over("like"))
     return frozenset(slot_rows["rater"])

@@ -65,7 +65,7 @@ SCALES: tuple[Scale, ...] = ("nominal", "ordinal")
 
 
 def annotator_columns(
-    aspect_answers: AnnotatorAnswers, is_person: Bools, *, times: Floats, confidence: float
+    aspect_answers: AnnotatorAnswers, is_person: Bools, *, bootstrap_weights: Floats, confidence: float
 ) -> tuple[dict[str, Any], Tests]:
     """Return the columns of the table `annotators` except competence and flags, and the tests behind the flags.
 
@@ -75,19 +75,19 @@ def annotator_columns(
     n_answers = np.bincount(answers.worker, minlength=n_raters)
     nan_if_slot = np.where(is_person, 1.0, np.nan)
     position_result = position_tests(*aspect_answers.sided, n_workers=n_raters)
-    agreement = _agreement(aspect_answers, times, confidence)
+    agreement_and_bounds = _agreement(aspect_answers, bootstrap_weights, confidence)
     p_careless, p_chance, untested_reason = _compare_with_peers(
         aspect_answers, is_trusted=~(position_result.p_value <= LEVEL)
     )
     n_ties = np.bincount(answers.worker, weights=aspect_answers.value == 0, minlength=n_raters)
-    columns = {
+    table_columns = {
         "answer_type": aspect_answers.what,
         "rater": list(aspect_answers.raters),
         "is_person": is_person,
         "answers": n_answers,
         "proportion": ratio(n_answers, n_answers.sum()),
         "n_multiply_rated": np.bincount(answers.worker[aspect_answers.both], minlength=n_raters),
-        **{name: values * nan_if_slot for name, values in agreement.items()},
+        **{column_name: column_values * nan_if_slot for column_name, column_values in agreement_and_bounds.items()},
         "decided": position_result.decided,
         "first_rate": position_result.share * nan_if_slot,
         "tie_rate": ratio(n_ties, n_answers) if aspect_answers.what == VERDICTS else np.nan,
@@ -95,40 +95,41 @@ def annotator_columns(
         "p_chance": p_chance * nan_if_slot,
         "untested_reason": np.where(is_person, untested_reason, ""),
     }
-    return columns, (position_result.p_value * nan_if_slot, p_careless * nan_if_slot, position_result.share > 0.5)
+    return table_columns, (position_result.p_value * nan_if_slot, p_careless * nan_if_slot, position_result.share > 0.5)
 
 
-def _agreement(aspect_answers: AnnotatorAnswers, times: Floats, confidence: float) -> dict[str, Floats]:
+def _agreement(aspect_answers: AnnotatorAnswers, bootstrap_weights: Floats, confidence: float) -> dict[str, Floats]:
     """Return the mean proportion of other annotators with the same answer, and an interval over items."""
-    resampled_agreement = np.full((len(times), len(aspect_answers.raters)), np.nan)
+    resampled_agreement = np.full((len(bootstrap_weights), len(aspect_answers.raters)), np.nan)
     if not aspect_answers.continuous:
         answers = aspect_answers.answers
         agreement_of_answer = ratio(answers.votes[answers.task, answers.label] - 1, answers.n_votes[answers.task] - 1)
         for rater_slice, agreement_sums, answer_counts in _iter_unit_sums(aspect_answers, agreement_of_answer):
             resampled_agreement[:, rater_slice] = ratio(
-                bootstrap.weighted_sums(times, agreement_sums), bootstrap.weighted_sums(times, answer_counts)
+                bootstrap.weighted_sums(bootstrap_weights, agreement_sums),
+                bootstrap.weighted_sums(bootstrap_weights, answer_counts),
             )
     low, high = intervals.cluster_intervals(
         resampled_agreement, aspect_answers.clusters, confidence=confidence, bounds=intervals.SHARE, fewest=FEWEST
     )
-    estimate = np.where(aspect_answers.clusters >= FEWEST, resampled_agreement[0], np.nan)
-    return {"agreement": estimate, "agreement_low": low, "agreement_high": high}
+    mean_agreement = np.where(aspect_answers.clusters >= FEWEST, resampled_agreement[0], np.nan)
+    return {"agreement": mean_agreement, "agreement_low": low, "agreement_high": high}
 
 
-def _iter_unit_sums(aspect_answers: AnnotatorAnswers, values: Floats) -> Iterator[tuple[slice, Floats, Floats]]:
-    """Yield blocks of workers, with the sum and the number of the defined `values` (n,), both (workers, units)."""
-    is_defined = np.isfinite(values)
-    worker, unit = (
+def _iter_unit_sums(aspect_answers: AnnotatorAnswers, answer_values: Floats) -> Iterator[tuple[slice, Floats, Floats]]:
+    """Yield blocks of workers, with sum and number of the defined `answer_values` (n,), both (workers, units)."""
+    is_defined = np.isfinite(answer_values)
+    worker_of_answer, unit_of_answer = (
         aspect_answers.answers.worker[is_defined],
         aspect_answers.unit[aspect_answers.answers.task[is_defined]],
     )
-    values = values[is_defined]
+    answer_values = answer_values[is_defined]
     for rater_slice in chunks(len(aspect_answers.raters), aspect_answers.n_units):
-        is_in_slice = (worker >= rater_slice.start) & (worker < rater_slice.stop)
-        shape = (rater_slice.stop - rater_slice.start, aspect_answers.n_units)
-        codes = worker[is_in_slice] - rater_slice.start, unit[is_in_slice]
-        value_sums = table_sums(*codes, shape=shape, weights=values[is_in_slice])
-        yield rater_slice, value_sums, table_sums(*codes, shape=shape).astype(np.float64)
+        is_answer_in_slice = (worker_of_answer >= rater_slice.start) & (worker_of_answer < rater_slice.stop)
+        table_shape = (rater_slice.stop - rater_slice.start, aspect_answers.n_units)
+        worker_and_unit = worker_of_answer[is_answer_in_slice] - rater_slice.start, unit_of_answer[is_answer_in_slice]
+        value_sums = table_sums(*worker_and_unit, shape=table_shape, weights=answer_values[is_answer_in_slice])
+        yield rater_slice, value_sums, table_sums(*worker_and_unit, shape=table_shape).astype(np.float64)
 
 
 def _compare_with_peers(
@@ -144,38 +145,40 @@ def _compare_with_peers(
     peer_result = peer_agreement(
         answers.task, answers.worker, aspect_answers.value, n_tasks=answers.n_tasks, trusted=is_trusted
     )
-    clusters, p_peers = _test_positive_mean(aspect_answers, peer_result.others)
+    n_clusters, p_peers = _test_positive_mean(aspect_answers, peer_result.others)
     _, p_chance = _test_positive_mean(aspect_answers, peer_result.agreement)
     _, p_careless = _test_positive_mean(aspect_answers, HALF * peer_result.others - peer_result.agreement)
-    is_all_equal = np.isnan(peer_result.spread) & (aspect_answers.clusters >= FEWEST)
-    has_too_few_clusters, is_low_peer_agreement = clusters < FEWEST, ~(p_peers <= LEVEL)
+    has_equal_answers = np.isnan(peer_result.spread) & (aspect_answers.clusters >= FEWEST)
+    has_too_few_clusters, is_low_peer_agreement = n_clusters < FEWEST, ~(p_peers <= LEVEL)
     is_above_chance = p_chance <= LEVEL
-    reason = np.select(
-        [is_all_equal, has_too_few_clusters, is_low_peer_agreement, is_above_chance],
+    untested_reason = np.select(
+        [has_equal_answers, has_too_few_clusters, is_low_peer_agreement, is_above_chance],
         [ALL_EQUAL, FEW_TASKS, NO_AGREEMENT, ABOVE_CHANCE],
         "",
     )
     return (
-        np.where(reason == "", p_careless, np.nan),
-        np.where(is_all_equal | has_too_few_clusters | is_low_peer_agreement, np.nan, p_chance),
-        reason,
+        np.where(untested_reason == "", p_careless, np.nan),
+        np.where(has_equal_answers | has_too_few_clusters | is_low_peer_agreement, np.nan, p_chance),
+        untested_reason,
     )
 
 
-def _test_positive_mean(aspect_answers: AnnotatorAnswers, values: Floats) -> tuple[Ints, Floats]:
+def _test_positive_mean(aspect_answers: AnnotatorAnswers, answer_values: Floats) -> tuple[Ints, Floats]:
     """Return, for each annotator, the number of clusters with a value, and the p-value of a mean <= 0."""
-    clusters, p_value = (
+    n_clusters, p_values = (
         np.zeros(len(aspect_answers.raters), dtype=np.int64),
         np.full(len(aspect_answers.raters), np.nan),
     )
-    for rater_slice, value_sums, value_counts in _iter_unit_sums(aspect_answers, values):
-        test = slot_test(value_sums, value_counts, wider=np.ones(len(value_sums)), confidence=0.95)
-        clusters[rater_slice] = (value_counts > 0).sum(axis=1)
-        p_value[rater_slice] = np.where(test.estimate > 0, test.p_value / 2, 1 - test.p_value / 2)
-    return clusters, p_value
+    for rater_slice, value_sums, value_counts in _iter_unit_sums(aspect_answers, answer_values):
+        block_test = slot_test(value_sums, value_counts, wider=np.ones(len(value_sums)), confidence=0.95)
+        n_clusters[rater_slice] = (value_counts > 0).sum(axis=1)
+        p_values[rater_slice] = np.where(block_test.estimate > 0, block_test.p_value / 2, 1 - block_test.p_value / 2)
+    return n_clusters, p_values
 
 
-def agreement_columns(aspect_answers: AnnotatorAnswers, *, times: Floats, confidence: float) -> dict[str, Any]:
+def agreement_columns(
+    aspect_answers: AnnotatorAnswers, *, bootstrap_weights: Floats, confidence: float
+) -> dict[str, Any]:
     """Return the row of the table `agreement`."""
     answers = aspect_answers.answers
     n_multiply_rated = int(aspect_answers.has_several_answers.sum())
@@ -186,18 +189,18 @@ def agreement_columns(aspect_answers: AnnotatorAnswers, *, times: Floats, confid
         "bounds": intervals.CORRELATION,
     }
     has_enough_tasks = n_multiply_rated >= FEW_DOUBLES
-    undefined_draws = np.full(len(times), np.nan)
-    coincidence = coincidences(answers, units=aspect_answers.unit, n_units=aspect_answers.n_units)
-    coincidence_sums = bootstrap.weighted_sums(times, np.moveaxis(coincidence, 0, -1))
+    undefined_draws = np.full(len(bootstrap_weights), np.nan)
+    coincidence_counts = coincidences(answers, units=aspect_answers.unit, n_units=aspect_answers.n_units)
+    coincidence_sums = bootstrap.weighted_sums(bootstrap_weights, np.moveaxis(coincidence_counts, 0, -1))
     moment_sums = moments(answers.task, aspect_answers.value, units=aspect_answers.unit, n_units=aspect_answers.n_units)
-    resampled_moments = bootstrap.weighted_sums(times, moment_sums.T)
-    scales = (
+    resampled_moments = bootstrap.weighted_sums(bootstrap_weights, moment_sums.T)
+    defined_scales = (
         () if aspect_answers.continuous or not has_enough_tasks else SCALES[:1] if aspect_answers.nominal else SCALES
     )
-    alpha_of_scale = {
-        name: alpha(coincidence_sums, scale=name) if name in scales else undefined_draws for name in SCALES
+    alpha_draws_of_scale = {
+        name: alpha(coincidence_sums, scale=name) if name in defined_scales else undefined_draws for name in SCALES
     }
-    is_numeric = has_enough_tasks and not aspect_answers.nominal
+    has_numeric_alpha = has_enough_tasks and not aspect_answers.nominal
     return {
         "answer_type": aspect_answers.what,
         "annotators": len(aspect_answers.raters),
@@ -205,12 +208,14 @@ def agreement_columns(aspect_answers: AnnotatorAnswers, *, times: Floats, confid
         "n_multiply_rated": n_multiply_rated,
         "answers": int(aspect_answers.both.sum()),
         **{
-            name: value
-            for scale, values in alpha_of_scale.items()
-            for name, value in with_interval(f"alpha_{scale}", values, **interval_options).items()
+            name: column_values
+            for scale, alpha_draws in alpha_draws_of_scale.items()
+            for name, column_values in with_interval(f"alpha_{scale}", alpha_draws, **interval_options).items()
         },
         **with_interval(
-            "alpha_interval", interval_alpha(resampled_moments) if is_numeric else undefined_draws, **interval_options
+            "alpha_interval",
+            interval_alpha(resampled_moments) if has_numeric_alpha else undefined_draws,
+            **interval_options,
         ),
         "reason": TOO_FEW.format(FEW_DOUBLES)
         if not has_enough_tasks
@@ -223,29 +228,29 @@ def agreement_columns(aspect_answers: AnnotatorAnswers, *, times: Floats, confid
 def concentration_columns(aspect_answers: AnnotatorAnswers, *, n_slots: int, confidence: float) -> dict[str, Any]:
     """Return the row of the table `concentration`."""
     answers, n_annotators = aspect_answers.answers, len(aspect_answers.raters)
-    n_answers = np.bincount(answers.worker, minlength=n_annotators)
+    n_answers_of_annotator = np.bincount(answers.worker, minlength=n_annotators)
     taste_result = taste(
         aspect_answers.group[answers.task], aspect_answers.item[answers.task], answers.worker, aspect_answers.value
     )
     half_width = intervals.student_quantile(confidence, len(aspect_answers.raters)) * taste_result.error
-    are_persons, has_several_annotators = not n_slots, len(aspect_answers.raters) >= FEWEST_ANNOTATORS
-    icc = taste_result.icc if are_persons and not aspect_answers.nominal else np.nan
+    are_all_persons, has_several_annotators = not n_slots, len(aspect_answers.raters) >= FEWEST_ANNOTATORS
+    icc = taste_result.icc if are_all_persons and not aspect_answers.nominal else np.nan
     return {
         "answer_type": aspect_answers.what,
         "annotators": len(aspect_answers.raters),
         "answers": len(answers),
-        "largest_proportion": float(n_answers.max() / n_answers.sum()),
-        "gini": gini(n_answers),
-        "effective_annotators": effective_number(n_answers) if are_persons else np.nan,
+        "largest_proportion": float(n_answers_of_annotator.max() / n_answers_of_annotator.sum()),
+        "gini": gini(n_answers_of_annotator),
+        "effective_annotators": effective_number(n_answers_of_annotator) if are_all_persons else np.nan,
         "icc": icc,
         "icc_low": max(icc - half_width, -1.0)
-        if np.isfinite(half_width) and are_persons and has_several_annotators
+        if np.isfinite(half_width) and are_all_persons and has_several_annotators
         else np.nan,
         "icc_high": min(icc + half_width, 1.0)
-        if np.isfinite(half_width) and are_persons and has_several_annotators
+        if np.isfinite(half_width) and are_all_persons and has_several_annotators
         else np.nan,
         "answers_per_annotator": taste_result.answers_per_annotator,
-        "design_effect": taste_result.effect if are_persons and not aspect_answers.nominal else np.nan,
+        "design_effect": taste_result.effect if are_all_persons and not aspect_answers.nominal else np.nan,
     }
 
 
@@ -255,7 +260,7 @@ def pair_columns(aspect_answers: AnnotatorAnswers, *, n_slots: int, confidence: 
         return {}
     answers = aspect_answers.answers
     _, first_task_of_pair = np.unique(aspect_answers.group, return_index=True)
-    margins = clustered_margins(
+    margin_estimates = clustered_margins(
         aspect_answers.group[answers.task],
         answers.worker,
         aspect_answers.value,
@@ -266,10 +271,13 @@ def pair_columns(aspect_answers: AnnotatorAnswers, *, n_slots: int, confidence: 
         "system_a": aspect_answers.tasks["system_a"].gather(first_task_of_pair),
         "system_b": aspect_answers.tasks["system_b"].gather(first_task_of_pair),
         "answers": np.bincount(aspect_answers.group[answers.task], minlength=len(first_task_of_pair)),
-        "annotators": margins.people,
-        "effective_annotators": margins.effective,
-        "margin": margins.margin,
-        "margin_low": margins.low,
-        "margin_high": margins.high,
-        "reason": ["" if is_enough else TOO_FEW_ANNOTATORS for is_enough in margins.people >= FEWEST_SAMPLED],
+        "annotators": margin_estimates.people,
+        "effective_annotators": margin_estimates.effective,
+        "margin": margin_estimates.margin,
+        "margin_low": margin_estimates.low,
+        "margin_high": margin_estimates.high,
+        "reason": [
+            "" if has_enough_annotators else TOO_FEW_ANNOTATORS
+            for has_enough_annotators in margin_estimates.people >= FEWEST_SAMPLED
+        ],
     }

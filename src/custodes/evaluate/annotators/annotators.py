@@ -300,37 +300,41 @@ def annotators(
         )
     person_names, person_notes = persons(selected_study, selected_study.humans, annotator_type)
     generator = np.random.default_rng(rng)
-    answer = partial(_answer, person_names=person_names, method=method, resamples=resamples, confidence=confidence)
-    answers = list(
+    answer_aspect = partial(
+        _answer, person_names=person_names, method=method, resamples=resamples, confidence=confidence
+    )
+    aspect_results = list(
         map_parts(
-            answer,
+            answer_aspect,
             answers_of_aspects,
             rng=generator,
             progress=progress,
             desc="annotators",
-            label=lambda aspect_data: aspect_data.aspect + aspect_data.what,
+            label=lambda aspect_answers: aspect_answers.aspect + aspect_answers.what,
         )
     )
-    for (columns, _, _), claim_columns in zip(answers, _claims([tests for _, tests, _ in answers], alpha), strict=True):
-        columns["annotators"] |= claim_columns
+    for (columns_of_table, _, _), flag_columns in zip(
+        aspect_results, _flag_columns([tests for _, tests, _ in aspect_results], alpha), strict=True
+    ):
+        columns_of_table["annotators"] |= flag_columns
     tables = [
-        Annotators.part(aspect_data.aspect, **columns)
-        for aspect_data, (columns, *_) in zip(answers_of_aspects, answers, strict=True)
+        Annotators.part(aspect_answers.aspect, **columns_of_table)
+        for aspect_answers, (columns_of_table, *_) in zip(answers_of_aspects, aspect_results, strict=True)
     ]
     notes = [
         *selected_study.notes,
         *data_notes,
         *person_notes,
-        *(note for *_, part_notes in answers for note in part_notes),
+        *(note for *_, aspect_notes in aspect_results for note in aspect_notes),
     ]
     return Annotators.from_parts(tables, notes)
 
 
-def _notable_rows(rows: pl.DataFrame) -> pl.DataFrame:
+def _notable_rows(annotator_rows: pl.DataFrame) -> pl.DataFrame:
     """Return the rows of flagged annotators, and of the annotators with the most answers."""
     is_flagged = pl.col("flags").list.len() > 0
-    is_largest = pl.col("answers").rank("ordinal", descending=True).over("aspect", "answer_type") <= MOST_SHOWN
-    return rows.filter(is_flagged | is_largest)
+    is_most_active = pl.col("answers").rank("ordinal", descending=True).over("aspect", "answer_type") <= MOST_SHOWN
+    return annotator_rows.filter(is_flagged | is_most_active)
 
 
 def _answer(
@@ -342,10 +346,14 @@ def _answer(
     resamples: int,
     confidence: float,
 ) -> tuple[dict[str, dict[str, Any]], Tests, list[Note]]:
-    times = bootstrap.bootstrap_weights(aspect_answers.n_units, resamples if aspect_answers.n_units > 1 else 0, rng)
-    is_person = np.array([name in person_names for name in aspect_answers.raters])
+    bootstrap_weights = bootstrap.bootstrap_weights(
+        aspect_answers.n_units, resamples if aspect_answers.n_units > 1 else 0, rng
+    )
+    is_person = np.array([rater in person_names for rater in aspect_answers.raters])
     n_slots = int((~is_person).sum())
-    columns, tests = annotator_columns(aspect_answers, is_person, times=times, confidence=confidence)
+    annotator_table, tests = annotator_columns(
+        aspect_answers, is_person, bootstrap_weights=bootstrap_weights, confidence=confidence
+    )
     method_name, method_reason = (
         chosen_method(aspect_answers, method, has_slots=bool(n_slots)) if not aspect_answers.continuous else ("", "")
     )
@@ -354,59 +362,78 @@ def _answer(
         if aspect_answers.continuous
         else ""
     )
-    consensus_labels, competence_and_bounds, reasons = (
+    label_table, competence_and_bounds, reason_of_rater = (
         {},
         np.full((3, len(aspect_answers.raters)), np.nan),
         np.full(len(aspect_answers.raters), reason),
     )
     if method_name:
         # A separate generator: estimates do not depend on the number of resamples.
-        model = consensus(aspect_answers, method_name, times=times, confidence=confidence, rng=rng.spawn(1)[0])
-        reason = model.reason
-        has_few_shared = (aspect_answers.clusters < FEWEST) | (
-            (columns["n_multiply_rated"] < FEWEST_SHARED) & (method_name != "majority")
+        consensus_model = consensus(
+            aspect_answers, method_name, bootstrap_weights=bootstrap_weights, confidence=confidence, rng=rng.spawn(1)[0]
+        )
+        reason = consensus_model.reason
+        has_few_shared_tasks = (aspect_answers.clusters < FEWEST) | (
+            (annotator_table["n_multiply_rated"] < FEWEST_SHARED) & (method_name != "majority")
         )
         competence_and_bounds = np.where(
-            is_person & ~has_few_shared, np.stack([model.competence, model.low, model.high]), np.nan
+            is_person & ~has_few_shared_tasks,
+            np.stack([consensus_model.competence, consensus_model.low, consensus_model.high]),
+            np.nan,
         )
-        is_constant = np.isnan(model.competence) & (method_name != "majority")
-        reasons = np.where(
-            has_few_shared,
+        has_undefined_competence = np.isnan(consensus_model.competence) & (method_name != "majority")
+        reason_of_rater = np.where(
+            has_few_shared_tasks,
             FEW_SHARED,
-            np.where(is_constant, ALIKE, np.where(aspect_answers.clusters < FEWEST_UNITS, reason or FEW_ITEMS, reason)),
+            np.where(
+                has_undefined_competence,
+                ALIKE,
+                np.where(aspect_answers.clusters < FEWEST_UNITS, reason or FEW_ITEMS, reason),
+            ),
         )
-        consensus_labels = label_columns(aspect_answers, model)
-    columns |= dict(zip(("competence", "competence_low", "competence_high"), competence_and_bounds, strict=True))
-    columns["reason"] = np.where(is_person, reasons, SLOT)
-    tables = {
-        "annotators": columns,
-        "agreement": agreement_columns(aspect_answers, times=times, confidence=confidence),
+        label_table = label_columns(aspect_answers, consensus_model)
+    annotator_table |= dict(
+        zip(("competence", "competence_low", "competence_high"), competence_and_bounds, strict=True)
+    )
+    annotator_table["reason"] = np.where(is_person, reason_of_rater, SLOT)
+    columns_of_table = {
+        "annotators": annotator_table,
+        "agreement": agreement_columns(aspect_answers, bootstrap_weights=bootstrap_weights, confidence=confidence),
         "concentration": concentration_columns(aspect_answers, n_slots=n_slots, confidence=confidence),
         "pairs": pair_columns(aspect_answers, n_slots=n_slots, confidence=confidence),
-        "labels": consensus_labels,
+        "labels": label_table,
     }
-    n_untested_by_reason = Counter(columns["untested_reason"].tolist())
-    return tables, tests, _notes(aspect_answers, method_name, method_reason, reason, n_slots, n_untested_by_reason)
+    n_untested_by_reason = Counter(annotator_table["untested_reason"].tolist())
+    return (
+        columns_of_table,
+        tests,
+        _notes(aspect_answers, method_name, method_reason, reason, n_slots, n_untested_by_reason),
+    )
 
 
-def _claims(tests: list[Tests], alpha: float) -> Iterator[dict[str, Any]]:
+def _flag_columns(tests_of_aspects: list[Tests], alpha: float) -> Iterator[dict[str, Any]]:
     """Yield the adjusted p-values and the flags of every part; the adjustment covers all tests of the study."""
     all_p_values = np.concatenate(
-        [p_values for p_position, p_careless, _ in tests for p_values in (p_position, p_careless)]
+        [p_values for p_position, p_careless, _ in tests_of_aspects for p_values in (p_position, p_careless)]
     )
-    adjusted_p_values = iter(
-        np.split(adjust(all_p_values, correction="holm"), np.cumsum([len(p) for *p_lists, _ in tests for p in p_lists]))
+    adjusted_arrays = iter(
+        np.split(
+            adjust(all_p_values, correction="holm"),
+            np.cumsum(
+                [len(p_value_array) for *p_value_arrays, _ in tests_of_aspects for p_value_array in p_value_arrays]
+            ),
+        )
     )
-    for _, _, prefers_first in tests:
-        p_position, p_careless = next(adjusted_p_values), next(adjusted_p_values)
-        flags = [
+    for _, _, prefers_first in tests_of_aspects:
+        p_position, p_careless = next(adjusted_arrays), next(adjusted_arrays)
+        flags_of_raters = [
             [FIRST if is_first_preferred else SECOND] * bool(p_position_of_rater <= alpha)
             + [LITTLE] * bool(p_careless_of_rater <= alpha)
             for p_position_of_rater, p_careless_of_rater, is_first_preferred in zip(
                 p_position, p_careless, prefers_first, strict=True
             )
         ]
-        yield {"p_position": p_position, "p_careless": p_careless, "flags": flags}
+        yield {"p_position": p_position, "p_careless": p_careless, "flags": flags_of_raters}
 
 
 def _notes(

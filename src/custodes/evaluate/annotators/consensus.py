@@ -85,59 +85,70 @@ def chosen_method(aspect_answers: AnnotatorAnswers, method: Method, *, has_slots
             f"there are fewer than {FEWEST_ANNOTATORS} annotators, or fewer than {FEWEST_DOUBLED} tasks answered by "
             "several annotators"
         )
-    shared_workers = aspect_answers.answers.worker[aspect_answers.both]
-    median_shared = float(np.median(np.bincount(shared_workers, minlength=len(aspect_answers.raters))))
-    if median_shared >= ENOUGH:
+    worker_of_shared_answer = aspect_answers.answers.worker[aspect_answers.both]
+    median_shared_tasks = float(np.median(np.bincount(worker_of_shared_answer, minlength=len(aspect_answers.raters))))
+    if median_shared_tasks >= ENOUGH:
         return (
             "dawid-skene",
-            f"the median annotator shares {median_shared:g} answered tasks with others, and {ENOUGH} are enough",
+            f"the median annotator shares {median_shared_tasks:g} answered tasks with others, and {ENOUGH} are enough",
         )
     return "mace", (
-        f"the median annotator shares {median_shared:g} answered tasks with others, and dawid-skene needs {ENOUGH}"
+        f"the median annotator shares {median_shared_tasks:g} answered tasks with others, and dawid-skene needs "
+        f"{ENOUGH}"
     )
 
 
 def consensus(
-    aspect_answers: AnnotatorAnswers, method: str, *, times: Floats, confidence: float, rng: np.random.Generator
+    aspect_answers: AnnotatorAnswers,
+    method: str,
+    *,
+    bootstrap_weights: Floats,
+    confidence: float,
+    rng: np.random.Generator,
 ) -> Consensus:
     """Return the consensus of a model that is fitted to tasks with several answers and applied to all tasks.
 
-    `times` (1 + B, units) are bootstrap weights of clusters of items. Competence is Cohen's kappa of an annotator's
+    `bootstrap_weights` (1 + B, units) are weights of clusters of items. Competence is Cohen's kappa of an annotator's
     answers with the consensus: 1 for perfect answers, 0 for random answers.
     """
     nan_per_rater = np.full(len(aspect_answers.raters), np.nan)
     if method == "majority":
-        shares = vote_shares(aspect_answers.answers)
-        return Consensus(method, shares, nan_per_rater, nan_per_rater, nan_per_rater, NOTHING)
-    is_multiply_rated = aspect_answers.has_several_answers.astype(np.float64)
-    answers = replace(aspect_answers.answers, weight=is_multiply_rated)
+        vote_proportions = vote_shares(aspect_answers.answers)
+        return Consensus(method, vote_proportions, nan_per_rater, nan_per_rater, nan_per_rater, NOTHING)
+    multiply_rated_weights = aspect_answers.has_several_answers.astype(np.float64)
+    answers = replace(aspect_answers.answers, weight=multiply_rated_weights)
     if method == "mace":
         posterior = mace(answers, restarts=RESTARTS, iterations=ITERATIONS, rng=rng).posterior
         return Consensus(
             method, posterior, _kappa(answers, posterior, least_errors=LEAST), nan_per_rater, nan_per_rater, BY_MACE
         )
-    model = dawid_skene(answers, iterations=MOST_STEPS)
-    competence = _kappa(answers, model.posterior, least_errors=LEAST)
-    n_clusters, n_votes = aspect_answers.clusters, answers.n_votes[aspect_answers.has_several_answers]
-    if np.median(n_votes) < ENOUGH_EACH and np.median(n_clusters[n_clusters > 0]) < FEWEST_UNITS:
-        return Consensus(method, model.posterior, competence, nan_per_rater, nan_per_rater, SPARSE)
+    consensus_fit = dawid_skene(answers, iterations=MOST_STEPS)
+    competence = _kappa(answers, consensus_fit.posterior, least_errors=LEAST)
+    n_clusters_of_rater, n_votes_of_task = aspect_answers.clusters, answers.n_votes[aspect_answers.has_several_answers]
+    if (
+        np.median(n_votes_of_task) < ENOUGH_EACH
+        and np.median(n_clusters_of_rater[n_clusters_of_rater > 0]) < FEWEST_UNITS
+    ):
+        return Consensus(method, consensus_fit.posterior, competence, nan_per_rater, nan_per_rater, SPARSE)
 
-    def resampled_competence(resample_counts: Floats) -> Floats:
-        weight = is_multiply_rated * resample_counts[aspect_answers.unit]
-        weighted_answers = replace(answers, weight=weight)
-        fit = dawid_skene(weighted_answers, iterations=ITERATIONS, start=model.posterior)
-        return _kappa(weighted_answers, fit.posterior, least_errors=0.0)
+    def resampled_competence(cluster_weights: Floats) -> Floats:
+        task_weights = multiply_rated_weights * cluster_weights[aspect_answers.unit]
+        weighted_answers = replace(answers, weight=task_weights)
+        resample_fit = dawid_skene(weighted_answers, iterations=ITERATIONS, start=consensus_fit.posterior)
+        return _kappa(weighted_answers, resample_fit.posterior, least_errors=0.0)
 
-    competence_draws = [resampled_competence(resample_counts) for resample_counts in times[1 : 1 + MOST_RESAMPLES]]
+    competence_draws = [
+        resampled_competence(cluster_weights) for cluster_weights in bootstrap_weights[1 : 1 + MOST_RESAMPLES]
+    ]
     low, high = intervals.cluster_intervals(
         np.stack([competence, *competence_draws]),
-        n_clusters,
+        n_clusters_of_rater,
         confidence=confidence,
         bounds=intervals.CORRELATION,
         fewest=FEWEST_UNITS,
     )
     low, high = (np.where(np.isnan(competence), np.nan, bound) for bound in (low, high))
-    return Consensus(method, model.posterior, competence, low, high, "")
+    return Consensus(method, consensus_fit.posterior, competence, low, high, "")
 
 
 def _kappa(answers: AnnotatorLabels, posterior: Floats, *, least_errors: float) -> Floats:
@@ -146,11 +157,13 @@ def _kappa(answers: AnnotatorLabels, posterior: Floats, *, least_errors: float) 
     The value is NaN if neither the annotator nor the consensus varies, or if random answers would give fewer than
     `least_errors` wrong answers.
     """
-    confusion = answers.confusion(posterior)
-    n_answers = confusion.sum(axis=(1, 2))
-    observed_agreement = ratio(np.trace(confusion, axis1=1, axis2=2), n_answers)
-    chance_agreement = ratio((confusion.sum(axis=1) * confusion.sum(axis=2)).sum(axis=1), n_answers**2)
-    has_enough_errors = (1 - chance_agreement) * n_answers >= max(least_errors, 1e-9)
+    confusion_matrices = answers.confusion(posterior)
+    n_answers_of_rater = confusion_matrices.sum(axis=(1, 2))
+    observed_agreement = ratio(np.trace(confusion_matrices, axis1=1, axis2=2), n_answers_of_rater)
+    chance_agreement = ratio(
+        (confusion_matrices.sum(axis=1) * confusion_matrices.sum(axis=2)).sum(axis=1), n_answers_of_rater**2
+    )
+    has_enough_errors = (1 - chance_agreement) * n_answers_of_rater >= max(least_errors, 1e-9)
     return (
         ratio(observed_agreement - chance_agreement, np.where(has_enough_errors, 1 - chance_agreement, 0.0)).round(12)
         + 0.0
@@ -159,28 +172,31 @@ def _kappa(answers: AnnotatorLabels, posterior: Floats, *, least_errors: float) 
 
 def label_columns(aspect_answers: AnnotatorAnswers, model: Consensus) -> dict[str, Any]:
     """Return the columns of the table `labels`."""
-    n_answers, label_codes = aspect_answers.answers.n_votes, majority_label(np.nan_to_num(model.posterior))
-    is_undecided, is_verdicts = label_codes == UNKNOWN, aspect_answers.what == VERDICTS
-    label_index = np.where(is_undecided, OUTCOMES.index("tie") if is_verdicts else 0, label_codes)
-    outcome_probabilities = model.posterior.T if is_verdicts else np.full((3, len(n_answers)), np.nan)
+    n_answers, majority_codes = aspect_answers.answers.n_votes, majority_label(np.nan_to_num(model.posterior))
+    is_undecided_task, has_verdicts = majority_codes == UNKNOWN, aspect_answers.what == VERDICTS
+    label_indices = np.where(is_undecided_task, OUTCOMES.index("tie") if has_verdicts else 0, majority_codes)
+    outcome_probabilities = model.posterior.T if has_verdicts else np.full((3, len(n_answers)), np.nan)
     tasks = aspect_answers.tasks
-    empty_column = [None] * tasks.height
+    empty_cells = [None] * tasks.height
     return {
         "answer_type": aspect_answers.what,
         "item": tasks["item"].to_list(),
-        **{name: tasks[name].to_list() if is_verdicts else empty_column for name in ("system_a", "system_b")},
-        "system": empty_column if is_verdicts else tasks["system"].to_list(),
+        **{
+            column_name: tasks[column_name].to_list() if has_verdicts else empty_cells
+            for column_name in ("system_a", "system_b")
+        },
+        "system": empty_cells if has_verdicts else tasks["system"].to_list(),
         "label": [
-            aspect_answers.words[k] if is_verdicts or not is_undecided_task else None
-            for k, is_undecided_task in zip(label_index, is_undecided, strict=True)
+            aspect_answers.words[label_code] if has_verdicts or not is_undecided else None
+            for label_code, is_undecided in zip(label_indices, is_undecided_task, strict=True)
         ],
         "probability": np.where(
-            is_undecided & ~np.full(len(label_index), is_verdicts),
+            is_undecided_task & ~np.full(len(label_indices), has_verdicts),
             np.nan,
-            model.posterior[np.arange(len(label_index)), label_index],
+            model.posterior[np.arange(len(label_indices)), label_indices],
         ),
         **dict(zip(("p_a", "p_tie", "p_b"), outcome_probabilities, strict=True)),
-        "expected_value": np.full(len(label_index), np.nan)
+        "expected_value": np.full(len(label_indices), np.nan)
         if aspect_answers.nominal
         else model.posterior @ np.array(aspect_answers.labels),
         "answers": n_answers,

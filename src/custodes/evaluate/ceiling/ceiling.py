@@ -290,10 +290,10 @@ def ceiling(
             "level='output'"
         )
     raters = _without_lone_items(rater_scores(study, variants=variants, **selection))
-    targets, metrics = raters.select_kind("human").tolist(), raters.select_kind(METRIC)
+    target_positions, metric_positions = raters.select_kind("human").tolist(), raters.select_kind(METRIC)
     for is_input_missing, message in (
         (
-            not len(metrics),
+            not len(metric_positions),
             f"no metric has scores that vary (raters with scores: {join_labels(raters.names)}); select other metrics",
         ),
         (
@@ -301,27 +301,27 @@ def ceiling(
             "there is only one item or cluster, but cross-validation needs two; give more items",
         ),
         (
-            not targets,
+            not target_positions,
             "there is nothing to predict, because human ratings are verdicts, are constant, or cover only one item or "
             "cluster",
         ),
     ):
         if is_input_missing:
             raise InputError(f"{study.name}: {message}")
-    positions_in_use = metrics[:0] if in_use is None else _match_metrics(raters, in_use)
+    positions_in_use = metric_positions[:0] if in_use is None else _match_metrics(raters, in_use)
 
     def answer_aspect(target_index: int, rng: np.random.Generator) -> tuple[dict[str, pl.DataFrame], list[int]]:
         model_generator, human_generator = rng.spawn(2)  # estimates do not depend on the number of resamples
         fit = partial(MODELS[model], seed=int(model_generator.integers(2**31)))
         if level == "system":
-            return _system_level(raters, target_index, fit, resamples, confidence, rng, human_generator), []
+            return _system_level_tables(raters, target_index, fit, resamples, confidence, rng, human_generator), []
         target = target_of(raters, target_index, folds, resamples, rng)
-        halo, excluded_annotators = halo_columns(target, confidence)
+        halo_table, excluded_positions = halo_columns(target, confidence)
         return Ceiling.part(
             target.aspect,
             **prediction_columns(target, agreements(target, fit), len(target.y), confidence, target.n_clusters),
             annotators=annotator_columns(target, human_generator, confidence),
-            halo=halo,
+            halo=halo_table,
             information=information_columns(target, confidence),
             lasso=lasso_columns(target, target.x, target.y),
             forward=forward_columns(target, positions_in_use, steps, confidence),
@@ -329,24 +329,24 @@ def ceiling(
             next=next_columns(target, positions_in_use, confidence),
             history=history_columns(
                 target,
-                lambda sets: target.agreement(target.predict_from_raters(sets, fit)),
+                lambda rater_sets: target.agreement(target.predict_from_raters(rater_sets, fit)),
                 confidence,
                 target.n_clusters,
             ),
-        ), excluded_annotators
+        ), excluded_positions
 
     tables_and_excluded = map_parts(
         answer_aspect,
-        targets,
+        target_positions,
         rng=np.random.default_rng(rng),
         progress=progress,
         desc="ceiling",
         label=raters.rater_aspects.__getitem__,
         threads=model == "xgboost",
     )
-    parts, excluded_of_targets = zip(*tables_and_excluded, strict=True)
+    tables_of_targets, excluded_of_targets = zip(*tables_and_excluded, strict=True)
     notes = [*raters.notes, *_few_notes(raters, level, resamples)]
-    result = Ceiling.from_parts([*parts, Ceiling.part(left_out=raters.left_out_columns())], notes)
+    result = Ceiling.from_parts([*tables_of_targets, Ceiling.part(left_out=raters.left_out_columns())], notes)
     excluded_annotators = [raters.people[i] for i in sorted(set().union(*excluded_of_targets))]
     return replace(result, notes=(*result.notes, *_notes(result, raters, level, excluded_annotators)))
 
@@ -354,7 +354,7 @@ def ceiling(
 def _without_lone_items(raters: RaterScores) -> RaterScores:
     """Return the raters without the human aspects that were rated on only one item or cluster."""
     aspect_of_lone_rater = {
-        raters.names[i]: raters.rater_aspects[i] for i in raters.select_kind("human") if _clusters(raters, i) < 2
+        raters.names[i]: raters.rater_aspects[i] for i in raters.select_kind("human") if _count_clusters(raters, i) < 2
     }
     is_lone_rater = np.array([name in aspect_of_lone_rater for name in raters.names])[:, np.newaxis, np.newaxis]
     is_lone_aspect = np.array([aspect in aspect_of_lone_rater.values() for aspect in raters.aspects])[
@@ -369,7 +369,7 @@ def _without_lone_items(raters: RaterScores) -> RaterScores:
     )
 
 
-def _clusters(raters: RaterScores, rater_index: int) -> int:
+def _count_clusters(raters: RaterScores, rater_index: int) -> int:
     """Return the number of clusters of items that a rater rated."""
     return len(np.unique(raters.design.units[np.isfinite(raters.scores[rater_index]).any(axis=1)]))
 
@@ -379,13 +379,13 @@ def _match_metrics(raters: RaterScores, patterns: Patterns) -> NDArray[np.intp]:
 
     If a pattern matches the name of a rater, the scores of this rater under all aspects match.
     """
-    names_of_metrics = [(raters.names[i], raters.raters[i]) for i in raters.select_kind(METRIC)]
-    labels = list(dict.fromkeys(name for name_group in zip(*names_of_metrics, strict=True) for name in name_group))
-    selected_labels = select_labels(patterns, labels, option="in_use", what="metric")
-    return np.flatnonzero([not {*names}.isdisjoint(selected_labels) for names in names_of_metrics])
+    names_of_metric = [(raters.names[i], raters.raters[i]) for i in raters.select_kind(METRIC)]
+    all_names = list(dict.fromkeys(name for name_group in zip(*names_of_metric, strict=True) for name in name_group))
+    selected_names = select_labels(patterns, all_names, option="in_use", what="metric")
+    return np.flatnonzero([not {*names}.isdisjoint(selected_names) for names in names_of_metric])
 
 
-def _system_level(
+def _system_level_tables(
     raters: RaterScores,
     target_index: int,
     fit: heldout.Fit,
@@ -396,16 +396,16 @@ def _system_level(
 ) -> dict[str, pl.DataFrame]:
     """Return the tables of an aspect at the system level."""
     target = system_target_of(raters, target_index, resamples, rng)
-    agreement = partial(target.agreement, fit=fit)
-    sets = list(target.columns.values())
-    draws = {"kendall": agreement(sets), "unexplained": target.unexplained_variance(sets, fit)}
+    compute_agreement = partial(target.agreement, fit=fit)
+    rater_sets = list(target.columns.values())
+    draws = {"kendall": compute_agreement(rater_sets), "unexplained": target.unexplained_variance(rater_sets, fit)}
     return Ceiling.part(
         target.aspect,
         **prediction_columns(target, draws, target.n_clusters, confidence, target.n_clusters),
         annotators=target.split_half_columns(confidence, human_generator),
         information=target.information_columns(confidence),
         lasso=target.lasso_columns(),
-        history=history_columns(target, agreement, confidence, target.n_clusters),
+        history=history_columns(target, compute_agreement, confidence, target.n_clusters),
     )
 
 
@@ -414,8 +414,8 @@ def _few_notes(raters: RaterScores, level: Level, resamples: int) -> list[Note]:
     if level == "output":
         return few_clusters_notes(raters.design.n_units, resamples)
     n_systems = len(raters.design.systems)
-    n_few = n_systems if n_systems < FEW and resamples else 0
-    return build_notes(("few-systems", n_few, f"{n_systems} systems: intervals are unreliable"))
+    n_too_few_systems = n_systems if n_systems < FEW and resamples else 0
+    return build_notes(("few-systems", n_too_few_systems, f"{n_systems} systems: intervals are unreliable"))
 
 
 def _notes(result: Ceiling, raters: RaterScores, level: Level, excluded_annotators: Sequence[str]) -> list[Note]:
@@ -423,38 +423,38 @@ def _notes(result: Ceiling, raters: RaterScores, level: Level, excluded_annotato
 
     The bound assumes that the errors of annotators are independent. The halo table excludes `excluded_annotators`.
     """
-    humans, metrics = raters.select_kind("human"), raters.select_kind(METRIC)
-    n_rated_outputs = int(np.isfinite(raters.scores[humans]).any(axis=0).sum())
-    n_undated = sum(raters.dates[i] is None for i in metrics)
-    targets = result.prediction["target"].unique(maintain_order=True)
-    lone_targets = targets.filter(~targets.is_in(result.annotators["target"].to_list()))
-    targets_text = "" if len(lone_targets) == len(targets) else f" of {join_labels(map(repr, lone_targets))}"
-    undivided_targets = result.annotators.filter(pl.col("split_half").is_null())["target"]
+    human_positions, metric_positions = raters.select_kind("human"), raters.select_kind(METRIC)
+    n_rated_outputs = int(np.isfinite(raters.scores[human_positions]).any(axis=0).sum())
+    n_undated_metrics = sum(raters.dates[i] is None for i in metric_positions)
+    target_names = result.prediction["target"].unique(maintain_order=True)
+    lone_targets = target_names.filter(~target_names.is_in(result.annotators["target"].to_list()))
+    targets_text = "" if len(lone_targets) == len(target_names) else f" of {join_labels(map(repr, lone_targets))}"
+    unsplit_targets = result.annotators.filter(pl.col("split_half").is_null())["target"]
     disagreeing_targets = result.annotators.filter(pl.col("split_half") <= 0, pl.lit(level == "output"))["target"]
-    bounded_predictions = result.prediction.join(result.annotators, on="target", maintain_order="left")
+    bounded_rows = result.prediction.join(result.annotators, on="target", maintain_order="left")
     is_above_bound = pl.col("kendall_low") > pl.col("attainable_high")
-    exceeding_targets = bounded_predictions.filter(is_above_bound)["target"].unique(maintain_order=True)
+    exceeding_targets = bounded_rows.filter(is_above_bound)["target"].unique(maintain_order=True)
     return build_notes(
         (
             "one-aspect",
-            len(humans) < 2,
+            len(human_positions) < 2,
             "annotators rated only one aspect, so the features `humans` and `both` and the table `information` are "
             "left out",
         ),
         (
             "more-features-than-rows",
-            len(metrics) if len(metrics) >= n_rated_outputs else 0,
-            f"there are more features than data ({len(metrics)} metrics, {n_rated_outputs} rated outputs); "
+            len(metric_positions) if len(metric_positions) >= n_rated_outputs else 0,
+            f"there are more features than data ({len(metric_positions)} metrics, {n_rated_outputs} rated outputs); "
             "expect tau-b near 0",
         ),
         (
             "undated-metrics",
-            n_undated if n_undated < len(metrics) else 0,
-            f"{n_undated} metrics have no release date, so the history excludes them",
+            n_undated_metrics if n_undated_metrics < len(metric_positions) else 0,
+            f"{n_undated_metrics} metrics have no release date, so the history excludes them",
         ),
         (
             "two-clusters",
-            level == "output" and min(_clusters(raters, rater_index) for rater_index in humans) == 2,
+            level == "output" and min(_count_clusters(raters, rater_index) for rater_index in human_positions) == 2,
             "annotators rated only two items or clusters; the forward path needs at least three, so it has no values",
         ),
         (
@@ -470,8 +470,8 @@ def _notes(result: Ceiling, raters: RaterScores, level: Level, excluded_annotato
         ),
         (
             "no-split-half",
-            len(undivided_targets),
-            f"for {join_labels(map(repr, undivided_targets))}, annotators cannot be split into halves that "
+            len(unsplit_targets),
+            f"for {join_labels(map(repr, unsplit_targets))}, annotators cannot be split into halves that "
             "rated the same outputs",
         ),
         (

@@ -27,56 +27,85 @@ def halo_columns(target: Target, confidence: float) -> tuple[dict[str, Any], lis
     weighted by numbers of rated outputs. An annotator is excluded if all ratings are in one fold, or if the annotator
     shares no output with other annotators. The result is empty with one annotator or one aspect.
     """
-    raters, persons = target.who, target.persons
+    rater_scores, ratings_of_annotator = target.who, target.persons
     # (people, other aspects, items, systems)
-    other_aspects = np.delete(raters.annotators, raters.aspects.index(target.aspect), axis=0).swapaxes(0, 1)
-    if not other_aspects.size or len(persons) < 2:
+    other_aspect_ratings = np.delete(
+        rater_scores.annotators, rater_scores.aspects.index(target.aspect), axis=0
+    ).swapaxes(0, 1)
+    if not other_aspect_ratings.size or len(ratings_of_annotator) < 2:
         return {}, []
-    metrics, ratings = raters.scores[target.columns["metrics"]], np.stack(list(persons.values()))
-    draws = np.full((len(ratings), len(target.times), len(SOURCES)), np.nan)
-    for positions in equal_positions(mask.tobytes() for mask in np.isfinite(ratings)):  # who rated the same outputs
-        annotators = [list(persons)[position] for position in positions]
-        means = [mean_of_defined(np.delete(other_aspects, person, axis=0), axis=0) for person in annotators]
-        draws[positions] = _agreement(target, ratings[positions], (other_aspects[annotators], np.stack(means), metrics))
-    is_predicted_annotator = np.asarray(np.isfinite(draws[:, 0]).all(axis=1))
-    n_rated = np.array([[np.isfinite(rating).sum()] for rating in persons.values()])
-    weight = np.where(np.isfinite(draws).all(axis=2), n_rated, 0.0)[is_predicted_annotator, :, np.newaxis]
-    mean_agreement = ratio(
-        np.where(weight > 0, weight * draws[is_predicted_annotator], 0.0).sum(axis=0), weight.sum(axis=0)
+    metric_scores, ratings = (
+        rater_scores.scores[target.columns["metrics"]],
+        np.stack(list(ratings_of_annotator.values())),
     )
-    lead = mean_agreement - mean_agreement[:, [REFERENCE]]
-    lead[:, REFERENCE] = np.nan
+    agreement_draws = np.full((len(ratings), len(target.times), len(SOURCES)), np.nan)
+    for rating_positions in equal_positions(
+        rated_mask.tobytes() for rated_mask in np.isfinite(ratings)
+    ):  # who rated the same outputs
+        annotator_indices = [list(ratings_of_annotator)[position] for position in rating_positions]
+        mean_ratings_of_others = [
+            mean_of_defined(np.delete(other_aspect_ratings, annotator, axis=0), axis=0)
+            for annotator in annotator_indices
+        ]
+        agreement_draws[rating_positions] = _held_out_agreement(
+            target,
+            ratings[rating_positions],
+            (other_aspect_ratings[annotator_indices], np.stack(mean_ratings_of_others), metric_scores),
+        )
+    is_predicted_annotator = np.asarray(np.isfinite(agreement_draws[:, 0]).all(axis=1))
+    n_rated_outputs = np.array(
+        [[np.isfinite(annotator_ratings).sum()] for annotator_ratings in ratings_of_annotator.values()]
+    )
+    annotator_weights = np.where(np.isfinite(agreement_draws).all(axis=2), n_rated_outputs, 0.0)[
+        is_predicted_annotator, :, np.newaxis
+    ]
+    mean_agreement = ratio(
+        np.where(annotator_weights > 0, annotator_weights * agreement_draws[is_predicted_annotator], 0.0).sum(axis=0),
+        annotator_weights.sum(axis=0),
+    )
+    agreement_lead = mean_agreement - mean_agreement[:, [REFERENCE]]
+    agreement_lead[:, REFERENCE] = np.nan
     interval_arguments: dict[str, Any] = {"confidence": confidence, "clusters": target.n_clusters}
     kendall_and_lead = with_interval(
         "kendall", mean_agreement, bounds=CORRELATION, **interval_arguments
-    ) | with_interval("lead", lead, bounds=ANY, **interval_arguments)
-    columns = {"source": SOURCES, **kendall_and_lead} if is_predicted_annotator.any() else {}
-    return columns, [
-        person for person, is_predicted in zip(persons, is_predicted_annotator, strict=True) if not is_predicted
+    ) | with_interval("lead", agreement_lead, bounds=ANY, **interval_arguments)
+    table_columns = {"source": SOURCES, **kendall_and_lead} if is_predicted_annotator.any() else {}
+    return table_columns, [
+        annotator
+        for annotator, is_predicted in zip(ratings_of_annotator, is_predicted_annotator, strict=True)
+        if not is_predicted
     ]
 
 
-def _agreement(target: Target, ratings: Floats, sources: tuple[Floats, Floats, Floats]) -> Floats:
+def _held_out_agreement(target: Target, ratings: Floats, sources: tuple[Floats, Floats, Floats]) -> Floats:
     """(annotators, 1 + B, sources): held-out tau-b of ridge regressions that predict each annotator's rating.
 
     `ratings` is (annotators, items, systems); all annotators rated the same outputs. The first two sources are
     (annotators, features, items, systems), and the metrics are (features, items, systems). The value is NaN if all
     ratings are in one fold.
     """
-    same, others, metrics = sources
-    x, y = target.rows(np.concatenate([*same, *others, metrics])), target.rows(ratings).T
-    fold, starts = np.where(np.isfinite(y[0]), target.fold, -1), np.arange(2 * len(y)) * same.shape[1]
-    subsets = [slice(start, start + same.shape[1]) for start in starts.tolist()]
-    subsets += [slice(2 * same.shape[1] * len(y), None)] * len(y)
-    predictions = np.full((len(subsets), len(fold)), np.nan)
-    if len(masks := splits(fold)) > 1:
-        for is_training, is_held_out in masks:
+    same_annotator_ratings, other_annotator_ratings, metric_scores = sources
+    x, y = (
+        target.rows(np.concatenate([*same_annotator_ratings, *other_annotator_ratings, metric_scores])),
+        target.rows(ratings).T,
+    )
+    fold_of_row, start_columns = (
+        np.where(np.isfinite(y[0]), target.fold, -1),
+        np.arange(2 * len(y)) * same_annotator_ratings.shape[1],
+    )
+    feature_slices = [
+        slice(start_column, start_column + same_annotator_ratings.shape[1]) for start_column in start_columns.tolist()
+    ]
+    feature_slices += [slice(2 * same_annotator_ratings.shape[1] * len(y), None)] * len(y)
+    predictions = np.full((len(feature_slices), len(fold_of_row)), np.nan)
+    if len(train_test_masks := splits(fold_of_row)) > 1:
+        for is_training, is_held_out in train_test_masks:
             predictions[:, is_held_out] = ridge_predictions(
-                x, y, subsets, groups=target.groups, is_training=is_training, is_held_out=is_held_out
+                x, y, feature_slices, groups=target.groups, is_training=is_training, is_held_out=is_held_out
             )
     return np.stack(
         [
-            replace(target, y=rating, fold=fold).agreement(predictions[position :: len(y)])
-            for position, rating in enumerate(y)
+            replace(target, y=annotator_target, fold=fold_of_row).agreement(predictions[annotator_index :: len(y)])
+            for annotator_index, annotator_target in enumerate(y)
         ]
     )

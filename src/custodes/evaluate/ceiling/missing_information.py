@@ -22,46 +22,51 @@ def information_columns(target: Target, confidence: float) -> dict[str, Any]:
     There is a row per penalty. The result is empty if the annotators rated no other aspect."""
     if "both" not in target.columns:
         return {}
-    errors = {
-        features: bootstrap.unit_sums(
-            lasso_errors(target.x[:, target.columns[features]], target.y, target.fold, alphas=ALPHAS),
+    error_sums_of_features = {
+        feature_set: bootstrap.unit_sums(
+            lasso_errors(target.x[:, target.columns[feature_set]], target.y, target.fold, alphas=ALPHAS),
             units=target.groups,
             n_units=target.who.design.n_units,
         )
-        for features in ("metrics", "both")
+        for feature_set in ("metrics", "both")
     }
-    return error_columns(errors, target.times, len(target.y), confidence, target.n_clusters)
+    return error_columns(error_sums_of_features, target.times, len(target.y), confidence, target.n_clusters)
 
 
 def error_columns(
-    errors: Mapping[str, Floats], times: NDArray[Any], n: int, confidence: float, clusters: int
+    error_sums_of_features: Mapping[str, Floats],
+    bootstrap_weights: NDArray[Any],
+    n_predictions: int,
+    confidence: float,
+    n_clusters: int,
 ) -> dict[str, Any]:
     """Return the columns of `information` from squared errors (alphas, units) for each set of features.
 
-    `times` (1 + B, units) are the bootstrap weights of the units, and `n` is the number of predictions."""
-    errors_with_metrics, errors_with_both = (
-        bootstrap.weighted_sums(times, errors[features]) for features in ("metrics", "both")
+    `bootstrap_weights` (1 + B, units) are weights of the units, and `n_predictions` is the number of predictions."""
+    error_sums_with_metrics, error_sums_with_both = (
+        bootstrap.weighted_sums(bootstrap_weights, error_sums_of_features[feature_set])
+        for feature_set in ("metrics", "both")
     )
     return {
         "alpha": ALPHAS,
         **with_interval(
             "mse_ratio",
-            ratio(errors_with_both, errors_with_metrics),
+            ratio(error_sums_with_both, error_sums_with_metrics),
             confidence,
-            clusters=clusters,
+            clusters=n_clusters,
             bounds=intervals.POSITIVE,
         ),
-        "mse_metrics": errors_with_metrics[0] / n,
-        "mse_both": errors_with_both[0] / n,
+        "mse_metrics": error_sums_with_metrics[0] / n_predictions,
+        "mse_both": error_sums_with_both[0] / n_predictions,
     }
 
 
 def lasso_columns(target: PredictedAspect, x: Floats, y: Floats) -> dict[str, Any]:
     """Return the columns of `lasso`: standardised weights by penalty, fitted to all rows of `x` (rows, raters)."""
-    columns = target.columns.get("both", target.columns["metrics"])
+    rater_positions = target.columns.get("both", target.columns["metrics"])
     return {
-        "alpha": np.repeat(ALPHAS, len(columns)),
-        "rater": [target.who.names[i] for i in columns] * len(ALPHAS),
-        "kind": [target.who.kinds[i] for i in columns] * len(ALPHAS),
-        "weight": lasso_weights(x[:, columns], y, alphas=ALPHAS),
+        "alpha": np.repeat(ALPHAS, len(rater_positions)),
+        "rater": [target.who.names[i] for i in rater_positions] * len(ALPHAS),
+        "kind": [target.who.kinds[i] for i in rater_positions] * len(ALPHAS),
+        "weight": lasso_weights(x[:, rater_positions], y, alphas=ALPHAS),
     }

@@ -50,16 +50,24 @@ class PredictedAspect:
     @cached_property
     def columns(self) -> dict[str, NDArray[np.intp]]:
         """Positions of the raters in each set of features; only `metrics` if annotators rated no other aspect."""
-        metrics, humans = self.who.select_kind(METRIC), self.who.select_kind("human")
-        other_aspects = humans[humans != self.me]
-        sets = {"metrics": metrics, "humans": other_aspects, "both": np.concatenate([metrics, other_aspects])}
-        return sets if len(other_aspects) else {"metrics": metrics}
+        metric_positions, human_positions = self.who.select_kind(METRIC), self.who.select_kind("human")
+        other_aspect_positions = human_positions[human_positions != self.me]
+        positions_of_features = {
+            "metrics": metric_positions,
+            "humans": other_aspect_positions,
+            "both": np.concatenate([metric_positions, other_aspect_positions]),
+        }
+        return positions_of_features if len(other_aspect_positions) else {"metrics": metric_positions}
 
     @property
     def persons(self) -> dict[int, Floats]:
         """Ratings (items, systems) of each annotator who rated this aspect, by position of the annotator."""
-        scores_of_annotators = self.who.annotators[self.who.aspects.index(self.aspect)]
-        return {person: scores for person, scores in enumerate(scores_of_annotators) if np.isfinite(scores).any()}
+        ratings_of_annotators = self.who.annotators[self.who.aspects.index(self.aspect)]
+        return {
+            annotator_index: ratings
+            for annotator_index, ratings in enumerate(ratings_of_annotators)
+            if np.isfinite(ratings).any()
+        }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,12 +106,12 @@ class Target(PredictedAspect):
         grid.reshape(*values.shape[:-1], -1)[..., self.row] = values
         return grid
 
-    def predict_from_raters(self, sets: Iterable[NDArray[np.intp]], fit: heldout.Fit) -> Floats:
+    def predict_from_raters(self, rater_sets: Iterable[NDArray[np.intp]], fit: heldout.Fit) -> Floats:
         """(m, rows): out-of-fold predictions from m sets of raters."""
         return np.stack(
             [
-                heldout.predict_out_of_fold(self.x[:, raters], self.y, self.fold, groups=self.groups, fit=fit)
-                for raters in sets
+                heldout.predict_out_of_fold(self.x[:, rater_positions], self.y, self.fold, groups=self.groups, fit=fit)
+                for rater_positions in rater_sets
             ]
         )
 
@@ -121,17 +129,17 @@ class Target(PredictedAspect):
 
 def target_of(raters: RaterScores, target_index: int, folds: Folds, resamples: int, rng: np.random.Generator) -> Target:
     """Return the target for an aspect that annotators rated on at least two items or clusters."""
-    y = raters.scores[target_index].ravel()
-    rated_rows = np.flatnonzero(np.isfinite(y))
-    groups = raters.design.units[rated_rows // raters.scores.shape[2]]
+    flat_ratings = raters.scores[target_index].ravel()
+    rated_positions = np.flatnonzero(np.isfinite(flat_ratings))
+    cluster_of_row = raters.design.units[rated_positions // raters.scores.shape[2]]
     assign_folds, has_whole_items = FOLDS[folds]
     return Target(
         who=raters,
         me=target_index,
-        row=rated_rows,
-        y=y[rated_rows],
-        groups=groups,
-        fold=assign_folds(groups, n_folds=min(N_FOLDS, len(np.unique(groups))), rng=rng),
+        row=rated_positions,
+        y=flat_ratings[rated_positions],
+        groups=cluster_of_row,
+        fold=assign_folds(cluster_of_row, n_folds=min(N_FOLDS, len(np.unique(cluster_of_row))), rng=rng),
         whole=has_whole_items,
         times=raters.design.draw_byte_weights(resamples, rng),
     )

@@ -30,45 +30,58 @@ def agreements(target: Target, fit: heldout.Fit) -> dict[str, Floats]:
     Both arrays are (1 + B, sets).
     """
     predictions = target.predict_from_raters(target.columns.values(), fit)
-    draws = {"kendall": target.agreement(predictions)}
+    draws_of_statistic = {"kendall": target.agreement(predictions)}
     if target.whole:  # otherwise different models predict the outputs of an item
         item_correlations = within_item(target.grid(target.y), target.grid(predictions), kind="kendall")
-        draws["kendall_item"] = weighted_item_mean(
+        draws_of_statistic["kendall_item"] = weighted_item_mean(
             item_correlations, units=target.who.design.units, weights=target.times
         )
-    return draws
+    return draws_of_statistic
 
 
 def prediction_columns(
-    target: PredictedAspect, draws: Mapping[str, Floats], n: int, confidence: float, clusters: int
+    target: PredictedAspect,
+    draws_of_statistic: Mapping[str, Floats],
+    n_predictions: int,
+    confidence: float,
+    n_clusters: int,
 ) -> dict[str, dict[str, Any]]:
-    """Return the columns of `prediction` and of `gaps`; `draws` has the values (1 + B, sets) of each statistic."""
-    names = list(target.columns)
-    compared_sets = [(set_a, set_b) for set_a, set_b in GAPS if {set_a, set_b} <= {*names}]
+    """Return the columns of `prediction` and `gaps`; `draws_of_statistic` has the values (1 + B, sets) by statistic."""
+    feature_names = list(target.columns)
+    compared_feature_pairs = [
+        (features_a, features_b) for features_a, features_b in GAPS if {features_a, features_b} <= {*feature_names}
+    ]
     first_positions, second_positions = (
-        [names.index(set_pair[pair_position]) for set_pair in compared_sets] for pair_position in (0, 1)
+        [feature_names.index(feature_pair[side]) for feature_pair in compared_feature_pairs] for side in (0, 1)
     )
-    interval_arguments: dict[str, Any] = {"confidence": confidence, "clusters": clusters}
-    undefined = np.full_like(draws["kendall"], np.nan)
-    error_columns = with_interval("error", draws.get("unexplained", undefined), bounds=POSITIVE, **interval_arguments)
-    difference = draws["kendall"][:, first_positions] - draws["kendall"][:, second_positions]
+    interval_arguments: dict[str, Any] = {"confidence": confidence, "clusters": n_clusters}
+    undefined_draws = np.full_like(draws_of_statistic["kendall"], np.nan)
+    error_and_bounds = with_interval(
+        "error", draws_of_statistic.get("unexplained", undefined_draws), bounds=POSITIVE, **interval_arguments
+    )
+    kendall_differences = (
+        draws_of_statistic["kendall"][:, first_positions] - draws_of_statistic["kendall"][:, second_positions]
+    )
     return {
         "prediction": {
-            "features": names,
-            **with_interval("kendall", draws["kendall"], bounds=CORRELATION, **interval_arguments),
+            "features": feature_names,
+            **with_interval("kendall", draws_of_statistic["kendall"], bounds=CORRELATION, **interval_arguments),
             **with_interval(
-                "kendall_item", draws.get("kendall_item", undefined), bounds=CORRELATION, **interval_arguments
+                "kendall_item",
+                draws_of_statistic.get("kendall_item", undefined_draws),
+                bounds=CORRELATION,
+                **interval_arguments,
             ),
-            "r2": 1 - error_columns["error"],
-            "r2_low": 1 - error_columns["error_high"],
-            "r2_high": 1 - error_columns["error_low"],
+            "r2": 1 - error_and_bounds["error"],
+            "r2_low": 1 - error_and_bounds["error_high"],
+            "r2_high": 1 - error_and_bounds["error_low"],
             "columns": [len(rater_positions) for rater_positions in target.columns.values()],
-            "n": n,
+            "n": n_predictions,
         },
         "gaps": {
-            "features_a": [set_a for set_a, _ in compared_sets],
-            "features_b": [set_b for _, set_b in compared_sets],
-            **with_interval("difference", difference, bounds=ANY, **interval_arguments),
+            "features_a": [features_a for features_a, _ in compared_feature_pairs],
+            "features_b": [features_b for _, features_b in compared_feature_pairs],
+            **with_interval("difference", kendall_differences, bounds=ANY, **interval_arguments),
         },
     }
 
@@ -80,48 +93,64 @@ def annotator_columns(target: Target, rng: np.random.Generator, confidence: floa
     """
     if len(target.persons) < 2:
         return {}
-    sorted_persons = sorted(
+    sorted_annotators = sorted(
         target.persons, key=target.who.people.__getitem__
     )  # halves do not depend on the input order
-    person_ratings = np.stack([target.persons[person] for person in sorted_persons])
-    splits = split_half.halves(len(person_ratings), most=SPLITS, rng=rng)
-    draws = np.stack(
+    annotator_ratings = np.stack([target.persons[annotator] for annotator in sorted_annotators])
+    annotator_splits = split_half.halves(len(annotator_ratings), most=SPLITS, rng=rng)
+    agreement_draws = np.stack(
         [
-            replace(target, y=target.rows(mean_of_defined(person_ratings[half], axis=0))).agreement(
-                target.rows(mean_of_defined(person_ratings[other_half], axis=0))[np.newaxis]
+            replace(target, y=target.rows(mean_of_defined(annotator_ratings[half], axis=0))).agreement(
+                target.rows(mean_of_defined(annotator_ratings[other_half], axis=0))[np.newaxis]
             )
-            for half, other_half in splits
+            for half, other_half in annotator_splits
         ]
     )
-    is_defined = np.isfinite(draws[:, 0, 0])
-    defined_splits = np.flatnonzero(is_defined | ~is_defined.any())  # if no split has a value, the mean is undefined
-    split_half_values = draws[defined_splits].mean(axis=0)
-    attainable_values = split_half.attainable_tau(
-        split_half_values, target.rows(person_ratings).T, [splits[k] for k in defined_splits], rng=rng
+    is_defined_split = np.isfinite(agreement_draws[:, 0, 0])
+    defined_splits = np.flatnonzero(
+        is_defined_split | ~is_defined_split.any()
+    )  # if no split has a value, the mean is undefined
+    split_half_draws = agreement_draws[defined_splits].mean(axis=0)
+    attainable_draws = split_half.attainable_tau(
+        split_half_draws,
+        target.rows(annotator_ratings).T,
+        [annotator_splits[split_index] for split_index in defined_splits],
+        rng=rng,
     )
-    if split_half_values[0] <= 0:  # the errors of annotators have no estimate
-        attainable_values = np.full_like(attainable_values, np.nan)
+    if split_half_draws[0] <= 0:  # the errors of annotators have no estimate
+        attainable_draws = np.full_like(attainable_draws, np.nan)
     return {
-        "annotators": len(person_ratings),
-        **with_interval("split_half", split_half_values, confidence, clusters=target.n_clusters, bounds=CORRELATION),
-        **with_interval("attainable", attainable_values, confidence, clusters=target.n_clusters, bounds=CORRELATION),
+        "annotators": len(annotator_ratings),
+        **with_interval("split_half", split_half_draws, confidence, clusters=target.n_clusters, bounds=CORRELATION),
+        **with_interval("attainable", attainable_draws, confidence, clusters=target.n_clusters, bounds=CORRELATION),
     }
 
 
 def history_columns(
-    target: PredictedAspect, agreement: Callable[[Sequence[NDArray[np.intp]]], Floats], confidence: float, clusters: int
+    target: PredictedAspect,
+    agreement: Callable[[Sequence[NDArray[np.intp]]], Floats],
+    confidence: float,
+    n_clusters: int,
 ) -> dict[str, Any]:
     """Return the columns of `history`: predictions from all metrics released by each date (Figure 1 of the paper)."""
-    dates_and_metrics = [(date, i) for i in target.columns["metrics"] if (date := target.who.dates[i]) is not None]
+    dates_and_metrics = [
+        (date, metric_position)
+        for metric_position in target.columns["metrics"]
+        if (date := target.who.dates[metric_position]) is not None
+    ]
     dates = sorted({date for date, _ in dates_and_metrics})
     if len(dates) < 2:
         return {}
-    sets = [np.array([i for date, i in dates_and_metrics if date <= release_date]) for release_date in dates]
+    rater_sets = [
+        np.array([metric_position for date, metric_position in dates_and_metrics if date <= release_date])
+        for release_date in dates
+    ]
     return {
         "date": dates,
         "newest": [
-            [target.who.names[i] for date, i in dates_and_metrics if date == release_date] for release_date in dates
+            [target.who.names[metric_position] for date, metric_position in dates_and_metrics if date == release_date]
+            for release_date in dates
         ],
-        "columns": [len(columns) for columns in sets],
-        **with_interval("kendall", agreement(sets), confidence, clusters=clusters, bounds=CORRELATION),
+        "columns": [len(rater_positions) for rater_positions in rater_sets],
+        **with_interval("kendall", agreement(rater_sets), confidence, clusters=n_clusters, bounds=CORRELATION),
     }

@@ -61,23 +61,28 @@ class SystemTarget(PredictedAspect):
     @cached_property
     def truth(self) -> NDArray[np.int8]:
         """(pairs,): order of the two systems of each pair by the aspect."""
-        return _orders(self.rates[self.me])
+        return _pair_orders(self.rates[self.me])
 
-    def agreement(self, sets: Sequence[NDArray[np.intp]], fit: heldout.Fit) -> Floats:
+    def agreement(self, rater_sets: Sequence[NDArray[np.intp]], fit: heldout.Fit) -> Floats:
         """(1 + B, sets): tau-b of the predictions from each set of raters.
 
         The model that predicts a pair of systems is fitted without this pair.
         """
-        orders = [predicted_orders(self.wins[columns], self.wins[self.me], fit) for columns in sets]
-        return order_agreement(np.stack(orders), self.truth, weights=self.times)
+        orders_of_set = [
+            predicted_orders(self.wins[rater_positions], self.wins[self.me], fit) for rater_positions in rater_sets
+        ]
+        return order_agreement(np.stack(orders_of_set), self.truth, weights=self.times)
 
-    def unexplained_variance(self, sets: Sequence[NDArray[np.intp]], fit: heldout.Fit) -> Floats:
+    def unexplained_variance(self, rater_sets: Sequence[NDArray[np.intp]], fit: heldout.Fit) -> Floats:
         """(1 + B, sets): squared errors of predictions for left-out systems, divided by squared errors of the mean."""
-        error_pairs = [held_out_errors(self.wins[columns], self.wins[self.me], fit) for columns in sets]
-        errors, errors_of_mean = (
-            bootstrap.weighted_sums(self.times, np.stack(arrays)) for arrays in zip(*error_pairs, strict=True)
+        error_pairs = [
+            held_out_errors(self.wins[rater_positions], self.wins[self.me], fit) for rater_positions in rater_sets
+        ]
+        error_sums, error_sums_of_mean = (
+            bootstrap.weighted_sums(self.times, np.stack(error_arrays))
+            for error_arrays in zip(*error_pairs, strict=True)
         )
-        return ratio(errors, errors_of_mean)
+        return ratio(error_sums, error_sums_of_mean)
 
     def split_half_columns(self, confidence: float, rng: np.random.Generator) -> dict[str, Any]:
         """Return the columns of `annotators`: agreement of the orders by two halves of the annotators.
@@ -86,23 +91,25 @@ class SystemTarget(PredictedAspect):
         """
         if len(self.persons) < 2:
             return {}
-        sorted_persons = sorted(
+        sorted_annotators = sorted(
             self.persons, key=self.who.people.__getitem__
         )  # halves do not depend on the input order
-        scores = np.stack([self.persons[person] for person in sorted_persons])[:, :, self.systems]
-        weights = self.who.design.item_weights
+        annotator_scores = np.stack([self.persons[annotator] for annotator in sorted_annotators])[:, :, self.systems]
+        item_weights = self.who.design.item_weights
 
-        def order_by_half(half: NDArray[np.intp]) -> NDArray[np.int8]:
-            wins = win_matrix(mean_of_defined(scores[half], axis=0)[np.newaxis], item_weights=weights)
-            return _orders(win_rates(wins[0], np.arange(self.n_clusters)))
+        def order_by_half(annotators_of_half: NDArray[np.intp]) -> NDArray[np.int8]:
+            win_matrices = win_matrix(
+                mean_of_defined(annotator_scores[annotators_of_half], axis=0)[np.newaxis], item_weights=item_weights
+            )
+            return _pair_orders(win_rates(win_matrices[0], np.arange(self.n_clusters)))
 
-        draws = [
+        agreement_draws = [
             order_agreement(order_by_half(first_half)[np.newaxis], order_by_half(second_half), weights=self.times)
-            for first_half, second_half in split_half.halves(len(scores), most=SPLITS, rng=rng)
+            for first_half, second_half in split_half.halves(len(annotator_scores), most=SPLITS, rng=rng)
         ]
-        mean_agreement = mean_of_defined(np.stack(draws), axis=0)
+        mean_agreement = mean_of_defined(np.stack(agreement_draws), axis=0)
         return {
-            "annotators": len(scores),
+            "annotators": len(annotator_scores),
             **with_interval(
                 "split_half", mean_agreement, confidence, clusters=self.n_clusters, bounds=intervals.CORRELATION
             ),
@@ -113,22 +120,22 @@ class SystemTarget(PredictedAspect):
         """Return the columns of `information`; empty if the annotators rated no other aspect."""
         if "both" not in self.columns:
             return {}
-        errors = {
-            features: lasso_held_out_errors(self.wins[self.columns[features]], self.wins[self.me], alphas=ALPHAS)
-            for features in ("metrics", "both")
+        error_sums_of_features = {
+            feature_set: lasso_held_out_errors(self.wins[self.columns[feature_set]], self.wins[self.me], alphas=ALPHAS)
+            for feature_set in ("metrics", "both")
         }
-        return error_columns(errors, self.times, self.n_clusters, confidence, self.n_clusters)
+        return error_columns(error_sums_of_features, self.times, self.n_clusters, confidence, self.n_clusters)
 
     def lasso_columns(self) -> dict[str, Any]:
         """Return the columns of `lasso`: weights fitted to all systems."""
         return lasso_columns(self, self.rates.T, self.rates[self.me])
 
 
-def _orders(rates: Floats) -> NDArray[np.int8]:
+def _pair_orders(rates: Floats) -> NDArray[np.int8]:
     """(pairs,): order of the two systems of each pair by win rates (N,)."""
-    first, second = np.triu_indices(len(rates), 1)
+    first_systems, second_systems = np.triu_indices(len(rates), 1)
     rates = round_for_sorting(rates)
-    return difference_signs(rates[first], rates[second])
+    return difference_signs(rates[first_systems], rates[second_systems])
 
 
 def system_target_of(raters: RaterScores, target_index: int, resamples: int, rng: np.random.Generator) -> SystemTarget:
@@ -140,19 +147,19 @@ def system_target_of(raters: RaterScores, target_index: int, resamples: int, rng
         If fewer than `FEWEST_SYSTEMS` systems share rated items with other systems.
     """
     item_weights = raters.design.item_weights
-    wins = win_matrix(raters.scores, item_weights=item_weights)
+    win_matrices = win_matrix(raters.scores, item_weights=item_weights)
     # A system needs an opponent when a pair of other systems is left out.
-    systems = np.flatnonzero(np.isfinite(wins[target_index]).sum(axis=1) > 2)
-    if len(systems) < FEWEST_SYSTEMS:
+    system_positions = np.flatnonzero(np.isfinite(win_matrices[target_index]).sum(axis=1) > 2)
+    if len(system_positions) < FEWEST_SYSTEMS:
         raise InputError(
-            f"{len(systems)} systems with human ratings{label_of(raters.rater_aspects[target_index])} are too few: "
-            f"level='system' needs at least {FEWEST_SYSTEMS}; use level='output'"
+            f"{len(system_positions)} systems with human ratings{label_of(raters.rater_aspects[target_index])} are "
+            f"too few: level='system' needs at least {FEWEST_SYSTEMS}; use level='output'"
         )
-    check_memory("resamples", resamples, count_resample_values(resamples, len(systems) ** 2 / 2))
+    check_memory("resamples", resamples, count_resample_values(resamples, len(system_positions) ** 2 / 2))
     return SystemTarget(
         who=raters,
         me=target_index,
-        systems=systems,
-        wins=wins[:, systems[:, np.newaxis], systems],
-        times=bootstrap.bootstrap_weights(len(systems), resamples, rng, dtype=np.uint8),
+        systems=system_positions,
+        wins=win_matrices[:, system_positions[:, np.newaxis], system_positions],
+        times=bootstrap.bootstrap_weights(len(system_positions), resamples, rng, dtype=np.uint8),
     )

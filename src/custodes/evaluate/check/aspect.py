@@ -36,54 +36,59 @@ ROUNDING = 1e-9
 
 
 def compared_problems(
-    comparison: RaterComparison, _: np.random.Generator, *, lower: Set[str], resamples: int
+    comparison: RaterComparison, _: np.random.Generator, *, negated_raters: Set[str], resamples: int
 ) -> list[Problem]:
-    """Return the problems of metrics that are compared with annotators; lower is better for the raters in `lower`."""
-    human = comparison.preferences.select_rater(0)
+    """Return the problems of metrics that are compared with annotators; lower is better for `negated_raters`."""
+    human_comparisons = comparison.preferences.select_rater(0)
     return [
-        *_annotator_problems(comparison, human),
-        *_negative_metrics(comparison, lower=lower, resamples=resamples),
+        *_annotator_problems(comparison, human_comparisons),
+        *_negative_metrics(comparison, negated_raters=negated_raters, resamples=resamples),
         *(Problem("warning", note.rule, note.message) for note in comparison.notes if note.rule in SERIOUS_NOTES),
-        *_coverage(comparison),
-        *_common_items(comparison, human),
+        *_coverage_problems(comparison),
+        *_common_item_problems(comparison, human_comparisons),
     ]
 
 
-def _annotator_problems(comparison: RaterComparison, human: Comparisons) -> Iterator[Problem]:
-    n_items, signs = len(np.unique(human.item)), set(human.sign[human.sign != 0].tolist())
+def _annotator_problems(comparison: RaterComparison, human_comparisons: Comparisons) -> Iterator[Problem]:
+    n_items, decided_signs = (
+        len(np.unique(human_comparisons.item)),
+        set(human_comparisons.sign[human_comparisons.sign != 0].tolist()),
+    )
     if n_items < FEW_ITEMS:
         yield problem("few-items", few=f"annotators compared outputs of only {n_items} items", fewest=FEW_ITEMS)
     are_sides_declared = any(note.rule == "sides" for note in comparison.notes)
-    if len(comparison.systems) == 2 and len(signs) == 1 and not are_sides_declared:
-        yield problem("one-sided-annotators", side=comparison.systems[0 if 1 in signs else 1])
+    if len(comparison.systems) == 2 and len(decided_signs) == 1 and not are_sides_declared:
+        yield problem("one-sided-annotators", side=comparison.systems[0 if 1 in decided_signs else 1])
 
 
-def _negative_metrics(comparison: RaterComparison, *, lower: Set[str], resamples: int) -> Iterator[Problem]:
+def _negative_metrics(comparison: RaterComparison, *, negated_raters: Set[str], resamples: int) -> Iterator[Problem]:
     """Yield metrics with negative Kendall correlation over all outputs, tested by sign flips of blocks of clusters."""
     alpha = 1 - AGAINST_CONFIDENCE
     if resamples < FEWEST_FLIPS:
         yield problem("few-resamples", alpha=alpha, fewest=FEWEST_FLIPS)
-    scores = comparison.scores
-    if not (np.isfinite(scores.human) & np.isfinite(scores.metrics)).any():
+    item_scores = comparison.scores
+    if not (np.isfinite(item_scores.human) & np.isfinite(item_scores.metrics)).any():
         return
-    metric_scores = scores.metrics.reshape(len(scores.metrics), -1)
+    metric_scores = item_scores.metrics.reshape(len(item_scores.metrics), -1)
     if (
         comparison.design.item_weights is None
-        and not (correlation.kendall(scores.human.ravel(), metric_scores) < 0).any()
+        and not (correlation.kendall(item_scores.human.ravel(), metric_scores) < 0).any()
     ):
         return  # the tests below take several times as long
-    no_resamples = np.empty((0, comparison.design.n_units), dtype=np.int8)
-    sample = Sample(comparison=comparison, times=with_point(no_resamples), flips=no_resamples)
+    empty_weights = np.empty((0, comparison.design.n_units), dtype=np.int8)
+    sample = Sample(comparison=comparison, times=with_point(empty_weights), flips=empty_weights)
     n_flips = resamples if resamples >= FEWEST_FLIPS else 0
-    tester = Tester.from_sample(sample, n=n_flips, confidence=AGAINST_CONFIDENCE, alpha=alpha)
-    tests = chance_tests(tester, "kendall_global")
-    is_negative = tests.significant(alpha) & (tests.estimate < 0)
+    tester = Tester.from_sample(sample, n_flips=n_flips, confidence=AGAINST_CONFIDENCE, alpha=alpha)
+    test_family = chance_tests(tester, "kendall_global")
+    is_negative_metric = test_family.significant(alpha) & (test_family.estimate < 0)
     negative_metrics = [
-        name for name, is_negative_metric in zip(comparison.metrics, is_negative, strict=True) if is_negative_metric
+        metric for metric, is_negative in zip(comparison.metrics, is_negative_metric, strict=True) if is_negative
     ]
     for is_declared_lower, advice in ADVICE.items():
-        metrics = [name for name in negative_metrics if (name in lower) is is_declared_lower]
-        yield from problems_of("negative-agreement", metrics, alpha=alpha, metrics=join_labels(metrics), advice=advice)
+        advised_metrics = [metric for metric in negative_metrics if (metric in negated_raters) is is_declared_lower]
+        yield from problems_of(
+            "negative-agreement", advised_metrics, alpha=alpha, metrics=join_labels(advised_metrics), advice=advice
+        )
 
 
 ADVICE = {
@@ -96,66 +101,81 @@ ADVICE = {
 """Advice on metrics with negative agreement; the key is whether lower is declared as better."""
 
 
-def _coverage(comparison: RaterComparison) -> list[Problem]:
+def _coverage_problems(comparison: RaterComparison) -> list[Problem]:
     """Return metrics that rated fewer of the comparisons with human ratings than other metrics."""
-    n_rated_of_metric = {name: len(comparison.shared(m).item) for m, name in enumerate(comparison.metrics)}
-    most_rated = max(n_rated_of_metric.values())
-    low_coverage_of_metric = {
-        name: n / most_rated
-        for name, n in n_rated_of_metric.items()
-        if 0 < n < (1 - COVERAGE_GAP - ROUNDING) * most_rated
+    n_comparisons_of_metric = {
+        metric: len(comparison.shared(metric_index).item) for metric_index, metric in enumerate(comparison.metrics)
+    }
+    most_comparisons = max(n_comparisons_of_metric.values())
+    coverage_of_low_metric = {
+        metric: n_comparisons / most_comparisons
+        for metric, n_comparisons in n_comparisons_of_metric.items()
+        if 0 < n_comparisons < (1 - COVERAGE_GAP - ROUNDING) * most_comparisons
     }
     metrics_text = join_labels(
-        (f"{name} ({100 * rate:.0f} %)" for name, rate in low_coverage_of_metric.items()), limit=3
+        (f"{metric} ({100 * coverage:.0f} %)" for metric, coverage in coverage_of_low_metric.items()), limit=3
     )
-    return problems_of("coverage-differs", [*low_coverage_of_metric], metrics=metrics_text)
+    return problems_of("coverage-differs", [*coverage_of_low_metric], metrics=metrics_text)
 
 
-def _common_items(comparison: RaterComparison, human: Comparisons) -> Iterator[Problem]:
+def _common_item_problems(comparison: RaterComparison, human_comparisons: Comparisons) -> Iterator[Problem]:
     """Yield systems whose human-rated items differ from the human-rated items of other systems."""
-    n_common_items = _items_in_common(comparison, human)
-    has_common_items = n_common_items > 0
+    n_common_items_of_pair = _count_common_items(comparison, human_comparisons)
+    has_common_items = n_common_items_of_pair > 0
     np.fill_diagonal(has_common_items, False)
-    larger_count = np.maximum.outer(n_common_items.diagonal(), n_common_items.diagonal())
-    has_different_items = (has_common_items & (n_common_items < (1 - COVERAGE_GAP - ROUNDING) * larger_count)).any(
-        axis=0
-    )
-    systems = np.array(comparison.systems)
+    larger_item_counts = np.maximum.outer(n_common_items_of_pair.diagonal(), n_common_items_of_pair.diagonal())
+    has_different_items = (
+        has_common_items & (n_common_items_of_pair < (1 - COVERAGE_GAP - ROUNDING) * larger_item_counts)
+    ).any(axis=0)
+    system_names = np.array(comparison.systems)
     if has_different_items.any() and np.isfinite(comparison.scores.human).any():  # battles have no means
         yield problem(
             "different-items",
-            systems[has_different_items].tolist(),
-            systems=join_labels(systems[has_different_items], limit=4),
+            system_names[has_different_items].tolist(),
+            systems=join_labels(system_names[has_different_items], limit=4),
         )
     block_of_system = blocks_of(has_common_items)
-    system_sets = [
-        systems[block_of_system == k].tolist() for k in np.unique(block_of_system[n_common_items.diagonal() > 0])
+    system_blocks = [
+        system_names[block_of_system == block].tolist()
+        for block in np.unique(block_of_system[n_common_items_of_pair.diagonal() > 0])
     ]
-    if len(system_sets) > 1:
-        sets_text = "; ".join(join_labels(group, limit=3) for group in system_sets[:3])
-        yield problem("disjoint-systems", [group[0] for group in system_sets], n=len(system_sets), sets=sets_text)
+    if len(system_blocks) > 1:
+        blocks_text = "; ".join(join_labels(system_block, limit=3) for system_block in system_blocks[:3])
+        yield problem(
+            "disjoint-systems",
+            [system_block[0] for system_block in system_blocks],
+            n=len(system_blocks),
+            sets=blocks_text,
+        )
 
 
-def _items_in_common(comparison: RaterComparison, human: Comparisons) -> NDArray[np.int64]:
+def _count_common_items(comparison: RaterComparison, human_comparisons: Comparisons) -> NDArray[np.int64]:
     """Return the number of items for which annotators rated the outputs of both systems, (systems, systems)."""
     from scipy.sparse import csr_array
 
-    item_row, systems = np.nonzero(np.isfinite(comparison.scores.human))
-    items = np.concatenate([comparison.scores.items[item_row], human.item, human.item])
-    systems = np.concatenate([systems, human.first, human.second])
+    item_rows, system_positions = np.nonzero(np.isfinite(comparison.scores.human))
+    item_positions = np.concatenate(
+        [comparison.scores.items[item_rows], human_comparisons.item, human_comparisons.item]
+    )
+    system_positions = np.concatenate([system_positions, human_comparisons.first, human_comparisons.second])
     shape = (len(comparison.items), len(comparison.systems))
-    is_rated = csr_array((np.ones(len(items), dtype=bool), (items, systems)), shape=shape).astype(np.int64)
-    return np.asarray((is_rated.T @ is_rated).toarray())
+    is_rated_output = csr_array(
+        (np.ones(len(item_positions), dtype=bool), (item_positions, system_positions)), shape=shape
+    ).astype(np.int64)
+    return np.asarray((is_rated_output.T @ is_rated_output).toarray())
 
 
 def near_duplicates(comparison: RaterComparison) -> list[Problem]:
     """Return pairs of metrics with a correlation near 1."""
-    names, scores = comparison.metrics, comparison.scores.metrics
-    scores = scores.reshape(len(names), scores[:1].size)
+    metric_names, metric_scores = comparison.metrics, comparison.scores.metrics
+    metric_scores = metric_scores.reshape(len(metric_names), metric_scores[:1].size)
     pair_names = [
-        f"{names[a]} / {names[a + 1 + b]}"
-        for a in range(len(names) - 1 if scores.size else 0)
-        for b in np.flatnonzero(np.abs(correlation.pearson(scores[a], scores[a + 1 :])) > DUPLICATE_CORRELATION)
+        f"{metric_names[first_index]} / {metric_names[first_index + 1 + offset]}"
+        for first_index in range(len(metric_names) - 1 if metric_scores.size else 0)
+        for offset in np.flatnonzero(
+            np.abs(correlation.pearson(metric_scores[first_index], metric_scores[first_index + 1 :]))
+            > DUPLICATE_CORRELATION
+        )
     ]
     return problems_of("near-duplicates", pair_names, correlation=DUPLICATE_CORRELATION, pairs=join_labels(pair_names))
 
@@ -165,44 +185,54 @@ def means_of_others(comparison: RaterComparison) -> Iterator[Problem]:
     aspect_text, (annotators, metrics) = label_of(comparison.aspect), (comparison.people, comparison.metrics)
     annotator_scores, metric_scores = comparison.scores.persons, comparison.scores.metrics
     # If several reasons apply to a name, the last reason is used.
-    reason_of_rater = {
-        **dict.fromkeys(_means(metrics, metric_scores), ("metrics", metrics, ", so it adds no information")),
+    explanation_of_rater = {
         **dict.fromkeys(
-            _means(metrics, metric_scores, scores_of_others=annotator_scores),
+            _raters_equal_to_means(metrics, metric_scores), ("metrics", metrics, ", so it adds no information")
+        ),
+        **dict.fromkeys(
+            _raters_equal_to_means(metrics, metric_scores, scores_of_others=annotator_scores),
             ("annotators", annotators, ", with whom metrics are compared; leave it out of metrics"),
         ),
         **dict.fromkeys(
-            _means(annotators, annotator_scores), ("annotators", annotators, ", who count twice; leave it out of human")
+            _raters_equal_to_means(annotators, annotator_scores),
+            ("annotators", annotators, ", who count twice; leave it out of human"),
         ),
     }
-    for name in dict.fromkeys((*annotators, *metrics)):
-        if name in reason_of_rater:
-            kind_word, rater_group, advice = reason_of_rater[name]
-            others_text = join_labels([other for other in rater_group if other != name], limit=4)
+    for rater in dict.fromkeys((*annotators, *metrics)):
+        if rater in explanation_of_rater:
+            kind_word, raters_of_kind, advice = explanation_of_rater[rater]
+            others_text = join_labels([other_rater for other_rater in raters_of_kind if other_rater != rater], limit=4)
             yield problem(
-                "mean-of-others", [name], rater=name, others=f"{kind_word} {others_text}{aspect_text}{advice}"
+                "mean-of-others", [rater], rater=rater, others=f"{kind_word} {others_text}{aspect_text}{advice}"
             )
 
 
-def _means(names: Sequence[str], scores: Floats, scores_of_others: Floats | None = None) -> Iterator[str]:
+def _raters_equal_to_means(
+    rater_names: Sequence[str], scores: Floats, scores_of_others: Floats | None = None
+) -> Iterator[str]:
     """Yield names of raters whose scores (raters, items, systems) are the mean of several other raters, up to rounding.
 
-    By default, the other raters are the remaining raters in `names`. `scores_of_others` has the scores
+    By default, the other raters are the remaining raters in `rater_names`. `scores_of_others` has the scores
     of other raters instead.
     """
     other_scores = scores if scores_of_others is None else scores_of_others
     if len(other_scores) < 2 + (scores_of_others is None) or not other_scores.size:
         return
-    is_present = np.isfinite(other_scores)
-    total, n_scores = np.where(is_present, other_scores, 0.0).sum(axis=0), is_present.sum(axis=0)
-    ranges = np.fmax.reduce(other_scores) - np.fmin.reduce(other_scores)
-    for name, values in zip(names, scores, strict=True):
-        is_rated = np.isfinite(values)
-        n_others = n_scores - is_rated if scores_of_others is None else n_scores
-        is_comparable = is_rated & (n_others > 1)
-        if is_comparable.sum() < FEWEST_MEANS:
+    has_score = np.isfinite(other_scores)
+    score_sums, n_scores_of_output = np.where(has_score, other_scores, 0.0).sum(axis=0), has_score.sum(axis=0)
+    score_ranges = np.fmax.reduce(other_scores) - np.fmin.reduce(other_scores)
+    for rater, rater_scores in zip(rater_names, scores, strict=True):
+        is_rated_output = np.isfinite(rater_scores)
+        n_other_scores = n_scores_of_output - is_rated_output if scores_of_others is None else n_scores_of_output
+        is_comparable_output = is_rated_output & (n_other_scores > 1)
+        if is_comparable_output.sum() < FEWEST_MEANS:
             continue
-        mean = (total - values if scores_of_others is None else total)[is_comparable] / n_others[is_comparable]
-        tolerance = MEAN_ROUNDING * np.ptp(values[is_comparable]) * (1 + ROUNDING)
-        if 0 < tolerance < ranges[is_comparable].max() and np.abs(values[is_comparable] - mean).max() <= tolerance:
-            yield name
+        mean_of_others = (score_sums - rater_scores if scores_of_others is None else score_sums)[
+            is_comparable_output
+        ] / n_other_scores[is_comparable_output]
+        tolerance = MEAN_ROUNDING * np.ptp(rater_scores[is_comparable_output]) * (1 + ROUNDING)
+        if (
+            0 < tolerance < score_ranges[is_comparable_output].max()
+            and np.abs(rater_scores[is_comparable_output] - mean_of_others).max() <= tolerance
+        ):
+            yield rater

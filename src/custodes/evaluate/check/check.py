@@ -133,53 +133,53 @@ def check(
             [note for *_, aspect_notes, _ in examined_aspects for note in aspect_notes] or selected_study.notes
         )
     )
-    lower = {name for name, sign in selected_study.raters.direction.items() if sign < 0}
-    problem_lists = map_parts(
-        partial(compared_problems, lower=lower, resamples=resamples),
+    negated_raters = {name for name, direction in selected_study.raters.direction.items() if direction < 0}
+    problems_of_comparisons = map_parts(
+        partial(compared_problems, negated_raters=negated_raters, resamples=resamples),
         [comparison for comparison, is_compared, *_ in examined_aspects if is_compared],
         rng=np.random.default_rng(rng),
         progress=progress,
         desc="check",
     )
-    problems_of_metrics = iter(problem_lists)
+    metric_problem_lists = iter(problems_of_comparisons)
     aspect_tables = [
-        _part(
+        _aspect_tables(
             selected_study,
             comparison,
-            [*problems, *(next(problems_of_metrics) if is_compared else ())],
+            [*problems, *(next(metric_problem_lists) if is_compared else ())],
             is_comparable=is_comparable,
         )
         for comparison, is_compared, is_comparable, _, problems in examined_aspects
     ]
-    rater_frame = selected_study.raters.frame
-    used_columns = {
-        **{name: rater_frame[name] for name in ("rater", "kind", "higher_is_better", "cost", "truncated")},
-        "lowest": rater_frame["low"],
-        "highest": rater_frame["high"],
-        **{name: rater_frame[name].fill_null("") for name in ("cost_unit", "signature")},
+    rater_table = selected_study.raters.frame
+    metadata_table = {
+        **{name: rater_table[name] for name in ("rater", "kind", "higher_is_better", "cost", "truncated")},
+        "lowest": rater_table["low"],
+        "highest": rater_table["high"],
+        **{name: rater_table[name].fill_null("") for name in ("cost_unit", "signature")},
     }
     text_table = texts_alone(study)
-    text_columns = {} if text_table is None else systems_of_texts(text_table).to_dict()
+    text_table_columns = {} if text_table is None else systems_of_texts(text_table).to_dict()
     problems = [
         *study_problems(study, selected_study, notes),
         *(label_problems(selected_study, rng) if selected_study.labels else ()),
     ]
-    study_part = Check.part(used=used_columns, texts=text_columns, problems=map(Problem._asdict, problems))
-    return Check.from_parts([*aspect_tables, study_part], notes)
+    study_tables = Check.part(used=metadata_table, texts=text_table_columns, problems=map(Problem._asdict, problems))
+    return Check.from_parts([*aspect_tables, study_tables], notes)
 
 
-def _part(
+def _aspect_tables(
     selected_study: Study, comparison: RaterComparison, problems: Sequence[Problem], *, is_comparable: bool
 ) -> dict[str, pl.DataFrame]:
     """Return the tables of an aspect; `is_comparable` is False if annotators use different scales."""
     if not selected_study.labels:
         problems = [*problems, *means_of_others(comparison), *near_duplicates(comparison)]
-    ties = tie_rates(comparison, comparable=is_comparable)
-    raters = raters_of(selected_study, comparison, ties)
+    tie_rate_of_rater = tie_rates(comparison, comparable=is_comparable)
+    rater_columns = raters_of(selected_study, comparison, tie_rate_of_rater)
     return Check.part(
         comparison.aspect,
-        summary=summary_of(comparison, raters, ties, comparable=is_comparable),
-        raters=raters,
+        summary=summary_of(comparison, rater_columns, tie_rate_of_rater, comparable=is_comparable),
+        raters=rater_columns,
         problems=map(Problem._asdict, problems),
     )
 
@@ -227,56 +227,64 @@ def tie_rates(comparison: RaterComparison, *, comparable: bool) -> dict[str, flo
     If annotators are not `comparable`, because they use different scales, they have no combined preference.
     """
     preferences = comparison.preferences
-    signs_of_rater = {name: preferences.select_rater(r).sign for r, name in enumerate(preferences.raters)}
+    signs_of_rater = {
+        rater: preferences.select_rater(rater_index).sign for rater_index, rater in enumerate(preferences.raters)
+    }
     return {
-        name: float((signs == 0).mean()) if signs.size and (comparable or name != HUMAN) else None
-        for name, signs in signs_of_rater.items()
+        rater: float((signs == 0).mean()) if signs.size and (comparable or rater != HUMAN) else None
+        for rater, signs in signs_of_rater.items()
     }
 
 
-def raters_of(study: Study, comparison: RaterComparison, ties: Mapping[str, float | None]) -> dict[str, Any]:
+def raters_of(
+    study: Study, comparison: RaterComparison, tie_rate_of_rater: Mapping[str, float | None]
+) -> dict[str, Any]:
     """Return the columns of the table `raters`, with one row per annotator and per metric."""
     is_of_aspect = pl.col("aspect").is_in([comparison.aspect, ""])
-    systems = list(comparison.systems)
+    system_names = list(comparison.systems)
     is_of_item = pl.col("item").is_in(pl.Series(comparison.items, dtype=pl.String).implode())
-    rating_rows = study.ratings.frame.filter(is_of_aspect & pl.col("system").is_in(systems)).filter(is_of_item)
-    is_selected = is_of_aspect & pl.col("system_a").is_in(systems) & pl.col("system_b").is_in(systems)
-    verdicts = filter_rows(study.preferences.frame, is_selected)
+    rating_rows = study.ratings.frame.filter(is_of_aspect & pl.col("system").is_in(system_names)).filter(is_of_item)
+    is_selected_verdict = is_of_aspect & pl.col("system_a").is_in(system_names) & pl.col("system_b").is_in(system_names)
+    verdict_rows = filter_rows(study.preferences.frame, is_selected_verdict)
     # A cell is one output of an item; a verdict rates two cells.
-    judged_outputs = [
+    rated_output_tables = [
         rating_rows.select("rater", "item", "system"),
-        *(verdicts.select("rater", "item", system=column) for column in ("system_a", "system_b")),
+        *(verdict_rows.select("rater", "item", system=column_name) for column_name in ("system_a", "system_b")),
     ]
     rater_table = pl.DataFrame({"rater": [*comparison.people, *comparison.metrics]})
     for count_table in (
         rating_rows.group_by("rater").agg(
             pl.len().alias("ratings"), low=pl.col("score").min(), high=pl.col("score").max()
         ),
-        verdicts.group_by("rater").agg(pl.len().alias("verdicts")),
-        drop_duplicates(pl.concat(judged_outputs)).group_by("rater").agg(pl.len().alias("cells")),
+        verdict_rows.group_by("rater").agg(pl.len().alias("verdicts")),
+        drop_duplicates(pl.concat(rated_output_tables)).group_by("rater").agg(pl.len().alias("cells")),
     ):
         rater_table = rater_table.join(count_table, on="rater", how="left", maintain_order="left")
-    n_cells = len(comparison.items) * len(systems)
-    n_scored = rater_table["cells"].fill_null(0)
-    human_ties = [ties.get(HUMAN)] if len(comparison.people) == 1 else [None] * len(comparison.people)
+    n_cells = len(comparison.items) * len(system_names)
+    n_rated_outputs = rater_table["cells"].fill_null(0)
+    human_tie_rates = [tie_rate_of_rater.get(HUMAN)] if len(comparison.people) == 1 else [None] * len(comparison.people)
     return {
         "rater": rater_table["rater"],
         "kind": ["human"] * len(comparison.people) + ["metric"] * len(comparison.metrics),
         "ratings": rater_table["ratings"].fill_null(0),
         "verdicts": rater_table["verdicts"].fill_null(0),
-        "coverage": n_scored / n_cells if n_cells else None,
-        "missing": n_cells - n_scored,
-        "ties": [*human_ties, *map(ties.get, comparison.metrics)],
+        "coverage": n_rated_outputs / n_cells if n_cells else None,
+        "missing": n_cells - n_rated_outputs,
+        "ties": [*human_tie_rates, *map(tie_rate_of_rater.get, comparison.metrics)],
         "low": rater_table["low"],
         "high": rater_table["high"],
     }
 
 
 def summary_of(
-    comparison: RaterComparison, raters: Mapping[str, Any], ties: Mapping[str, float | None], *, comparable: bool
+    comparison: RaterComparison,
+    rater_columns: Mapping[str, Any],
+    tie_rate_of_rater: Mapping[str, float | None],
+    *,
+    comparable: bool,
 ) -> dict[str, Any]:
     """Return the row of the table `summary` for one aspect, computed from the rows of the raters."""
-    n_missing, n_raters = int(raters["missing"].sum()), len(raters["rater"])
+    n_missing, n_raters = int(rater_columns["missing"].sum()), len(rater_columns["rater"])
     n_cells = len(comparison.items) * len(comparison.systems) * n_raters
     return {
         "items": len(comparison.items),
@@ -285,10 +293,10 @@ def summary_of(
         "raters": n_raters,
         "humans": len(comparison.people),
         "metrics": len(comparison.metrics),
-        "ratings": int(raters["ratings"].sum()),
-        "verdicts": int(raters["verdicts"].sum()),
+        "ratings": int(rater_columns["ratings"].sum()),
+        "verdicts": int(rater_columns["verdicts"].sum()),
         "coverage": 1 - n_missing / n_cells if n_cells else None,
         "missing": n_missing,
-        "ties": ties.get(HUMAN),
+        "ties": tie_rate_of_rater.get(HUMAN),
         "unpaired": comparison.n_unpaired if comparable and comparison.people else 0,
     }

@@ -35,70 +35,84 @@ FEWEST_OUTPUTS = 3
 
 def copied_systems(selected_study: Study) -> Iterator[Problem]:
     """Yield systems whose outputs equal the references, and systems with the same outputs as another system."""
-    scores = _metric_scores(selected_study)
-    metrics_of_system = _metrics_with_maximum(scores)
-    n_items_of_system = _reference_copies(selected_study)
-    for system in dict.fromkeys([*n_items_of_system, *metrics_of_system]):
+    score_rows = _metric_scores(selected_study)
+    metrics_of_system = _metrics_with_maximum(score_rows)
+    n_copied_items_of_system = _reference_copies(selected_study)
+    for system in dict.fromkeys([*n_copied_items_of_system, *metrics_of_system]):
         metrics = list(dict.fromkeys(metrics_of_system.get(system, ())))
         verb_text = "has its" if len(metrics) == 1 else "have their"
-        reasons = (
-            [f"its outputs equal the references of {n_items_of_system[system]} items"]
-            if system in n_items_of_system
+        reason_texts = (
+            [f"its outputs equal the references of {n_copied_items_of_system[system]} items"]
+            if system in n_copied_items_of_system
             else []
         )
-        reasons += (
+        reason_texts += (
             [f"{join_labels(metrics, limit=4)} {verb_text} maximum on all items of the system"] if metrics else []
         )
-        yield problem("reference-system", [system, *metrics], system=system, why="; ".join(reasons))
-    for systems, evidence in _identical_systems(selected_study, scores).items():
-        message_values = {"systems": join_labels(systems), "by": join_labels(evidence, limit=4), "other": systems[1]}
+        yield problem("reference-system", [system, *metrics], system=system, why="; ".join(reason_texts))
+    for systems, evidence_names in _identical_systems(selected_study, score_rows).items():
+        message_values = {
+            "systems": join_labels(systems),
+            "by": join_labels(evidence_names, limit=4),
+            "other": systems[1],
+        }
         yield problem("identical-systems", systems, **message_values)
 
 
 def _texts(selected_study: Study) -> pl.DataFrame:
     """Return the outputs of the compared systems; for a study without ratings, return all outputs."""
     assert selected_study.outputs is not None
-    texts = selected_study.outputs.texts
+    output_texts = selected_study.outputs.texts
     return (
-        texts.filter(pl.col("system").is_in(list(selected_study.systems)))
+        output_texts.filter(pl.col("system").is_in(list(selected_study.systems)))
         if selected_study.raters.frame.height
-        else texts
+        else output_texts
     )
 
 
 def _metric_scores(selected_study: Study) -> pl.DataFrame:
     """Return the scores of outputs by metrics; higher is better."""
     negated_raters = [rater for rater, direction in selected_study.raters.direction.items() if direction < 0]
-    frame = selected_study.ratings.frame.filter(
+    score_rows = selected_study.ratings.frame.filter(
         pl.col("rater").is_in(list(selected_study.metrics)), pl.col("item") != ""
     )
-    sign = pl.when(pl.col("rater").is_in(negated_raters)).then(-1.0).otherwise(1.0)
-    return frame.with_columns(score=pl.col("score") * sign) if negated_raters else frame
+    sign_expression = pl.when(pl.col("rater").is_in(negated_raters)).then(-1.0).otherwise(1.0)
+    return score_rows.with_columns(score=pl.col("score") * sign_expression) if negated_raters else score_rows
 
 
-def _metrics_with_maximum(scores: pl.DataFrame) -> dict[str, list[str]]:
+def _metrics_with_maximum(score_rows: pl.DataFrame) -> dict[str, list[str]]:
     """Return systems with the metrics that give the system their highest score on all items.
 
     A metric is returned only if hardly any output of other systems has the highest score. A system is excluded if at
     least as many metrics give it the lowest score on all items, because the outputs are then empty or broken.
     """
-    highest, lowest = (_systems_with_maximum(scores.with_columns(score=sign * pl.col("score"))) for sign in (1, -1))
-    return {system: metrics for system, metrics in highest.items() if len(metrics) > len(lowest.get(system, ()))}
+    top_metrics_of_system, bottom_metrics_of_system = (
+        _systems_with_maximum(score_rows.with_columns(score=sign * pl.col("score"))) for sign in (1, -1)
+    )
+    return {
+        system: metrics
+        for system, metrics in top_metrics_of_system.items()
+        if len(metrics) > len(bottom_metrics_of_system.get(system, ()))
+    }
 
 
-def _systems_with_maximum(scores: pl.DataFrame) -> dict[str, list[str]]:
-    rater_columns = ["rater", "aspect"]
-    top_threshold = pl.col("score").max() - ROUNDING * (pl.col("score").max() - pl.col("score").min())
-    scores_with_tops = scores.with_columns(top=(pl.col("score") >= top_threshold).over(rater_columns))
-    totals = scores_with_tops.group_by(rater_columns).agg(
+def _systems_with_maximum(score_rows: pl.DataFrame) -> dict[str, list[str]]:
+    rater_column_names = ["rater", "aspect"]
+    top_threshold_expression = pl.col("score").max() - ROUNDING * (pl.col("score").max() - pl.col("score").min())
+    scores_with_tops = score_rows.with_columns(
+        top=(pl.col("score") >= top_threshold_expression).over(rater_column_names)
+    )
+    rater_totals = scores_with_tops.group_by(rater_column_names).agg(
         tops=pl.col("top").sum(), outputs=pl.len(), values=pl.col("score").n_unique()
     )
-    systems = scores_with_tops.group_by([*rater_columns, "system"], maintain_order=True).agg(
+    system_rows = scores_with_tops.group_by([*rater_column_names, "system"], maintain_order=True).agg(
         pl.col("top").all(), n=pl.len(), items=pl.col("item").n_unique()
     )
     is_only_top = (pl.col("tops") - pl.col("n")) <= ELSEWHERE * (pl.col("outputs") - pl.col("n"))
-    is_large_enough = (pl.col("items") >= FEWEST_ITEMS) & (pl.col("values") >= FEWEST_VALUES)
-    top_rows = systems.join(totals, on=rater_columns, maintain_order="left").filter("top", is_only_top, is_large_enough)
+    has_enough_scores = (pl.col("items") >= FEWEST_ITEMS) & (pl.col("values") >= FEWEST_VALUES)
+    top_rows = system_rows.join(rater_totals, on=rater_column_names, maintain_order="left").filter(
+        "top", is_only_top, has_enough_scores
+    )
     return dict(top_rows.group_by("system", maintain_order=True).agg("rater").iter_rows())
 
 
@@ -109,60 +123,66 @@ def _reference_copies(selected_study: Study) -> dict[str, int]:
     """
     if selected_study.outputs is None:
         return {}
-    sources = selected_study.outputs.sources.select("item", "references").filter(pl.col("references").list.len() > 0)
-    output_rows = _texts(selected_study).join(sources, on="item")
+    source_rows = selected_study.outputs.sources.select("item", "references").filter(
+        pl.col("references").list.len() > 0
+    )
+    output_rows = _texts(selected_study).join(source_rows, on="item")
     output_rows = output_rows.with_columns(equal=pl.col("references").list.contains(pl.col("text")))
-    systems = output_rows.group_by("system", maintain_order=True).agg(
+    system_rows = output_rows.group_by("system", maintain_order=True).agg(
         pl.col("equal").all().alias("all"), hits=pl.col("equal").sum(), n=pl.len()
     )
-    n_equal, n_outputs = int(systems["hits"].sum()), int(systems["n"].sum())
-    is_rare_elsewhere = (n_equal - pl.col("hits")) <= ELSEWHERE * (n_outputs - pl.col("n"))
-    return dict(systems.filter("all", pl.col("n") >= FEWEST_ITEMS, is_rare_elsewhere).select("system", "n").iter_rows())
+    n_equal_outputs, n_outputs = int(system_rows["hits"].sum()), int(system_rows["n"].sum())
+    is_rare_elsewhere = (n_equal_outputs - pl.col("hits")) <= ELSEWHERE * (n_outputs - pl.col("n"))
+    return dict(
+        system_rows.filter("all", pl.col("n") >= FEWEST_ITEMS, is_rare_elsewhere).select("system", "n").iter_rows()
+    )
 
 
-def _identical_systems(selected_study: Study, metric_scores: pl.DataFrame) -> dict[tuple[str, ...], list[str]]:
+def _identical_systems(selected_study: Study, metric_score_rows: pl.DataFrame) -> dict[tuple[str, ...], list[str]]:
     """Return sets of systems that are equal on all items, with the evidence.
 
     The systems of a set have equal texts, or equal scores by a metric or by all annotators.
     """
     is_human_score = pl.col("rater").is_in(list(selected_study.humans)) & (pl.col("item") != "")
-    human_scores = selected_study.ratings.frame.filter(is_human_score).with_columns(by=pl.lit("all annotators"))
-    evidence_parts = [
-        (human_scores, ("rater", "aspect", "repeat", "score")),
-        (metric_scores.with_columns(by="rater"), ("aspect", "repeat", "score")),
+    human_score_rows = selected_study.ratings.frame.filter(is_human_score).with_columns(by=pl.lit("all annotators"))
+    evidence_tables = [
+        (human_score_rows, ("rater", "aspect", "repeat", "score")),
+        (metric_score_rows.with_columns(by="rater"), ("aspect", "repeat", "score")),
     ]
     if selected_study.outputs is not None:
-        evidence_parts.append((_texts(selected_study).with_columns(by=pl.lit("their texts")), ("text",)))
+        evidence_tables.append((_texts(selected_study).with_columns(by=pl.lit("their texts")), ("text",)))
     evidence_of_systems: dict[tuple[str, ...], list[str]] = {}
-    for rows, value_columns in evidence_parts:
-        systems = rows.group_by("by", "system").agg(own=fingerprint("item", *value_columns))
-        raters_with_equal_systems = systems.filter(pl.struct("by", "own").is_duplicated())["by"].unique()
-        grouped_outputs = rows.filter(pl.col("by").is_in(raters_with_equal_systems.implode())).group_by(
+    for evidence_rows, value_column_names in evidence_tables:
+        fingerprint_rows = evidence_rows.group_by("by", "system").agg(own=fingerprint("item", *value_column_names))
+        evidence_with_equal_systems = fingerprint_rows.filter(pl.struct("by", "own").is_duplicated())["by"].unique()
+        grouped_outputs = evidence_rows.filter(pl.col("by").is_in(evidence_with_equal_systems.implode())).group_by(
             "by", "item", "system", maintain_order=True
         )
-        for (rater,), rater_outputs in grouped_outputs.agg(score=fingerprint(*value_columns)).group_by(
-            "by", maintain_order=True
-        ):
-            for identical_systems in _equal_systems(rater_outputs):
-                evidence_of_systems.setdefault(identical_systems, []).append(str(rater))
+        for (evidence_name,), output_fingerprints in grouped_outputs.agg(
+            score=fingerprint(*value_column_names)
+        ).group_by("by", maintain_order=True):
+            for identical_systems in _equal_systems(output_fingerprints):
+                evidence_of_systems.setdefault(identical_systems, []).append(str(evidence_name))
     return evidence_of_systems
 
 
-def _equal_systems(rows: pl.DataFrame) -> Iterator[tuple[str, ...]]:
+def _equal_systems(score_rows: pl.DataFrame) -> Iterator[tuple[str, ...]]:
     """Yield sets of systems with the same `score` on the same items, if equal scores of systems are not common."""
-    system_rows = rows.group_by("system", maintain_order=True).agg(
+    system_rows = score_rows.group_by("system", maintain_order=True).agg(
         own=fingerprint("item", "score"), n=pl.len(), distinct=pl.col("score").n_unique()
     )
-    is_large_enough = (pl.col("n") >= FEWEST_ITEMS) & (pl.col("distinct") >= FEWEST_DISTINCT)
-    varied_systems = system_rows.filter(is_large_enough, pl.col("distinct") >= DISTINCT * pl.col("n"))
-    for systems in varied_systems.group_by("own", "n", maintain_order=True).agg("system")["system"].to_list():
-        if len(systems) < 2 or len(systems) == len(system_rows) > 2:
+    has_enough_items = (pl.col("n") >= FEWEST_ITEMS) & (pl.col("distinct") >= FEWEST_DISTINCT)
+    varied_system_rows = system_rows.filter(has_enough_items, pl.col("distinct") >= DISTINCT * pl.col("n"))
+    for equal_systems in varied_system_rows.group_by("own", "n", maintain_order=True).agg("system")["system"].to_list():
+        if len(equal_systems) < 2 or len(equal_systems) == len(system_rows) > 2:
             continue
-        other_rows = rows.filter(~pl.col("system").is_in(systems))
-        paired_rows = rows.filter(pl.col("system") == systems[0]).join(other_rows, on="item", suffix="_other")
+        other_rows = score_rows.filter(~pl.col("system").is_in(equal_systems))
+        paired_rows = score_rows.filter(pl.col("system") == equal_systems[0]).join(
+            other_rows, on="item", suffix="_other"
+        )
         tie_rate = paired_rows.select((pl.col("score") == pl.col("score_other")).mean()).item()
         if tie_rate is None or tie_rate <= COMMON_TIES:
-            yield tuple(sorted(systems))
+            yield tuple(sorted(equal_systems))
 
 
 def texts_alone(study: Study) -> pl.DataFrame | None:
@@ -172,17 +192,19 @@ def texts_alone(study: Study) -> pl.DataFrame | None:
 
 def systems_of_texts(texts: pl.DataFrame) -> pl.DataFrame:
     """Return the table `texts`: numbers of outputs, missing outputs and duplicates, and mean length of each system."""
-    stripped_text = pl.col("text").str.strip_chars()
-    counted_texts = texts.with_columns(blank=stripped_text == "", n=stripped_text.str.count_matches(r"\S+"))
+    stripped_text_expression = pl.col("text").str.strip_chars()
+    counted_texts = texts.with_columns(
+        blank=stripped_text_expression == "", n=stripped_text_expression.str.count_matches(r"\S+")
+    )
     is_duplicate = (pl.len().over("item", "text") > 1) & ~pl.col("blank")
-    n_items = pl.lit(texts["item"].n_unique(), dtype=pl.Int64)
+    n_items_expression = pl.lit(texts["item"].n_unique(), dtype=pl.Int64)
     return (
         counted_texts.with_columns(equal=is_duplicate)
         .group_by("system", maintain_order=True)
         .agg(
-            items=n_items,
+            items=n_items_expression,
             outputs=(~pl.col("blank")).sum(),
-            missing=n_items - (~pl.col("blank")).sum(),
+            missing=n_items_expression - (~pl.col("blank")).sum(),
             duplicates=pl.col("equal").sum(),
             distinct=pl.col("text").filter(~pl.col("blank")).n_unique(),
             words=pl.col("n").filter(~pl.col("blank")).mean(),
@@ -195,18 +217,28 @@ def constant_outputs(study: Study) -> list[Problem]:
     """Return systems with the same output for every item."""
     if study.outputs is None:
         return []
-    rows = systems_of_texts(study.outputs.texts)
-    constant_systems = rows.filter(pl.col("distinct") == 1, pl.col("outputs") >= FEWEST_OUTPUTS)["system"].to_list()
+    system_rows = systems_of_texts(study.outputs.texts)
+    constant_systems = system_rows.filter(pl.col("distinct") == 1, pl.col("outputs") >= FEWEST_OUTPUTS)[
+        "system"
+    ].to_list()
     return problems_of("constant-outputs", constant_systems, systems=join_labels(constant_systems))
 
 
 def text_problems(texts: pl.DataFrame) -> Iterator[Problem]:
     """Yield problems of texts: missing outputs and duplicates."""
-    rows = systems_of_texts(texts)
-    for rule, count_column in (("missing-outputs", "missing"), ("duplicate-outputs", "duplicates")):
-        n_of_system = dict(rows.filter(pl.col(count_column) > 0).select("system", count_column).iter_rows())
-        systems_text = join_labels((f"{system} ({n})" for system, n in n_of_system.items()), limit=5)
-        yield from problems_of(
-            rule, [*n_of_system], n=sum(n_of_system.values()), cells=rows["items"].sum(), systems=systems_text
+    system_rows = systems_of_texts(texts)
+    for rule, count_column_name in (("missing-outputs", "missing"), ("duplicate-outputs", "duplicates")):
+        count_of_system = dict(
+            system_rows.filter(pl.col(count_column_name) > 0).select("system", count_column_name).iter_rows()
         )
-    yield problem("texts-only", n=rows.height, items=texts["item"].n_unique())
+        systems_text = join_labels(
+            (f"{system} ({n_outputs})" for system, n_outputs in count_of_system.items()), limit=5
+        )
+        yield from problems_of(
+            rule,
+            [*count_of_system],
+            n=sum(count_of_system.values()),
+            cells=system_rows["items"].sum(),
+            systems=systems_text,
+        )
+    yield problem("texts-only", n=system_rows.height, items=texts["item"].n_unique())

@@ -168,8 +168,8 @@ def problem(rule: str, examples: Sequence[str] = (), **values: Any) -> Problem:
     >>> problem("beyond-declared", ["judge"], raters="judge (12%)").severity
     'warning'
     """
-    severity, sentence = RULES[rule]
-    return Problem(severity, rule, sentence.format(**values), examples)
+    severity, message_template = RULES[rule]
+    return Problem(severity, rule, message_template.format(**values), examples)
 
 
 def problems_of(rule: str, examples: Sequence[str], **values: Any) -> list[Problem]:
@@ -191,16 +191,16 @@ def merge_aspects(problems: pl.DataFrame) -> pl.DataFrame:
     if "aspect" not in problems.columns or problems.is_empty():
         return problems
     grouped_problems = problems.with_columns(pl.col("examples").list.join("\n")).group_by(
-        *[name for name in problems.columns if name != "aspect"], maintain_order=True
+        *[column_name for column_name in problems.columns if column_name != "aspect"], maintain_order=True
     )
-    rows = grouped_problems.agg(pl.col("aspect").unique(maintain_order=True).str.join(", "))
-    return rows.with_columns(pl.col("examples").str.split("\n")).select(problems.columns)
+    merged_rows = grouped_problems.agg(pl.col("aspect").unique(maintain_order=True).str.join(", "))
+    return merged_rows.with_columns(pl.col("examples").str.split("\n")).select(problems.columns)
 
 
-def _views(problems: pl.DataFrame) -> Iterator[View]:
-    rows = merge_aspects(problems)
+def _problem_views(problems: pl.DataFrame) -> Iterator[View]:
+    merged_rows = merge_aspects(problems)
     header = ("severity", "rule", "message")
-    for aspect_name, aspect_rows in split_by_aspect(rows, "aspect" if "aspect" in rows.columns else ""):
+    for aspect_name, aspect_rows in split_by_aspect(merged_rows, "aspect" if "aspect" in merged_rows.columns else ""):
         cells = tuple(aspect_rows.select(header).iter_rows())
         yield View(
             title=title_with_aspect("problems", aspect_name),
@@ -218,7 +218,7 @@ def problem_table(doc: str, *, page: str) -> Any:
         label("rule", f"stable name of the rule, explained on the documentation page of {page}"),
         label("message", "description of the problem and advice", "What"),
         labels("examples", "names that the problem concerns", essential=False),
-        view=_views,
+        view=_problem_views,
     )
 
 

@@ -40,14 +40,16 @@ GAPS = {
 }
 
 
-def _closest_rows(answer: Complementarity, frame: pl.DataFrame) -> pl.DataFrame:
+def _closest_rows(answer: Complementarity, rater_rows: pl.DataFrame) -> pl.DataFrame:
     """Return the most relevant rows of a long table of raters."""
-    metrics = answer.raters.filter(kind=METRIC).sort("with_humans", nulls_last=True, maintain_order=True)
-    closest_metrics = metrics["rater"].head(CLOSEST).to_list() if frame.height > MANY else frame["rater"].to_list()
-    return frame.filter((pl.col("kind") != METRIC) | pl.col("rater").is_in(closest_metrics))
+    metric_rows = answer.raters.filter(kind=METRIC).sort("with_humans", nulls_last=True, maintain_order=True)
+    closest_metrics = (
+        metric_rows["rater"].head(CLOSEST).to_list() if rater_rows.height > MANY else rater_rows["rater"].to_list()
+    )
+    return rater_rows.filter((pl.col("kind") != METRIC) | pl.col("rater").is_in(closest_metrics))
 
 
-def _rater(suffix: str = "") -> tuple[Column, Column]:
+def _rater_identity_columns(suffix: str = "") -> tuple[Column, Column]:
     """Return the declarations of the columns that identify a rater (see `rater_columns`)."""
     return (
         label(f"rater{suffix}", "a rater: a metric, or an aspect of the annotators", f"Rater {suffix[1:]}".strip()),
@@ -63,8 +65,8 @@ class Complementarity(Result):
 
     pairs: pl.DataFrame = table(
         "One row per pair of raters: the complementarity of the two raters.",
-        *_rater("_a"),
-        *_rater("_b"),
+        *_rater_identity_columns("_a"),
+        *_rater_identity_columns("_b"),
         score(
             "complementarity",
             "mean distance between the rankings of the two raters: 0 for the same order, 1 for the opposite order; "
@@ -98,7 +100,7 @@ class Complementarity(Result):
     )
     raters: pl.DataFrame = table(
         "One row per rater: mean complementarity with annotators and with metrics.",
-        *_rater(),
+        *_rater_identity_columns(),
         score("with_humans", "mean complementarity with other human raters", "With human raters", interval=True),
         score("with_metrics", "mean complementarity with other metrics", interval=True),
         count(
@@ -129,7 +131,7 @@ class Complementarity(Result):
     coordinates: pl.DataFrame = table(
         "Coordinates of each rater on the first two principal components. This table and `clusters` are empty with "
         "fewer than four raters.",
-        *_rater(),
+        *_rater_identity_columns(),
         score("x", "first coordinate, in units of sums of ranks"),
         score("y", "second coordinate"),
         essential=False,
@@ -172,7 +174,7 @@ class Complementarity(Result):
     )
     clusters: pl.DataFrame = table(
         "Communities of raters, and the stability of the communities.",
-        *_rater(),
+        *_rater_identity_columns(),
         count("cluster", "community of the rater, numbered from 1; an undefined distance is replaced by the average"),
         share(
             "stability",
@@ -249,18 +251,19 @@ def complementarity(
     raters, rng = rankings.who, np.random.default_rng(rng)
     weights = raters.design.draw_weights(resamples, rng)
     distances = Distances.from_rankings(rankings, distance, weights, confidence, progress)
-    is_defined = np.isfinite(distances.columns["complementarity"])
-    if not is_defined.any():
+    is_defined_pair = np.isfinite(distances.columns["complementarity"])
+    if not is_defined_pair.any():
         raise InputError(
             f"{study.name}: no two raters rank the same two outputs; select raters whose scores vary on common outputs"
         )
     with limit_blas_threads():
         # A separate generator: estimates do not depend on the number of resamples.
-        space_tables, summary_row, left_out, space_notes = structure(
+        space_tables, summary_row, left_out_of_space, space_notes = structure(
             rankings, distances, weights, confidence, rng.spawn(1)[0]
         )
     averages_a, averages_b = (
-        distances.kinds[:, [KINDS.index(kinds) for kinds in compared_kinds]] for compared_kinds in GAPS.values()
+        distances.kinds[:, [KINDS.index(kind_pair) for kind_pair in compared_kind_pairs]]
+        for compared_kind_pairs in GAPS.values()
     )
     summary = dict.fromkeys(Complementarity.table_declarations()["summary"].schema) | {"level": level} | summary_row
     interval_options: dict[str, Any] = {"confidence": confidence, "clusters": raters.design.n_units}
@@ -272,8 +275,8 @@ def complementarity(
         averages={
             "kinds": KINDS,
             **with_interval("complementarity", distances.kinds, bounds=intervals.SHARE, **interval_options),
-            "mean_with_diagonal": _means_with_diagonal(rankings, distances.kinds[0], is_defined),
-            "pairs": np.bincount(rankings.kind[is_defined], minlength=len(KINDS)),
+            "mean_with_diagonal": _means_with_diagonal(rankings, distances.kinds[0], is_defined_pair),
+            "pairs": np.bincount(rankings.kind[is_defined_pair], minlength=len(KINDS)),
         },
         gaps={**GAPS, **with_interval("difference", averages_a - averages_b, bounds=intervals.ANY, **interval_options)}
         if len(raters.select_kind("human"))
@@ -282,11 +285,11 @@ def complementarity(
             **rater_columns(raters, range(len(raters.names))),
             **with_interval("with_humans", distances.raters[:, :, 0], bounds=intervals.SHARE, **interval_options),
             **with_interval("with_metrics", distances.raters[:, :, 1], bounds=intervals.SHARE, **interval_options),
-            "position": _positions(rankings, distances),
+            "position": _heat_map_positions(rankings, distances),
         },
         rules=_rule_columns(rankings),
         summary=summary if summary_row else {},
-        left_out=raters.left_out_columns(left_out),
+        left_out=raters.left_out_columns(left_out_of_space),
         **space_tables,
     )
     notes = [
@@ -298,80 +301,89 @@ def complementarity(
     return Complementarity.from_parts([tables], notes)
 
 
-def _means_with_diagonal(rankings: Rankings, means: Floats, is_defined: NDArray[np.bool_]) -> Floats:
+def _means_with_diagonal(rankings: Rankings, mean_distances: Floats, is_defined_pair: NDArray[np.bool_]) -> Floats:
     """(kinds,): means of the blocks of the distance matrix, including the zero distances on the diagonal."""
-    n_pairs = np.bincount(rankings.kind[is_defined], minlength=len(KINDS))
-    n_diagonal = [
-        0 if kinds == "human-metric" else len(np.unique(rankings.pairs[:, is_defined & (rankings.kind == k)]))
-        for k, kinds in enumerate(KINDS)
+    n_pairs_of_kind = np.bincount(rankings.kind[is_defined_pair], minlength=len(KINDS))
+    n_diagonal_of_kind = [
+        0
+        if kind_pair == "human-metric"
+        else len(np.unique(rankings.pairs[:, is_defined_pair & (rankings.kind == kind_index)]))
+        for kind_index, kind_pair in enumerate(KINDS)
     ]
-    return means * ratio(2 * n_pairs, 2 * n_pairs + n_diagonal)
+    return mean_distances * ratio(2 * n_pairs_of_kind, 2 * n_pairs_of_kind + n_diagonal_of_kind)
 
 
-def _positions(rankings: Rankings, distances: Distances) -> list[int | None]:
+def _heat_map_positions(rankings: Rankings, distances: Distances) -> list[int | None]:
     """Return the position of each rater in a heat map in which similar raters are adjacent."""
-    matrix = rankings.square(distances.kept[0])
-    raters_by_name = np.argsort(rankings.who.names)  # ties of distances do not depend on the order of raters
+    distance_matrix = rankings.square(distances.kept[0])
+    sorted_raters = np.argsort(rankings.who.names)  # ties of distances do not depend on the order of raters
     members_of_kind = [
-        raters_by_name[np.isin(raters_by_name, rankings.who.select_kind(kind))] for kind in ("human", METRIC)
+        sorted_raters[np.isin(sorted_raters, rankings.who.select_kind(kind))] for kind in ("human", METRIC)
     ]
     rater_order = np.concatenate(
-        [members[ordination.leaf_order(matrix[np.ix_(members, members)])] for members in members_of_kind]
+        [members[ordination.leaf_order(distance_matrix[np.ix_(members, members)])] for members in members_of_kind]
     ).tolist()
-    return [rater_order.index(i) if i in rater_order else None for i in range(len(matrix))]
+    return [rater_order.index(i) if i in rater_order else None for i in range(len(distance_matrix))]
 
 
 def _rule_columns(rankings: Rankings) -> dict[str, Any]:
     rules, unit_weights = rank_distance.RULES, np.ones((1, rankings.who.design.n_units))
-    kind_sums = np.zeros((2, len(rules), len(KINDS)))
-    for block in rankings.blocks(1):
+    sums_and_counts_of_kind = np.zeros((2, len(rules), len(KINDS)))
+    for pair_slice in rankings.blocks(1):
         distances_by_rule = rank_distance.rank_distances_by_rule(
-            rankings.values, *rankings.pairs[:, block], rules=rules
+            rankings.values, *rankings.pairs[:, pair_slice], rules=rules
         )
-        means = np.concatenate([rankings.mean(distances, unit_weights) for distances in distances_by_rule.values()])
-        kind_sums += defined_sums(means, [rankings.kind[block]], len(KINDS))
+        mean_distances = np.concatenate(
+            [rankings.mean(distances, unit_weights) for distances in distances_by_rule.values()]
+        )
+        sums_and_counts_of_kind += defined_sums(mean_distances, [rankings.kind[pair_slice]], len(KINDS))
     return {
         "distance": [rule for rule in rules for _ in KINDS],
         "kinds": KINDS * len(rules),
-        "complementarity": ratio(*kind_sums),
+        "complementarity": ratio(*sums_and_counts_of_kind),
     }
 
 
-def _notes(rankings: Rankings, tables: dict[str, pl.DataFrame], rule: str, human_raters: HumanRaters) -> list[Note]:
+def _notes(
+    rankings: Rankings, tables: dict[str, pl.DataFrame], distance_rule: str, human_raters: HumanRaters
+) -> list[Note]:
     """Return notes on values that are missing or uncertain, and on averages that mix two kinds of agreement."""
     raters, n_rankings = rankings.who, rankings.values.shape[1]
-    humans = raters.select_kind("human")
-    both_vary = raters.varies[rankings.pairs].all(axis=0)
-    n_undefined = int((n_rankings - tables["pairs"]["n"].to_numpy()[both_vary]).sum())
+    human_positions = raters.select_kind("human")
+    is_varying_pair = raters.varies[rankings.pairs].all(axis=0)
+    n_undefined_distances = int((n_rankings - tables["pairs"]["n"].to_numpy()[is_varying_pair]).sum())
     empty_kinds = tables["averages"].filter(pl.col("complementarity").is_null())["kinds"].to_list()
-    has_several_annotators = np.isfinite(raters.annotators).any(axis=(2, 3)).sum() > len(humans)
+    has_several_annotators = np.isfinite(raters.annotators).any(axis=(2, 3)).sum() > len(human_positions)
     hint_text = (
         "; human_raters='annotators' compares the annotators one by one"
         if has_several_annotators and KINDS[0] in empty_kinds
         else ""
     )
-    no_humans = not len(humans)
+    has_no_humans = not len(human_positions)
     has_several_persons_and_aspects = all(
-        len({names[i] for i in humans}) > 1 for names in (raters.raters, raters.rater_aspects)
+        len({names_of_raters[i] for i in human_positions}) > 1
+        for names_of_raters in (raters.raters, raters.rater_aspects)
     )
-    opposite_metrics = tables["raters"].filter(pl.col("kind") == METRIC, pl.col("with_humans_low") > 0.5)["rater"]
+    opposite_metric_names = tables["raters"].filter(pl.col("kind") == METRIC, pl.col("with_humans_low") > 0.5)["rater"]
     return build_notes(
         (
             "undefined-distances",
-            n_undefined,
-            f"the means exclude {n_undefined} undefined distances between two rankings ({rule}): on the "
+            n_undefined_distances,
+            f"the means exclude {n_undefined_distances} undefined distances between two rankings ({distance_rule}): "
+            "on the "
             f"{rankings.unit}, one of the two raters gave equal scores, or they rated fewer than two common outputs",
         ),
-        ("no-annotators", no_humans, "there are no human ratings, so metrics are compared only with one another"),
+        ("no-annotators", has_no_humans, "there are no human ratings, so metrics are compared only with one another"),
         (
             "no-pairs",
-            bool(empty_kinds) and not no_humans,
+            bool(empty_kinds) and not has_no_humans,
             f"there are no two raters to compare for {', '.join(empty_kinds)}{hint_text}",
         ),
         (
             "negative-agreement",
-            len(opposite_metrics),
-            f"{join_labels(opposite_metrics)} gave rankings opposite to those of the annotators. If lower scores are "
+            len(opposite_metric_names),
+            f"{join_labels(opposite_metric_names)} gave rankings opposite to those of the annotators. If lower "
+            "scores are "
             "better, declare it in the raters file (higher_is_better = false); without the declaration, the distances "
             "of these metrics mislead",
         ),

@@ -45,25 +45,27 @@ class Rankings:
     def from_rater_scores(cls, raters: RaterScores, level: Level) -> Rankings:
         """Return the rankings of the raters. A rater with equal scores for all things of every unit is excluded."""
         rankings = cls(who=raters, level=level)
-        is_rated = np.isfinite(rankings.values)
-        lowest, highest = (np.where(is_rated, rankings.values, fill) for fill in (np.inf, -np.inf))
-        is_flat = ~(lowest.min(axis=2) < highest.max(axis=2)).any(axis=1)
-        flat_names = tuple(raters.names[i] for i in np.flatnonzero(is_flat & raters.varies))
-        if not flat_names:
+        has_score = np.isfinite(rankings.values)
+        scores_or_infinity, scores_or_minus_infinity = (
+            np.where(has_score, rankings.values, fill_value) for fill_value in (np.inf, -np.inf)
+        )
+        is_flat_rater = ~(scores_or_infinity.min(axis=2) < scores_or_minus_infinity.max(axis=2)).any(axis=1)
+        flat_raters = tuple(raters.names[i] for i in np.flatnonzero(is_flat_rater & raters.varies))
+        if not flat_raters:
             return rankings
         reason = f"rates all {rankings.object_name}s of every {rankings.unit} equally"
         message = (
-            f"{join_labels(flat_names)}: excluded, because the rater {reason} (scores differ only between "
+            f"{join_labels(flat_raters)}: excluded, because the rater {reason} (scores differ only between "
             f"{rankings.unit}s)"
         )
-        varying_raters = replace(
+        varying_rater_scores = replace(
             raters,
-            scores=np.where(is_flat[:, None, None], np.nan, raters.scores),
-            constant=raters.constant + flat_names,
-            left_out=(*raters.left_out, *((name, reason) for name in flat_names)),
-            notes=(*raters.notes, *build_notes(("constant-rater", len(flat_names), message))),
+            scores=np.where(is_flat_rater[:, None, None], np.nan, raters.scores),
+            constant=raters.constant + flat_raters,
+            left_out=(*raters.left_out, *((rater, reason) for rater in flat_raters)),
+            notes=(*raters.notes, *build_notes(("constant-rater", len(flat_raters), message))),
         )
-        return cls(who=varying_raters, level=level)
+        return cls(who=varying_rater_scores, level=level)
 
     @cached_property
     def values(self) -> Floats:
@@ -98,9 +100,9 @@ class Rankings:
 
     def mean(self, distances: Floats, weights: Floats) -> Floats:
         """(1 + B, pairs): weighted means of distances (pairs, units); the weights are of clusters or of systems."""
-        design, n = self.who.design, distances.shape[1]
+        design, n_rankings = self.who.design, distances.shape[1]
         if self.level == "utterance":
-            return weighted_item_mean(distances, units=np.zeros(n, dtype=int), weights=weights[:1, :1])
+            return weighted_item_mean(distances, units=np.zeros(n_rankings, dtype=int), weights=weights[:1, :1])
         return weighted_item_mean(distances, units=design.units, weights=weights, item_weights=design.item_weights)
 
     def square(self, pair_values: Floats) -> Floats:
@@ -129,39 +131,52 @@ class Distances:
         cls, rankings: Rankings, rule: rank_distance.Rule, weights: Floats, confidence: float, progress: Progress
     ) -> Distances:
         """Return the distances of all pairs of raters; `weights` (1 + B, clusters) are bootstrap weights."""
-        columns, kept_means, n_clusters = [], [], rankings.who.design.n_units
-        n_raters, (first, second) = len(rankings.values), rankings.pairs
-        is_human = np.array(rankings.who.kinds) != METRIC
-        groupings = (rankings.kind, *(len(KINDS) + 2 * a + ~is_human[b] for a, b in ((first, second), (second, first))))
+        columns_of_blocks, retained_mean_distances, n_clusters = [], [], rankings.who.design.n_units
+        n_raters, (first_raters, second_raters) = len(rankings.values), rankings.pairs
+        is_human_rater = np.array(rankings.who.kinds) != METRIC
+        groupings = (
+            rankings.kind,
+            *(
+                len(KINDS) + 2 * raters + ~is_human_rater[other_raters]
+                for raters, other_raters in ((first_raters, second_raters), (second_raters, first_raters))
+            ),
+        )
         group_sums = np.zeros((2, len(weights), len(KINDS) + 2 * n_raters))
-        pair_blocks = rankings.blocks(len(weights))
-        for pair_block in progress(pair_blocks, total=len(pair_blocks), desc="complementarity"):
-            distances, mean_distances = _draws(rankings, pair_block, rule, weights)
+        pair_slices = rankings.blocks(len(weights))
+        for pair_slice in progress(pair_slices, total=len(pair_slices), desc="complementarity"):
+            distances, mean_distances = _resampled_distances(rankings, pair_slice, rule, weights)
             columns_with_bounds = with_interval(
                 "complementarity", mean_distances, confidence, clusters=n_clusters, bounds=intervals.SHARE
             )
-            columns.append({**columns_with_bounds, "n": np.isfinite(distances).sum(axis=1)})
-            kept_means.append(mean_distances[: 1 + KEPT])
-            group_sums += defined_sums(mean_distances, [group[pair_block] for group in groupings], group_sums.shape[-1])
-        means = ratio(*group_sums)
+            columns_of_blocks.append({**columns_with_bounds, "n": np.isfinite(distances).sum(axis=1)})
+            retained_mean_distances.append(mean_distances[: 1 + KEPT])
+            group_sums += defined_sums(
+                mean_distances, [group_of_pair[pair_slice] for group_of_pair in groupings], group_sums.shape[-1]
+            )
+        group_means = ratio(*group_sums)
         return cls(
             columns={
-                name: np.concatenate([columns_of_block[name] for columns_of_block in columns]) for name in columns[0]
+                column_name: np.concatenate([columns_of_block[column_name] for columns_of_block in columns_of_blocks])
+                for column_name in columns_of_blocks[0]
             },
-            kinds=means[:, : len(KINDS)],
-            raters=means[:, len(KINDS) :].reshape(-1, n_raters, 2),
-            kept=np.concatenate(kept_means, axis=1),
+            kinds=group_means[:, : len(KINDS)],
+            raters=group_means[:, len(KINDS) :].reshape(-1, n_raters, 2),
+            kept=np.concatenate(retained_mean_distances, axis=1),
         )
 
 
-def _draws(rankings: Rankings, block: slice, rule: rank_distance.Rule, weights: Floats) -> tuple[Floats, Floats]:
+def _resampled_distances(
+    rankings: Rankings, pair_slice: slice, rule: rank_distance.Rule, weights: Floats
+) -> tuple[Floats, Floats]:
     """Return the distances (pairs, units), and the mean distances in every resample (1 + B, pairs)."""
     if rankings.level == "system":
-        distances = rank_distance.rank_distances(rankings.values, *rankings.pairs[:, block], rule=rule)
+        distances = rank_distance.rank_distances(rankings.values, *rankings.pairs[:, pair_slice], rule=rule)
         return distances, rankings.mean(distances, weights)
-    distances, influence = rank_distance.rank_distance_influence(rankings.values, *rankings.pairs[:, block], rule=rule)
+    distances, influences = rank_distance.rank_distance_influence(
+        rankings.values, *rankings.pairs[:, pair_slice], rule=rule
+    )
     design = rankings.who.design
-    influence_of_cluster = bootstrap.unit_sums(influence, units=design.units, n_units=design.n_units)
+    influence_of_cluster = bootstrap.unit_sums(influences, units=design.units, n_units=design.n_units)
     return distances, np.clip(rankings.mean(distances, weights) + (weights - 1) @ influence_of_cluster.T, 0.0, 1.0)
 
 

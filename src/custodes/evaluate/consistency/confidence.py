@@ -35,57 +35,61 @@ KEY = ("comparison", "people", "unit")
 
 
 def confidence_rows(
-    study: Study, part: RaterPreferences, setting: PreferenceOptions, times: Floats, confidence: float
+    study: Study, part: RaterPreferences, setting: PreferenceOptions, bootstrap_weights: Floats, confidence: float
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]], list[Finding]]:
     """Return the rows of the tables `confidence` and `reliability`, and the overconfidence test of each rater.
 
     A rater is included if it gave outcome probabilities for comparisons with human verdicts.
     """
     forecasts = _forecasts(study, part, setting)
-    results, curves, findings = list[dict[str, Any]](), list[dict[str, Any]](), list[Finding]()
-    for (rater,), answers in forecasts.group_by("rater", maintain_order=True):
-        name, unit = part.raters[int(str(rater))], answers["unit"].to_numpy()
-        chances = _chances(answers)
-        outcome = 1 - answers["people"].to_numpy().astype(np.int64)
-        confidences, is_right = confidence_and_correctness(chances, outcome)
-        bins = bins_of(confidences)
-        variance = correct_count_variance(chances, answers["comparison"].to_numpy())
+    result_rows, curve_rows, findings = list[dict[str, Any]](), list[dict[str, Any]](), list[Finding]()
+    for (rater_index,), rater_forecasts in forecasts.group_by("rater", maintain_order=True):
+        rater_name, unit_of_verdict = part.raters[int(str(rater_index))], rater_forecasts["unit"].to_numpy()
+        outcome_probabilities = _outcome_probabilities(rater_forecasts)
+        human_outcomes = 1 - rater_forecasts["people"].to_numpy().astype(np.int64)
+        confidences, is_right_verdict = confidence_and_correctness(outcome_probabilities, human_outcomes)
+        bin_of_verdict = bins_of(confidences)
+        least_variance = correct_count_variance(outcome_probabilities, rater_forecasts["comparison"].to_numpy())
         overconfidence_test = estimate_overconfidence(
-            confidences, is_right, least_variance=variance, units=unit, confidence=confidence
+            confidences, is_right_verdict, least_variance=least_variance, units=unit_of_verdict, confidence=confidence
         )
         # Probabilities are averaged over repeats and then over orders.
-        by_order = answers.group_by(*KEY, "order", maintain_order=True).agg(pl.col(CHANCES).mean())
-        comparison_rows = by_order.group_by(KEY, maintain_order=True).agg(pl.col(CHANCES).mean())
-        has_too_few_units = len(np.unique(unit)) < FEWEST
+        order_mean_rows = rater_forecasts.group_by(*KEY, "order", maintain_order=True).agg(pl.col(CHANCES).mean())
+        comparison_rows = order_mean_rows.group_by(KEY, maintain_order=True).agg(pl.col(CHANCES).mean())
+        has_too_few_units = len(np.unique(unit_of_verdict)) < FEWEST
         low, high, p_value = (
-            np.nan if has_too_few_units else float(value)
-            for value in (
+            np.nan if has_too_few_units else float(test_value)
+            for test_value in (
                 POINTS * overconfidence_test.low,
                 POINTS * overconfidence_test.high,
                 overconfidence_test.p_value,
             )
         )
         overconfidence, reason = POINTS * float(overconfidence_test.estimate), TOO_FEW if has_too_few_units else ""
-        findings.append(Finding(part.aspect, name, CONFIDENCE, "", overconfidence, low, high, p_value, reason))
-        calibration_error, expected_by_chance = expected_error(confidences, is_right, bins, units=unit)
-        results.append(
+        findings.append(Finding(part.aspect, rater_name, CONFIDENCE, "", overconfidence, low, high, p_value, reason))
+        calibration_error, expected_calibration_error = expected_error(
+            confidences, is_right_verdict, bin_of_verdict, units=unit_of_verdict
+        )
+        result_rows.append(
             {
-                "rater": name,
+                "rater": rater_name,
                 "comparisons": len(comparison_rows),
-                "verdicts": len(answers),
+                "verdicts": len(rater_forecasts),
                 "mean_confidence": confidences.mean(),
-                "accuracy": is_right.mean(),
+                "accuracy": is_right_verdict.mean(),
                 "overconfidence": overconfidence,
                 "overconfidence_low": low,
                 "overconfidence_high": high,
                 "ece": calibration_error,
-                "expected_ece": expected_by_chance,
+                "expected_ece": expected_calibration_error,
                 "reason": reason,
-                **_scores(comparison_rows, part.n_units, times, confidence),
+                **_brier_columns(comparison_rows, part.n_units, bootstrap_weights, confidence),
             }
         )
-        curves += _curve(name, confidences, is_right, bins, unit, confidence)
-    return results, curves, findings
+        curve_rows += _reliability_rows(
+            rater_name, confidences, is_right_verdict, bin_of_verdict, unit_of_verdict, confidence
+        )
+    return result_rows, curve_rows, findings
 
 
 def _forecasts(study: Study, part: RaterPreferences, setting: PreferenceOptions) -> pl.DataFrame:
@@ -101,73 +105,89 @@ def _forecasts(study: Study, part: RaterPreferences, setting: PreferenceOptions)
     preferences = study.preferences.select_rows(pl.col("rater").is_in(list(study.metrics)))
     preferences = preferences if preferences.frame["p_a"].count() else Preferences.empty()
     is_first_order_only = setting["orders"] == "first"
-    settled_comparisons, _ = preferences.merge_verdicts("first" if is_first_order_only else "mean")
-    verdicts = select_aspect_rows(preferences.frame, part.aspect).join(
-        settled_comparisons, on=COMPARISON, how="semi", maintain_order="left"
+    settled_comparison_rows, _ = preferences.merge_verdicts("first" if is_first_order_only else "mean")
+    verdict_rows = select_aspect_rows(preferences.frame, part.aspect).join(
+        settled_comparison_rows, on=COMPARISON, how="semi", maintain_order="left"
     )
-    verdicts = verdicts.unique(COMPARISON, keep="first", maintain_order=True) if is_first_order_only else verdicts
-    with_probabilities = verdicts.filter((pl.col("p_a").null_count() == 0).over(COMPARISON))
-    coded = with_probabilities.select(*CHANCES, "order").with_columns(
-        rater=pl.Series(label_codes(with_probabilities["rater"], part.raters)),
-        item=pl.Series(label_codes(with_probabilities["item"], part.design.items)),
-        pair=pl.Series(pair_positions(with_probabilities, part.design.systems)),
+    verdict_rows = (
+        verdict_rows.unique(COMPARISON, keep="first", maintain_order=True) if is_first_order_only else verdict_rows
     )
-    human_preferences = pl.DataFrame(
+    verdicts_with_probabilities = verdict_rows.filter((pl.col("p_a").null_count() == 0).over(COMPARISON))
+    coded_verdicts = verdicts_with_probabilities.select(*CHANCES, "order").with_columns(
+        rater=pl.Series(label_codes(verdicts_with_probabilities["rater"], part.raters)),
+        item=pl.Series(label_codes(verdicts_with_probabilities["item"], part.design.items)),
+        pair=pl.Series(pair_positions(verdicts_with_probabilities, part.design.systems)),
+    )
+    human_preference_rows = pl.DataFrame(
         {"item": part.item, "pair": part.pair, "unit": part.unit, "people": part.people}
     ).with_row_index("comparison")
-    with_human_preferences = coded.join(
-        human_preferences.filter(pl.col("people") != ABSENT), on=["item", "pair"], maintain_order="left"
+    forecast_rows = coded_verdicts.join(
+        human_preference_rows.filter(pl.col("people") != ABSENT), on=["item", "pair"], maintain_order="left"
     )
-    return with_human_preferences.sort("rater", maintain_order=True)
+    return forecast_rows.sort("rater", maintain_order=True)
 
 
-def _chances(rows: pl.DataFrame) -> Floats:
+def _outcome_probabilities(forecast_rows: pl.DataFrame) -> Floats:
     """Return the probabilities of the three outcomes, (n, 3), scaled to the sum 1."""
-    chances = rows.select(CHANCES).to_numpy()
-    return np.asarray(chances / chances.sum(axis=1, keepdims=True))
+    probabilities = forecast_rows.select(CHANCES).to_numpy()
+    return np.asarray(probabilities / probabilities.sum(axis=1, keepdims=True))
 
 
-def _scores(rows: pl.DataFrame, n_units: int, times: Floats, confidence: float) -> dict[str, float]:
+def _brier_columns(
+    comparison_rows: pl.DataFrame, n_units: int, bootstrap_weights: Floats, confidence: float
+) -> dict[str, float]:
     """Return the Brier score, the Brier score of a constant forecast, and the Brier skill score."""
-    chances, unit, outcome = _chances(rows), rows["unit"].to_numpy(), 1 - rows["people"].to_numpy().astype(np.int64)
-    n_by_unit = np.bincount(unit, minlength=n_units)
-    constant_forecasts = np.broadcast_to(constant_forecast(outcome), chances.shape)
-    brier_by_unit, constant_brier_by_unit = (
-        np.bincount(unit, weights=brier(probabilities, outcome), minlength=n_units)
-        for probabilities in (chances, constant_forecasts)
+    outcome_probabilities, unit_of_comparison, human_outcomes = (
+        _outcome_probabilities(comparison_rows),
+        comparison_rows["unit"].to_numpy(),
+        1 - comparison_rows["people"].to_numpy().astype(np.int64),
     )
-    n_sums, brier_sums, constant_brier_sums = (
-        times @ by_unit for by_unit in (n_by_unit, brier_by_unit, constant_brier_by_unit)
+    n_comparisons_of_unit = np.bincount(unit_of_comparison, minlength=n_units)
+    constant_forecasts = np.broadcast_to(constant_forecast(human_outcomes), outcome_probabilities.shape)
+    brier_sum_of_unit, constant_brier_sum_of_unit = (
+        np.bincount(unit_of_comparison, weights=brier(probabilities, human_outcomes), minlength=n_units)
+        for probabilities in (outcome_probabilities, constant_forecasts)
     )
-    interval_options: dict[str, Any] = {"confidence": confidence, "clusters": len(np.unique(unit))}
-    result = with_interval("brier", ratio(brier_sums, n_sums), bounds=LARGEST_BRIER, **interval_options)
-    relative_score = with_interval(
+    count_sums, brier_sums, constant_brier_sums = (
+        bootstrap_weights @ sum_of_unit
+        for sum_of_unit in (n_comparisons_of_unit, brier_sum_of_unit, constant_brier_sum_of_unit)
+    )
+    interval_options: dict[str, Any] = {"confidence": confidence, "clusters": len(np.unique(unit_of_comparison))}
+    brier_columns = with_interval("brier", ratio(brier_sums, count_sums), bounds=LARGEST_BRIER, **interval_options)
+    relative_brier = with_interval(
         "left", ratio(brier_sums, constant_brier_sums), bounds=intervals.POSITIVE, **interval_options
     )
-    result |= {
-        "brier_skill": 1 - relative_score["left"],
-        "brier_skill_low": 1 - relative_score["left_high"],
-        "brier_skill_high": 1 - relative_score["left_low"],
+    brier_columns |= {
+        "brier_skill": 1 - relative_brier["left"],
+        "brier_skill_low": 1 - relative_brier["left_high"],
+        "brier_skill_high": 1 - relative_brier["left_low"],
     }
-    return {name: float(column) for name, column in result.items()} | {
-        "brier_constant": float(constant_brier_by_unit.sum() / len(outcome))
+    return {column_name: float(column_value) for column_name, column_value in brier_columns.items()} | {
+        "brier_constant": float(constant_brier_sum_of_unit.sum() / len(human_outcomes))
     }
 
 
-def _curve(
-    name: str, confidences: Floats, is_right: Floats, bins: Ints, unit: Ints, confidence: float
+def _reliability_rows(
+    rater_name: str,
+    confidences: Floats,
+    is_right_verdict: Floats,
+    bin_of_verdict: Ints,
+    unit_of_verdict: Ints,
+    confidence: float,
 ) -> Iterator[dict[str, Any]]:
     """Yield the rows of the reliability curve, one per bin."""
-    n_by_bin = np.bincount(bins)
-    means = np.bincount(bins, weights=confidences) / n_by_bin
-    shares = share_by_bin(is_right, bins, units=unit, confidence=confidence)
-    for k, (n, mean, share, low, high) in enumerate(zip(n_by_bin, means, *shares, strict=True), start=1):
+    n_verdicts_of_bin = np.bincount(bin_of_verdict)
+    mean_confidences = np.bincount(bin_of_verdict, weights=confidences) / n_verdicts_of_bin
+    accuracies_and_bounds = share_by_bin(is_right_verdict, bin_of_verdict, units=unit_of_verdict, confidence=confidence)
+    for bin_number, (n_verdicts, mean_confidence, accuracy, low, high) in enumerate(
+        zip(n_verdicts_of_bin, mean_confidences, *accuracies_and_bounds, strict=True), start=1
+    ):
         yield {
-            "rater": name,
-            "bin": k,
-            "verdicts": n,
-            "mean_confidence": mean,
-            "accuracy": share,
+            "rater": rater_name,
+            "bin": bin_number,
+            "verdicts": n_verdicts,
+            "mean_confidence": mean_confidence,
+            "accuracy": accuracy,
             "accuracy_low": low,
             "accuracy_high": high,
         }

@@ -372,33 +372,33 @@ def consistency(
     True
     """
     full = settings(setting)
-    chosen = study.select(**selection_arguments(full), one_side=True)
+    subset = study.select(**selection_arguments(full), one_side=True)
     generator = np.random.default_rng(rng)
-    own_findings = self_preference(study, chosen, full, alpha=alpha, confidence=confidence)
-    answer = partial(
-        _answer, chosen, own_findings, setting=full, by=by, alpha=alpha, confidence=confidence, resamples=resamples
+    own_findings = self_preference(study, subset, full, alpha=alpha, confidence=confidence)
+    answer_part = partial(
+        _answer, subset, own_findings, setting=full, by=by, alpha=alpha, confidence=confidence, resamples=resamples
     )
-    parts = rater_preferences(chosen, full)
-    answers = list(map_parts(answer, parts, rng=generator, progress=progress, desc="consistency"))
-    findings = finding_rows([finding for _, of_part, _ in answers for finding in of_part], alpha=alpha)
+    parts = rater_preferences(subset, full)
+    part_results = list(map_parts(answer_part, parts, rng=generator, progress=progress, desc="consistency"))
+    findings = finding_rows([finding for _, part_entries, _ in part_results for finding in part_entries], alpha=alpha)
     tables = [
-        Consistency.part(part.aspect, **frames, findings=[row for row in findings if row["aspect"] == part.aspect])
-        for part, (frames, _, _) in zip(parts, answers, strict=True)
+        Consistency.part(part.aspect, **columns, findings=[row for row in findings if row["aspect"] == part.aspect])
+        for part, (columns, _, _) in zip(parts, part_results, strict=True)
     ]
-    n_ties = chosen.preferences.frame.height - chosen.preferences.queried_verdicts.frame.height
+    n_ties = subset.preferences.frame.height - subset.preferences.queried_verdicts.frame.height
     message = f"{n_ties} ties between identical outputs are excluded, because the judge was not queried for these ties"
     notes = [
-        *chosen.notes,
-        *(note for *_, of_part in answers for note in of_part),
+        *subset.notes,
+        *(note for *_, part_entries in part_results for note in part_entries),
         *build_notes(("not-asked", n_ties, message)),
     ]
-    outcome = Consistency.from_parts(tables, notes)
-    return Consistency.from_parts(tables, [*notes, *_notes(outcome, study)])
+    result_without_notes = Consistency.from_parts(tables, notes)
+    return Consistency.from_parts(tables, [*notes, *_notes(result_without_notes, study)])
 
 
 def _answer(
     study: Study,
-    own_findings: dict[str, list[Finding]],
+    findings_of_aspect: dict[str, list[Finding]],
     part: RaterPreferences,
     rng: np.random.Generator,
     *,
@@ -408,35 +408,37 @@ def _answer(
     confidence: float,
     resamples: int,
 ) -> tuple[dict[str, Any], list[Finding], list[Note]]:
-    times = part.design.draw_weights(resamples, rng)
-    orders, confusion, position_tests = order_columns(study, part, times, confidence)
+    bootstrap_weights = part.design.draw_weights(resamples, rng)
+    order_table, confusion_table, position_tests = order_columns(study, part, bootstrap_weights, confidence)
     missing_rng, length_rng = rng.spawn(2)  # estimates must not depend on the number of resamples
-    missing = missing_columns(part, times, confidence, missing_rng)
-    own_tests = own_findings.get(part.aspect, [])
-    length, length_tests = length_rows(part, own_tests, confidence, length_rng)
-    committee, panels = committee_columns(study, part, times, confidence)
-    confidence_table, reliability, confidence_tests = confidence_rows(study, part, setting, times, confidence)
+    missing = missing_columns(part, bootstrap_weights, confidence, missing_rng)
+    own_tests = findings_of_aspect.get(part.aspect, [])
+    length_table, length_tests = length_rows(part, own_tests, confidence, length_rng)
+    committee_table, panel_table = committee_columns(study, part, bootstrap_weights, confidence)
+    confidence_table, reliability, confidence_tests = confidence_rows(
+        study, part, setting, bootstrap_weights, confidence
+    )
     findings = [*position_tests, *length_tests, *own_tests, *failure_findings(part.aspect, missing), *confidence_tests]
     tables: dict[str, Any] = {
-        "orders": orders,
-        "confusion": confusion,
-        "repeats": repeat_columns(part, times, confidence),
-        "repeated_labels": label_columns(study, part, times, confidence),
+        "orders": order_table,
+        "confusion": confusion_table,
+        "repeats": repeat_columns(part, bootstrap_weights, confidence),
+        "repeated_labels": label_columns(study, part, bootstrap_weights, confidence),
         "missing": missing,
-        "length": length,
+        "length": length_table,
         "own_systems": self_preference_rows(own_tests),
         "confidence": confidence_table,
         "reliability": reliability,
-        "committee": committee,
-        "panels": panels,
+        "committee": committee_table,
+        "panels": panel_table,
     }
-    tables["probes"], probe_tests = probe_rows(study, part, tables, times, confidence)
+    tables["probes"], probe_tests = probe_rows(study, part, tables, bootstrap_weights, confidence)
     findings += probe_tests
     if by:
         slices = slices_of_items(study, part.design.items, by)
         tables["slices"] = slice_columns("rater", ratios_of(study, part), slices, confidence=confidence, alpha=alpha)
     notes = few_clusters_notes(part.n_units, resamples, aspect=part.aspect)
-    notes += committee_notes(committee, part.aspect)
+    notes += committee_notes(committee_table, part.aspect)
     notes += build_notes(
         (
             "item-weights",
@@ -450,15 +452,15 @@ def _answer(
 def _notes(answer: Consistency, study: Study) -> list[Note]:
     """Return the notes on properties of judges that could not be examined."""
     one_order_raters = answer.orders.filter(pl.col("n_both_orders") == 0)["rater"].unique(maintain_order=True)
-    n_other = pl.col("n_one_order") - pl.col("n_half_answered")
-    half = answer.orders.filter(pl.col("n_half_answered") > 0)
-    single = answer.orders.filter((pl.col("n_both_orders") > 0) & (n_other > 0))
-    inconclusive = answer.findings.filter(pl.col("finding") == INCONCLUSIVE)
-    is_empty = all(frame.is_empty() for frame in answer.tables().values())
+    n_other_expression = pl.col("n_one_order") - pl.col("n_half_answered")
+    half_rows = answer.orders.filter(pl.col("n_half_answered") > 0)
+    single_rows = answer.orders.filter((pl.col("n_both_orders") > 0) & (n_other_expression > 0))
+    inconclusive_rows = answer.findings.filter(pl.col("finding") == INCONCLUSIVE)
+    is_all_empty = all(table.is_empty() for table in answer.tables().values())
     return build_notes(
         (
             "nothing-examined",
-            is_empty,
+            is_all_empty,
             "there is nothing to examine: scores were given once, there are no texts, and there are no two judges to "
             "compare with annotators. Give verdicts with their orders, repeats, texts of outputs, or human ratings",
         ),
@@ -470,26 +472,27 @@ def _notes(answer: Consistency, study: Study) -> list[Note]:
         ),
         (
             HALF_RULE,
-            int(half["n_half_answered"].sum()),
-            f"{half['n_half_answered'].sum()} comparisons were queried in both orders, but "
-            f"{join_labels(half['rater'].unique(maintain_order=True))} gave a verdict in only one order; these "
+            int(half_rows["n_half_answered"].sum()),
+            f"{half_rows['n_half_answered'].sum()} comparisons were queried in both orders, but "
+            f"{join_labels(half_rows['rater'].unique(maintain_order=True))} gave a verdict in only one order; these "
             "comparisons are excluded if both orders are combined into one verdict",
         ),
         (
             "one-of-two-orders",
-            int(single.select(n_other.sum()).item() or 0),
-            f"{single.select(n_other.sum()).item()} comparisons were judged in only one order by raters who judged "
-            f"further comparisons in both orders: {join_labels(single['rater'].unique(maintain_order=True))}",
+            int(single_rows.select(n_other_expression.sum()).item() or 0),
+            f"{single_rows.select(n_other_expression.sum()).item()} comparisons were judged in only one order by "
+            "raters who judged "
+            f"further comparisons in both orders: {join_labels(single_rows['rater'].unique(maintain_order=True))}",
         ),
         (
             "no-texts",
-            study.outputs is None and not is_empty and len(study.systems) > 1,
+            study.outputs is None and not is_all_empty and len(study.systems) > 1,
             "there are no texts of outputs, so length bias cannot be tested; add a file of outputs",
         ),
         (
             "inconclusive",
-            inconclusive.height,
-            f"inconclusive tests: {inconclusive.height} of {answer.findings.height} "
-            f"({join_labels(inconclusive['reason'].unique(maintain_order=True), limit=3)})",
+            inconclusive_rows.height,
+            f"inconclusive tests: {inconclusive_rows.height} of {answer.findings.height} "
+            f"({join_labels(inconclusive_rows['reason'].unique(maintain_order=True), limit=3)})",
         ),
     )

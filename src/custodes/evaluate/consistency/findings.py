@@ -53,14 +53,14 @@ class Finding(NamedTuple):
 
 def finding_rows(findings: Sequence[Finding], *, alpha: float) -> list[dict[str, Any]]:
     """Return the rows of the table `findings` with aspects; p-values are adjusted for all tests (Holm)."""
-    adjusted = adjust(np.array([finding.p_value for finding in findings], dtype=np.float64), correction="holm")
+    adjusted_p_values = adjust(np.array([finding.p_value for finding in findings], dtype=np.float64), correction="holm")
     return [
-        finding._asdict() | {"p_adjusted": p, "finding": _finding_text(finding, p, alpha)}
-        for finding, p in zip(findings, adjusted, strict=True)
+        finding._asdict() | {"p_adjusted": adjusted_p_value, "finding": _finding_text(finding, adjusted_p_value, alpha)}
+        for finding, adjusted_p_value in zip(findings, adjusted_p_values, strict=True)
     ]
 
 
-def _finding_text(finding: Finding, adjusted: float, alpha: float) -> str:
-    if np.isnan(adjusted):
+def _finding_text(finding: Finding, adjusted_p_value: float, alpha: float) -> str:
+    if np.isnan(adjusted_p_value):
         return INCONCLUSIVE
-    return SAID[finding.kind][int(finding.estimate < 0)] if adjusted <= alpha else ""
+    return SAID[finding.kind][int(finding.estimate < 0)] if adjusted_p_value <= alpha else ""

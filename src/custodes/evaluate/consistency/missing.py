@@ -30,126 +30,177 @@ NAMES = {1: "ab", -1: "ba"}
 
 
 def missing_columns(
-    part: RaterPreferences, times: Floats, confidence: float, rng: np.random.Generator
+    part: RaterPreferences, bootstrap_weights: Floats, confidence: float, rng: np.random.Generator
 ) -> dict[str, Any]:
     """Return the columns of the table `missing`, for raters with verdicts."""
-    blocks: list[dict[str, Any]] = []
+    column_blocks: list[dict[str, Any]] = []
     generators = labelled_generators(part.raters, rng)
-    for (rater,), rows in part.asked.group_by("rater", maintain_order=True):
-        rater_index = int(str(rater))
-        blocks += _rater_rows(part, part.raters[rater_index], rows, times, confidence, generators[rater_index])
-    return {name: np.concatenate([block[name] for block in blocks]) for name in blocks[0]} if blocks else {}
+    for (rater_key,), verdict_rows in part.asked.group_by("rater", maintain_order=True):
+        rater_index = int(str(rater_key))
+        column_blocks += _factor_columns(
+            part, part.raters[rater_index], verdict_rows, bootstrap_weights, confidence, generators[rater_index]
+        )
+    return (
+        {
+            column_name: np.concatenate([block[column_name] for block in column_blocks])
+            for column_name in column_blocks[0]
+        }
+        if column_blocks
+        else {}
+    )
 
 
-def failure_findings(aspect: str, missing: dict[str, Any]) -> list[Finding]:
+def failure_findings(aspect: str, missing_table: dict[str, Any]) -> list[Finding]:
     """Return one test per rater, with the smallest p-value of the tests by system, order and length.
 
     This p-value is multiplied by the number of the tests of the rater.
     """
-    if not missing:
+    if not missing_table:
         return []
-    frame = pl.DataFrame({name: missing[name] for name in ("rater", "factor", "p_value")})
-    tested_factors = frame.filter(pl.col("p_value").is_finite()).unique(
+    p_value_rows = pl.DataFrame(
+        {column_name: missing_table[column_name] for column_name in ("rater", "factor", "p_value")}
+    )
+    tested_factor_rows = p_value_rows.filter(pl.col("p_value").is_finite()).unique(
         ["rater", "factor"], keep="first", maintain_order=True
     )
-    smallest_p_value = pl.col("factor", "p_value").sort_by("p_value", maintain_order=True).first()
-    rows = tested_factors.group_by("rater", maintain_order=True).agg(smallest_p_value, pl.len())
+    smallest_p_value_expression = pl.col("factor", "p_value").sort_by("p_value", maintain_order=True).first()
+    rater_rows = tested_factor_rows.group_by("rater", maintain_order=True).agg(smallest_p_value_expression, pl.len())
     return [
-        Finding(aspect, rater, FAILURES, by, p_value=min(1.0, p_value * n))
-        for rater, by, p_value, n in rows.iter_rows()
+        Finding(aspect, rater, FAILURES, factor, p_value=min(1.0, p_value * n_tests))
+        for rater, factor, p_value, n_tests in rater_rows.iter_rows()
     ]
 
 
-def _rater_rows(
+def _factor_columns(
     part: RaterPreferences,
     rater: str,
-    rows: pl.DataFrame,
-    times: Floats,
+    verdict_rows: pl.DataFrame,
+    bootstrap_weights: Floats,
     confidence: float,
     rng: np.random.Generator,
 ) -> Iterator[dict[str, Any]]:
     """Yield the columns of the rows of one rater, for each factor."""
-    pairs, item, pair = part.design.pairs, rows["item"].to_numpy(), rows["pair"].to_numpy()
-    unit, order = rows["unit"].to_numpy(), rows["order"].to_numpy()
-    is_missing = rows["preference"].is_null().to_numpy()
-    sides = [pairs[pair, side] for side in (0, 1)]
-    length_class = _tenths(part.words_of(item, sides[0]) + part.words_of(item, sides[1]))
+    system_pairs, item_of_verdict, pair_of_verdict = (
+        part.design.pairs,
+        verdict_rows["item"].to_numpy(),
+        verdict_rows["pair"].to_numpy(),
+    )
+    unit_of_verdict, order_of_verdict = verdict_rows["unit"].to_numpy(), verdict_rows["order"].to_numpy()
+    is_missing_verdict = verdict_rows["preference"].is_null().to_numpy()
+    systems_of_side = [system_pairs[pair_of_verdict, side] for side in (0, 1)]
+    length_class_of_verdict = _length_classes(
+        part.words_of(item_of_verdict, systems_of_side[0]) + part.words_of(item_of_verdict, systems_of_side[1])
+    )
     system_names = part.design.systems
     factors: list[tuple[str, list[str], list[Any]]] = [
-        (ALL, [""], [np.ones(len(rows), dtype=np.bool_)]),
-        *_reason_factors(rows),
-        (SYSTEM, list(system_names), [(sides[0] == s) | (sides[1] == s) for s in range(len(system_names))]),
-        (ORDER, list(NAMES.values()), [order == o for o in NAMES]),
-        (LENGTH, [str(t + 1) for t in range(TENTHS)], [length_class == t for t in range(TENTHS)]),
+        (ALL, [""], [np.ones(len(verdict_rows), dtype=np.bool_)]),
+        *_reason_factors(verdict_rows),
+        (
+            SYSTEM,
+            list(system_names),
+            [
+                (systems_of_side[0] == system_index) | (systems_of_side[1] == system_index)
+                for system_index in range(len(system_names))
+            ],
+        ),
+        (ORDER, list(NAMES.values()), [order_of_verdict == order_code for order_code in NAMES]),
+        (
+            LENGTH,
+            [str(tenth + 1) for tenth in range(TENTHS)],
+            [length_class_of_verdict == tenth for tenth in range(TENTHS)],
+        ),
     ]
     outcome_masks = [
-        rows["preference"].eq(0).fill_null(False).to_numpy(),
-        rows["why"].eq(EMPTY).fill_null(False).to_numpy(),
-        rows["why"].ne(EMPTY).fill_null(False).to_numpy(),
+        verdict_rows["preference"].eq(0).fill_null(False).to_numpy(),
+        verdict_rows["why"].eq(EMPTY).fill_null(False).to_numpy(),
+        verdict_rows["why"].ne(EMPTY).fill_null(False).to_numpy(),
     ]
     for factor, level_names, masks_of_level in factors:
-        level_indices = [k for k, mask in enumerate(masks_of_level) if mask.any()]
+        level_indices = [level_index for level_index, mask in enumerate(masks_of_level) if mask.any()]
         if not level_indices or (factor not in (ALL, REASON) and len(level_indices) < 2):
             continue
-        level_masks = [masks_of_level[k] for k in level_indices]
+        level_masks = [masks_of_level[level_index] for level_index in level_indices]
         p_value = (
-            np.nan if factor in (ALL, REASON) else _p_value(factor, is_missing, level_masks, length_class, unit, rng)
+            np.nan
+            if factor in (ALL, REASON)
+            else _failure_p_value(
+                factor, is_missing_verdict, level_masks, length_class_of_verdict, unit_of_verdict, rng
+            )
         )
         # The denominator is all queried verdicts for a reason, and the queried verdicts of the level for other factors.
-        denominator_masks = [np.ones_like(is_missing)] * len(level_indices) if factor == REASON else level_masks
-        n_queried = np.stack([np.bincount(unit[mask], minlength=part.n_units) for mask in denominator_masks])
-        n_missing = np.stack([np.bincount(unit[mask & is_missing], minlength=part.n_units) for mask in level_masks])
-        resampled_sums = (bootstrap.weighted_sums(times, counts) for counts in (n_missing, n_queried))
-        shares = with_interval(
+        denominator_masks = [np.ones_like(is_missing_verdict)] * len(level_indices) if factor == REASON else level_masks
+        n_queried_verdicts = np.stack(
+            [np.bincount(unit_of_verdict[mask], minlength=part.n_units) for mask in denominator_masks]
+        )
+        n_missing_verdicts = np.stack(
+            [np.bincount(unit_of_verdict[mask & is_missing_verdict], minlength=part.n_units) for mask in level_masks]
+        )
+        resampled_sums = (
+            bootstrap.weighted_sums(bootstrap_weights, verdict_counts)
+            for verdict_counts in (n_missing_verdicts, n_queried_verdicts)
+        )
+        failure_rate_columns = with_interval(
             "failure_rate", ratio(*resampled_sums), confidence, clusters=part.n_units, bounds=intervals.SHARE
         )
         yield {
             "rater": [rater] * len(level_indices),
             "factor": [factor] * len(level_indices),
-            "level": [level_names[k] for k in level_indices],
-            "queried": n_queried.sum(axis=1),
+            "level": [level_names[level_index] for level_index in level_indices],
+            "queried": n_queried_verdicts.sum(axis=1),
             **{
-                name: np.array(
+                column_name: np.array(
                     [np.nan if factor == REASON else outcome_mask[level_mask].mean() for level_mask in level_masks]
                 )
-                for name, outcome_mask in zip(("tie_rate", "empty_rate", "unreadable_rate"), outcome_masks, strict=True)
+                for column_name, outcome_mask in zip(
+                    ("tie_rate", "empty_rate", "unreadable_rate"), outcome_masks, strict=True
+                )
             },
-            **shares,
+            **failure_rate_columns,
             "p_value": np.full(len(level_indices), p_value),
         }
 
 
-def _reason_factors(rows: pl.DataFrame) -> list[tuple[str, list[str], list[Any]]]:
+def _reason_factors(verdict_rows: pl.DataFrame) -> list[tuple[str, list[str], list[Any]]]:
     """Return the reasons in the file, with the most frequent reason first; empty if the file has no reasons."""
-    counts = rows.drop_nulls("why").group_by("why", maintain_order=True).len()
-    reasons = counts.sort("len", descending=True, maintain_order=True)["why"].to_list()
+    reason_counts = verdict_rows.drop_nulls("why").group_by("why", maintain_order=True).len()
+    reasons = reason_counts.sort("len", descending=True, maintain_order=True)["why"].to_list()
     if {*reasons} <= {EMPTY, UNREADABLE}:
         return []
-    return [(REASON, reasons, [rows["why"].eq(reason).fill_null(False).to_numpy() for reason in reasons])]
+    return [(REASON, reasons, [verdict_rows["why"].eq(reason).fill_null(False).to_numpy() for reason in reasons])]
 
 
-def _tenths(words: Floats) -> Floats:
+def _length_classes(total_words: Floats) -> Floats:
     """Return the length class of each verdict, from 0 (shortest tenth) to 9; NaN if the lengths are unknown.
 
-    `words` is the total number of words of the two outputs of each verdict.
+    `total_words` is the total number of words of the two outputs of each verdict.
     """
-    has_text = np.isfinite(words)
-    quantiles = np.quantile(words[has_text], np.arange(1, TENTHS) / TENTHS) if has_text.any() else np.zeros(TENTHS - 1)
-    return np.where(has_text, np.searchsorted(quantiles, np.where(has_text, words, 0.0), side="left"), np.nan)
+    has_text = np.isfinite(total_words)
+    tenth_quantiles = (
+        np.quantile(total_words[has_text], np.arange(1, TENTHS) / TENTHS) if has_text.any() else np.zeros(TENTHS - 1)
+    )
+    return np.where(
+        has_text, np.searchsorted(tenth_quantiles, np.where(has_text, total_words, 0.0), side="left"), np.nan
+    )
 
 
-def _p_value(
+def _failure_p_value(
     factor: str,
-    is_missing: Bools,
+    is_missing_verdict: Bools,
     level_masks: Sequence[Bools],
-    length_class: Floats,
-    unit: Ints,
+    length_class_of_verdict: Floats,
+    unit_of_verdict: Ints,
     rng: np.random.Generator,
 ) -> float:
-    if is_missing.sum() < LEAST_FAILURES or len(level_masks) * is_missing.size > MOST_FEATURES:
+    if is_missing_verdict.sum() < LEAST_FAILURES or len(level_masks) * is_missing_verdict.size > MOST_FEATURES:
         return np.nan
-    is_usable = np.isfinite(length_class) if factor == LENGTH else np.any(level_masks, axis=0)
+    is_usable_verdict = np.isfinite(length_class_of_verdict) if factor == LENGTH else np.any(level_masks, axis=0)
     # Tenths are tested as one trend. The indicator of one order is enough, as it determines the indicator of the other.
-    features = [length_class] if factor == LENGTH else level_masks[:1] if factor == ORDER else level_masks
-    usable_features = np.stack([feature[is_usable] for feature in features]).astype(np.float64)
-    return uneven_p(is_missing[is_usable], usable_features, units=unit[is_usable], draws=DRAWS, rng=rng)
+    features = [length_class_of_verdict] if factor == LENGTH else level_masks[:1] if factor == ORDER else level_masks
+    usable_features = np.stack([feature[is_usable_verdict] for feature in features]).astype(np.float64)
+    return uneven_p(
+        is_missing_verdict[is_usable_verdict],
+        usable_features,
+        units=unit_of_verdict[is_usable_verdict],
+        draws=DRAWS,
+        rng=rng,
+    )

@@ -24,42 +24,47 @@ KEY = ["rater", "comparison"]
 
 
 def order_columns(
-    study: Study, part: RaterPreferences, times: Floats, confidence: float
+    study: Study, part: RaterPreferences, bootstrap_weights: Floats, confidence: float
 ) -> tuple[dict[str, Any], dict[str, Any], list[Finding]]:
     """Return the columns of the tables `orders` and `confusion`, and the position test of raters with known orders."""
-    verdicts = part.asked.drop_nulls("preference").filter(pl.col("order") != 0)
-    if verdicts.is_empty():
+    verdict_rows = part.asked.drop_nulls("preference").filter(pl.col("order") != 0)
+    if verdict_rows.is_empty():
         return {}, {}, []
-    raters, rater_index = np.unique(verdicts["rater"].to_numpy(), return_inverse=True)
-    verdicts, shape = verdicts.with_columns(rater=rater_index), (len(raters), part.n_units)
-    tables = _tables(verdicts, shape)  # (raters, units, 9)
-    resampled_tables = bootstrap.weighted_sums(times, np.moveaxis(tables, 1, 2)).reshape(len(times), len(raters), 3, 3)
-    n_both = resampled_tables.sum(axis=(-1, -2))
-    n_first_wins_in_both, n_second_wins_in_both = resampled_tables[..., 0, 2], resampled_tables[..., 2, 0]
-    decided_verdicts = verdicts.filter(pl.col("preference") != 0)
-    is_first_preferred = (decided_verdicts["preference"] == decided_verdicts["order"]).cast(pl.Float64).to_numpy()
-    margin_test = _test(verdicts, shape, confidence)
-    n_orders = verdicts.group_by(KEY).agg(n=pl.col("order").n_unique())
-    n_one_order, n_both_orders = (
-        np.bincount(n_orders.filter(n=n)["rater"].to_numpy(), minlength=len(raters)) for n in (1, 2)
+    rater_indices, rater_codes = np.unique(verdict_rows["rater"].to_numpy(), return_inverse=True)
+    verdict_rows, table_shape = verdict_rows.with_columns(rater=rater_codes), (len(rater_indices), part.n_units)
+    outcome_tables = _outcome_tables(verdict_rows, table_shape)  # (raters, units, 9)
+    resampled_tables = bootstrap.weighted_sums(bootstrap_weights, np.moveaxis(outcome_tables, 1, 2)).reshape(
+        len(bootstrap_weights), len(rater_indices), 3, 3
     )
-    answered_once = study.preferences.queried_verdicts.half_comparisons().filter(aspect=part.aspect)
-    n_half_answered_of = dict(answered_once.group_by("rater").len().iter_rows())
+    both_order_sums = resampled_tables.sum(axis=(-1, -2))
+    n_first_wins_in_both, n_second_wins_in_both = resampled_tables[..., 0, 2], resampled_tables[..., 2, 0]
+    decided_verdict_rows = verdict_rows.filter(pl.col("preference") != 0)
+    is_first_preferred = (
+        (decided_verdict_rows["preference"] == decided_verdict_rows["order"]).cast(pl.Float64).to_numpy()
+    )
+    margin_test = _margin_test(verdict_rows, table_shape, confidence)
+    order_count_rows = verdict_rows.group_by(KEY).agg(n=pl.col("order").n_unique())
+    n_one_order, n_both_orders = (
+        np.bincount(order_count_rows.filter(n=n_shown_orders)["rater"].to_numpy(), minlength=len(rater_indices))
+        for n_shown_orders in (1, 2)
+    )
+    half_answered_rows = study.preferences.queried_verdicts.half_comparisons().filter(aspect=part.aspect)
+    n_half_answered_of_rater = dict(half_answered_rows.group_by("rater").len().iter_rows())
     interval_options: dict[str, Any] = {"confidence": confidence, "clusters": part.n_units}
-    columns: dict[str, Any] = {
-        "rater": [part.raters[r] for r in raters],
+    table_columns: dict[str, Any] = {
+        "rater": [part.raters[rater_index] for rater_index in rater_indices],
         "n_both_orders": n_both_orders,
         "n_one_order": n_one_order,
-        "n_half_answered": [n_half_answered_of.get(part.raters[r], 0) for r in raters],
+        "n_half_answered": [n_half_answered_of_rater.get(part.raters[rater_index], 0) for rater_index in rater_indices],
         **with_interval(
             "consistency",
-            ratio(np.trace(resampled_tables, axis1=-2, axis2=-1), n_both),
+            ratio(np.trace(resampled_tables, axis1=-2, axis2=-1), both_order_sums),
             bounds=intervals.SHARE,
             **interval_options,
         ),
         **with_interval(
             "flip_rate",
-            ratio(n_first_wins_in_both + n_second_wins_in_both, n_both),
+            ratio(n_first_wins_in_both + n_second_wins_in_both, both_order_sums),
             bounds=intervals.SHARE,
             **interval_options,
         ),
@@ -71,7 +76,7 @@ def order_columns(
         ),
         **with_interval(
             "first_rate",
-            group_means(is_first_preferred, decided_verdicts, shape, times),
+            group_means(is_first_preferred, decided_verdict_rows, table_shape, bootstrap_weights),
             bounds=intervals.SHARE,
             **interval_options,
         ),
@@ -86,83 +91,104 @@ def order_columns(
         ),
         "reason": np.where(np.isfinite(margin_test.estimate), "", ONE_ORDER),
     }
-    has_both_orders = n_both[0] > 0
+    has_both_orders = both_order_sums[0] > 0
     cell_columns = zip(
-        CELLS, resampled_tables[0].reshape(len(raters), 9)[has_both_orders].astype(np.int64).T, strict=True
+        CELLS, resampled_tables[0].reshape(len(rater_indices), 9)[has_both_orders].astype(np.int64).T, strict=True
     )
-    confusion = {"rater": [part.raters[r] for r in raters[has_both_orders]], **dict(cell_columns)}
-    names = ("rater", "margin", "margin_low", "margin_high", "reason")
+    confusion_columns = {
+        "rater": [part.raters[rater_index] for rater_index in rater_indices[has_both_orders]],
+        **dict(cell_columns),
+    }
+    finding_column_names = ("rater", "margin", "margin_low", "margin_high", "reason")
     findings = [
         Finding(part.aspect, rater, POSITION, "", float(margin), float(low), float(high), float(p_value), str(reason))
         for rater, margin, low, high, reason, p_value in zip(
-            *(columns[name] for name in names), margin_test.p_value, strict=True
+            *(table_columns[column_name] for column_name in finding_column_names), margin_test.p_value, strict=True
         )
     ]
-    return columns, confusion if has_both_orders.any() else {}, findings
+    return table_columns, confusion_columns if has_both_orders.any() else {}, findings
 
 
-def _tables(verdicts: pl.DataFrame, shape: tuple[int, int]) -> Floats:
+def _outcome_tables(verdict_rows: pl.DataFrame, shape: tuple[int, int]) -> Floats:
     """Return counts of the nine combinations of outcomes of the first system, (raters, units, 9).
 
     A combination is the outcome if the first system is shown first, and the outcome if it is shown second. Verdicts are
     paired by run.
     """
-    both = both_orders(verdicts)
-    cell = ((1 - both["preference"]) * 3 + 1 - both["preference_ba"]).cast(pl.Int64).to_numpy()
-    return table_sums(both["rater"].to_numpy(), both["unit"].to_numpy(), cell, shape=(*shape, 9)).astype(np.float64)
+    both_order_rows = both_orders(verdict_rows)
+    cell_of_comparison = (
+        ((1 - both_order_rows["preference"]) * 3 + 1 - both_order_rows["preference_ba"]).cast(pl.Int64).to_numpy()
+    )
+    return table_sums(
+        both_order_rows["rater"].to_numpy(), both_order_rows["unit"].to_numpy(), cell_of_comparison, shape=(*shape, 9)
+    ).astype(np.float64)
 
 
-def both_orders(verdicts: pl.DataFrame) -> pl.DataFrame:
+def both_orders(verdict_rows: pl.DataFrame) -> pl.DataFrame:
     """Return comparisons with verdicts in both orders, paired by run; `preference_ba` is in the swapped order."""
-    columns = (*KEY, "run", "unit", "item", "preference")
-    sides = [verdicts.filter(pl.col("order") == order).select(columns) for order in (1, -1)]
-    return sides[0].join(sides[1], on=[*KEY, "run"], suffix="_ba")
+    column_names = (*KEY, "run", "unit", "item", "preference")
+    rows_of_orders = [verdict_rows.filter(pl.col("order") == order).select(column_names) for order in (1, -1)]
+    return rows_of_orders[0].join(rows_of_orders[1], on=[*KEY, "run"], suffix="_ba")
 
 
-def group_means(values: Floats, rows: pl.DataFrame, shape: tuple[int, int], times: Floats) -> Floats:
+def group_means(values: Floats, rows: pl.DataFrame, shape: tuple[int, int], bootstrap_weights: Floats) -> Floats:
     """(1 + B, raters): the mean of the defined values (n,) of each rater in every resample.
 
     `rows` has the positions `rater` and `unit` of each value, and `shape` is the number of raters and of units.
     """
-    is_defined = np.isfinite(values)
-    rater, unit = (rows[name].to_numpy()[is_defined] for name in ("rater", "unit"))
-    value_sums, counts = (
-        bootstrap.weighted_sums(times, table_sums(rater, unit, shape=shape, weights=weights))
-        for weights in (values[is_defined], None)
+    is_defined_value = np.isfinite(values)
+    rater_of_value, unit_of_value = (
+        rows[column_name].to_numpy()[is_defined_value] for column_name in ("rater", "unit")
     )
-    return ratio(value_sums, counts)
+    value_sums, value_counts = (
+        bootstrap.weighted_sums(
+            bootstrap_weights, table_sums(rater_of_value, unit_of_value, shape=shape, weights=weights)
+        )
+        for weights in (values[is_defined_value], None)
+    )
+    return ratio(value_sums, value_counts)
 
 
-def _test(verdicts: pl.DataFrame, shape: tuple[int, int], confidence: float) -> Inference:
+def _margin_test(verdict_rows: pl.DataFrame, shape: tuple[int, int], confidence: float) -> Inference:
     """Return the test of the margin of the first position.
 
     Each comparison that was shown in both orders is a stratum. All other comparisons of a pair of systems form one
     stratum. Within each stratum, the verdict is regressed on the order, so unbalanced orders of a pair do not bias the
     result.
     """
-    is_both_orders = pl.col("order").n_unique().over(KEY) > 1
-    rows = verdicts.with_columns(
-        within=is_both_orders, stratum=pl.when(is_both_orders).then(pl.col("comparison")).otherwise(-1 - pl.col("pair"))
+    is_in_both_orders = pl.col("order").n_unique().over(KEY) > 1
+    centred_rows = verdict_rows.with_columns(
+        within=is_in_both_orders,
+        stratum=pl.when(is_in_both_orders).then(pl.col("comparison")).otherwise(-1 - pl.col("pair")),
     )
-    stratum_columns = ["rater", "stratum"]
-    rows = rows.with_columns(
-        order=pl.col("order") - pl.col("order").mean().over(stratum_columns),
-        preference=pl.col("preference") - pl.col("preference").mean().over(stratum_columns),
-        n=pl.len().over(stratum_columns),
+    stratum_column_names = ["rater", "stratum"]
+    centred_rows = centred_rows.with_columns(
+        order=pl.col("order") - pl.col("order").mean().over(stratum_column_names),
+        preference=pl.col("preference") - pl.col("preference").mean().over(stratum_column_names),
+        n=pl.len().over(stratum_column_names),
     )
-    score, squared_orders = (rows["order"] * rows["preference"]).to_numpy(), (rows["order"] ** 2).to_numpy()
-    rater, unit = rows["rater"].to_numpy(), rows["unit"].to_numpy()
-    score_sums, sizes = (table_sums(rater, unit, shape=shape, weights=values) for values in (score, squared_orders))
+    score_contributions, squared_orders = (
+        (centred_rows["order"] * centred_rows["preference"]).to_numpy(),
+        (centred_rows["order"] ** 2).to_numpy(),
+    )
+    rater_of_verdict, unit_of_verdict = centred_rows["rater"].to_numpy(), centred_rows["unit"].to_numpy()
+    score_sums, squared_order_sums = (
+        table_sums(rater_of_verdict, unit_of_verdict, shape=shape, weights=verdict_values)
+        for verdict_values in (score_contributions, squared_orders)
+    )
     # Fitted means make the residuals of a stratum too small. A stratum of one comparison needs no correction, because
     # all its rows are in one cluster.
-    n_in_stratum = rows["n"].to_numpy()
-    variance_factor = np.where(rows["within"].to_numpy(), 1.0, n_in_stratum / np.maximum(n_in_stratum - 1, 1))
+    n_verdicts_in_stratum = centred_rows["n"].to_numpy()
+    variance_factors = np.where(
+        centred_rows["within"].to_numpy(), 1.0, n_verdicts_in_stratum / np.maximum(n_verdicts_in_stratum - 1, 1)
+    )
     variances, corrected_variances = (
-        np.bincount(rater, weights=factor * score**2, minlength=shape[0]) for factor in (1.0, variance_factor)
+        np.bincount(rater_of_verdict, weights=factor * score_contributions**2, minlength=shape[0])
+        for factor in (1.0, variance_factors)
     )
     return slot_test(
         score_sums,
-        sizes,
+        squared_order_sums,
         wider=np.where(variances > 0, corrected_variances / np.maximum(variances, 1e-300), 1.0),
         confidence=confidence,
     )

@@ -62,73 +62,104 @@ def length_rows(
     """
     annotators, has_length = sorted(range(part.n_humans), key=part.raters.__getitem__), np.isfinite(part.length)
     generators = labelled_generators(part.raters, rng)
-    rows: list[dict[str, Any]] = []
+    table_rows: list[dict[str, Any]] = []
     findings = []
-    for r, signs in enumerate(part.signs):
-        other_annotators = [p for p in annotators if p != r]
-        own_systems = [
+    for rater_index, rater_signs in enumerate(part.signs):
+        other_annotators = [annotator for annotator in annotators if annotator != rater_index]
+        own_system_indices = [
             part.design.systems.index(finding.factor)
             for finding in self_preference_findings
-            if finding.rater == part.raters[r]
+            if finding.rater == part.raters[rater_index]
         ]
-        is_used = has_length & (signs != ABSENT) & ~np.isin(part.design.pairs[part.pair], own_systems).any(axis=1)
-        if not is_used.any() or not part.length[is_used].any():
-            continue
-        panel_signs = _slots(part.signs[other_annotators][:, is_used], generators[r])
-        bias, reason = _bias_beyond_humans(signs[is_used], panel_signs, part, is_used, confidence)
-        mean_people = mean_of_defined(np.where(panel_signs != ABSENT, panel_signs, np.nan), axis=0)
-        slopes = logit_slopes(
-            signs[is_used], mean_people, part.length[is_used], units=part.unit[is_used], confidence=confidence
+        is_used_comparison = (
+            has_length
+            & (rater_signs != ABSENT)
+            & ~np.isin(part.design.pairs[part.pair], own_system_indices).any(axis=1)
         )
-        longer_wins = (1 + signs[is_used] * np.sign(part.length[is_used])) / 2
+        if not is_used_comparison.any() or not part.length[is_used_comparison].any():
+            continue
+        panel_signs = _slot_signs(part.signs[other_annotators][:, is_used_comparison], generators[rater_index])
+        estimated_bias, reason = _bias_beyond_humans(
+            rater_signs[is_used_comparison], panel_signs, part, is_used_comparison, confidence
+        )
+        mean_human_signs = mean_of_defined(np.where(panel_signs != ABSENT, panel_signs, np.nan), axis=0)
+        slopes = logit_slopes(
+            rater_signs[is_used_comparison],
+            mean_human_signs,
+            part.length[is_used_comparison],
+            units=part.unit[is_used_comparison],
+            confidence=confidence,
+        )
+        longer_win_values = (1 + rater_signs[is_used_comparison] * np.sign(part.length[is_used_comparison])) / 2
         # The margin of the longer output that corresponds to a correlation of latent preferences.
         excess_points, low, high = (
             float(POINTS * 2 / np.pi * np.arcsin(np.clip(correlation, -1, 1)))
-            for correlation in (bias.excess, bias.low, bias.high)
+            for correlation in (estimated_bias.excess, estimated_bias.low, estimated_bias.high)
         )
         findings.append(
-            Finding(part.aspect, part.raters[r], LENGTH, "", excess_points, low, high, bias.p_value, reason)
+            Finding(
+                part.aspect,
+                part.raters[rater_index],
+                LENGTH,
+                "",
+                excess_points,
+                low,
+                high,
+                estimated_bias.p_value,
+                reason,
+            )
         )
-        rows.append(
+        table_rows.append(
             {
-                "rater": part.raters[r],
-                "comparisons": int(is_used.sum()),
-                "longer_win_rate": float(longer_wins[part.length[is_used] != 0].mean()),
-                **_columns("raw_effect", slopes, 0),
+                "rater": part.raters[rater_index],
+                "comparisons": int(is_used_comparison.sum()),
+                "longer_win_rate": float(longer_win_values[part.length[is_used_comparison] != 0].mean()),
+                **_slope_columns("raw_effect", slopes, 0),
                 "raw_p_value": slopes.p_value[0],
-                **_columns("conditional_effect", slopes, 1),
-                **_columns("human_effect", slopes, 2),
+                **_slope_columns("conditional_effect", slopes, 1),
+                **_slope_columns("human_effect", slopes, 2),
                 "adjusted_effect": excess_points,
                 "adjusted_effect_low": low,
                 "adjusted_effect_high": high,
                 "reason": reason,
             }
         )
-    return rows, findings
+    return table_rows, findings
 
 
 def _bias_beyond_humans(
-    signs: Signs, human_signs: Signs, part: RaterPreferences, is_used: Bools, confidence: float
+    rater_signs: Signs, human_signs: Signs, part: RaterPreferences, is_used_comparison: Bools, confidence: float
 ) -> tuple[LengthBias, str]:
     has_human_preference = (human_signs != ABSENT).any(axis=0)
     n_annotators = (human_signs != ABSENT).any(axis=1).sum() if human_signs.size else 0
     if not has_human_preference.any():
         return LengthBias(), NO_PEOPLE
-    if len(np.unique(part.unit[is_used][has_human_preference])) < FEWEST:
+    if len(np.unique(part.unit[is_used_comparison][has_human_preference])) < FEWEST:
         return LengthBias(), TOO_FEW
-    pair = part.pair[is_used]
+    pair_of_comparison = part.pair[is_used_comparison]
     if (
-        len(np.unique(part.unit[is_used][is_in_informative_stratum(has_human_preference, signs, human_signs, pair)]))
+        len(
+            np.unique(
+                part.unit[is_used_comparison][
+                    is_in_informative_stratum(has_human_preference, rater_signs, human_signs, pair_of_comparison)
+                ]
+            )
+        )
         < FEWEST
     ):
         return LengthBias(), FEW_OF_A_PAIR
-    bias = length_bias(
-        signs, human_signs, part.length[is_used], strata=pair, units=part.unit[is_used], confidence=confidence
+    estimated_bias = length_bias(
+        rater_signs,
+        human_signs,
+        part.length[is_used_comparison],
+        strata=pair_of_comparison,
+        units=part.unit[is_used_comparison],
+        confidence=confidence,
     )
-    return bias, "" if bias.identified else ONE_PERSON if n_annotators < 2 else NO_AGREEMENT
+    return estimated_bias, "" if estimated_bias.identified else ONE_PERSON if n_annotators < 2 else NO_AGREEMENT
 
 
-def _slots(human_signs: Signs, rng: np.random.Generator) -> Signs:
+def _slot_signs(human_signs: Signs, rng: np.random.Generator) -> Signs:
     """Return the human verdicts by annotator; with many annotators, by a few slots that are filled in random order."""
     if len(human_signs) <= MOST_SLOTS:
         return human_signs
@@ -137,60 +168,73 @@ def _slots(human_signs: Signs, rng: np.random.Generator) -> Signs:
     return np.take_along_axis(human_signs, slot_annotators, axis=0)
 
 
-def _columns(name: str, slopes: Inference, k: int) -> dict[str, float]:
-    return {name: slopes.estimate[k], f"{name}_low": slopes.low[k], f"{name}_high": slopes.high[k]}
+def _slope_columns(column_name: str, slopes: Inference, slope_index: int) -> dict[str, float]:
+    return {
+        column_name: slopes.estimate[slope_index],
+        f"{column_name}_low": slopes.low[slope_index],
+        f"{column_name}_high": slopes.high[slope_index],
+    }
 
 
 def self_preference(
-    study: Study, chosen: Study, setting: PreferenceOptions, *, alpha: float, confidence: float
+    study: Study, selected_study: Study, setting: PreferenceOptions, *, alpha: float, confidence: float
 ) -> dict[str, list[Finding]]:
-    """Return the findings by aspect, for every rater and each of its own systems in the selected study `chosen`."""
-    own_systems = {
+    """Return the findings by aspect, for every rater and each of its own systems in `selected_study`."""
+    own_systems_of_rater = {
         rater: select_labels(patterns, study.systems, option="own_system", what="system")
-        for rater, patterns in chosen.raters.own_systems.items()
+        for rater, patterns in selected_study.raters.own_systems.items()
     }
-    present_own_systems = {
-        rater: [system for system in systems if system in chosen.systems] for rater, systems in own_systems.items()
+    selected_own_systems_of_rater = {
+        rater: [system for system in systems if system in selected_study.systems]
+        for rater, systems in own_systems_of_rater.items()
     }
-    if not any(present_own_systems.values()):
+    if not any(selected_own_systems_of_rater.values()):
         return {}
-    if not (chosen.humans and chosen.metrics):
-        return {aspect: _untested_findings(aspect, present_own_systems, UNRATED) for aspect in chosen.aspects}
+    if not (selected_study.humans and selected_study.metrics):
+        return {
+            aspect: _untested_findings(aspect, selected_own_systems_of_rater, UNRATED)
+            for aspect in selected_study.aspects
+        }
     try:
-        comparisons = require_shared_outputs(compare_selection(chosen, setting))
+        comparisons = require_shared_outputs(compare_selection(selected_study, setting))
     except CustodesError as error:
-        return {aspect: _untested_findings(aspect, present_own_systems, str(error)) for aspect in chosen.aspects}
+        return {
+            aspect: _untested_findings(aspect, selected_own_systems_of_rater, str(error))
+            for aspect in selected_study.aspects
+        }
     return {
-        comparison.aspect: [*_aspect_findings(present_own_systems, comparison, alpha=alpha, confidence=confidence)]
+        comparison.aspect: [
+            *_aspect_findings(selected_own_systems_of_rater, comparison, alpha=alpha, confidence=confidence)
+        ]
         for comparison in comparisons
     }
 
 
-def _untested_findings(aspect: str, own_systems: Mapping[str, Sequence[str]], reason: str) -> list[Finding]:
-    own_pairs = ((rater, system) for rater, systems in own_systems.items() for system in systems)
-    return [Finding(aspect, rater, OWN, system, reason=reason) for rater, system in own_pairs]
+def _untested_findings(aspect: str, own_systems_of_rater: Mapping[str, Sequence[str]], reason: str) -> list[Finding]:
+    rater_system_pairs = ((rater, system) for rater, systems in own_systems_of_rater.items() for system in systems)
+    return [Finding(aspect, rater, OWN, system, reason=reason) for rater, system in rater_system_pairs]
 
 
 def _aspect_findings(
-    own_systems: Mapping[str, Sequence[str]], comparison: RaterComparison, *, alpha: float, confidence: float
+    own_systems_of_rater: Mapping[str, Sequence[str]], comparison: RaterComparison, *, alpha: float, confidence: float
 ) -> Iterator[Finding]:
-    for rater, systems in own_systems.items():
+    for rater, own_systems in own_systems_of_rater.items():
         if rater not in comparison.metrics:
             if rater in comparison.people:
-                yield from _untested_findings(comparison.aspect, {rater: systems}, PERSON)
+                yield from _untested_findings(comparison.aspect, {rater: own_systems}, PERSON)
             continue
         placement = placement_of(comparison, comparison.metrics.index(rater))
-        for system in systems:
-            s = comparison.systems.index(system)
-            partiality_result = partiality([placement], alpha=alpha, confidence=confidence, systems=[s])
+        for system in own_systems:
+            system_index = comparison.systems.index(system)
+            partiality_result = partiality([placement], alpha=alpha, confidence=confidence, systems=[system_index])
             estimate, low, high = (
-                POINTS * float(win_rate_without(placement, shifts[0])[0][s])
-                if np.isfinite(partiality_result.shift[0][s])
+                POINTS * float(win_rate_without(placement, shifts[0])[0][system_index])
+                if np.isfinite(partiality_result.shift[0][system_index])
                 else np.nan
                 for shifts in (partiality_result.shift, partiality_result.low, partiality_result.high)
             )
-            reason = REASONS[Reason(partiality_result.reason[0][s])]
-            p_value = np.nan if reason else float(partiality_result.p_adjusted[0][s])
+            reason = REASONS[Reason(partiality_result.reason[0][system_index])]
+            p_value = np.nan if reason else float(partiality_result.p_adjusted[0][system_index])
             yield Finding(comparison.aspect, rater, OWN, system, estimate, low, high, p_value, reason)
 
 

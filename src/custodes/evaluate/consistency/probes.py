@@ -57,117 +57,133 @@ def probe_table(rater: Column) -> Any:
 def probe_rows(
     study: Study,
     part: RaterPreferences,
-    tables: Mapping[str, Mapping[str, Any]],
-    times: Floats,
+    columns_of_table: Mapping[str, Mapping[str, Any]],
+    bootstrap_weights: Floats,
     confidence: float,
 ) -> tuple[list[dict[str, Any]], list[Finding]]:
     """Return the rows of the table `probes`, and the test of each probe.
 
     If the form has no effect, the two answers to a question are exchangeable, whatever the quality of the outputs. The
-    difference of a cluster then has either sign with equal probability. `tables` has the columns of `orders`, `repeats`
-    and `repeated_labels`, which are needed for the probes of order and repeat.
+    difference of a cluster then has either sign with equal probability. `columns_of_table` has the columns of `orders`,
+    `repeats` and `repeated_labels`, which are needed for the probes of order and repeat.
     """
-    probes = study.probes.filter(pl.col("aspect") == part.aspect, pl.col("rater").is_in(part.raters))
-    factor = pl.when(pl.col("probe") == NAME).then(pl.format("name: {}", "system")).otherwise("probe")
-    labels = probes.select("rater", factor.alias("factor"), "item", *OUTCOMES)
-    probe_groups = labels.select(KEY).unique().sort(KEY)
-    if probe_groups.is_empty():
+    aspect_probes = study.probes.filter(pl.col("aspect") == part.aspect, pl.col("rater").is_in(part.raters))
+    factor_expression = pl.when(pl.col("probe") == NAME).then(pl.format("name: {}", "system")).otherwise("probe")
+    outcome_rows = aspect_probes.select("rater", factor_expression.alias("factor"), "item", *OUTCOMES)
+    probe_group_rows = outcome_rows.select(KEY).unique().sort(KEY)
+    if probe_group_rows.is_empty():
         return [], []
-    group_of_row = labels.join(probe_groups.with_row_index("group"), on=KEY, how="left", maintain_order="left")[
-        "group"
-    ].to_numpy()
-    item = label_codes(labels["item"], part.design.items)
-    unit = part.design.units[item]
-    plain_outcome, changed_outcome = labels.select(OUTCOMES).fill_null(np.nan).to_numpy().T
-    has_both_outcomes = np.isfinite(plain_outcome + changed_outcome) & (item >= 0)
+    group_of_row = outcome_rows.join(
+        probe_group_rows.with_row_index("group"), on=KEY, how="left", maintain_order="left"
+    )["group"].to_numpy()
+    item_of_row = label_codes(outcome_rows["item"], part.design.items)
+    unit_of_row = part.design.units[item_of_row]
+    plain_outcomes, changed_outcomes = outcome_rows.select(OUTCOMES).fill_null(np.nan).to_numpy().T
+    has_both_outcomes = np.isfinite(plain_outcomes + changed_outcomes) & (item_of_row >= 0)
 
-    def sum_by_group(values: Floats) -> Floats:
-        weights = np.where(has_both_outcomes, values, 0.0)
-        return np.asarray(table_sums(group_of_row, unit, shape=(probe_groups.height, part.n_units), weights=weights))
+    def sum_by_group(row_values: Floats) -> Floats:
+        masked_values = np.where(has_both_outcomes, row_values, 0.0)
+        return np.asarray(
+            table_sums(group_of_row, unit_of_row, shape=(probe_group_rows.height, part.n_units), weights=masked_values)
+        )
 
-    n_by_group = sum_by_group(np.ones(len(plain_outcome)))
+    n_answers_by_group = sum_by_group(np.ones(len(plain_outcomes)))
     effect_test = slot_test(
-        sum_by_group(changed_outcome - plain_outcome),
-        n_by_group,
-        wider=np.ones(probe_groups.height),
+        sum_by_group(changed_outcomes - plain_outcomes),
+        n_answers_by_group,
+        wider=np.ones(probe_group_rows.height),
         confidence=confidence,
     )
     change_rates = ratio(
         *(
-            bootstrap.weighted_sums(times, summed)
-            for summed in (sum_by_group((changed_outcome != plain_outcome) * 1.0), n_by_group)
+            bootstrap.weighted_sums(bootstrap_weights, group_sums)
+            for group_sums in (sum_by_group((changed_outcomes != plain_outcomes) * 1.0), n_answers_by_group)
         )
     )
-    reason = np.where(n_by_group.any(axis=1), "", NO_ANSWER)
-    bounds = {"effect_low": effect_test.low.clip(-1, 1), "effect_high": effect_test.high.clip(-1, 1)}
-    columns: dict[str, Any] = {
-        "rater": probe_groups["rater"].to_list(),
-        "probe": probe_groups["factor"].to_list(),
-        "n": np.bincount(group_of_row[has_both_outcomes], minlength=probe_groups.height),
-        "unanswered": np.bincount(group_of_row[~has_both_outcomes], minlength=probe_groups.height),
-        "plain_rate": ratio(sum_by_group(plain_outcome).sum(axis=1), n_by_group.sum(axis=1)),
-        "changed_rate": ratio(sum_by_group(changed_outcome).sum(axis=1), n_by_group.sum(axis=1)),
-        **{name: POINTS * values for name, values in {"effect": effect_test.estimate, **bounds}.items()},
+    reasons = np.where(n_answers_by_group.any(axis=1), "", NO_ANSWER)
+    effect_bounds = {"effect_low": effect_test.low.clip(-1, 1), "effect_high": effect_test.high.clip(-1, 1)}
+    table_columns: dict[str, Any] = {
+        "rater": probe_group_rows["rater"].to_list(),
+        "probe": probe_group_rows["factor"].to_list(),
+        "n": np.bincount(group_of_row[has_both_outcomes], minlength=probe_group_rows.height),
+        "unanswered": np.bincount(group_of_row[~has_both_outcomes], minlength=probe_group_rows.height),
+        "plain_rate": ratio(sum_by_group(plain_outcomes).sum(axis=1), n_answers_by_group.sum(axis=1)),
+        "changed_rate": ratio(sum_by_group(changed_outcomes).sum(axis=1), n_answers_by_group.sum(axis=1)),
+        **{name: POINTS * values for name, values in {"effect": effect_test.estimate, **effect_bounds}.items()},
         **with_interval(
             "change_rate", change_rates, bounds=intervals.SHARE, confidence=confidence, clusters=part.n_units
         ),
-        "reason": reason,
+        "reason": reasons,
     }
-    rows = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
+    table_rows = [dict(zip(table_columns, values, strict=True)) for values in zip(*table_columns.values(), strict=True)]
     findings = []
-    for row, p_value in zip(rows, effect_test.p_value, strict=True):
-        effect, low, high = (float(row[f"effect{end}"]) for end in ("", "_low", "_high"))
+    for table_row, p_value in zip(table_rows, effect_test.p_value, strict=True):
+        effect, low, high = (float(table_row[f"effect{bound_suffix}"]) for bound_suffix in ("", "_low", "_high"))
         findings.append(
             Finding(
-                part.aspect, row["rater"], PROBE, row["probe"], effect, low, high, float(p_value), str(row["reason"])
+                part.aspect,
+                table_row["rater"],
+                PROBE,
+                table_row["probe"],
+                effect,
+                low,
+                high,
+                float(p_value),
+                str(table_row["reason"]),
             )
         )
-    pairwise = {*probes.filter(pl.col("against") != "")["rater"]}
-    pointwise = {*probes["rater"]} - pairwise
-    rows = [
-        *_order_rows(tables["orders"], pairwise),
-        *rows,
-        *_repeat_rows(tables["repeats"], "comparisons", "agreement_within_order", pairwise),
-        *_repeat_rows(tables["repeated_labels"], "outputs", "agreement", pointwise),
+    pairwise_raters = {*aspect_probes.filter(pl.col("against") != "")["rater"]}
+    pointwise_raters = {*aspect_probes["rater"]} - pairwise_raters
+    table_rows = [
+        *_order_rows(columns_of_table["orders"], pairwise_raters),
+        *table_rows,
+        *_repeat_rows(columns_of_table["repeats"], "comparisons", "agreement_within_order", pairwise_raters),
+        *_repeat_rows(columns_of_table["repeated_labels"], "outputs", "agreement", pointwise_raters),
     ]
-    return rows, findings
+    return table_rows, findings
 
 
-def _order_rows(orders: Mapping[str, Any], probed: set[str]) -> Iterator[dict[str, Any]]:
+def _order_rows(order_table: Mapping[str, Any], probed_raters: set[str]) -> Iterator[dict[str, Any]]:
     """Yield the rows of the probe `order`, in which an output is plain if shown second, and changed if shown first."""
-    for i, rater in enumerate(orders.get("rater", ())):
-        if rater in probed and orders["n_both_orders"][i]:
-            shift = orders["margin"][i] / (2 * POINTS)
+    for row_index, rater in enumerate(order_table.get("rater", ())):
+        if rater in probed_raters and order_table["n_both_orders"][row_index]:
+            half_margin = order_table["margin"][row_index] / (2 * POINTS)
             yield {
                 "rater": rater,
                 "probe": ORDER,
-                "n": orders["n_both_orders"][i],
-                "unanswered": orders["n_half_answered"][i],
-                "plain_rate": 0.5 - shift,
-                "changed_rate": 0.5 + shift,
-                **{f"effect{end}": orders[f"margin{end}"][i] for end in ("", "_low", "_high")},
-                **_complement(orders, "consistency", i),
-                "reason": orders["reason"][i],
+                "n": order_table["n_both_orders"][row_index],
+                "unanswered": order_table["n_half_answered"][row_index],
+                "plain_rate": 0.5 - half_margin,
+                "changed_rate": 0.5 + half_margin,
+                **{
+                    f"effect{bound_suffix}": order_table[f"margin{bound_suffix}"][row_index]
+                    for bound_suffix in ("", "_low", "_high")
+                },
+                **_change_rate_columns(order_table, "consistency", row_index),
+                "reason": order_table["reason"][row_index],
             }
 
 
 def _repeat_rows(
-    repeats: Mapping[str, Any], count_column: str, rate_column: str, probed: set[str]
+    repeat_table: Mapping[str, Any], count_column_name: str, rate_column_name: str, probed_raters: set[str]
 ) -> Iterator[dict[str, Any]]:
     """Yield the rows of the probe `repeat`, whose effect has no direction."""
-    for i, rater in enumerate(repeats.get("rater", ())):
-        if rater in probed:
+    for row_index, rater in enumerate(repeat_table.get("rater", ())):
+        if rater in probed_raters:
             yield {
                 "rater": rater,
                 "probe": REPEAT,
-                "n": repeats[count_column][i],
+                "n": repeat_table[count_column_name][row_index],
                 **dict.fromkeys(("unanswered", "plain_rate", "changed_rate", "effect", "effect_low", "effect_high")),
-                **_complement(repeats, rate_column, i),
+                **_change_rate_columns(repeat_table, rate_column_name, row_index),
                 "reason": "",
             }
 
 
-def _complement(columns: Mapping[str, Any], name: str, i: int) -> dict[str, float]:
+def _change_rate_columns(table_columns: Mapping[str, Any], rate_column_name: str, row_index: int) -> dict[str, float]:
     """Return `change_rate` as one minus another rate; the lower and the upper bound change places."""
-    other_end_of = {"": "", "_low": "_high", "_high": "_low"}
-    return {f"change_rate{end}": 1 - columns[f"{name}{other}"][i] for end, other in other_end_of.items()}
+    other_bound_of_suffix = {"": "", "_low": "_high", "_high": "_low"}
+    return {
+        f"change_rate{bound_suffix}": 1 - table_columns[f"{rate_column_name}{other_suffix}"][row_index]
+        for bound_suffix, other_suffix in other_bound_of_suffix.items()
+    }

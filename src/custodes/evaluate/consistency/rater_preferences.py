@@ -73,9 +73,9 @@ def rater_preferences(study: Study, setting: PreferenceOptions) -> list[RaterPre
     `InputError` if there are no verdicts, no scores of two outputs of one item, and no repeated labels.
     """
     aspects = list(study.aspects)
-    verdicts = study.preferences
-    frames = (verdicts.frame, verdicts.missing, _runs(study.ratings.frame), study.probes)
-    aspects_with_rows = {aspect for frame in frames for aspect in frame["aspect"]}
+    preferences = study.preferences
+    row_tables = (preferences.frame, preferences.missing, _repeated_scores(study.ratings.frame), study.probes)
+    aspects_with_rows = {aspect for rows in row_tables for aspect in rows["aspect"]}
     parts = [
         _rater_preferences(study, aspect, setting, is_compared=aspect in aspects and is_ordered(study, aspect))
         for aspect in (*aspects, *sorted(aspects_with_rows - {*aspects}))
@@ -93,59 +93,64 @@ def rater_preferences(study: Study, setting: PreferenceOptions) -> list[RaterPre
 def _rater_preferences(study: Study, aspect: str, setting: PreferenceOptions, *, is_compared: bool) -> RaterPreferences:
     raters = (*study.humans, *study.metrics)
     missing_verdicts = study.preferences.missing
-    systems = tuple(sorted({*study.systems, *missing_verdicts["system_a"], *missing_verdicts["system_b"]}))
-    items = tuple(pl.concat([study.item_labels(), missing_verdicts["item"]]).unique().sort())
-    design = Design.from_study(study, items=items, systems=systems).group_into_blocks()
+    system_labels = tuple(sorted({*study.systems, *missing_verdicts["system_a"], *missing_verdicts["system_b"]}))
+    item_labels = tuple(pl.concat([study.item_labels(), missing_verdicts["item"]]).unique().sort())
+    design = Design.from_study(study, items=item_labels, systems=system_labels).group_into_blocks()
     part = RaterPreferences(
         aspect=aspect,
         design=design,
         raters=raters,
         n_humans=len(study.humans),
-        words=_words(study, design),
+        words=_word_counts(study, design),
         asked=_queried_verdicts(study, aspect, raters, design),
         **dict.fromkeys(("item", "pair", "unit"), np.zeros(0, dtype=np.int64)),
         length=np.zeros(0),
         signs=np.zeros((len(raters), 0), dtype=np.int8),
         people=np.zeros(0, dtype=np.int8),
     )
-    return _add_preferences(study, part, setting) if is_compared and len(systems) > 1 else part
+    return _add_preferences(study, part, setting) if is_compared and len(system_labels) > 1 else part
 
 
 def _queried_verdicts(study: Study, aspect: str, raters: Sequence[str], design: Design) -> pl.DataFrame:
-    verdicts = study.preferences.queried_verdicts.select_rows(pl.col("aspect") == aspect)
-    rows = pl.concat([verdicts.frame, verdicts.missing, _scored_runs(study, aspect)], how="diagonal")
-    item, pair = label_codes(rows["item"], design.items), pair_positions(rows, design.systems)
-    queries = pl.DataFrame(
+    queried_preferences = study.preferences.queried_verdicts.select_rows(pl.col("aspect") == aspect)
+    verdict_rows = pl.concat(
+        [queried_preferences.frame, queried_preferences.missing, _scored_runs(study, aspect)], how="diagonal"
+    )
+    item_of_verdict, pair_of_verdict = (
+        label_codes(verdict_rows["item"], design.items),
+        pair_positions(verdict_rows, design.systems),
+    )
+    query_rows = pl.DataFrame(
         {
-            "rater": label_codes(rows["rater"], raters),
-            "item": item,
-            "pair": pair,
-            "unit": design.units[item],
-            "comparison": item * max(1, len(design.pairs)) + pair,
-            "order": rows.select(ORDER_CODES.cast(pl.Int8)).to_series(),
-            "preference": rows["preference"].cast(pl.Float64),
-            "why": rows["why"],
+            "rater": label_codes(verdict_rows["rater"], raters),
+            "item": item_of_verdict,
+            "pair": pair_of_verdict,
+            "unit": design.units[item_of_verdict],
+            "comparison": item_of_verdict * max(1, len(design.pairs)) + pair_of_verdict,
+            "order": verdict_rows.select(ORDER_CODES.cast(pl.Int8)).to_series(),
+            "preference": verdict_rows["preference"].cast(pl.Float64),
+            "why": verdict_rows["why"],
         }
     )
-    run_index = pl.int_range(pl.len()).over("rater", "comparison", "order")
-    return queries.filter(pl.col("rater") >= 0).with_columns(run=run_index)
+    run_expression = pl.int_range(pl.len()).over("rater", "comparison", "order")
+    return query_rows.filter(pl.col("rater") >= 0).with_columns(run=run_expression)
 
 
 def _scored_runs(study: Study, aspect: str) -> pl.DataFrame:
     """Return verdicts derived from the scores of raters who scored outputs several times; one verdict per run."""
-    direction = pl.col("rater").replace_strict(study.raters.direction, default=1.0, return_dtype=pl.Float64)
-    of_aspect = study.ratings.frame.filter(pl.col("aspect") == aspect)
-    scores = _runs(of_aspect if is_ordered(study, aspect) else of_aspect.clear()).select(
-        "rater", "system", item=pl.struct("item", "repeat"), score=pl.col("score") * direction, threshold=0.0
+    direction_expression = pl.col("rater").replace_strict(study.raters.direction, default=1.0, return_dtype=pl.Float64)
+    aspect_rows = study.ratings.frame.filter(pl.col("aspect") == aspect)
+    score_rows = _repeated_scores(aspect_rows if is_ordered(study, aspect) else aspect_rows.clear()).select(
+        "rater", "system", item=pl.struct("item", "repeat"), score=pl.col("score") * direction_expression, threshold=0.0
     )
-    pairs: pl.DataFrame = score_differences(nw.from_native(scores.lazy())).collect().to_native()
-    signs = pairs.select("rater", "item", "system_a", "system_b", order=pl.lit(""), preference="sign")
-    return signs.sort("rater", "item", "system_a", "system_b").unnest("item")
+    difference_rows: pl.DataFrame = score_differences(nw.from_native(score_rows.lazy())).collect().to_native()
+    sign_rows = difference_rows.select("rater", "item", "system_a", "system_b", order=pl.lit(""), preference="sign")
+    return sign_rows.sort("rater", "item", "system_a", "system_b").unnest("item")
 
 
-def _runs(scores: pl.DataFrame) -> pl.DataFrame:
+def _repeated_scores(score_rows: pl.DataFrame) -> pl.DataFrame:
     """Return the scores of raters who have repeated scores for the aspect."""
-    return scores.filter(pl.col("item") != "").filter(pl.col("repeat").n_unique().over("rater", "aspect") > 1)
+    return score_rows.filter(pl.col("item") != "").filter(pl.col("repeat").n_unique().over("rater", "aspect") > 1)
 
 
 def repeated_labels(study: Study, aspect: str) -> pl.DataFrame:
@@ -154,60 +159,69 @@ def repeated_labels(study: Study, aspect: str) -> pl.DataFrame:
     Labels are codes. If the aspect has no labels, scores count as labels for raters who gave only few different whole
     numbers.
     """
-    scale = study.labels.get(aspect)
-    is_score_rater = pl.col("rater").is_in(list(scale.scores if scale else ()))
-    frame = study.ratings.frame.filter(pl.col("aspect") == aspect, pl.col("item") != "", ~is_score_rater)
-    repeated = frame.filter(pl.len().over("rater", *OUTPUT) > 1).select("rater", *OUTPUT, "repeat", "score")
-    if scale:
-        return repeated
-    is_label = (pl.col("score") == pl.col("score").round()).all() & (pl.col("score").n_unique() <= MOST_STEPS)
-    return repeated.filter(is_label.over("rater"))
+    label_scale = study.labels.get(aspect)
+    is_score_rater = pl.col("rater").is_in(list(label_scale.scores if label_scale else ()))
+    score_rows = study.ratings.frame.filter(pl.col("aspect") == aspect, pl.col("item") != "", ~is_score_rater)
+    repeated_rows = score_rows.filter(pl.len().over("rater", *OUTPUT) > 1).select("rater", *OUTPUT, "repeat", "score")
+    if label_scale:
+        return repeated_rows
+    is_label_score = (pl.col("score") == pl.col("score").round()).all() & (pl.col("score").n_unique() <= MOST_STEPS)
+    return repeated_rows.filter(is_label_score.over("rater"))
 
 
 def _add_preferences(study: Study, part: RaterPreferences, setting: PreferenceOptions) -> RaterPreferences:
     """Return the part with arrays of preferences by rater and comparison."""
-    queried = study.preferences.queried_verdicts
+    queried_preferences = study.preferences.queried_verdicts
     # Without excluded ties, the comparisons are those of other questions and can come from the cache of the study.
-    has_no_exclusions = queried.frame.height == study.preferences.frame.height
+    has_no_exclusions = queried_preferences.frame.height == study.preferences.frame.height
     comparison = compare_checked_raters(
-        study if has_no_exclusions else replace(study, preferences=queried), part.aspect, setting
+        study if has_no_exclusions else replace(study, preferences=queried_preferences), part.aspect, setting
     )
-    rows = comparison.preferences.with_raters(comparison.annotators)
-    n = len(np.unique(rows.keys))
-    if n * len(part.raters) > MOST_SIGNS:
+    all_comparisons = comparison.preferences.with_raters(comparison.annotators)
+    n_comparisons = len(np.unique(all_comparisons.keys))
+    if n_comparisons * len(part.raters) > MOST_SIGNS:
         raise InputError(
-            f"{study.name}: {n} comparisons x {len(part.raters)} raters do not fit into "
+            f"{study.name}: {n_comparisons} comparisons x {len(part.raters)} raters do not fit into "
             "memory; select fewer raters or systems"
         )
-    joint = rows.joint(*range(len(rows.raters)))
-    sort_order = np.lexsort((joint.pair, joint.item))  # random numbers are assigned in the order of items
-    signs = np.full((len(part.raters), n), ABSENT, dtype=np.int8)
-    signs[label_codes(pl.Series(rows.raters[1:], dtype=pl.String), part.raters)] = joint.signs[1:, sort_order]
-    items = label_codes(pl.Series(comparison.items, dtype=pl.String), part.design.items)
-    systems = label_codes(pl.Series(comparison.systems, dtype=pl.String), part.design.systems)
-    item, (first, second) = items[joint.item[sort_order]], systems[comparison.design.pairs[joint.pair[sort_order]]].T
+    joint_preferences = all_comparisons.joint(*range(len(all_comparisons.raters)))
+    sort_order = np.lexsort(
+        (joint_preferences.pair, joint_preferences.item)
+    )  # random numbers are assigned in the order of items
+    signs = np.full((len(part.raters), n_comparisons), ABSENT, dtype=np.int8)
+    signs[label_codes(pl.Series(all_comparisons.raters[1:], dtype=pl.String), part.raters)] = joint_preferences.signs[
+        1:, sort_order
+    ]
+    item_codes = label_codes(pl.Series(comparison.items, dtype=pl.String), part.design.items)
+    system_codes = label_codes(pl.Series(comparison.systems, dtype=pl.String), part.design.systems)
+    item_of_comparison, (first_systems, second_systems) = (
+        item_codes[joint_preferences.item[sort_order]],
+        system_codes[comparison.design.pairs[joint_preferences.pair[sort_order]]].T,
+    )
     return replace(
         part,
-        item=item,
-        pair=pair_codes(first, second, len(part.design.systems)),
-        unit=part.design.units[item],
-        length=np.log(part.words_of(item, first) / part.words_of(item, second)),
+        item=item_of_comparison,
+        pair=pair_codes(first_systems, second_systems, len(part.design.systems)),
+        unit=part.design.units[item_of_comparison],
+        length=np.log(
+            part.words_of(item_of_comparison, first_systems) / part.words_of(item_of_comparison, second_systems)
+        ),
         signs=signs,
-        people=joint.signs[0, sort_order],
+        people=joint_preferences.signs[0, sort_order],
     )
 
 
-def _words(study: Study, design: Design) -> Floats:
+def _word_counts(study: Study, design: Design) -> Floats:
     """Return the number of words of each output plus one, (items, systems); NaN without a text.
 
     One is added so that empty outputs have a logarithm.
     """
     if study.outputs is None:
         return np.zeros((0, 0))
-    words = np.full((len(design.items), len(design.systems)), np.nan)
+    word_counts = np.full((len(design.items), len(design.systems)), np.nan)
     texts = study.outputs.texts
     item_index, system_index = label_codes(texts["item"], design.items), label_codes(texts["system"], design.systems)
-    is_known: Bools = (item_index >= 0) & (system_index >= 0)
+    is_listed_output: Bools = (item_index >= 0) & (system_index >= 0)
     n_words = texts["text"].str.count_matches(r"\S+").cast(pl.Float64).to_numpy()
-    words[item_index[is_known], system_index[is_known]] = 1 + n_words[is_known]
-    return words
+    word_counts[item_index[is_listed_output], system_index[is_listed_output]] = 1 + n_words[is_listed_output]
+    return word_counts

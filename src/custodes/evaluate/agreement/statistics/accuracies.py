@@ -17,19 +17,21 @@ def chance_accuracy(sample: Sample) -> Floats:
 
     If t is the human tie rate and u the tie rate of the metric, the value is t u + (1 - t)(1 - u) / 2.
     """
-    n, _, *n_ties = sample.preference_totals
-    human_tie_rate, metric_tie_rate = (ratio(ties, n) for ties in n_ties)
+    total_weights, _, *tie_weights_of_raters = sample.preference_totals
+    human_tie_rate, metric_tie_rate = (ratio(tie_weights, total_weights) for tie_weights in tie_weights_of_raters)
     return np.asarray(human_tie_rate * metric_tie_rate + (1 - human_tie_rate) * (1 - metric_tie_rate) / 2)
 
 
-def _population_margins(sample: Sample) -> Floats:
+def _population_accuracy(sample: Sample) -> Floats:
     comparison = sample.comparison
-    is_compared = np.zeros((len(comparison.metrics), len(comparison.systems), len(comparison.systems)), dtype=np.bool_)
-    for metric, is_compared_pair in enumerate(is_compared):
-        is_compared_pair[*comparison.design.pairs[comparison.shared(metric).pair].T] = True
+    compared_pair_masks = np.zeros(
+        (len(comparison.metrics), len(comparison.systems), len(comparison.systems)), dtype=np.bool_
+    )
+    for metric_index, is_compared_pair in enumerate(compared_pair_masks):
+        is_compared_pair[*comparison.design.pairs[comparison.shared(metric_index).pair].T] = True
     _, *net_wins = sample.margins
     return accuracy.pairwise_accuracy(
-        *population_values(*net_wins, n_units=comparison.design.n_units), pairs=is_compared
+        *population_values(*net_wins, n_units=comparison.design.n_units), pairs=compared_pair_masks
     )
 
 
@@ -54,7 +56,7 @@ ACCURACIES = (
         ),
         compute=lambda sample: sample.margins.accuracy,
         bounds=SHARE,
-        population=_population_margins,
+        population=_population_accuracy,
         chance=0.5,
         smooth=False,
     ),

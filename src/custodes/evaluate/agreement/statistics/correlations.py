@@ -16,20 +16,20 @@ KINDS: dict[Kind, str] = {"pearson": "Pearson r", "spearman": "Spearman ρ", "ke
 """Kind to label."""
 
 
-def _over_systems(sample: Sample, *, kind: Kind, population: bool = False) -> Floats:
-    scores = sample.population_scores if population else sample.system_scores[:2]
-    return system_correlations(kind, *scores, pairs=sample.system_scores.pairs)
+def _correlations_over_systems(sample: Sample, *, kind: Kind, population: bool = False) -> Floats:
+    system_scores = sample.population_scores if population else sample.system_scores[:2]
+    return system_correlations(kind, *system_scores, pairs=sample.system_scores.pairs)
 
 
-def _per_item(comparison: RaterComparison, *, kind: Kind) -> Floats:
+def _item_correlations(comparison: RaterComparison, *, kind: Kind) -> Floats:
     return within_item(comparison.human, comparison.metric_scores, kind=kind)
 
 
-def _within_items(sample: Sample, *, kind: Kind) -> Floats:
-    return sample.item_mean(sample.per_item(f"{kind}_item", partial(_per_item, kind=kind)))
+def _mean_item_correlations(sample: Sample, *, kind: Kind) -> Floats:
+    return sample.item_mean(sample.per_item(f"{kind}_item", partial(_item_correlations, kind=kind)))
 
 
-def _over_outputs(sample: Sample, *, kind: Kind) -> Floats:
+def _correlations_over_outputs(sample: Sample, *, kind: Kind) -> Floats:
     comparison, design = sample.comparison, sample.comparison.design
     return pooled_correlation(
         kind,
@@ -42,9 +42,9 @@ def _over_outputs(sample: Sample, *, kind: Kind) -> Floats:
 
 
 LEVELS: dict[str, tuple[str, Callable[..., Floats]]] = {
-    "system": ("over systems", _over_systems),
-    "item": ("within items", _within_items),
-    "global": ("over all outputs", _over_outputs),
+    "system": ("over systems", _correlations_over_systems),
+    "item": ("within items", _mean_item_correlations),
+    "global": ("over all outputs", _correlations_over_outputs),
 }
 """Level to the end of the label, and the computation."""
 
@@ -57,9 +57,9 @@ CORRELATIONS = tuple(
         doc=f"{called} {where}{', averaged over items' if level == 'item' else ''}",
         # The file may contain scores of whole systems, so `system` needs no scores of outputs.
         compute=partial(compute, kind=kind) if level == "system" else output_statistic(partial(compute, kind=kind)),
-        per_item=partial(_per_item, kind=kind) if level == "item" else None,
+        per_item=partial(_item_correlations, kind=kind) if level == "item" else None,
         bounds=CORRELATION,
-        population=partial(_over_systems, kind=kind, population=True) if level == "system" else None,
+        population=partial(_correlations_over_systems, kind=kind, population=True) if level == "system" else None,
         chance=0.0,
         smooth=level != "system" or kind == "pearson",
         compared=name in SHOWN_FIRST,
