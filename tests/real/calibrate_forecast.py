@@ -109,7 +109,7 @@ def replayed(pairs: RatedPairs, seed: int, *, by_lot: bool) -> Iterator[Replay]:
         systems=pairs.systems,
     )
     assert (kinds[:, :PILOT] < KINDS).all()
-    proportions = continue_pilot(pilot.outcome, posterior_shares(pilot, draws=DRAWS, rng=rng), items=items, rng=rng)
+    proportions = continue_pilot(pilot.outcome, posterior_shares(pilot, draws=DRAWS, rng=rng), n_items=items, rng=rng)
     shared = shared_items(pilot)
     for stopping in RULES:
         rule = stopping.rule(HUMAN, most=items, seed=0)

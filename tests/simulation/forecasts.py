@@ -45,7 +45,7 @@ def outcome_and_bounds(
     begun = Pilot(pair=pair, unit=first.units[item], sign=first.human[0][pair, item], systems=first.systems)
     shares = posterior_shares(begun, draws=draws, rng=rng)
     counts = begun.outcome
-    share, correct = forecast(continue_pilot(counts, shares, items=n_items, rng=rng), rule)
+    share, correct = forecast(continue_pilot(counts, shares, n_items=n_items, rng=rng), rule)
     ends = (
         share_interval(share, confidence=0.9, shared=shared_items(begun)),
         percentile_interval(correct, confidence=0.9),

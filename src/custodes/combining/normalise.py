@@ -170,8 +170,8 @@ def normalisation(
     limits: list[_Limits] = [
         (*_orient_bounds(*declared[name], higher_is_better=direction > 0), "declared")
         if name in declared
-        else _limits_of_scores(name, column[~np.isnan(column)])
-        for column, name, direction in zip(x.T, names, directions, strict=True)
+        else _limits_of_scores(name, metric_scores[~np.isnan(metric_scores)])
+        for metric_scores, name, direction in zip(x.T, names, directions, strict=True)
     ]
     return Normalisation(
         low=np.array([low for low, _, _ in limits], dtype=np.float64),
@@ -190,10 +190,10 @@ def contradictions(names: Sequence[str], directions: Sequence[float] | Floats, *
     >>> contradictions(["BLEU", "MetricX", "metricx-24"], [1, 1, 1], x=np.array([[30.0, 4.0, -4.0]]))
     ['MetricX']
     """
-    raw_columns = np.zeros((len(names), 0)) if x is None else (x * np.asarray(directions)).T
+    raw_scores_by_metric = np.zeros((len(names), 0)) if x is None else (x * np.asarray(directions)).T
     return [
         name
-        for name, direction, raw_scores in zip(names, directions, raw_columns, strict=True)
+        for name, direction, raw_scores in zip(names, directions, raw_scores_by_metric, strict=True)
         if (scales := known_scales(name))
         and (direction > 0)
         != (scales[0].higher_is_better != _is_negated_scale(scales, raw_scores[~np.isnan(raw_scores)]))
@@ -226,17 +226,17 @@ def _limits_of_scores(name: str, scores: Floats) -> _Limits:
     """Return the known scale that fits the scores (without NaN); if none fits, return the range of the scores."""
     if not len(scores):
         return np.nan, np.nan, "fitted"
-    smallest, largest = float(scores.min()), float(scores.max())
+    smallest_score, largest_score = float(scores.min()), float(scores.max())
     for scale in known_scales(name):
         low, high = _orient_bounds(scale.low, scale.high, higher_is_better=scale.higher_is_better)
         tolerance = _ROUNDING * (high - low)
         if (
-            low - tolerance <= smallest
-            and largest <= high + tolerance
-            and largest - smallest >= LEAST_USED * (high - low)
+            low - tolerance <= smallest_score
+            and largest_score <= high + tolerance
+            and largest_score - smallest_score >= LEAST_USED * (high - low)
         ):
             return low, high, "known"
-    return smallest, largest, "fitted"
+    return smallest_score, largest_score, "fitted"
 
 
 def _orient_bounds(low: float, high: float, *, higher_is_better: bool) -> tuple[float, float]:

@@ -67,7 +67,7 @@ def test_studies_begin_with_the_pilot() -> None:
     rng = np.random.default_rng(0)
     counts = np.array([[3, 1, 0], [0, 0, 0], [1, 1, 5]])
     shares = rng.dirichlet([1, 1, 1], size=(300, 3))
-    result = continue_pilot(counts, shares, items=60, rng=rng)
+    result = continue_pilot(counts, shares, n_items=60, rng=rng)
     human = result.kinds // 4
     for pair, n in enumerate(counts.sum(axis=1)):
         for kind in range(3):
@@ -83,7 +83,7 @@ def test_studies_begin_with_the_pilot() -> None:
 
 def test_a_clear_study_ends_where_it_must() -> None:
     rng = np.random.default_rng(0)
-    answers = continue_pilot(np.array([[10, 0, 0]]), np.tile([1.0, 0.0, 0.0], (5, 1, 1)), items=40, rng=rng)
+    answers = continue_pilot(np.array([[10, 0, 0]]), np.tile([1.0, 0.0, 0.0], (5, 1, 1)), n_items=40, rng=rng)
     share, correct = forecast(answers, Stopping(looks=(10, 20, 40), boundary="pocock").rule(HUMAN, most=40, seed=0))
     assert share.tolist() == [0.25] * 5
     assert correct.tolist() == [1.0] * 5

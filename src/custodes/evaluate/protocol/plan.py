@@ -410,7 +410,7 @@ def _forecast(
     if world.pilot is None or (world.pilot.outcome.sum(axis=1) >= items).any():
         return
     counts, shared_share = world.pilot.outcome, shared_items(world.pilot)
-    answers = continue_pilot(counts, world.possible, items=items, rng=rng)
+    answers = continue_pilot(counts, world.possible, n_items=items, rng=rng)
     for stopping in rules:
         rule = stopping.rule(HUMAN, most=items, seed=0)
         if counts.sum() > rule.budget:

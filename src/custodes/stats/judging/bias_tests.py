@@ -35,26 +35,26 @@ def slot_test(sums: Floats, sizes: Floats, *, wider: Floats, confidence: float) 
     """
     from scipy.special import ndtr, ndtri
 
-    total, total_size = sums.sum(axis=-1), sizes.sum(axis=-1)
-    sum_of_squares, cross_products, size_squares = (
+    numerator, denominator = sums.sum(axis=-1), sizes.sum(axis=-1)
+    squared_sums_total, cross_product_total, squared_sizes_total = (
         np.einsum("ku,ku->k", a, b) for a, b in ((sums, sums), (sums, sizes), (sizes, sizes))
     )
-    factor = wider * few_clusters((np.abs(sums) > NOTHING).sum(axis=-1))
-    estimate = ratio(total, total_size)
-    z = np.abs(total) / np.sqrt(np.maximum(sum_of_squares * factor, NOTHING))
-    p_value = np.where(np.isnan(estimate), np.nan, np.where(sum_of_squares > NOTHING, 2 * ndtr(-z), 1.0))
-    # (total - b total_size)^2 = limit * sum of (sums - b sizes)^2
-    limit = float(ndtri((1 + confidence) / 2)) ** 2 * factor
+    variance_factor = wider * few_clusters((np.abs(sums) > NOTHING).sum(axis=-1))
+    estimate = ratio(numerator, denominator)
+    z = np.abs(numerator) / np.sqrt(np.maximum(squared_sums_total * variance_factor, NOTHING))
+    p_value = np.where(np.isnan(estimate), np.nan, np.where(squared_sums_total > NOTHING, 2 * ndtr(-z), 1.0))
+    # (numerator - b denominator)^2 = limit * sum of (sums - b sizes)^2
+    limit = float(ndtri((1 + confidence) / 2)) ** 2 * variance_factor
     a, b, c = (
-        total_size**2 - limit * size_squares,
-        total * total_size - limit * cross_products,
-        total**2 - limit * sum_of_squares,
+        denominator**2 - limit * squared_sizes_total,
+        numerator * denominator - limit * cross_product_total,
+        numerator**2 - limit * squared_sums_total,
     )
     root = np.sqrt(np.maximum(b**2 - a * c, 0.0))
     with np.errstate(invalid="ignore", divide="ignore"):
-        low, high = (np.where(a > 0, (b + direction * root) / a, direction * np.inf) for direction in (-1, 1))
-    is_unknown = np.isnan(estimate) | (sum_of_squares <= NOTHING)
-    return Inference(estimate, np.where(is_unknown, np.nan, low), np.where(is_unknown, np.nan, high), p_value)
+        low, high = (np.where(a > 0, (b + sign * root) / a, sign * np.inf) for sign in (-1, 1))
+    has_no_interval = np.isnan(estimate) | (squared_sums_total <= NOTHING)
+    return Inference(estimate, np.where(has_no_interval, np.nan, low), np.where(has_no_interval, np.nan, high), p_value)
 
 
 def uneven_p(failed: Bools, features: Floats, *, units: Ints, draws: int, rng: np.random.Generator) -> float:
@@ -74,32 +74,38 @@ def uneven_p(failed: Bools, features: Floats, *, units: Ints, draws: int, rng: n
 
     Source: Phipson and Smyth 2010 for the p-value; Kish 1965 for the design effect; the combination is ours.
     """
-    n_failures, n = int(failed.sum()), failed.size
+    n_failures, n_all_verdicts = int(failed.sum()), failed.size
     feature_sd = features.std(axis=1)
-    has_variation = feature_sd > 0
-    if min(n_failures, n - n_failures) < LEAST_FAILURES or not has_variation.any():
+    is_varying_feature = feature_sd > 0
+    if min(n_failures, n_all_verdicts - n_failures) < LEAST_FAILURES or not is_varying_feature.any():
         return np.nan
     standardised_features = (
-        features[has_variation] - features[has_variation].mean(axis=1, keepdims=True)
-    ) / feature_sd[has_variation, None]
-    distinct_features, feature_index, n_verdicts = np.unique(
+        features[is_varying_feature] - features[is_varying_feature].mean(axis=1, keepdims=True)
+    ) / feature_sd[is_varying_feature, None]
+    distinct_features, feature_indices, n_verdicts_by_feature = np.unique(
         standardised_features, axis=1, return_inverse=True, return_counts=True
     )
-    n_failures_by_feature = np.bincount(feature_index.reshape(-1), weights=failed, minlength=n_verdicts.size)
-    error = np.sqrt(n_failures * (n - n_failures) / max(n - 1, 1))
-    observed_statistic = np.abs(distinct_features @ n_failures_by_feature).max() / error
-    contributions = (failed - n_failures / n) * standardised_features
-    cluster_sums = unit_sums(contributions, units=units, n_units=int(units.max()) + 1)
-    design_effect = max(1.0, float(ratio(np.array((cluster_sums**2).sum()), np.array((contributions**2).sum()))))
+    n_failures_by_feature = np.bincount(
+        feature_indices.reshape(-1), weights=failed, minlength=n_verdicts_by_feature.size
+    )
+    standard_error = np.sqrt(n_failures * (n_all_verdicts - n_failures) / max(n_all_verdicts - 1, 1))
+    observed_statistic = np.abs(distinct_features @ n_failures_by_feature).max() / standard_error
+    verdict_contributions = (failed - n_failures / n_all_verdicts) * standardised_features
+    cluster_sums = unit_sums(verdict_contributions, units=units, n_units=int(units.max()) + 1)
+    design_effect = max(
+        1.0, float(ratio(np.array((cluster_sums**2).sum()), np.array((verdict_contributions**2).sum())))
+    )
     n_extreme = n_drawn = 0
     while n_drawn < draws and n_extreme < ENOUGH:
-        batch_size = min(draws - n_drawn, max(1, CHUNK // n_verdicts.size))
+        batch_size = min(draws - n_drawn, max(1, CHUNK // n_verdicts_by_feature.size))
         null_scores = (
-            rng.multivariate_hypergeometric(n_verdicts, n_failures, size=batch_size, method="marginals")
+            rng.multivariate_hypergeometric(n_verdicts_by_feature, n_failures, size=batch_size, method="marginals")
             @ distinct_features.T
         )
         n_extreme += int(
-            (np.abs(null_scores).max(axis=1) / error >= observed_statistic / np.sqrt(design_effect) - 1e-9).sum()
+            (
+                np.abs(null_scores).max(axis=1) / standard_error >= observed_statistic / np.sqrt(design_effect) - 1e-9
+            ).sum()
         )
         n_drawn += batch_size
     return (1 + n_extreme) / (n_drawn + 1)

@@ -66,15 +66,18 @@ def error_rate_shares(weights: Floats, rates: Floats, *, positive: bool) -> Floa
     >>> error_rate_shares(np.array([0.2, 0.8]), np.array([0.1, 0.9]), positive=False).round(3).tolist()
     [0.1, 0.9]
     """
-    cells = weights * (rates if positive else 1 - rates)
-    label = 1 if positive else 0
-    slope = np.where(np.arange(2) == label, cells[1 - label], cells[label]) * weights
-    return _shares(slope * np.sqrt(rates * (1 - rates)))
+    label_proportions = weights * (rates if positive else 1 - rates)
+    target_label = 1 if positive else 0
+    derivatives = (
+        np.where(np.arange(2) == target_label, label_proportions[1 - target_label], label_proportions[target_label])
+        * weights
+    )
+    return _shares(derivatives * np.sqrt(rates * (1 - rates)))
 
 
-def _shares(values: Floats) -> Floats:
-    value_sum = values.sum()
-    return np.asarray(values / value_sum if value_sum > 0 else np.full(len(values), 1 / len(values)))
+def _shares(weights: Floats) -> Floats:
+    weight_sum = weights.sum()
+    return np.asarray(weights / weight_sum if weight_sum > 0 else np.full(len(weights), 1 / len(weights)))
 
 
 def expected_posterior(share: Floats, rates: Floats, outputs: Ints, n: float) -> JointPosterior:
@@ -135,28 +138,28 @@ def allocation(share: Floats, *, labelled: Ints, available: Ints, n: int, least:
     n = int(min(n, available.sum()))
     if not n:
         return np.zeros(len(share), dtype=np.int64)
-    minimum_labels = np.clip(least - labelled, 0, available)
-    if minimum_labels.sum() >= n:  # n labels do not exceed the sum of the minimum numbers
-        return _round_to_sum(minimum_labels * ratio(np.array(n), minimum_labels.sum()), n)
+    least_added_labels = np.clip(least - labelled, 0, available)
+    if least_added_labels.sum() >= n:  # n labels do not exceed the sum of the minimum numbers
+        return _round_to_sum(least_added_labels * ratio(np.array(n), least_added_labels.sum()), n)
 
     def labels_to_add(total: float) -> Floats:
-        return np.clip(total * np.nan_to_num(share) - labelled, minimum_labels, available)
+        return np.clip(total * np.nan_to_num(share) - labelled, least_added_labels, available)
 
     upper_total = 1.0
     while labels_to_add(upper_total).sum() < n and upper_total < MOST:
         upper_total *= 2
-    values = labels_to_add(
+    added_labels = labels_to_add(
         bisect_condition(lambda total: labels_to_add(total).sum() < n, 0.0, upper_total, steps=STEPS)
     )
-    n_remaining = n - values.sum()
+    n_remaining = n - added_labels.sum()
     if n_remaining > 0.5:  # the remaining labels go to strata whose optimal proportion is 0
-        values += (available - values) * n_remaining / (available - values).sum()
-    return _round_to_sum(values, n)
+        added_labels += (available - added_labels) * n_remaining / (available - added_labels).sum()
+    return _round_to_sum(added_labels, n)
 
 
 def _round_to_sum(values: Floats, n: int) -> Ints:
     """Return values rounded to integers with sum n; the values with the largest remainders are rounded up."""
     integers = np.floor(values + 1e-9).astype(np.int64)
-    order = np.argsort(-(values - integers), kind="stable")
-    integers[order[: max(0, n - int(integers.sum()))]] += 1
+    remainder_order = np.argsort(-(values - integers), kind="stable")
+    integers[remainder_order[: max(0, n - int(integers.sum()))]] += 1
     return integers

@@ -80,10 +80,10 @@ def fixed_sequence(wrong: Floats, n: Floats, *, most: float, confidence: float) 
     ----------
     Angelopoulos et al. 2025 (learn then test); Jung, Brahman and Choi 2025, arXiv 2407.18370.
     """
-    is_eligible = upper_bound(np.full(len(n), float(SPARE)), n, confidence=confidence) <= most
-    is_failed = is_eligible & (upper_bound(wrong, n, confidence=confidence) > most)
-    is_tested = is_eligible & (np.cumsum(is_failed) - is_failed == 0)
-    return is_tested, int(np.flatnonzero(is_tested & ~is_failed).max(initial=-1))
+    is_eligible_threshold = upper_bound(np.full(len(n), float(SPARE)), n, confidence=confidence) <= most
+    is_failed_threshold = is_eligible_threshold & (upper_bound(wrong, n, confidence=confidence) > most)
+    is_tested_threshold = is_eligible_threshold & (np.cumsum(is_failed_threshold) - is_failed_threshold == 0)
+    return is_tested_threshold, int(np.flatnonzero(is_tested_threshold & ~is_failed_threshold).max(initial=-1))
 
 
 def e_values(wrong: Bools, *, most: float) -> Floats:
@@ -100,17 +100,19 @@ def e_values(wrong: Bools, *, most: float) -> Floats:
     ----------
     Ville 1939; Ramdas et al. 2023, "Game-theoretic statistics and safe anytime-valid inference".
     """
-    rates = most + (1 - most) * np.array(RISES)
-    log_ratios = np.where(wrong[:, np.newaxis], np.log(rates / most), np.log((1 - rates) / (1 - most)))
+    alternative_rates = most + (1 - most) * np.array(RISES)
+    log_ratios = np.where(
+        wrong[:, np.newaxis], np.log(alternative_rates / most), np.log((1 - alternative_rates) / (1 - most))
+    )
     cumulative_log_ratios = np.concatenate([np.zeros((1, len(RISES))), np.cumsum(log_ratios, axis=0)])
-    position = np.arange(len(wrong))
-    values = np.zeros(len(wrong))
-    for k, start in enumerate(range(0, len(wrong), START_EVERY)):
+    judgement_positions = np.arange(len(wrong))
+    process_values = np.zeros(len(wrong))
+    for component, start_position in enumerate(range(0, len(wrong), START_EVERY)):
         mean_ratios = np.exp(
-            np.minimum(cumulative_log_ratios[start + 1 :] - cumulative_log_ratios[start], LARGEST_LOG)
+            np.minimum(cumulative_log_ratios[start_position + 1 :] - cumulative_log_ratios[start_position], LARGEST_LOG)
         ).mean(axis=1)
-        values[start:] += mean_ratios / ((k + 1) * (k + 2))
-    return values + 1 / (position // START_EVERY + 2)  # plus the weight of rises that begin later
+        process_values[start_position:] += mean_ratios / ((component + 1) * (component + 2))
+    return process_values + 1 / (judgement_positions // START_EVERY + 2)  # plus the weight of rises that begin later
 
 
 def error_rates(wrong: Floats, n: Floats) -> Floats:
@@ -147,17 +149,17 @@ def designed_strata(stratum: Ints, weight: Floats, labelled: Bools, *, fewest: i
     """
     if not 1 < len(np.unique(weight)) <= MOST_PROBABILITIES:
         return stratum
-    result, n_strata = np.zeros_like(stratum), 0
-    for code in np.unique(stratum):
-        stratum_rows = np.flatnonzero(stratum == code)
-        negative_weights, value_index = np.unique(-weight[stratum_rows], return_inverse=True)
-        n_labelled = np.bincount(value_index, weights=labelled[stratum_rows], minlength=len(negative_weights))
-        stratum_of_value, n_in_part = np.zeros(len(negative_weights), dtype=np.intp), 0.0
-        for k in range(1, len(negative_weights)):
-            n_in_part += n_labelled[k - 1]
-            is_closed = n_in_part >= fewest and n_labelled[k:].sum() >= fewest
-            stratum_of_value[k] = stratum_of_value[k - 1] + is_closed
-            n_in_part = 0.0 if is_closed else n_in_part
-        result[stratum_rows] = n_strata + stratum_of_value[value_index]
-        n_strata += int(stratum_of_value.max(initial=0)) + 1
-    return result
+    divided_strata, n_strata = np.zeros_like(stratum), 0
+    for original_stratum in np.unique(stratum):
+        stratum_rows = np.flatnonzero(stratum == original_stratum)
+        negative_weights, weight_indices = np.unique(-weight[stratum_rows], return_inverse=True)
+        n_labelled = np.bincount(weight_indices, weights=labelled[stratum_rows], minlength=len(negative_weights))
+        part_of_weight, n_labelled_in_part = np.zeros(len(negative_weights), dtype=np.intp), 0.0
+        for weight_place in range(1, len(negative_weights)):
+            n_labelled_in_part += n_labelled[weight_place - 1]
+            is_complete_part = n_labelled_in_part >= fewest and n_labelled[weight_place:].sum() >= fewest
+            part_of_weight[weight_place] = part_of_weight[weight_place - 1] + is_complete_part
+            n_labelled_in_part = 0.0 if is_complete_part else n_labelled_in_part
+        divided_strata[stratum_rows] = n_strata + part_of_weight[weight_indices]
+        n_strata += int(part_of_weight.max(initial=0)) + 1
+    return divided_strata

@@ -83,12 +83,14 @@ class NextTest:
     def __init__(
         self, correlation: Floats, earlier: Sequence[float], *, rng: np.random.Generator, draws: int = DRAWS
     ) -> None:
-        factor = np.linalg.cholesky(correlation + 1e-9 * np.eye(len(correlation)))  # equal tests: a singular matrix
+        cholesky_factor = np.linalg.cholesky(
+            correlation + 1e-9 * np.eye(len(correlation))
+        )  # equal tests: a singular matrix
         normal_draws = rng.standard_normal((len(earlier), draws))
-        is_below_earlier = (factor[:-1, :-1] @ normal_draws <= np.array(earlier)[:, np.newaxis]).all(axis=0)
+        is_below_earlier = (cholesky_factor[:-1, :-1] @ normal_draws <= np.array(earlier)[:, np.newaxis]).all(axis=0)
         self._center, self._spread, self._draws = (
-            (factor[-1, :-1] @ normal_draws)[is_below_earlier],
-            factor[-1, -1],
+            (cholesky_factor[-1, :-1] @ normal_draws)[is_below_earlier],
+            cholesky_factor[-1, -1],
             draws,
         )
 
@@ -120,9 +122,9 @@ def next_level(level: float, spent: Sequence[float]) -> float:
     >>> round(next_level(0.04, []), 4), round(next_level(0.04, [0.0243]), 4), next_level(0.04, [0.03, 0.03])
     (0.0243, 0.0061, 0.0)
     """
-    levels_by_spending = [level * spending_share(k + 1) for k in range(len(spent) + 1)]
-    unspent_level = sum(levels_by_spending[:-1]) - sum(spent)
-    return max(0.0, levels_by_spending[-1] + (REST_USED * unspent_level if unspent_level > 0 else unspent_level))
+    spending_levels = [level * spending_share(place + 1) for place in range(len(spent) + 1)]
+    unspent_level = sum(spending_levels[:-1]) - sum(spent)
+    return max(0.0, spending_levels[-1] + (REST_USED * unspent_level if unspent_level > 0 else unspent_level))
 
 
 def proportion_z(successes: float | Ints, trials: float, threshold: float) -> Floats:
@@ -135,8 +137,8 @@ def proportion_z(successes: float | Ints, trials: float, threshold: float) -> Fl
     """
     from scipy.special import betainc, ndtri
 
-    tail = np.where(np.less_equal(successes, 0), 1.0, betainc(successes, trials - successes + 1, threshold))
-    return np.clip(-ndtri(tail), -LARGEST_Z, LARGEST_Z)
+    tail_probability = np.where(np.less_equal(successes, 0), 1.0, betainc(successes, trials - successes + 1, threshold))
+    return np.clip(-ndtri(tail_probability), -LARGEST_Z, LARGEST_Z)
 
 
 def posterior_z(draws: Floats, threshold: float, bounds: tuple[float, float]) -> float:
@@ -201,15 +203,15 @@ class Precision(NamedTuple):
 
         if not self.trials:
             return float(ndtr(gain / self.error - critical)) if self.error else 0.0
-        n = round(self.trials)
+        n_trials = round(self.trials)
         crossing_counts = 1 + np.flatnonzero(self._scores() > critical)
         return (
-            float(betainc(crossing_counts[0], n - crossing_counts[0] + 1, self.threshold + gain))
+            float(betainc(crossing_counts[0], n_trials - crossing_counts[0] + 1, self.threshold + gain))
             if len(crossing_counts)
             else 0.0
         )
 
     def _scores(self) -> Floats:
         """Return the normal scores of 1, 2, ... `trials` successes."""
-        n = round(self.trials)
-        return proportion_z(np.arange(1, n + 1), n, self.threshold)
+        n_trials = round(self.trials)
+        return proportion_z(np.arange(1, n_trials + 1), n_trials, self.threshold)

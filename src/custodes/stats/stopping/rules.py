@@ -50,20 +50,22 @@ def analyse_tables(
     """
     from scipy.special import ndtr
 
-    tail = float(ndtr(-rule.bounds[look]))
+    tail_probability = float(ndtr(-rule.bounds[look]))
     # A replay analyses many tables, so quick estimators give no intervals and only the precision that a decision needs.
-    gamma = 2 * tail if rule.estimator.quick else rule.gamma
+    gamma = 2 * tail_probability if rule.estimator.quick else rule.gamma
     confidence = None if rule.estimator.quick else 1 - gamma
-    human, design_effect, estimate = _estimate_tables(rule, counts, items, judged, confidence=confidence, gamma=gamma)
-    decision = decide(estimate.theta, gamma=2 * tail)
-    is_open = decision == 0
+    human_outcomes, design_effect, estimate = _estimate_tables(
+        rule, counts, items, judged, confidence=confidence, gamma=gamma
+    )
+    decisions = decide(estimate.theta, gamma=2 * tail_probability)
+    is_open_table = decisions == 0
     if rule.futility is not None:
-        information_share = human.sum(axis=-1) / np.maximum(last / design_effect, 1)
-        probability = predictive_probability(
+        information_share = human_outcomes.sum(axis=-1) / np.maximum(last / design_effect, 1)
+        decision_probability = predictive_probability(
             estimate.margin, estimate.sd, share=information_share, bound=rule.bounds[-1]
         )
-        is_open &= ~(probability < rule.futility)
-    return decision, is_open, estimate.p
+        is_open_table &= ~(decision_probability < rule.futility)
+    return decisions, is_open_table, estimate.p
 
 
 class LookEstimates(NamedTuple):
@@ -95,13 +97,18 @@ def estimates_on(
     """
     from scipy.special import ndtr
 
-    tail = float(ndtr(-rule.bounds[look]))
-    human, _, estimate = _estimate_tables(rule, counts, items, judged, confidence=1 - 2 * tail, gamma=2 * tail)
+    tail_probability = float(ndtr(-rule.bounds[look]))
+    human_outcomes, _, estimate = _estimate_tables(
+        rule, counts, items, judged, confidence=1 - 2 * tail_probability, gamma=2 * tail_probability
+    )
     score, error = estimate.margin, estimate.sd
     margin, low, high = estimate.margin, estimate.margin_low, estimate.margin_high
     if not rule.estimator.uses_metric and not rule.estimator.needs_items:
-        n = human.sum(axis=-1)
-        score, error = margin_of(human), np.sqrt((human[..., 0] + human[..., 2] + 2) / (n + 3) / n)
+        n_annotations = human_outcomes.sum(axis=-1)
+        score, error = (
+            margin_of(human_outcomes),
+            np.sqrt((human_outcomes[..., 0] + human_outcomes[..., 2] + 2) / (n_annotations + 3) / n_annotations),
+        )
         margin, low, high = score, np.fmin(low, score), np.fmax(high, score)
     return LookEstimates(estimate.theta, margin, low, high, score=score, error=error)
 
@@ -110,7 +117,7 @@ def _estimate_tables(
     rule: Rule,
     counts: Counts,
     items: PairItems | None,
-    is_judged: NDArray[np.bool_],
+    is_analysed_pair: NDArray[np.bool_],
     *,
     confidence: float | None,
     gamma: float,
@@ -121,13 +128,17 @@ def _estimate_tables(
     are computed from all items.
     """
     # All analyses have the same seed, so that the estimate of a table does not depend on other tables.
-    options: dict[str, Any] = {"confidence": confidence, "gamma": gamma, "rng": np.random.default_rng(rule.seed)}
+    estimator_options: dict[str, Any] = {
+        "confidence": confidence,
+        "gamma": gamma,
+        "rng": np.random.default_rng(rule.seed),
+    }
     design_effect: Floats | float = 1.0
     if items is not None and rule.estimator.needs_items:
-        estimate = rule.estimator.estimate(items, **options).at(is_judged)
+        estimate = rule.estimator.estimate(items, **estimator_options).at(is_analysed_pair)
     else:
         if items is not None:
-            design_effect = pooled_design_effect(items.human, units=items.units)[is_judged]
+            design_effect = pooled_design_effect(items.human, units=items.units)[is_analysed_pair]
             counts = counts.effective(design_effect)
-        estimate = rule.estimator.estimate(counts, **options)
+        estimate = rule.estimator.estimate(counts, **estimator_options)
     return counts.human, design_effect, estimate.stopping_estimate(gamma=gamma)
