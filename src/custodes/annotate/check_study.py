@@ -255,10 +255,10 @@ def _decision_problems(stored: StoredStudy, max_size: int) -> Iterator[Problem]:
     decision, _, _ = analyse_tables(
         rule,
         annotator_only(np.array([[n, 0, 0]])),
-        look=len(rule.looks) - 1,
-        last=np.array([n]),
+        analysis_index=len(rule.looks) - 1,
+        n_at_last_analysis=np.array([n]),
         items=None,
-        judged=np.array([True]),
+        is_analysed_pair=np.array([True]),
     )
     if not decision[0]:
         yield Problem(

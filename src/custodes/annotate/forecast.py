@@ -163,10 +163,10 @@ def _totals(
             _, goes_on, _ = analyse_tables(
                 rule,
                 annotator_only(outcome_counts[is_judged]),
-                look=analysis,
-                last=np.broadcast_to(final_sizes, n_answers.shape)[is_judged],
+                analysis_index=analysis,
+                n_at_last_analysis=np.broadcast_to(final_sizes, n_answers.shape)[is_judged],
                 items=None,
-                judged=is_judged,
+                is_analysed_pair=is_judged,
             )
             is_open[is_judged] = goes_on & (n_answers < final_sizes)[is_judged]
     return np.asarray(n_answers.sum(axis=1), dtype=np.float64)

@@ -64,12 +64,14 @@ def nested_fold_scores(
     ):
         for scored_fold, choice_fold in (held_out_folds, held_out_folds[::-1]):
             is_scored_output = folds[repeat].ravel()[training_part.held] == scored_fold
-            predictions = {
-                method.name: values[is_scored_output]
-                for method, values in zip(single_methods, part_fits.predicted, strict=True)
+            predictions_of_method = {
+                method.name: method_predictions[is_scored_output]
+                for method, method_predictions in zip(single_methods, part_fits.predicted, strict=True)
             }
             scores_of_choice[repeat, choice_fold].append(
-                _score_methods(task, settings, training_part.held[is_scored_output], predictions, candidate_methods)
+                _score_methods(
+                    task, settings, training_part.held[is_scored_output], predictions_of_method, candidate_methods
+                )
             )
     return {
         choice: _scores_by_method(fold_scores, candidate_methods) for choice, fold_scores in scores_of_choice.items()
@@ -104,8 +106,8 @@ def held_out_scores(
         else []
     )
     for training_part, part_fits in zip(training_parts, fits, strict=False):
-        for method, values in zip(unfitted_methods, part_fits.predicted, strict=True):
-            predictions_of_method[method.name][training_part.held] = values
+        for method, method_predictions in zip(unfitted_methods, part_fits.predicted, strict=True):
+            predictions_of_method[method.name][training_part.held] = method_predictions
     predictions_of_fold = [
         (training_part.held, {name: scores[training_part.held] for name, scores in predictions_of_method.items()})
         for training_part in training_parts

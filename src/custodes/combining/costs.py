@@ -73,7 +73,10 @@ def costs_of(task: Task, costs: Costs | None) -> tuple[Floats, list[Note]]:
             f"{join_labels(metric_names)}{suggestion(unknown_metrics[0], metric_names)}"
         )
     metric_costs = np.array(
-        [cost_of_name.get(n, cost_of_name.get(r)) for n, r in zip(metric_names, metric_raters, strict=True)],
+        [
+            cost_of_name.get(metric_name, cost_of_name.get(rater_name))
+            for metric_name, rater_name in zip(metric_names, metric_raters, strict=True)
+        ],
         dtype=np.float64,
     )
     metrics_without_cost, metrics_with_bad_cost = (
@@ -91,7 +94,10 @@ def costs_of(task: Task, costs: Costs | None) -> tuple[Floats, list[Note]]:
         )
     unequal_units_text = _format_unequal_units(
         metric_names,
-        [unit_of_metric.get(n, unit_of_metric.get(r, "")) for n, r in zip(metric_names, metric_raters, strict=True)],
+        [
+            unit_of_metric.get(metric_name, unit_of_metric.get(rater_name, ""))
+            for metric_name, rater_name in zip(metric_names, metric_raters, strict=True)
+        ],
     )
     if unequal_units_text:
         raise InputError(f"{source_name}: units of costs differ ({unequal_units_text}); use one unit")
@@ -123,7 +129,7 @@ def path_columns(trial: Trial, metric_costs: Floats) -> dict[str, Any]:
         task.human.ravel()[output_positions],
         fold_of_output.ravel()[output_positions],
         groups=task.design.units[output_positions // len(task.design.systems)],
-        included=np.zeros(0, dtype=np.intp),
+        included_columns=np.zeros(0, dtype=np.intp),
         steps=STEPS,
         costs=metric_costs,
     )

@@ -31,9 +31,9 @@ MOST_FOLDS = 20
 """Maximum number of folds of systems. With more systems, several systems are held out together."""
 
 
-def conclusion(low: float) -> str | None:
+def conclusion(lower_bound: float) -> str | None:
     """Return the conclusion from the lower bound of a gain's interval; None if there is no interval."""
-    return None if np.isnan(low) else GAIN if low > 0 else NO_GAIN
+    return None if np.isnan(lower_bound) else GAIN if lower_bound > 0 else NO_GAIN
 
 
 class WithoutSystems(NamedTuple):
@@ -77,7 +77,7 @@ def estimate_generalisation(trial: Trial, rng: np.random.Generator, progress: Pr
             ITEMS if settings.folds == "item" else settings.folds,
             combining_methods,
             trial.moves.contrast(method_indices),
-            seen=np.full(len(combining_methods), np.nan),
+            seen_scores=np.full(len(combining_methods), np.nan),
             resampled_unit="units",
             n_units=len(np.unique(trial.of.design.units[is_item_in_fold])),
             folds=(trial.n_folds, 0),
@@ -101,7 +101,7 @@ def estimate_generalisation(trial: Trial, rng: np.random.Generator, progress: Pr
                 if isinstance(predictions_or_reason, str)
                 else _systems(trial, tested_methods, predictions_or_reason)
             ]
-            tables_or_reasons += [_groups(column, trial, tested_methods, rng, progress) for column in GROUPS]
+            tables_or_reasons += [_groups(column_name, trial, tested_methods, rng, progress) for column_name in GROUPS]
             tables += [table_or_reason for table_or_reason in tables_or_reasons if not isinstance(table_or_reason, str)]
             note_fields += [
                 ("unseen-not-tested", 1, table_or_reason)
@@ -113,11 +113,11 @@ def estimate_generalisation(trial: Trial, rng: np.random.Generator, progress: Pr
 
 
 def _rows(
-    unseen: str,
+    unseen_name: str,
     methods: Sequence[Method],
     moves: Moves,
     *,
-    seen: Floats,
+    seen_scores: Floats,
     resampled_unit: Over,
     n_units: int,
     folds: tuple[int, int],
@@ -126,7 +126,7 @@ def _rows(
     """Return table rows of the methods for one type of held-out unit.
 
     - `moves`: objective of each method and, last, of the best single metric.
-    - `seen` (methods,): objective on the same comparisons, by models fitted to other items of the unit.
+    - `seen_scores` (methods,): objective on the same comparisons, by models fitted to other items of the unit.
     - `resampled_unit`: what is resampled for the interval; `n_units` is the number of resampled units.
     - `folds`: number of folds over items, and number of folds over systems or data sets.
 
@@ -135,11 +135,11 @@ def _rows(
     gain_moves = moves.contrast(np.arange(n_methods), np.full(n_methods, n_methods))
     low, high = gain_moves.interval(resampled_unit, confidence=confidence, folds=folds)
     return {
-        "unseen": [unseen] * n_methods,
+        "unseen": [unseen_name] * n_methods,
         "method": [method.name for method in methods],
         "n": [n_units] * n_methods,
         "score": moves.value[:n_methods],
-        "seen": seen,
+        "seen": seen_scores,
         "single": np.repeat(moves.value[n_methods:], n_methods),
         "gain": gain_moves.value,
         "gain_low": low,
@@ -202,7 +202,7 @@ def _systems(trial: Trial, methods: Sequence[Method], system_predictions: Withou
         SYSTEMS,
         methods,
         trial.prediction_moves(system_predictions.predicted, model_of_output, within=trial.folds, block=trial.folds),
-        seen=trial.moves.value[[trial.terms.methods.index(method) for method in methods]],
+        seen_scores=trial.moves.value[[trial.terms.methods.index(method) for method in methods]],
         resampled_unit="systems",
         n_units=int((system_predictions.fold >= 0).sum()),
         folds=(trial.n_folds, system_predictions.predicted.shape[2]),
@@ -253,7 +253,7 @@ def _groups(
         unit_name,
         methods,
         trial.prediction_moves([predictions] * len(is_compared_by_repeat), same_model, **comparison_folds),
-        seen=trial.prediction_moves(method_predictions, same_model, **comparison_folds).value,
+        seen_scores=trial.prediction_moves(method_predictions, same_model, **comparison_folds).value,
         resampled_unit="blocks",
         n_units=len(training_parts),
         folds=(len(training_parts), len(training_parts)),

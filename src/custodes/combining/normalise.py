@@ -149,27 +149,27 @@ def normalisation(
     *,
     names: Sequence[str],
     directions: Sequence[float] | Floats,
-    declared: Mapping[str, tuple[float, float]],
+    declared_bounds: Mapping[str, tuple[float, float]],
 ) -> Normalisation:
     """Return the limits of each metric, given only the scores x (rows, p) of the training part.
 
-    The scores are already multiplied by `directions` (p,), which are 1 (higher is better) or -1. `declared` gives the
-    declared limits (low, high) in the units of the metric. Declared limits have priority. If a metric has none, its
-    limits are those of the first known scale that contains all scores, provided that the scores cover a twentieth of
-    this scale; otherwise its limits are the minimum and maximum of the scores. A metric without scores has the limits
-    NaN.
+    The scores are already multiplied by `directions` (p,), which are 1 (higher is better) or -1. `declared_bounds`
+    gives the declared limits (low, high) in the units of the metric. Declared limits have priority. If a metric has
+    none, its limits are those of the first known scale that contains all scores, provided that the scores cover a
+    twentieth of this scale; otherwise its limits are the minimum and maximum of the scores. A metric without scores has
+    the limits NaN.
 
     >>> x = np.array([[12.0, -3.0, 0.5], [40.0, -9.0, 0.7]])
     >>> names, directions = ["BLEU", "errors", "mine"], [1.0, -1.0, 1.0]
-    >>> by = normalisation(x, names=names, directions=directions, declared={"errors": (0.0, 20.0)})
+    >>> by = normalisation(x, names=names, directions=directions, declared_bounds={"errors": (0.0, 20.0)})
     >>> by.low.tolist(), by.high.tolist(), by.source
     ([0.0, -20.0, 0.5], [100.0, 0.0, 0.7], ('known', 'declared', 'fitted'))
 
     Source: Winata et al. 2024 (MetaMetrics), section 3.2 and appendix B.2; the choice between scales is ours.
     """
     limits: list[_Limits] = [
-        (*_orient_bounds(*declared[name], higher_is_better=direction > 0), "declared")
-        if name in declared
+        (*_orient_bounds(*declared_bounds[name], higher_is_better=direction > 0), "declared")
+        if name in declared_bounds
         else _limits_of_scores(name, metric_scores[~np.isnan(metric_scores)])
         for metric_scores, name, direction in zip(x.T, names, directions, strict=True)
     ]

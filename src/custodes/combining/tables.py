@@ -65,23 +65,27 @@ def difference_columns(trial: Trial) -> dict[str, Any]:
 def group_columns(trial: Trial) -> dict[str, Any]:
     """Return columns with the objective within each group of items; no rows if there are fewer than two groups."""
     is_rated_item, group_of_item = np.asarray(trial.of.rated.any(axis=1)), np.array(trial.of.design.group)
-    item_mask_of_group = {name: group_of_item == name for name in sorted({*trial.of.design.group} - {""})}
+    item_mask_of_group = {
+        group_name: group_of_item == group_name for group_name in sorted({*trial.of.design.group} - {""})
+    }
     trial_of_group = {
-        name: replace(trial, folds=[np.where(mask[:, np.newaxis], fold, -1) for fold in trial.folds])
-        for name, mask in item_mask_of_group.items()
+        group_name: replace(trial, folds=[np.where(is_item_in_group[:, np.newaxis], fold, -1) for fold in trial.folds])
+        for group_name, is_item_in_group in item_mask_of_group.items()
         if len(item_mask_of_group) > 1
     }
     trial_of_group = {
-        name: group_trial
-        for name, group_trial in trial_of_group.items()
+        group_name: group_trial
+        for group_name, group_trial in trial_of_group.items()
         if any((fold >= 0).any() for fold in group_trial.folds)
     }
     n_methods = len(trial.methods)
     return {
         "method": trial.methods * len(trial_of_group),
-        "group": [name for name in trial_of_group for _ in range(n_methods)],
+        "group": [group_name for group_name in trial_of_group for _ in range(n_methods)],
         "items": [
-            int(is_rated_item[item_mask_of_group[name]].sum()) for name in trial_of_group for _ in range(n_methods)
+            int(is_rated_item[item_mask_of_group[group_name]].sum())
+            for group_name in trial_of_group
+            for _ in range(n_methods)
         ],
         **with_interval(
             "score",

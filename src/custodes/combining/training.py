@@ -32,7 +32,9 @@ def training_data(
     """
     output_positions = np.flatnonzero((is_training & task.rated).ravel())
     raw_scores, (items, systems) = task.rows(output_positions), np.divmod(output_positions, len(task.design.systems))
-    scales = normalisation(raw_scores, names=task.metrics.names, directions=task.directions, declared=task.declared)
+    scales = normalisation(
+        raw_scores, names=task.metrics.names, directions=task.directions, declared_bounds=task.declared
+    )
     training = TrainingData(
         x=scales.apply(raw_scores),
         y=task.human.ravel()[output_positions],

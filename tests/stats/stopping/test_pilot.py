@@ -58,7 +58,7 @@ def by_importance(counts: np.ndarray, draws: int, rng: np.random.Generator) -> n
 @pytest.mark.parametrize("counts", [[[6, 3, 1], [8, 1, 1], [4, 4, 2]], [[2, 6, 2], [5, 5, 0], [3, 5, 2]]])
 def test_it_is_the_posterior_of_its_prior(counts: list[list[int]]) -> None:
     rng = np.random.default_rng(0)
-    means = posterior_shares(pilot_of(np.array(counts)), draws=4000, rng=rng).mean(axis=0)
+    means = posterior_shares(pilot_of(np.array(counts)), n_draws=4000, rng=rng).mean(axis=0)
     # Laplace's approximation has an error of a few points with ten annotations.
     np.testing.assert_allclose(means, by_importance(np.array(counts), 400_000, rng), atol=0.05)
 

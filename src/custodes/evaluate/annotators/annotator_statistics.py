@@ -169,7 +169,7 @@ def _test_positive_mean(aspect_answers: AnnotatorAnswers, values: Floats) -> tup
         np.full(len(aspect_answers.raters), np.nan),
     )
     for rater_slice, value_sums, value_counts in _iter_unit_sums(aspect_answers, values):
-        test = slot_test(value_sums, value_counts, wider=np.ones(len(value_sums)), confidence=0.95)
+        test = slot_test(value_sums, value_counts, further_variance_factors=np.ones(len(value_sums)), confidence=0.95)
         clusters[rater_slice] = (value_counts > 0).sum(axis=1)
         p_value[rater_slice] = np.where(test.estimate > 0, test.p_value / 2, 1 - test.p_value / 2)
     return clusters, p_value

@@ -24,7 +24,7 @@ def forward_columns(target: Target, in_use: NDArray[np.intp], steps: int, confid
     The score of each step comes from paths that are selected without the held-out fold.
     """
     x, names = _metrics(target)
-    path = selection.nested_path(x, target.y, target.fold, groups=target.groups, included=in_use, steps=steps)
+    path = selection.nested_path(x, target.y, target.fold, groups=target.groups, included_columns=in_use, steps=steps)
     if len(np.unique(target.fold)) == 2:  # with one fold held out, one fold is too few to select a path
         path.predicted[1:], path.chosen[:] = np.nan, np.nan
     draws = target.agreement(path.predicted)
@@ -51,7 +51,7 @@ def backward_columns(target: Target, in_use: NDArray[np.intp], steps: int, confi
     order and score it."""
     x, names = _metrics(target)
     start_metrics = in_use if len(in_use) else np.arange(len(names))
-    path = selection.stepwise_path(x, target.y, target.fold, included=start_metrics, steps=steps, removing=True)
+    path = selection.stepwise_path(x, target.y, target.fold, included_columns=start_metrics, steps=steps, removing=True)
     draws = target.agreement(path.predicted)
     return {
         "step": np.arange(1, len(path.order) + 1),
@@ -69,12 +69,12 @@ def next_columns(target: Target, in_use: NDArray[np.intp], confidence: float) ->
     x, names = _metrics(target)
     removable = in_use if len(in_use) else np.arange(len(names))
     addable = np.setdiff1d(np.arange(len(names)), in_use)
-    predictions_with = selection.toggled_predictions(x, target.y, target.fold, included=in_use)[
+    predictions_with = selection.toggled_predictions(x, target.y, target.fold, included_columns=in_use)[
         np.append(0, 1 + addable)
     ]
     if not len(in_use):
         predictions_with[1:] = selection.single_column_ranks(x, target.y, target.fold)
-    predictions_without = selection.toggled_predictions(x, target.y, target.fold, included=removable)[
+    predictions_without = selection.toggled_predictions(x, target.y, target.fold, included_columns=removable)[
         np.append(0, 1 + removable)
     ]
     draws = target.agreement(np.concatenate([predictions_with, predictions_without]))

@@ -152,4 +152,4 @@ def _p_value(
     # Tenths are tested as one trend. The indicator of one order is enough, as it determines the indicator of the other.
     features = [length_class] if factor == LENGTH else level_masks[:1] if factor == ORDER else level_masks
     usable_features = np.stack([feature[is_usable] for feature in features]).astype(np.float64)
-    return uneven_p(is_missing[is_usable], usable_features, units=unit[is_usable], draws=DRAWS, rng=rng)
+    return uneven_p(is_missing[is_usable], usable_features, units=unit[is_usable], n_draws=DRAWS, rng=rng)

@@ -163,6 +163,6 @@ def _test(verdicts: pl.DataFrame, shape: tuple[int, int], confidence: float) -> 
     return slot_test(
         score_sums,
         sizes,
-        wider=np.where(variances > 0, corrected_variances / np.maximum(variances, 1e-300), 1.0),
+        further_variance_factors=np.where(variances > 0, corrected_variances / np.maximum(variances, 1e-300), 1.0),
         confidence=confidence,
     )

@@ -89,7 +89,7 @@ def probe_rows(
     effect_test = slot_test(
         sum_by_group(changed_outcome - plain_outcome),
         n_by_group,
-        wider=np.ones(probe_groups.height),
+        further_variance_factors=np.ones(probe_groups.height),
         confidence=confidence,
     )
     change_rates = ratio(

@@ -434,9 +434,14 @@ def rulings(
         )
     n_last = np.array([min(rule.looks[-1], pair.usable) for pair in pairs])
     decision, is_open, _ = analyse_tables(
-        rule, outcome_counts, look=look, last=n_last, items=pair_items, judged=is_judged
+        rule,
+        outcome_counts,
+        analysis_index=look,
+        n_at_last_analysis=n_last,
+        items=pair_items,
+        is_analysed_pair=is_judged,
     )
-    estimates = estimates_on(rule, outcome_counts, look=look, items=pair_items, judged=is_judged)
+    estimates = estimates_on(rule, outcome_counts, analysis_index=look, items=pair_items, is_analysed_pair=is_judged)
     for k, pair in enumerate(pairs):
         n = pair.looks[-1][1]
         reason = "rule" if not is_open[k] else "items" if n >= n_last[k] else ""

@@ -325,7 +325,7 @@ def _pilot_worlds(pilot: Study, setting: PreferenceOptions, n_draws: int, rng: n
         rows, design = comparison.preferences.select_rater(0), comparison.design
         pairs, pair = np.unique(rows.pair, return_inverse=True)  # pairs compared by annotators
         human = Pilot(pair=pair, unit=design.units[rows.item], sign=rows.sign, systems=design.pairs[pairs])
-        sampled_shares = posterior_shares(human, draws=n_draws, rng=posterior_generator)
+        sampled_shares = posterior_shares(human, n_draws=n_draws, rng=posterior_generator)
         for k, metric in enumerate(comparison.metrics or (NONE,)):
             yield _World(
                 aspect=comparison.aspect,
@@ -381,7 +381,7 @@ def _rows(
         annotations_without_metric = np.nan
         for estimator in estimators:
             rule = stopping.rule(estimator, most=answers.kinds.shape[-1], seed=int(rng.integers(2**63)))
-            outcome = replay(answers, rule, reference=reference, truth=shares)
+            outcome = replay(answers, rule, reference_decisions=reference, reference_proportions=shares)
             n_annotations, interval_width = outcome.n.mean(axis=1), margin_width(shares, outcome.n, gamma=rule.gamma)
             if not estimator.uses_metric:
                 annotations_without_metric = n_annotations.mean()

@@ -300,10 +300,11 @@ def _row(
     )
     truths = np.stack([pairs.truth, pairs.mode])[:, np.newaxis]
     outcomes = [
-        replay(scenario_answers, rule, reference=reference, truth=truths) for scenario_answers in answers_of_scenarios
+        replay(scenario_answers, rule, reference_decisions=reference, reference_proportions=truths)
+        for scenario_answers in answers_of_scenarios
     ]
     fixed_decisions = [
-        decide_fixed_design(scenario_answers, rule, total=outcome.n.sum(axis=1))
+        decide_fixed_design(scenario_answers, rule, n_total=outcome.n.sum(axis=1))
         for scenario_answers, outcome in zip(answers_of_scenarios, outcomes, strict=True)
     ]
     outcome, key_columns = outcomes[0], {"metric": metric, "estimator": estimator.name, "stopping": str(stopping)}

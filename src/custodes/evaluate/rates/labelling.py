@@ -398,7 +398,7 @@ class _LabellingPlan:
             shares = self.shares / len(self.systems)
         cells_of_group = (cells.reshape(len(n), -1) for cells in (shares, self.labelled, self.n - self.labelled))
         n_added = [
-            allocation(share, labelled=labelled, available=available, n=int(n_of_group), least=FEWEST)
+            allocation(share, n_labelled=labelled, n_available=available, n=int(n_of_group), least_per_stratum=FEWEST)
             for share, labelled, available, n_of_group in zip(*cells_of_group, n, strict=True)
         ]
         return np.array(n_added).reshape(-1, 2)

@@ -316,7 +316,9 @@ def _error_allocation(judge_labels: JudgedOutputs, add: int) -> tuple[Ints, Ints
     weights = n_outputs / n_outputs.sum()
     target_shares = (1 - UNIFORM) * rate_shares(weights, rates) + UNIFORM * weights
     label_counts, n_unlabelled = (counts.astype(np.int64) for counts in (n_labelled, n_outputs - n_labelled))
-    n_added = allocation(target_shares, labelled=label_counts, available=n_unlabelled, n=add, least=FEWEST)
+    n_added = allocation(
+        target_shares, n_labelled=label_counts, n_available=n_unlabelled, n=add, least_per_stratum=FEWEST
+    )
     n_empty = int(((n_outputs > 0) & (n_labelled + n_added == 0)).sum())
     if n_empty:
         raise OptionError(f"add={add}: {n_empty} classes of confidence would have no human label; increase add")

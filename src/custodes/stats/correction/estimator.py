@@ -114,15 +114,19 @@ class DistinctTables(NamedTuple):
         return estimate.at(self.where).swap_systems(self.swapped)
 
 
-def stream_key(row: NDArray[Any]) -> tuple[int, ...]:
+def stream_key(table_row: NDArray[Any]) -> tuple[int, ...]:
     """Return integers that identify a table (15,): the counts if all are whole numbers, otherwise their bits."""
-    integer_counts = row.astype(np.int64)
-    return tuple((integer_counts if (integer_counts == row).all() else row.astype(np.float64).view(np.uint64)).tolist())
+    integer_counts = table_row.astype(np.int64)
+    return tuple(
+        (
+            integer_counts if (integer_counts == table_row).all() else table_row.astype(np.float64).view(np.uint64)
+        ).tolist()
+    )
 
 
-def margin_of(outcome: NDArray[Any]) -> Floats:
+def margin_of(outcome_counts: NDArray[Any]) -> Floats:
     """Return (wins - losses) / (wins + ties + losses) of outcomes (..., 3); NaN if the denominator is 0."""
-    return ratio(outcome[..., 0] - outcome[..., 2], outcome.sum(axis=-1))
+    return ratio(outcome_counts[..., 0] - outcome_counts[..., 2], outcome_counts.sum(axis=-1))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -199,13 +203,16 @@ class Estimate:
         return replace(self, **mean_of_field, theta_error=np.where(is_symmetric, 0.0, self.theta_error))
 
     @classmethod
-    def from_parts(cls, parts: Sequence[tuple[NDArray[np.integer[Any]], Estimate]]) -> Estimate:
+    def from_parts(cls, indices_and_estimates: Sequence[tuple[NDArray[np.integer[Any]], Estimate]]) -> Estimate:
         """Return one estimate (k,), given the estimates of its parts and the positions of the tables of each part."""
-        table_order = np.argsort(np.concatenate([table_indices for table_indices, _ in parts]))
+        table_order = np.argsort(np.concatenate([table_indices for table_indices, _ in indices_and_estimates]))
         arrays_of_field = {
-            part_field.name: [getattr(estimate, part_field.name) for _, estimate in parts] for part_field in fields(cls)
+            part_field.name: [getattr(estimate, part_field.name) for _, estimate in indices_and_estimates]
+            for part_field in fields(cls)
         }
-        return cls(**{name: np.concatenate(column)[table_order] for name, column in arrays_of_field.items()})
+        return cls(
+            **{name: np.concatenate(field_arrays)[table_order] for name, field_arrays in arrays_of_field.items()}
+        )
 
     def at_threshold(self, *, gamma: float) -> NDArray[np.bool_]:
         """Return whether other random numbers might change the decision.

@@ -241,9 +241,9 @@ class _Sums:
     values: Floats
 
     @classmethod
-    def empty(cls, n: int) -> _Sums:
+    def empty(cls, n_tables: int) -> _Sums:
         """Return the sums of n tables without draws."""
-        return cls(np.full(n, -np.inf), np.zeros((8, n)))
+        return cls(np.full(n_tables, -np.inf), np.zeros((8, n_tables)))
 
     @classmethod
     def from_draws(cls, p: NDArray[Any], log_weights: NDArray[Any]) -> _Sums:
@@ -382,15 +382,15 @@ def tempering_posterior(
     return _with_bounds(estimate, _bounds(p.reshape(3, -1), log_weights, confidence)[:, np.newaxis])
 
 
-def agreement(values: Floats) -> tuple[float, float]:
+def agreement(draws: Floats) -> tuple[float, float]:
     """Return R-hat, computed from the two halves in time of each population, and the effective number of independent
     draws, for values (draws, populations, size)."""
-    half_length = len(values) // 2
-    halves = np.concatenate([values[:half_length], values[half_length : 2 * half_length]], axis=1)
+    half_length = len(draws) // 2
+    halves = np.concatenate([draws[:half_length], draws[half_length : 2 * half_length]], axis=1)
     var_between, var_within = halves.mean(axis=(0, 2)).var(ddof=1), halves.var(axis=(0, 2)).mean()
     if not var_within > 0:
-        return 1.0, float(values.size)
-    n_effective = var_within / max(values.mean(axis=(0, 2)).var(ddof=1) / values.shape[1], var_within / values.size)
+        return 1.0, float(draws.size)
+    n_effective = var_within / max(draws.mean(axis=(0, 2)).var(ddof=1) / draws.shape[1], var_within / draws.size)
     return float(np.sqrt(1 + var_between / var_within)), float(n_effective)
 
 

@@ -48,14 +48,14 @@ class PooledEstimate(Estimate):
     additivity_p: Floats
 
 
-def pooled_margins(items: PairItems, *, flips: int, rng: np.random.Generator) -> Margins:
+def pooled_margins(items: PairItems, *, n_flips: int, rng: np.random.Generator) -> Margins:
     """Return the least-squares fit of E[sign of (a, b)] = s_a - s_b to all annotations, which have equal weights.
 
     The covariance is clustered by unit and multiplied by G / (G - 1) for G clusters.
 
     Additivity is tested with a wild cluster bootstrap. For each pair, the statistic is the absolute difference between
     the pair's mean and its pooled margin, times the square root of the pair's number of annotations. The largest value
-    over all pairs is computed again under each of `flips` random sign changes of whole clusters. If b of these values
+    over all pairs is computed again under each of `n_flips` random sign changes of whole clusters. If b of these values
     are at least as large as the observed value, p = (b + 1) / (flips + 1).
 
     A margin is NaN if annotations do not connect the two systems. Errors are NaN if there is only one cluster. The
@@ -64,7 +64,7 @@ def pooled_margins(items: PairItems, *, flips: int, rng: np.random.Generator) ->
     >>> systems = np.array([[0, 1], [0, 2], [1, 2]])
     >>> signs = np.array([[1, 1, 0, 1], [1, 1, 1, 1], [0, 1, 0, ABSENT]])
     >>> items = PairItems(human=signs, systems=systems, units=np.arange(4))
-    >>> pooled_margins(items, flips=99, rng=np.random.default_rng(0)).margin.round(3)
+    >>> pooled_margins(items, n_flips=99, rng=np.random.default_rng(0)).margin.round(3)
     array([0.725, 1.025, 0.3  ])
 
     Source: ours; clusters and wild bootstrap: Cameron, Gelbach and Miller 2008.
@@ -74,10 +74,10 @@ def pooled_margins(items: PairItems, *, flips: int, rng: np.random.Generator) ->
     leading_shape, flat_signs = signs.shape[:-2], signs.reshape(-1, *signs.shape[-2:])
     system_indicators = np.eye(int(systems.max(initial=-1)) + 1)
     design = system_indicators[systems[:, 0]] - system_indicators[systems[:, 1]]
-    flip_signs = sign_flips(n_units, flips, rng).astype(np.float64)
+    flip_signs = sign_flips(n_units, n_flips, rng).astype(np.float64)
     fits = [
         _fit(flat_signs[chunk], design=design, units=items.units, n_units=n_units, flip_signs=flip_signs)
-        for chunk in chunks(len(flat_signs), len(systems) * max(n_units, flips))
+        for chunk in chunks(len(flat_signs), len(systems) * max(n_units, n_flips))
     ]
     margin_arrays = (np.concatenate(block_arrays) for block_arrays in zip(*fits, strict=True))
     return Margins(*(array.reshape((*leading_shape, *array.shape[1:])) for array in margin_arrays))
@@ -90,7 +90,7 @@ def pooled_estimate(items: PairItems, *, confidence: float, rng: np.random.Gener
     its interval is [-1, 1] and its theta 1/2. If additivity is rejected at level .05, every pair is estimated only from
     the pair's annotations.
     """
-    margins = pooled_margins(items, flips=ADDITIVITY_FLIPS, rng=rng)
+    margins = pooled_margins(items, n_flips=ADDITIVITY_FLIPS, rng=rng)
     has_enough_clusters = margins.clusters[..., np.newaxis] >= FEWEST_CLUSTERS
     freedom = np.broadcast_to(margins.freedom[..., np.newaxis], margins.margin.shape)
     estimate = Estimate.from_student_t(

@@ -56,13 +56,13 @@ def ppi_margin(counts: Counts) -> Margin:
         human_only_counts.sum(axis=-1),
     )
 
-    human_mean, metric_mean, metric_only_mean = (
+    mean_human_label, mean_metric_label, mean_metric_only_label = (
         _mean_label(paired_human_counts),
         _mean_label(paired_metric_counts),
         _mean_label(metric_only_counts),
     )
     label_product_sums = np.einsum("...hm,h,m->...", paired_counts, _SIGN, _SIGN)
-    covariance = ratio(label_product_sums, n_paired) - human_mean * metric_mean
+    covariance = ratio(label_product_sums, n_paired) - mean_human_label * mean_metric_label
     all_metric_counts = paired_metric_counts + metric_only_counts
     n_metric_labels = n_paired + n_metric_only
     metric_variance = _label_variance(all_metric_counts) * ratio(n_metric_labels, n_metric_labels - 1)
@@ -79,7 +79,9 @@ def ppi_margin(counts: Counts) -> Margin:
         power_tuning > 0, power_tuning**2 * ratio(_label_variance(metric_only_counts), n_metric_only), 0.0
     )
     margin_variance = ratio(_positive_variance(rectified_variance, n_paired), n_paired) + imputation_variance
-    margin = human_mean + np.where(power_tuning > 0, power_tuning * (metric_only_mean - metric_mean), 0.0)
+    margin = mean_human_label + np.where(
+        power_tuning > 0, power_tuning * (mean_metric_only_label - mean_metric_label), 0.0
+    )
 
     n_human_labels = n_paired + n_human_only
     human_only_variance = ratio(

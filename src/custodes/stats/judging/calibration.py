@@ -17,7 +17,7 @@ LEVEL = 1e-9
 """Probabilities that differ by less than this value count as equal."""
 
 
-def brier(probabilities: Floats, outcome: Ints) -> Floats:
+def brier(probabilities: Floats, outcomes: Ints) -> Floats:
     """Brier score of each forecast, from 0 to 2: probabilities (n, k) of outcomes, observed outcomes (n,) -> (n,).
 
     The score is the sum of squared errors of the probabilities.
@@ -27,25 +27,25 @@ def brier(probabilities: Floats, outcome: Ints) -> Floats:
 
     Source: Brier 1950, "Verification of forecasts expressed in terms of probability".
     """
-    outcome_indicators = np.eye(probabilities.shape[1])[outcome]
+    outcome_indicators = np.eye(probabilities.shape[1])[outcomes]
     return np.asarray(((probabilities - outcome_indicators) ** 2).sum(axis=1))
 
 
-def constant_forecast(outcome: Ints) -> Floats:
+def constant_forecast(outcomes: Ints) -> Floats:
     """A constant forecast (3,): probabilities that the first system wins, that both tie, and that the second system
     wins.
 
-    `outcome` (n,) is 0, 1 or 2 in the same order. The probability of a tie is the proportion of ties. Each system wins
+    `outcomes` (n,) is 0, 1 or 2 in the same order. The probability of a tie is the proportion of ties. Each system wins
     with half of the remaining probability, so that the order of the systems has no effect.
 
     >>> constant_forecast(np.array([0, 0, 1, 2])).tolist()
     [0.375, 0.25, 0.375]
     """
-    tie_proportion = float(np.mean(outcome == 1)) if len(outcome) else np.nan
+    tie_proportion = float(np.mean(outcomes == 1)) if len(outcomes) else np.nan
     return np.array([(1 - tie_proportion) / 2, tie_proportion, (1 - tie_proportion) / 2])
 
 
-def confidence_and_correctness(probabilities: Floats, outcome: Ints) -> tuple[Floats, Floats]:
+def confidence_and_correctness(probabilities: Floats, outcomes: Ints) -> tuple[Floats, Floats]:
     """Confidence and correctness of each verdict: probabilities (n, k), outcomes (n,) -> (n,) each.
 
     Confidence is the probability of the most likely outcome. Correctness is 1 if this outcome occurred, else 0. If k
@@ -56,7 +56,7 @@ def confidence_and_correctness(probabilities: Floats, outcome: Ints) -> tuple[Fl
     """
     highest_probability = probabilities.max(axis=1)
     is_most_likely_outcome = probabilities >= highest_probability[:, None] - LEVEL
-    return highest_probability, is_most_likely_outcome[np.arange(len(outcome)), outcome] / is_most_likely_outcome.sum(
+    return highest_probability, is_most_likely_outcome[np.arange(len(outcomes)), outcomes] / is_most_likely_outcome.sum(
         axis=1
     )
 
@@ -79,7 +79,9 @@ def bins_of(verdict_confidences: Floats) -> Ints:
     return np.unique(bin_of_verdict, return_inverse=True)[1].astype(np.int64)
 
 
-def share_by_bin(correctness: Floats, bins: Ints, *, units: Ints, confidence: float) -> tuple[Floats, Floats, Floats]:
+def share_by_bin(
+    correctness: Floats, bin_of_verdict: Ints, *, units: Ints, confidence: float
+) -> tuple[Floats, Floats, Floats]:
     """Mean correctness (`correctness`, (n,)) in each bin with Wilson bounds, (bins,) each.
 
     The number of verdicts is divided by the design effect of the clusters in `units`. In a bin with only correct or
@@ -93,10 +95,10 @@ def share_by_bin(correctness: Floats, bins: Ints, *, units: Ints, confidence: fl
     """
     from scipy.special import ndtri
 
-    n_verdicts = np.bincount(bins).astype(np.float64)
-    mean_correctness = np.bincount(bins, weights=correctness) / n_verdicts
-    (bin_of_cell, _), cell_of_verdict = np.unique(np.stack([bins, units]), axis=1, return_inverse=True)
-    cell_sums = np.bincount(cell_of_verdict.ravel(), weights=correctness - mean_correctness[bins])
+    n_verdicts = np.bincount(bin_of_verdict).astype(np.float64)
+    mean_correctness = np.bincount(bin_of_verdict, weights=correctness) / n_verdicts
+    (bin_of_cell, _), cell_of_verdict = np.unique(np.stack([bin_of_verdict, units]), axis=1, return_inverse=True)
+    cell_sums = np.bincount(cell_of_verdict.ravel(), weights=correctness - mean_correctness[bin_of_verdict])
     n_clusters = np.bincount(bin_of_cell)
     variance_by_cluster = np.bincount(bin_of_cell, weights=cell_sums**2) * n_clusters / np.maximum(n_clusters - 1, 1)
     design_effect = np.maximum(ratio(variance_by_cluster, n_verdicts * mean_correctness * (1 - mean_correctness)), 1.0)
@@ -177,7 +179,9 @@ def estimate_overconfidence(
     return Inference(*(np.asarray(value, dtype=np.float64) for value in (estimate, low, high, p_value)))
 
 
-def expected_error(verdict_confidences: Floats, correctness: Floats, bins: Ints, *, units: Ints) -> tuple[float, float]:
+def expected_error(
+    verdict_confidences: Floats, correctness: Floats, bin_of_verdict: Ints, *, units: Ints
+) -> tuple[float, float]:
     """Expected calibration error, and its approximate expectation for calibrated probabilities.
 
     In each bin, take the absolute difference between the means of `correctness` and `verdict_confidences`. The error is
@@ -190,11 +194,11 @@ def expected_error(verdict_confidences: Floats, correctness: Floats, bins: Ints,
     Source: Naeini, Cooper and Hauskrecht 2015; Guo et al. 2017, "On calibration of modern neural networks".
     Expectation: mean absolute value of a normal error, ours.
     """
-    n_verdicts, overconfidence = np.bincount(bins), verdict_confidences - correctness
-    mean_overconfidence = ratio(np.bincount(bins, weights=overconfidence), n_verdicts)
-    binomial_variance = np.bincount(bins, weights=verdict_confidences * (1 - verdict_confidences))
-    cells_and_index = np.unique(np.stack([bins, units]), axis=1, return_inverse=True)
-    cell_sums = np.bincount(cells_and_index[1].ravel(), weights=overconfidence - mean_overconfidence[bins])
+    n_verdicts, overconfidence = np.bincount(bin_of_verdict), verdict_confidences - correctness
+    mean_overconfidence = ratio(np.bincount(bin_of_verdict, weights=overconfidence), n_verdicts)
+    binomial_variance = np.bincount(bin_of_verdict, weights=verdict_confidences * (1 - verdict_confidences))
+    cells_and_index = np.unique(np.stack([bin_of_verdict, units]), axis=1, return_inverse=True)
+    cell_sums = np.bincount(cells_and_index[1].ravel(), weights=overconfidence - mean_overconfidence[bin_of_verdict])
     clustered_variance = np.bincount(cells_and_index[0][0], weights=cell_sums**2, minlength=len(n_verdicts))
     expected_errors_by_chance = (
         np.sqrt(np.maximum(binomial_variance, clustered_variance)) / n_verdicts * np.sqrt(2 / np.pi)

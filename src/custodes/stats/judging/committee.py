@@ -57,8 +57,8 @@ def error_correlation(errors: Floats, *, units: Ints, weights: Floats) -> Floats
     return ratio(*correlation_sums_and_counts)
 
 
-def effective_size(judges: int, correlation: NDArray[Any]) -> Floats:
-    """Effective number of judges with independent errors, for k = `judges` judges and an error correlation (...).
+def effective_size(n_judges: int, correlation: NDArray[Any]) -> Floats:
+    """Effective number of judges with independent errors, for k = `n_judges` judges and an error correlation (...).
 
     The number exceeds k if errors compensate each other. It is NaN for a correlation of -1 / (k - 1) or less, where it
     is unbounded.
@@ -68,8 +68,8 @@ def effective_size(judges: int, correlation: NDArray[Any]) -> Floats:
 
     Source: Kish 1965 (effective sample size): k / (1 + (k - 1) rho).
     """
-    variance_factor = 1 + (judges - 1) * np.asarray(correlation, dtype=np.float64)
-    return ratio(np.asarray(judges, dtype=np.float64), np.where(variance_factor > 1e-9, variance_factor, np.nan))
+    variance_factor = 1 + (n_judges - 1) * np.asarray(correlation, dtype=np.float64)
+    return ratio(np.asarray(n_judges, dtype=np.float64), np.where(variance_factor > 1e-9, variance_factor, np.nan))
 
 
 def best_subset(verdicts: Signs, human_verdicts: Signs) -> tuple[int, ...]:

@@ -110,12 +110,12 @@ def ordered_pairs(target: Floats, items: Ints, *, tie: float = 0.0) -> tuple[NDA
     return higher_rows, lower_rows
 
 
-def ordering_accuracy(human: Floats, metrics: Floats, *, units: Ints, weights: NDArray[Any]) -> Floats:
+def ordering_accuracy(human_scores: Floats, metric_scores: Floats, *, units: Ints, weights: NDArray[Any]) -> Floats:
     """Proportion of pairs of outputs of one item that are predicted in the human order, in every resample.
 
     Parameters
     ----------
-    human, metrics
+    human_scores, metric_scores
         Human scores (items, systems) and predictions (m, items, systems); NaN = not rated.
     units, weights
         The resampling unit of each item (items,), and bootstrap weights of units (B, units).
@@ -132,10 +132,10 @@ def ordering_accuracy(human: Floats, metrics: Floats, *, units: Ints, weights: N
     >>> ordering_accuracy(human, metric, units=np.arange(1), weights=np.ones((1, 1))).tolist()
     [[0.5]]
     """
-    rated_outputs = np.flatnonzero(np.isfinite(human))
-    item_of_output = rated_outputs // human.shape[1]
-    better_outputs, worse_outputs = ordered_pairs(human.ravel()[rated_outputs], item_of_output)
-    predictions = metrics.reshape(len(metrics), -1)[:, rated_outputs]
+    rated_outputs = np.flatnonzero(np.isfinite(human_scores))
+    item_of_output = rated_outputs // human_scores.shape[1]
+    better_outputs, worse_outputs = ordered_pairs(human_scores.ravel()[rated_outputs], item_of_output)
+    predictions = metric_scores.reshape(len(metric_scores), -1)[:, rated_outputs]
     predicted_differences = predictions[:, better_outputs] - predictions[:, worse_outputs]
     correct_and_defined = np.stack([predicted_differences > 0, ~np.isnan(predicted_differences)]).astype(np.float64)
     resampled_counts = weighted_sums(

@@ -30,7 +30,12 @@ class PairSums(NamedTuple):
 
 
 def pair_sums(
-    kind: Objective, human: Floats, predicted: Floats, rows: NDArray[np.intp], item: Ints, labels: tuple[Ints, Ints]
+    kind: Objective,
+    human_scores: Floats,
+    predicted_scores: Floats,
+    rows: NDArray[np.intp],
+    item_of_output: Ints,
+    labels: tuple[Ints, Ints],
 ) -> PairSums:
     """Sums over pairs of some outputs with all outputs, from which an agreement coefficient is computed: q = 1 + 2 m
     sums.
@@ -44,11 +49,11 @@ def pair_sums(
     ----------
     kind
         The coefficient.
-    human, predicted
+    human_scores, predicted_scores
         Scores (n,) and predictions (m, n), finite.
     rows
         The outputs (rows,) to compare with all outputs.
-    item
+    item_of_output
         The item of each output (n,). Each item lies in one unit and has at most one output of each system.
     labels
         The unit and the system of each output (n,).
@@ -66,8 +71,8 @@ def pair_sums(
     [[2.0, 2.0, 2.0], [2.0, 0.0, 0.0], [2.0, 2.0, 2.0]]
     """
     if kind == "accuracy":
-        return _item_pair_sums(human, predicted, rows, item)
-    n, score_rows = len(human), np.vstack([human, predicted])
+        return _item_pair_sums(human_scores, predicted_scores, rows, item_of_output)
+    n, score_rows = len(human_scores), np.vstack([human_scores, predicted_scores])
     if kind == "kendall" and _FEW * len(rows) < n:
         return _sum_pair_signs(score_rows, rows, labels)
     compute_sums = _sign_sums if kind == "kendall" else _difference_sums

@@ -268,7 +268,7 @@ def ridge(x: Floats, y: Floats, *, groups: NDArray[Any], penalties: Floats = PEN
 
 
 def ridges(
-    x: Floats, y: Floats, subsets: Sequence[slice], *, groups: NDArray[Any], penalties: Floats = PENALTIES
+    x: Floats, y: Floats, column_ranges: Sequence[slice], *, groups: NDArray[Any], penalties: Floats = PENALTIES
 ) -> list[Linear]:
     """Fit `ridge` on each of several ranges of the columns. The columns are standardised and multiplied only once.
 
@@ -278,7 +278,7 @@ def ridges(
         As in `ridge`.
     y
         Target (rows,), or targets (targets, rows). Successive ranges have successive targets, in turn.
-    subsets
+    column_ranges
         Ranges of columns.
 
     Returns
@@ -295,8 +295,8 @@ def ridges(
     """
     products, p = fold_products(x, y, inner_folds(groups)), x.shape[1]
     linear_models = []
-    target_columns = np.resize(np.arange(p, products.means.shape[1]), len(subsets))
-    for column_range, target_column in zip(subsets, target_columns.tolist(), strict=True):
+    target_columns = np.resize(np.arange(p, products.means.shape[1]), len(column_ranges))
+    for column_range, target_column in zip(column_ranges, target_columns.tolist(), strict=True):
         column_indices = np.arange(p)[column_range]
         gram, target_products = (
             products.training[0][np.ix_(column_indices, column_indices)],
@@ -314,7 +314,13 @@ def ridges(
 
 
 def ridge_predictions(
-    x: Floats, y: Floats, subsets: Sequence[slice], *, groups: NDArray[Any], is_training: Bools, is_held_out: Bools
+    x: Floats,
+    y: Floats,
+    column_ranges: Sequence[slice],
+    *,
+    groups: NDArray[Any],
+    is_training: Bools,
+    is_held_out: Bools,
 ) -> Floats:
     """Fit `ridges` to the training rows, and predict the held-out rows: (ranges, held-out rows).
 
@@ -323,12 +329,12 @@ def ridge_predictions(
     >>> ridge_predictions(x, np.ones(4), [slice(1)], groups=np.arange(4), **masks).tolist()
     [[1.0]]
     """
-    linear_models = ridges(x[is_training], y[..., is_training], subsets, groups=groups[is_training])
+    linear_models = ridges(x[is_training], y[..., is_training], column_ranges, groups=groups[is_training])
     held_out_x = x[is_held_out]
     return np.stack(
         [
             predict(linear, held_out_x[:, column_range])
-            for linear, column_range in zip(linear_models, subsets, strict=True)
+            for linear, column_range in zip(linear_models, column_ranges, strict=True)
         ]
     )
 
@@ -336,7 +342,7 @@ def ridge_predictions(
 def ridge_path(
     x: Floats,
     y: Floats,
-    quadratic: Floats,
+    penalty_matrix: Floats,
     *,
     strengths: Sequence[float],
     groups: NDArray[Any],
@@ -348,7 +354,7 @@ def ridge_path(
     ----------
     x, y, groups, penalties
         As in `ridge`. The ridge penalty that is selected at strength 0 is used for all strengths.
-    quadratic
+    penalty_matrix
         Q (p, p), positive semidefinite.
     strengths
         Multipliers of the further penalty, at least 0.
@@ -369,7 +375,7 @@ def ridge_path(
     gram = products.training[0, :p, :p] + _select_penalty(products, np.arange(p), p, penalties) * np.eye(p)
     target_products = products.training[0, :p, p]
     weights_by_strength = [
-        np.asarray(np.linalg.solve(gram + strength * quadratic, target_products)) for strength in strengths
+        np.asarray(np.linalg.solve(gram + strength * penalty_matrix, target_products)) for strength in strengths
     ]
     return [Linear(products.scaling[0], weight, float(products.means[0, p])) for weight in weights_by_strength]
 

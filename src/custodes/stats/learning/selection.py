@@ -81,7 +81,7 @@ def _models(x: Floats, products: Products, fold: Ints, included_columns: Ints) -
     return models
 
 
-def toggled_predictions(x: Floats, y: Floats, fold: Ints, *, included: Ints) -> Floats:
+def toggled_predictions(x: Floats, y: Floats, fold: Ints, *, included_columns: Ints) -> Floats:
     """Out-of-fold predictions of a model on some columns, and of this model with each column added or removed.
 
     Parameters
@@ -90,7 +90,7 @@ def toggled_predictions(x: Floats, y: Floats, fold: Ints, *, included: Ints) -> 
         Values (rows, p), NaN = missing.
     y, fold
         Target (rows,) and fold (rows,), -1 for rows that are not used.
-    included
+    included_columns
         The columns in the model. Toggling removes one of these columns, or adds one of the remaining columns.
 
     Returns
@@ -107,11 +107,11 @@ def toggled_predictions(x: Floats, y: Floats, fold: Ints, *, included: Ints) -> 
     Examples
     --------
     >>> y = np.array([1.0, 3.0, 5.0, 9.0])
-    >>> toggled_predictions(np.ones((4, 1)), y, np.array([0, 0, 1, 1]), included=np.arange(0))[1].tolist()
+    >>> toggled_predictions(np.ones((4, 1)), y, np.array([0, 0, 1, 1]), included_columns=np.arange(0))[1].tolist()
     [7.0, 7.0, 2.0, 2.0]
     """
     predictions = np.full((1 + x.shape[1], len(y)), np.nan)
-    for model in _models(x, fold_products(x, y, fold), fold, included):
+    for model in _models(x, fold_products(x, y, fold), fold, included_columns):
         predictions[:, model.is_held_out] = model.mean + model.weights() @ model.z.T
     return predictions
 
@@ -174,7 +174,7 @@ def stepwise_path(
     y: Floats,
     fold: Ints,
     *,
-    included: Ints,
+    included_columns: Ints,
     steps: int,
     removing: bool = False,
     costs: Floats | None = None,
@@ -188,7 +188,7 @@ def stepwise_path(
         Values (rows, p), NaN = missing.
     y, fold
         Target (rows,) and fold (rows,), -1 for rows that are not used.
-    included
+    included_columns
         The columns in the initial model.
     steps
         Maximum number of columns to add or remove.
@@ -213,15 +213,15 @@ def stepwise_path(
     --------
     >>> y = np.array([1.0, 2.0, 3.0, 1.0, 2.0, 3.0])
     >>> x = np.column_stack([np.ones(6), [1, 2, 2, 2, 2, 3], y])
-    >>> stepwise_path(x, y, np.arange(6) // 3, included=np.arange(0), steps=5).order.tolist()
+    >>> stepwise_path(x, y, np.arange(6) // 3, included_columns=np.arange(0), steps=5).order.tolist()
     [2, 1]
-    >>> stepwise_path(x, y, np.arange(6) // 3, included=np.arange(1, 3), steps=5, removing=True).order.tolist()
+    >>> stepwise_path(x, y, np.arange(6) // 3, included_columns=np.arange(1, 3), steps=5, removing=True).order.tolist()
     [1]
     """
     products = fold_products(x, y, fold)
-    models = _models(x, products, fold, included)
+    models = _models(x, products, fold, included_columns)
     costs = np.ones(x.shape[1]) if costs is None else costs
-    is_candidate_column = np.isin(np.arange(x.shape[1]), included)
+    is_candidate_column = np.isin(np.arange(x.shape[1]), included_columns)
     if not removing:
         is_candidate_column = ~is_candidate_column & np.isfinite(products.scaling[0].scale)
     tolerance = _TIE * sum(float(model.held_products[-1, -1]) for model in models)
@@ -262,7 +262,7 @@ class NestedPath(NamedTuple):
 
 
 def nested_path(
-    x: Floats, y: Floats, fold: Ints, *, groups: Ints, included: Ints, steps: int, costs: Floats | None = None
+    x: Floats, y: Floats, fold: Ints, *, groups: Ints, included_columns: Ints, steps: int, costs: Floats | None = None
 ) -> NestedPath:
     """Forward selection on all rows. Each fold is predicted by a path that was selected in the other folds (nested).
 
@@ -273,11 +273,11 @@ def nested_path(
 
     Parameters
     ----------
-    x, y, fold, included, steps, costs
+    x, y, fold, included_columns, steps, costs
         As in `stepwise_path`. With two folds, the path of a fold is selected in inner folds of the remaining groups.
     groups
         Group of each row (rows,). Rows of one group stay together in cross-validation. With one remaining group, no
-        selection is possible, and the predictions use only the columns `included`.
+        selection is possible, and the predictions use only the columns `included_columns`.
 
     Returns
     -------
@@ -292,12 +292,12 @@ def nested_path(
     --------
     >>> y = np.tile([1.0, 2.0, 3.0], 3)
     >>> x = np.column_stack([np.ones(9), y])
-    >>> path = nested_path(x, y, np.arange(9) // 3, groups=np.arange(9), included=np.arange(0), steps=1)
+    >>> path = nested_path(x, y, np.arange(9) // 3, groups=np.arange(9), included_columns=np.arange(0), steps=1)
     >>> path.order.tolist(), path.chosen.tolist(), path.predicted.shape
     ([1], [1.0], (2, 9))
     """
     costs = np.ones(x.shape[1]) if costs is None else costs
-    column_order = stepwise_path(x, y, fold, included=included, steps=steps, costs=costs).order
+    column_order = stepwise_path(x, y, fold, included_columns=included_columns, steps=steps, costs=costs).order
     budget_by_step = np.concatenate([[0.0], np.cumsum(costs[column_order])])
     predictions, n_folds_with_column = np.full((len(budget_by_step), len(y)), np.nan), np.zeros(len(column_order))
     max_steps = int(budget_by_step[-1] / costs.min() + 1)
@@ -308,7 +308,12 @@ def nested_path(
         )
         if np.ptp(inner_fold):
             fold_column_order = stepwise_path(
-                x[is_training], y[is_training], inner_fold, included=included, steps=max_steps, costs=costs
+                x[is_training],
+                y[is_training],
+                inner_fold,
+                included_columns=included_columns,
+                steps=max_steps,
+                costs=costs,
             ).order
         n_columns_by_step = np.searchsorted(
             np.cumsum(costs[fold_column_order]), budget_by_step * (1 + _TIE), side="right"
@@ -317,8 +322,8 @@ def nested_path(
             column in fold_column_order[:n_columns]
             for column, n_columns in zip(column_order, n_columns_by_step[1:], strict=True)
         ]
-        column_indices = np.concatenate([included, fold_column_order[: n_columns_by_step[-1]]])
-        column_ranges = [slice(len(included) + n_columns) for n_columns in n_columns_by_step.tolist()]
+        column_indices = np.concatenate([included_columns, fold_column_order[: n_columns_by_step[-1]]])
+        column_ranges = [slice(len(included_columns) + n_columns) for n_columns in n_columns_by_step.tolist()]
         predictions[:, is_held_out] = ridge_predictions(
             x[:, column_indices], y, column_ranges, groups=groups, is_training=is_training, is_held_out=is_held_out
         )

@@ -124,7 +124,7 @@ def lasso_held_out_errors(features: Floats, target: Floats, *, alphas: Floats) -
     return squared_errors
 
 
-def order_agreement(orders: NDArray[Any], truth: NDArray[Any], *, weights: NDArray[Any]) -> Floats:
+def order_agreement(orders: NDArray[Any], true_orders: NDArray[Any], *, weights: NDArray[Any]) -> Floats:
     """Kendall's tau-b between predicted orders of pairs (m, pairs) and true orders (pairs,), in every resample: (B, m).
 
     The weight of a pair is the product of the weights of its two systems. tau-b is NaN if all true orders or all
@@ -135,5 +135,5 @@ def order_agreement(orders: NDArray[Any], truth: NDArray[Any], *, weights: NDArr
     """
     first_systems, second_systems = np.triu_indices(weights.shape[1], 1)
     pair_weights = np.asarray(weights, dtype=np.float64)[:, first_systems] * weights[:, second_systems]
-    tau_denominators = np.sqrt((pair_weights @ (orders.T != 0)) * (pair_weights @ (truth != 0))[:, np.newaxis])
-    return ratio(pair_weights @ (orders * truth).T.astype(np.float64), tau_denominators)
+    tau_denominators = np.sqrt((pair_weights @ (orders.T != 0)) * (pair_weights @ (true_orders != 0))[:, np.newaxis])
+    return ratio(pair_weights @ (orders * true_orders).T.astype(np.float64), tau_denominators)

@@ -44,12 +44,16 @@ class Moves(NamedTuple):
         """Mean of the statistics and of their influences over repetitions."""
         return cls(*(np.asarray(np.mean(estimates, axis=0)) for estimates in zip(*repetitions, strict=True)))
 
-    def contrast(self, first: Ints, second: Ints | None = None) -> Moves:
-        """Statistic of the predictions `first` minus the statistic of the predictions `second`, with influences.
+    def contrast(self, first_indices: Ints, second_indices: Ints | None = None) -> Moves:
+        """Statistic of the predictions `first_indices` minus the statistic of the predictions `second_indices`, with
+        influences.
 
-        Without `second`, the statistic of the predictions `first`.
+        Without `second_indices`, the statistic of the predictions `first_indices`.
         """
-        differences = (values[..., first] - (0.0 if second is None else values[..., second]) for values in self[:-1])
+        differences = (
+            values[..., first_indices] - (0.0 if second_indices is None else values[..., second_indices])
+            for values in self[:-1]
+        )
         return Moves(*(*differences, self.freedom))
 
     def interval(self, over: Over, *, confidence: float, folds: tuple[int, int] = (0, 0)) -> tuple[Floats, Floats]:

@@ -283,8 +283,8 @@ class _Search:
         if len(curve) < FEWEST_SYSTEMS:
             reason[curve] = Reason.FEW_SYSTEMS
             curve = []
-        candidates = curve if systems is None else [s for s in curve if s in systems]
-        search = cls(placement=placement, reason=reason, curve_systems=curve, candidate_systems=[*candidates])
+        candidate_systems = curve if systems is None else [system for system in curve if system in systems]
+        search = cls(placement=placement, reason=reason, curve_systems=curve, candidate_systems=[*candidate_systems])
         search.measure_distances()
         return search
 
@@ -329,7 +329,9 @@ class _Search:
 
     def largest_rival_p_value(self, system: int) -> float:
         """Leave each other system out of the curve in turn, and return the largest of the p-values of system s."""
-        left_out_systems = np.array([t for t in self.curve_systems if t != system], dtype=np.intp)
+        left_out_systems = np.array(
+            [curve_system for curve_system in self.curve_systems if curve_system != system], dtype=np.intp
+        )
         tested_systems = np.full(len(left_out_systems), system)
         p_values = [
             distance.p_value

@@ -92,21 +92,36 @@ SPREAD = 0.55
 """Standard deviation of outputs of one system, on the probit scale of win rates."""
 
 
-def sign_placement(human: Signs, metric: Signs, pair: Ints, pairs: Ints, *, items: Ints, units: Ints) -> Placement:
+def sign_placement(
+    human_verdicts: Signs,
+    metric_verdicts: Signs,
+    pair_of_comparison: Ints,
+    pair_systems: Ints,
+    *,
+    items: Ints,
+    units: Ints,
+) -> Placement:
     """Return the placement from the verdicts (n,) of annotators and of a metric on the same comparisons.
 
-    `pair`, `items` and `units` (n,) are the pair, item and cluster of each comparison; `pairs` (pairs, 2) are the two
-    systems of each pair. The position of a system is the probit of its mean win rate. On this scale, the link is
-    straight if outputs vary normally.
+    `pair_of_comparison`, `items` and `units` (n,) are the pair, item and cluster of each comparison; `pair_systems`
+    (pairs, 2) are the two systems of each pair. The position of a system is the probit of its mean win rate. On this
+    scale, the link is straight if outputs vary normally.
     """
     from scipy.sparse import csr_array
     from scipy.special import ndtri
 
-    n_systems, n_units, first_systems, second_systems = int(pairs.max()) + 1, int(units.max(initial=-1)) + 1, *pairs.T
+    n_systems, n_units, first_systems, second_systems = (
+        int(pair_systems.max()) + 1,
+        int(units.max(initial=-1)) + 1,
+        *pair_systems.T,
+    )
     # Opponents have equal weights: otherwise a system that met weak opponents more often would look better.
     n_comparisons_of_pair, sign_sums = (
-        table_sums(pair, shape=(len(pairs),)),
-        [table_sums(pair, shape=(len(pairs),), weights=signs) for signs in (human, metric)],
+        table_sums(pair_of_comparison, shape=(len(pair_systems),)),
+        [
+            table_sums(pair_of_comparison, shape=(len(pair_systems),), weights=signs)
+            for signs in (human_verdicts, metric_verdicts)
+        ],
     )
     mean_signs = np.nan_to_num(ratio(np.stack(sign_sums), n_comparisons_of_pair))
     n_opponents, n_comparisons = (
@@ -126,7 +141,9 @@ def sign_placement(human: Signs, metric: Signs, pair: Ints, pairs: Ints, *, item
     positions = ndtri(np.clip((1 + system_margins) / 2, smallest_rate, 1 - smallest_rate))
     probit_slopes = np.sqrt(np.pi / 2) * np.exp(positions**2 / 2)  # derivative of the probit of a margin
     # the influence of each cluster and pair on the positions of the pair's two systems
-    cell_codes, cell_of_comparison = np.unique(pair.astype(np.int64) * max(1, n_units) + units, return_inverse=True)
+    cell_codes, cell_of_comparison = np.unique(
+        pair_of_comparison.astype(np.int64) * max(1, n_units) + units, return_inverse=True
+    )
     pair_of_cell, unit_of_cell = cell_codes // max(1, n_units), cell_codes % max(1, n_units)
     first_system_of_cell, second_system_of_cell, n_comparisons_of_cell = (
         first_systems[pair_of_cell],
@@ -134,7 +151,7 @@ def sign_placement(human: Signs, metric: Signs, pair: Ints, pairs: Ints, *, item
         table_sums(cell_of_comparison, shape=cell_codes.shape),
     )
     influences = []
-    for rater_index, signs in enumerate((human, metric)):
+    for rater_index, signs in enumerate((human_verdicts, metric_verdicts)):
         deviation_of_cell = (
             table_sums(cell_of_comparison, shape=cell_codes.shape, weights=signs)
             - mean_signs[rater_index, pair_of_cell] * n_comparisons_of_cell
@@ -156,8 +173,8 @@ def sign_placement(human: Signs, metric: Signs, pair: Ints, pairs: Ints, *, item
         influence.eliminate_zeros()
         influences.append(influence)
     human_influence, metric_influence = influences
-    ones = np.ones(2 * len(pair))
-    system_of_appearance = np.concatenate([first_systems[pair], second_systems[pair]])
+    ones = np.ones(2 * len(pair_of_comparison))
+    system_of_appearance = np.concatenate([first_systems[pair_of_comparison], second_systems[pair_of_comparison]])
     appearances_by_item = csr_array(
         (ones, (np.tile(items, 2), system_of_appearance)), shape=(int(items.max(initial=-1)) + 1, n_systems)
     )
@@ -177,7 +194,7 @@ def sign_placement(human: Signs, metric: Signs, pair: Ints, pairs: Ints, *, item
             np.bincount(system_of_appearance, minlength=n_systems) > 0,
         ),
         met=n_opponents >= (n_opponents > 0).sum() - 1,
-        advantage=ndtri(_win_proportions(sign_sums[1], n_comparisons_of_pair, pairs, n_systems)),
+        advantage=ndtri(_win_proportions(sign_sums[1], n_comparisons_of_pair, pair_systems, n_systems)),
         steepness=np.ones((n_systems, n_systems)),
     )
 
@@ -188,7 +205,7 @@ def _covariance(first_influence: Any, second_influence: Any) -> Floats:
     return np.asarray((first_influence.T @ second_influence).toarray() * (n_units / max(n_units - 1, 1)))
 
 
-def _win_proportions(sign_sums: Floats, n_comparisons: Floats, pairs: Ints, n_systems: int) -> Floats:
+def _win_proportions(sign_sums: Floats, n_comparisons: Floats, pair_systems: Ints, n_systems: int) -> Floats:
     """Return the proportion (systems, systems) of comparisons in which the metric prefers the first system.
 
     The proportion is NaN if the two systems were never compared.
@@ -200,7 +217,10 @@ def _win_proportions(sign_sums: Floats, n_comparisons: Floats, pairs: Ints, n_sy
         np.clip((1 + ratio(sign_sums, n_comparisons)) / 2, smallest_proportion, 1 - smallest_proportion),
         np.nan,
     )
-    proportion_matrix[pairs[:, 0], pairs[:, 1]], proportion_matrix[pairs[:, 1], pairs[:, 0]] = (
+    (
+        proportion_matrix[pair_systems[:, 0], pair_systems[:, 1]],
+        proportion_matrix[pair_systems[:, 1], pair_systems[:, 0]],
+    ) = (
         win_proportions,
         1 - win_proportions,
     )

@@ -98,14 +98,14 @@ class HumanSide(NamedTuple):
     connected: Bools
 
 
-def human_side(persons: Floats, output_mask: Bools, units: Ints) -> HumanSide:
+def human_side(annotator_ratings: Floats, output_mask: Bools, units: Ints) -> HumanSide:
     """Return the human side of a placement on the outputs of a mask (items, systems).
 
-    `persons` (annotators, items, systems) are the human ratings, `units` (items,) the clusters.
+    `annotator_ratings` (annotators, items, systems) are the human ratings, `units` (items,) the clusters.
     """
-    has_rating = np.isfinite(persons) & output_mask
+    has_rating = np.isfinite(annotator_ratings) & output_mask
     n_ratings = has_rating.sum(axis=0)
-    ratings = np.where(has_rating, level(np.where(has_rating, persons, np.nan)), 0.0)
+    ratings = np.where(has_rating, level(np.where(has_rating, annotator_ratings, np.nan)), 0.0)
     mean_ratings = ratings.sum(axis=0) / np.maximum(n_ratings, 1)
     scale = float(mean_ratings[output_mask].std()) if output_mask.any() else 0.0
     scale = scale if scale > 0 else 1.0
@@ -197,17 +197,17 @@ def _residual_share(output_mask: Bools) -> Floats:
     return np.where(output_mask, 1 - 1 / n_outputs_of_item - leverage, 0.0)
 
 
-def level(persons: Floats) -> Floats:
+def level(annotator_ratings: Floats) -> Floats:
     """Return ratings (annotators, items, systems) shifted to a common level of all annotators.
 
     Without the shift, a harsh annotator would lower the systems that this annotator happened to rate.
     """
-    ratings_by_output = persons.reshape(len(persons), -1).T
+    ratings_by_output = annotator_ratings.reshape(len(annotator_ratings), -1).T
     has_rating = np.isfinite(ratings_by_output)
     severity_of_annotator = two_way(
         np.where(has_rating, ratings_by_output, 0.0), has_rating & (has_rating.sum(axis=1, keepdims=True) > 1)
     ).effects
-    return persons - severity_of_annotator[:, None, None]
+    return annotator_ratings - severity_of_annotator[:, None, None]
 
 
 def _instruments(ratings: Floats, has_rating: Bools, output_mask: Bools) -> tuple[Effects, Instruments | None]:
@@ -311,24 +311,24 @@ class ScoredPeople:
     straight.
     """
 
-    def __init__(self, persons: Floats, *, units: Ints) -> None:
-        self._rated = np.isfinite(persons).any(axis=0)
-        self._persons = persons / unit_of(persons)
+    def __init__(self, annotator_ratings: Floats, *, units: Ints) -> None:
+        self._rated = np.isfinite(annotator_ratings).any(axis=0)
+        self._persons = annotator_ratings / unit_of(annotator_ratings)
         self._units = units
         self._side: HumanSide | None = None
 
-    def placement(self, metric: Floats) -> Placement:
+    def placement(self, metric_scores: Floats) -> Placement:
         """Return the placement of a metric, given its scores (items, systems); missing scores are NaN."""
         from scipy.special import ndtri
 
-        output_mask = self._rated & np.isfinite(metric)
+        output_mask = self._rated & np.isfinite(metric_scores)
         output_mask &= output_mask.sum(axis=1, keepdims=True) > 1
         side = self._side
         if side is None or not np.array_equal(side.mask, output_mask):
             self._side = side = human_side(self._persons, output_mask, self._units)
-        mapped_scores = np.zeros(metric.shape)  # mapped by their ranks onto the quantiles of human means
+        mapped_scores = np.zeros(metric_scores.shape)  # mapped by their ranks onto the quantiles of human means
         mapped_scores[output_mask] = np.interp(
-            (mid_ranks(metric[output_mask]) - 0.5) / max(1, output_mask.sum()), *side.quantiles
+            (mid_ranks(metric_scores[output_mask]) - 0.5) / max(1, output_mask.sum()), *side.quantiles
         )
         metric_effects = two_way(mapped_scores, output_mask)
         coefficients, powers_covariance = _link_coefficients(side.instruments, mapped_scores, self._units)

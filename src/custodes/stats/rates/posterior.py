@@ -58,7 +58,7 @@ class JointPosterior(NamedTuple):
 
 
 def joint_posterior(
-    counts: LabelCounts, *, sampling: Sampling, rng: np.random.Generator, draws: int = DRAWS, prior: float = PRIOR
+    counts: LabelCounts, *, sampling: Sampling, rng: np.random.Generator, n_draws: int = DRAWS, prior: float = PRIOR
 ) -> JointPosterior:
     """Return the posterior of the joint proportions of the judge's labels and human labels.
 
@@ -72,7 +72,7 @@ def joint_posterior(
         rates given the human label and from the prevalence that explains the judge's rate (Rogan and Gladen). This
         needs two strata and two labels.
     rng : numpy.random.Generator
-    draws : int
+    n_draws : int
         Number of posterior draws.
     prior : float
         Pseudo-count of each of two labels in a stratum: 1/2 (Jeffreys) or 1/3 (Kerman), see `NEUTRAL_PRIOR`. The
@@ -99,11 +99,11 @@ def joint_posterior(
     labelled_counts, total_counts = counts
     estimate = joint_estimate(counts, sampling=sampling)
     if sampling == "by-label":
-        return JointPosterior(estimate, _draw_rogan_gladen(labelled_counts, total_counts, rng, draws))
-    stratum_shares = _dirichlet(total_counts + 1 / len(total_counts), rng, draws)
+        return JointPosterior(estimate, _draw_rogan_gladen(labelled_counts, total_counts, rng, n_draws))
+    stratum_shares = _dirichlet(total_counts + 1 / len(total_counts), rng, n_draws)
     n_strata, n_labels = labelled_counts.shape
     posterior_counts = labelled_counts + cell_prior(n_strata, n_labels, prior)
-    label_shares = np.stack([_dirichlet(row, rng, draws) for row in posterior_counts], axis=1)
+    label_shares = np.stack([_dirichlet(row, rng, n_draws) for row in posterior_counts], axis=1)
     return JointPosterior(estimate, stratum_shares[:, :, np.newaxis] * label_shares)
 
 
@@ -186,8 +186,8 @@ def output_influence(
     *,
     stratum: Ints,
     labels: Floats,
-    weights: Floats,
-    totalled: Floats,
+    labelled_weights: Floats,
+    total_weights: Floats,
 ) -> Floats:
     """Return the influence of each output on a statistic of counts.
 
@@ -201,9 +201,9 @@ def output_influence(
         Stratum of each output.
     labels : array of shape (n, labels)
         Proportion of annotators who gave each label; a row of NaN means no human label.
-    weights : array of shape (n,)
+    labelled_weights : array of shape (n,)
         Weight of a labelled output in `counts.labelled`.
-    totalled : array of shape (n,)
+    total_weights : array of shape (n,)
         Weight of an output in `counts.total`.
 
     Returns
@@ -225,11 +225,11 @@ def output_influence(
         )
 
     cell_influences = influence(cell_statistic, np.concatenate([counts.labelled.ravel(), counts.total]))
-    output_influences = np.asarray(cell_influences[n_cells:][stratum] * totalled)
+    output_influences = np.asarray(cell_influences[n_cells:][stratum] * total_weights)
     labelled_outputs = np.flatnonzero(~np.isnan(labels[:, 0]))
     output_influences[labelled_outputs] += (
         cell_influences[:n_cells].reshape(table_shape)[stratum[labelled_outputs]] * labels[labelled_outputs]
-    ).sum(axis=1) * weights[labelled_outputs]
+    ).sum(axis=1) * labelled_weights[labelled_outputs]
     return output_influences
 
 

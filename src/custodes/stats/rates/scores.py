@@ -39,14 +39,14 @@ class Roc(NamedTuple):
     fpr: Floats
 
 
-def area_under_roc(scores: Floats, positive: Bools, *, units: Ints, confidence: float) -> Area:
+def area_under_roc(scores: Floats, is_positive: Bools, *, units: Ints, confidence: float) -> Area:
     """Return the area under the ROC curve, with an interval that is computed on the logit scale.
 
     The area is the probability that a positive output has a higher score than a negative output; ties count half.
 
     Parameters
     ----------
-    scores, positive, units : arrays of shape (n,)
+    scores, is_positive, units : arrays of shape (n,)
         Score, binary human label and cluster of each labelled output.
     confidence : float
 
@@ -67,14 +67,14 @@ def area_under_roc(scores: Floats, positive: Bools, *, units: Ints, confidence: 
     ----------
     DeLong, DeLong and Clarke-Pearson 1988; Obuchowski 1997 (clusters).
     """
-    n_positive, n_negative = int(positive.sum()), int((~positive).sum())
+    n_positive, n_negative = int(is_positive.sum()), int((~is_positive).sum())
     if not n_positive or not n_negative:
         return Area(np.nan, np.nan, np.nan)
     # Number of outputs with the other label and a lower score; a tie counts half.
-    n_beaten_outputs = mid_ranks(scores) - ranks_within(scores, positive.astype(np.intp))
-    win_rate = np.where(positive, n_beaten_outputs / n_negative, 1 - n_beaten_outputs / n_positive)
-    area = float(win_rate[positive].mean())
-    influence = (win_rate - area) / np.where(positive, n_positive, n_negative)
+    n_beaten_outputs = mid_ranks(scores) - ranks_within(scores, is_positive.astype(np.intp))
+    win_rate = np.where(is_positive, n_beaten_outputs / n_negative, 1 - n_beaten_outputs / n_positive)
+    area = float(win_rate[is_positive].mean())
+    influence = (win_rate - area) / np.where(is_positive, n_positive, n_negative)
     design_effect = influence_design_effect(influence, units)
     variance_divisor = float(design_effect.divisor(confidence))
     standard_error = float(np.sqrt((influence**2).sum() * variance_divisor))
@@ -89,7 +89,7 @@ def area_under_roc(scores: Floats, positive: Bools, *, units: Ints, confidence: 
     return Area(area, low, high)
 
 
-def roc(scores: Floats, positive: Bools) -> Roc:
+def roc(scores: Floats, is_positive: Bools) -> Roc:
     """Return the ROC curve; the judge's label is positive if the score reaches the threshold.
 
     >>> roc(np.array([0.1, 0.4, 0.35, 0.8]), np.array([False, False, True, True])).tpr.tolist()
@@ -103,11 +103,13 @@ def roc(scores: Floats, positive: Bools) -> Roc:
     sorted_scores = scores[score_order]
     last_indices = np.append(np.flatnonzero(np.diff(sorted_scores)), len(sorted_scores) - 1)
     n_true_positive, n_false_positive = (
-        np.cumsum(positive[score_order])[last_indices],
-        np.cumsum(~positive[score_order])[last_indices],
+        np.cumsum(is_positive[score_order])[last_indices],
+        np.cumsum(~is_positive[score_order])[last_indices],
     )
     return Roc(
-        sorted_scores[last_indices], ratio(n_true_positive, positive.sum()), ratio(n_false_positive, (~positive).sum())
+        sorted_scores[last_indices],
+        ratio(n_true_positive, is_positive.sum()),
+        ratio(n_false_positive, (~is_positive).sum()),
     )
 
 
@@ -137,9 +139,9 @@ class ThresholdTarget(NamedTuple):
             )
         return cls(match[1], float(match[2]))
 
-    def threshold(self, scores: Floats, positive: Bools) -> float:
+    def threshold(self, scores: Floats, is_positive: Bools) -> float:
         """Return the best threshold for these outputs; NaN if all outputs have the same label."""
-        roc_curve = roc(scores, positive)
+        roc_curve = roc(scores, is_positive)
         if not len(roc_curve.tpr) or np.isnan(roc_curve.tpr[0]) or np.isnan(roc_curve.fpr[0]):
             return np.nan
         tnr = 1 - roc_curve.fpr
@@ -158,7 +160,7 @@ class ThresholdTarget(NamedTuple):
         return float((roc_curve.threshold[best_index] + next_threshold) / 2)
 
 
-def cross_fitted_labels(scores: Floats, positive: Bools, target: ThresholdTarget, *, fold: Ints) -> Floats:
+def cross_fitted_labels(scores: Floats, is_positive: Bools, target: ThresholdTarget, *, fold: Ints) -> Floats:
     """Return the judge's label (1.0 or 0.0) of each output (n,), by the threshold chosen on the remaining folds.
 
     The selection of the threshold therefore does not bias the rates of these labels.
@@ -166,7 +168,7 @@ def cross_fitted_labels(scores: Floats, positive: Bools, target: ThresholdTarget
     labels = np.full(len(scores), np.nan)
     for held_out_fold in np.unique(fold):
         is_training = fold != held_out_fold
-        threshold = target.threshold(scores[is_training], positive[is_training])
+        threshold = target.threshold(scores[is_training], is_positive[is_training])
         labels[~is_training] = np.where(np.isnan(threshold), np.nan, scores[~is_training] >= threshold)
     return labels
 

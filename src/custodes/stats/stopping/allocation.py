@@ -41,7 +41,7 @@ def annotation_order(
     )
 
 
-def grant_requests(requested: Ints, remaining_budget: NDArray[Any]) -> Ints:
+def grant_requests(n_requested: Ints, remaining_budget: NDArray[Any]) -> Ints:
     """Return the number (..., pairs) of requested annotations that `remaining_budget` (...) allows.
 
     If the budget is large enough, all requested annotations are granted. Otherwise the budget is divided equally among
@@ -51,24 +51,24 @@ def grant_requests(requested: Ints, remaining_budget: NDArray[Any]) -> Ints:
     >>> grant_requests(np.array([[5, 0, 5], [5, 5, 5]]), np.array([20, 7])).tolist()
     [[5, 0, 5], [3, 2, 2]]
     """
-    has_request = requested > 0
+    has_request = n_requested > 0
     n_requesting_pairs = has_request.sum(axis=-1, keepdims=True)
     n_remaining = np.asarray(remaining_budget)[..., np.newaxis]
     n_per_pair, n_extra = np.divmod(n_remaining, np.maximum(n_requesting_pairs, 1))
     rank_of_pair = np.cumsum(has_request, axis=-1) - 1
-    limited_grant = np.minimum(requested, np.where(has_request, n_per_pair + (rank_of_pair < n_extra), 0))
-    return np.asarray(np.where(requested.sum(axis=-1, keepdims=True) <= n_remaining, requested, limited_grant))
+    limited_grant = np.minimum(n_requested, np.where(has_request, n_per_pair + (rank_of_pair < n_extra), 0))
+    return np.asarray(np.where(n_requested.sum(axis=-1, keepdims=True) <= n_remaining, n_requested, limited_grant))
 
 
-def divide_evenly(total: NDArray[Any], available: Ints) -> Ints:
-    """Divide `total` (...) annotations among pairs (..., pairs) as equally as the `available` numbers allow.
+def divide_evenly(total: NDArray[Any], n_available: Ints) -> Ints:
+    """Divide `total` (...) annotations among pairs (..., pairs) as equally as the `n_available` numbers allow.
 
     >>> divide_evenly(np.array([9, 100]), np.array([[1, 5, 5], [1, 5, 5]])).tolist()
     [[1, 4, 4], [1, 5, 5]]
     """
-    n_assigned = np.zeros(available.shape, dtype=np.int64)
+    n_assigned = np.zeros(n_available.shape, dtype=np.int64)
     while True:
-        has_available_annotations = available > n_assigned
+        has_available_annotations = n_available > n_assigned
         n_unassigned = (np.asarray(total) - n_assigned.sum(axis=-1))[..., np.newaxis]
         n_per_pair = n_unassigned // np.maximum(has_available_annotations.sum(axis=-1, keepdims=True), 1)
         if not (has_available_annotations & (n_per_pair > 0)).any():
@@ -76,10 +76,10 @@ def divide_evenly(total: NDArray[Any], available: Ints) -> Ints:
                 n_assigned
                 + (has_available_annotations & (np.cumsum(has_available_annotations, axis=-1) <= n_unassigned))
             )
-        n_assigned += np.where(has_available_annotations, np.minimum(available - n_assigned, n_per_pair), 0)
+        n_assigned += np.where(has_available_annotations, np.minimum(n_available - n_assigned, n_per_pair), 0)
 
 
-def annotation_kinds(human: NDArray[np.int8], metric: NDArray[np.int8]) -> NDArray[np.int8]:
+def annotation_kinds(human_signs: NDArray[np.int8], metric_signs: NDArray[np.int8]) -> NDArray[np.int8]:
     """Return the kind (...) of each annotation: 0 to 11, or 12 if there is no human preference.
 
     >>> annotation_kinds(np.array([1, 0, -128], dtype=np.int8), np.array([-1, -128, 1], dtype=np.int8)).tolist()
@@ -87,7 +87,8 @@ def annotation_kinds(human: NDArray[np.int8], metric: NDArray[np.int8]) -> NDArr
     """
     # preferences 1, 0, -1 become codes 0, 1, 2; an absent preference becomes 3
     human_codes, metric_codes = (
-        np.where(np.abs(s.astype(np.int16)) <= 1, 1 - s.astype(np.int16), 3) for s in (human, metric)
+        np.where(np.abs(signs.astype(np.int16)) <= 1, 1 - signs.astype(np.int16), 3)
+        for signs in (human_signs, metric_signs)
     )
     return np.asarray(np.where(human_codes < 3, 4 * human_codes + metric_codes, KINDS), dtype=np.int8)
 
@@ -112,15 +113,15 @@ def outcome_of(signs: NDArray[np.int8]) -> Ints:
     return np.stack([(signs == sign).sum(axis=-1) for sign in (1, 0, -1)], axis=-1)
 
 
-def tables(counts: Ints, metric: Ints) -> Counts:
+def tables(kind_counts: Ints, metric_outcomes: Ints) -> Counts:
     """Return the counts that an estimator needs after some items are annotated.
 
-    `counts` (..., 12) are the numbers of annotations of each kind, `metric` (..., 3) the metric's outcomes over all
-    items.
+    `kind_counts` (..., 12) are the numbers of annotations of each kind, `metric_outcomes` (..., 3) the metric's
+    outcomes over all items.
 
     >>> result = tables(np.eye(12, dtype=np.int64)[5], np.array([4, 3, 2]))
     >>> result.paired.tolist(), result.metric_only.tolist(), result.human_only.tolist()
     ([[0, 0, 0], [0, 1, 0], [0, 0, 0]], [4, 2, 2], [0, 0, 0])
     """
-    count_table = counts.reshape(*counts.shape[:-1], 3, 4)
-    return Counts(count_table[..., :3], metric - count_table[..., :3].sum(axis=-2), count_table[..., 3])
+    count_table = kind_counts.reshape(*kind_counts.shape[:-1], 3, 4)
+    return Counts(count_table[..., :3], metric_outcomes - count_table[..., :3].sum(axis=-2), count_table[..., 3])

@@ -51,7 +51,7 @@ class Pilot:
         return table_sums(self.pair, 1 - self.sign, shape=(len(self.systems), 3))
 
 
-def posterior_shares(pilot: Pilot, *, draws: int, rng: np.random.Generator) -> Floats:
+def posterior_shares(pilot: Pilot, *, n_draws: int, rng: np.random.Generator) -> Floats:
     """Return posterior draws (draws, pairs, 3) of every pair's proportions of wins, ties and losses.
 
     There are two logistic models, for an annotation of systems a and b. The logit of the probability of 'not a tie' is
@@ -64,7 +64,7 @@ def posterior_shares(pilot: Pilot, *, draws: int, rng: np.random.Generator) -> F
     >>> signs = np.array([1, 1, 1, 0, -1, 1, 1, 1, 1, 1, 0, -1, 1, 1, 0])
     >>> pair, unit = np.repeat(np.arange(3), 5), np.tile(np.arange(5), 3)
     >>> pilot = Pilot(pair=pair, unit=unit, sign=signs, systems=np.array([[0, 1], [0, 2], [1, 2]]))
-    >>> result = posterior_shares(pilot, draws=200, rng=np.random.default_rng(0))
+    >>> result = posterior_shares(pilot, n_draws=200, rng=np.random.default_rng(0))
     >>> result.shape, bool((result.sum(axis=2).round(9) == 1).all())
     ((200, 3, 3), True)
 
@@ -72,9 +72,9 @@ def posterior_shares(pilot: Pilot, *, draws: int, rng: np.random.Generator) -> F
     2009). The application to pilots is ours.
     """
     is_untied_annotation = pilot.sign != 0
-    win_logit_draws = _logits(pilot, pilot.sign > 0, is_untied_annotation, difference=True, n_draws=draws, rng=rng)
+    win_logit_draws = _logits(pilot, pilot.sign > 0, is_untied_annotation, difference=True, n_draws=n_draws, rng=rng)
     untied_logit_draws = _logits(
-        pilot, is_untied_annotation, is_untied_annotation | True, difference=False, n_draws=draws, rng=rng
+        pilot, is_untied_annotation, is_untied_annotation | True, difference=False, n_draws=n_draws, rng=rng
     )
     win_rate_draws, untied_rate_draws = (1 / (1 + np.exp(-logit)) for logit in (win_logit_draws, untied_logit_draws))
     return np.stack(
@@ -89,7 +89,7 @@ def continue_pilot(counts: Ints, shares: Floats, *, n_items: int, rng: np.random
     with the proportions `shares` (draws, pairs, 3).
 
     >>> rng = np.random.default_rng(0)
-    >>> result = continue_pilot(np.array([[2, 0, 0]]), np.array([[[0.0, 0.0, 1.0]]]), items=4, rng=rng)
+    >>> result = continue_pilot(np.array([[2, 0, 0]]), np.array([[[0.0, 0.0, 1.0]]]), n_items=4, rng=rng)
     >>> result.kinds.tolist()
     [[[3, 3, 11, 11]]]
 
@@ -141,7 +141,10 @@ def forecast(answers: Answers, rule: Rule) -> tuple[Floats, Floats]:
     wins, losses = ((human_outcomes == outcome).sum(axis=-1) for outcome in (0, 2))
     full_data_decisions = decide(human_theta(wins, losses), gamma=rule.gamma)
     replay_result = replay(
-        answers, rule, reference=full_data_decisions, truth=np.full((human_outcomes.shape[1], 3), 1 / 3)
+        answers,
+        rule,
+        reference_decisions=full_data_decisions,
+        reference_proportions=np.full((human_outcomes.shape[1], 3), 1 / 3),
     )
     return (replay_result.n / answers.available).mean(axis=1), replay_result.correct[-1]
 
@@ -168,8 +171,9 @@ def share_interval(shares: Floats, *, confidence: float, shared: float) -> tuple
     """Return an interval for the proportion of annotations used, given draws `shares` (draws,) of this proportion.
 
     The shortest interval that contains `confidence` of the draws is widened by a factor around its centre. The square
-    of the factor increases linearly with `shared`, the result of `shared_items`: the errors of pairs that share items
-    are correlated, and the draws do not fully include this correlation. The interval contains the mean of the draws.
+    of the factor increases linearly with `shared`, the result of `shared_items`: the errors of pairs that share
+    items are correlated, and the draws do not fully include this correlation. The interval contains the mean of the
+    draws.
 
     >>> low, high = share_interval(np.linspace(0, 1, 101), confidence=0.9, shared=0.0)
     >>> round((high - low) / 0.9, 3) == _WIDER
@@ -268,16 +272,16 @@ def _logits(
     return np.asarray(rng.permutation(np.concatenate(logit_draws)))
 
 
-def overlap(systems: Ints, unit: Ints, error: Floats, sign: int) -> float:
+def overlap(systems: Ints, unit: Ints, residuals: Floats, sign: int) -> float:
     """Return the variance inflation of system effects relative to independent annotations; it is at least 1.
 
-    For each annotation, `systems` (n, 2) are its two systems, `unit` (n,) the cluster of its item, `error` (n,) the
+    For each annotation, `systems` (n, 2) are its two systems, `unit` (n,) the cluster of its item, `residuals` (n,) the
     residual, and `sign` the sign of the second system in the model.
     """
     cell_codes = systems.T.ravel() * (int(unit.max(initial=-1)) + 1) + np.tile(unit, 2)
     _, cell_of_entry = np.unique(cell_codes, return_inverse=True)
-    error_sums = np.bincount(cell_of_entry, np.concatenate([error, sign * error]))
-    independent_variance = 2 * (error**2).sum()
+    error_sums = np.bincount(cell_of_entry, np.concatenate([residuals, sign * residuals]))
+    independent_variance = 2 * (residuals**2).sum()
     return max(1.0, float((error_sums**2).sum() / independent_variance)) if independent_variance else 1.0
 
 

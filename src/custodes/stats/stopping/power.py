@@ -13,7 +13,7 @@ from custodes.stats.correction.dirichlet import human_theta
 _SIGNS = np.array([1.0, 0.0, -1.0])
 
 
-def human_power(shares: Floats, n: NDArray[np.integer[Any]], *, gamma: float) -> tuple[Floats, Floats]:
+def human_power(shares: Floats, n_annotations: NDArray[np.integer[Any]], *, gamma: float) -> tuple[Floats, Floats]:
     """Return the probabilities (k,) that n (k,) annotations decide for the first system and for the second system.
 
     `shares` (k, 3) are the probabilities of wins, ties and losses. The result is exact for the rule theta > 1 - gamma/2
@@ -27,26 +27,26 @@ def human_power(shares: Floats, n: NDArray[np.integer[Any]], *, gamma: float) ->
 
     Source: ours; the rule is that of Deriu et al. 2023, Algorithm 1.
     """
-    n_untied = np.arange(int(n.max(initial=0)) + 1)
+    n_untied = np.arange(int(n_annotations.max(initial=0)) + 1)
     n_wins_needed = _least_deciding_wins(n_untied, gamma=gamma)
     power_chunks = [
-        _power(np.asarray(shares)[pair_range], n[pair_range], n_untied, n_wins_needed)
-        for pair_range in chunks(len(n), len(n_untied))
+        _power(np.asarray(shares)[pair_range], n_annotations[pair_range], n_untied, n_wins_needed)
+        for pair_range in chunks(len(n_annotations), len(n_untied))
     ]
     first_power, second_power = np.concatenate([np.empty((2, 0)), *power_chunks], axis=1)
     return first_power, second_power
 
 
-def _power(shares: Floats, n: NDArray[Any], n_untied: NDArray[Any], n_wins_needed: NDArray[Any]) -> Floats:
+def _power(shares: Floats, n_annotations: NDArray[Any], n_untied: NDArray[Any], n_wins_needed: NDArray[Any]) -> Floats:
     """Return both probabilities (2, k) of `human_power`. Of `n_untied` annotations without a tie, `n_wins_needed` wins
     decide."""
     from scipy.special import betainc, gammaln, xlog1py, xlogy
 
-    n_annotations, tie_probability = n[:, np.newaxis], shares[:, 1:2]
-    is_possible_count = n_untied <= n_annotations
-    n_ties = np.where(is_possible_count, n_annotations - n_untied, 0)
+    annotation_column, tie_probability = n_annotations[:, np.newaxis], shares[:, 1:2]
+    is_possible_count = n_untied <= annotation_column
+    n_ties = np.where(is_possible_count, annotation_column - n_untied, 0)
     log_probability = (
-        gammaln(n_annotations + 1)
+        gammaln(annotation_column + 1)
         - gammaln(n_untied + 1)
         - gammaln(n_ties + 1)
         + xlog1py(n_untied, -tie_probability)
@@ -87,7 +87,7 @@ def _least_deciding_wins(n_untied: NDArray[np.integer[Any]], *, gamma: float) ->
     return upper_wins
 
 
-def margin_width(shares: Floats, n: NDArray[np.integer[Any]], *, gamma: float) -> Floats:
+def margin_width(shares: Floats, n_annotations: NDArray[np.integer[Any]], *, gamma: float) -> Floats:
     """Return the width (...) of the margin's interval at level 1 - gamma after n (...) annotations.
 
     `shares` (..., 3) are the probabilities of wins, ties and losses. The width is a normal approximation with n + 4, as
@@ -102,7 +102,7 @@ def margin_width(shares: Floats, n: NDArray[np.integer[Any]], *, gamma: float) -
 
     margin = shares[..., 0] - shares[..., 2]
     sign_variance = np.maximum(shares[..., 0] + shares[..., 2] - margin**2, 0.0)
-    return np.asarray(-2 * ndtri(gamma / 2) * np.sqrt(sign_variance / (n + 4)))
+    return np.asarray(-2 * ndtri(gamma / 2) * np.sqrt(sign_variance / (n_annotations + 4)))
 
 
 def preference_correlation(shares: Floats, channel: Floats) -> Floats:

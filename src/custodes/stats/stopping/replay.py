@@ -53,12 +53,14 @@ class ReplayResult:
     kld: Floats
 
 
-def replay(answers: Answers, rule: Rule, *, reference: NDArray[np.int8], truth: Floats) -> ReplayResult:
+def replay(
+    answers: Answers, rule: Rule, *, reference_decisions: NDArray[np.int8], reference_proportions: Floats
+) -> ReplayResult:
     """Return the result of the protocol in Algorithm 2, applied to known preferences.
 
     Every round annotates all open pairs up to the next interim analysis, analyses these pairs, and closes pairs that
-    need no more annotations. Decisions are compared with `reference` (pairs,). Estimated outcome proportions are
-    compared with `truth` (pairs, 3), or with k references (k, 1, pairs, 3).
+    need no more annotations. Decisions are compared with `reference_decisions` (pairs,). Estimated outcome proportions
+    are compared with `reference_proportions` (pairs, 3), or with k references (k, 1, pairs, 3).
 
     Source: Deriu et al. 2023, Algorithm 2.
     """
@@ -90,13 +92,13 @@ def replay(answers: Answers, rule: Rule, *, reference: NDArray[np.int8], truth: 
                 analysis_results
             )
         is_open_pair &= (n_annotations < n_at_last_analysis) & (remaining_budget > 0)[:, np.newaxis]
-        correct_rate = error_types(reference, decisions)[..., 0]
+        correct_rate = error_types(reference_decisions, decisions)[..., 0]
         round_results.append(
             (
                 n_annotations.sum(axis=1),
                 (decisions != 0).mean(axis=1),
                 correct_rate,
-                mean_kld(outcome_proportions, truth),
+                mean_kld(outcome_proportions, reference_proportions),
             )
         )
     annotations, decided_rate, correct_rate, kld = (
@@ -112,17 +114,17 @@ def replay(answers: Answers, rule: Rule, *, reference: NDArray[np.int8], truth: 
     )
 
 
-def decide_fixed_design(answers: Answers, rule: Rule, *, total: Ints) -> NDArray[np.int8]:
+def decide_fixed_design(answers: Answers, rule: Rule, *, n_total: Ints) -> NDArray[np.int8]:
     """Return the decisions (replications, pairs) of a fixed design, with which a sequential design can be compared.
 
-    In each replication, the annotations of all pairs, `total` (replications,), are divided equally among the pairs.
+    In each replication, the annotations of all pairs, `n_total` (replications,), are divided equally among the pairs.
     Annotations come in the order of the sequential design. Each pair is analysed once, at the level of the rule.
 
     Source: ours.
     """
     from scipy.special import ndtri
 
-    n_annotations = divide_evenly(total, answers.available)
+    n_annotations = divide_evenly(n_total, answers.available)
     counts, is_analysed_pair = (
         count_kinds(answers.kinds, np.zeros_like(n_annotations), n_annotations),
         n_annotations > 0,
@@ -162,18 +164,18 @@ def _analyse_pairs(
     return analyse_tables(
         rule,
         counted_tables,
-        look=analysis_index,
-        last=n_at_last_analysis[is_analysed_pair],
+        analysis_index=analysis_index,
+        n_at_last_analysis=n_at_last_analysis[is_analysed_pair],
         items=items,
-        judged=is_analysed_pair,
+        is_analysed_pair=is_analysed_pair,
     )
 
 
-def mean_kld(outcome_proportions: Floats, truth: Floats) -> Floats:
+def mean_kld(outcome_proportions: Floats, reference_proportions: Floats) -> Floats:
     """Return the mean (...) over pairs of KLD(p || truth) in nats, for p and truth (..., pairs, 3).
 
     The mean is NaN if p is NaN, and infinite if p is positive where truth is 0.
     """
     from scipy.special import rel_entr
 
-    return np.asarray(rel_entr(outcome_proportions, truth).sum(axis=-1).mean(axis=-1))
+    return np.asarray(rel_entr(outcome_proportions, reference_proportions).sum(axis=-1).mean(axis=-1))

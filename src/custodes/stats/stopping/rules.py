@@ -37,32 +37,39 @@ class Rule:
 
 
 def analyse_tables(
-    rule: Rule, counts: Counts, *, look: int, last: Ints | Floats, items: PairItems | None, judged: NDArray[np.bool_]
+    rule: Rule,
+    counts: Counts,
+    *,
+    analysis_index: int,
+    n_at_last_analysis: Ints | Floats,
+    items: PairItems | None,
+    is_analysed_pair: NDArray[np.bool_],
 ) -> tuple[NDArray[np.int8], NDArray[np.bool_], Floats]:
     """Analyse tables and return three arrays.
 
     These are the decisions 1, 0 or -1 (...), whether more annotations are needed (...), and the outcome proportions
     (..., 3), which are NaN if the estimator gives only a margin.
 
-    `last` (...) is the number of annotations of each table at its last interim analysis. `items` are all annotations,
-    and `judged` is a mask of the pairs to analyse. An estimator that needs items gets `items`. For other estimators,
-    `items` is given only if items share clusters; the design effect is then computed from `items`.
+    `n_at_last_analysis` (...) is the number of annotations of each table at its last interim analysis. `items` are all
+    annotations, and `is_analysed_pair` is a mask of the pairs to analyse. An estimator that needs items gets `items`.
+    For other estimators, `items` is given only if items share clusters; the design effect is then computed from
+    `items`.
     """
     from scipy.special import ndtr
 
-    tail_probability = float(ndtr(-rule.bounds[look]))
+    tail_probability = float(ndtr(-rule.bounds[analysis_index]))
     # A replay analyses many tables, so quick estimators give no intervals and only the precision that a decision needs.
     gamma = 2 * tail_probability if rule.estimator.quick else rule.gamma
     confidence = None if rule.estimator.quick else 1 - gamma
     human_outcomes, design_effect, estimate = _estimate_tables(
-        rule, counts, items, judged, confidence=confidence, gamma=gamma
+        rule, counts, items, is_analysed_pair, confidence=confidence, gamma=gamma
     )
     decisions = decide(estimate.theta, gamma=2 * tail_probability)
     is_open_table = decisions == 0
     if rule.futility is not None:
-        information_share = human_outcomes.sum(axis=-1) / np.maximum(last / design_effect, 1)
+        information_share = human_outcomes.sum(axis=-1) / np.maximum(n_at_last_analysis / design_effect, 1)
         decision_probability = predictive_probability(
-            estimate.margin, estimate.sd, share=information_share, bound=rule.bounds[-1]
+            estimate.margin, estimate.sd, information_share=information_share, bound=rule.bounds[-1]
         )
         is_open_table &= ~(decision_probability < rule.futility)
     return decisions, is_open_table, estimate.p
@@ -85,7 +92,7 @@ class LookEstimates(NamedTuple):
 
 
 def estimates_on(
-    rule: Rule, counts: Counts, *, look: int, items: PairItems | None, judged: NDArray[np.bool_]
+    rule: Rule, counts: Counts, *, analysis_index: int, items: PairItems | None, is_analysed_pair: NDArray[np.bool_]
 ) -> LookEstimates:
     """Return the estimates that correspond to the decisions; the arguments are as in `analyse_tables`.
 
@@ -97,9 +104,9 @@ def estimates_on(
     """
     from scipy.special import ndtr
 
-    tail_probability = float(ndtr(-rule.bounds[look]))
+    tail_probability = float(ndtr(-rule.bounds[analysis_index]))
     human_outcomes, _, estimate = _estimate_tables(
-        rule, counts, items, judged, confidence=1 - 2 * tail_probability, gamma=2 * tail_probability
+        rule, counts, items, is_analysed_pair, confidence=1 - 2 * tail_probability, gamma=2 * tail_probability
     )
     score, error = estimate.margin, estimate.sd
     margin, low, high = estimate.margin, estimate.margin_low, estimate.margin_high

@@ -210,27 +210,27 @@ def _infer_drift(path: Path, score: Floats, *, level: float) -> tuple[Floats, Fl
 
 
 def predictive_probability(
-    margin: NDArray[Any], sd: NDArray[Any], *, share: NDArray[Any], bound: float | Floats
+    margin: NDArray[Any], sd: NDArray[Any], *, information_share: NDArray[Any], bound: float | Floats
 ) -> Floats:
     """Return the probability (...) that an undecided pair will be decided at its last analysis.
 
-    `margin` and `sd` (...) are the current margin and its standard error, `share` (...) is the current number of
-    annotations as a proportion of the number at the last analysis, and `bound` is the |z| that the last analysis
-    requires. The probability is a normal approximation: the standard error at the last analysis will be sd *
+    `margin` and `sd` (...) are the current margin and its standard error, `information_share` (...) is the current
+    number of annotations as a proportion of the number at the last analysis, and `bound` is the |z| that the last
+    analysis requires. The probability is a normal approximation: the standard error at the last analysis will be sd *
     sqrt(share), and the margin at the last analysis varies around the current margin with the remaining variance. At a
     share of 1, the probability is 0 or 1.
 
     >>> margin, sd, share = np.array([0.0, 0.3]), np.array([0.1, 0.1]), np.array([0.5, 0.5])
-    >>> predictive_probability(margin, sd, share=share, bound=1.96).round(3)
+    >>> predictive_probability(margin, sd, information_share=share, bound=1.96).round(3)
     array([0.05 , 0.989])
 
     Source: Spiegelhalter, Freedman and Blackburn 1986.
     """
     from scipy.special import ndtr
 
-    margin, sd, share = (np.asarray(values, dtype=np.float64) for values in (margin, sd, share))
-    required_margin = bound * sd * np.sqrt(share)
-    remaining_sd = sd * np.sqrt(np.maximum(1 - share, 0.0))
+    margin, sd, information_share = (np.asarray(values, dtype=np.float64) for values in (margin, sd, information_share))
+    required_margin = bound * sd * np.sqrt(information_share)
+    remaining_sd = sd * np.sqrt(np.maximum(1 - information_share, 0.0))
     margin_excess = np.stack([margin - required_margin, -margin - required_margin])
     with np.errstate(divide="ignore", invalid="ignore"):
         tail_probabilities = np.where(remaining_sd > 0, ndtr(margin_excess / remaining_sd), margin_excess > 0)
@@ -238,7 +238,7 @@ def predictive_probability(
 
 
 def sprt(
-    right: int, wrong: int, *, good: float = 0.85, bad: float = 0.45, alpha: float = 0.02, beta: float = 0.1
+    n_right: int, n_wrong: int, *, good: float = 0.85, bad: float = 0.45, alpha: float = 0.02, beta: float = 0.1
 ) -> int:
     """Test an annotator's accuracy on comparisons with known answers by Wald's sequential test.
 
@@ -252,7 +252,7 @@ def sprt(
 
     Source: Wald 1945, "Sequential tests of statistical hypotheses".
     """
-    log_ratio = right * log(bad / good) + wrong * log((1 - bad) / (1 - good))
+    log_ratio = n_right * log(bad / good) + n_wrong * log((1 - bad) / (1 - good))
     return -1 if log_ratio >= log((1 - beta) / alpha) else 1 if log_ratio <= log(beta / (1 - alpha)) else 0
 
 

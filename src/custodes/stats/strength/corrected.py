@@ -126,24 +126,24 @@ def correct_strengths(
     adjusted_scores = csr_array(
         tilted_fit.correct_leverage(csr_array(unit_scores)) + diagonal_power @ metric_scores(~is_labelled_battle)
     )
-    covariance, human_only_covariance = (
+    adjusted_covariance, human_only_covariance = (
         human_fit.covariance(score_rows, inverse, scores=human_only_scores)
         for score_rows, inverse in (
             (adjusted_scores, tilted_fit.fit.inverse),
             (human_only_scores, human_only_fit.inverse),
         )
     )
-    variance, human_only_variance = (
-        matrix.diagonal()[:n_systems].sum() for matrix in (covariance, human_only_covariance)
+    adjusted_variance, human_only_variance = (
+        matrix.diagonal()[:n_systems].sum() for matrix in (adjusted_covariance, human_only_covariance)
     )
     has_finite_strengths = bool(
         (human_fit.bounded | (np.bincount(human_fit.component)[human_fit.component] == 1)).all()
     )
     has_control_scores = control_scores.power(2).sum(axis=1) > 0
     return CorrectedStrengths(
-        strengths=human_fit.strengths(adjusted_coefficients, covariance, resamples, rng),
+        strengths=human_fit.strengths(adjusted_coefficients, adjusted_covariance, resamples, rng),
         power=float(metric_weights[has_control_scores].mean()) if has_control_scores.any() else 0.0,
-        saving=1 - float(variance / human_only_variance) if has_finite_strengths else np.nan,
+        saving=1 - float(adjusted_variance / human_only_variance) if has_finite_strengths else np.nan,
         # The test uses all battles, also those between systems that human ratings do not connect.
         p_random=p_random(fit_battles(battles, n_systems=n_systems, ties=ties), is_labelled_battle[battles.is_usable])
         if probability is None and not by_pair

@@ -17,7 +17,7 @@ MOST_PAIRS = 20_000
 _OF_EQUALS = 0.25  # information on the log odds from one battle of equal systems that is not a tie
 
 
-def more_battles(strengths: Strengths, pairs: PairRates, different: Bools, *, confidence: float) -> Floats:
+def more_battles(strengths: Strengths, pairs: PairRates, is_different: Bools, *, confidence: float) -> Floats:
     """Return the number (pairs,) of further battles of each pair with which `ranks` decides the pair with 50 % power.
 
     The critical value is that of the last step of the joint test: the quantile of the largest |t| over all undecided
@@ -32,7 +32,7 @@ def more_battles(strengths: Strengths, pairs: PairRates, different: Bools, *, co
     from scipy.special import ndtr, stdtrit
 
     n_pairs = len(pairs.first)
-    is_undecided_pair = ~different[pairs.first, pairs.second]
+    is_undecided_pair = ~is_different[pairs.first, pairs.second]
     n_battles, n_untied = pairs.outcomes.sum(axis=1), pairs.outcomes[:, 0] + pairs.outcomes[:, 2]
     if (
         len(strengths.draws) < 3
@@ -85,13 +85,15 @@ def more_battles(strengths: Strengths, pairs: PairRates, different: Bools, *, co
 def _model_variance(pairs: PairRates, information: Floats, n_systems: int) -> Floats:
     """Return the variance (pairs,) of each pair's difference under the model, given the information (pairs,) of each
     pair's battles."""
-    first, second = pairs.first, pairs.second
+    first_systems, second_systems = pairs.first, pairs.second
     laplacian = np.zeros((n_systems, n_systems))
-    laplacian[first, second] = laplacian[second, first] = -information
+    laplacian[first_systems, second_systems] = laplacian[second_systems, first_systems] = -information
     np.fill_diagonal(laplacian, -laplacian.sum(axis=1))
     laplacian_inverse = np.linalg.pinv(laplacian, rcond=1e-10, hermitian=True)
     return np.asarray(
-        np.diag(laplacian_inverse)[first] + np.diag(laplacian_inverse)[second] - 2 * laplacian_inverse[first, second]
+        np.diag(laplacian_inverse)[first_systems]
+        + np.diag(laplacian_inverse)[second_systems]
+        - 2 * laplacian_inverse[first_systems, second_systems]
     )
 
 

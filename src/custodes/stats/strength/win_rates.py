@@ -226,24 +226,24 @@ def pair_rates(battles: Battles, *, confidence: float) -> PairRates:
     )
 
 
-def unexplained_share(values: Floats, first: Ints, second: Ints, *, n_systems: int) -> Floats:
+def unexplained_share(covariates: Floats, first_systems: Ints, second_systems: Ints, *, n_systems: int) -> Floats:
     """Return the proportion (k,) of the covariates' sum of squares that differences of system effects do not explain.
 
-    `values` (n, k) are the covariates. The proportion is 0 if a covariate does not vary or varies only between systems,
-    so that its effect cannot be separated from the strengths.
+    `covariates` (n, k) are the covariates. The proportion is 0 if a covariate does not vary or varies only between
+    systems, so that its effect cannot be separated from the strengths.
 
     >>> values = np.array([[1.0, 2.0], [1.0, 0.0]])
     >>> unexplained_share(values, np.array([0, 0]), np.array([1, 1]), n_systems=2).round(3).tolist()
     [0.0, 0.5]
     """
-    n_comparisons = table_sums(first, second, shape=(n_systems, n_systems))
+    n_comparisons = table_sums(first_systems, second_systems, shape=(n_systems, n_systems))
     n_comparisons = n_comparisons + n_comparisons.T
     laplacian = np.diag(n_comparisons.sum(axis=0)) - n_comparisons
-    effect_sums = np.zeros((values.shape[1], n_systems))
-    for covariate_index, covariate in enumerate(values.T):
-        for sign, systems_of_side in ((1, first), (-1, second)):
+    effect_sums = np.zeros((covariates.shape[1], n_systems))
+    for covariate_index, covariate in enumerate(covariates.T):
+        for sign, systems_of_side in ((1, first_systems), (-1, second_systems)):
             effect_sums[covariate_index] += sign * np.bincount(systems_of_side, weights=covariate, minlength=n_systems)
-    square_sums = (values**2).sum(axis=0)
+    square_sums = (covariates**2).sum(axis=0)
     residual_square_sums = square_sums - (
         effect_sums * (effect_sums @ np.linalg.pinv(laplacian, rcond=1e-10, hermitian=True))
     ).sum(axis=1)
