@@ -102,8 +102,10 @@ def task(selected_study: Study, target: str | None) -> Task:
     if set(aspects) != set(selected_study.aspects):
         selected_study = selected_study.select(aspect=list(aspects))
     rater_scores = select_rater_scores(selected_study, selected_study, "aspects")
-    for name, kind, aspect in zip(rater_scores.names, rater_scores.kinds, rater_scores.rater_aspects, strict=True):
-        if kind != METRIC and name in rater_scores.constant:
+    for rater_name, kind, aspect in zip(
+        rater_scores.names, rater_scores.kinds, rater_scores.rater_aspects, strict=True
+    ):
+        if kind != METRIC and rater_name in rater_scores.constant:
             raise InputError(
                 f"{selected_study.name}: human ratings{label_of(aspect)} are constant, so nothing can be learned; "
                 "select another aspect"
@@ -130,7 +132,7 @@ def task(selected_study: Study, target: str | None) -> Task:
             "combine; add metrics"
         )
     metrics = _select_raters(rater_scores, metric_indices[has_varying_scores])
-    name = aspects[0] if len(aspects) == 1 else MEAN + ",".join(aspects)
+    target_name = aspects[0] if len(aspects) == 1 else MEAN + ",".join(aspects)
     constant_metrics, n_metrics, n_missing_scores = (
         [rater_scores.names[i] for i in metric_indices[~has_varying_scores]],
         int(has_varying_scores.sum()),
@@ -166,12 +168,12 @@ def task(selected_study: Study, target: str | None) -> Task:
             f"there are {n_metrics} metrics and only {is_rated_output.sum()} rated outputs, so there is at most one "
             "output per metric",
         ),
-        aspect=aspect_of(name),
+        aspect=aspect_of(target_name),
     )
     bounds_of_rater, direction_of_rater = selected_study.raters.bounds, selected_study.raters.direction
     return Task(
         study=selected_study,
-        target=name,
+        target=target_name,
         human=human_ratings,
         rated=is_rated_output,
         verdicts=has_verdicts,

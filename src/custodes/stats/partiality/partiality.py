@@ -265,12 +265,12 @@ class _Search:
         reason[~placement.met] = Reason.UNMET
         reason[~placement.connected] = Reason.UNCONNECTED
         reason[placement.units == 0] = Reason.UNRATED
-        usable_systems = reason == Reason.NONE
+        is_usable = reason == Reason.NONE
         if (
-            usable_systems.any()
-            and min(np.ptp(positions[usable_systems]) for positions in (placement.human, placement.metric)) < _LEVEL
+            is_usable.any()
+            and min(np.ptp(positions[is_usable]) for positions in (placement.human, placement.metric)) < _LEVEL
         ):
-            reason[usable_systems] = Reason.LEVEL
+            reason[is_usable] = Reason.LEVEL
         usable_systems = np.flatnonzero(reason == Reason.NONE)
         curve: list[int] = usable_systems[np.argsort(placement.human[usable_systems], kind="stable")].tolist()
         for outermost_place, neighbour_place in ((-1, -2), (0, 1)) if len(curve) >= FEWEST_SYSTEMS else ():
