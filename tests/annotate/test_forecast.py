@@ -173,7 +173,12 @@ def _forecast_covers(shares: Any, stage: int, rng: np.random.Generator) -> bool:
         counts = counts + rng.multinomial(np.where(is_open, target - counts.sum(axis=1), 0), shares)
         last = np.full(int(is_open.sum()), looks[-1])
         _, goes_on, _ = analyse_tables(
-            rule, annotator_only(counts[is_open]), look=look, last=last, items=None, judged=is_open
+            rule,
+            annotator_only(counts[is_open]),
+            analysis_index=look,
+            n_at_last_analysis=last,
+            items=None,
+            is_analysed_pair=is_open,
         )
         is_open[is_open] = goes_on & (target < looks[-1])
         if not is_open.any():

@@ -31,7 +31,7 @@ def selected_study(values: Scores) -> cu.Study:
 
 def learnt(name: str, of: Task) -> tuple[Formula, Normalisation]:
     x = of.metrics.scores.reshape(len(of.metrics.scores), -1).T
-    scales = normalisation(x, names=of.metrics.names, directions=of.directions, declared=of.declared)
+    scales = normalisation(x, names=of.metrics.names, directions=of.directions, declared_bounds=of.declared)
     item = np.repeat(np.arange(len(of.design.items)), len(of.design.systems))
     training = TrainingData(
         x=scales.apply(x),

@@ -158,7 +158,7 @@ def test_kendall_of_the_path_is_that_of_scipy_by_fold() -> None:
     rows = np.flatnonzero((fold >= 0).ravel())
     x, y, flat = of.metrics.scores.reshape(3, -1)[:, rows].T, of.human.ravel()[rows], fold.ravel()[rows]
     items = rows // len(of.design.systems)
-    path = nested_path(x, y, flat, groups=items, included=np.arange(0), steps=STEPS)
+    path = nested_path(x, y, flat, groups=items, included_columns=np.arange(0), steps=STEPS)
     for k in range(3):
         taus = [stats.kendalltau(path.predicted[k + 1, flat == f], y[flat == f]).statistic for f in range(5)]
         assert result["score"][k] == pytest.approx(np.mean(taus))

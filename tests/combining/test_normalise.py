@@ -18,7 +18,7 @@ def limits(
     """Return the limits of one metric fitted to the scores before the direction is applied."""
     x = direction * np.array(scores)[:, np.newaxis]
     given_scales = {} if declared is None else {name: declared}
-    by = normalisation(x, names=[name], directions=[direction], declared=given_scales)
+    by = normalisation(x, names=[name], directions=[direction], declared_bounds=given_scales)
     return by.low[0].item(), by.high[0].item(), by.source[0]
 
 
@@ -36,7 +36,7 @@ def test_a_declared_scale_is_turned_with_its_metric() -> None:
 
 
 def test_a_declared_scale_of_another_rater_is_ignored() -> None:
-    by = normalisation(np.array([[1.0], [2.0]]), names=["mine"], directions=[1], declared={"person": (1, 1)})
+    by = normalisation(np.array([[1.0], [2.0]]), names=["mine"], directions=[1], declared_bounds={"person": (1, 1)})
     assert by.source == ("fitted",)
 
 
@@ -74,7 +74,7 @@ def test_without_a_scale_the_range_is_fitted() -> None:
     low, high, source = limits([np.nan, np.nan], "BLEU")
     assert np.isnan([low, high]).all()
     assert source == "fitted"
-    by = normalisation(np.empty((0, 1)), names=["BLEU"], directions=[1], declared={})
+    by = normalisation(np.empty((0, 1)), names=["BLEU"], directions=[1], declared_bounds={})
     assert np.isnan(by.low).all()
 
 
@@ -83,7 +83,7 @@ def test_round_values_and_clipping() -> None:
         np.array([[0.0, -25.0, 1.0], [50.0, 0.0, 3.0]]),
         names=["chrF++", "MetricX-23", "mine"],
         directions=np.array([1.0, -1.0, 1.0]),
-        declared={},
+        declared_bounds={},
     )
     assert by.source == ("known", "known", "fitted")
     new = np.array([[25.0, -5.0, 2.0], [150.0, -40.0, 0.0], [-math.inf, math.inf, 9.0], [100.0, 0.0, np.nan]])
@@ -92,13 +92,13 @@ def test_round_values_and_clipping() -> None:
 
 def test_a_constant_metric_says_nothing_and_a_missing_one_stays_missing() -> None:
     x = np.array([[7.0, np.nan], [7.0, np.nan]])
-    by = normalisation(x, names=["flat", "lost"], directions=[1, 1], declared={})
+    by = normalisation(x, names=["flat", "lost"], directions=[1, 1], declared_bounds={})
     new = np.array([[7.0, 1.0], [9.0, 2.0], [np.nan, np.nan]])
     np.testing.assert_array_equal(by.apply(new), [[0.5, np.nan], [0.5, np.nan], [np.nan, np.nan]])
 
 
 def test_no_rows_and_no_metrics() -> None:
-    by = normalisation(np.empty((3, 0)), names=[], directions=[], declared={})
+    by = normalisation(np.empty((3, 0)), names=[], directions=[], declared_bounds={})
     assert by.apply(np.empty((2, 0))).shape == (2, 0)
     scales = Normalisation(low=np.zeros(2), high=np.ones(2), source=("fitted", "fitted"))
     assert scales.apply(np.empty((0, 2))).shape == (0, 2)
@@ -119,7 +119,7 @@ def test_a_fitted_scale_does_not_depend_on_unit_or_offset(seed: int) -> None:
     names, directions = ["a", "b", "c"], [1, 1, 1]
 
     def scaled(x: np.ndarray, new: np.ndarray) -> np.ndarray:
-        return normalisation(x, names=names, directions=directions, declared={}).apply(new)
+        return normalisation(x, names=names, directions=directions, declared_bounds={}).apply(new)
 
     values = scaled(x, new)
     assert ((values >= 0) & (values <= 1)).all()
@@ -135,7 +135,7 @@ def test_higher_stays_higher(seed: int) -> None:
     rng = np.random.default_rng(seed)
     x = rng.uniform(0, 25, (20, 1))
     direction = float(rng.choice([1, -1]))
-    by = normalisation(direction * x, names=["MetricX"], directions=[direction], declared={"MetricX": (0, 25)})
+    by = normalisation(direction * x, names=["MetricX"], directions=[direction], declared_bounds={"MetricX": (0, 25)})
     values = by.apply(direction * x)[:, 0]
     np.testing.assert_allclose(values, x[:, 0] / 25 if direction > 0 else 1 - x[:, 0] / 25, atol=1e-12)
 

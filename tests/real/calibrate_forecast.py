@@ -109,11 +109,11 @@ def replayed(pairs: RatedPairs, seed: int, *, by_lot: bool) -> Iterator[Replay]:
         systems=pairs.systems,
     )
     assert (kinds[:, :PILOT] < KINDS).all()
-    proportions = continue_pilot(pilot.outcome, posterior_shares(pilot, draws=DRAWS, rng=rng), items=items, rng=rng)
+    proportions = continue_pilot(pilot.outcome, posterior_shares(pilot, n_draws=DRAWS, rng=rng), n_items=items, rng=rng)
     shared = shared_items(pilot)
     for stopping in RULES:
         rule = stopping.rule(HUMAN, most=items, seed=0)
-        end = replay(run, rule, reference=pairs.reference(0.05), truth=pairs.truth)
+        end = replay(run, rule, reference_decisions=pairs.reference(0.05), reference_proportions=pairs.truth)
         shares, _ = forecast(proportions, rule)
         low, high = percentile_interval(shares, confidence=CONFIDENCE)
         middle, reach = shortest_interval(shares, confidence=CONFIDENCE)

@@ -37,15 +37,15 @@ def outcome_and_bounds(
     n_items = pairs.human.shape[1]
     rule = RULE.rule(HUMAN, most=n_items, seed=0)
     reference = pairs.reference(0.05)
-    end = replay(answers, rule, reference=reference, truth=pairs.truth)
+    end = replay(answers, rule, reference_decisions=reference, reference_proportions=pairs.truth)
     happened = {"share": float((end.n / n_items).mean()), "correct": float(end.correct[-1, 0])}
     assert answers.items is not None
     first = answers.items(np.full((1, len(pairs.human)), pilot))
     pair, item = np.nonzero(first.human[0] != ABSENT)
     begun = Pilot(pair=pair, unit=first.units[item], sign=first.human[0][pair, item], systems=first.systems)
-    shares = posterior_shares(begun, draws=draws, rng=rng)
+    shares = posterior_shares(begun, n_draws=draws, rng=rng)
     counts = begun.outcome
-    share, correct = forecast(continue_pilot(counts, shares, items=n_items, rng=rng), rule)
+    share, correct = forecast(continue_pilot(counts, shares, n_items=n_items, rng=rng), rule)
     ends = (
         share_interval(share, confidence=0.9, shared=shared_items(begun)),
         percentile_interval(correct, confidence=0.9),

@@ -43,7 +43,7 @@ class Gate:
         self.results = np.vstack([self.results, correct - correct.mean()])
         level = next_level(level_after(self.openings, LEVEL), self.spent)
         correlation = correlation_of(self.results[self.start :])
-        test = NextTest(correlation, self.critical, rng=self.rng, draws=DRAWS)
+        test = NextTest(correlation, self.critical, rng=self.rng, n_draws=DRAWS)
         critical = TEST.effective_critical(test.critical(level))
         self.critical.append(critical)
         self.spent.append(test.exceedance_probability(critical))

@@ -30,7 +30,10 @@ def outcome(stopping: Stopping, p: list[float], seed: int) -> tuple[float, float
     rated_pairs = rated_pairs_of(human, systems=np.stack([np.arange(PAIRS), np.arange(PAIRS) + 1], axis=1))
     rule = stopping.rule(ESTIMATORS["human"], most=ITEMS, seed=0)
     end = replay(
-        order_answers([rated_pairs], [seed]), rule, reference=rated_pairs.reference(0.05), truth=rated_pairs.truth
+        order_answers([rated_pairs], [seed]),
+        rule,
+        reference_decisions=rated_pairs.reference(0.05),
+        reference_proportions=rated_pairs.truth,
     )
     return float((end.decision != 0).mean()), float(end.n.mean())
 
@@ -80,7 +83,7 @@ def false_decisions(
         results["reference"].append(float((reference != 0).mean()))
         for name in rules:
             rule = CLUSTERED[name].rule(ESTIMATORS[estimator], most=documents * 10, seed=study)
-            end = replay(answers, rule, reference=reference, truth=rated_pairs.truth)
+            end = replay(answers, rule, reference_decisions=reference, reference_proportions=rated_pairs.truth)
             results[name].append(float((end.decision != 0).mean()))
     return {name: np.array(value) for name, value in results.items()}
 

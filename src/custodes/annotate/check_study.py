@@ -259,10 +259,10 @@ def _decision_problems(study: StoredStudy, max_items: int) -> Iterator[Problem]:
     decisions, _, _ = analyse_tables(
         rule,
         annotator_only(np.array([[n_answers, 0, 0]])),
-        look=len(rule.looks) - 1,
-        last=np.array([n_answers]),
+        analysis_index=len(rule.looks) - 1,
+        n_at_last_analysis=np.array([n_answers]),
         items=None,
-        judged=np.array([True]),
+        is_analysed_pair=np.array([True]),
     )
     if not decisions[0]:
         yield Problem(

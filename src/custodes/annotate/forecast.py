@@ -177,10 +177,10 @@ def _draw_final_answers(
             _, goes_on, _ = analyse_tables(
                 rule,
                 annotator_only(outcome_count_draws[has_new_answers]),
-                look=analysis_index,
-                last=np.broadcast_to(final_analysis_sizes, answer_count_draws.shape)[has_new_answers],
+                analysis_index=analysis_index,
+                n_at_last_analysis=np.broadcast_to(final_analysis_sizes, answer_count_draws.shape)[has_new_answers],
                 items=None,
-                judged=has_new_answers,
+                is_analysed_pair=has_new_answers,
             )
             is_open_pair[has_new_answers] = goes_on & (answer_count_draws < final_analysis_sizes)[has_new_answers]
     return np.asarray(answer_count_draws.sum(axis=1), dtype=np.float64)

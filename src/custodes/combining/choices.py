@@ -37,34 +37,45 @@ def nested_fold_scores(
     inner fold that is scored.
     """
     folds_of_repeat = [np.unique(fold[fold >= 0]).tolist() for fold in folds]
-    jobs = [
+    repeats_and_fold_pairs = [
         (repeat, *fold_pair)
         for repeat, folds_out in enumerate(folds_of_repeat)
         for fold_pair in combinations(folds_out, 2)
     ]
     training_parts = []
-    for repeat, *held_folds in jobs:
-        is_in_held_fold = np.isin(folds[repeat], held_folds)
+    for repeat, *held_out_folds in repeats_and_fold_pairs:
+        is_held_out_output = np.isin(folds[repeat], held_out_folds)
         training_parts.append(
-            Part(str((repeat, *held_folds)), (folds[repeat] >= 0) & ~is_in_held_fold, np.flatnonzero(is_in_held_fold))
+            Part(
+                str((repeat, *held_out_folds)),
+                (folds[repeat] >= 0) & ~is_held_out_output,
+                np.flatnonzero(is_held_out_output),
+            )
         )
     single_methods = [method for method in candidate_methods if not method.mean_of]
     fits = fit_and_predict(
         task, settings, single_methods, training_parts, rng=rng, progress=progress, desc="inner folds"
     )
-    scores: dict[tuple[int, int], list[dict[str, float]]] = {
+    scores_of_choice: dict[tuple[int, int], list[dict[str, float]]] = {
         (r, k): [] for r, folds_out in enumerate(folds_of_repeat) for k in folds_out
     }
-    for (repeat, *held_folds), training_part, fit in zip(jobs, training_parts, fits, strict=True):
-        for scored_fold, chosen_for in (held_folds, held_folds[::-1]):
-            is_scored = folds[repeat].ravel()[training_part.held] == scored_fold
-            predictions = {
-                method.name: values[is_scored] for method, values in zip(single_methods, fit.predicted, strict=True)
+    for (repeat, *held_out_folds), training_part, part_fits in zip(
+        repeats_and_fold_pairs, training_parts, fits, strict=True
+    ):
+        for scored_fold, choice_fold in (held_out_folds, held_out_folds[::-1]):
+            is_scored_output = folds[repeat].ravel()[training_part.held] == scored_fold
+            predictions_of_method = {
+                method.name: method_predictions[is_scored_output]
+                for method, method_predictions in zip(single_methods, part_fits.predicted, strict=True)
             }
-            scores[repeat, chosen_for].append(
-                _score_methods(task, settings, training_part.held[is_scored], predictions, candidate_methods)
+            scores_of_choice[repeat, choice_fold].append(
+                _score_methods(
+                    task, settings, training_part.held[is_scored_output], predictions_of_method, candidate_methods
+                )
             )
-    return {key: _by_name(fold_scores, candidate_methods) for key, fold_scores in scores.items()}
+    return {
+        choice: _scores_by_method(fold_scores, candidate_methods) for choice, fold_scores in scores_of_choice.items()
+    }
 
 
 def held_out_scores(
@@ -81,44 +92,56 @@ def held_out_scores(
     `outer_predictions` maps names of methods to existing predictions (items, systems), which are reused. Methods
     without an entry are fitted here.
     """
-    missing_methods = [
+    unfitted_methods = [
         method for method in candidate_methods if method.name not in outer_predictions and not method.mean_of
     ]
-    predictions = {method.name: np.full(task.human.size, np.nan) for method in missing_methods}
-    predictions |= {name: scores.ravel() for name, scores in outer_predictions.items()}
+    predictions_of_method = {method.name: np.full(task.human.size, np.nan) for method in unfitted_methods}
+    predictions_of_method |= {name: scores.ravel() for name, scores in outer_predictions.items()}
     training_parts = [hold_out_fold(fold, k, str(k)) for k in range(int(fold.max()) + 1)]
     fits = (
-        fit_and_predict(task, settings, missing_methods, training_parts, rng=rng, progress=progress, desc="inner folds")
-        if missing_methods
+        fit_and_predict(
+            task, settings, unfitted_methods, training_parts, rng=rng, progress=progress, desc="inner folds"
+        )
+        if unfitted_methods
         else []
     )
-    for training_part, fit in zip(training_parts, fits, strict=False):
-        for method, values in zip(missing_methods, fit.predicted, strict=True):
-            predictions[method.name][training_part.held] = values
+    for training_part, part_fits in zip(training_parts, fits, strict=False):
+        for method, method_predictions in zip(unfitted_methods, part_fits.predicted, strict=True):
+            predictions_of_method[method.name][training_part.held] = method_predictions
     predictions_of_fold = [
-        (training_part.held, {name: scores[training_part.held] for name, scores in predictions.items()})
+        (training_part.held, {name: scores[training_part.held] for name, scores in predictions_of_method.items()})
         for training_part in training_parts
     ]
-    return _by_name(
+    return _scores_by_method(
         [
-            _score_methods(task, settings, cells, fold_scores, candidate_methods)
-            for cells, fold_scores in predictions_of_fold
+            _score_methods(task, settings, output_positions, fold_scores, candidate_methods)
+            for output_positions, fold_scores in predictions_of_fold
         ],
         candidate_methods,
     )
 
 
 def _score_methods(
-    task: Task, settings: Terms, cells: Ints, predictions: Mapping[str, Floats], candidate_methods: Sequence[Method]
+    task: Task,
+    settings: Terms,
+    output_positions: Ints,
+    predictions_of_method: Mapping[str, Floats],
+    candidate_methods: Sequence[Method],
 ) -> dict[str, float]:
     """Return the score of each method's predictions on some outputs (flat positions), by name of the method."""
-    measure = objective(settings.objective, task.human.ravel()[cells], items=cells // len(task.design.systems))
-    predictions_with_means = with_means(candidate_methods, predictions)
+    agreement_with_ratings = objective(
+        settings.objective, task.human.ravel()[output_positions], items=output_positions // len(task.design.systems)
+    )
+    all_predictions_of_method = with_means(candidate_methods, predictions_of_method)
     return dict(
-        zip(predictions_with_means, measure(np.stack(list(predictions_with_means.values()))).tolist(), strict=True)
+        zip(
+            all_predictions_of_method,
+            agreement_with_ratings(np.stack(list(all_predictions_of_method.values()))).tolist(),
+            strict=True,
+        )
     )
 
 
-def _by_name(scores: Sequence[Mapping[str, float]], methods: Sequence[Method]) -> dict[str, Floats]:
+def _scores_by_method(scores: Sequence[Mapping[str, float]], methods: Sequence[Method]) -> dict[str, Floats]:
     """Return the scores (folds,) of each method, by name; `scores` has the scores of all methods on each fold."""
     return {method.name: np.array([fold_scores[method.name] for fold_scores in scores]) for method in methods}

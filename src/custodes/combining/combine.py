@@ -328,8 +328,8 @@ def combine(
     if settings.folds != "item":
         ignored_options: dict[str, Any] = {"repeats": repeats} if repeats > 1 else {}  # the default
         ignored_options |= {"unseen": unseen} if unseen == "all" else {}
-        why_ignored = f"it applies only to folds='item', but folds={short_repr(settings.folds)}"
-        refuse_ignored_argument(combine, why_ignored, **ignored_options)
+        reason_text = f"it applies only to folds='item', but folds={short_repr(settings.folds)}"
+        refuse_ignored_argument(combine, reason_text, **ignored_options)
     if selection.get("aspect") is not None:
         raise OptionError(
             "aspect is not allowed, because target names the aspect; give target='ASPECT' or target='mean:A,B'"
@@ -362,11 +362,11 @@ def combine(
     n_workers = 1 if all(method.fast for method in settings.methods) else os.cpu_count()
     with limit_blas_threads(), ThreadPoolExecutor(n_workers) as pool:
         if has_several_targets:
-            answers = list(progress(pool.map(answer, targets), total=len(targets), desc="combine"))
+            outcomes = list(progress(pool.map(answer, targets), total=len(targets), desc="combine"))
         else:
-            answers = [answer(targets[0])]
-    results = [fit for fit in answers if isinstance(fit, Combine)]
-    error_of_target = {name: fit for name, fit in zip(targets, answers, strict=True) if isinstance(fit, CustodesError)}
+            outcomes = [answer(targets[0])]
+    results = [fit for fit in outcomes if isinstance(fit, Combine)]
+    error_of_target = {name: fit for name, fit in zip(targets, outcomes, strict=True) if isinstance(fit, CustodesError)}
     if not results:
         raise next(iter(error_of_target.values()))
     notes = [note for fit in results for note in fit.notes]
@@ -377,12 +377,12 @@ def combine(
     return Combine.from_parts(tables, notes, model=results[0].model, held_out=results[0].held_out)
 
 
-def _methods(selection: str | Sequence[str], top: int | None) -> tuple[Method, ...]:
-    names = tuple(dict.fromkeys(value_list("method", selection)))
-    if not names:
+def _methods(method_selection: str | Sequence[str], top: int | None) -> tuple[Method, ...]:
+    method_names = tuple(dict.fromkeys(value_list("method", method_selection)))
+    if not method_names:
         raise OptionError(f"method is empty; allowed: {', '.join(METHODS)}")
-    methods = tuple(METHODS[check_one_of("method", name, METHODS)] for name in names)
-    if top is not None and names == (BEST.name,):
+    methods = tuple(METHODS[check_one_of("method", name, METHODS)] for name in method_names)
+    if top is not None and method_names == (BEST.name,):
         raise OptionError(f"top={top} has no effect on the method best, which uses one metric; give another method")
     return methods
 
@@ -395,25 +395,25 @@ def _combine_target(task: Task, settings: Terms, rng: np.random.Generator, progr
     model_rng, unseen_rng = rng.spawn(2)  # so that the model depends neither on `repeats` nor on `resamples`
     trial = cross_validate(task, settings, rng, progress)
     generalisation = estimate_generalisation(trial, unseen_rng, progress)
-    scales, training = training_data(task, settings, task.rated, model_rng, trial.inner)
+    normalisation, training = training_data(task, settings, task.rated, model_rng, trial.inner)
     _, formula = training.learn(settings.methods[0])
     base_method = METHODS[formula.chosen] if formula.chosen else settings.methods[0]
     scores_of_repeats = trial.repeat_scores()
     held_out = held_out_ratings(trial)
-    favoritism, favoritism_notes = favoritism_columns(trial, held_out, deepcopy(first_rng))
-    trade_off: dict[str, Any] = {}
+    favoritism_table, favoritism_notes = favoritism_columns(trial, held_out, deepcopy(first_rng))
+    trade_off_table: dict[str, Any] = {}
     trade_off_notes: list[Note] = []
     if EVEN_HANDED in settings.methods:
-        strength = training.learn(EVEN_HANDED)[1].strength
-        trade_off, trade_off_notes = trade_off_columns(trial, strength, first_rng, progress)
+        penalty_strength = training.learn(EVEN_HANDED)[1].strength
+        trade_off_table, trade_off_notes = trade_off_columns(trial, penalty_strength, first_rng, progress)
     tables = Combine.part(
         task.target,
         comparison=comparison_columns(trial, scores_of_repeats),
         generalisation=generalisation.columns,
         differences=difference_columns(trial),
-        favoritism=favoritism,
+        favoritism=favoritism_table,
         partiality=partiality_columns(trial, generalisation.systems),
-        trade_off=trade_off,
+        trade_off=trade_off_table,
         calibration=calibration_columns(task, formula),
         weights=weight_columns(trial, formula, base_method, training, rng),
         groups=group_columns(trial),
@@ -425,28 +425,28 @@ def _combine_target(task: Task, settings: Terms, rng: np.random.Generator, progr
     model = CombinedMetric.make(
         formula,
         of=task,
-        scales=scales,
+        scales=normalisation,
         method=base_method.name,
         objective=settings.objective,
         validation={"folds": settings.folds, "repeats": len(trial.folds)}
         | {name: first_row[name] for name in (*STATISTICS, "kendall_low", "kendall_high")}
         | {"unseen": unseen_rows.drop("target", "method").to_dicts(), "single": best_single_metric(task, training)},
     )
-    fit_notes = _notes(trial, formula, base_method, scales, scores_of_repeats)
+    fit_notes = _notes(trial, formula, base_method, normalisation, scores_of_repeats)
     notes = [*task.notes, *fit_notes, *generalisation.notes, *notes, *favoritism_notes, *trade_off_notes]
     return Combine.from_parts([tables], notes, model=model, held_out=held_out)
 
 
 def _notes(
-    trial: Trial, formula: Formula, method: Method, scales: Normalisation, fold_scores: Sequence[Floats]
+    trial: Trial, formula: Formula, method: Method, normalisation: Normalisation, repeat_scores: Sequence[Floats]
 ) -> list[Note]:
-    """Return notes on a fit; `fold_scores` are the scores (folds, methods) of each repeat."""
+    """Return notes on a fit; `repeat_scores` are the scores (folds, methods) of each repeat."""
     task, settings = trial.of, trial.terms
     first_method_name = settings.methods[0].name
     reversed_metrics = contradictions(task.metrics.names, task.directions, x=task.rows(np.arange(task.human.size)))
     n_unused = int((task.rated & (trial.folds[0] < 0)).sum())
-    n_undefined = dict(zip(trial.methods, np.isnan(np.concatenate(fold_scores)).sum(axis=0).tolist(), strict=True))
-    out_of_scale = _metrics_beyond_scale(task, scales)
+    n_undefined = dict(zip(trial.methods, np.isnan(np.concatenate(repeat_scores)).sum(axis=0).tolist(), strict=True))
+    metric_texts = _metrics_beyond_scale(task, normalisation)
     general_notes = build_notes(
         (
             "direction",
@@ -482,19 +482,19 @@ def _notes(
         ),
         (
             "beyond-declared",
-            len(out_of_scale),
-            f"scores of {join_labels(out_of_scale)} beyond the bounds in the raters file are clipped; check the bounds",
+            len(metric_texts),
+            f"scores of {join_labels(metric_texts)} beyond the bounds in the raters file are clipped; check the bounds",
         ),
         aspect=aspect_of(task.target),
     )
     return [*general_notes, *model_notes, *few_clusters_notes(task.design.n_units, settings.resamples)]
 
 
-def _metrics_beyond_scale(task: Task, scales: Normalisation) -> list[str]:
+def _metrics_beyond_scale(task: Task, normalisation: Normalisation) -> list[str]:
     """Return texts: each metric with too many scores outside its declared scale, and the proportion of such scores."""
     scores = task.rows(np.flatnonzero(task.rated))
     with np.errstate(invalid="ignore"):
-        n_beyond = ((scores < scales.low) | (scores > scales.high)).sum(axis=0)
-    shares_beyond = n_beyond / np.maximum(np.isfinite(scores).sum(axis=0), 1)
-    is_beyond = (np.asarray(scales.source) == "declared") & (shares_beyond > RANGE_MARGIN)
-    return [f"{task.metrics.names[i]} ({shares_beyond[i]:.0%})" for i in np.flatnonzero(is_beyond)]
+        n_scores_beyond = ((scores < normalisation.low) | (scores > normalisation.high)).sum(axis=0)
+    beyond_shares = n_scores_beyond / np.maximum(np.isfinite(scores).sum(axis=0), 1)
+    is_beyond_scale = (np.asarray(normalisation.source) == "declared") & (beyond_shares > RANGE_MARGIN)
+    return [f"{task.metrics.names[i]} ({beyond_shares[i]:.0%})" for i in np.flatnonzero(is_beyond_scale)]

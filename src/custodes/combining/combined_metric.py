@@ -110,9 +110,9 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
         The model contains only metrics that affect the prediction, or all metrics if no metric affects it.
         """
-        n_metrics, widths = len(of.metrics.names), scales.high - scales.low
-        low, high = scales.low + formula.low * widths, scales.low + formula.high * widths
-        importance = np.broadcast_to(formula.importance, n_metrics)
+        n_metrics, scale_widths = len(of.metrics.names), scales.high - scales.low
+        low, high = scales.low + formula.low * scale_widths, scales.low + formula.high * scale_widths
+        importances = np.broadcast_to(formula.importance, n_metrics)
         used_positions = formula.used_positions if len(formula.used_positions) else np.arange(n_metrics)
         position_of_column = {metric: i for i, metric in enumerate(used_positions.tolist())}
         return cls(
@@ -131,7 +131,7 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
                     high=float(high[i]),
                     scale=scales.source[i],
                     weight=float(formula.weights[i]),
-                    importance=float(importance[i]),
+                    importance=float(importances[i]),
                     fill=float(formula.fill[i]),
                 )
                 for i in used_positions
@@ -170,14 +170,14 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         """
         model_path = Path(argument("path", path, str | Path))
         check_exists(model_path)
-        content = read_file_bytes(model_path)
+        file_bytes = read_file_bytes(model_path)
         try:
-            header = decode(content, _HEAD)
+            header = decode(file_bytes, _HEAD)
             if header.format != FORMAT:
                 raise InputError(f"the format is {short_repr(header.format)}, not {FORMAT!r}")
             if header.version != VERSION:
                 raise InputError(f"the file has version {header.version} of the format, but {VERSION} is required")
-            model = decode(content, _MODEL)
+            model = decode(file_bytes, _MODEL)
             if model.digest != model._computed_digest():
                 raise InputError(
                     "edited by hand: the content of the file does not match its digest (only the field name may be "
@@ -201,17 +201,17 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
         Scores are oriented so that higher is better; missing scores are NaN.
         """
-        scales = Normalisation(
+        normalisation = Normalisation(
             low=self._numbers("low"),
             high=self._numbers("high"),
             source=tuple(column.scale for column in self.columns),
         )
         shifts = np.array(self.calibration.shifts) if self.calibration else 0.0
-        return add_kind_shifts(self._formula().predict(scales.apply(scores)), shifts, kinds)
+        return add_kind_shifts(self._formula().predict(normalisation.apply(scores)), shifts, kinds)
 
-    def _numbers(self, name: str) -> Floats:
+    def _numbers(self, field_name: str) -> Floats:
         """Return the values of a field for all columns."""
-        return np.array([getattr(column, name) for column in self.columns])
+        return np.array([getattr(column, field_name) for column in self.columns])
 
     def _formula(self) -> Formula:
         return Formula(
@@ -239,25 +239,36 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         ['item', 'system', 'rater', 'kind', 'aspect', 'score']
         """
         items = tuple(study.ratings.frame.filter(pl.col("item") != "")["item"].unique(maintain_order=True))
-        rows = self.rows(study, items, study.systems)
-        is_scored, kinds = np.isfinite(rows).any(axis=1), self.kinds(study, items, study.systems)
-        outputs = {
+        metric_scores = self.rows(study, items, study.systems)
+        is_scored_output, kind_of_output = (
+            np.isfinite(metric_scores).any(axis=1),
+            self.kinds(study, items, study.systems),
+        )
+        output_labels = {
             "item": pl.Series([item for item in items for _ in study.systems], dtype=pl.String),
             "system": pl.Series(list(study.systems) * len(items), dtype=pl.String),
         }
         ratings = (
-            pl.DataFrame(outputs)
-            .filter(pl.Series(is_scored))
+            pl.DataFrame(output_labels)
+            .filter(pl.Series(is_scored_output))
             .with_columns(
                 rater=pl.lit(name or self.name),
                 kind=pl.lit(METRIC),
                 aspect=pl.lit(aspect_of(self.target)),
-                score=pl.Series(self.predict(rows[is_scored], None if kinds is None else kinds[is_scored])),
+                score=pl.Series(
+                    self.predict(
+                        metric_scores[is_scored_output],
+                        None if kind_of_output is None else kind_of_output[is_scored_output],
+                    )
+                ),
             )
         )
-        n_unknown = 0 if kinds is None else int((kinds[is_scored] < 0).sum())
-        message = f"{n_unknown} outputs belong to no kind of the calibration and are not shifted"
-        return ratings, (*self.notes_on(study, rows, items), *build_notes(("kind-unknown", n_unknown, message)))
+        n_outputs_without_kind = 0 if kind_of_output is None else int((kind_of_output[is_scored_output] < 0).sum())
+        message_text = f"{n_outputs_without_kind} outputs belong to no kind of the calibration and are not shifted"
+        return ratings, (
+            *self.notes_on(study, metric_scores, items),
+            *build_notes(("kind-unknown", n_outputs_without_kind, message_text)),
+        )
 
     def rows(self, study: Study, items: Sequence[str], systems: Sequence[str]) -> Floats:
         """Return the scores (items * systems, columns) in a study, oriented by the directions in the model file.
@@ -267,7 +278,7 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         column_scores = [raw_scores(study, column.metric, column.aspect, items, systems) for column in self.columns]
         missing_columns = [column for column, scores in zip(self.columns, column_scores, strict=True) if scores is None]
         if missing_columns:
-            directions = study.raters.direction
+            direction_of_rater = study.raters.direction
             scores_text = (
                 "scores of the metric " if len(missing_columns) == 1 else f"scores of {len(missing_columns)} metrics "
             )
@@ -275,11 +286,15 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
                 f"{study.name}: the combined metric needs "
                 f"{scores_text}{join_labels(repr(column.label) for column in missing_columns)}, which "
                 f"{'is' if len(missing_columns) == 1 else 'are'} missing; raters: "
-                f"{join_labels(directions)}{suggestion(missing_columns[0].metric, directions)}"
+                f"{join_labels(direction_of_rater)}{suggestion(missing_columns[0].metric, direction_of_rater)}"
             )
         signs = [1.0 if column.higher_is_better else -1.0 for column in self.columns]
         return np.stack(
-            [sign * values.ravel() for sign, values in zip(signs, column_scores, strict=True) if values is not None],
+            [
+                sign * scores_of_column.ravel()
+                for sign, scores_of_column in zip(signs, column_scores, strict=True)
+                if scores_of_column is not None
+            ],
             axis=-1,
         )
 
@@ -288,9 +303,11 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
         `rows` (outputs, columns) are the scores.
         """
-        is_scored = np.isfinite(rows).any(axis=1)
-        n_without, rows = int((~is_scored).sum()), rows[is_scored]
-        is_fitted_on = study.fingerprint() == self.provenance.get("digest") and self._is_training_study(study, items)
+        is_scored_output = np.isfinite(rows).any(axis=1)
+        n_unscored, rows = int((~is_scored_output).sum()), rows[is_scored_output]
+        is_training_study = study.fingerprint() == self.provenance.get("digest") and self._is_training_study(
+            study, items
+        )
         n_missing_of_column = dict(zip(self.columns, np.isnan(rows).sum(axis=0).tolist(), strict=True))
         missing_texts = [
             f"{column.label} {n} of {len(rows)}"
@@ -308,8 +325,8 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         return build_notes(
             (
                 "not-scored",
-                n_without,
-                f"{n_without} outputs are not rated, because they have no score by any metric of the combined metric",
+                n_unscored,
+                f"{n_unscored} outputs are not rated, because they have no score by any metric of the combined metric",
             ),
             (
                 "missing-scores",
@@ -323,7 +340,7 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             ),
             (
                 "fitted-on",
-                is_fitted_on,
+                is_training_study,
                 "the model was fitted to ratings of this study, so agreement with these ratings is overestimated; use "
                 "the held-out ratings",
             ),
@@ -337,11 +354,11 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
 def raw_scores(study: Study, metric: str, aspect: str, items: Sequence[str], systems: Sequence[str]) -> Floats | None:
     """Return the scores (items, systems) of a metric in the units of the metric; None if there are no scores."""
-    direction = study.raters.direction
-    if metric not in direction:
+    direction_of_rater = study.raters.direction
+    if metric not in direction_of_rater:
         return None
-    (values,) = Panel.from_study(study, raters=[metric], aspect=aspect, items=items, systems=systems).values
-    return np.asarray(values * direction[metric]) if np.isfinite(values).any() else None
+    (metric_values,) = Panel.from_study(study, raters=[metric], aspect=aspect, items=items, systems=systems).values
+    return np.asarray(metric_values * direction_of_rater[metric]) if np.isfinite(metric_values).any() else None
 
 
 # Created at import, not on first use: concurrent first lookups by several threads can crash the process.

@@ -37,43 +37,52 @@ def costs_of(task: Task, costs: Costs | None) -> tuple[Floats, list[Note]]:
 
     """
     if costs is None:
-        frame = task.study.raters.select_raters(task.metrics.raters).frame
-        declared_costs = frame["cost"].cast(pl.Float64).fill_null(np.nan).to_numpy()
-        is_positive = np.isfinite(declared_costs) & (declared_costs > 0)
-        unlike_units_text = _format_unequal_units(task.metrics.names, frame["cost_unit"].fill_null("").to_list())
-        if is_positive.all() and not unlike_units_text:
+        cost_frame = task.study.raters.select_raters(task.metrics.raters).frame
+        declared_costs = cost_frame["cost"].cast(pl.Float64).fill_null(np.nan).to_numpy()
+        is_positive_cost = np.isfinite(declared_costs) & (declared_costs > 0)
+        unequal_units_text = _format_unequal_units(task.metrics.names, cost_frame["cost_unit"].fill_null("").to_list())
+        if is_positive_cost.all() and not unequal_units_text:
             return declared_costs, []
-        if is_positive.all():
-            reason = f"their units differ ({unlike_units_text}); give all costs in one unit with costs= (--costs FILE)"
+        if is_positive_cost.all():
+            reason_text = (
+                f"their units differ ({unequal_units_text}); give all costs in one unit with costs= (--costs FILE)"
+            )
         else:
-            metrics_without_cost = [task.metrics.names[i] for i in np.flatnonzero(~is_positive)]
-            reason = f"some metrics have no positive cost: {join_labels(metrics_without_cost)}"
-        message = f"the costs of the raters file are not used, because {reason}"
-        return np.ones(len(is_positive)), build_notes(("costs-not-used", bool(is_positive.any()), message))
+            metrics_without_cost = [task.metrics.names[i] for i in np.flatnonzero(~is_positive_cost)]
+            reason_text = f"some metrics have no positive cost: {join_labels(metrics_without_cost)}"
+        message_text = f"the costs of the raters file are not used, because {reason_text}"
+        return np.ones(len(is_positive_cost)), build_notes(
+            ("costs-not-used", bool(is_positive_cost.any()), message_text)
+        )
     unit_of_metric: dict[str, str] = {}
     if isinstance(costs, str):
-        frame, source_name = read_keyed_column(
+        cost_frame, source_name = read_keyed_column(
             costs, "metric", "cost", number_column, alternative_key="rater", text_columns=["cost_unit"]
         )
-        cost_by_name = dict(frame.select("metric", "cost").iter_rows())
-        unit_of_metric = dict(frame.select("metric", "cost_unit").iter_rows())
+        cost_of_name = dict(cost_frame.select("metric", "cost").iter_rows())
+        unit_of_metric = dict(cost_frame.select("metric", "cost_unit").iter_rows())
     else:
         try:
-            cost_by_name, source_name = {str(name): float(cost) for name, cost in costs.items()}, "costs"
+            cost_of_name, source_name = {str(name): float(cost) for name, cost in costs.items()}, "costs"
         except (TypeError, ValueError) as problem:
             raise OptionError(f"costs: give a number for each metric ({problem})") from None
-    names, raters = task.metrics.names, task.metrics.raters
-    unknown_metrics = [name for name in cost_by_name if name not in (*names, *raters)]
-    if unknown_metrics and len(unknown_metrics) == len(cost_by_name):
+    metric_names, metric_raters = task.metrics.names, task.metrics.raters
+    unknown_metrics = [name for name in cost_of_name if name not in (*metric_names, *metric_raters)]
+    if unknown_metrics and len(unknown_metrics) == len(cost_of_name):
         raise OptionError(
             f"{source_name}: no metric with a cost is in the data ({join_labels(unknown_metrics)}); metrics: "
-            f"{join_labels(names)}{suggestion(unknown_metrics[0], names)}"
+            f"{join_labels(metric_names)}{suggestion(unknown_metrics[0], metric_names)}"
         )
     metric_costs = np.array(
-        [cost_by_name.get(n, cost_by_name.get(r)) for n, r in zip(names, raters, strict=True)], dtype=np.float64
+        [
+            cost_of_name.get(metric_name, cost_of_name.get(rater_name))
+            for metric_name, rater_name in zip(metric_names, metric_raters, strict=True)
+        ],
+        dtype=np.float64,
     )
     metrics_without_cost, metrics_with_bad_cost = (
-        [names[i] for i in np.flatnonzero(is_fault)] for is_fault in (~np.isfinite(metric_costs), metric_costs <= 0)
+        [metric_names[i] for i in np.flatnonzero(has_fault)]
+        for has_fault in (~np.isfinite(metric_costs), metric_costs <= 0)
     )
     if metrics_without_cost:
         raise InputError(
@@ -84,18 +93,28 @@ def costs_of(task: Task, costs: Costs | None) -> tuple[Floats, list[Note]]:
         raise InputError(
             f"{source_name}: the cost of {join_labels(metrics_with_bad_cost)} is not positive; give positive numbers"
         )
-    unlike_units_text = _format_unequal_units(
-        names, [unit_of_metric.get(n, unit_of_metric.get(r, "")) for n, r in zip(names, raters, strict=True)]
+    unequal_units_text = _format_unequal_units(
+        metric_names,
+        [
+            unit_of_metric.get(metric_name, unit_of_metric.get(rater_name, ""))
+            for metric_name, rater_name in zip(metric_names, metric_raters, strict=True)
+        ],
     )
-    if unlike_units_text:
-        raise InputError(f"{source_name}: units of costs differ ({unlike_units_text}); use one unit")
+    if unequal_units_text:
+        raise InputError(f"{source_name}: units of costs differ ({unequal_units_text}); use one unit")
     return metric_costs, []
 
 
-def _format_unequal_units(names: Sequence[str], units: Sequence[str]) -> str:
+def _format_unequal_units(metric_names: Sequence[str], units: Sequence[str]) -> str:
     """Return the metrics grouped by the unit of their cost, as text for a message; empty if all units are equal."""
-    rows = pl.DataFrame({"unit": units, "name": names}).group_by("unit", maintain_order=True).agg("name").rows()
-    return "; ".join(f"{unit or 'no unit'}: {join_labels(metrics)}" for unit, metrics in rows) if len(rows) > 1 else ""
+    unit_rows = (
+        pl.DataFrame({"unit": units, "name": metric_names}).group_by("unit", maintain_order=True).agg("name").rows()
+    )
+    return (
+        "; ".join(f"{unit or 'no unit'}: {join_labels(metrics)}" for unit, metrics in unit_rows)
+        if len(unit_rows) > 1
+        else ""
+    )
 
 
 def path_columns(trial: Trial, metric_costs: Floats) -> dict[str, Any]:
@@ -104,20 +123,20 @@ def path_columns(trial: Trial, metric_costs: Floats) -> dict[str, Any]:
     The gain is that of ridge regression. The order is determined on all data. For the score of a step, metrics are
     selected again without the held-out fold, with a total cost of at most the total cost of the step.
     """
-    task, fold = trial.of, trial.folds[0]
-    rows = np.flatnonzero((fold >= 0).ravel())
+    task, fold_of_output = trial.of, trial.folds[0]
+    output_positions = np.flatnonzero((fold_of_output >= 0).ravel())
     selection_path = selection.nested_path(
-        task.rows(rows),
-        task.human.ravel()[rows],
-        fold.ravel()[rows],
-        groups=task.design.units[rows // len(task.design.systems)],
-        included=np.zeros(0, dtype=np.intp),
+        task.rows(output_positions),
+        task.human.ravel()[output_positions],
+        fold_of_output.ravel()[output_positions],
+        groups=task.design.units[output_positions // len(task.design.systems)],
+        included_columns=np.zeros(0, dtype=np.intp),
         steps=STEPS,
         costs=metric_costs,
     )
     predictions = np.full((len(selection_path.predicted), task.human.size), np.nan)
-    predictions[:, rows] = round_predictions(selection_path.predicted)
-    stepwise_trial = replace(trial, predicted=predictions.reshape(1, -1, *task.human.shape), folds=[fold])
+    predictions[:, output_positions] = round_predictions(selection_path.predicted)
+    stepwise_trial = replace(trial, predicted=predictions.reshape(1, -1, *task.human.shape), folds=[fold_of_output])
     return {
         "step": np.arange(1, len(selection_path.order) + 1),
         "metric": [task.metrics.names[i] for i in selection_path.order],

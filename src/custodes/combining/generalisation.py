@@ -31,9 +31,9 @@ MOST_FOLDS = 20
 """Maximum number of folds of systems. With more systems, several systems are held out together."""
 
 
-def conclusion(low: float) -> str | None:
+def conclusion(lower_bound: float) -> str | None:
     """Return the conclusion from the lower bound of a gain's interval; None if there is no interval."""
-    return None if np.isnan(low) else GAIN if low > 0 else NO_GAIN
+    return None if np.isnan(lower_bound) else GAIN if lower_bound > 0 else NO_GAIN
 
 
 class WithoutSystems(NamedTuple):
@@ -68,7 +68,7 @@ def estimate_generalisation(trial: Trial, rng: np.random.Generator, progress: Pr
     if not combining_methods:
         return Generalisation({}, [])
     system_predictions: WithoutSystems | None = None
-    is_used_item = np.asarray((trial.folds[0] >= 0).any(axis=1))
+    is_item_in_fold = np.asarray((trial.folds[0] >= 0).any(axis=1))
     method_indices = np.array(
         [*(settings.methods.index(method) for method in combining_methods), len(settings.methods)]
     )
@@ -77,22 +77,22 @@ def estimate_generalisation(trial: Trial, rng: np.random.Generator, progress: Pr
             ITEMS if settings.folds == "item" else settings.folds,
             combining_methods,
             trial.moves.contrast(method_indices),
-            seen=np.full(len(combining_methods), np.nan),
+            seen_scores=np.full(len(combining_methods), np.nan),
             resampled_unit="units",
-            n_units=len(np.unique(trial.of.design.units[is_used_item])),
+            n_units=len(np.unique(trial.of.design.units[is_item_in_fold])),
             folds=(trial.n_folds, 0),
             confidence=settings.confidence,
         )
     ]
-    reasons: list[tuple[str, int, str]] = []
+    note_fields: list[tuple[str, int, str]] = []
     if settings.folds == "item" and settings.unseen != "none":
         tested_methods = tuple(method for method in combining_methods if method.fast or settings.unseen == "all")
         slow_methods = [method.name for method in combining_methods if method not in tested_methods]
-        message = (
+        message_template = (
             "fits of {} are slow, so these methods are not tested on unseen systems and data sets; to test them, set "
             "unseen='all'"
         )
-        reasons.append(("unseen-not-tried", len(slow_methods), message.format(", ".join(slow_methods))))
+        note_fields.append(("unseen-not-tried", len(slow_methods), message_template.format(", ".join(slow_methods))))
         if tested_methods:
             predictions_or_reason = without_systems(trial, (*tested_methods, BEST), rng, progress)
             system_predictions = None if isinstance(predictions_or_reason, str) else predictions_or_reason
@@ -101,23 +101,23 @@ def estimate_generalisation(trial: Trial, rng: np.random.Generator, progress: Pr
                 if isinstance(predictions_or_reason, str)
                 else _systems(trial, tested_methods, predictions_or_reason)
             ]
-            tables_or_reasons += [_groups(column, trial, tested_methods, rng, progress) for column in GROUPS]
+            tables_or_reasons += [_groups(column_name, trial, tested_methods, rng, progress) for column_name in GROUPS]
             tables += [table_or_reason for table_or_reason in tables_or_reasons if not isinstance(table_or_reason, str)]
-            reasons += [
+            note_fields += [
                 ("unseen-not-tested", 1, table_or_reason)
                 for table_or_reason in tables_or_reasons
                 if isinstance(table_or_reason, str) and table_or_reason
             ]
     columns = {name: np.concatenate([np.asarray(table[name]) for table in tables]) for name in tables[0]}
-    return Generalisation(columns, build_notes(*reasons, aspect=aspect_of(trial.of.target)), system_predictions)
+    return Generalisation(columns, build_notes(*note_fields, aspect=aspect_of(trial.of.target)), system_predictions)
 
 
 def _rows(
-    unseen: str,
+    unseen_name: str,
     methods: Sequence[Method],
     moves: Moves,
     *,
-    seen: Floats,
+    seen_scores: Floats,
     resampled_unit: Over,
     n_units: int,
     folds: tuple[int, int],
@@ -126,22 +126,22 @@ def _rows(
     """Return table rows of the methods for one type of held-out unit.
 
     - `moves`: objective of each method and, last, of the best single metric.
-    - `seen` (methods,): objective on the same comparisons, by models fitted to other items of the unit.
+    - `seen_scores` (methods,): objective on the same comparisons, by models fitted to other items of the unit.
     - `resampled_unit`: what is resampled for the interval; `n_units` is the number of resampled units.
     - `folds`: number of folds over items, and number of folds over systems or data sets.
 
     """
     n_methods = len(methods)
-    gain = moves.contrast(np.arange(n_methods), np.full(n_methods, n_methods))
-    low, high = gain.interval(resampled_unit, confidence=confidence, folds=folds)
+    gain_moves = moves.contrast(np.arange(n_methods), np.full(n_methods, n_methods))
+    low, high = gain_moves.interval(resampled_unit, confidence=confidence, folds=folds)
     return {
-        "unseen": [unseen] * n_methods,
+        "unseen": [unseen_name] * n_methods,
         "method": [method.name for method in methods],
         "n": [n_units] * n_methods,
         "score": moves.value[:n_methods],
-        "seen": seen,
+        "seen": seen_scores,
         "single": np.repeat(moves.value[n_methods:], n_methods),
-        "gain": gain.value,
+        "gain": gain_moves.value,
         "gain_low": low,
         "gain_high": high,
         "conclusion": [conclusion(bound) for bound in low],
@@ -176,21 +176,21 @@ def without_systems(
     )
     model_of_output = np.where(task.rated, fold_of_system, -1)
     predictions = np.full((len(trial.folds), len(methods), n_system_folds, *task.human.shape), np.nan)
-    jobs = [(*job, system_fold) for job in trial.jobs for system_fold in range(n_system_folds)]
+    repeats_and_folds = [(*job, system_fold) for job in trial.jobs for system_fold in range(n_system_folds)]
     training_parts = [
         hold_out_fold(trial.folds[repeat], item_fold, str((repeat, item_fold, system_fold)))
-        for repeat, item_fold, system_fold in jobs
+        for repeat, item_fold, system_fold in repeats_and_folds
     ]
     training_parts = [
         training_part._replace(train=training_part.train & (model_of_output != system_fold))
-        for training_part, (*_, system_fold) in zip(training_parts, jobs, strict=True)
+        for training_part, (*_, system_fold) in zip(training_parts, repeats_and_folds, strict=True)
     ]
     fits = fit_and_predict(
         task, trial.terms, methods, training_parts, rng=rng, progress=progress, desc="unseen systems"
     )
-    for (repeat, _, system_fold), training_part, fit in zip(jobs, training_parts, fits, strict=True):
+    for (repeat, _, system_fold), training_part, part_fits in zip(repeats_and_folds, training_parts, fits, strict=True):
         predictions[repeat].reshape(len(methods), n_system_folds, -1)[:, system_fold, training_part.held] = (
-            fit.predicted
+            part_fits.predicted
         )
     return WithoutSystems(tuple(method.name for method in methods), predictions, fold_of_system)
 
@@ -202,7 +202,7 @@ def _systems(trial: Trial, methods: Sequence[Method], system_predictions: Withou
         SYSTEMS,
         methods,
         trial.prediction_moves(system_predictions.predicted, model_of_output, within=trial.folds, block=trial.folds),
-        seen=trial.moves.value[[trial.terms.methods.index(method) for method in methods]],
+        seen_scores=trial.moves.value[[trial.terms.methods.index(method) for method in methods]],
         resampled_unit="systems",
         n_units=int((system_predictions.fold >= 0).sum()),
         folds=(trial.n_folds, system_predictions.predicted.shape[2]),
@@ -211,21 +211,23 @@ def _systems(trial: Trial, methods: Sequence[Method], system_predictions: Withou
 
 
 def _groups(
-    column: str, trial: Trial, methods: Sequence[Method], rng: np.random.Generator, progress: Progress
+    column_name: str, trial: Trial, methods: Sequence[Method], rng: np.random.Generator, progress: Progress
 ) -> dict[str, Any] | str:
     """Return table rows for unseen data sets (or groups): each is predicted by models fitted without it.
 
     If this is not possible, return the reason; the reason is empty if there are no data sets (or groups).
     """
-    task, unit_name = trial.of, GROUPS[column]
-    labels = {"dataset": task.design.dataset, "group": task.design.group}[column]
+    task, unit_name = trial.of, GROUPS[column_name]
+    label_of_item = {"dataset": task.design.dataset, "group": task.design.group}[column_name]
     rated_labels = {
-        label for label, is_rated in zip(labels, np.asarray(task.rated.any(axis=1)), strict=True) if is_rated
+        label for label, is_rated in zip(label_of_item, np.asarray(task.rated.any(axis=1)), strict=True) if is_rated
     }
-    if len(rated_labels - {""}) < 2 or (column == "group" and _is_same_partition(task.design.dataset, labels)):
+    if len(rated_labels - {""}) < 2 or (
+        column_name == "group" and _is_same_partition(task.design.dataset, label_of_item)
+    ):
         return ""
     try:
-        fold_of_output = labelled_folds(task, labels, f"unseen {unit_name}")
+        fold_of_output = labelled_folds(task, label_of_item, f"unseen {unit_name}")
     except OptionError as reason:
         return f"the gain is not tested on {reason}"
     methods_and_best = (*methods, BEST)
@@ -234,24 +236,24 @@ def _groups(
     fits = fit_and_predict(
         task, trial.terms, methods_and_best, training_parts, rng=rng, progress=progress, desc=f"unseen {unit_name}"
     )
-    for training_part, fit in zip(training_parts, fits, strict=True):
-        predictions.reshape(len(methods_and_best), -1)[:, training_part.held] = fit.predicted
+    for training_part, part_fits in zip(training_parts, fits, strict=True):
+        predictions.reshape(len(methods_and_best), -1)[:, training_part.held] = part_fits.predicted
     # Both columns of scores use comparisons within folds of items, so that they are based on the same comparisons.
-    is_used = [(fold_of_output >= 0) & (fold >= 0) for fold in trial.folds]
+    is_compared_by_repeat = [(fold_of_output >= 0) & (fold >= 0) for fold in trial.folds]
     comparison_folds: dict[str, Any] = {
         "within": [
-            np.where(mask, fold_of_output * len(trial.jobs) + fold, -1)
-            for mask, fold in zip(is_used, trial.folds, strict=True)
+            np.where(is_compared_output, fold_of_output * len(trial.jobs) + fold, -1)
+            for is_compared_output, fold in zip(is_compared_by_repeat, trial.folds, strict=True)
         ],
-        "block": [np.where(mask, fold_of_output, -1) for mask in is_used],
+        "block": [np.where(is_compared_output, fold_of_output, -1) for is_compared_output in is_compared_by_repeat],
     }
     same_model = np.zeros_like(fold_of_output)
     method_predictions = trial.predicted[:, [trial.terms.methods.index(method) for method in methods], np.newaxis]
     return _rows(
         unit_name,
         methods,
-        trial.prediction_moves([predictions] * len(is_used), same_model, **comparison_folds),
-        seen=trial.prediction_moves(method_predictions, same_model, **comparison_folds).value,
+        trial.prediction_moves([predictions] * len(is_compared_by_repeat), same_model, **comparison_folds),
+        seen_scores=trial.prediction_moves(method_predictions, same_model, **comparison_folds).value,
         resampled_unit="blocks",
         n_units=len(training_parts),
         folds=(len(training_parts), len(training_parts)),
@@ -259,6 +261,6 @@ def _groups(
     )
 
 
-def _is_same_partition(a: Sequence[str], b: Sequence[str]) -> bool:
+def _is_same_partition(first_labels: Sequence[str], second_labels: Sequence[str]) -> bool:
     """Return whether two labellings define the same partition of the items."""
-    return len(set(zip(a, b, strict=True))) == len(set(a)) == len(set(b))
+    return len(set(zip(first_labels, second_labels, strict=True))) == len(set(first_labels)) == len(set(second_labels))

@@ -45,47 +45,49 @@ class Kinds(NamedTuple):
         return Calibration(column=self.column, edges=self.edges, names=self.names, shifts=tuple(shifts.tolist()))
 
 
-def kinds_of(study: Study, design: Design, rated: Bools, column: str) -> Kinds:
+def kinds_of(study: Study, design: Design, rated: Bools, column_name: str) -> Kinds:
     """Return the kinds of the outputs of a design; quartiles are computed from the `rated` (items, systems) outputs.
 
     Raises `OptionError` if the column is unknown, if there is one kind or too many kinds, or if all outputs of each
     system are of one kind.
     """
-    values = _values(study, design.items, design.systems, column)
+    values = _values(study, design.items, design.systems, column_name)
     rated_values = values.filter(pl.Series(rated.ravel()))
     edges = quartiles(rated_values)
-    names = slice_names(rated_values, edges, column, option=OPTION)
+    names = slice_names(rated_values, edges, column_name, option=OPTION)
     kind_of_output = slice_positions(values, edges, names).reshape(rated.shape)
     if len(names) < 2:
         raise OptionError(
-            f"{OPTION}={column!r}: all rated outputs are of one kind; give a column with at least two values"
+            f"{OPTION}={column_name!r}: all rated outputs are of one kind; give a column with at least two values"
         )
-    kinds_of_system = [np.unique(kinds[is_used]) for kinds, is_used in zip(kind_of_output.T, rated.T, strict=True)]
+    kinds_of_system = [
+        np.unique(kinds[is_rated_output]) for kinds, is_rated_output in zip(kind_of_output.T, rated.T, strict=True)
+    ]
     if all(len(kinds) <= 1 for kinds in kinds_of_system):
         raise OptionError(
-            f"{OPTION}={column!r}: all outputs of each system are of one kind, so a calibration would favour "
+            f"{OPTION}={column_name!r}: all outputs of each system are of one kind, so a calibration would favour "
             f"systems; choose a column that varies within systems"
         )
-    return Kinds(column, edges, names, kind_of_output)
+    return Kinds(column_name, edges, names, kind_of_output)
 
 
-def _values(study: Study, items: Sequence[str], systems: Sequence[str], column: str) -> pl.Series:
+def _values(study: Study, items: Sequence[str], systems: Sequence[str], column_name: str) -> pl.Series:
     """Return the values (items * systems,) of a column of items, an attribute of outputs or a metric."""
-    if column == "system":
+    if column_name == "system":
         raise OptionError(
             f"{OPTION}='system': a calibration by system would favour systems; give a column of items, or a metric"
         )
-    if column in study.metrics:
-        aspects = study.ratings.frame.filter(pl.col("rater") == column)["aspect"].unique()
+    if column_name in study.metrics:
+        aspects = study.ratings.frame.filter(pl.col("rater") == column_name)["aspect"].unique()
         if len(aspects) == 1:
-            panel = Panel.from_study(study, raters=[column], aspect=aspects[0], items=items, systems=systems)
-            return pl.Series(study.raters.direction[column] * panel.values.ravel()).fill_nan(None)
+            panel = Panel.from_study(study, raters=[column_name], aspect=aspects[0], items=items, systems=systems)
+            return pl.Series(study.raters.direction[column_name] * panel.values.ravel()).fill_nan(None)
         raise OptionError(
-            f"{OPTION}={column!r}: the metric rates {len(aspects)} aspects, and only a metric with one aspect is "
+            f"{OPTION}={column_name!r}: the metric rates {len(aspects)} aspects, and only a metric with one aspect is "
             f"allowed; give another metric or a column of items"
         )
-    outputs = pl.DataFrame(
+    output_frame = pl.DataFrame(
         {"item": [item for item in items for _ in systems], "system": list(systems) * len(items)},
         schema={"item": pl.String, "system": pl.String},
     )
-    return values_of(study, outputs, column, study.metrics, option=OPTION)
+    return values_of(study, output_frame, column_name, study.metrics, option=OPTION)

@@ -149,29 +149,29 @@ def normalisation(
     *,
     names: Sequence[str],
     directions: Sequence[float] | Floats,
-    declared: Mapping[str, tuple[float, float]],
+    declared_bounds: Mapping[str, tuple[float, float]],
 ) -> Normalisation:
     """Return the limits of each metric, given only the scores x (rows, p) of the training part.
 
-    The scores are already multiplied by `directions` (p,), which are 1 (higher is better) or -1. `declared` gives the
-    declared limits (low, high) in the units of the metric. Declared limits have priority. If a metric has none, its
-    limits are those of the first known scale that contains all scores, provided that the scores cover a twentieth of
-    this scale; otherwise its limits are the minimum and maximum of the scores. A metric without scores has the limits
-    NaN.
+    The scores are already multiplied by `directions` (p,), which are 1 (higher is better) or -1. `declared_bounds`
+    gives the declared limits (low, high) in the units of the metric. Declared limits have priority. If a metric has
+    none, its limits are those of the first known scale that contains all scores, provided that the scores cover a
+    twentieth of this scale; otherwise its limits are the minimum and maximum of the scores. A metric without scores has
+    the limits NaN.
 
     >>> x = np.array([[12.0, -3.0, 0.5], [40.0, -9.0, 0.7]])
     >>> names, directions = ["BLEU", "errors", "mine"], [1.0, -1.0, 1.0]
-    >>> by = normalisation(x, names=names, directions=directions, declared={"errors": (0.0, 20.0)})
+    >>> by = normalisation(x, names=names, directions=directions, declared_bounds={"errors": (0.0, 20.0)})
     >>> by.low.tolist(), by.high.tolist(), by.source
     ([0.0, -20.0, 0.5], [100.0, 0.0, 0.7], ('known', 'declared', 'fitted'))
 
     Source: Winata et al. 2024 (MetaMetrics), section 3.2 and appendix B.2; the choice between scales is ours.
     """
     limits: list[_Limits] = [
-        (*_orient_bounds(*declared[name], higher_is_better=direction > 0), "declared")
-        if name in declared
-        else _limits_of_scores(name, column[~np.isnan(column)])
-        for column, name, direction in zip(x.T, names, directions, strict=True)
+        (*_orient_bounds(*declared_bounds[name], higher_is_better=direction > 0), "declared")
+        if name in declared_bounds
+        else _limits_of_scores(name, metric_scores[~np.isnan(metric_scores)])
+        for metric_scores, name, direction in zip(x.T, names, directions, strict=True)
     ]
     return Normalisation(
         low=np.array([low for low, _, _ in limits], dtype=np.float64),
@@ -190,10 +190,10 @@ def contradictions(names: Sequence[str], directions: Sequence[float] | Floats, *
     >>> contradictions(["BLEU", "MetricX", "metricx-24"], [1, 1, 1], x=np.array([[30.0, 4.0, -4.0]]))
     ['MetricX']
     """
-    raw_columns = np.zeros((len(names), 0)) if x is None else (x * np.asarray(directions)).T
+    raw_scores_by_metric = np.zeros((len(names), 0)) if x is None else (x * np.asarray(directions)).T
     return [
         name
-        for name, direction, raw_scores in zip(names, directions, raw_columns, strict=True)
+        for name, direction, raw_scores in zip(names, directions, raw_scores_by_metric, strict=True)
         if (scales := known_scales(name))
         and (direction > 0)
         != (scales[0].higher_is_better != _is_negated_scale(scales, raw_scores[~np.isnan(raw_scores)]))
@@ -226,17 +226,17 @@ def _limits_of_scores(name: str, scores: Floats) -> _Limits:
     """Return the known scale that fits the scores (without NaN); if none fits, return the range of the scores."""
     if not len(scores):
         return np.nan, np.nan, "fitted"
-    smallest, largest = float(scores.min()), float(scores.max())
+    smallest_score, largest_score = float(scores.min()), float(scores.max())
     for scale in known_scales(name):
         low, high = _orient_bounds(scale.low, scale.high, higher_is_better=scale.higher_is_better)
         tolerance = _ROUNDING * (high - low)
         if (
-            low - tolerance <= smallest
-            and largest <= high + tolerance
-            and largest - smallest >= LEAST_USED * (high - low)
+            low - tolerance <= smallest_score
+            and largest_score <= high + tolerance
+            and largest_score - smallest_score >= LEAST_USED * (high - low)
         ):
             return low, high, "known"
-    return smallest, largest, "fitted"
+    return smallest_score, largest_score, "fitted"
 
 
 def _orient_bounds(low: float, high: float, *, higher_is_better: bool) -> tuple[float, float]:

@@ -30,10 +30,14 @@ REFITS = 100
 
 def comparison_columns(trial: Trial, scores_of_repeats: Sequence[Floats]) -> dict[str, Any]:
     """Return the columns of the comparison; `scores_of_repeats` has the scores (folds, methods) of each repeat."""
-    columns: dict[str, Any] = {"method": trial.methods}
-    for name in STATISTICS:
-        columns |= with_interval(
-            name, trial.scores(name), trial.terms.confidence, clusters=trial.n_clusters, bounds=CORRELATION
+    table_columns: dict[str, Any] = {"method": trial.methods}
+    for statistic_name in STATISTICS:
+        table_columns |= with_interval(
+            statistic_name,
+            trial.scores(statistic_name),
+            trial.terms.confidence,
+            clusters=trial.n_clusters,
+            bounds=CORRELATION,
         )
     means_of_repeats = np.ma.stack([np.ma.masked_invalid(scores).mean(axis=0) for scores in scores_of_repeats]).filled(
         np.nan
@@ -41,17 +45,17 @@ def comparison_columns(trial: Trial, scores_of_repeats: Sequence[Floats]) -> dic
     standard_deviations = (
         means_of_repeats.std(axis=0, ddof=1) if len(means_of_repeats) > 1 else np.full(len(trial.methods), np.nan)
     )
-    return columns | {"spread": standard_deviations, "seconds": trial.seconds, "metrics_used": trial.used}
+    return table_columns | {"spread": standard_deviations, "seconds": trial.seconds, "metrics_used": trial.used}
 
 
 def difference_columns(trial: Trial) -> dict[str, Any]:
     """Return columns with the differences in the objective between methods on the same folds."""
-    first, second = np.triu_indices(len(trial.methods), 1)
-    differences = trial.moves.contrast(first, second)
+    first_methods, second_methods = np.triu_indices(len(trial.methods), 1)
+    differences = trial.moves.contrast(first_methods, second_methods)
     low, high = differences.interval("units", confidence=trial.terms.confidence, folds=(trial.n_folds, 0))
     return {
-        "method_a": [trial.methods[i] for i in first],
-        "method_b": [trial.methods[i] for i in second],
+        "method_a": [trial.methods[i] for i in first_methods],
+        "method_b": [trial.methods[i] for i in second_methods],
         "difference": differences.value,
         "difference_low": low,
         "difference_high": high,
@@ -60,23 +64,29 @@ def difference_columns(trial: Trial) -> dict[str, Any]:
 
 def group_columns(trial: Trial) -> dict[str, Any]:
     """Return columns with the objective within each group of items; no rows if there are fewer than two groups."""
-    is_rated_item, labels = np.asarray(trial.of.rated.any(axis=1)), np.array(trial.of.design.group)
-    is_in_group = {name: labels == name for name in sorted({*trial.of.design.group} - {""})}
-    trial_of_group = {
-        name: replace(trial, folds=[np.where(mask[:, np.newaxis], fold, -1) for fold in trial.folds])
-        for name, mask in is_in_group.items()
-        if len(is_in_group) > 1
+    is_rated_item, group_of_item = np.asarray(trial.of.rated.any(axis=1)), np.array(trial.of.design.group)
+    item_mask_of_group = {
+        group_name: group_of_item == group_name for group_name in sorted({*trial.of.design.group} - {""})
     }
     trial_of_group = {
-        name: group_trial
-        for name, group_trial in trial_of_group.items()
+        group_name: replace(trial, folds=[np.where(is_item_in_group[:, np.newaxis], fold, -1) for fold in trial.folds])
+        for group_name, is_item_in_group in item_mask_of_group.items()
+        if len(item_mask_of_group) > 1
+    }
+    trial_of_group = {
+        group_name: group_trial
+        for group_name, group_trial in trial_of_group.items()
         if any((fold >= 0).any() for fold in group_trial.folds)
     }
     n_methods = len(trial.methods)
     return {
         "method": trial.methods * len(trial_of_group),
-        "group": [name for name in trial_of_group for _ in range(n_methods)],
-        "items": [int(is_rated_item[is_in_group[name]].sum()) for name in trial_of_group for _ in range(n_methods)],
+        "group": [group_name for group_name in trial_of_group for _ in range(n_methods)],
+        "items": [
+            int(is_rated_item[item_mask_of_group[group_name]].sum())
+            for group_name in trial_of_group
+            for _ in range(n_methods)
+        ],
         **with_interval(
             "score",
             np.concatenate(
@@ -99,8 +109,8 @@ def held_out_ratings(trial: Trial) -> Ratings:
 def _score_rows(task: Task, rater: str, scores: Floats) -> pl.DataFrame:
     """Return scores (items, systems) as table rows."""
     items, systems = np.nonzero(np.isfinite(scores))
-    labels = {"item": [task.design.items[i] for i in items], "system": [task.design.systems[k] for k in systems]}
-    return pl.DataFrame({**labels, "score": scores[items, systems]}).with_columns(rater=pl.lit(rater))
+    label_columns = {"item": [task.design.items[i] for i in items], "system": [task.design.systems[k] for k in systems]}
+    return pl.DataFrame({**label_columns, "score": scores[items, systems]}).with_columns(rater=pl.lit(rater))
 
 
 def favoritism_columns(trial: Trial, ratings: Ratings, rng: np.random.Generator) -> tuple[dict[str, Any], list[Note]]:
@@ -109,7 +119,7 @@ def favoritism_columns(trial: Trial, ratings: Ratings, rng: np.random.Generator)
     If favoritism cannot be computed, return no columns, and a note with the reason.
     """
     task, settings = trial.of, trial.terms
-    reason = (
+    reason_text = (
         "folds='system': different models predict the systems of an item, so favoritism is not computed"
         if settings.folds == "system"
         else "human ratings are verdicts, so favoritism is not computed here; to compute it, join the held-out "
@@ -119,8 +129,8 @@ def favoritism_columns(trial: Trial, ratings: Ratings, rng: np.random.Generator)
         if not (task.rated.sum(axis=1) > 1).any()
         else ""
     )
-    if reason:
-        return {}, build_notes(("no-favoritism", True, reason), aspect=aspect_of(task.target))
+    if reason_text:
+        return {}, build_notes(("no-favoritism", True, reason_text), aspect=aspect_of(task.target))
     human_scores = _score_rows(task, HUMAN, task.human)
     study = Study(
         ratings=Ratings.make(pl.concat([human_scores, ratings.frame.select(human_scores.columns)]))[0],
@@ -129,8 +139,8 @@ def favoritism_columns(trial: Trial, ratings: Ratings, rng: np.random.Generator)
         name=task.study.name,
     )
     (comparison,) = counts_by_aspect(study, {})
-    columns = mean_columns(comparison, confidence=settings.confidence, resamples=settings.resamples, rng=rng)
-    return {"method": columns.pop("metric"), **columns}, []
+    table_columns = mean_columns(comparison, confidence=settings.confidence, resamples=settings.resamples, rng=rng)
+    return {"method": table_columns.pop("metric"), **table_columns}, []
 
 
 def weight_columns(
@@ -146,17 +156,17 @@ def weight_columns(
     refitted_weights = [
         base_method.refits(training.resample_clusters(rng)).weights for _ in range(n_refits) if base_method.refits
     ]
-    order = np.argsort(-round_for_sorting(np.abs(weights)), kind="stable")
+    metric_order = np.argsort(-round_for_sorting(np.abs(weights)), kind="stable")
     return {
-        "metric": [trial.of.metrics.names[i] for i in order],
+        "metric": [trial.of.metrics.names[i] for i in metric_order],
         **with_interval(
             "weight",
-            np.stack([weights, *refitted_weights])[:, order],
+            np.stack([weights, *refitted_weights])[:, metric_order],
             trial.terms.confidence,
             clusters=trial.n_clusters,
             bounds=ANY,
         ),
-        "importance": None if formula.trees is None else np.asarray(formula.importance)[order],
+        "importance": None if formula.trees is None else np.asarray(formula.importance)[metric_order],
     }
 
 

@@ -81,9 +81,9 @@ class Task:
         any output, the result is the mean ratings, as if there were one annotator.
         """
         aspect_names = self.target.removeprefix(MEAN).split(",") if self.target.startswith(MEAN) else [self.target]
-        aspects = [self.metrics.aspects.index(aspect_name) for aspect_name in aspect_names]
-        persons = np.asarray(self.metrics.annotators[aspects].mean(axis=0))
-        return persons if np.isfinite(persons).any() else self.human[np.newaxis]
+        aspect_indices = [self.metrics.aspects.index(aspect_name) for aspect_name in aspect_names]
+        annotator_ratings = np.asarray(self.metrics.annotators[aspect_indices].mean(axis=0))
+        return annotator_ratings if np.isfinite(annotator_ratings).any() else self.human[np.newaxis]
 
     def rows(self, positions: NDArray[np.intp]) -> Floats:
         """Return the scores (outputs, metrics) of some outputs, given by positions in `human.ravel()`."""
@@ -102,39 +102,41 @@ def task(selected_study: Study, target: str | None) -> Task:
     if set(aspects) != set(selected_study.aspects):
         selected_study = selected_study.select(aspect=list(aspects))
     rater_scores = select_rater_scores(selected_study, selected_study, "aspects")
-    for name, kind, aspect in zip(rater_scores.names, rater_scores.kinds, rater_scores.rater_aspects, strict=True):
-        if kind != METRIC and name in rater_scores.constant:
+    for rater_name, kind, aspect in zip(
+        rater_scores.names, rater_scores.kinds, rater_scores.rater_aspects, strict=True
+    ):
+        if kind != METRIC and rater_name in rater_scores.constant:
             raise InputError(
                 f"{selected_study.name}: human ratings{label_of(aspect)} are constant, so nothing can be learned; "
                 "select another aspect"
             )
-    human, verdicts = _ratings(selected_study, rater_scores, aspects)
-    is_rated = np.isfinite(human)
-    n_clusters = len(np.unique(rater_scores.design.units[is_rated.any(axis=1)]))
+    human_ratings, has_verdicts = _ratings(selected_study, rater_scores, aspects)
+    is_rated_output = np.isfinite(human_ratings)
+    n_clusters = len(np.unique(rater_scores.design.units[is_rated_output.any(axis=1)]))
     if n_clusters < N_FOLDS:
         raise InputError(
             f"{selected_study.name}: {n_clusters} items (or clusters) have human ratings"
-            f"{' and metric scores' if verdicts else ''}; cross-validation needs at least {N_FOLDS}"
+            f"{' and metric scores' if has_verdicts else ''}; cross-validation needs at least {N_FOLDS}"
         )
-    if np.ptp(human[is_rated]) == 0:
+    if np.ptp(human_ratings[is_rated_output]) == 0:
         raise InputError(
-            f"{selected_study.name}: human ratings of the target are all {human[is_rated][0]:g}, so nothing can "
-            "be learned; select another target"
+            f"{selected_study.name}: human ratings of the target are all {human_ratings[is_rated_output][0]:g}, so "
+            "nothing can be learned; select another target"
         )
     metric_indices = rater_scores.select_kind(METRIC)
-    scores = rater_scores.scores[metric_indices][:, is_rated]
-    has_varying_scores = np.fmax.reduce(scores, axis=1) > np.fmin.reduce(scores, axis=1)
+    metric_scores = rater_scores.scores[metric_indices][:, is_rated_output]
+    has_varying_scores = np.fmax.reduce(metric_scores, axis=1) > np.fmin.reduce(metric_scores, axis=1)
     if not has_varying_scores.any():
         raise InputError(
             f"{selected_study.name}: no metric has varying scores of rated outputs, so there is nothing to "
             "combine; add metrics"
         )
     metrics = _select_raters(rater_scores, metric_indices[has_varying_scores])
-    name = aspects[0] if len(aspects) == 1 else MEAN + ",".join(aspects)
-    constant_metrics, n_metrics, n_missing = (
+    target_name = aspects[0] if len(aspects) == 1 else MEAN + ",".join(aspects)
+    constant_metrics, n_metrics, n_missing_scores = (
         [rater_scores.names[i] for i in metric_indices[~has_varying_scores]],
         int(has_varying_scores.sum()),
-        int(np.isnan(scores[has_varying_scores]).sum()),
+        int(np.isnan(metric_scores[has_varying_scores]).sum()),
     )
     unscored_texts = [
         f"{name} ({reason})"
@@ -156,31 +158,31 @@ def task(selected_study: Study, target: str | None) -> Task:
         ),
         (
             "missing-metric-scores",
-            n_missing,
-            f"{n_missing} metric scores of rated outputs are missing; all methods except boosted trees replace them by "
-            "the training mean",
+            n_missing_scores,
+            f"{n_missing_scores} metric scores of rated outputs are missing; all methods except boosted trees replace "
+            "them by the training mean",
         ),
         (
             "more-features-than-rows",
-            n_metrics if n_metrics >= is_rated.sum() else 0,
-            f"there are {n_metrics} metrics and only {is_rated.sum()} rated outputs, so there is at most one "
+            n_metrics if n_metrics >= is_rated_output.sum() else 0,
+            f"there are {n_metrics} metrics and only {is_rated_output.sum()} rated outputs, so there is at most one "
             "output per metric",
         ),
-        aspect=aspect_of(name),
+        aspect=aspect_of(target_name),
     )
-    bounds, direction = selected_study.raters.bounds, selected_study.raters.direction
+    bounds_of_rater, direction_of_rater = selected_study.raters.bounds, selected_study.raters.direction
     return Task(
         study=selected_study,
-        target=name,
-        human=human,
-        rated=is_rated,
-        verdicts=verdicts,
+        target=target_name,
+        human=human_ratings,
+        rated=is_rated_output,
+        verdicts=has_verdicts,
         metrics=metrics,
-        directions=np.array([direction[rater] for rater in metrics.raters]),
+        directions=np.array([direction_of_rater[rater] for rater in metrics.raters]),
         declared={
-            metric_name: bounds[rater]
+            metric_name: bounds_of_rater[rater]
             for metric_name, rater in zip(metrics.names, metrics.raters, strict=True)
-            if rater in bounds
+            if rater in bounds_of_rater
         },
         notes=(
             *(note for note in rater_scores.notes if note.rule != "missing-scores"),
@@ -199,8 +201,8 @@ def task(selected_study: Study, target: str | None) -> Task:
 def _select_raters(rater_scores: RaterScores, rater_indices: NDArray[np.intp]) -> RaterScores:
     """Return the scores of the raters at the positions `rater_indices`."""
 
-    def select_values(values: tuple[Any, ...]) -> tuple[Any, ...]:
-        return tuple(values[i] for i in rater_indices)
+    def select_values(rater_values: tuple[Any, ...]) -> tuple[Any, ...]:
+        return tuple(rater_values[i] for i in rater_indices)
 
     return replace(
         rater_scores,
@@ -218,30 +220,34 @@ def sample_task(full_task: Task, rng: np.random.Generator) -> Task:
 
     If the task has at most `MOST_OUTPUTS` rated outputs, it is returned unchanged.
     """
-    design, n_rated = full_task.design, int(full_task.rated.sum())
-    if n_rated <= MOST_OUTPUTS:
+    design, n_rated_outputs = full_task.design, int(full_task.rated.sum())
+    if n_rated_outputs <= MOST_OUTPUTS:
         return full_task
-    n_rated_of_cluster = np.bincount(design.units, weights=full_task.rated.sum(axis=1), minlength=design.n_units)
-    clusters = rng.permutation(np.flatnonzero(n_rated_of_cluster))
-    sampled_clusters = clusters[
-        : max(LEAST_CLUSTERS, np.count_nonzero(np.cumsum(n_rated_of_cluster[clusters]) <= MOST_OUTPUTS))
-    ]
-    if len(sampled_clusters) == len(clusters):
-        return full_task
-    items = np.flatnonzero(np.isin(design.units, sampled_clusters) & full_task.rated.any(axis=1))
-    is_rated = full_task.rated[items]
-    message = (
-        f"to limit the time, methods are fitted and tested on {is_rated.sum()} of {n_rated} rated outputs, from "
-        f"{len(sampled_clusters)} of {len(clusters)} items (or clusters), drawn at random"
+    n_rated_outputs_of_cluster = np.bincount(
+        design.units, weights=full_task.rated.sum(axis=1), minlength=design.n_units
     )
-    notes = (*full_task.notes, *build_notes((SAMPLED, True, message), aspect=aspect_of(full_task.target)))
-    kinds = full_task.kinds and full_task.kinds._replace(position=full_task.kinds.position[items])
+    shuffled_clusters = rng.permutation(np.flatnonzero(n_rated_outputs_of_cluster))
+    sampled_clusters = shuffled_clusters[
+        : max(
+            LEAST_CLUSTERS, np.count_nonzero(np.cumsum(n_rated_outputs_of_cluster[shuffled_clusters]) <= MOST_OUTPUTS)
+        )
+    ]
+    if len(sampled_clusters) == len(shuffled_clusters):
+        return full_task
+    sampled_items = np.flatnonzero(np.isin(design.units, sampled_clusters) & full_task.rated.any(axis=1))
+    is_rated_output = full_task.rated[sampled_items]
+    message_text = (
+        f"to limit the time, methods are fitted and tested on {is_rated_output.sum()} of {n_rated_outputs} rated "
+        f"outputs, from {len(sampled_clusters)} of {len(shuffled_clusters)} items (or clusters), drawn at random"
+    )
+    notes = (*full_task.notes, *build_notes((SAMPLED, True, message_text), aspect=aspect_of(full_task.target)))
+    sampled_kinds = full_task.kinds and full_task.kinds._replace(position=full_task.kinds.position[sampled_items])
     return replace(
         full_task,
-        human=full_task.human[items],
-        rated=is_rated,
-        metrics=full_task.metrics.on(items),
-        kinds=kinds,
+        human=full_task.human[sampled_items],
+        rated=is_rated_output,
+        metrics=full_task.metrics.on(sampled_items),
+        kinds=sampled_kinds,
         notes=notes,
     )
 
@@ -261,10 +267,10 @@ def aspects_of(target: str | None, aspects: tuple[str, ...]) -> tuple[str, ...]:
             )
         return aspects
     is_mean = target.startswith(MEAN)
-    selected = (
+    target_aspects = (
         tuple(aspect_name.strip() for aspect_name in target.removeprefix(MEAN).split(",")) if is_mean else (target,)
     )
-    for aspect in selected:
+    for aspect in target_aspects:
         if aspect not in aspects:
             if aspects == ("",):
                 raise OptionError(f"target={target!r}: the human ratings have no aspects; leave the target out")
@@ -272,27 +278,29 @@ def aspects_of(target: str | None, aspects: tuple[str, ...]) -> tuple[str, ...]:
                 f"target={target!r}: annotators did not rate the aspect {aspect!r}; aspects: "
                 f"{join_labels(aspects)}{suggestion(aspect, aspects)}"
             )
-    if len(set(selected)) < len(selected):
+    if len(set(target_aspects)) < len(target_aspects):
         raise OptionError(f"target={target!r} names an aspect twice")
-    return selected
+    return target_aspects
 
 
 def _ratings(selected_study: Study, rater_scores: RaterScores, aspects: tuple[str, ...]) -> tuple[Floats, bool]:
     """Return the human ratings (items, systems), and whether these come from verdicts."""
-    human_scores = {
+    human_scores_of_aspect = {
         rater_scores.rater_aspects[i]: rater_scores.scores[i]
         for i, kind in enumerate(rater_scores.kinds)
         if kind != METRIC
     }
-    aspects_with_verdicts = [aspect for aspect in aspects if aspect not in human_scores]
+    aspects_with_verdicts = [aspect for aspect in aspects if aspect not in human_scores_of_aspect]
     if not aspects_with_verdicts:
         for aspect in aspects[1:]:
-            if not Scale.from_scores(human_scores[aspect]).comparable(Scale.from_scores(human_scores[aspects[0]])):
+            if not Scale.from_scores(human_scores_of_aspect[aspect]).comparable(
+                Scale.from_scores(human_scores_of_aspect[aspects[0]])
+            ):
                 raise OptionError(
                     f"annotators rated {aspects[0]!r} and {aspect!r} on different scales, which cannot be "
                     "averaged; choose one aspect"
                 )
-        rating_grids = np.stack([human_scores[aspect] for aspect in aspects])
+        rating_grids = np.stack([human_scores_of_aspect[aspect] for aspect in aspects])
         return without_float_noise(
             np.where(np.isfinite(rating_grids).all(axis=0), mean_of_defined(rating_grids, axis=0), np.nan)
         ), False
@@ -302,15 +310,15 @@ def _ratings(selected_study: Study, rater_scores: RaterScores, aspects: tuple[st
             "aspects; choose one aspect"
         )
     (comparison,) = compare_selection(selected_study, {})
-    signs = comparison.human_signs
+    human_signs = comparison.human_signs
     n_comparisons, net_wins = np.zeros((2, len(comparison.systems), len(comparison.items)))
     for sign, system_of_pair in zip((1, -1), comparison.design.pairs.T, strict=True):
-        np.add.at(net_wins, system_of_pair, sign * np.where(signs == ABSENT, 0, signs))
-        np.add.at(n_comparisons, system_of_pair, signs != ABSENT)
-    rating = np.where(n_comparisons > 0, net_wins / np.maximum(n_comparisons, 1), np.nan).T
-    items = label_codes(pl.Series(rater_scores.design.items, dtype=pl.String), comparison.items)
-    systems = label_codes(pl.Series(rater_scores.design.systems, dtype=pl.String), comparison.systems)
-    return rating[items][:, systems], True
+        np.add.at(net_wins, system_of_pair, sign * np.where(human_signs == ABSENT, 0, human_signs))
+        np.add.at(n_comparisons, system_of_pair, human_signs != ABSENT)
+    ratings = np.where(n_comparisons > 0, net_wins / np.maximum(n_comparisons, 1), np.nan).T
+    item_positions = label_codes(pl.Series(rater_scores.design.items, dtype=pl.String), comparison.items)
+    system_positions = label_codes(pl.Series(rater_scores.design.systems, dtype=pl.String), comparison.systems)
+    return ratings[item_positions][:, system_positions], True
 
 
 def outer_folds(
@@ -323,44 +331,58 @@ def outer_folds(
     """
     design = target_task.design
     if fold_source == "item":
-        units = np.repeat(design.units, target_task.rated.sum(axis=1))
-        folds_of_unit = np.full((repeats, design.n_units), -1, dtype=np.intp)
-        for fold in folds_of_unit:
-            fold[units] = grouped_folds(units, n_folds=N_FOLDS, rng=rng)
-        return [np.where(target_task.rated, fold[design.units][:, np.newaxis], -1) for fold in folds_of_unit]
+        unit_of_rated_output = np.repeat(design.units, target_task.rated.sum(axis=1))
+        fold_of_unit_by_repeat = np.full((repeats, design.n_units), -1, dtype=np.intp)
+        for fold_of_unit in fold_of_unit_by_repeat:
+            fold_of_unit[unit_of_rated_output] = grouped_folds(unit_of_rated_output, n_folds=N_FOLDS, rng=rng)
+        return [
+            np.where(target_task.rated, fold_of_unit[design.units][:, np.newaxis], -1)
+            for fold_of_unit in fold_of_unit_by_repeat
+        ]
     if fold_source == "system":
         return [np.where(target_task.rated, np.arange(len(design.systems)), -1)]
     if fold_source in ("dataset", "group"):
-        labels, option_text = {"dataset": design.dataset, "group": design.group}[fold_source], f"folds={fold_source!r}"
-        if not all(labels):
+        label_of_item, option_text = (
+            {"dataset": design.dataset, "group": design.group}[fold_source],
+            f"folds={fold_source!r}",
+        )
+        if not all(label_of_item):
             raise OptionError(
                 f"{option_text}: some items have no {fold_source}; give every item a {fold_source} in the items file"
             )
     else:
-        labels, option_text = _read_folds(design, fold_source), fold_source
-    return [labelled_folds(target_task, labels, option_text)]
+        label_of_item, option_text = _read_folds(design, fold_source), fold_source
+    return [labelled_folds(target_task, label_of_item, option_text)]
 
 
 def labelled_folds(target_task: Task, labels: tuple[str, ...], where: str) -> NDArray[np.intp]:
     """Return folds (items, systems) with one fold for each label; items with the label '' are not used."""
     is_rated_item = np.asarray(target_task.rated.any(axis=1))
-    fold_labels = sorted({label for label, is_rated in zip(labels, is_rated_item, strict=True) if is_rated and label})
+    fold_labels = sorted(
+        {
+            label_of_fold
+            for label_of_fold, is_rated_by_annotator in zip(labels, is_rated_item, strict=True)
+            if is_rated_by_annotator and label_of_fold
+        }
+    )
     if len(fold_labels) < 2:
         raise OptionError(
             f"{where}: there is only {len(fold_labels)} fold ({join_labels(fold_labels)}); give at least two folds"
         )
     fold_of_item = np.where(is_rated_item, label_codes(pl.Series(labels, dtype=pl.String), fold_labels), -1)
-    unit, fold = np.unique(np.stack([target_task.design.units, fold_of_item])[:, fold_of_item >= 0], axis=1)
-    if len(np.unique(unit)) < len(unit):
+    cluster_units, cluster_folds = np.unique(
+        np.stack([target_task.design.units, fold_of_item])[:, fold_of_item >= 0], axis=1
+    )
+    if len(np.unique(cluster_units)) < len(cluster_units):
         raise OptionError(
             f"{where}: items of one cluster are in different folds, so training data leak into "
             f"the held-out data; put each cluster into one fold"
         )
-    for k, label in enumerate(fold_labels):
-        if np.count_nonzero(fold != k) < 2:
+    for fold_index, label_of_fold in enumerate(fold_labels):
+        if np.count_nonzero(cluster_folds != fold_index) < 2:
             raise OptionError(
-                f"{where}: without fold {label!r} only one item (or cluster) is left for training; at least two are "
-                f"needed"
+                f"{where}: without fold {label_of_fold!r} only one item (or cluster) is left for training; at least "
+                f"two are needed"
             )
     return np.where(target_task.rated, fold_of_item[:, np.newaxis], -1)
 
@@ -371,20 +393,20 @@ def _read_folds(design: Design, path: str) -> tuple[str, ...]:
             f"folds={short_repr(path)}: there is no such file{suggestion(path, FOLDS)}; give {', '.join(FOLDS)}, or a "
             "file with the columns `item` and `fold`"
         )
-    frame, _ = read_keyed_column(path, "item", "fold", label_column)
-    fold_of = dict(frame.iter_rows())
-    if not any(item in fold_of for item in design.items):
+    fold_frame, _ = read_keyed_column(path, "item", "fold", label_column)
+    fold_of_item = dict(fold_frame.iter_rows())
+    if not any(item in fold_of_item for item in design.items):
         raise InputError(
-            f"{path}: no item of the file is in the data (file: {join_labels(fold_of, limit=3)}; data: "
+            f"{path}: no item of the file is in the data (file: {join_labels(fold_of_item, limit=3)}; data: "
             f"{join_labels(design.items, limit=3)})"
         )
-    return tuple(fold_of.get(item, "") for item in design.items)
+    return tuple(fold_of_item.get(item, "") for item in design.items)
 
 
 def read_keyed_column(
     path: str,
-    key: str,
-    column: str,
+    key_name: str,
+    value_column_name: str,
     read_values: Callable[..., pl.Series],
     *,
     alternative_key: str = "",
@@ -395,20 +417,24 @@ def read_keyed_column(
     `alternative_key` is another name of the key column. `text_columns` are also read; their missing values are ''.
     """
     loaded_table = load_table(Path(path))
-    columns = loaded_table.frame.columns
+    column_names = loaded_table.frame.columns
     frame = (
-        loaded_table.frame.rename({alternative_key: key})
-        if alternative_key in columns and key not in columns
+        loaded_table.frame.rename({alternative_key: key_name})
+        if alternative_key in column_names and key_name not in column_names
         else loaded_table.frame
     )
-    check_columns(frame, where=loaded_table.name, required=(key, column), optional=text_columns)
-    further_columns = (label_column(frame, name, where=loaded_table.name, empty=True) for name in text_columns)
-    rows = pl.DataFrame(
+    check_columns(frame, where=loaded_table.name, required=(key_name, value_column_name), optional=text_columns)
+    text_series = (
+        label_column(frame, text_column_name, where=loaded_table.name, empty=True) for text_column_name in text_columns
+    )
+    selected_frame = pl.DataFrame(
         [
-            label_column(frame, key, where=loaded_table.name),
-            read_values(frame, column, where=loaded_table.name),
-            *further_columns,
+            label_column(frame, key_name, where=loaded_table.name),
+            read_values(frame, value_column_name, where=loaded_table.name),
+            *text_series,
         ]
     )
-    check_unique(rows, [key], where=loaded_table.name, what=key, hint=f"one row for each {key}")
-    return rows, loaded_table.name
+    check_unique(
+        selected_frame, [key_name], where=loaded_table.name, what=key_name, hint=f"one row for each {key_name}"
+    )
+    return selected_frame, loaded_table.name

@@ -36,16 +36,16 @@ def partiality_columns(trial: Trial, system_predictions: WithoutSystems | None) 
     if task.verdicts or trial.terms.folds == "system" or not (task.rated.sum(axis=1) > 1).any():
         return {}
     n_methods = len(trial.methods)
-    rates = np.full((2, 3, n_methods, len(task.design.systems)), np.nan)
-    rates[0] = _rates(task, trial.predicted[0], trial.terms.confidence)
+    partiality_rates = np.full((2, 3, n_methods, len(task.design.systems)), np.nan)
+    partiality_rates[0] = _rates(task, trial.predicted[0], trial.terms.confidence)
     if system_predictions is not None:
-        rates_unseen = _unseen_rates(task, system_predictions, trial.terms.confidence)
-        for method_index, name in enumerate(trial.methods):
-            if name in system_predictions.methods:
-                rates[1, :, method_index] = rates_unseen[:, system_predictions.methods.index(name)]
-    if np.isnan(rates).all():
+        unseen_rates = _unseen_rates(task, system_predictions, trial.terms.confidence)
+        for method_index, method_name in enumerate(trial.methods):
+            if method_name in system_predictions.methods:
+                partiality_rates[1, :, method_index] = unseen_rates[:, system_predictions.methods.index(method_name)]
+    if np.isnan(partiality_rates).all():
         return {}
-    return {"method": trial.methods} | _columns(task, rates)
+    return {"method": trial.methods} | _columns(task, partiality_rates)
 
 
 def trade_off_columns(
@@ -64,17 +64,17 @@ def trade_off_columns(
     if settings.folds == "item" and settings.unseen != "none":
         predictions_or_reason = without_systems(trial_of_steps, STEPS, unseen_rng, progress)
         system_predictions = None if isinstance(predictions_or_reason, str) else predictions_or_reason
-    partiality = partiality_columns(trial_of_steps, system_predictions)
-    if not partiality:
+    partiality_table = partiality_columns(trial_of_steps, system_predictions)
+    if not partiality_table:
         return {}, _notes(trial, np.nan)
-    all_steps = np.arange(len(STEPS))
-    loss = trial_of_steps.moves.contrast(np.zeros_like(all_steps), all_steps)
-    low, high = loss.interval("units", confidence=settings.confidence, folds=(trial_of_steps.n_folds, 0))
-    del partiality["method"]
-    chosen_step = STRENGTHS.index(strength)
-    columns = {
+    step_indices = np.arange(len(STEPS))
+    loss_moves = trial_of_steps.moves.contrast(np.zeros_like(step_indices), step_indices)
+    low, high = loss_moves.interval("units", confidence=settings.confidence, folds=(trial_of_steps.n_folds, 0))
+    del partiality_table["method"]
+    chosen_step_index = STRENGTHS.index(strength)
+    table_columns = {
         "penalty": STRENGTHS,
-        "chosen": np.arange(len(STRENGTHS)) == chosen_step,
+        "chosen": np.arange(len(STRENGTHS)) == chosen_step_index,
         **with_interval(
             "score",
             trial_of_steps.scores(),
@@ -82,12 +82,12 @@ def trade_off_columns(
             clusters=trial_of_steps.n_clusters,
             bounds=CORRELATION,
         ),
-        "loss": loss.value,
+        "loss": loss_moves.value,
         "loss_low": low,
         "loss_high": high,
-        **partiality,
+        **partiality_table,
     }
-    return columns, _notes(trial, float(partiality["largest_partiality"][chosen_step]))
+    return table_columns, _notes(trial, float(partiality_table["largest_partiality"][chosen_step_index]))
 
 
 def _notes(trial: Trial, largest_partiality: float) -> list[Note]:
@@ -119,22 +119,24 @@ def _rates(task: Task, predictions: Floats, confidence: float, systems: Sequence
 
 def _unseen_rates(task: Task, system_predictions: WithoutSystems, confidence: float) -> Floats:
     """Return the partiality (3, methods, systems) to each system, by models fitted without this system."""
-    rates = np.full((3, len(system_predictions.methods), len(system_predictions.fold)), np.nan)
+    partiality_rates = np.full((3, len(system_predictions.methods), len(system_predictions.fold)), np.nan)
     for system_fold in range(int(system_predictions.fold.max()) + 1):
         systems = np.flatnonzero(system_predictions.fold == system_fold)
-        rates[..., systems] = _rates(
+        partiality_rates[..., systems] = _rates(
             task, system_predictions.predicted[0, :, system_fold], confidence, systems.tolist()
         )[..., systems]
-    return rates
+    return partiality_rates
 
 
-def _columns(task: Task, rates: Floats) -> dict[str, Any]:
+def _columns(task: Task, partiality_rates: Floats) -> dict[str, Any]:
     """Return the columns for partialities (2: seen, unseen; 3: estimate, low, high; table rows; systems)."""
-    labels = np.array([*task.design.systems, ""], dtype=object)  # the last one for the position -1
-    columns: dict[str, Any] = {}
-    for prefix, partialities in zip((SEEN, UNSEEN), rates, strict=True):
-        largest_values, low, high, system = largest(100 * partialities)
+    system_labels = np.array([*task.design.systems, ""], dtype=object)  # the last one for the position -1
+    table_columns: dict[str, Any] = {}
+    for prefix, partialities in zip((SEEN, UNSEEN), partiality_rates, strict=True):
+        largest_values, low, high, system_positions = largest(100 * partialities)
         values_by_suffix = zip(("", "_low", "_high"), (largest_values, low, high), strict=True)
-        columns |= {f"{prefix}largest_partiality{suffix}": column_values for suffix, column_values in values_by_suffix}
-        columns[f"{prefix}system"] = labels[system].tolist()
-    return columns
+        table_columns |= {
+            f"{prefix}largest_partiality{suffix}": column_values for suffix, column_values in values_by_suffix
+        }
+        table_columns[f"{prefix}system"] = system_labels[system_positions].tolist()
+    return table_columns

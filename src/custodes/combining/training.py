@@ -31,12 +31,14 @@ def training_data(
 
     `inner` are known scores of methods on inner folds; it may be empty.
     """
-    positions = np.flatnonzero((is_training & task.rated).ravel())
-    x, (items, systems) = task.rows(positions), np.divmod(positions, len(task.design.systems))
-    scales = normalisation(x, names=task.metrics.names, directions=task.directions, declared=task.declared)
-    data = TrainingData(
-        x=scales.apply(x),
-        y=task.human.ravel()[positions],
+    output_positions = np.flatnonzero((is_training & task.rated).ravel())
+    raw_scores, (items, systems) = task.rows(output_positions), np.divmod(output_positions, len(task.design.systems))
+    scales = normalisation(
+        raw_scores, names=task.metrics.names, directions=task.directions, declared_bounds=task.declared
+    )
+    training = TrainingData(
+        x=scales.apply(raw_scores),
+        y=task.human.ravel()[output_positions],
         items=items,
         systems=systems,
         groups=task.design.units[items],
@@ -44,10 +46,10 @@ def training_data(
         rng=rng,
         inner=inner,
         max_partiality=settings.max_partiality,
-        kinds=None if task.kinds is None else task.kinds.position.ravel()[positions],
+        kinds=None if task.kinds is None else task.kinds.position.ravel()[output_positions],
         n_kinds=0 if task.kinds is None else len(task.kinds.names),
     )
-    return scales, data if settings.top is None else data.with_top(settings.top)
+    return scales, training if settings.top is None else training.with_top(settings.top)
 
 
 class Part(NamedTuple):
@@ -63,9 +65,9 @@ class Part(NamedTuple):
     inner: Scores = MappingProxyType({})
 
 
-def hold_out_fold(fold: Ints, k: int, label: str, inner: Scores = MappingProxyType({})) -> Part:
+def hold_out_fold(fold: Ints, held_out_fold: int, label: str, inner: Scores = MappingProxyType({})) -> Part:
     """Return the split that holds out fold k of `fold` (items, systems)."""
-    return Part(label, (fold >= 0) & (fold != k), np.flatnonzero((fold == k).ravel()), inner)
+    return Part(label, (fold >= 0) & (fold != held_out_fold), np.flatnonzero((fold == held_out_fold).ravel()), inner)
 
 
 class Fits(NamedTuple):
@@ -94,10 +96,12 @@ def fit_and_predict(
 
     def fit(split: Part, rng: np.random.Generator) -> Fits:
         scales, training = training_data(task, settings, split.train, rng, split.inner)
-        x = scales.apply(task.rows(split.held))
+        normalised_scores = scales.apply(task.rows(split.held))
         seconds, formulas = zip(*map(training.learn, methods), strict=True)
-        kinds = None if task.kinds is None else task.kinds.position.ravel()[split.held]
-        predictions = [add_kind_shifts(formula.predict(x), formula.shifts, kinds) for formula in formulas]
+        kind_of_output = None if task.kinds is None else task.kinds.position.ravel()[split.held]
+        predictions = [
+            add_kind_shifts(formula.predict(normalised_scores), formula.shifts, kind_of_output) for formula in formulas
+        ]
         return Fits(
             np.array(seconds),
             np.array([len(formula.used_positions) for formula in formulas]),

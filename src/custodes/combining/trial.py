@@ -129,16 +129,24 @@ class Trial:
 
     def repeat_scores(self) -> list[Floats]:
         """Return the objective (folds, methods) in each fold for every repeat; NaN if it is undefined."""
-        human, n_systems = self.of.human.ravel(), len(self.of.design.systems)
+        human_ratings, n_systems = self.of.human.ravel(), len(self.of.design.systems)
         scores_of_repeats = []
         for predictions, fold in zip(self.predicted.reshape(*self.predicted.shape[:2], -1), self.folds, strict=True):
-            cells_of_folds = [np.flatnonzero(fold.ravel() == f) for f in np.unique(fold[fold >= 0])]
-            measures = [
-                objective(self.terms.objective, human[cells], items=cells // n_systems) for cells in cells_of_folds
+            positions_of_folds = [
+                np.flatnonzero(fold.ravel() == fold_number) for fold_number in np.unique(fold[fold >= 0])
+            ]
+            objective_functions = [
+                objective(self.terms.objective, human_ratings[output_positions], items=output_positions // n_systems)
+                for output_positions in positions_of_folds
             ]
             scores_of_repeats.append(
                 np.stack(
-                    [measure(predictions[:, cells]) for measure, cells in zip(measures, cells_of_folds, strict=True)]
+                    [
+                        objective_function(predictions[:, output_positions])
+                        for objective_function, output_positions in zip(
+                            objective_functions, positions_of_folds, strict=True
+                        )
+                    ]
                 )
             )
         return scores_of_repeats
@@ -150,39 +158,42 @@ def cross_validate(task: Task, settings: Terms, rng: np.random.Generator, progre
     check_memory("repeats", settings.repeats, float(settings.repeats) * n_predictions)
     initial_rng = deepcopy(rng)
     folds = outer_folds(task, settings.folds, repeats=settings.repeats, rng=rng)
-    jobs = jobs_of(folds)
-    names = [method.name for method in settings.methods]
-    methods = settings.methods if BEST.name in names else (*settings.methods, BEST)
+    repeat_fold_pairs = jobs_of(folds)
+    method_names = [method.name for method in settings.methods]
+    methods = settings.methods if BEST.name in method_names else (*settings.methods, BEST)
     predictions = np.full((len(folds), len(methods), *task.human.shape), np.nan)
     candidate_methods = tuple(dict.fromkeys(candidate for method in settings.methods for candidate in method.among))
     (inner_rng,) = rng.spawn(1)  # a separate generator, so that choices of one method do not change other methods
-    is_by_item = settings.folds == "item"
-    inner_scores = (
+    has_item_folds = settings.folds == "item"
+    inner_scores_of_fold = (
         choices.nested_fold_scores(task, settings, folds, candidate_methods, inner_rng, progress)
-        if candidate_methods and is_by_item
+        if candidate_methods and has_item_folds
         else {}
     )
 
     training_parts = [
-        hold_out_fold(folds[repeat], k, str((repeat, k)), inner_scores.get((repeat, k), {})) for repeat, k in jobs
+        hold_out_fold(folds[repeat], k, str((repeat, k)), inner_scores_of_fold.get((repeat, k), {}))
+        for repeat, k in repeat_fold_pairs
     ]
     fits = fit_and_predict(task, settings, methods, training_parts, rng=rng, progress=progress, desc="combine")
-    for (repeat, _), training_part, fit in zip(jobs, training_parts, fits, strict=True):
-        predictions[repeat].reshape(len(methods), -1)[:, training_part.held] = fit.predicted
+    for (repeat, _), training_part, part_fits in zip(repeat_fold_pairs, training_parts, fits, strict=True):
+        predictions[repeat].reshape(len(methods), -1)[:, training_part.held] = part_fits.predicted
     n_methods = len(settings.methods)
     outer_predictions = (
-        {method.name: grid for method, grid in zip(methods, predictions[0], strict=True)} if is_by_item else {}
+        {method.name: prediction_grid for method, prediction_grid in zip(methods, predictions[0], strict=True)}
+        if has_item_folds
+        else {}
     )
     # The model fitted to all outputs does not depend on the type of the folds or on the number of repeats.
-    inner_fold = folds[0] if is_by_item else outer_folds(task, "item", repeats=1, rng=initial_rng)[0]
+    inner_fold = folds[0] if has_item_folds else outer_folds(task, "item", repeats=1, rng=initial_rng)[0]
     return Trial(
         of=task,
         terms=settings,
         folds=folds,
         predicted=predictions[:, :n_methods],
         single=predictions[:, [method.name for method in methods].index(BEST.name)],
-        seconds=np.mean([fit.seconds for fit in fits], axis=0)[:n_methods],
-        used=np.mean([fit.used for fit in fits], axis=0)[:n_methods],
+        seconds=np.mean([part_fits.seconds for part_fits in fits], axis=0)[:n_methods],
+        used=np.mean([part_fits.used for part_fits in fits], axis=0)[:n_methods],
         times=task.design.draw_byte_weights(settings.resamples, rng),
         inner=choices.held_out_scores(
             task, settings, inner_fold, candidate_methods, outer_predictions, inner_rng, progress

@@ -149,36 +149,36 @@ def _rename_raters(study: Study, rename: Rename) -> Study:
     """Return the study with raters renamed to the names in the model."""
     if not rename:
         return study
-    directions = study.raters.direction
+    direction_of_rater = study.raters.direction
     renamings = (
         list(rename.items())
         if isinstance(rename, Mapping)
-        else [_pair(assignment) for assignment in assignment_list(rename, keys=directions)]
+        else [_split_renaming(assignment) for assignment in assignment_list(rename, keys=direction_of_rater)]
     )
     for old_name, new_name in renamings:
-        if old_name not in directions:
+        if old_name not in direction_of_rater:
             raise OptionError(
                 f"rename: there is no rater {old_name!r} in {study.name}; raters: "
-                f"{join_labels(directions)}{suggestion(old_name, directions)}"
+                f"{join_labels(direction_of_rater)}{suggestion(old_name, direction_of_rater)}"
             )
-        if new_name in directions and new_name not in dict(renamings):
+        if new_name in direction_of_rater and new_name not in dict(renamings):
             raise OptionError(
                 f"rename {old_name}={new_name!r}: {study.name} already has a rater {new_name!r}; rename or exclude one"
             )
     if len({new_name for _, new_name in renamings}) < len(dict(renamings)):
         renaming_texts = [f"{old_name}={new_name}" for old_name, new_name in renamings]
         raise OptionError(f"rename: two raters would get the same name ({join_labels(renaming_texts)})")
-    new_names = pl.col("rater").replace(dict(renamings))
+    new_name_expression = pl.col("rater").replace(dict(renamings))
     return replace(
         study,
-        ratings=Ratings(frame=study.ratings.frame.with_columns(new_names)),
-        preferences=Preferences(frame=study.preferences.frame.with_columns(new_names)),
-        raters=Raters(frame=study.raters.frame.with_columns(new_names)),
+        ratings=Ratings(frame=study.ratings.frame.with_columns(new_name_expression)),
+        preferences=Preferences(frame=study.preferences.frame.with_columns(new_name_expression)),
+        raters=Raters(frame=study.raters.frame.with_columns(new_name_expression)),
         digest=study.fingerprint(),
     )
 
 
-def _pair(text: str) -> tuple[str, str]:
+def _split_renaming(text: str) -> tuple[str, str]:
     old_name, separator, new_name = text.partition("=")
     if not (old_name and separator and new_name):
         raise OptionError(
@@ -225,29 +225,34 @@ def _validate_target(
 ) -> tuple[dict[str, pl.DataFrame], list[Note]]:
     target_task = task(study.select(**selection), target)
     items, systems = target_task.design.items, target_task.design.systems
-    rows = combined_metric.rows(study, items, systems)
+    metric_scores = combined_metric.rows(study, items, systems)
     if scales == "data":
-        rows = _rescale_to_model(combined_metric, rows)
+        metric_scores = _rescale_to_model(combined_metric, metric_scores)
     else:
-        _check_scales(study, combined_metric, rows[target_task.rated.ravel()])
-    is_scored = np.isfinite(rows).any(axis=1)
+        _check_scales(study, combined_metric, metric_scores[target_task.rated.ravel()])
+    is_scored_output = np.isfinite(metric_scores).any(axis=1)
     combined_scores = np.full(target_task.human.size, np.nan)
-    kinds = combined_metric.kinds(study, items, systems)
-    combined_scores[is_scored] = combined_metric.predict(rows[is_scored], None if kinds is None else kinds[is_scored])
-    rivals, reason = _rivals(study, combined_metric, target_task, objective_name)
+    kind_of_output = combined_metric.kinds(study, items, systems)
+    combined_scores[is_scored_output] = combined_metric.predict(
+        metric_scores[is_scored_output], None if kind_of_output is None else kind_of_output[is_scored_output]
+    )
+    rivals, reason_text = _rivals(study, combined_metric, target_task, objective_name)
     compared_scores = np.stack([combined_scores.reshape(target_task.human.shape), *(rival.scores for rival in rivals)])
-    human = np.where(np.isfinite(compared_scores).all(axis=0), target_task.human, np.nan)
-    n_outputs, n_excluded = int(np.isfinite(human).sum()), int((target_task.rated & ~np.isfinite(human)).sum())
+    compared_ratings = np.where(np.isfinite(compared_scores).all(axis=0), target_task.human, np.nan)
+    n_outputs, n_excluded = (
+        int(np.isfinite(compared_ratings).sum()),
+        int((target_task.rated & ~np.isfinite(compared_ratings)).sum()),
+    )
     if n_outputs < 2:
         raise InputError(
             f"{study.name}: fewer than two outputs have ratings by annotators, the combined metric and the compared "
             f"single metrics ({join_labels(dict.fromkeys(rival.name for rival in rivals))})"
         )
-    same_model = np.zeros(human.shape, dtype=np.intp)
+    same_model = np.zeros(compared_ratings.shape, dtype=np.intp)
     moves_of_statistic = {
         name: moves(
             name,  # type: ignore[arg-type]
-            human,
+            compared_ratings,
             compared_scores[:, np.newaxis],
             model=same_model,
             within=same_model,
@@ -260,10 +265,10 @@ def _validate_target(
     tables = Validate.part(
         target,
         comparison=_comparison(combined_metric, rivals, moves_of_statistic, n_outputs, confidence),
-        gains=_gains(rivals, moves_of_statistic[objective_name], target_task, human, confidence),
+        gains=_gains(rivals, moves_of_statistic[objective_name], target_task, compared_ratings, confidence),
     )
     comparison_notes = build_notes(
-        ("no-best-single", bool(reason), reason),
+        ("no-best-single", bool(reason_text), reason_text),
         (
             "not-in-common",
             n_excluded,
@@ -272,46 +277,51 @@ def _validate_target(
         ),
         aspect=aspect_of(target),
     )
-    n_clusters = len(np.unique(target_task.design.units[np.isfinite(human).any(axis=1)]))
-    chosen_notes = [
+    n_clusters = len(np.unique(target_task.design.units[np.isfinite(compared_ratings).any(axis=1)]))
+    task_notes = [
         note for note in target_task.notes if note.rule not in ("missing-metric-scores", "more-features-than-rows")
     ]
     return tables, [
-        *chosen_notes,
-        *combined_metric.notes_on(study, rows[target_task.rated.ravel()], items),
+        *task_notes,
+        *combined_metric.notes_on(study, metric_scores[target_task.rated.ravel()], items),
         *comparison_notes,
         *few_clusters_notes(n_clusters, 1),
     ]
 
 
-def _check_scales(study: Study, combined_metric: CombinedMetric, rows: Floats) -> None:
+def _check_scales(study: Study, combined_metric: CombinedMetric, metric_scores: Floats) -> None:
     """Raise an error if the scores (outputs, columns) of a metric are on another scale than in the model."""
-    for column, scores in zip(combined_metric.columns, rows.T, strict=True):
+    for metric_column, scores in zip(combined_metric.columns, metric_scores.T, strict=True):
         finite_scores = scores[np.isfinite(scores)]
         if not len(finite_scores):
             continue
-        share_beyond = float(((finite_scores < column.low) | (finite_scores > column.high)).mean())
+        share_beyond = float(((finite_scores < metric_column.low) | (finite_scores > metric_column.high)).mean())
         score_range = float(np.ptp(finite_scores))
-        if share_beyond >= ELSEWHERE or 0 < score_range < LEAST_USED * (column.high - column.low):
-            sign = 1.0 if column.higher_is_better else -1.0
-            data_bounds, model_bounds = (
+        if share_beyond >= ELSEWHERE or 0 < score_range < LEAST_USED * (metric_column.high - metric_column.low):
+            sign = 1.0 if metric_column.higher_is_better else -1.0
+            bounds_here, model_bounds = (
                 sorted(sign * bound for bound in bounds)
-                for bounds in ((finite_scores.min(), finite_scores.max()), (column.low, column.high))
+                for bounds in ((finite_scores.min(), finite_scores.max()), (metric_column.low, metric_column.high))
             )
             raise InputError(
-                f"{study.name}: the scale of {column.label!r} is {data_bounds[0]:.3g} to {data_bounds[1]:.3g} here, "
-                f"but {model_bounds[0]:.3g} to {model_bounds[1]:.3g} in the model; use scales='data' to take the "
+                f"{study.name}: the scale of {metric_column.label!r} is {bounds_here[0]:.3g} to {bounds_here[1]:.3g} "
+                f"here, but {model_bounds[0]:.3g} to {model_bounds[1]:.3g} in the model; use scales='data' to take the "
                 "bounds from these data, or fit a model without this metric"
             )
 
 
-def _rescale_to_model(combined_metric: CombinedMetric, rows: Floats) -> Floats:
+def _rescale_to_model(combined_metric: CombinedMetric, metric_scores: Floats) -> Floats:
     """Return scores (outputs, columns) rescaled so that their range in these data becomes the range in the model."""
-    data_scale = scaling(rows)
-    low, high = np.fmax(np.nanmin(rows, axis=0), data_scale.low), np.fmin(np.nanmax(rows, axis=0), data_scale.high)
-    model_bounds = np.array([(column.low, column.high) for column in combined_metric.columns]).T
-    width = np.where(high > low, high - low, 1.0)
-    return np.asarray(model_bounds[0] + (np.clip(rows, low, high) - low) / width * (model_bounds[1] - model_bounds[0]))
+    data_scale = scaling(metric_scores)
+    low, high = (
+        np.fmax(np.nanmin(metric_scores, axis=0), data_scale.low),
+        np.fmin(np.nanmax(metric_scores, axis=0), data_scale.high),
+    )
+    model_bounds = np.array([(metric_column.low, metric_column.high) for metric_column in combined_metric.columns]).T
+    widths = np.where(high > low, high - low, 1.0)
+    return np.asarray(
+        model_bounds[0] + (np.clip(metric_scores, low, high) - low) / widths * (model_bounds[1] - model_bounds[0])
+    )
 
 
 def _rivals(
@@ -322,37 +332,37 @@ def _rivals(
     The metrics are the best single metric of the fit, if it is known and in these data, and the best single metric on
     these data.
     """
-    rivals, reason = [], ""
-    best_single_metric = combined_metric.validation.get("single")
-    if not isinstance(best_single_metric, dict):
-        reason = "the model file does not name the best single metric of the fit; fit the model again"
+    rivals, reason_text = [], ""
+    best_single_fields = combined_metric.validation.get("single")
+    if not isinstance(best_single_fields, dict):
+        reason_text = "the model file does not name the best single metric of the fit; fit the model again"
     else:
-        metric, aspect = str(best_single_metric["metric"]), str(best_single_metric["aspect"])
-        name = name_of(metric, aspect)
+        metric, aspect = str(best_single_fields["metric"]), str(best_single_fields["aspect"])
+        metric_name = name_of(metric, aspect)
         single_scores = raw_scores(study, metric, aspect, target_task.design.items, target_task.design.systems)
         if single_scores is None:
-            reason = (
-                f"{name!r}, the best single metric of the fit, is not in these data; if the metric has "
+            reason_text = (
+                f"{metric_name!r}, the best single metric of the fit, is not in these data; if the metric has "
                 f"another name in these data, use rename"
             )
         else:
             rivals.append(
-                _Rival(SINGLE, name, single_scores if best_single_metric["higher_is_better"] else -single_scores)
+                _Rival(SINGLE, metric_name, single_scores if best_single_fields["higher_is_better"] else -single_scores)
             )
-    rows = np.flatnonzero(target_task.rated.ravel())
-    item, system = np.divmod(rows, len(target_task.design.systems))
+    output_positions = np.flatnonzero(target_task.rated.ravel())
+    item_of_output, system_of_output = np.divmod(output_positions, len(target_task.design.systems))
     training = TrainingData(
-        x=target_task.rows(rows),
-        y=target_task.human.ravel()[rows],
-        items=item,
-        systems=system,
-        groups=target_task.design.units[item],
+        x=target_task.rows(output_positions),
+        y=target_task.human.ravel()[output_positions],
+        items=item_of_output,
+        systems=system_of_output,
+        groups=target_task.design.units[item_of_output],
         by=objective_name,
         rng=np.random.default_rng(0),
     )
     best_index = int(np.argmax(np.nan_to_num(training.score(training.mean_imputation[0].T), nan=-np.inf)))
     rivals.append(_Rival(HINDSIGHT, target_task.metrics.names[best_index], target_task.metrics.scores[best_index]))
-    return rivals, reason
+    return rivals, reason_text
 
 
 def _comparison(
@@ -362,15 +372,19 @@ def _comparison(
     n_outputs: int,
     confidence: float,
 ) -> dict[str, Any]:
-    columns: dict[str, Any] = {
+    table_columns: dict[str, Any] = {
         "rater": [COMBINED, *(rival.part for rival in rivals)],
         "metric": [combined_metric.name, *(rival.name for rival in rivals)],
         "n": n_outputs,
     }
-    for name in STATISTICS:
-        low, high = moves_of_statistic[name].interval("units", confidence=confidence)
-        columns |= {name: moves_of_statistic[name].value, f"{name}_low": low, f"{name}_high": high}
-    return columns
+    for statistic_name in STATISTICS:
+        low, high = moves_of_statistic[statistic_name].interval("units", confidence=confidence)
+        table_columns |= {
+            statistic_name: moves_of_statistic[statistic_name].value,
+            f"{statistic_name}_low": low,
+            f"{statistic_name}_high": high,
+        }
+    return table_columns
 
 
 def _gains(
@@ -380,28 +394,30 @@ def _gains(
 
     If there are fewer than `LEAST_SYSTEMS` systems, the bounds of the second interval are NaN.
     """
-    is_used = np.isfinite(human)
+    is_compared_output = np.isfinite(human)
     rival_indices = np.arange(1, len(rivals) + 1)
-    gain = objective_moves.contrast(np.zeros_like(rival_indices), rival_indices)
+    gain_moves = objective_moves.contrast(np.zeros_like(rival_indices), rival_indices)
     n_units = {
-        ITEMS: len(np.unique(target_task.design.units[is_used.any(axis=1)])),
-        SYSTEMS: int(is_used.any(axis=0).sum()),
+        ITEMS: len(np.unique(target_task.design.units[is_compared_output.any(axis=1)])),
+        SYSTEMS: int(is_compared_output.any(axis=0).sum()),
     }
-    bounds = [gain.interval(resampled_unit, confidence=confidence) for resampled_unit in ("units", "systems")]
-    low, high = np.array(bounds).transpose(1, 2, 0)  # (rivals, items or systems) each
+    interval_bounds = [
+        gain_moves.interval(resampled_unit, confidence=confidence) for resampled_unit in ("units", "systems")
+    ]
+    low, high = np.array(interval_bounds).transpose(1, 2, 0)  # (rivals, items or systems) each
     if n_units[SYSTEMS] < LEAST_SYSTEMS:
         low[:, 1] = high[:, 1] = np.nan
-    rival_kinds = np.repeat([rival.part for rival in rivals], 2)
+    rival_parts = np.repeat([rival.part for rival in rivals], 2)
     return {
-        "rater": rival_kinds,
+        "rater": rival_parts,
         "metric": np.repeat([rival.name for rival in rivals], 2),
         "unseen": [*n_units] * len(rivals),
         "n": [*n_units.values()] * len(rivals),
-        "gain": np.repeat(gain.value, 2),
+        "gain": np.repeat(gain_moves.value, 2),
         "gain_low": low.ravel(),
         "gain_high": high.ravel(),
         "conclusion": [
-            conclusion(bound) if rival_kind == SINGLE else None
-            for rival_kind, bound in zip(rival_kinds, low.flat, strict=True)
+            conclusion(bound) if rival_part == SINGLE else None
+            for rival_part, bound in zip(rival_parts, low.flat, strict=True)
         ],
     }

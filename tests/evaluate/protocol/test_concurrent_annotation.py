@@ -130,7 +130,10 @@ def test_answers_in_any_order_lead_where_the_replay_leads(estimator: str, budget
     assert len({study.state_bytes() for study in studies}) == 1
     study = studies[0]
     end = replay(
-        order_answers([rated_pairs], [0]), study.rule, reference=rated_pairs.reference(0.05), truth=rated_pairs.truth
+        order_answers([rated_pairs], [0]),
+        study.rule,
+        reference_decisions=rated_pairs.reference(0.05),
+        reference_proportions=rated_pairs.truth,
     )
     assert study.decision == end.decision[0].tolist()
     assert study.n == end.n[0].tolist()

@@ -48,8 +48,8 @@ def test_replay_is_the_live_engine_fed_with_known_answers(estimator: str | None,
     end = replay(
         order_answers([rated_answers], [seed]),
         state.rule,
-        reference=rated_answers.reference(0.05),
-        truth=rated_answers.truth,
+        reference_decisions=rated_answers.reference(0.05),
+        reference_proportions=rated_answers.truth,
     )
     final = driven(state, signs)
     assert final.live_annotation.decision == end.decision[0].tolist()

@@ -30,7 +30,7 @@ def additive(levels: np.ndarray, shape: tuple[int, ...], rng: np.random.Generato
 
 def fitted(signs: np.ndarray, systems: np.ndarray, units: np.ndarray, flips: int = 0, seed: int = 0):
     items = PairItems(human=signs, systems=systems, units=units)
-    return pooled_margins(items, flips=flips, rng=np.random.default_rng(seed))
+    return pooled_margins(items, n_flips=flips, rng=np.random.default_rng(seed))
 
 
 def estimate(signs: np.ndarray, systems: np.ndarray) -> PooledEstimate:

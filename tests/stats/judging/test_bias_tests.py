@@ -14,7 +14,7 @@ SUMS = st.lists(st.integers(-2, 2), min_size=2, max_size=40).map(lambda values: 
 
 @given(SUMS, st.sampled_from([0.8, 0.95]))
 def test_the_interval_leaves_out_nothing_that_the_test_does_not_reject(sums: np.ndarray, confidence: float) -> None:
-    result = slot_test(sums, np.full(sums.shape, 2.0), wider=np.ones(1), confidence=confidence)
+    result = slot_test(sums, np.full(sums.shape, 2.0), further_variance_factors=np.ones(1), confidence=confidence)
     if np.isfinite(result.low):
         assert (result.low > 1e-9 or result.high < -1e-9) == (result.p_value < 1 - confidence - 1e-9)
 
@@ -22,14 +22,16 @@ def test_the_interval_leaves_out_nothing_that_the_test_does_not_reject(sums: np.
 def test_few_clusters_are_as_sure_as_flips_of_them_can_be() -> None:
     # all of C clusters on one side: 2^(1 - C) by enumeration of the signs
     for clusters in range(3, 12):
-        result = slot_test(np.ones((1, clusters)), np.ones((1, clusters)), wider=np.ones(1), confidence=0.95)
+        result = slot_test(
+            np.ones((1, clusters)), np.ones((1, clusters)), further_variance_factors=np.ones(1), confidence=0.95
+        )
         assert result.p_value.item() == pytest.approx(2.0 ** (1 - clusters), rel=0.02)
 
 
 def test_nothing_seen_is_nothing_said() -> None:
-    none = slot_test(np.zeros((1, 5)), np.zeros((1, 5)), wider=np.ones(1), confidence=0.95)
+    none = slot_test(np.zeros((1, 5)), np.zeros((1, 5)), further_variance_factors=np.ones(1), confidence=0.95)
     assert np.isnan([*none]).all()
-    steady = slot_test(np.zeros((1, 5)), np.ones((1, 5)), wider=np.ones(1), confidence=0.95)
+    steady = slot_test(np.zeros((1, 5)), np.ones((1, 5)), further_variance_factors=np.ones(1), confidence=0.95)
     assert (steady.estimate, steady.p_value) == (0.0, 1.0)
     assert np.isnan([steady.low, steady.high]).all()
 
@@ -48,19 +50,19 @@ def studies(n: int, comparisons: int, document: int, slot: float = 0.0) -> tuple
 
 @pytest.mark.parametrize(("comparisons", "document"), [(12, 1), (120, 1), (100, 5)])
 def test_a_judge_without_a_slot_is_rarely_accused_of_one(comparisons: int, document: int) -> None:
-    result = slot_test(*studies(1000, comparisons, document), wider=np.ones(1000), confidence=0.95)
+    result = slot_test(*studies(1000, comparisons, document), further_variance_factors=np.ones(1000), confidence=0.95)
     share = float((result.p_value <= 0.05).mean())
     assert share - 1.645 * np.sqrt(share * (1 - share) / 1000) <= 0.05
 
 
 def test_a_slot_of_two_tenths_is_mostly_found_in_400_comparisons() -> None:
-    result = slot_test(*studies(500, 400, 1, slot=0.2), wider=np.ones(500), confidence=0.95)
+    result = slot_test(*studies(500, 400, 1, slot=0.2), further_variance_factors=np.ones(500), confidence=0.95)
     assert (result.p_value <= 0.05).mean() > 0.9  # measured: .97
 
 
 def p_of(failed: np.ndarray, features: np.ndarray, *, units: np.ndarray | None = None, seed: int = 0) -> float:
     units = np.arange(len(failed)) if units is None else units
-    return uneven_p(failed, features, units=units, draws=1999, rng=np.random.default_rng(seed))
+    return uneven_p(failed, features, units=units, n_draws=1999, rng=np.random.default_rng(seed))
 
 
 def test_failures_on_one_side_are_seen_and_few_failures_say_nothing() -> None:
@@ -109,6 +111,6 @@ def test_draws_as_extreme_as_the_data_count() -> None:
     feature = np.repeat([1.0, 0.0], 6)
     failed = np.zeros(12, dtype=bool)
     failed[[0, 1, 2, 3, 4, 6]] = True
-    p = uneven_p(failed, feature[None], units=np.arange(12), draws=20_000, rng=np.random.default_rng(3))
+    p = uneven_p(failed, feature[None], units=np.arange(12), n_draws=20_000, rng=np.random.default_rng(3))
     exact = 2 * sum(comb(6, k) * comb(6, 6 - k) for k in (5, 6)) / comb(12, 6)
     assert p == pytest.approx(exact, abs=0.01)

@@ -29,13 +29,13 @@ def test_the_correlation_behind_verdicts_is_found_from_what_scipy_says_of_the_no
     law = multivariate_normal(mean=[0, 0], cov=[[1, rho], [rho, 1]])
     # A verdict is 1[X > low] + 1[X > high] - 1, so its covariances are those of four pairs of events.
     product = sum(law.cdf([-a, -b]) - norm.cdf(-a) * norm.cdf(-b) for a in first for b in second)
-    correlations = polychoric_correlation(np.array(product), np.array([first]), np.array([second]), weight=ONE)
+    correlations = polychoric_correlation(np.array(product), np.array([first]), np.array([second]), stratum_weights=ONE)
     assert correlations.item() == pytest.approx(rho, abs=2e-3)
 
 
 def test_without_ties_it_is_the_tetrachoric_correlation() -> None:
     product = np.linspace(-0.9, 0.9, 19)
-    assert polychoric_correlation(product, even(0), even(0), weight=ONE) == pytest.approx(
+    assert polychoric_correlation(product, even(0), even(0), stratum_weights=ONE) == pytest.approx(
         np.sin(np.pi / 2 * product), abs=2e-3
     )
 
@@ -51,17 +51,19 @@ def test_strata_that_differ_in_who_wins_share_one_correlation() -> None:
     )
     first, second, weight = cuts(verdicts_a, strata, 3), cuts(verdicts_b, strata, 3), np.bincount(strata)
     product = (stratum_deviations(verdicts_a, strata) * stratum_deviations(verdicts_b, strata)).mean()
-    assert polychoric_correlation(np.array(product), first, second, weight=weight).item() == pytest.approx(
+    assert polychoric_correlation(np.array(product), first, second, stratum_weights=weight).item() == pytest.approx(
         0.6, abs=0.01
     )
     product = (stratum_deviations(verdicts_a, strata) * normal_scores(y + 5 * strata, strata)).mean()
-    assert polyserial_correlation(np.array(product), first, weight=weight).item() == pytest.approx(0.6, abs=0.01)
+    assert polyserial_correlation(np.array(product), first, stratum_weights=weight).item() == pytest.approx(
+        0.6, abs=0.01
+    )
 
 
 @pytest.mark.parametrize("cut", [0.0, 0.7])
 def test_the_correlation_of_verdicts_and_a_score(cut: float) -> None:
     # E[sign(X) Z] with Z = .6 X + noise is .6 times E|X| beyond the threshold, which is twice the density there.
-    correlations = polyserial_correlation(np.array(0.6 * 2 * norm.pdf(cut)), even(cut), weight=ONE)
+    correlations = polyserial_correlation(np.array(0.6 * 2 * norm.pdf(cut)), even(cut), stratum_weights=ONE)
     assert correlations.item() == pytest.approx(0.6)
 
 

@@ -20,7 +20,7 @@ def study(seed: int, p: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def backward_path(x: np.ndarray, y: np.ndarray, fold: np.ndarray, *, steps: int) -> StepwisePath:
-    return stepwise_path(x, y, fold, included=np.arange(x.shape[1]), steps=steps, removing=True)
+    return stepwise_path(x, y, fold, included_columns=np.arange(x.shape[1]), steps=steps, removing=True)
 
 
 @pytest.mark.parametrize("p", [1, 3, 19, 20, 21, 40])  # fewer columns than rows, as many, more
@@ -31,7 +31,7 @@ def test_removed_predictions_equal_scikit_learn(p: int, seed: int) -> None:
     all_columns = list(range(p + 1))
     subsets = [all_columns, *([j for j in all_columns if j != out] for out in all_columns)]
     expected = [reference(x, y, fold, subset) for subset in subsets]
-    np.testing.assert_allclose(toggled_predictions(x, y, fold, included=np.arange(p + 1)), expected, atol=1e-8)
+    np.testing.assert_allclose(toggled_predictions(x, y, fold, included_columns=np.arange(p + 1)), expected, atol=1e-8)
 
 
 @pytest.mark.parametrize("p", [5, 40])

@@ -28,7 +28,7 @@ def forward_path(
     x: np.ndarray, y: np.ndarray, fold: np.ndarray, *, included: np.ndarray, steps: int, costs: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the order and the mean squared error at every step."""
-    path = stepwise_path(x, y, fold, included=included, steps=steps, costs=costs)
+    path = stepwise_path(x, y, fold, included_columns=included, steps=steps, costs=costs)
     return path.order, np.nanmean((path.predicted - y) ** 2, axis=1)
 
 
@@ -58,7 +58,7 @@ def test_the_path_is_that_of_brute_force(seed: int) -> None:
 def test_toggled_predictions_equal_scikit_learn(seed: int) -> None:
     x, y, fold = study(seed)
     given_columns = np.array([[], [1], [1, 0], [2]][seed % 4], dtype=np.intp)
-    predictions = toggled_predictions(x, y, fold, included=given_columns)
+    predictions = toggled_predictions(x, y, fold, included_columns=given_columns)
     subsets = [given_columns, *(np.setxor1d(given_columns, [j]) for j in range(x.shape[1]))]
     expected = [reference(x, y, fold, subset.tolist()) for subset in subsets]
     np.testing.assert_allclose(predictions, expected, atol=1e-8)
@@ -72,7 +72,7 @@ def test_the_errors_of_the_path_are_those_of_its_subsets() -> None:
     order, errors = forward_path(x, y, fold, included=NONE, steps=30)
     assert sorted(order.tolist()) == list(range(30))
     assert set(order[:4].tolist()) == {0, 1, 2, 3}
-    predicted = [toggled_predictions(x, y, fold, included=order[:k])[0] for k in range(31)]
+    predicted = [toggled_predictions(x, y, fold, included_columns=order[:k])[0] for k in range(31)]
     np.testing.assert_allclose(((np.array(predicted) - y) ** 2).mean(axis=1), errors, rtol=1e-9)
     assert errors[4] < errors[0] / 2
     assert errors[-1] > errors[4]  # Noise columns increase the error: the curve continues where it rises.
@@ -99,7 +99,7 @@ def test_with_three_folds_two_are_enough_to_choose_in() -> None:
     x = rng.normal(size=(60, 5))
     y = x[:, 3] + 0.5 * x[:, 1] + 0.5 * rng.normal(size=60)
     fold = np.arange(60) % 3
-    path = nested_path(x, y, fold, groups=np.zeros(60, dtype=int), included=NONE, steps=2)
+    path = nested_path(x, y, fold, groups=np.zeros(60, dtype=int), included_columns=NONE, steps=2)
     assert path.order.tolist() == [3, 1]
     for f in range(3):
         train, held = fold != f, fold == f
@@ -140,7 +140,7 @@ def test_a_fold_is_predicted_by_the_path_of_the_others_within_the_budget(costs: 
     rng = np.random.default_rng(7)
     x, fold, groups = rng.normal(size=(80, 5)), np.arange(80) // 2 % 4, np.arange(80) // 2
     y = x[:, 1] + 0.7 * x[:, 3] + rng.normal(size=80)
-    path = nested_path(x, y, fold, groups=groups, included=np.array([4]), steps=3, costs=costs)
+    path = nested_path(x, y, fold, groups=groups, included_columns=np.array([4]), steps=3, costs=costs)
     whole, _ = forward_path(x, y, fold, included=np.array([4]), steps=3, costs=costs)
     assert path.order.tolist() == whole.tolist()
     shares = np.zeros(3)
@@ -163,11 +163,11 @@ def test_two_folds_choose_by_the_groups_left_and_one_group_by_nothing() -> None:
     rng = np.random.default_rng(9)
     x, fold = rng.normal(size=(60, 4)), np.arange(60) % 2
     y = x[:, 2] + 0.3 * rng.normal(size=60)
-    path = nested_path(x, y, fold, groups=np.arange(60), included=NONE, steps=2)
+    path = nested_path(x, y, fold, groups=np.arange(60), included_columns=NONE, steps=2)
     assert path.order[0] == 2
     assert path.chosen[0] == 1
     assert np.corrcoef(path.predicted[1], y)[0, 1] > 0.8
-    alone = nested_path(x, y, fold, groups=fold, included=NONE, steps=2)
+    alone = nested_path(x, y, fold, groups=fold, included_columns=NONE, steps=2)
     assert alone.chosen.tolist() == [0, 0]
     for f in range(2):
         np.testing.assert_allclose(alone.predicted[:, fold == f], y[fold != f].mean())

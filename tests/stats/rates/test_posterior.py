@@ -22,14 +22,14 @@ COUNTS = LabelCounts(np.array([[18.0, 2.0], [6.0, 74.0]]), np.array([240.0, 760.
 
 def test_one_stratum_is_jeffreys_interval() -> None:
     counts = LabelCounts(np.array([[7.0, 13.0]]), np.array([1e9]))
-    draws = joint_posterior(counts, sampling="random", rng=np.random.default_rng(0), draws=100_000).draws[:, 0, 1]
+    draws = joint_posterior(counts, sampling="random", rng=np.random.default_rng(0), n_draws=100_000).draws[:, 0, 1]
     for level in (0.025, 0.5, 0.975):
         assert np.quantile(draws, level) == pytest.approx(stats.beta.ppf(level, 13.5, 7.5), abs=0.003)
 
 
 def test_the_prior_is_a_pseudo_count_of_each_label() -> None:
     counts = LabelCounts(np.array([[15.0, 0.0], [5.0, 10.0]]), np.array([970.0, 30.0]))
-    posterior = joint_posterior(counts, sampling="by-judge", rng=np.random.default_rng(0), draws=100_000, prior=1 / 3)
+    posterior = joint_posterior(counts, sampling="by-judge", rng=np.random.default_rng(0), n_draws=100_000, prior=1 / 3)
     shares, rates = posterior.draws.sum(axis=2), posterior.draws[:, :, 1] / posterior.draws.sum(axis=2)
     for level in (0.025, 0.5, 0.975):
         assert np.quantile(rates[:, 1], level) == pytest.approx(stats.beta.ppf(level, 10 + 1 / 3, 5 + 1 / 3), abs=0.005)
@@ -52,9 +52,9 @@ def test_estimate_by_label_is_rogan_and_gladens() -> None:
 
 @pytest.mark.parametrize("sampling", ["random", "by-label"])
 def test_swapping_the_labels_mirrors_the_rate(sampling: str) -> None:
-    first = joint_posterior(COUNTS, sampling=sampling, rng=np.random.default_rng(1), draws=50_000)
+    first = joint_posterior(COUNTS, sampling=sampling, rng=np.random.default_rng(1), n_draws=50_000)
     swapped = LabelCounts(COUNTS.labelled[::-1, ::-1], COUNTS.total[::-1])
-    second = joint_posterior(swapped, sampling=sampling, rng=np.random.default_rng(2), draws=50_000)
+    second = joint_posterior(swapped, sampling=sampling, rng=np.random.default_rng(2), n_draws=50_000)
     np.testing.assert_allclose(second.estimate, first.estimate[::-1, ::-1])
     bounds = [np.quantile(part.draws[:, :, 1].sum(axis=1), [0.025, 0.975]) for part in (first, second)]
     np.testing.assert_allclose(bounds[1], 1 - bounds[0][::-1], atol=0.006)
@@ -98,8 +98,8 @@ def test_influence_is_the_derivative_of_the_estimate() -> None:
         counts(everything),
         stratum=stratum,
         labels=labels,
-        weights=(everything < 100).astype(float),
-        totalled=np.ones(400),
+        labelled_weights=(everything < 100).astype(float),
+        total_weights=np.ones(400),
     )
     jackknife = np.array([rate(counts(everything)) - rate(counts(np.delete(everything, i))) for i in range(400)])
     assert np.corrcoef(influence, jackknife)[0, 1] > 0.999

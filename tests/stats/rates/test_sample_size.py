@@ -59,7 +59,7 @@ def test_expected_intervals_narrow_with_labels() -> None:
 )
 def test_allocation_adds_what_is_asked_and_available(share: float, labelled: list, available: list, n: int) -> None:
     n_labelled, free = np.array(labelled), np.array(available)
-    added = allocation(np.array([share, 1 - share]), labelled=n_labelled, available=free, n=n, least=5)
+    added = allocation(np.array([share, 1 - share]), n_labelled=n_labelled, n_available=free, n=n, least_per_stratum=5)
     assert added.sum() == min(n, free.sum())
     assert (added >= 0).all()
     assert (added <= free).all()

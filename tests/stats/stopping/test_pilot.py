@@ -58,7 +58,7 @@ def by_importance(counts: np.ndarray, draws: int, rng: np.random.Generator) -> n
 @pytest.mark.parametrize("counts", [[[6, 3, 1], [8, 1, 1], [4, 4, 2]], [[2, 6, 2], [5, 5, 0], [3, 5, 2]]])
 def test_it_is_the_posterior_of_its_prior(counts: list[list[int]]) -> None:
     rng = np.random.default_rng(0)
-    means = posterior_shares(pilot_of(np.array(counts)), draws=4000, rng=rng).mean(axis=0)
+    means = posterior_shares(pilot_of(np.array(counts)), n_draws=4000, rng=rng).mean(axis=0)
     # Laplace's approximation has an error of a few points with ten annotations.
     np.testing.assert_allclose(means, by_importance(np.array(counts), 400_000, rng), atol=0.05)
 
@@ -67,7 +67,7 @@ def test_studies_begin_with_the_pilot() -> None:
     rng = np.random.default_rng(0)
     counts = np.array([[3, 1, 0], [0, 0, 0], [1, 1, 5]])
     shares = rng.dirichlet([1, 1, 1], size=(300, 3))
-    result = continue_pilot(counts, shares, items=60, rng=rng)
+    result = continue_pilot(counts, shares, n_items=60, rng=rng)
     human = result.kinds // 4
     for pair, n in enumerate(counts.sum(axis=1)):
         for kind in range(3):
@@ -83,7 +83,7 @@ def test_studies_begin_with_the_pilot() -> None:
 
 def test_a_clear_study_ends_where_it_must() -> None:
     rng = np.random.default_rng(0)
-    answers = continue_pilot(np.array([[10, 0, 0]]), np.tile([1.0, 0.0, 0.0], (5, 1, 1)), items=40, rng=rng)
+    answers = continue_pilot(np.array([[10, 0, 0]]), np.tile([1.0, 0.0, 0.0], (5, 1, 1)), n_items=40, rng=rng)
     share, correct = forecast(answers, Stopping(looks=(10, 20, 40), boundary="pocock").rule(HUMAN, most=40, seed=0))
     assert share.tolist() == [0.25] * 5
     assert correct.tolist() == [1.0] * 5

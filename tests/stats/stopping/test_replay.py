@@ -88,7 +88,7 @@ def test_replay_is_algorithm_2(budget: int) -> None:
     reference = np.array([-1, -1, 0, 1, 1], dtype=np.int8)
     truth = np.random.default_rng(1).dirichlet([2, 2, 2], 5)
     rule = replace(RULE, budget=budget)
-    end = replay(answers_from(human, metric), rule, reference=reference, truth=truth)
+    end = replay(answers_from(human, metric), rule, reference_decisions=reference, reference_proportions=truth)
     for r in range(len(human)):
         n, decision, rounds = by_hand(human[r], rule)
         assert end.n[r].tolist() == n.tolist()
@@ -119,7 +119,9 @@ def test_the_metrics_answers_beyond_the_annotations_count() -> None:
         more = counts_of(metric[0, k, 6:])
         shares.append(poststratified_moments(Counts(paired, more, np.zeros(3)))[0][:3])
     for truth in np.random.default_rng(4).dirichlet([2, 2, 2], (5, 3)):
-        end = replay(answers_from(human, metric), rule, reference=np.zeros(3, np.int8), truth=truth)
+        end = replay(
+            answers_from(human, metric), rule, reference_decisions=np.zeros(3, np.int8), reference_proportions=truth
+        )
         kld = np.mean([entropy(share, true) for share, true in zip(shares, truth, strict=True)])
         assert end.kld.tolist() == [[pytest.approx(kld)]]
 
@@ -147,8 +149,8 @@ def test_what_looks_at_all_pairs_is_believed_only_about_those_annotated_now() ->
     end = replay(
         replace(answers_from(human, metric), items=items),
         replace(RULE, estimator=together),
-        reference=np.zeros(5, np.int8),
-        truth=np.full((5, 3), 1 / 3),
+        reference_decisions=np.zeros(5, np.int8),
+        reference_proportions=np.full((5, 3), 1 / 3),
     )
     assert end.decision.tolist() == [[1, 0, 0, 0, 0]] * 2
     assert end.n[:, 0].tolist() == [4, 4]
@@ -164,6 +166,11 @@ def test_nothing_to_ask() -> None:
     human = np.full((1, 2, 3), ABSENT, dtype=np.int8)
     metric = np.ones_like(human)
     rule = replace(RULE, budget=5)
-    end = replay(answers_from(human, metric), rule, reference=np.array([1, 0], np.int8), truth=np.full((2, 3), 1 / 3))
+    end = replay(
+        answers_from(human, metric),
+        rule,
+        reference_decisions=np.array([1, 0], np.int8),
+        reference_proportions=np.full((2, 3), 1 / 3),
+    )
     assert (end.n.tolist(), end.decision.tolist(), end.correct.tolist()) == ([[0, 0]], [[0, 0]], [[0.5]] * 3)
     assert (end.kld == 0).all()

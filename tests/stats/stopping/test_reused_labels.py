@@ -41,7 +41,7 @@ def test_a_test_may_use_a_part_of_what_earlier_ones_left() -> None:
 
 def test_the_next_crossing_is_that_of_a_bivariate_normal_distribution() -> None:
     for rho in (0.0, 0.6, 0.95):
-        test = NextTest(equal_correlation(2, rho), [1.9], rng=np.random.default_rng(0), draws=200_000)
+        test = NextTest(equal_correlation(2, rho), [1.9], rng=np.random.default_rng(0), n_draws=200_000)
         both_below = stats.multivariate_normal([0, 0], equal_correlation(2, rho)).cdf([1.9, 2.2])
         assert test.exceedance_probability(2.2) == pytest.approx(stats.norm.cdf(1.9) - both_below, rel=0.03)
         assert test.exceedance_probability(test.critical(0.004)) == pytest.approx(0.004, rel=1e-3)
@@ -71,7 +71,7 @@ def test_scores_are_those_of_exact_tests() -> None:
             stats.binom.sf(successes - 1, 200, 0.8)
         )
     assert proportion_z(0, 10, 0.5) == -LARGEST_Z
-    assert stats.norm.sf(t_z(2.5, degrees=7)) == pytest.approx(stats.t.sf(2.5, 7))
+    assert stats.norm.sf(t_z(2.5, degrees_of_freedom=7)) == pytest.approx(stats.t.sf(2.5, 7))
     draws = stats.logistic.cdf(np.random.default_rng(0).normal(1.0, 0.25, 100_000))
     assert posterior_z(2 * draws - 1, 0.0, (-1.0, 1.0)) == pytest.approx(4, abs=0.03)
 

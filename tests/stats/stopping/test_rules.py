@@ -29,7 +29,12 @@ def decide_by(
     """Return decisions, closed pairs and outcome proportions of tables (n,)."""
     n = len(counts.human_only)
     decision, is_open, p = analyse_tables(
-        rule, counts, look=look, last=np.full(n, last), items=None, judged=np.ones(n, dtype=bool)
+        rule,
+        counts,
+        analysis_index=look,
+        n_at_last_analysis=np.full(n, last),
+        items=None,
+        is_analysed_pair=np.ones(n, dtype=bool),
     )
     return decision, ~is_open, p
 
@@ -118,12 +123,14 @@ def test_what_reads_items_answers_for_all_pairs_and_decides_those_judged() -> No
     # The third of the four tables is not judged, and the first |z|, 2.5, requires a theta of .994.
     is_judged = np.array([[True, True], [False, True]])
     counts = Counts(np.zeros((3, 3, 3), int), np.zeros((3, 3), int), np.tile([3, 0, 3], (3, 1)))
-    decision, is_open, p = analyse_tables(rule, counts, look=0, last=np.full(3, 40), items=items, judged=is_judged)
+    decision, is_open, p = analyse_tables(
+        rule, counts, analysis_index=0, n_at_last_analysis=np.full(3, 40), items=items, is_analysed_pair=is_judged
+    )
     assert decision.tolist() == [1, 0, -1]
     assert is_open.tolist() == [False, True, False]
     assert np.isnan(p).all()
     assert p.shape == (3, 3)
-    estimates = estimates_on(rule, counts, look=0, items=items, judged=is_judged)
+    estimates = estimates_on(rule, counts, analysis_index=0, items=items, is_analysed_pair=is_judged)
     assert estimates.theta.tolist() == [0.999, 0.5, 0.001]
 
 

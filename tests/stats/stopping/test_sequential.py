@@ -57,7 +57,7 @@ def test_predictive_probability_by_simulation() -> None:
     later = rng.normal(rng.normal(margin, sd, 400_000), rest)
     final = share * margin + (1 - share) * later
     decided = np.abs(final) > bound * sd * np.sqrt(share)
-    result = predictive_probability(np.array(margin), np.array(sd), share=np.array(share), bound=bound)
+    result = predictive_probability(np.array(margin), np.array(sd), information_share=np.array(share), bound=bound)
     assert float(result) == pytest.approx(decided.mean(), abs=0.003)
-    ends = predictive_probability(np.array([0.3, 0.1, -0.3]), np.full(3, 0.1), share=np.ones(3), bound=2.0)
+    ends = predictive_probability(np.array([0.3, 0.1, -0.3]), np.full(3, 0.1), information_share=np.ones(3), bound=2.0)
     assert ends.tolist() == [1, 0, 1]

@@ -31,23 +31,25 @@ def automatic(methods: Sequence[Method]) -> Method:
     It chooses the better of two blends. If another method is better than this blend by more than `CLEARLY` standard
     errors of the paired difference, this method is chosen instead.
     """
-    candidates = tuple(method for method in methods if method.by_default or method is HALF_BLEND)
-    blends = [candidates.index(method) for method in (BLEND, HALF_BLEND)]
+    candidate_methods = tuple(method for method in methods if method.by_default or method is HALF_BLEND)
+    blend_indices = [candidate_methods.index(method) for method in (BLEND, HALF_BLEND)]
 
     def fit(training: TrainingData) -> Formula:
-        inner_scores = training.inner or score_methods(training, candidates)
-        scores = np.stack([np.nan_to_num(inner_scores[method.name], nan=-1.0) for method in candidates])
-        base_index = max(blends, key=lambda blend_index: scores[blend_index].mean())
-        score_differences = scores - scores[base_index]
-        mean_difference, standard_error = (
+        inner_scores = training.inner or score_methods(training, candidate_methods)
+        candidate_scores = np.stack(
+            [np.nan_to_num(inner_scores[method.name], nan=-1.0) for method in candidate_methods]
+        )
+        base_index = max(blend_indices, key=lambda blend_index: candidate_scores[blend_index].mean())
+        score_differences = candidate_scores - candidate_scores[base_index]
+        mean_differences, standard_errors = (
             score_differences.mean(axis=1),
             score_differences.std(axis=1, ddof=1) / np.sqrt(score_differences.shape[1]),
         )
-        is_clearly_better = mean_difference > CLEARLY * standard_error
+        is_clearly_better_method = mean_differences > CLEARLY * standard_errors
         chosen_method = (
-            candidates[int(np.argmax(np.where(is_clearly_better, mean_difference, 0.0)))]
-            if is_clearly_better.any()
-            else candidates[base_index]
+            candidate_methods[int(np.argmax(np.where(is_clearly_better_method, mean_differences, 0.0)))]
+            if is_clearly_better_method.any()
+            else candidate_methods[base_index]
         )
         return replace(training.learn(chosen_method)[1], chosen=chosen_method.name)
 
@@ -60,18 +62,23 @@ def automatic(methods: Sequence[Method]) -> Method:
         ),
         family=BLEND.family,
         fit=fit,
-        among=candidates,
+        among=candidate_methods,
         by_default=True,
     )
 
 
 def score_methods(training: TrainingData, methods: Sequence[Method]) -> dict[str, Floats]:
     """Return the scores (folds,) of methods on held-out folds of a training part, by name of the method."""
-    fold = training.inner_folds()
-    predictions = {method.name: np.full(len(training.y), np.nan) for method in methods if not method.mean_of}
-    for is_train, is_held in splits(fold):
-        training_part = training.part(is_train)
+    fold_of_row = training.inner_folds()
+    predictions_of_method = {method.name: np.full(len(training.y), np.nan) for method in methods if not method.mean_of}
+    for is_training_row, is_held_out_row in splits(fold_of_row):
+        training_part = training.part(is_training_row)
         for method in methods:
             if not method.mean_of:
-                predictions[method.name][is_held] = training_part.learn(method)[1].predict(training.x[is_held])
-    return {name: training.fold_scores(method, fold) for name, method in with_means(methods, predictions).items()}
+                predictions_of_method[method.name][is_held_out_row] = training_part.learn(method)[1].predict(
+                    training.x[is_held_out_row]
+                )
+    return {
+        name: training.fold_scores(method, fold_of_row)
+        for name, method in with_means(methods, predictions_of_method).items()
+    }

@@ -22,11 +22,13 @@ TOLERATED = 0.01
 _CONFIDENCE = 0.95
 
 
-def penalised_formula(step: int, training: TrainingData) -> Formula:
+def penalised_formula(strength_index: int, training: TrainingData) -> Formula:
     """Return the regression with the penalty of strength `STRENGTHS[step]`."""
-    formula = formula_from_line(training, training.even_handed[step])
+    formula = formula_from_line(training, training.even_handed[strength_index])
     # The penalty shrinks predictions, so they are fitted to the scale of the ratings again.
-    return replace(training.rescale_to_ratings(formula), strength=STRENGTHS[step]) if step else formula
+    return (
+        replace(training.rescale_to_ratings(formula), strength=STRENGTHS[strength_index]) if strength_index else formula
+    )
 
 
 def even_handed(training: TrainingData) -> Formula:
@@ -36,19 +38,21 @@ def even_handed(training: TrainingData) -> Formula:
     the least partiality if no strength satisfies the bound. Without a bound, it is the strength with the least
     partiality among all strengths whose objective decreases by at most `TOLERATED`.
     """
-    fold = training.inner_folds()
+    fold_of_row = training.inner_folds()
     predictions = np.full((len(STRENGTHS), len(training.y)), np.nan)
-    for is_train, is_held in splits(fold):
-        training_part = training.part(is_train)
-        for step in range(len(STRENGTHS)):
-            predictions[step, is_held] = penalised_formula(step, training_part).predict(training.x[is_held])
-    partiality = np.nan_to_num(_largest_partiality(training, predictions), nan=np.inf)
+    for is_training_row, is_held_out_row in splits(fold_of_row):
+        training_part = training.part(is_training_row)
+        for strength_index in range(len(STRENGTHS)):
+            predictions[strength_index, is_held_out_row] = penalised_formula(strength_index, training_part).predict(
+                training.x[is_held_out_row]
+            )
+    largest_partialities = np.nan_to_num(_largest_partiality(training, predictions), nan=np.inf)
     if training.max_partiality is None:
-        mean_scores = np.array([mean_of_defined(training.fold_scores(values, fold)) for values in predictions])
-        partiality[mean_scores < mean_scores[0] - TOLERATED] = np.inf
-    elif (partiality <= training.max_partiality).any():
-        partiality = np.where(partiality <= training.max_partiality, 0.0, np.inf)
-    return penalised_formula(int(np.argmin(partiality)), training)
+        mean_scores = np.array([mean_of_defined(training.fold_scores(values, fold_of_row)) for values in predictions])
+        largest_partialities[mean_scores < mean_scores[0] - TOLERATED] = np.inf
+    elif (largest_partialities <= training.max_partiality).any():
+        largest_partialities = np.where(largest_partialities <= training.max_partiality, 0.0, np.inf)
+    return penalised_formula(int(np.argmin(largest_partialities)), training)
 
 
 def _largest_partiality(training: TrainingData, predictions: Floats) -> Floats:

@@ -13,9 +13,9 @@ INITIAL, ITERATIONS = 5, 100
 
 def gaussian_process(training: TrainingData) -> Formula:
     """Return the weighted sum with the highest objective among all evaluated weights."""
-    x, _ = training.mean_imputation
+    imputed_scores, _ = training.mean_imputation
     scored_metrics = np.flatnonzero(np.isfinite(training.x).any(axis=0))
-    metric_scores = np.ascontiguousarray(x[:, scored_metrics].T)
+    metric_scores = np.ascontiguousarray(imputed_scores[:, scored_metrics].T)
     optimum = maximise(
         lambda weights: training.score(weights @ metric_scores),
         n_dims=len(scored_metrics),
@@ -23,7 +23,7 @@ def gaussian_process(training: TrainingData) -> Formula:
         n_iterations=ITERATIONS,
         rng=training.rng,
     )
-    weights = np.zeros(x.shape[1])
+    weights = np.zeros(imputed_scores.shape[1])
     weights[scored_metrics] = np.nan_to_num(optimum.point, nan=0.0)  # if the objective is never defined
     return training.formula_from_weights(weights)
 

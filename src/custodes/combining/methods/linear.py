@@ -32,17 +32,17 @@ def formula_from_line(training: TrainingData, line: ridge.Linear) -> Formula:
 
     The limits at which the regression clips scores become bounds of the metrics.
     """
-    column_bounds, weights, intercept = line
+    column_scaling, weights, intercept = line
     # No score lies outside [0, 1], and the bounds in the model file must not be wider than the scale.
     low, high, mean = (
         np.nan_to_num(np.clip(values, 0.0, 1.0), nan=0.0)
-        for values in (column_bounds.low, column_bounds.high, column_bounds.mean)
+        for values in (column_scaling.low, column_scaling.high, column_scaling.mean)
     )
-    width = np.where(high > low, high - low, 1.0)
-    slopes = np.nan_to_num(weights / column_bounds.scale, nan=0.0)
+    widths = np.where(high > low, high - low, 1.0)
+    slopes = np.nan_to_num(weights / column_scaling.scale, nan=0.0)
     formula = Formula(
-        weights=slopes * width,
-        fill=(mean - low) / width,
+        weights=slopes * widths,
+        fill=(mean - low) / widths,
         low=low,
         high=high,
         intercept=intercept - float(((mean - low) * slopes).sum()),

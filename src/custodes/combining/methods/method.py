@@ -59,9 +59,10 @@ class Formula:
         The prediction of a row is bitwise independent of other rows.
         """
         scaled_scores = clip_and_scale(x, self.low, self.high)
-        used_columns = np.flatnonzero(self.weights)
+        weighted_columns = np.flatnonzero(self.weights)
         weighted_scores = (
-            np.where(np.isfinite(scaled_scores), scaled_scores, self.fill)[:, used_columns] * self.weights[used_columns]
+            np.where(np.isfinite(scaled_scores), scaled_scores, self.fill)[:, weighted_columns]
+            * self.weights[weighted_columns]
         )
         # The order of summation depends on the memory layout, which is therefore fixed.
         linear_prediction = np.asarray(np.ascontiguousarray(weighted_scores).sum(axis=1) + self.intercept)
@@ -123,24 +124,24 @@ class TrainingData:
 
     def part(self, rows: NDArray[Any]) -> TrainingData:
         """Return the training data of some rows."""
-        names = ("x", "y", "items", "systems", "groups", *(("kinds",) if self.kinds is not None else ()))
-        return replace(self, **{name: getattr(self, name)[rows] for name in names}, inner={})
+        field_names = ("x", "y", "items", "systems", "groups", *(("kinds",) if self.kinds is not None else ()))
+        return replace(self, **{field_name: getattr(self, field_name)[rows] for field_name in field_names}, inner={})
 
     def resample_clusters(self, rng: np.random.Generator) -> TrainingData:
         """Return a bootstrap sample of clusters; copies of a cluster stay in the same inner fold."""
         group_of_row, group_sizes = np.unique(self.groups, return_inverse=True, return_counts=True)[1:]
-        rows_by_group, group_start = np.argsort(group_of_row, kind="stable"), np.cumsum(group_sizes) - group_sizes
+        rows_by_group, group_starts = np.argsort(group_of_row, kind="stable"), np.cumsum(group_sizes) - group_sizes
         sampled_groups = rng.choice(len(group_sizes), size=len(group_sizes))
         copy_of_row = np.repeat(np.arange(len(sampled_groups)), group_sizes[sampled_groups])
         rows_before = (
             np.cumsum(group_sizes[sampled_groups]) - group_sizes[sampled_groups]
         )  # number of rows of the preceding copies
         sample = self.part(
-            rows_by_group[(group_start[sampled_groups] - rows_before)[copy_of_row] + np.arange(len(copy_of_row))]
+            rows_by_group[(group_starts[sampled_groups] - rows_before)[copy_of_row] + np.arange(len(copy_of_row))]
         )
-        item = np.unique(sample.items, return_inverse=True)[1]
-        items = np.unique(copy_of_row * (item.max() + 1) + item, return_inverse=True)[1]
-        return replace(sample, items=items, rng=rng)
+        item_of_row = np.unique(sample.items, return_inverse=True)[1]
+        item_of_copied_row = np.unique(copy_of_row * (item_of_row.max() + 1) + item_of_row, return_inverse=True)[1]
+        return replace(sample, items=item_of_copied_row, rng=rng)
 
     @cached_property
     def score(self) -> Callable[[Floats], Floats]:
@@ -216,9 +217,11 @@ class TrainingData:
         """Return the mean residual (n_kinds,) of each kind of output, with `SHRINKAGE` outputs of residual 0 added."""
         assert self.kinds is not None
         has_kind = self.kinds >= 0
-        residual = (self.y - formula.predict(self.x))[has_kind]
-        n = np.bincount(self.kinds[has_kind], minlength=self.n_kinds)
-        return np.asarray(np.bincount(self.kinds[has_kind], residual, minlength=self.n_kinds) / (n + SHRINKAGE))
+        residuals = (self.y - formula.predict(self.x))[has_kind]
+        n_outputs_of_kind = np.bincount(self.kinds[has_kind], minlength=self.n_kinds)
+        return np.asarray(
+            np.bincount(self.kinds[has_kind], residuals, minlength=self.n_kinds) / (n_outputs_of_kind + SHRINKAGE)
+        )
 
     def inner_folds(self) -> NDArray[np.intp]:
         """Return inner folds (rows,) of whole clusters, in which choices are made."""
@@ -228,7 +231,10 @@ class TrainingData:
     def fold_scores(self, predicted: Floats, fold: NDArray[Any]) -> Floats:
         """Return the objective (folds,) of out-of-fold predictions (rows,) on each fold."""
         return np.array(
-            [self.part(is_held).score(predicted[is_held][np.newaxis])[0] for _, is_held in folds.splits(fold)]
+            [
+                self.part(is_held_out_row).score(predicted[is_held_out_row][np.newaxis])[0]
+                for _, is_held_out_row in folds.splits(fold)
+            ]
         )
 
     def formula_from_weights(self, weights: Floats) -> Formula:

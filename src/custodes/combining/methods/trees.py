@@ -19,26 +19,26 @@ SEED = 0
 
 
 def trees_on(
-    training: TrainingData, columns: NDArray[np.intp], low: Floats | float = 0.0, high: Floats | float = 1.0
+    training: TrainingData, column_indices: NDArray[np.intp], low: Floats | float = 0.0, high: Floats | float = 1.0
 ) -> Formula:
-    """Return trees fitted to the metrics in `columns`, whose scores are clipped to limits (metrics,).
+    """Return trees fitted to the metrics in `column_indices`, whose scores are clipped to limits (metrics,).
 
     All other columns are set to NaN; columns without values do not affect the trees.
     """
-    values = np.full_like(training.x, np.nan)
-    values[:, columns] = clip_and_scale(training.x, low, high)[:, columns]
-    target, mean, standard_deviation = training.target_standardisation
-    trees, importance = boost.fit_trees(values, target, seed=SEED, **boost.SETTINGS)
-    has_splits = bool(importance.any())
+    clipped_scores = np.full_like(training.x, np.nan)
+    clipped_scores[:, column_indices] = clip_and_scale(training.x, low, high)[:, column_indices]
+    target, target_mean, target_sd = training.target_standardisation
+    trees, importances = boost.fit_trees(clipped_scores, target, seed=SEED, **boost.SETTINGS)
+    has_splits = bool(importances.any())
     formula = Formula(
-        weights=np.zeros(len(importance)),
+        weights=np.zeros(len(importances)),
         fill=training.mean_imputation[1],
         low=low,
         high=high,
-        importance=importance,
-        intercept=mean,
+        importance=importances,
+        intercept=target_mean,
         trees=trees if has_splits else None,
-        share=standard_deviation if has_splits else 0.0,
+        share=target_sd if has_splits else 0.0,
     )
     return training.rescale_target_formula(formula)
 
@@ -56,11 +56,13 @@ def xgboost_pruned(training: TrainingData) -> Formula:
 
     def score(predicted: Floats, fold: NDArray[Any]) -> float:
         """Return the mean of the objective over the folds in which the objective is defined."""
-        values = training.fold_scores(predicted, fold)
-        return float(np.nanmean(values)) if np.isfinite(values).any() else float("nan")
+        fold_scores = training.fold_scores(predicted, fold)
+        return float(np.nanmean(fold_scores)) if np.isfinite(fold_scores).any() else float("nan")
 
-    scaled_target, folds = training.target_standardisation[0], training.inner_folds()
-    pruning = boost.prune_columns(training.x, scaled_target, folds, score=score, settings=boost.SETTINGS, seed=SEED)
+    scaled_target, fold_of_row = training.target_standardisation[0], training.inner_folds()
+    pruning = boost.prune_columns(
+        training.x, scaled_target, fold_of_row, score=score, settings=boost.SETTINGS, seed=SEED
+    )
     return replace(trees_on(training, pruning.best), pruned=pruning.steps)
 
 
@@ -70,27 +72,27 @@ def fit_blend(training: TrainingData, share: float, *, with_trees: bool) -> Form
     The weight of the best single metric is `share`; ridge regression and boosted trees have half of the remaining
     weight each. If `with_trees` is false, the trees are left out.
     """
-    best_single, ridge_formula = training.learn(BEST)[1], training.learn(RIDGE)[1]
+    best_metric_formula, ridge_formula = training.learn(BEST)[1], training.learn(RIDGE)[1]
     low, width = np.asarray(ridge_formula.low), np.subtract(ridge_formula.high, ridge_formula.low)
-    other_share = (1 - share) / 2
+    component_share = (1 - share) / 2
     formula = replace(
         ridge_formula,
-        weights=other_share * ridge_formula.weights + share * best_single.weights * width,
-        intercept=other_share * ridge_formula.intercept
-        + share * (best_single.intercept + float(best_single.weights @ low)),
+        weights=component_share * ridge_formula.weights + share * best_metric_formula.weights * width,
+        intercept=component_share * ridge_formula.intercept
+        + share * (best_metric_formula.intercept + float(best_metric_formula.weights @ low)),
     )
     if not with_trees:
         return formula
-    columns = np.flatnonzero(ridge_formula.weights)
-    if not len(columns):
-        return best_single
-    trees = trees_on(training, columns, ridge_formula.low, ridge_formula.high)
+    weighted_columns = np.flatnonzero(ridge_formula.weights)
+    if not len(weighted_columns):
+        return best_metric_formula
+    trees_formula = trees_on(training, weighted_columns, ridge_formula.low, ridge_formula.high)
     return replace(
         formula,
-        intercept=formula.intercept + other_share * trees.intercept,
-        trees=trees.trees,
-        share=other_share * trees.share,
-        importance=trees.importance,
+        intercept=formula.intercept + component_share * trees_formula.intercept,
+        trees=trees_formula.trees,
+        share=component_share * trees_formula.share,
+        importance=trees_formula.importance,
     )
 
 

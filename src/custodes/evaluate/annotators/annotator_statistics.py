@@ -170,7 +170,9 @@ def _test_positive_mean(aspect_answers: AnnotatorAnswers, answer_values: Floats)
         np.full(len(aspect_answers.raters), np.nan),
     )
     for rater_slice, value_sums, value_counts in _iter_unit_sums(aspect_answers, answer_values):
-        block_test = slot_test(value_sums, value_counts, wider=np.ones(len(value_sums)), confidence=0.95)
+        block_test = slot_test(
+            value_sums, value_counts, further_variance_factors=np.ones(len(value_sums)), confidence=0.95
+        )
         n_clusters[rater_slice] = (value_counts > 0).sum(axis=1)
         p_values[rater_slice] = np.where(block_test.estimate > 0, block_test.p_value / 2, 1 - block_test.p_value / 2)
     return n_clusters, p_values

@@ -27,7 +27,7 @@ def forward_columns(
     """
     x, metric_names = _metric_scores_and_names(target)
     selection_path = selection.nested_path(
-        x, target.y, target.fold, groups=target.groups, included=positions_in_use, steps=steps
+        x, target.y, target.fold, groups=target.groups, included_columns=positions_in_use, steps=steps
     )
     if len(np.unique(target.fold)) == 2:  # with one fold held out, one fold is too few to select a path
         selection_path.predicted[1:], selection_path.chosen[:] = np.nan, np.nan
@@ -62,7 +62,7 @@ def backward_columns(
     x, metric_names = _metric_scores_and_names(target)
     start_positions = positions_in_use if len(positions_in_use) else np.arange(len(metric_names))
     selection_path = selection.stepwise_path(
-        x, target.y, target.fold, included=start_positions, steps=steps, removing=True
+        x, target.y, target.fold, included_columns=start_positions, steps=steps, removing=True
     )
     agreement_draws = target.agreement(selection_path.predicted)
     return {
@@ -83,14 +83,14 @@ def next_columns(target: Target, positions_in_use: NDArray[np.intp], confidence:
     x, metric_names = _metric_scores_and_names(target)
     removable_positions = positions_in_use if len(positions_in_use) else np.arange(len(metric_names))
     addable_positions = np.setdiff1d(np.arange(len(metric_names)), positions_in_use)
-    predictions_with_metric = selection.toggled_predictions(x, target.y, target.fold, included=positions_in_use)[
-        np.append(0, 1 + addable_positions)
-    ]
+    predictions_with_metric = selection.toggled_predictions(
+        x, target.y, target.fold, included_columns=positions_in_use
+    )[np.append(0, 1 + addable_positions)]
     if not len(positions_in_use):
         predictions_with_metric[1:] = selection.single_column_ranks(x, target.y, target.fold)
-    predictions_without_metric = selection.toggled_predictions(x, target.y, target.fold, included=removable_positions)[
-        np.append(0, 1 + removable_positions)
-    ]
+    predictions_without_metric = selection.toggled_predictions(
+        x, target.y, target.fold, included_columns=removable_positions
+    )[np.append(0, 1 + removable_positions)]
     agreement_draws = target.agreement(np.concatenate([predictions_with_metric, predictions_without_metric]))
     # The agreement of a constant prediction counts as 0, not as undefined.
     if not len(positions_in_use):

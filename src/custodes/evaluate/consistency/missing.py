@@ -201,6 +201,6 @@ def _failure_p_value(
         is_missing_verdict[is_usable_verdict],
         usable_features,
         units=unit_of_verdict[is_usable_verdict],
-        draws=DRAWS,
+        n_draws=DRAWS,
         rng=rng,
     )

@@ -189,6 +189,6 @@ def _margin_test(verdict_rows: pl.DataFrame, shape: tuple[int, int], confidence:
     return slot_test(
         score_sums,
         squared_order_sums,
-        wider=np.where(variances > 0, corrected_variances / np.maximum(variances, 1e-300), 1.0),
+        further_variance_factors=np.where(variances > 0, corrected_variances / np.maximum(variances, 1e-300), 1.0),
         confidence=confidence,
     )

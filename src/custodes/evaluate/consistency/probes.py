@@ -91,7 +91,7 @@ def probe_rows(
     effect_test = slot_test(
         sum_by_group(changed_outcomes - plain_outcomes),
         n_answers_by_group,
-        wider=np.ones(probe_group_rows.height),
+        further_variance_factors=np.ones(probe_group_rows.height),
         confidence=confidence,
     )
     change_rates = ratio(

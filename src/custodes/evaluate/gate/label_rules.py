@@ -106,7 +106,9 @@ class LabelTest:
             return float(proportion_z(*self.counts, self.rule.threshold))
         if len(self.values) > 1:
             return posterior_z(self.values[1:], self.rule.threshold, self.bounds)
-        return t_z((float(self.values[0]) - self.rule.threshold) / self.error, degrees=max(self.clusters - 1, 1))
+        return t_z(
+            (float(self.values[0]) - self.rule.threshold) / self.error, degrees_of_freedom=max(self.clusters - 1, 1)
+        )
 
     def precision(self) -> Precision:
         """Return the precision of this test, from effective counts or from influence values."""

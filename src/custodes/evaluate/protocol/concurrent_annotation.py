@@ -438,9 +438,16 @@ def rulings(
         )
     n_at_last_look = np.array([min(rule.looks[-1], pair.usable) for pair in pairs])
     decisions, is_open_pair, _ = analyse_tables(
-        rule, outcome_counts, look=look, last=n_at_last_look, items=pair_items, judged=is_analysed_pair
+        rule,
+        outcome_counts,
+        analysis_index=look,
+        n_at_last_analysis=n_at_last_look,
+        items=pair_items,
+        is_analysed_pair=is_analysed_pair,
     )
-    estimates = estimates_on(rule, outcome_counts, look=look, items=pair_items, judged=is_analysed_pair)
+    estimates = estimates_on(
+        rule, outcome_counts, analysis_index=look, items=pair_items, is_analysed_pair=is_analysed_pair
+    )
     for i, pair in enumerate(pairs):
         n_answers = pair.looks[-1][1]
         reason = "rule" if not is_open_pair[i] else "items" if n_answers >= n_at_last_look[i] else ""

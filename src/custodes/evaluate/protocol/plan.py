@@ -332,7 +332,7 @@ def _pilot_worlds(pilot: Study, setting: PreferenceOptions, n_draws: int, rng: n
             sign=human_rows.sign,
             systems=design.pairs[pair_codes],
         )
-        sampled_shares = posterior_shares(human_pilot, draws=n_draws, rng=posterior_generator)
+        sampled_shares = posterior_shares(human_pilot, n_draws=n_draws, rng=posterior_generator)
         for metric_index, metric in enumerate(comparison.metrics or (NONE,)):
             yield _World(
                 aspect=comparison.aspect,
@@ -385,7 +385,7 @@ def _rows(
         mean_without_metric = np.nan
         for estimator in estimators:
             rule = stopping.rule(estimator, most=answers.kinds.shape[-1], seed=int(rng.integers(2**63)))
-            outcome = replay(answers, rule, reference=reference_decisions, truth=shares)
+            outcome = replay(answers, rule, reference_decisions=reference_decisions, reference_proportions=shares)
             mean_annotations, interval_width = outcome.n.mean(axis=1), margin_width(shares, outcome.n, gamma=rule.gamma)
             if not estimator.uses_metric:
                 mean_without_metric = mean_annotations.mean()
@@ -414,7 +414,7 @@ def _forecast(
     if world.pilot is None or (world.pilot.outcome.sum(axis=1) >= n_items).any():
         return
     pilot_counts, item_overlap = world.pilot.outcome, shared_items(world.pilot)
-    answers = continue_pilot(pilot_counts, world.possible, items=n_items, rng=rng)
+    answers = continue_pilot(pilot_counts, world.possible, n_items=n_items, rng=rng)
     for stopping in rules:
         rule = stopping.rule(HUMAN, most=n_items, seed=0)
         if pilot_counts.sum() > rule.budget:

@@ -300,11 +300,11 @@ def _row(
     )
     truths = np.stack([pairs.truth, pairs.mode])[:, np.newaxis]
     outcomes_of_scenarios = [
-        replay(scenario_answers, rule, reference=reference_decisions, truth=truths)
+        replay(scenario_answers, rule, reference_decisions=reference_decisions, reference_proportions=truths)
         for scenario_answers in answers_of_scenarios
     ]
     fixed_decisions = [
-        decide_fixed_design(scenario_answers, rule, total=outcome.n.sum(axis=1))
+        decide_fixed_design(scenario_answers, rule, n_total=outcome.n.sum(axis=1))
         for scenario_answers, outcome in zip(answers_of_scenarios, outcomes_of_scenarios, strict=True)
     ]
     outcome, key_columns = (

@@ -117,8 +117,8 @@ class StratifiedLabels:
             self.counts,
             stratum=self.stratum,
             labels=self.outputs.gold,
-            weights=self.weights,
-            totalled=self.totalled,
+            labelled_weights=self.weights,
+            total_weights=self.totalled,
         )
 
     def effective(self, influence: Floats) -> LabelCounts:

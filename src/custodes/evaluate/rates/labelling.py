@@ -422,7 +422,13 @@ class _LabellingPlan:
             for cell_values in (label_shares, self.labelled, self.n - self.labelled)
         )
         n_added = [
-            allocation(group_shares, labelled=labelled, available=available, n=int(n_group_labels), least=FEWEST)
+            allocation(
+                group_shares,
+                n_labelled=labelled,
+                n_available=available,
+                n=int(n_group_labels),
+                least_per_stratum=FEWEST,
+            )
             for group_shares, labelled, available, n_group_labels in zip(
                 *values_of_groups, n_missing_labels, strict=True
             )

@@ -331,7 +331,11 @@ def _error_allocation(judge_labels: JudgedOutputs, add: int) -> tuple[Ints, Ints
         counts.astype(np.int64) for counts in (n_labelled, n_outputs - n_labelled)
     )
     n_added_of_stratum = allocation(
-        target_shares, labelled=n_labelled_of_stratum, available=n_unlabelled_of_stratum, n=add, least=FEWEST
+        target_shares,
+        n_labelled=n_labelled_of_stratum,
+        n_available=n_unlabelled_of_stratum,
+        n=add,
+        least_per_stratum=FEWEST,
     )
     n_empty_strata = int(((n_outputs > 0) & (n_labelled + n_added_of_stratum == 0)).sum())
     if n_empty_strata:

@@ -33,29 +33,32 @@ def human_posterior(counts: NDArray[Any], *, confidence: float | None) -> Estima
     from scipy.special import betaincinv
 
     counts = np.asarray(counts, dtype=np.float64)
-    tables, table_index = np.unique(counts.reshape(-1, 3), axis=0, return_inverse=True)
-    table_index = table_index.reshape(counts.shape[:-1])
-    n_labels = tables.sum(axis=1, keepdims=True)
-    p = (tables + 1) / (n_labels + 3)
+    distinct_tables, distinct_table_indices = np.unique(counts.reshape(-1, 3), axis=0, return_inverse=True)
+    distinct_table_indices = distinct_table_indices.reshape(counts.shape[:-1])
+    n_labels = distinct_tables.sum(axis=1, keepdims=True)
+    p = (distinct_tables + 1) / (n_labels + 3)
     margin = p[:, 0] - p[:, 2]
-    low, high, margin_low, margin_high = (np.full(values.shape, np.nan) for values in (p, p, margin, margin))
+    p_low, p_high, margin_low, margin_high = (np.full(values.shape, np.nan) for values in (p, p, margin, margin))
     if confidence is not None:
-        tail = (1 - confidence) / 2
-        low, high = (betaincinv(tables + 1, n_labels - tables + 2, probability) for probability in (tail, 1 - tail))
-        margin_low = _margin_quantile(tables, tail)
+        tail_probability = (1 - confidence) / 2
+        p_low, p_high = (
+            betaincinv(distinct_tables + 1, n_labels - distinct_tables + 2, probability)
+            for probability in (tail_probability, 1 - tail_probability)
+        )
+        margin_low = _margin_quantile(distinct_tables, tail_probability)
         # computed from the mirrored tables, so that swapping the systems negates the interval exactly
-        margin_high = -_margin_quantile(tables[:, ::-1], tail)
+        margin_high = -_margin_quantile(distinct_tables[:, ::-1], tail_probability)
     return Estimate(
         p=p,
-        p_low=low,
-        p_high=high,
+        p_low=p_low,
+        p_high=p_high,
         margin=margin,
         margin_low=margin_low,
         margin_high=margin_high,
-        theta=human_theta(tables[:, 0], tables[:, 2]),
+        theta=human_theta(distinct_tables[:, 0], distinct_tables[:, 2]),
         effective_draws=np.full(margin.shape, np.nan),
         sd=np.sqrt((p[:, 0] + p[:, 2] - margin**2) / (n_labels[:, 0] + 4)),
-    ).at(table_index)
+    ).at(distinct_table_indices)
 
 
 def human_theta(wins: NDArray[Any], losses: NDArray[Any]) -> Floats:
@@ -77,33 +80,44 @@ def _margin_quantile(tables: Floats, probability: float) -> Floats:
     """Return the quantile (n,) of p_win - p_loss at a probability below 1/2, for tables (n, 3)."""
     from scipy.special import ndtri
 
-    mean = (tables + 1) / (tables.sum(axis=1, keepdims=True) + 3)
-    standard_deviation = np.sqrt((mean[:, 0] + mean[:, 2] - (mean[:, 0] - mean[:, 2]) ** 2) / (tables.sum(axis=1) + 4))
-    low, high = np.full(len(tables), -1.0), np.ones(len(tables))
-    x = np.clip(mean[:, 0] - mean[:, 2] + ndtri(probability) * standard_deviation, -0.999, 0.999)
-    unsettled_tables = np.arange(len(tables))
-    for _ in range(_STEPS):
-        point = x[unsettled_tables]
-        p_below, density = _margin_distribution(tables[unsettled_tables], point)
-        excess = p_below - probability
-        low[unsettled_tables] = np.where(excess < 0, point, low[unsettled_tables])
-        high[unsettled_tables] = np.where(excess < 0, high[unsettled_tables], point)
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            newton_point = point - excess / density
-        # a Newton step if it stays inside the bracket, otherwise bisection
-        is_inside_bracket = (newton_point > low[unsettled_tables]) & (newton_point < high[unsettled_tables])
-        x[unsettled_tables] = np.where(
-            is_inside_bracket, newton_point, (low[unsettled_tables] + high[unsettled_tables]) / 2
+    mean_probabilities = (tables + 1) / (tables.sum(axis=1, keepdims=True) + 3)
+    margin_sd = np.sqrt(
+        (
+            mean_probabilities[:, 0]
+            + mean_probabilities[:, 2]
+            - (mean_probabilities[:, 0] - mean_probabilities[:, 2]) ** 2
         )
-        unsettled_tables = unsettled_tables[
-            np.abs(x[unsettled_tables] - point) > _TOLERANCE * standard_deviation[unsettled_tables]
+        / (tables.sum(axis=1) + 4)
+    )
+    bracket_low, bracket_high = np.full(len(tables), -1.0), np.ones(len(tables))
+    quantile = np.clip(
+        mean_probabilities[:, 0] - mean_probabilities[:, 2] + ndtri(probability) * margin_sd, -0.999, 0.999
+    )
+    unsettled_indices = np.arange(len(tables))
+    for _ in range(_STEPS):
+        margin = quantile[unsettled_indices]
+        p_below, density = _margin_distribution(tables[unsettled_indices], margin)
+        excess_probability = p_below - probability
+        bracket_low[unsettled_indices] = np.where(excess_probability < 0, margin, bracket_low[unsettled_indices])
+        bracket_high[unsettled_indices] = np.where(excess_probability < 0, bracket_high[unsettled_indices], margin)
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            newton_margin = margin - excess_probability / density
+        # a Newton step if it stays inside the bracket, otherwise bisection
+        is_inside_bracket = (newton_margin > bracket_low[unsettled_indices]) & (
+            newton_margin < bracket_high[unsettled_indices]
+        )
+        quantile[unsettled_indices] = np.where(
+            is_inside_bracket, newton_margin, (bracket_low[unsettled_indices] + bracket_high[unsettled_indices]) / 2
+        )
+        unsettled_indices = unsettled_indices[
+            np.abs(quantile[unsettled_indices] - margin) > _TOLERANCE * margin_sd[unsettled_indices]
         ]
-        if not len(unsettled_tables):
+        if not len(unsettled_indices):
             break
-    return np.asarray(x)
+    return np.asarray(quantile)
 
 
-def _margin_distribution(tables: Floats, x: Floats) -> tuple[Floats, Floats]:
+def _margin_distribution(tables: Floats, margin: Floats) -> tuple[Floats, Floats]:
     """Return P(p_win - p_loss <= x) and the density at x, for tables (n, 3) and x (n,).
 
     With w wins, t ties and l losses, p_win - p_loss = u (2 b - 1), where u = 1 - p_tie ~ Beta(w + l + 2, t + 1) and
@@ -113,29 +127,34 @@ def _margin_distribution(tables: Floats, x: Floats) -> tuple[Floats, Floats]:
     from scipy.special import betainc, betaincinv, betaln, xlog1py, xlogy
 
     # For x > 0 the mirrored table is evaluated at -x, so that one tail integral covers positive and negative x.
-    is_positive = x > 0
-    wins, losses = np.where(is_positive, tables[:, 2], tables[:, 0]), np.where(is_positive, tables[:, 0], tables[:, 2])
-    ties, distance = tables[:, 1], np.abs(x)
-    first_shape, second_shape = wins + losses + 2, ties + 1
-    u_low = np.maximum(distance, betaincinv(first_shape, second_shape, _EDGE))
-    u_high = np.maximum(1 - betaincinv(second_shape, first_shape, _EDGE), u_low)
+    is_positive_margin = margin > 0
+    wins, losses = (
+        np.where(is_positive_margin, tables[:, 2], tables[:, 0]),
+        np.where(is_positive_margin, tables[:, 0], tables[:, 2]),
+    )
+    ties, absolute_margin = tables[:, 1], np.abs(margin)
+    non_tie_shape, tie_shape = wins + losses + 2, ties + 1
+    p_non_tie_low = np.maximum(absolute_margin, betaincinv(non_tie_shape, tie_shape, _EDGE))
+    p_non_tie_high = np.maximum(1 - betaincinv(tie_shape, non_tie_shape, _EDGE), p_non_tie_low)
 
-    node, weight = legendre(_NODES)
-    half_width = ((u_high - u_low) / 2)[:, np.newaxis]
-    u = u_low[:, np.newaxis] + half_width * (node + 1)
-    wins, losses, first_shape, second_shape, distance = (
-        values[:, np.newaxis] for values in (wins, losses, first_shape, second_shape, distance)
+    nodes, node_weights = legendre(_NODES)
+    half_width = ((p_non_tie_high - p_non_tie_low) / 2)[:, np.newaxis]
+    p_non_tie = p_non_tie_low[:, np.newaxis] + half_width * (nodes + 1)
+    wins, losses, non_tie_shape, tie_shape, absolute_margin = (
+        values[:, np.newaxis] for values in (wins, losses, non_tie_shape, tie_shape, absolute_margin)
     )
-    u_mass = (
+    p_non_tie_mass = (
         half_width
-        * weight
-        * np.exp(xlogy(first_shape - 1, u) + xlog1py(second_shape - 1, -u) - betaln(first_shape, second_shape))
+        * node_weights
+        * np.exp(
+            xlogy(non_tie_shape - 1, p_non_tie) + xlog1py(tie_shape - 1, -p_non_tie) - betaln(non_tie_shape, tie_shape)
+        )
     )
-    b = np.maximum((1 - distance / u) / 2, 0.0)
-    tail_probability = (u_mass * betainc(wins + 1, losses + 1, b)).sum(axis=1)
-    log_density = xlogy(wins, b) + xlog1py(losses, -b) - betaln(wins + 1, losses + 1)
-    density = (u_mass * np.exp(log_density) / (2 * u)).sum(axis=1)
-    return np.where(is_positive, 1 - tail_probability, tail_probability), density
+    win_share_bound = np.maximum((1 - absolute_margin / p_non_tie) / 2, 0.0)
+    tail_probability = (p_non_tie_mass * betainc(wins + 1, losses + 1, win_share_bound)).sum(axis=1)
+    log_density = xlogy(wins, win_share_bound) + xlog1py(losses, -win_share_bound) - betaln(wins + 1, losses + 1)
+    density = (p_non_tie_mass * np.exp(log_density) / (2 * p_non_tie)).sum(axis=1)
+    return np.where(is_positive_margin, 1 - tail_probability, tail_probability), density
 
 
 HUMAN = Estimator(

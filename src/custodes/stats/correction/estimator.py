@@ -52,10 +52,10 @@ class Counts(NamedTuple):
         return np.concatenate([self.paired.reshape((*self.shape, 9)), self.metric_only, self.human_only], axis=-1)
 
     @classmethod
-    def from_rows(cls, row: NDArray[Any]) -> Counts:
+    def from_rows(cls, rows: NDArray[Any]) -> Counts:
         """Return the tables of rows (..., 15), the format of `rows`, as floats."""
-        values = row.astype(np.float64)
-        return cls(values[..., :9].reshape((*row.shape[:-1], 3, 3)), values[..., 9:12], values[..., 12:])
+        float_rows = rows.astype(np.float64)
+        return cls(float_rows[..., :9].reshape((*rows.shape[:-1], 3, 3)), float_rows[..., 9:12], float_rows[..., 12:])
 
     def effective(self, divisor: Floats) -> Counts:
         """Return effective counts: each table's counts divided by the table's `divisor` (...), e.g. a design effect."""
@@ -66,11 +66,12 @@ class Counts(NamedTuple):
 
         Equal tables thus get equal results, and a table with swapped systems gets exactly the mirrored result.
         """
-        flat_tables = (self.paired.reshape(-1, 9), *self.flat[1:])
-        tables, mirrors = (
-            np.concatenate([flat_table[:, ::step] for flat_table in flat_tables], axis=1) for step in (1, -1)
+        flat_count_arrays = (self.paired.reshape(-1, 9), *self.flat[1:])
+        tables, mirror_tables = (
+            np.concatenate([flat_counts[:, ::cell_step] for flat_counts in flat_count_arrays], axis=1)
+            for cell_step in (1, -1)
         )
-        return DistinctTables.from_tables(tables, mirrors, shape=self.shape)
+        return DistinctTables.from_tables(tables, mirror_tables, shape=self.shape)
 
 
 class DistinctTables(NamedTuple):
@@ -87,35 +88,45 @@ class DistinctTables(NamedTuple):
     swapped: NDArray[np.bool_]
 
     @classmethod
-    def from_tables(cls, tables: NDArray[Any], mirrors: NDArray[Any], *, shape: tuple[int, ...]) -> DistinctTables:
+    def from_tables(
+        cls, tables: NDArray[Any], mirror_tables: NDArray[Any], *, shape: tuple[int, ...]
+    ) -> DistinctTables:
         """Return the distinct tables, given tables and their mirror images (n, cells); `shape` is the shape (...) of
         the array of tables.
 
         Of a table and its mirror image, the one that is lexicographically larger is kept.
         """
-        first_difference = (tables != mirrors).argmax(axis=1)[:, np.newaxis]
-        values, mirror_values = (np.take_along_axis(rows, first_difference, axis=1) for rows in (tables, mirrors))
-        is_swapped = values < mirror_values
-        distinct_rows, first_index, row_index = np.unique(
-            np.where(is_swapped, mirrors, tables), axis=0, return_index=True, return_inverse=True
+        first_difference_index = (tables != mirror_tables).argmax(axis=1)[:, np.newaxis]
+        first_different_counts, mirror_counts = (
+            np.take_along_axis(rows, first_difference_index, axis=1) for rows in (tables, mirror_tables)
         )
-        is_symmetric = (tables == mirrors).all(axis=1)[first_index]
-        return cls(distinct_rows, is_symmetric, row_index.reshape(shape), is_swapped.reshape(shape))
+        is_swapped_table = first_different_counts < mirror_counts
+        distinct_rows, first_table_indices, distinct_row_indices = np.unique(
+            np.where(is_swapped_table, mirror_tables, tables), axis=0, return_index=True, return_inverse=True
+        )
+        is_symmetric_row = (tables == mirror_tables).all(axis=1)[first_table_indices]
+        return cls(
+            distinct_rows, is_symmetric_row, distinct_row_indices.reshape(shape), is_swapped_table.reshape(shape)
+        )
 
     def expand_estimate(self, estimate: Estimate) -> Estimate:
         """Return the estimates of the original tables (...), given the estimates of the rows (k,)."""
         return estimate.at(self.where).swap_systems(self.swapped)
 
 
-def stream_key(row: NDArray[Any]) -> tuple[int, ...]:
+def stream_key(table_row: NDArray[Any]) -> tuple[int, ...]:
     """Return integers that identify a table (15,): the counts if all are whole numbers, otherwise their bits."""
-    integer_counts = row.astype(np.int64)
-    return tuple((integer_counts if (integer_counts == row).all() else row.astype(np.float64).view(np.uint64)).tolist())
+    integer_counts = table_row.astype(np.int64)
+    return tuple(
+        (
+            integer_counts if (integer_counts == table_row).all() else table_row.astype(np.float64).view(np.uint64)
+        ).tolist()
+    )
 
 
-def margin_of(outcome: NDArray[Any]) -> Floats:
+def margin_of(outcome_counts: NDArray[Any]) -> Floats:
     """Return (wins - losses) / (wins + ties + losses) of outcomes (..., 3); NaN if the denominator is 0."""
-    return ratio(outcome[..., 0] - outcome[..., 2], outcome.sum(axis=-1))
+    return ratio(outcome_counts[..., 0] - outcome_counts[..., 2], outcome_counts.sum(axis=-1))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -186,27 +197,30 @@ class Estimate:
         In the tables for which `is_symmetric` is true, each estimate is averaged with its mirror image, so that theta
         is exactly 1/2. The estimates of all remaining tables do not change.
         """
-        mirror = self.swap_systems(is_symmetric)
-        names = ("p", "p_low", "p_high", "margin", "margin_low", "margin_high", "theta")
-        means = {name: (getattr(self, name) + getattr(mirror, name)) / 2 for name in names}
-        return replace(self, **means, theta_error=np.where(is_symmetric, 0.0, self.theta_error))
+        mirror_estimate = self.swap_systems(is_symmetric)
+        field_names = ("p", "p_low", "p_high", "margin", "margin_low", "margin_high", "theta")
+        mean_of_field = {name: (getattr(self, name) + getattr(mirror_estimate, name)) / 2 for name in field_names}
+        return replace(self, **mean_of_field, theta_error=np.where(is_symmetric, 0.0, self.theta_error))
 
     @classmethod
-    def from_parts(cls, parts: Sequence[tuple[NDArray[np.integer[Any]], Estimate]]) -> Estimate:
+    def from_parts(cls, indices_and_estimates: Sequence[tuple[NDArray[np.integer[Any]], Estimate]]) -> Estimate:
         """Return one estimate (k,), given the estimates of its parts and the positions of the tables of each part."""
-        order = np.argsort(np.concatenate([table_indices for table_indices, _ in parts]))
+        table_order = np.argsort(np.concatenate([table_indices for table_indices, _ in indices_and_estimates]))
         arrays_of_field = {
-            part_field.name: [getattr(estimate, part_field.name) for _, estimate in parts] for part_field in fields(cls)
+            part_field.name: [getattr(estimate, part_field.name) for _, estimate in indices_and_estimates]
+            for part_field in fields(cls)
         }
-        return cls(**{name: np.concatenate(column)[order] for name, column in arrays_of_field.items()})
+        return cls(
+            **{name: np.concatenate(field_arrays)[table_order] for name, field_arrays in arrays_of_field.items()}
+        )
 
     def at_threshold(self, *, gamma: float) -> NDArray[np.bool_]:
         """Return whether other random numbers might change the decision.
 
         This is the case if theta (...) lies within four standard errors of gamma/2 or 1 - gamma/2.
         """
-        distance = np.minimum(np.abs(self.theta - gamma / 2), np.abs(self.theta - (1 - gamma / 2)))
-        return np.asarray(distance < SIGMAS * self.theta_error)
+        distance_to_threshold = np.minimum(np.abs(self.theta - gamma / 2), np.abs(self.theta - (1 - gamma / 2)))
+        return np.asarray(distance_to_threshold < SIGMAS * self.theta_error)
 
     def stopping_estimate(self, *, gamma: float) -> Estimate:
         """Return the estimate in the form that a stopping rule needs; its intervals, if any, have level 1 - gamma.
@@ -216,23 +230,23 @@ class Estimate:
         """
         from scipy.special import ndtri
 
-        low, high = self.margin_low, self.margin_high
-        sd = np.where(np.isnan(low), self.sd, (high - low) / (-2 * ndtri(gamma / 2)))
+        margin_low, margin_high = self.margin_low, self.margin_high
+        sd = np.where(np.isnan(margin_low), self.sd, (margin_high - margin_low) / (-2 * ndtri(gamma / 2)))
         smallest_theta = np.nan_to_num(1 / (self.effective_draws + 2), nan=0.0)
         return replace(self, theta=np.clip(self.theta, smallest_theta, 1 - smallest_theta), sd=sd)
 
     @classmethod
     def from_margin(cls, margin: Floats, low: Floats, high: Floats, theta: Floats) -> Estimate:
         """Return an estimate that has a margin but no win, tie and loss probabilities; all arguments: shape (...)."""
-        undefined = np.full((*np.shape(margin), 3), np.nan)
+        undefined_probabilities = np.full((*np.shape(margin), 3), np.nan)
         margin_and_bounds = {"margin": margin, "margin_low": low, "margin_high": high}
         return cls(
-            p=undefined,
-            p_low=undefined,
-            p_high=undefined,
+            p=undefined_probabilities,
+            p_low=undefined_probabilities,
+            p_high=undefined_probabilities,
             **margin_and_bounds,
             theta=theta,
-            effective_draws=undefined[..., 0],
+            effective_draws=undefined_probabilities[..., 0],
         )
 
     @classmethod
@@ -248,12 +262,12 @@ class Estimate:
         freedom = np.where(has_error, freedom, 1.0)
         half_width = stdtrit(freedom, (1 + confidence) / 2) * np.where(has_error, error, 0.0)
         with np.errstate(divide="ignore", invalid="ignore"):
-            t = np.where(margin == 0, 0.0, margin / error)
+            t_statistic = np.where(margin == 0, 0.0, margin / error)
         return cls.from_margin(
             np.clip(margin, -1, 1),
             np.where(has_error, np.clip(margin - half_width, -1, 1), -1.0),
             np.where(has_error, np.clip(margin + half_width, -1, 1), 1.0),
-            np.where(has_error, stdtr(freedom, np.where(has_error, t, 0.0)), 0.5),
+            np.where(has_error, stdtr(freedom, np.where(has_error, t_statistic, 0.0)), 0.5),
         )
 
 

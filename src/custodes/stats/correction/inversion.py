@@ -41,32 +41,34 @@ def inversion_margin(counts: Counts, *, confidence: float, rng: np.random.Genera
     """
     distinct_tables = counts.distinct_tables()
     tables = distinct_tables.rows
-    margin, low, high, theta = np.empty((4, len(tables)))
+    margin, margin_low, margin_high, theta = np.empty((4, len(tables)))
     for chunk in chunks(len(tables), _DRAWS):
         margin[chunk] = _solve_margin(_tables_as_draw(tables[chunk]), tables[chunk])[:, 0]
         # a draw with a singular matrix does not determine the margin and is set to 0
         margin_draws = np.nan_to_num(
             _solve_margin(_draw_gamma_cells(tables[chunk], rng), tables[chunk]).astype(np.float32)
         )
-        low[chunk], high[chunk] = np.quantile(margin_draws, ((1 - confidence) / 2, (1 + confidence) / 2), axis=1)
+        margin_low[chunk], margin_high[chunk] = np.quantile(
+            margin_draws, ((1 - confidence) / 2, (1 + confidence) / 2), axis=1
+        )
         theta[chunk] = (margin_draws > 0).mean(axis=1) + (margin_draws == 0).mean(axis=1) / 2
 
     has_no_annotations = tables[:, :9].sum(axis=1) + tables[:, 12:].sum(axis=1) == 0
-    low[has_no_annotations], high[has_no_annotations], theta[has_no_annotations] = -1.0, 1.0, 0.5
+    margin_low[has_no_annotations], margin_high[has_no_annotations], theta[has_no_annotations] = -1.0, 1.0, 0.5
     # For a table that is its own mirror image, both tails estimate the same number.
     return distinct_tables.expand_estimate(
-        Estimate.from_margin(margin, low, high, theta).symmetrise(distinct_tables.even)
+        Estimate.from_margin(margin, margin_low, margin_high, theta).symmetrise(distinct_tables.even)
     )
 
 
 def _tables_as_draw(tables: NDArray[Any]) -> NDArray[Any]:
     """Return tables (n, 15) in the form of one draw (15, n, 1); the row of a preference that annotators never gave is
     uniform."""
-    cells = tables.astype(np.float64)
-    paired_cells = cells[:, :9].reshape(-1, 3, 3)
+    cell_counts = tables.astype(np.float64)
+    paired_counts = cell_counts[:, :9].reshape(-1, 3, 3)
     # so small that the row of the channel is defined but the outcome does not change
-    paired_cells[paired_cells.sum(axis=2) == 0] = 1e-300
-    return cells.T[:, :, np.newaxis]
+    paired_counts[paired_counts.sum(axis=2) == 0] = 1e-300
+    return cell_counts.T[:, :, np.newaxis]
 
 
 def _draw_gamma_cells(tables: NDArray[Any], rng: np.random.Generator) -> NDArray[Any]:
@@ -75,16 +77,16 @@ def _draw_gamma_cells(tables: NDArray[Any], rng: np.random.Generator) -> NDArray
     Equal counts of a cell share their draws. This saves time, because with few items there are few distinct counts.
     """
     gamma_draws = np.empty((15, len(tables), _DRAWS), dtype=np.float32)
-    for cell, counts in enumerate(tables.T):
-        distinct_counts, count_index = np.unique(counts, return_inverse=True)
-        prior = _PRIOR if cell < 9 else _PRIOR_ALONE
-        gamma_draws[cell] = rng.standard_gamma(
-            (distinct_counts + prior)[:, np.newaxis], (len(distinct_counts), _DRAWS), np.float32
-        )[count_index]
+    for cell_index, cell_counts in enumerate(tables.T):
+        distinct_counts, distinct_count_indices = np.unique(cell_counts, return_inverse=True)
+        pseudo_count = _PRIOR if cell_index < 9 else _PRIOR_ALONE
+        gamma_draws[cell_index] = rng.standard_gamma(
+            (distinct_counts + pseudo_count)[:, np.newaxis], (len(distinct_counts), _DRAWS), np.float32
+        )[distinct_count_indices]
     return gamma_draws
 
 
-def _solve_margin(cells: NDArray[Any], tables: NDArray[Any]) -> NDArray[Any]:
+def _solve_margin(cell_draws: NDArray[Any], tables: NDArray[Any]) -> NDArray[Any]:
     """Return the clipped margin (n, draws), given cells (15, n, draws) that were drawn for tables (n, 15).
 
     If a draw does not determine the margin, the result is NaN.
@@ -93,30 +95,42 @@ def _solve_margin(cells: NDArray[Any], tables: NDArray[Any]) -> NDArray[Any]:
         tables[:, cell_range].sum(axis=1)[:, np.newaxis] for cell_range in (slice(9), slice(9, 12), slice(12, 15))
     )
     n_metric_only = np.where(n_paired > 0, n_metric_only, 0)  # without paired items the channel is unknown
-    metric_only, human_only = cells[9:12], cells[12:]
-    human_totals = [cells[k] + cells[k + 1] + cells[k + 2] for k in (0, 3, 6)]
+    metric_only_draws, human_only_draws = cell_draws[9:12], cell_draws[12:]
+    paired_human_totals = [cell_draws[k] + cell_draws[k + 1] + cell_draws[k + 2] for k in (0, 3, 6)]
     with np.errstate(divide="ignore", invalid="ignore"):
         # rows of the channel, (3 metric, n, draws) each
-        win, tie, loss = (cells[k : k + 3] / total for k, total in zip((0, 3, 6), human_totals, strict=True))
+        win_channel, tie_channel, loss_channel = (
+            cell_draws[k : k + 3] / total for k, total in zip((0, 3, 6), paired_human_totals, strict=True)
+        )
         # Cramer's rule gives the vector g with channel @ g = (1, 0, -1); g is then applied to the metric's outcome.
-        determinant = _triple(tie, loss, win)
+        determinant = _triple_product(tie_channel, loss_channel, win_channel)
         determinant[np.abs(determinant) < _SINGULAR] = np.nan
         corrected_margin = (
-            _triple(tie, win + loss, metric_only) / determinant / (metric_only[0] + metric_only[1] + metric_only[2])
+            _triple_product(tie_channel, win_channel + loss_channel, metric_only_draws)
+            / determinant
+            / (metric_only_draws[0] + metric_only_draws[1] + metric_only_draws[2])
         )
-        weighted_margins = (
-            (n_paired, (human_totals[0] - human_totals[2]) / (human_totals[0] + human_totals[1] + human_totals[2])),
+        weights_and_margins = (
+            (
+                n_paired,
+                (paired_human_totals[0] - paired_human_totals[2])
+                / (paired_human_totals[0] + paired_human_totals[1] + paired_human_totals[2]),
+            ),
             (n_metric_only, corrected_margin),
-            (n_human_only, (human_only[0] - human_only[2]) / (human_only[0] + human_only[1] + human_only[2])),
+            (
+                n_human_only,
+                (human_only_draws[0] - human_only_draws[2])
+                / (human_only_draws[0] + human_only_draws[1] + human_only_draws[2]),
+            ),
         )
         margin = sum(
             np.where(weight > 0, (weight / (n_paired + n_metric_only + n_human_only)) * part_margin, 0.0)
-            for weight, part_margin in weighted_margins
+            for weight, part_margin in weights_and_margins
         )
     return np.where(n_paired + n_human_only > 0, np.clip(margin, -1, 1), np.nan)
 
 
-def _triple(a: NDArray[Any], b: NDArray[Any], c: NDArray[Any]) -> NDArray[Any]:
+def _triple_product(a: NDArray[Any], b: NDArray[Any], c: NDArray[Any]) -> NDArray[Any]:
     """Return (a x b) . c over the first axis, which has length 3; several times faster than `np.cross`."""
     return np.asarray(
         (a[1] * b[2] - a[2] * b[1]) * c[0] + (a[2] * b[0] - a[0] * b[2]) * c[1] + (a[0] * b[1] - a[1] * b[0]) * c[2]

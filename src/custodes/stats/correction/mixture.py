@@ -86,54 +86,54 @@ def mixture_posterior(
     True
     """
     seed: list[int] = rng.integers(2**32, size=4).tolist()
-    distinct = counts.distinct_tables()
-    tables = Counts.from_rows(distinct.rows)
+    tables = counts.distinct_tables()
+    row_counts = Counts.from_rows(tables.rows)
     # without human ratings, wins and losses are exchangeable, so theta is 1/2
-    is_even = distinct.even | ~tables.human.any(axis=-1)
+    is_even_table = tables.even | ~row_counts.human.any(axis=-1)
     # theta of a table that is its own mirror image is 1/2, so no draws are needed for its precision
-    target_error = _PRECISION_QUICK if confidence is None else _PRECISION if gamma is None else 0.0
-    precision = np.where(is_even, np.inf, target_error)
-    n_least, n_first = (_ENOUGH_QUICK, _FIRST_QUICK) if confidence is None else (_ENOUGH, _FIRST)
-    is_closed = ~tables.metric_only.any(axis=-1)
-    parts = [(np.flatnonzero(is_closed), human_posterior(tables.human[is_closed], confidence=confidence))]
+    default_target_error = _PRECISION_QUICK if confidence is None else _PRECISION if gamma is None else 0.0
+    target_errors = np.where(is_even_table, np.inf, default_target_error)
+    n_least_effective, n_first_draws = (_ENOUGH_QUICK, _FIRST_QUICK) if confidence is None else (_ENOUGH, _FIRST)
+    is_closed_form = ~row_counts.metric_only.any(axis=-1)
+    parts = [(np.flatnonzero(is_closed_form), human_posterior(row_counts.human[is_closed_form], confidence=confidence))]
     # tables that still need draws, and tables that have enough draws
-    unfinished, finished, n_draws = np.flatnonzero(~is_closed), [np.empty(0, dtype=np.intp)], 0
-    totals, bounds = _Sums.empty(len(is_even)), np.full((2, len(is_even), 4), np.nan)
-    draws_by_row: dict[int, list[tuple[NDArray[Any], NDArray[Any]]]] = {row: [] for row in unfinished.tolist()}
-    while unfinished.size:
-        numbers = shared_numbers(min(n_draws or n_first, _MOST_AT_ONCE), [*seed, n_draws])
-        n_draws += numbers.shape[1]
-        for rows in np.array_split(unfinished, -(-unfinished.size * numbers.shape[1] // _GROUP)):
-            p, log_weights = weighted_draws(Counts.from_rows(distinct.rows[rows]), numbers)
-            totals.add(rows, _Sums.from_draws(p, log_weights))
+    unfinished_rows, finished_row_groups, n_draws = np.flatnonzero(~is_closed_form), [np.empty(0, dtype=np.intp)], 0
+    draw_sums, row_bounds = _Sums.empty(len(is_even_table)), np.full((2, len(is_even_table), 4), np.nan)
+    draws_by_row: dict[int, list[tuple[NDArray[Any], NDArray[Any]]]] = {row: [] for row in unfinished_rows.tolist()}
+    while unfinished_rows.size:
+        variates = shared_numbers(min(n_draws or n_first_draws, _MOST_AT_ONCE), [*seed, n_draws])
+        n_draws += variates.shape[1]
+        for rows in np.array_split(unfinished_rows, -(-unfinished_rows.size * variates.shape[1] // _GROUP)):
+            p, log_weights = weighted_draws(Counts.from_rows(tables.rows[rows]), variates)
+            draw_sums.add(rows, _Sums.from_draws(p, log_weights))
             if confidence is None:
                 continue
-            is_enough = totals.effective[rows] >= _ENOUGH
-            for k, row in enumerate(rows.tolist()):
+            has_enough_draws = draw_sums.effective[rows] >= _ENOUGH
+            for place, row in enumerate(rows.tolist()):
                 if (row_draws := draws_by_row.get(row)) is None:
                     continue
-                row_draws.append((p[:, k], log_weights[k]))
-                if is_enough[k]:
-                    all_p, all_logs = (np.concatenate(arrays, axis=-1) for arrays in zip(*row_draws, strict=True))
-                    bounds[:, row] = _bounds(all_p, all_logs, confidence)
+                row_draws.append((p[:, place], log_weights[place]))
+                if has_enough_draws[place]:
+                    row_p, row_logs = (np.concatenate(arrays, axis=-1) for arrays in zip(*row_draws, strict=True))
+                    row_bounds[:, row] = _bounds(row_p, row_logs, confidence)
                     del draws_by_row[row]
         if n_draws & (n_draws - 1):
             continue
-        estimate = totals.estimate(unfinished, cautious=confidence is not None)
+        estimate = draw_sums.estimate(unfinished_rows, cautious=confidence is not None)
         n_effective = estimate.effective_draws
-        is_precise = _is_precise_enough(estimate, precision=precision[unfinished], gamma=gamma)
-        is_done = is_precise | (n_draws >= MOST_DRAWS)
-        is_done &= n_effective >= max(n_least, min(_EFFECTIVE_RATE * n_draws, _ENOUGH))
+        has_precise_theta = _is_precise_enough(estimate, precision=target_errors[unfinished_rows], gamma=gamma)
+        is_finished = has_precise_theta | (n_draws >= MOST_DRAWS)
+        is_finished &= n_effective >= max(n_least_effective, min(_EFFECTIVE_RATE * n_draws, _ENOUGH))
         # with few draws the variation of the weights is uncertain
-        is_uneven = ~is_done & (n_draws >= _FIRST) & (n_draws * _ENOUGH > MOST_DRAWS * n_effective)
-        for row in unfinished[is_uneven]:
-            options: dict[str, Any] = {"confidence": confidence, "precision": precision[row], "gamma": gamma}
-            parts.append((np.array([row]), tempering_posterior(distinct.rows[row], seed=seed, **options)))
-        finished.append(unfinished[is_done])
-        unfinished = unfinished[~(is_done | is_uneven)]
-    rows = np.concatenate(finished)
-    parts.append((rows, _with_bounds(totals.estimate(rows, cautious=confidence is not None), bounds[:, rows])))
-    return distinct.expand_estimate(Estimate.from_parts(parts).symmetrise(is_even))
+        has_uneven_weights = ~is_finished & (n_draws >= _FIRST) & (n_draws * _ENOUGH > MOST_DRAWS * n_effective)
+        for row in unfinished_rows[has_uneven_weights]:
+            options: dict[str, Any] = {"confidence": confidence, "precision": target_errors[row], "gamma": gamma}
+            parts.append((np.array([row]), tempering_posterior(tables.rows[row], seed=seed, **options)))
+        finished_row_groups.append(unfinished_rows[is_finished])
+        unfinished_rows = unfinished_rows[~(is_finished | has_uneven_weights)]
+    rows = np.concatenate(finished_row_groups)
+    parts.append((rows, _with_bounds(draw_sums.estimate(rows, cautious=confidence is not None), row_bounds[:, rows])))
+    return tables.expand_estimate(Estimate.from_parts(parts).symmetrise(is_even_table))
 
 
 def _is_precise_enough(estimate: Estimate, *, precision: Floats, gamma: float | None) -> Bools:
@@ -142,36 +142,36 @@ def _is_precise_enough(estimate: Estimate, *, precision: Floats, gamma: float | 
     return is_precise if gamma is None else is_precise | ~estimate.at_threshold(gamma=gamma)
 
 
-def shared_numbers(draws: int, seed: Sequence[int]) -> NDArray[np.float32]:
+def shared_numbers(n_draws: int, seed: Sequence[int]) -> NDArray[np.float32]:
     """Return random numbers (21, draws) that all tables share: twelve rows of normal variates, one for each gamma
     variate, and nine rows of exponential variates, one for each cell of the paired counts."""
-    rng = np.random.Generator(np.random.SFC64([*seed, draws]))
-    numbers = np.empty((21, draws), dtype=np.float32)
-    rng.standard_normal(out=numbers[:12], dtype=np.float32)
-    rng.standard_exponential(out=numbers[12:], dtype=np.float32)
-    return numbers
+    rng = np.random.Generator(np.random.SFC64([*seed, n_draws]))
+    variates = np.empty((21, n_draws), dtype=np.float32)
+    rng.standard_normal(out=variates[:12], dtype=np.float32)
+    rng.standard_exponential(out=variates[12:], dtype=np.float32)
+    return variates
 
 
-def weighted_draws(counts: Counts, numbers: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+def weighted_draws(counts: Counts, variates: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """Return draws for tables (t,) from the proposal: human probabilities (3, t, draws) and log weights (t, draws)."""
     # Single precision resolves a probability to 1e-7, far below the Monte Carlo error, and is twice as fast.
     pseudo_counts = _pseudo_counts(counts)
-    cells = counts.paired + pseudo_counts
-    gamma_shapes = np.concatenate([cells.reshape(-1, 9), cells.sum(axis=1) + counts.metric_only], axis=1)
+    cell_shapes = counts.paired + pseudo_counts
+    gamma_shapes = np.concatenate([cell_shapes.reshape(-1, 9), cell_shapes.sum(axis=1) + counts.metric_only], axis=1)
     # Tables with few items have few different counts.
     distinct_shapes = [np.unique(shape, return_inverse=True) for shape in gamma_shapes.T]
-    n_tables, n_draws = len(gamma_shapes), numbers.shape[1]
+    n_tables, n_draws = len(gamma_shapes), variates.shape[1]
     p, log_weights = np.empty((3, n_tables, n_draws), np.float32), np.empty((n_tables, n_draws), np.float32)
-    exponents = (counts.human_only - 2).astype(np.float32)
-    rare_exponents = (1 - pseudo_counts[..., 0]).astype(np.float32)
-    for start in range(0, n_draws, _COLUMNS):
-        columns = slice(start, min(start + _COLUMNS, n_draws))
-        gammas = [weighted_gammas(shape, numbers[:, columns], k) for k, (shape, _) in enumerate(distinct_shapes)]
-        block_size = max(1, _BLOCK // (columns.stop - start))
-        for tables in (slice(row, row + block_size) for row in range(0, n_tables, block_size)):
-            indices = [inverse[tables] for _, inverse in distinct_shapes]
-            cell_draws = [values[index] for (values, _), index in zip(gammas, indices, strict=True)]
-            log_sums = np.asarray(sum(logs[index] for (_, logs), index in zip(gammas, indices, strict=True)))
+    human_exponents = (counts.human_only - 2).astype(np.float32)
+    cell_exponents = (1 - pseudo_counts[..., 0]).astype(np.float32)
+    for first_draw in range(0, n_draws, _COLUMNS):
+        draw_range = slice(first_draw, min(first_draw + _COLUMNS, n_draws))
+        gammas = [weighted_gammas(shape, variates[:, draw_range], k) for k, (shape, _) in enumerate(distinct_shapes)]
+        block_size = max(1, _BLOCK // (draw_range.stop - first_draw))
+        for table_range in (slice(row, row + block_size) for row in range(0, n_tables, block_size)):
+            shape_indices = [inverse[table_range] for _, inverse in distinct_shapes]
+            cell_draws = [values[index] for (values, _), index in zip(gammas, shape_indices, strict=True)]
+            log_sums = np.asarray(sum(logs[index] for (_, logs), index in zip(gammas, shape_indices, strict=True)))
             q = cell_draws[9:]
             q_total = q[0] + q[1] + q[2]
             for r in range(3):
@@ -179,15 +179,15 @@ def weighted_draws(counts: Counts, numbers: NDArray[np.float32]) -> tuple[NDArra
                 for cell in cell_draws[r:9:3]:
                     cell *= scale
             for h in range(3):
-                pi = cell_draws[3 * h : 3 * h + 3]
-                p_human = np.add(pi[0] + pi[1], pi[2], out=p[h, tables, columns])
-                log_sums += exponents[tables, h, np.newaxis] * np.log(np.maximum(p_human, _SMALLEST))
-                rare_exponent = rare_exponents[tables, h]
-                rare_rows = np.flatnonzero(rare_exponent)
-                for cell in pi if rare_rows.size else ():
-                    log_cell = np.log(np.maximum(cell[rare_rows], _SMALLEST))
-                    log_sums[rare_rows] += rare_exponent[rare_rows, np.newaxis] * log_cell
-            log_weights[tables, columns] = log_sums
+                class_draws = cell_draws[3 * h : 3 * h + 3]
+                p_human = np.add(class_draws[0] + class_draws[1], class_draws[2], out=p[h, table_range, draw_range])
+                log_sums += human_exponents[table_range, h, np.newaxis] * np.log(np.maximum(p_human, _SMALLEST))
+                class_exponents = cell_exponents[table_range, h]
+                rare_class_rows = np.flatnonzero(class_exponents)
+                for cell in class_draws if rare_class_rows.size else ():
+                    log_cell_draws = np.log(np.maximum(cell[rare_class_rows], _SMALLEST))
+                    log_sums[rare_class_rows] += class_exponents[rare_class_rows, np.newaxis] * log_cell_draws
+            log_weights[table_range, draw_range] = log_sums
     return p, log_weights
 
 
@@ -203,26 +203,26 @@ def _pseudo_counts(counts: Counts) -> Floats:
 
 
 def weighted_gammas(
-    shape: Floats, numbers: NDArray[np.float32], k: int
+    gamma_shapes: Floats, variates: NDArray[np.float32], row: int
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Return gamma draws (t, draws) with shapes (t,), computed from row k of the numbers, and their log weights.
+    """Return gamma draws (t, draws) with shapes (t,), computed from a row of the numbers, and their log weights.
 
     The cube of a linear function of a normal variate is nearly a gamma variate; rejection sampling accepts this cube
     with a probability near 1. Here this probability is the weight of the draw, so tables can share normal variates.
 
     Source: Marsaglia and Tsang 2000, "A simple method for generating gamma variables".
     """
-    small_shapes = np.flatnonzero(shape < 1)
-    d = (shape + (shape < 1) - 1 / 3).astype(np.float32)[:, np.newaxis]
-    normal = numbers[k]
-    root = np.maximum(normal / np.sqrt(9 * d) + 1, np.float32(1e-9))
+    small_rows = np.flatnonzero(gamma_shapes < 1)
+    d = (gamma_shapes + (gamma_shapes < 1) - 1 / 3).astype(np.float32)[:, np.newaxis]
+    normal_variates = variates[row]
+    root = np.maximum(normal_variates / np.sqrt(9 * d) + 1, np.float32(1e-9))
     cube = root * root * root
-    log_accept = ((np.log(root) * 3 - cube + 1) * d + normal * normal / 2) * (d < _NEARLY_NORMAL)
+    log_acceptance = ((np.log(root) * 3 - cube + 1) * d + normal_variates * normal_variates / 2) * (d < _NEARLY_NORMAL)
     cube *= d
-    if small_shapes.size:
+    if small_rows.size:
         # Gamma(a) is Gamma(a + 1) * U^(1 / a)
-        cube[small_shapes] *= np.exp(-numbers[12 + k] / shape[small_shapes, np.newaxis].astype(np.float32))
-    return cube, log_accept
+        cube[small_rows] *= np.exp(-variates[12 + row] / gamma_shapes[small_rows, np.newaxis].astype(np.float32))
+    return cube, log_acceptance
 
 
 _POWERS = np.array([1, 2, 1, 2, 1, 1, 1, 1])[:, np.newaxis]  # power of the weights in each row of `_Sums`
@@ -241,28 +241,28 @@ class _Sums:
     values: Floats
 
     @classmethod
-    def empty(cls, n: int) -> _Sums:
+    def empty(cls, n_tables: int) -> _Sums:
         """Return the sums of n tables without draws."""
-        return cls(np.full(n, -np.inf), np.zeros((8, n)))
+        return cls(np.full(n_tables, -np.inf), np.zeros((8, n_tables)))
 
     @classmethod
     def from_draws(cls, p: NDArray[Any], log_weights: NDArray[Any]) -> _Sums:
         """Return the sums over draws p (3, t, n) with log weights (t, n)."""
-        top = log_weights.max(axis=1)
-        weights = np.exp(log_weights - top[:, np.newaxis])
+        largest_log_weights = log_weights.max(axis=1)
+        weights = np.exp(log_weights - largest_log_weights[:, np.newaxis])
         margin = p[0] - p[2]
         is_better, squares = margin > 0, weights**2
         margin *= margin
         weighted_p = (weights * p_outcome for p_outcome in p)
-        products = (weights, squares, weights * is_better, squares * is_better, *weighted_p, weights * margin)
-        return cls(top, np.stack([product.sum(axis=1, dtype=np.float64) for product in products]))
+        summands = (weights, squares, weights * is_better, squares * is_better, *weighted_p, weights * margin)
+        return cls(largest_log_weights, np.stack([summand.sum(axis=1, dtype=np.float64) for summand in summands]))
 
-    def add(self, rows: Ints, other: _Sums) -> None:
+    def add(self, rows: Ints, other_sums: _Sums) -> None:
         """Add the sums of further draws to the tables at some positions."""
-        top = np.maximum(self.top[rows], other.top)
-        sums_and_tops = ((self.values[:, rows], self.top[rows]), (other.values, other.top))
-        self.values[:, rows] = sum(values * np.exp(_POWERS * (old_top - top)) for values, old_top in sums_and_tops)
-        self.top[rows] = top
+        new_top = np.maximum(self.top[rows], other_sums.top)
+        sums_and_tops = ((self.values[:, rows], self.top[rows]), (other_sums.values, other_sums.top))
+        self.values[:, rows] = sum(values * np.exp(_POWERS * (old_top - new_top)) for values, old_top in sums_and_tops)
+        self.top[rows] = new_top
 
     @property
     def effective(self) -> Floats:
@@ -277,16 +277,16 @@ class _Sums:
         sum(w^2) / sum(w). If `cautious` is true, it has the largest weight, because the squared weights alone
         underestimate the error if few draws dominate.
         """
-        weight_sum, square_sum, better_sum, better_square_sum, *moment_sums = self.values[:, rows]
+        weight_sum, squared_weight_sum, better_sum, better_squared_sum, *moment_sums = self.values[:, rows]
         n_effective = self.effective[rows]
         theta = np.minimum(better_sum / weight_sum, 1.0)
-        variance = better_square_sum * (1 - 2 * theta) + theta**2 * square_sum
-        one_draw = 1 / weight_sum if cautious else 1 / n_effective
-        mean = (np.stack(moment_sums[:3]) / weight_sum).T
-        margin = mean[:, 0] - mean[:, 2]
+        scaled_variance = better_squared_sum * (1 - 2 * theta) + theta**2 * squared_weight_sum
+        one_draw_effect = 1 / weight_sum if cautious else 1 / n_effective
+        mean_p = (np.stack(moment_sums[:3]) / weight_sum).T
+        margin = mean_p[:, 0] - mean_p[:, 2]
         undefined_bounds = np.full((2, len(margin), 4), np.nan)
         return Estimate(
-            p=mean,
+            p=mean_p,
             p_low=undefined_bounds[0, :, :3],
             p_high=undefined_bounds[1, :, :3],
             margin=margin,
@@ -294,16 +294,16 @@ class _Sums:
             margin_high=undefined_bounds[1, :, 3],
             theta=theta,
             effective_draws=n_effective,
-            theta_error=np.hypot(np.sqrt(np.maximum(variance, 0.0)) / weight_sum, one_draw),
+            theta_error=np.hypot(np.sqrt(np.maximum(scaled_variance, 0.0)) / weight_sum, one_draw_effect),
             sd=np.sqrt(np.maximum(moment_sums[3] / weight_sum - margin**2, 0.0)),
         )
 
 
-def _bounds(p: NDArray[Any], log_weights: NDArray[Any], confidence: float) -> Floats:
+def _bounds(p_draws: NDArray[Any], log_weights: NDArray[Any], confidence: float) -> Floats:
     """Return bounds (2, 4) of p and of the margin, given draws p (3, n) with log weights (n,)."""
     tail = (1 - confidence) / 2
     weights = np.exp(log_weights - log_weights.max())
-    return weighted_quantiles(np.concatenate([p, p[:1] - p[2:]]), weights, (tail, 1 - tail)).T
+    return weighted_quantiles(np.concatenate([p_draws, p_draws[:1] - p_draws[2:]]), weights, (tail, 1 - tail)).T
 
 
 def _with_bounds(estimate: Estimate, bounds: Floats) -> Estimate:
@@ -324,11 +324,11 @@ def weighted_quantiles(values: NDArray[Any], weights: NDArray[Any], probabilitie
     Source: Kitagawa 1996, "Monte Carlo filter and smoother" (systematic resampling).
     """
     n = len(weights)
-    cumulative = weights.cumsum(dtype=np.float64)
-    n_copies = np.diff(np.floor(cumulative * (n / cumulative[-1]) + 0.5), prepend=0.0).astype(np.int64)
+    cumulative_weights = weights.cumsum(dtype=np.float64)
+    n_copies = np.diff(np.floor(cumulative_weights * (n / cumulative_weights[-1]) + 0.5), prepend=0.0).astype(np.int64)
     resampled_values = values.take(np.repeat(np.arange(n), n_copies)[:n], axis=1)
-    positions = np.ceil(np.asarray(probabilities) * n).astype(np.int64).clip(1, n) - 1
-    return np.asarray(np.sort(resampled_values, axis=1)[:, positions], dtype=np.float64)
+    quantile_positions = np.ceil(np.asarray(probabilities) * n).astype(np.int64).clip(1, n) - 1
+    return np.asarray(np.sort(resampled_values, axis=1)[:, quantile_positions], dtype=np.float64)
 
 
 def tempering_posterior(
@@ -355,8 +355,8 @@ def tempering_posterior(
         populations.move(_STEP_MOVES)
     populations.move(_LAST_MOVES)
     # Populations are weighted by their evidence, so that resampling does not bias their mean.
-    evidence = np.exp(populations.log_evidence - populations.log_evidence.max())
-    evidence /= evidence.sum()
+    population_weights = np.exp(populations.log_evidence - populations.log_evidence.max())
+    population_weights /= population_weights.sum()
     p_by_round: list[Floats] = []
     for _ in range(_MOST_ROUNDS):
         for _ in range(_ROUND):
@@ -364,17 +364,17 @@ def tempering_posterior(
             p_by_round.append(populations.p)
         p = np.stack(p_by_round, axis=1)  # (3, draws, populations, size)
         r_hat, n_effective = agreement(p[0] - p[2])
-        n_effective *= 1 / (evidence @ evidence) / _POPULATIONS
-        log_weights = np.broadcast_to(np.log(evidence)[:, np.newaxis], p.shape[1:]).ravel()
-        totals = _Sums.from_draws(p.reshape(3, 1, -1), log_weights[np.newaxis])
-        estimate = totals.estimate(np.array([0]), cautious=False)
-        deviations = evidence * ((p[0] > p[2]).mean(axis=(0, 2)) - estimate.theta)
+        n_effective *= 1 / (population_weights @ population_weights) / _POPULATIONS
+        log_weights = np.broadcast_to(np.log(population_weights)[:, np.newaxis], p.shape[1:]).ravel()
+        draw_sums = _Sums.from_draws(p.reshape(3, 1, -1), log_weights[np.newaxis])
+        estimate = draw_sums.estimate(np.array([0]), cautious=False)
+        weighted_deviations = population_weights * ((p[0] > p[2]).mean(axis=(0, 2)) - estimate.theta)
         # with so few populations, four standard errors of a normal distribution are about 5.6 of Student's t
-        error = 1.4 * np.sqrt(deviations @ deviations * _POPULATIONS / (_POPULATIONS - 1))
-        error *= 1 if r_hat <= _MIXED else np.sqrt(_POPULATIONS)
+        theta_error = 1.4 * np.sqrt(weighted_deviations @ weighted_deviations * _POPULATIONS / (_POPULATIONS - 1))
+        theta_error *= 1 if r_hat <= _MIXED else np.sqrt(_POPULATIONS)
         # an event in no draw may still be possible
-        error = np.hypot(error, 1 / n_effective)
-        estimate = replace(estimate, theta_error=np.array([error]), effective_draws=np.array([n_effective]))
+        theta_error = np.hypot(theta_error, 1 / n_effective)
+        estimate = replace(estimate, theta_error=np.array([theta_error]), effective_draws=np.array([n_effective]))
         if r_hat <= _MIXED and _is_precise_enough(estimate, precision=np.array([precision]), gamma=gamma).all():
             break
     if confidence is None:
@@ -382,15 +382,15 @@ def tempering_posterior(
     return _with_bounds(estimate, _bounds(p.reshape(3, -1), log_weights, confidence)[:, np.newaxis])
 
 
-def agreement(values: Floats) -> tuple[float, float]:
+def agreement(draws: Floats) -> tuple[float, float]:
     """Return R-hat, computed from the two halves in time of each population, and the effective number of independent
     draws, for values (draws, populations, size)."""
-    half_length = len(values) // 2
-    halves = np.concatenate([values[:half_length], values[half_length : 2 * half_length]], axis=1)
+    half_length = len(draws) // 2
+    halves = np.concatenate([draws[:half_length], draws[half_length : 2 * half_length]], axis=1)
     var_between, var_within = halves.mean(axis=(0, 2)).var(ddof=1), halves.var(axis=(0, 2)).mean()
     if not var_within > 0:
-        return 1.0, float(values.size)
-    n_effective = var_within / max(values.mean(axis=(0, 2)).var(ddof=1) / values.shape[1], var_within / values.size)
+        return 1.0, float(draws.size)
+    n_effective = var_within / max(draws.mean(axis=(0, 2)).var(ddof=1) / draws.shape[1], var_within / draws.size)
     return float(np.sqrt(1 + var_between / var_within)), float(n_effective)
 
 
@@ -404,8 +404,8 @@ class _Populations:
 
     def __init__(self, counts: Counts, rng: np.random.Generator) -> None:
         self._rng, pseudo_counts = rng, _pseudo_counts(counts)
-        cells = counts.paired + pseudo_counts
-        self._shapes = np.concatenate([[cells.sum(axis=0) + counts.metric_only], cells.T])
+        cell_shapes = counts.paired + pseudo_counts
+        self._shapes = np.concatenate([[cell_shapes.sum(axis=0) + counts.metric_only], cell_shapes.T])
         self._powers = counts.human_only - 2, 1 - pseudo_counts[:, 0]
         self.t, self.log_evidence = 0.0, np.zeros(_POPULATIONS)
         self.at = self._draw_proposal(slice(None), (_POPULATIONS, _SIZE))
@@ -413,76 +413,76 @@ class _Populations:
 
     def heat(self) -> None:
         """Increase t as far as possible while at least 60 % of draws stay effective on average; resample by weight."""
-        relative_logs = self.log_weights - self.log_weights.max(axis=1, keepdims=True)
-        step = 1 - self.t
-        while step > 1e-9 and _effective_rate(step * relative_logs) < _RESAMPLED_RATE:
-            step *= 0.9
-        self.t = min(1.0, self.t + step) if step < 1 - self.t else 1.0
-        weights = np.exp(step * relative_logs)
-        self.log_evidence = self.log_evidence + np.log(weights.mean(axis=1)) + step * self.log_weights.max(axis=1)
-        cumulative = weights.cumsum(axis=1) / weights.sum(axis=1, keepdims=True)
+        relative_log_weights = self.log_weights - self.log_weights.max(axis=1, keepdims=True)
+        t_step = 1 - self.t
+        while t_step > 1e-9 and _effective_rate(t_step * relative_log_weights) < _RESAMPLED_RATE:
+            t_step *= 0.9
+        self.t = min(1.0, self.t + t_step) if t_step < 1 - self.t else 1.0
+        weights = np.exp(t_step * relative_log_weights)
+        self.log_evidence = self.log_evidence + np.log(weights.mean(axis=1)) + t_step * self.log_weights.max(axis=1)
+        cumulative_weights = weights.cumsum(axis=1) / weights.sum(axis=1, keepdims=True)
         points = (np.arange(_SIZE) + self._rng.random((_POPULATIONS, 1))) / _SIZE
-        draw_index = np.stack([np.searchsorted(*arrays) for arrays in zip(cumulative, points, strict=True)])
+        draw_indices = np.stack([np.searchsorted(*arrays) for arrays in zip(cumulative_weights, points, strict=True)])
         # shuffled, because moves use the two halves of a population separately
-        draw_index = self._rng.permuted(np.minimum(draw_index, _SIZE - 1), axis=1)
-        population = np.arange(_POPULATIONS)[:, np.newaxis]
-        self.at, self.p = self.at[..., population, draw_index], self.p[..., population, draw_index]
-        self.log_weights = self.log_weights[population, draw_index]
+        draw_indices = self._rng.permuted(np.minimum(draw_indices, _SIZE - 1), axis=1)
+        population_indices = np.arange(_POPULATIONS)[:, np.newaxis]
+        self.at, self.p = self.at[..., population_indices, draw_indices], self.p[..., population_indices, draw_indices]
+        self.log_weights = self.log_weights[population_indices, draw_indices]
 
     def move(self, n_moves: int) -> None:
         """Propose `n_moves` moves of every draw: alternately a step along the difference of two draws from the other
         half of the population, and a new q or nu[., r] from the proposal."""
-        half_size, rng, population = _SIZE // 2, self._rng, np.arange(_POPULATIONS)[:, np.newaxis]
+        half_size, rng, population_indices = _SIZE // 2, self._rng, np.arange(_POPULATIONS)[:, np.newaxis]
         halves = np.arange(_SIZE).reshape(2, half_size)
-        for k in range(n_moves):
-            if k % 2:
+        for move_index in range(n_moves):
+            if move_index % 2:
                 block = int(rng.integers(4))
                 proposal = self.at.copy()
                 proposal[block] = self._draw_proposal(block, proposal.shape[2:])
                 self._accept(np.arange(_SIZE), proposal, fresh_block=block)
                 continue
             for moved_half, other_half in (halves, halves[::-1]):
-                first, second = other_half[rng.integers(half_size, size=(2, _POPULATIONS, half_size))]
-                step = self.at[..., population, first] - self.at[..., population, second]
+                first_draws, second_draws = other_half[rng.integers(half_size, size=(2, _POPULATIONS, half_size))]
+                jump = self.at[..., population_indices, first_draws] - self.at[..., population_indices, second_draws]
                 # moves all blocks or a random subset; a step length of 1 jumps between modes
-                is_moved = rng.random((4, 1, _POPULATIONS, half_size)) < rng.choice([0.3, 1.0])
-                length = rng.choice([0.25, 0.6, 1.0]) * rng.uniform(0.8, 1.2, (_POPULATIONS, half_size))
-                noise = 1e-3 * rng.standard_normal(step.shape)
-                proposal = self.at[..., moved_half] + is_moved * (length * step + noise)
-                self._accept(moved_half, proposal - _log_sum(proposal, axis=1))
+                is_moved_block = rng.random((4, 1, _POPULATIONS, half_size)) < rng.choice([0.3, 1.0])
+                step_lengths = rng.choice([0.25, 0.6, 1.0]) * rng.uniform(0.8, 1.2, (_POPULATIONS, half_size))
+                noise = 1e-3 * rng.standard_normal(jump.shape)
+                proposal = self.at[..., moved_half] + is_moved_block * (step_lengths * jump + noise)
+                self._accept(moved_half, proposal - _log_sum_exp(proposal, axis=1))
 
     def _accept(self, draws: NDArray[np.intp], proposal: Floats, *, fresh_block: int | None = None) -> None:
         """Accept or reject `proposal` (4, 3, populations, draws): a symmetric move of log odds or, with `fresh_block`,
         a draw of this block from the proposal distribution. Its density cancels in the Metropolis-Hastings ratio."""
-        p, log_weights = self._evaluate_draws(proposal)
+        proposed_p, proposed_log_weights = self._evaluate_draws(proposal)
         blocks = [block for block in range(4) if block != fresh_block]
         # in log odds the Dirichlet density is prod share^shape
         change = self._shapes[blocks][..., np.newaxis, np.newaxis] * (proposal[blocks] - self.at[blocks][..., draws])
-        log_ratio = change.sum(axis=(0, 1)) + self.t * (log_weights - self.log_weights[:, draws])
-        is_accepted = np.log(self._rng.random(log_ratio.shape)) < log_ratio
+        log_ratio = change.sum(axis=(0, 1)) + self.t * (proposed_log_weights - self.log_weights[:, draws])
+        is_accepted_draw = np.log(self._rng.random(log_ratio.shape)) < log_ratio
         self.at, self.p, self.log_weights = self.at.copy(), self.p.copy(), self.log_weights.copy()
-        for state, proposed in ((self.at, proposal), (self.p, p), (self.log_weights, log_weights)):
-            state[..., draws] = np.where(is_accepted, proposed, state[..., draws])
+        for state, proposed in ((self.at, proposal), (self.p, proposed_p), (self.log_weights, proposed_log_weights)):
+            state[..., draws] = np.where(is_accepted_draw, proposed, state[..., draws])
 
-    def _evaluate_draws(self, logs: Floats) -> tuple[Floats, Floats]:
+    def _evaluate_draws(self, log_probabilities: Floats) -> tuple[Floats, Floats]:
         """Return the human probabilities (3, ...) and the log ratio of posterior and proposal (...)."""
-        log_joint = logs[0] + np.swapaxes(logs[1:], 0, 1)  # [human, metric]
-        log_human = _log_sum(log_joint, axis=1)[:, 0]
+        log_joint = log_probabilities[0] + np.swapaxes(log_probabilities[1:], 0, 1)  # [human, metric]
+        log_human = _log_sum_exp(log_joint, axis=1)[:, 0]
         human_exponents, cell_exponents = (exponents[:, np.newaxis, np.newaxis] for exponents in self._powers)
         return np.exp(log_human), (human_exponents * log_human + cell_exponents * log_joint.sum(axis=1)).sum(axis=0)
 
-    def _draw_proposal(self, block: int | slice, size: tuple[int, ...]) -> Floats:
+    def _draw_proposal(self, block: int | slice, draw_shape: tuple[int, ...]) -> Floats:
         """Return log probabilities (..., 3, *size) from the proposal, also for probabilities too small for a float."""
         shapes = self._shapes[block][..., np.newaxis, np.newaxis]
         # Gamma(a) is Gamma(a + 1) * U^(1 / a), whose logarithm does not underflow.
-        shape = (*shapes.shape[:-2], *size)
+        shape = (*shapes.shape[:-2], *draw_shape)
         logs = np.log(self._rng.standard_gamma(shapes + 1, shape)) - self._rng.standard_exponential(shape) / shapes
-        return np.asarray(logs - _log_sum(logs, axis=-3))
+        return np.asarray(logs - _log_sum_exp(logs, axis=-3))
 
 
-def _log_sum(values: Floats, *, axis: int) -> Floats:
-    largest = values.max(axis=axis, keepdims=True)
-    return np.asarray(largest + np.log(np.exp(values - largest).sum(axis=axis, keepdims=True)))
+def _log_sum_exp(values: Floats, *, axis: int) -> Floats:
+    largest_values = values.max(axis=axis, keepdims=True)
+    return np.asarray(largest_values + np.log(np.exp(values - largest_values).sum(axis=axis, keepdims=True)))
 
 
 def _effective_rate(log_weights: Floats) -> float:

@@ -48,14 +48,14 @@ class PooledEstimate(Estimate):
     additivity_p: Floats
 
 
-def pooled_margins(items: PairItems, *, flips: int, rng: np.random.Generator) -> Margins:
+def pooled_margins(items: PairItems, *, n_flips: int, rng: np.random.Generator) -> Margins:
     """Return the least-squares fit of E[sign of (a, b)] = s_a - s_b to all annotations, which have equal weights.
 
     The covariance is clustered by unit and multiplied by G / (G - 1) for G clusters.
 
     Additivity is tested with a wild cluster bootstrap. For each pair, the statistic is the absolute difference between
     the pair's mean and its pooled margin, times the square root of the pair's number of annotations. The largest value
-    over all pairs is computed again under each of `flips` random sign changes of whole clusters. If b of these values
+    over all pairs is computed again under each of `n_flips` random sign changes of whole clusters. If b of these values
     are at least as large as the observed value, p = (b + 1) / (flips + 1).
 
     A margin is NaN if annotations do not connect the two systems. Errors are NaN if there is only one cluster. The
@@ -64,7 +64,7 @@ def pooled_margins(items: PairItems, *, flips: int, rng: np.random.Generator) ->
     >>> systems = np.array([[0, 1], [0, 2], [1, 2]])
     >>> signs = np.array([[1, 1, 0, 1], [1, 1, 1, 1], [0, 1, 0, ABSENT]])
     >>> items = PairItems(human=signs, systems=systems, units=np.arange(4))
-    >>> pooled_margins(items, flips=99, rng=np.random.default_rng(0)).margin.round(3)
+    >>> pooled_margins(items, n_flips=99, rng=np.random.default_rng(0)).margin.round(3)
     array([0.725, 1.025, 0.3  ])
 
     Source: ours; clusters and wild bootstrap: Cameron, Gelbach and Miller 2008.
@@ -72,12 +72,12 @@ def pooled_margins(items: PairItems, *, flips: int, rng: np.random.Generator) ->
     signs, systems = items.human, items.systems
     n_units = int(items.units.max(initial=-1)) + 1
     leading_shape, flat_signs = signs.shape[:-2], signs.reshape(-1, *signs.shape[-2:])
-    contrasts = np.eye(int(systems.max(initial=-1)) + 1)
-    design = contrasts[systems[:, 0]] - contrasts[systems[:, 1]]
-    flip_signs = sign_flips(n_units, flips, rng).astype(np.float64)
+    system_indicators = np.eye(int(systems.max(initial=-1)) + 1)
+    design = system_indicators[systems[:, 0]] - system_indicators[systems[:, 1]]
+    flip_signs = sign_flips(n_units, n_flips, rng).astype(np.float64)
     fits = [
         _fit(flat_signs[chunk], design=design, units=items.units, n_units=n_units, flip_signs=flip_signs)
-        for chunk in chunks(len(flat_signs), len(systems) * max(n_units, flips))
+        for chunk in chunks(len(flat_signs), len(systems) * max(n_units, n_flips))
     ]
     margin_arrays = (np.concatenate(block_arrays) for block_arrays in zip(*fits, strict=True))
     return Margins(*(array.reshape((*leading_shape, *array.shape[1:])) for array in margin_arrays))
@@ -90,43 +90,44 @@ def pooled_estimate(items: PairItems, *, confidence: float, rng: np.random.Gener
     its interval is [-1, 1] and its theta 1/2. If additivity is rejected at level .05, every pair is estimated only from
     the pair's annotations.
     """
-    fit = pooled_margins(items, flips=ADDITIVITY_FLIPS, rng=rng)
-    has_enough_clusters = fit.clusters[..., np.newaxis] >= FEWEST_CLUSTERS
-    freedom = np.broadcast_to(fit.freedom[..., np.newaxis], fit.margin.shape)
+    margins = pooled_margins(items, n_flips=ADDITIVITY_FLIPS, rng=rng)
+    has_enough_clusters = margins.clusters[..., np.newaxis] >= FEWEST_CLUSTERS
+    freedom = np.broadcast_to(margins.freedom[..., np.newaxis], margins.margin.shape)
     estimate = Estimate.from_student_t(
-        fit.margin, np.where(has_enough_clusters, fit.error, np.nan), freedom, confidence=confidence
+        margins.margin, np.where(has_enough_clusters, margins.error, np.nan), freedom, confidence=confidence
     )
-    arrays_of_field = {name: np.array(values) for name, values in vars(estimate).items()}
-    is_rejected = has_enough_clusters[..., 0] & (fit.additivity_p <= ADDITIVITY_LEVEL)
-    if is_rejected.any():
-        signs = items.human[is_rejected]
-        label_counts: NDArray[Any] = np.stack([(signs == kind).sum(axis=-1) for kind in (1, 0, -1)], axis=-1)
+    arrays_of_field = {field_name: np.array(field_values) for field_name, field_values in vars(estimate).items()}
+    is_additivity_rejected = has_enough_clusters[..., 0] & (margins.additivity_p <= ADDITIVITY_LEVEL)
+    if is_additivity_rejected.any():
+        signs = items.human[is_additivity_rejected]
+        label_counts: NDArray[Any] = np.stack([(signs == sign).sum(axis=-1) for sign in (1, 0, -1)], axis=-1)
         if is_clustered(items.units):
-            table_index = np.repeat(np.arange(label_counts[..., 0].size), signs.shape[-1])
-            units = np.tile(items.units, label_counts[..., 0].size)
-            rows = cluster_rows(
-                table_index, outcomes(signs).ravel(), units, width=3, n_tables=label_counts[..., 0].size
+            table_indices = np.repeat(np.arange(label_counts[..., 0].size), signs.shape[-1])
+            unit_of_annotation = np.tile(items.units, label_counts[..., 0].size)
+            cluster_count_rows = cluster_rows(
+                table_indices, outcomes(signs).ravel(), unit_of_annotation, width=3, n_tables=label_counts[..., 0].size
             )
-            label_counts = label_counts / design_effect(margin_of, rows).divisor(confidence).reshape(
+            label_counts = label_counts / design_effect(margin_of, cluster_count_rows).divisor(confidence).reshape(
                 *label_counts.shape[:-1], 1
             )
-        for name, values in vars(human_posterior(label_counts, confidence=confidence)).items():
-            arrays_of_field[name][is_rejected] = values
-    return PooledEstimate(**arrays_of_field, clusters=fit.clusters, additivity_p=fit.additivity_p)
+        for field_name, field_values in vars(human_posterior(label_counts, confidence=confidence)).items():
+            arrays_of_field[field_name][is_additivity_rejected] = field_values
+    return PooledEstimate(**arrays_of_field, clusters=margins.clusters, additivity_p=margins.additivity_p)
 
 
 def _remarks(estimate: PooledEstimate, aspect_suffix: str) -> Iterator[Remark]:
     """Yield notes that say why the pairs of a study are not pooled."""
-    n_clusters, p = int(estimate.clusters), float(estimate.additivity_p)
+    n_clusters, additivity_p = int(estimate.clusters), float(estimate.additivity_p)
     if n_clusters < FEWEST_CLUSTERS:
-        cluster_condition = (
+        condition_text = (
             f"there are {n_clusters} annotated items or clusters, and at least {FEWEST_CLUSTERS} are needed"
         )
-        yield Remark("few-clusters", f"pooled decides no pair{aspect_suffix}: {cluster_condition}", n_clusters)
-    elif p <= ADDITIVITY_LEVEL:
-        consequence = "therefore the rows of pooled equal the rows of human"
+        yield Remark("few-clusters", f"pooled decides no pair{aspect_suffix}: {condition_text}", n_clusters)
+    elif additivity_p <= ADDITIVITY_LEVEL:
+        consequence_text = "therefore the rows of pooled equal the rows of human"
         yield Remark(
-            "not-additive", f"margins are not differences of system levels{aspect_suffix} (p = {p:.3f}); {consequence}"
+            "not-additive",
+            f"margins are not differences of system levels{aspect_suffix} (p = {additivity_p:.3f}); {consequence_text}",
         )
 
 
@@ -134,43 +135,48 @@ def _fit(
     signs: NDArray[np.int8], *, design: Floats, units: NDArray[np.integer[Any]], n_units: int, flip_signs: Floats
 ) -> tuple[NDArray[Any], ...]:
     """Return the fields of `Margins` for signs (replications, pairs, items)."""
-    is_rated = signs != ABSENT
-    n_by_cluster = unit_sums(is_rated, units=units, n_units=n_units)  # (replications, pairs, units)
-    cluster_sums = unit_sums(np.where(is_rated, signs, 0), units=units, n_units=n_units)
-    n_annotations = n_by_cluster.sum(axis=2)
-    n_clusters = (n_by_cluster > 0).any(axis=1).sum(axis=1)
+    is_annotated_pair = signs != ABSENT
+    n_annotations_by_cluster = unit_sums(
+        is_annotated_pair, units=units, n_units=n_units
+    )  # (replications, pairs, units)
+    sign_sums_by_cluster = unit_sums(np.where(is_annotated_pair, signs, 0), units=units, n_units=n_units)
+    n_annotations = n_annotations_by_cluster.sum(axis=2)
+    n_clusters = (n_annotations_by_cluster > 0).any(axis=1).sum(axis=1)
 
     laplacian = np.einsum("rp,pa,pb->rab", n_annotations, design, design, optimize=True)
-    inverse = np.linalg.pinv(laplacian, rcond=_NOISE, hermitian=True)
-    system_levels = np.einsum("rab,pb,rp->ra", inverse, design, cluster_sums.sum(axis=2), optimize=True)
+    laplacian_inverse = np.linalg.pinv(laplacian, rcond=_NOISE, hermitian=True)
+    system_levels = np.einsum(
+        "rab,pb,rp->ra", laplacian_inverse, design, sign_sums_by_cluster.sum(axis=2), optimize=True
+    )
     margin = system_levels @ design.T
     # A margin is determined if its contrast lies in the row space of the design.
-    projected_design = np.einsum("pa,rab,rbc->rpc", design, inverse, laplacian, optimize=True)
-    is_connected = (np.abs(projected_design - design) < 1e-6).all(axis=2)
+    projected_design = np.einsum("pa,rab,rbc->rpc", design, laplacian_inverse, laplacian, optimize=True)
+    is_connected_pair = (np.abs(projected_design - design) < 1e-6).all(axis=2)
 
-    residual = cluster_sums - n_by_cluster * margin[..., np.newaxis]
-    cluster_scores = np.einsum("rpg,pa->rga", residual, design, optimize=True)
-    influence = np.einsum("rga,rab,pb->rpg", cluster_scores, inverse, design, optimize=True)
+    residuals_by_cluster = sign_sums_by_cluster - n_annotations_by_cluster * margin[..., np.newaxis]
+    scores_by_cluster = np.einsum("rpg,pa->rga", residuals_by_cluster, design, optimize=True)
+    influence_by_cluster = np.einsum("rga,rab,pb->rpg", scores_by_cluster, laplacian_inverse, design, optimize=True)
     variance_factor = (n_clusters / np.where(n_clusters > 1, n_clusters - 1, np.nan))[:, np.newaxis]
-    error = np.sqrt((influence**2).sum(axis=2) * variance_factor)
+    standard_error = np.sqrt((influence_by_cluster**2).sum(axis=2) * variance_factor)
 
     # Contribution of each cluster to the difference between a pair's mean and its pooled margin. The difference is
     # standardised by the number of annotations: their variation is 0 if they are few and equal, so that dividing by it
     # would reject additivity.
-    additivity_residuals = (
-        np.where(n_annotations > 0, 1 / np.sqrt(np.maximum(n_annotations, 1)), 0.0)[..., np.newaxis] * residual
+    additivity_residuals_by_cluster = (
+        np.where(n_annotations > 0, 1 / np.sqrt(np.maximum(n_annotations, 1)), 0.0)[..., np.newaxis]
+        * residuals_by_cluster
     )
-    additivity_residuals -= np.sqrt(n_annotations)[..., np.newaxis] * influence
-    observed_maximum = np.abs(additivity_residuals.sum(axis=2)).max(axis=1, initial=0.0)
-    null_maxima = np.abs(np.einsum("bg,rpg->rbp", flip_signs, additivity_residuals, optimize=True)).max(
+    additivity_residuals_by_cluster -= np.sqrt(n_annotations)[..., np.newaxis] * influence_by_cluster
+    observed_maximum = np.abs(additivity_residuals_by_cluster.sum(axis=2)).max(axis=1, initial=0.0)
+    null_maxima = np.abs(np.einsum("bg,rpg->rbp", flip_signs, additivity_residuals_by_cluster, optimize=True)).max(
         axis=2, initial=0.0
     )
-    n_at_least = (null_maxima >= observed_maximum[:, np.newaxis] - _NOISE).sum(axis=1)
-    is_testable = (np.abs(additivity_residuals) > _NOISE).any(axis=(1, 2)) & (len(flip_signs) > 0)
-    p_value = np.where(is_testable, (n_at_least + 1) / (len(flip_signs) + 1), np.nan)
+    n_extreme_flips = (null_maxima >= observed_maximum[:, np.newaxis] - _NOISE).sum(axis=1)
+    is_additivity_testable = (np.abs(additivity_residuals_by_cluster) > _NOISE).any(axis=(1, 2)) & (len(flip_signs) > 0)
+    p_value = np.where(is_additivity_testable, (n_extreme_flips + 1) / (len(flip_signs) + 1), np.nan)
     return (
-        np.where(is_connected, margin, np.nan),
-        np.where(is_connected, error, np.nan),
+        np.where(is_connected_pair, margin, np.nan),
+        np.where(is_connected_pair, standard_error, np.nan),
         np.where(n_clusters > 1, n_clusters - 1.0, np.nan),
         n_clusters,
         p_value,

@@ -35,23 +35,33 @@ def poststratified_moments(counts: Counts) -> tuple[Floats, Floats]:
 
     Source: ours; q and nu are also the factors of the proposal in the estimator `mixture`.
     """
-    paired_counts, metric_only, human_only = (np.asarray(c, dtype=np.float64) for c in counts)
-    stratum_counts = np.concatenate([np.swapaxes(paired_counts, -1, -2), human_only[..., np.newaxis, :]], axis=-2)
+    paired_counts, metric_only_counts, human_only_counts = (np.asarray(c, dtype=np.float64) for c in counts)
+    stratum_counts = np.concatenate(
+        [np.swapaxes(paired_counts, -1, -2), human_only_counts[..., np.newaxis, :]], axis=-2
+    )
     posterior_counts = stratum_counts + STRATUM_PRIOR  # (..., stratum, human)
-    stratum_size = posterior_counts.sum(axis=-1, keepdims=True)
-    nu = posterior_counts / stratum_size
-    within_mean = nu @ _FUNCTIONS.T  # (..., stratum, 4)
-    within_variance = (nu @ (_FUNCTIONS**2).T - within_mean**2) / (stratum_size + 1)
+    posterior_stratum_sizes = posterior_counts.sum(axis=-1, keepdims=True)
+    human_probabilities = posterior_counts / posterior_stratum_sizes
+    within_stratum_means = human_probabilities @ _FUNCTIONS.T  # (..., stratum, 4)
+    within_stratum_variances = (human_probabilities @ (_FUNCTIONS**2).T - within_stratum_means**2) / (
+        posterior_stratum_sizes + 1
+    )
 
     stratum_weights = stratum_counts.sum(axis=-1)
     has_paired_items = paired_counts.sum(axis=(-2, -1), keepdims=True)[..., 0] > 0
-    stratum_weights[..., :3] += STRATUM_PRIOR + np.where(has_paired_items, metric_only, 0.0)
+    stratum_weights[..., :3] += STRATUM_PRIOR + np.where(has_paired_items, metric_only_counts, 0.0)
     total_weight = stratum_weights.sum(axis=-1, keepdims=True)
-    q = stratum_weights / total_weight
-    mean = np.einsum("...r,...rf->...f", q, within_mean)
-    between_variance = (np.einsum("...r,...rf->...f", q, within_mean**2) - mean**2) / (total_weight + 1)
-    expected_squares = q**2 + q * (1 - q) / (total_weight + 1)  # E[q_r^2]
-    return mean, between_variance + np.einsum("...r,...rf->...f", expected_squares, within_variance)
+    stratum_probabilities = stratum_weights / total_weight
+    posterior_means = np.einsum("...r,...rf->...f", stratum_probabilities, within_stratum_means)
+    between_stratum_variances = (
+        np.einsum("...r,...rf->...f", stratum_probabilities, within_stratum_means**2) - posterior_means**2
+    ) / (total_weight + 1)
+    expected_squared_probabilities = stratum_probabilities**2 + stratum_probabilities * (1 - stratum_probabilities) / (
+        total_weight + 1
+    )  # E[q_r^2]
+    return posterior_means, between_stratum_variances + np.einsum(
+        "...r,...rf->...f", expected_squared_probabilities, within_stratum_variances
+    )
 
 
 def poststratified_margin(counts: Counts) -> Floats:
@@ -71,22 +81,22 @@ def _beta_estimate(counts: Counts, *, confidence: float, **_: object) -> Estimat
     """
     from scipy.special import betainc, betaincinv
 
-    mean, variance = poststratified_moments(counts)
+    posterior_means, posterior_variances = poststratified_moments(counts)
     # the margin lies in [-1, 1]: (margin + 1) / 2 is Beta
-    beta_mean = np.concatenate([mean[..., :3], (mean[..., 3:] + 1) / 2], axis=-1)
-    beta_variance = np.concatenate([variance[..., :3], variance[..., 3:] / 4], axis=-1)
-    beta_size = beta_mean * (1 - beta_mean) / beta_variance - 1
-    a, b = beta_mean * beta_size, (1 - beta_mean) * beta_size
-    tail = (1 - confidence) / 2
-    low, high = betaincinv(a, b, tail), 1 - betaincinv(b, a, tail)
+    beta_means = np.concatenate([posterior_means[..., :3], (posterior_means[..., 3:] + 1) / 2], axis=-1)
+    beta_variances = np.concatenate([posterior_variances[..., :3], posterior_variances[..., 3:] / 4], axis=-1)
+    beta_sample_sizes = beta_means * (1 - beta_means) / beta_variances - 1
+    alpha, beta = beta_means * beta_sample_sizes, (1 - beta_means) * beta_sample_sizes
+    tail_probability = (1 - confidence) / 2
+    low, high = betaincinv(alpha, beta, tail_probability), 1 - betaincinv(beta, alpha, tail_probability)
     return Estimate(
-        p=mean[..., :3],
+        p=posterior_means[..., :3],
         p_low=low[..., :3],
         p_high=high[..., :3],
-        margin=mean[..., 3],
+        margin=posterior_means[..., 3],
         margin_low=2 * low[..., 3] - 1,
         margin_high=2 * high[..., 3] - 1,
-        theta=betainc(b[..., 3], a[..., 3], 0.5),
+        theta=betainc(beta[..., 3], alpha[..., 3], 0.5),
         effective_draws=np.full(counts.shape, np.nan),
     )
 

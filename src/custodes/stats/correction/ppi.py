@@ -48,63 +48,85 @@ def ppi_margin(counts: Counts) -> Margin:
 
     Source: Angelopoulos, Duchi and Zrnic 2023, "PPI++", Section 6 (power tuning) for the mean.
     """
-    paired_counts, metric_only, human_only = (np.asarray(c, dtype=np.float64) for c in counts)
-    human, metric = paired_counts.sum(axis=-1), paired_counts.sum(axis=-2)
-    n_paired, n_metric_only, n_human_only = human.sum(axis=-1), metric_only.sum(axis=-1), human_only.sum(axis=-1)
+    paired_counts, metric_only_counts, human_only_counts = (np.asarray(c, dtype=np.float64) for c in counts)
+    paired_human_counts, paired_metric_counts = paired_counts.sum(axis=-1), paired_counts.sum(axis=-2)
+    n_paired, n_metric_only, n_human_only = (
+        paired_human_counts.sum(axis=-1),
+        metric_only_counts.sum(axis=-1),
+        human_only_counts.sum(axis=-1),
+    )
 
-    human_mean, metric_mean, metric_only_mean = _mean(human), _mean(metric), _mean(metric_only)
-    products = np.einsum("...hm,h,m->...", paired_counts, _SIGN, _SIGN)
-    covariance = ratio(products, n_paired) - human_mean * metric_mean
-    all_metric_labels = metric + metric_only
+    mean_human_label, mean_metric_label, mean_metric_only_label = (
+        _mean_label(paired_human_counts),
+        _mean_label(paired_metric_counts),
+        _mean_label(metric_only_counts),
+    )
+    label_product_sums = np.einsum("...hm,h,m->...", paired_counts, _SIGN, _SIGN)
+    covariance = ratio(label_product_sums, n_paired) - mean_human_label * mean_metric_label
+    all_metric_counts = paired_metric_counts + metric_only_counts
     n_metric_labels = n_paired + n_metric_only
-    metric_variance = _variance(all_metric_labels) * ratio(n_metric_labels, n_metric_labels - 1)
+    metric_variance = _label_variance(all_metric_counts) * ratio(n_metric_labels, n_metric_labels - 1)
     # lambda as in ppi_py, clipped to [0, 1]; 0 if there are no metric-only items or the metric's labels do not vary
     power_tuning = ratio(covariance, (1 + ratio(n_paired, n_metric_only)) * metric_variance)
     power_tuning = np.where((n_metric_only > 0) & (metric_variance > _NOISE), np.clip(power_tuning, 0, 1), 0.0)
 
-    rectified_variance = _variance(human) - 2 * power_tuning * covariance + power_tuning**2 * _variance(metric)
-    imputation_variance = np.where(
-        power_tuning > 0, power_tuning**2 * ratio(_variance(metric_only), n_metric_only), 0.0
+    rectified_variance = (
+        _label_variance(paired_human_counts)
+        - 2 * power_tuning * covariance
+        + power_tuning**2 * _label_variance(paired_metric_counts)
     )
-    variance = ratio(_label_variance(rectified_variance, n_paired), n_paired) + imputation_variance
-    margin = human_mean + np.where(power_tuning > 0, power_tuning * (metric_only_mean - metric_mean), 0.0)
+    imputation_variance = np.where(
+        power_tuning > 0, power_tuning**2 * ratio(_label_variance(metric_only_counts), n_metric_only), 0.0
+    )
+    margin_variance = ratio(_positive_variance(rectified_variance, n_paired), n_paired) + imputation_variance
+    margin = mean_human_label + np.where(
+        power_tuning > 0, power_tuning * (mean_metric_only_label - mean_metric_label), 0.0
+    )
 
     n_human_labels = n_paired + n_human_only
-    human_only_variance = ratio(_label_variance(_variance(human + human_only), n_human_labels), n_human_only)
+    human_only_variance = ratio(
+        _positive_variance(_label_variance(paired_human_counts + human_only_counts), n_human_labels), n_human_only
+    )
     paired_weight = np.where(
-        n_human_only == 0, 1.0, np.where(n_paired == 0, 0.0, human_only_variance / (human_only_variance + variance))
+        n_human_only == 0,
+        1.0,
+        np.where(n_paired == 0, 0.0, human_only_variance / (human_only_variance + margin_variance)),
     )
     return Margin(
-        margin=_blend(paired_weight, margin, _mean(human_only)),
+        margin=_blend(paired_weight, margin, _mean_label(human_only_counts)),
         error=np.where(
             n_human_labels > 1,
-            np.sqrt(_blend(paired_weight**2, variance, human_only_variance, second_weight=(1 - paired_weight) ** 2)),
+            np.sqrt(
+                _blend(paired_weight**2, margin_variance, human_only_variance, second_weight=(1 - paired_weight) ** 2)
+            ),
             np.nan,
         ),
         freedom=np.where(n_human_labels < _NORMAL_FROM, n_human_labels - 1, np.inf),
     )
 
 
-def _blend(first_weight: Floats, first: Floats, second: Floats, second_weight: Floats | None = None) -> Floats:
-    """Return the sum of `first` and `second` with weights; `second_weight` is 1 - `first_weight` by default. A term of
-    weight 0 may be undefined."""
+def _blend(
+    first_weight: Floats, first_term: Floats, second_term: Floats, second_weight: Floats | None = None
+) -> Floats:
+    """Return the weighted sum of two terms; `second_weight` is 1 - `first_weight` by default. A term of weight 0 may be
+    undefined."""
     weight_of_second = 1 - first_weight if second_weight is None else second_weight
-    return np.where(first_weight > 0, first_weight * first, 0.0) + np.where(
-        weight_of_second > 0, weight_of_second * second, 0.0
+    return np.where(first_weight > 0, first_weight * first_term, 0.0) + np.where(
+        weight_of_second > 0, weight_of_second * second_term, 0.0
     )
 
 
-def _label_variance(variance: Floats, n: Floats) -> Floats:
+def _positive_variance(variance: Floats, n_labels: Floats) -> Floats:
     """Return the variance of n labels; if all labels are equal, one more label with the largest error is assumed."""
-    return np.where(variance > _NOISE, variance, ratio(np.full_like(n, _WORST_ERROR**2), n))
+    return np.where(variance > _NOISE, variance, ratio(np.full_like(n_labels, _WORST_ERROR**2), n_labels))
 
 
-def _mean(outcome: Floats) -> Floats:
-    return ratio(outcome @ _SIGN, outcome.sum(axis=-1))
+def _mean_label(outcome_counts: Floats) -> Floats:
+    return ratio(outcome_counts @ _SIGN, outcome_counts.sum(axis=-1))
 
 
-def _variance(outcome: Floats) -> Floats:
-    return ratio(outcome @ _SIGN**2, outcome.sum(axis=-1)) - _mean(outcome) ** 2
+def _label_variance(outcome_counts: Floats) -> Floats:
+    return ratio(outcome_counts @ _SIGN**2, outcome_counts.sum(axis=-1)) - _mean_label(outcome_counts) ** 2
 
 
 PPI = Estimator(

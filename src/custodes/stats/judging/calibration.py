@@ -17,7 +17,7 @@ LEVEL = 1e-9
 """Probabilities that differ by less than this value count as equal."""
 
 
-def brier(chances: Floats, outcome: Ints) -> Floats:
+def brier(probabilities: Floats, outcomes: Ints) -> Floats:
     """Brier score of each forecast, from 0 to 2: probabilities (n, k) of outcomes, observed outcomes (n,) -> (n,).
 
     The score is the sum of squared errors of the probabilities.
@@ -27,25 +27,25 @@ def brier(chances: Floats, outcome: Ints) -> Floats:
 
     Source: Brier 1950, "Verification of forecasts expressed in terms of probability".
     """
-    is_observed_outcome = np.eye(chances.shape[1])[outcome]
-    return np.asarray(((chances - is_observed_outcome) ** 2).sum(axis=1))
+    outcome_indicators = np.eye(probabilities.shape[1])[outcomes]
+    return np.asarray(((probabilities - outcome_indicators) ** 2).sum(axis=1))
 
 
-def constant_forecast(outcome: Ints) -> Floats:
+def constant_forecast(outcomes: Ints) -> Floats:
     """A constant forecast (3,): probabilities that the first system wins, that both tie, and that the second system
     wins.
 
-    `outcome` (n,) is 0, 1 or 2 in the same order. The probability of a tie is the proportion of ties. Each system wins
+    `outcomes` (n,) is 0, 1 or 2 in the same order. The probability of a tie is the proportion of ties. Each system wins
     with half of the remaining probability, so that the order of the systems has no effect.
 
     >>> constant_forecast(np.array([0, 0, 1, 2])).tolist()
     [0.375, 0.25, 0.375]
     """
-    ties = float(np.mean(outcome == 1)) if len(outcome) else np.nan
-    return np.array([(1 - ties) / 2, ties, (1 - ties) / 2])
+    tie_proportion = float(np.mean(outcomes == 1)) if len(outcomes) else np.nan
+    return np.array([(1 - tie_proportion) / 2, tie_proportion, (1 - tie_proportion) / 2])
 
 
-def confidence_and_correctness(chances: Floats, outcome: Ints) -> tuple[Floats, Floats]:
+def confidence_and_correctness(probabilities: Floats, outcomes: Ints) -> tuple[Floats, Floats]:
     """Confidence and correctness of each verdict: probabilities (n, k), outcomes (n,) -> (n,) each.
 
     Confidence is the probability of the most likely outcome. Correctness is 1 if this outcome occurred, else 0. If k
@@ -54,12 +54,14 @@ def confidence_and_correctness(chances: Floats, outcome: Ints) -> tuple[Floats, 
     >>> confidence_and_correctness(np.array([[0.7, 0.1, 0.2], [0.4, 0.2, 0.4]]), np.array([0, 2]))
     (array([0.7, 0.4]), array([1. , 0.5]))
     """
-    highest_probability = chances.max(axis=1)
-    is_most_likely = chances >= highest_probability[:, None] - LEVEL
-    return highest_probability, is_most_likely[np.arange(len(outcome)), outcome] / is_most_likely.sum(axis=1)
+    highest_probability = probabilities.max(axis=1)
+    is_most_likely_outcome = probabilities >= highest_probability[:, None] - LEVEL
+    return highest_probability, is_most_likely_outcome[np.arange(len(outcomes)), outcomes] / is_most_likely_outcome.sum(
+        axis=1
+    )
 
 
-def bins_of(sure: Floats) -> Ints:
+def bins_of(verdict_confidences: Floats) -> Ints:
     """Bin of each confidence (n,), numbered from 0. There are at most ten bins.
 
     Bins have similar numbers of verdicts, about thirty or more. With fewer than sixty verdicts, there is one bin.
@@ -67,14 +69,20 @@ def bins_of(sure: Floats) -> Ints:
     >>> bins_of(np.repeat([0.5, 0.9], 30)).tolist() == [0] * 30 + [1] * 30
     True
     """
-    n_bins = int(np.clip(len(sure) // LEAST_OF_BIN, 1, MOST_BINS))
-    cut_points = np.unique(np.quantile(sure, np.arange(1, n_bins) / n_bins)) if len(sure) else np.zeros(0)
-    bin_index = np.searchsorted(cut_points - LEVEL, sure, side="right")
-    return np.unique(bin_index, return_inverse=True)[1].astype(np.int64)
+    n_bins = int(np.clip(len(verdict_confidences) // LEAST_OF_BIN, 1, MOST_BINS))
+    cut_points = (
+        np.unique(np.quantile(verdict_confidences, np.arange(1, n_bins) / n_bins))
+        if len(verdict_confidences)
+        else np.zeros(0)
+    )
+    bin_of_verdict = np.searchsorted(cut_points - LEVEL, verdict_confidences, side="right")
+    return np.unique(bin_of_verdict, return_inverse=True)[1].astype(np.int64)
 
 
-def share_by_bin(right: Floats, bins: Ints, *, units: Ints, confidence: float) -> tuple[Floats, Floats, Floats]:
-    """Mean correctness (`right`, (n,)) in each bin with Wilson bounds, (bins,) each.
+def share_by_bin(
+    correctness: Floats, bin_of_verdict: Ints, *, units: Ints, confidence: float
+) -> tuple[Floats, Floats, Floats]:
+    """Mean correctness (`correctness`, (n,)) in each bin with Wilson bounds, (bins,) each.
 
     The number of verdicts is divided by the design effect of the clusters in `units`. In a bin with only correct or
     only wrong verdicts, each cluster counts as one verdict.
@@ -87,19 +95,19 @@ def share_by_bin(right: Floats, bins: Ints, *, units: Ints, confidence: float) -
     """
     from scipy.special import ndtri
 
-    n_verdicts = np.bincount(bins).astype(np.float64)
-    proportion = np.bincount(bins, weights=right) / n_verdicts
-    (bin_of_cell, _), cell = np.unique(np.stack([bins, units]), axis=1, return_inverse=True)
-    cell_sums = np.bincount(cell.ravel(), weights=right - proportion[bins])
+    n_verdicts = np.bincount(bin_of_verdict).astype(np.float64)
+    mean_correctness = np.bincount(bin_of_verdict, weights=correctness) / n_verdicts
+    (bin_of_cell, _), cell_of_verdict = np.unique(np.stack([bin_of_verdict, units]), axis=1, return_inverse=True)
+    cell_sums = np.bincount(cell_of_verdict.ravel(), weights=correctness - mean_correctness[bin_of_verdict])
     n_clusters = np.bincount(bin_of_cell)
     variance_by_cluster = np.bincount(bin_of_cell, weights=cell_sums**2) * n_clusters / np.maximum(n_clusters - 1, 1)
-    design_effect = np.maximum(ratio(variance_by_cluster, n_verdicts * proportion * (1 - proportion)), 1.0)
+    design_effect = np.maximum(ratio(variance_by_cluster, n_verdicts * mean_correctness * (1 - mean_correctness)), 1.0)
     effective_n = np.where(np.isnan(design_effect), n_clusters, n_verdicts / design_effect)
     z = float(ndtri((1 + confidence) / 2))
-    return proportion, *wilson_interval(proportion, effective_n, quantile=z)
+    return mean_correctness, *wilson_interval(mean_correctness, effective_n, quantile=z)
 
 
-def correct_count_variance(chances: Floats, comparisons: Ints) -> float:
+def correct_count_variance(probabilities: Floats, comparisons: Ints) -> float:
     """Variance of the number of verdicts whose most likely outcome occurs, if the probabilities (n, k) are calibrated.
 
     Verdicts on the same comparison (`comparisons`, (n,)) share one outcome. The probability of this outcome is the mean
@@ -112,26 +120,29 @@ def correct_count_variance(chances: Floats, comparisons: Ints) -> float:
     Source: Spiegelhalter 1986, "Probabilistic prediction in patient management and clinical trials"; several verdicts
     on one outcome are ours.
     """
-    _, comparison_index = np.unique(comparisons, return_inverse=True)
-    k = chances.shape[1]
-    correctness = np.stack([confidence_and_correctness(chances, np.full(len(chances), j))[1] for j in range(k)], axis=1)
-    probability_sums, correctness_sums = (
-        np.stack([np.bincount(comparison_index, weights=outcomes[:, j]) for j in range(k)], axis=1)
-        for outcomes in (chances, correctness)
+    _, comparison_of_verdict = np.unique(comparisons, return_inverse=True)
+    n_outcomes = probabilities.shape[1]
+    correctness_by_outcome = np.stack(
+        [confidence_and_correctness(probabilities, np.full(len(probabilities), j))[1] for j in range(n_outcomes)],
+        axis=1,
     )
-    mean_probability = probability_sums / np.bincount(comparison_index)[:, None]
+    probability_sums, correctness_sums = (
+        np.stack([np.bincount(comparison_of_verdict, weights=outcome_columns[:, j]) for j in range(n_outcomes)], axis=1)
+        for outcome_columns in (probabilities, correctness_by_outcome)
+    )
+    mean_probabilities = probability_sums / np.bincount(comparison_of_verdict)[:, None]
     return float(
         (
-            (mean_probability * correctness_sums**2).sum(axis=1)
-            - (mean_probability * correctness_sums).sum(axis=1) ** 2
+            (mean_probabilities * correctness_sums**2).sum(axis=1)
+            - (mean_probabilities * correctness_sums).sum(axis=1) ** 2
         ).sum()
     )
 
 
 def estimate_overconfidence(
-    sure: Floats, right: Floats, *, least_variance: float, units: Ints, confidence: float
+    verdict_confidences: Floats, correctness: Floats, *, least_variance: float, units: Ints, confidence: float
 ) -> Inference:
-    """Mean confidence (`sure`, (n,)) minus mean correctness (`right`, (n,)), with a test of equality.
+    """Mean of `verdict_confidences` (n,) minus mean of `correctness` (n,), with a test of equality.
 
     The test uses Student's t, with clusters `units`. The variance of the number of correct verdicts is the larger of
     two values: `least_variance`, which the probabilities imply, and the estimate over clusters, with the factor of
@@ -146,11 +157,11 @@ def estimate_overconfidence(
     """
     from scipy.special import stdtr, stdtrit
 
-    n = len(sure)
+    n = len(verdict_confidences)
     if not n:
         return Inference(*[np.full((), np.nan)] * 4)
-    estimate = float(np.mean(sure - right))
-    cluster_sums = np.bincount(units, weights=sure - right - estimate)
+    estimate = float(np.mean(verdict_confidences - correctness))
+    cluster_sums = np.bincount(units, weights=verdict_confidences - correctness - estimate)
     n_clusters = int((np.bincount(units) > 0).sum())
     variance = max(
         least_variance,
@@ -158,17 +169,23 @@ def estimate_overconfidence(
     )
     if n_clusters < 2 or variance <= NOTHING:
         return Inference(np.asarray(estimate), *[np.full((), np.nan)] * 3)
-    error = np.sqrt(variance) / n
-    half_width = float(stdtrit(n_clusters - 1, (1 + confidence) / 2)) * error
-    low, high, p_value = estimate - half_width, estimate + half_width, 2 * stdtr(n_clusters - 1, -abs(estimate) / error)
+    standard_error = np.sqrt(variance) / n
+    half_width = float(stdtrit(n_clusters - 1, (1 + confidence) / 2)) * standard_error
+    low, high, p_value = (
+        estimate - half_width,
+        estimate + half_width,
+        2 * stdtr(n_clusters - 1, -abs(estimate) / standard_error),
+    )
     return Inference(*(np.asarray(value, dtype=np.float64) for value in (estimate, low, high, p_value)))
 
 
-def expected_error(sure: Floats, right: Floats, bins: Ints, *, units: Ints) -> tuple[float, float]:
+def expected_error(
+    verdict_confidences: Floats, correctness: Floats, bin_of_verdict: Ints, *, units: Ints
+) -> tuple[float, float]:
     """Expected calibration error, and its approximate expectation for calibrated probabilities.
 
-    In each bin, take the absolute difference between mean correctness (`right`) and mean confidence (`sure`). The error
-    is the mean of these differences, weighted by the number of verdicts in each bin.
+    In each bin, take the absolute difference between the means of `correctness` and `verdict_confidences`. The error is
+    the mean of these differences, weighted by the number of verdicts in each bin.
 
     >>> sure, right = np.full(40, 0.75), np.repeat([1.0, 1.0, 1.0, 0.0], 10)
     >>> expected_error(sure, right, np.zeros(40, dtype=int), units=np.arange(40))[0]
@@ -177,12 +194,14 @@ def expected_error(sure: Floats, right: Floats, bins: Ints, *, units: Ints) -> t
     Source: Naeini, Cooper and Hauskrecht 2015; Guo et al. 2017, "On calibration of modern neural networks".
     Expectation: mean absolute value of a normal error, ours.
     """
-    n_verdicts, overconfidence = np.bincount(bins), sure - right
-    mean_overconfidence = ratio(np.bincount(bins, weights=overconfidence), n_verdicts)
-    binomial_variance = np.bincount(bins, weights=sure * (1 - sure))
-    cells_and_index = np.unique(np.stack([bins, units]), axis=1, return_inverse=True)
-    cell_sums = np.bincount(cells_and_index[1].ravel(), weights=overconfidence - mean_overconfidence[bins])
-    cluster_variance = np.bincount(cells_and_index[0][0], weights=cell_sums**2, minlength=len(n_verdicts))
-    expected_by_chance = np.sqrt(np.maximum(binomial_variance, cluster_variance)) / n_verdicts * np.sqrt(2 / np.pi)
+    n_verdicts, overconfidence = np.bincount(bin_of_verdict), verdict_confidences - correctness
+    mean_overconfidence = ratio(np.bincount(bin_of_verdict, weights=overconfidence), n_verdicts)
+    binomial_variance = np.bincount(bin_of_verdict, weights=verdict_confidences * (1 - verdict_confidences))
+    cells_and_index = np.unique(np.stack([bin_of_verdict, units]), axis=1, return_inverse=True)
+    cell_sums = np.bincount(cells_and_index[1].ravel(), weights=overconfidence - mean_overconfidence[bin_of_verdict])
+    clustered_variance = np.bincount(cells_and_index[0][0], weights=cell_sums**2, minlength=len(n_verdicts))
+    expected_errors_by_chance = (
+        np.sqrt(np.maximum(binomial_variance, clustered_variance)) / n_verdicts * np.sqrt(2 / np.pi)
+    )
     bin_weights = n_verdicts / n_verdicts.sum()
-    return float(bin_weights @ np.abs(mean_overconfidence)), float(bin_weights @ expected_by_chance)
+    return float(bin_weights @ np.abs(mean_overconfidence)), float(bin_weights @ expected_errors_by_chance)

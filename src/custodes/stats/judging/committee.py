@@ -19,7 +19,7 @@ always by the judge that gives the highest accuracy."""
 LONGEST = 9
 
 
-def correct(verdicts: Signs, people: Signs) -> Floats:
+def correct(verdicts: Signs, human_verdicts: Signs) -> Floats:
     """Correctness of each verdict: verdicts (..., n), human verdicts (n,) -> (..., n).
 
     A verdict is half correct if exactly one of the two verdicts is a tie.
@@ -27,7 +27,7 @@ def correct(verdicts: Signs, people: Signs) -> Floats:
     >>> correct(np.array([1, 0, -1], dtype=np.int8), np.array([1, 1, 1], dtype=np.int8)).tolist()
     [1.0, 0.5, 0.0]
     """
-    return np.asarray(1 - np.abs(verdicts.astype(np.float64) - people) / 2)
+    return np.asarray(1 - np.abs(verdicts.astype(np.float64) - human_verdicts) / 2)
 
 
 def error_correlation(errors: Floats, *, units: Ints, weights: Floats) -> Floats:
@@ -38,27 +38,27 @@ def error_correlation(errors: Floats, *, units: Ints, weights: Floats) -> Floats
     n_units = weights.shape[1]
     moment_sums = weighted_sums(weights, unit_sums(np.concatenate([errors, errors**2]), units=units, n_units=n_units))
     n_verdicts = weighted_sums(weights, unit_sums(np.ones((1, errors.shape[1])), units=units, n_units=n_units))
-    mean, mean_square = (weighted_sum / n_verdicts for weighted_sum in np.split(moment_sums, 2, axis=1))
-    error_sd = np.sqrt(np.maximum(mean_square - mean**2, 0.0))
-    sum_and_count = np.zeros((2, len(weights)))
+    mean_errors, mean_squared_errors = (weighted_sum / n_verdicts for weighted_sum in np.split(moment_sums, 2, axis=1))
+    error_sds = np.sqrt(np.maximum(mean_squared_errors - mean_errors**2, 0.0))
+    correlation_sums_and_counts = np.zeros((2, len(weights)))
     for i, errors_of_judge in enumerate(errors[:-1]):
         for chunk in chunks(len(errors) - i - 1, max(len(errors_of_judge), len(weights))):
-            other_judges = slice(i + 1 + chunk.start, i + 1 + chunk.stop)
+            second_judges = slice(i + 1 + chunk.start, i + 1 + chunk.stop)
             product_sums = weighted_sums(
-                weights, unit_sums(errors_of_judge * errors[other_judges], units=units, n_units=n_units)
+                weights, unit_sums(errors_of_judge * errors[second_judges], units=units, n_units=n_units)
             )
-            sd_product = error_sd[:, [i]] * error_sd[:, other_judges]
-            covariance = product_sums / n_verdicts - mean[:, [i]] * mean[:, other_judges]
-            is_defined = sd_product > 1e-12  # a judge without errors has no correlation
-            sum_and_count += (
-                np.where(is_defined, ratio(covariance, sd_product), 0.0).sum(axis=1),
-                is_defined.sum(axis=1),
+            sd_products = error_sds[:, [i]] * error_sds[:, second_judges]
+            error_covariances = product_sums / n_verdicts - mean_errors[:, [i]] * mean_errors[:, second_judges]
+            is_defined_pair = sd_products > 1e-12  # a judge without errors has no correlation
+            correlation_sums_and_counts += (
+                np.where(is_defined_pair, ratio(error_covariances, sd_products), 0.0).sum(axis=1),
+                is_defined_pair.sum(axis=1),
             )
-    return ratio(*sum_and_count)
+    return ratio(*correlation_sums_and_counts)
 
 
-def effective_size(judges: int, correlation: NDArray[Any]) -> Floats:
-    """Effective number of judges with independent errors, for k = `judges` judges and an error correlation (...).
+def effective_size(n_judges: int, correlation: NDArray[Any]) -> Floats:
+    """Effective number of judges with independent errors, for k = `n_judges` judges and an error correlation (...).
 
     The number exceeds k if errors compensate each other. It is NaN for a correlation of -1 / (k - 1) or less, where it
     is unbounded.
@@ -68,11 +68,11 @@ def effective_size(judges: int, correlation: NDArray[Any]) -> Floats:
 
     Source: Kish 1965 (effective sample size): k / (1 + (k - 1) rho).
     """
-    variance_factor = 1 + (judges - 1) * np.asarray(correlation, dtype=np.float64)
-    return ratio(np.asarray(judges, dtype=np.float64), np.where(variance_factor > 1e-9, variance_factor, np.nan))
+    variance_factor = 1 + (n_judges - 1) * np.asarray(correlation, dtype=np.float64)
+    return ratio(np.asarray(n_judges, dtype=np.float64), np.where(variance_factor > 1e-9, variance_factor, np.nan))
 
 
-def best_subset(verdicts: Signs, people: Signs) -> tuple[int, ...]:
+def best_subset(verdicts: Signs, human_verdicts: Signs) -> tuple[int, ...]:
     """Judges whose majority vote has the highest accuracy, from verdicts (judges, n) and human verdicts (n,).
 
     If several sets of judges are equally accurate, the smallest set is returned.
@@ -84,18 +84,18 @@ def best_subset(verdicts: Signs, people: Signs) -> tuple[int, ...]:
     """
     judges = range(len(verdicts))
     if len(verdicts) > ALL_SUBSETS:
-        return _greedy_committee(verdicts, people)
+        return _greedy_committee(verdicts, human_verdicts)
     subsets = [subset for size in range(1, len(verdicts) + 1) for subset in combinations(judges, size)]
-    accuracies = [correct(majority(verdicts[list(subset)]), people).mean() for subset in subsets]
+    accuracies = [correct(majority(verdicts[list(subset)]), human_verdicts).mean() for subset in subsets]
     return subsets[int(np.argmax(np.round(accuracies, 12)))]
 
 
-def _greedy_committee(verdicts: Signs, people: Signs) -> tuple[int, ...]:
+def _greedy_committee(verdicts: Signs, human_verdicts: Signs) -> tuple[int, ...]:
     chosen_judges: list[int] = []
     vote_sums = np.zeros(verdicts.shape[1], dtype=np.int8)
     accuracies_and_subsets: list[tuple[float, tuple[int, ...]]] = []
     while len(chosen_judges) < min(LONGEST, len(verdicts)):
-        accuracies = correct(majority(np.broadcast_arrays(vote_sums, verdicts)), people).mean(axis=1).round(12)
+        accuracies = correct(majority(np.broadcast_arrays(vote_sums, verdicts)), human_verdicts).mean(axis=1).round(12)
         accuracies[chosen_judges] = -1.0
         chosen_judges.append(int(accuracies.argmax()))
         vote_sums = vote_sums + verdicts[chosen_judges[-1]]
@@ -112,19 +112,19 @@ def majority(verdicts: Signs | Sequence[Signs]) -> Signs:
     return np.asarray(np.sign(np.sum(verdicts, axis=0, dtype=np.int64)), dtype=np.int8)
 
 
-def held_out_correctness(verdicts: Signs, people: Signs, *, fold: Ints) -> tuple[Floats, Floats]:
+def held_out_correctness(verdicts: Signs, human_verdicts: Signs, *, fold: Ints) -> tuple[Floats, Floats]:
     """Correctness of the best subset of judges and of the best single judge, (n,) each.
 
     verdicts (judges, n), people (n,), fold (n,). The subset and the judge for a fold are selected on all other folds.
     So the difference between subset and judge has no selection bias.
     """
-    subset_is_right, judge_is_right = np.full((2, people.size), np.nan)
-    for k in np.unique(fold):
-        is_held_out = fold == k
-        training_data = verdicts[:, ~is_held_out], people[~is_held_out]
+    subset_correctness, judge_correctness = np.full((2, human_verdicts.size), np.nan)
+    for held_out_fold in np.unique(fold):
+        is_held_out = fold == held_out_fold
+        training_data = verdicts[:, ~is_held_out], human_verdicts[~is_held_out]
         best_judge = int(correct(*training_data).mean(axis=1).round(12).argmax())
-        subset_is_right[is_held_out] = correct(
-            majority(verdicts[list(best_subset(*training_data))][:, is_held_out]), people[is_held_out]
+        subset_correctness[is_held_out] = correct(
+            majority(verdicts[list(best_subset(*training_data))][:, is_held_out]), human_verdicts[is_held_out]
         )
-        judge_is_right[is_held_out] = correct(verdicts[best_judge, is_held_out], people[is_held_out])
-    return subset_is_right, judge_is_right
+        judge_correctness[is_held_out] = correct(verdicts[best_judge, is_held_out], human_verdicts[is_held_out])
+    return subset_correctness, judge_correctness

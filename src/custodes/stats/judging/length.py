@@ -41,10 +41,10 @@ def normal_scores(values: Floats, strata: Ints) -> Floats:
     """
     from scipy.special import ndtri
 
-    count = np.bincount(strata)
-    scores = stratum_deviations(ndtri(ranks_within(values, strata) / (count[strata] + 1)), strata)
-    score_sd = np.sqrt(np.bincount(strata, scores**2) / np.maximum(count, 1))[strata]
-    return np.where(score_sd > 1e-9, scores / np.maximum(score_sd, 1e-9), 0.0)
+    stratum_sizes = np.bincount(strata)
+    scores = stratum_deviations(ndtri(ranks_within(values, strata) / (stratum_sizes[strata] + 1)), strata)
+    sd_of_stratum = np.sqrt(np.bincount(strata, scores**2) / np.maximum(stratum_sizes, 1))[strata]
+    return np.where(sd_of_stratum > 1e-9, scores / np.maximum(sd_of_stratum, 1e-9), 0.0)
 
 
 def stratum_deviations(values: NDArray[Any], strata: Ints) -> Floats:
@@ -53,11 +53,11 @@ def stratum_deviations(values: NDArray[Any], strata: Ints) -> Floats:
     >>> stratum_deviations(np.array([1, 0, 1]), np.array([0, 0, 1])).tolist()
     [0.5, -0.5, 0.0]
     """
-    mean = np.bincount(strata, values) / np.maximum(np.bincount(strata), 1)
-    return np.asarray(values - mean[strata])
+    stratum_means = np.bincount(strata, values) / np.maximum(np.bincount(strata), 1)
+    return np.asarray(values - stratum_means[strata])
 
 
-def cuts(verdicts: Signs, strata: Ints, n: int) -> Floats:
+def cuts(verdicts: Signs, strata: Ints, n_strata: int) -> Floats:
     """Thresholds of a latent normal variable in each of n strata: (n, 2).
 
     The first threshold is between loss and tie, the second between tie and win. They are estimated from verdicts (m,)
@@ -69,22 +69,25 @@ def cuts(verdicts: Signs, strata: Ints, n: int) -> Floats:
     """
     from scipy.special import ndtri
 
-    losses, wins = (np.bincount(strata[verdicts == outcome], minlength=n) for outcome in (-1, 1))
-    n_verdicts = np.bincount(strata, minlength=n)
+    losses, wins = (np.bincount(strata[verdicts == outcome], minlength=n_strata) for outcome in (-1, 1))
+    n_verdicts = np.bincount(strata, minlength=n_strata)
     return np.asarray(ndtri(np.stack([losses + 0.5, n_verdicts - wins + 0.5], axis=1) / (n_verdicts + 1)[:, None]))
 
 
-def polychoric_correlation(product: NDArray[Any], first: Floats, second: Floats, *, weight: NDArray[Any]) -> Floats:
+def polychoric_correlation(
+    mean_products: NDArray[Any], first_thresholds: Floats, second_thresholds: Floats, *, stratum_weights: NDArray[Any]
+) -> Floats:
     """Latent correlation of two raters' verdicts (1, 0, -1), common to all strata (polychoric).
 
-    `product` (...) is the mean product of the two verdicts, each centred within strata. `first` and `second` (strata,
-    2) are the thresholds of the two raters (see `cuts`). `weight` (strata,) is the number of verdicts per stratum.
+    `mean_products` (...) is the mean product of the two verdicts, each centred within strata. `first_thresholds` and
+    `second_thresholds` (strata, 2) are the thresholds of the two raters (see `cuts`). `stratum_weights` (strata,) is
+    the number of verdicts per stratum.
 
     In one stratum without ties and with centred verdicts, the correlation is sin(pi/2 times the mean product). Products
     that exceed those of a correlation of .999 are clipped.
 
     >>> middle = np.zeros((1, 2))
-    >>> polychoric_correlation(np.array([1 / 3, -1 / 3]), middle, middle, weight=np.ones(1)).round(4).tolist()
+    >>> polychoric_correlation(np.array([1 / 3, -1 / 3]), middle, middle, stratum_weights=np.ones(1)).round(4).tolist()
     [0.5, -0.5]
 
     Source: Pearson 1900 (tetrachoric), Olsson 1979 (polychoric correlations); Plackett 1954 for the derivative of the
@@ -92,42 +95,51 @@ def polychoric_correlation(product: NDArray[Any], first: Floats, second: Floats,
     """
     residual_variance = 1 - GRID**2
     density_sums = np.zeros(len(GRID))
-    for chunk in chunks(len(weight), len(GRID)):
-        for a in first[chunk].T[..., None]:
-            for b in second[chunk].T[..., None]:
-                density_sums += weight[chunk] @ np.exp(-(a**2 + b**2 - 2 * GRID * a * b) / (2 * residual_variance))
+    for chunk in chunks(len(stratum_weights), len(GRID)):
+        for first_threshold in first_thresholds[chunk].T[..., None]:
+            for second_threshold in second_thresholds[chunk].T[..., None]:
+                density_sums += stratum_weights[chunk] @ np.exp(
+                    -(first_threshold**2 + second_threshold**2 - 2 * GRID * first_threshold * second_threshold)
+                    / (2 * residual_variance)
+                )
     # An integral over the angle, for which the density stays bounded.
-    density_sums /= 2 * np.pi * np.maximum(weight.sum(), 1e-12)
+    density_sums /= 2 * np.pi * np.maximum(stratum_weights.sum(), 1e-12)
     angle_steps = np.diff(np.arcsin(GRID))
     expected_products = np.concatenate([[0.0], np.cumsum(angle_steps * (density_sums[1:] + density_sums[:-1]) / 2)])
     zero_index = (len(GRID) - 1) // 2
-    return np.asarray(np.interp(product, expected_products - expected_products[zero_index], GRID))
+    return np.asarray(np.interp(mean_products, expected_products - expected_products[zero_index], GRID))
 
 
-def polyserial_correlation(product: NDArray[Any], cut: Floats, *, weight: NDArray[Any]) -> Floats:
+def polyserial_correlation(mean_products: NDArray[Any], thresholds: Floats, *, stratum_weights: NDArray[Any]) -> Floats:
     """Polyserial correlation between the latent variable behind verdicts and a score.
 
-    The score is standard normal in each stratum. `product` (...) is the mean product of verdict and score. `cut`
-    (strata, 2) are the thresholds of the verdicts (see `cuts`), and `weight` (strata,) is the number of verdicts per
-    stratum.
+    The score is standard normal in each stratum. `mean_products` (...) is the mean product of verdict and score.
+    `thresholds` (strata, 2) are the thresholds of the verdicts (see `cuts`), and `stratum_weights` (strata,) is the
+    number of verdicts per stratum.
 
     >>> product = np.array([np.sqrt(2 / np.pi) / 2])
-    >>> polyserial_correlation(product, np.zeros((1, 2)), weight=np.ones(1)).round(4).tolist()
+    >>> polyserial_correlation(product, np.zeros((1, 2)), stratum_weights=np.ones(1)).round(4).tolist()
     [0.5]
 
     Source: Pearson 1909 (biserial correlation), with two thresholds.
     """
-    return np.asarray(np.clip(ratio(np.asarray(product) * weight.sum(), weight @ density(cut)), -0.999, 0.999))
+    return np.asarray(
+        np.clip(
+            ratio(np.asarray(mean_products) * stratum_weights.sum(), stratum_weights @ density(thresholds)),
+            -0.999,
+            0.999,
+        )
+    )
 
 
-def density(cut: Floats) -> Floats:
-    """Sum of the normal densities at both thresholds `cut` (..., 2): the mean product of a verdict and its latent
-    variable.
+def density(thresholds: Floats) -> Floats:
+    """Sum of the normal densities at both thresholds `thresholds` (..., 2): the mean product of a verdict and its
+    latent variable.
 
     >>> density(np.zeros((1, 2))).round(2).tolist()
     [0.8]
     """
-    return np.asarray(np.exp(-(cut**2) / 2).sum(axis=-1) / np.sqrt(2 * np.pi))
+    return np.asarray(np.exp(-(thresholds**2) / 2).sum(axis=-1) / np.sqrt(2 * np.pi))
 
 
 BLOCKS = 200
@@ -166,13 +178,19 @@ class LengthBias(NamedTuple):
 
 
 def length_bias(
-    judge: Signs, people: Signs, length: Floats, *, strata: Ints, units: Ints, confidence: float
+    judge_verdicts: Signs,
+    human_verdicts: Signs,
+    log_length_ratios: Floats,
+    *,
+    strata: Ints,
+    units: Ints,
+    confidence: float,
 ) -> LengthBias:
     """Test whether a judge's preference for length exceeds what quality, as rated by annotators, explains.
 
-    `judge` (n,) and `people` (annotators, n) are verdicts on comparisons: 1, 0, -1 or absent. `length` (n,) is the log
-    ratio of lengths, NaN if unknown. `strata` (n,) are the pairs of systems, and `units` (n,) are the clusters. Only
-    informative strata are used (`is_in_informative_stratum`).
+    `judge_verdicts` (n,) and `human_verdicts` (annotators, n) are verdicts on comparisons: 1, 0, -1 or absent.
+    `log_length_ratios` (n,) is the log ratio of lengths, NaN if unknown. `strata` (n,) are the pairs of systems, and
+    `units` (n,) are the clusters. Only informative strata are used (`is_in_informative_stratum`).
 
     Let R be the latent correlations within strata, where y is the judge, h and h' are two annotators, and L is length.
     A fair judge has R_yL R_hh' = R_yh R_h'L, because all dependence is through quality. The difference between the two
@@ -196,46 +214,56 @@ def length_bias(
 
     Source: ours. Vanishing tetrads: Spearman 1904; bounds with one annotator: Klepper and Leamer 1984.
     """
-    is_rated = people != ABSENT
-    is_used = is_in_informative_stratum((judge != ABSENT) & np.isfinite(length), judge, people, strata)
-    used_clusters, units = np.unique(units[is_used], return_inverse=True)
-    _, strata = np.unique(strata[is_used], return_inverse=True)
-    used_ratings = is_rated[:, is_used]
-    people = people[:, is_used][used_ratings.any(axis=1)]
-    if len(used_clusters) < 2 or not len(people):
+    has_human_verdict = human_verdicts != ABSENT
+    is_informative_comparison = is_in_informative_stratum(
+        (judge_verdicts != ABSENT) & np.isfinite(log_length_ratios), judge_verdicts, human_verdicts, strata
+    )
+    informative_clusters, units = np.unique(units[is_informative_comparison], return_inverse=True)
+    _, strata = np.unique(strata[is_informative_comparison], return_inverse=True)
+    has_informative_verdict = has_human_verdict[:, is_informative_comparison]
+    human_verdicts = human_verdicts[:, is_informative_comparison][has_informative_verdict.any(axis=1)]
+    if len(informative_clusters) < 2 or not len(human_verdicts):
         return LengthBias()
-    jackknife_weights, _ = without_block(len(used_clusters), most=BLOCKS)
+    jackknife_weights, _ = without_block(len(informative_clusters), most=BLOCKS)
     moments = _Moments.from_verdicts(
-        judge[is_used], people, length[is_used], strata=strata, units=units, weights=with_point(jackknife_weights)
+        judge_verdicts[is_informative_comparison],
+        human_verdicts,
+        log_length_ratios[is_informative_comparison],
+        strata=strata,
+        units=units,
+        weights=with_point(jackknife_weights),
     )
     quantile = student_quantile(confidence, len(jackknife_weights))
-    judge_correlation, people_correlation = float(moments.judge[0]), float(moments.people[0])
-    if len(people) < 2:
+    judge_correlation, human_correlation = float(moments.judge[0]), float(moments.people[0])
+    if len(human_verdicts) < 2:
         return _bound_length_bias(moments, quantile)
     annotator_agreement = ratio((moments.shared * moments.weight).sum(axis=1), moments.weight.sum(axis=1))
-    correlation_product = ratio((moments.crossed * moments.weight).sum(axis=1), moments.weight.sum(axis=1))
+    mean_crossed_correlation = ratio((moments.crossed * moments.weight).sum(axis=1), moments.weight.sum(axis=1))
     quality_agreement = float(
         annotator_agreement[0] - ratio((moments.bent * moments.weight).sum(axis=1), moments.weight.sum(axis=1))[0]
     )
-    difference = moments.judge * annotator_agreement - correlation_product
-    error = _jackknife(difference)
-    if not (quality_agreement > LEAST_AGREEMENT and error > 0):
-        return LengthBias(judge_correlation, people_correlation)
-    excess, error = float(difference[0]) / quality_agreement, float(np.hypot(error / quality_agreement, MODEL_ERROR))
-    half_width = quantile * error
+    tetrad_differences = moments.judge * annotator_agreement - mean_crossed_correlation
+    standard_error = _jackknife_error(tetrad_differences)
+    if not (quality_agreement > LEAST_AGREEMENT and standard_error > 0):
+        return LengthBias(judge_correlation, human_correlation)
+    excess, standard_error = (
+        float(tetrad_differences[0]) / quality_agreement,
+        float(np.hypot(standard_error / quality_agreement, MODEL_ERROR)),
+    )
+    half_width = quantile * standard_error
     return LengthBias(
         judge_correlation,
-        people_correlation,
+        human_correlation,
         excess,
         excess - half_width,
         excess + half_width,
-        _p_value(excess / error, len(jackknife_weights)),
+        _p_value(excess / standard_error, len(jackknife_weights)),
         identified=True,
     )
 
 
-def is_in_informative_stratum(used: Bools, judge: Signs, people: Signs, strata: Ints) -> Bools:
-    """Mask (n,) of the comparisons in `used` that have human verdicts and lie in informative strata.
+def is_in_informative_stratum(is_candidate: Bools, judge_verdicts: Signs, human_verdicts: Signs, strata: Ints) -> Bools:
+    """Mask (n,) of the comparisons in `is_candidate` that have human verdicts and lie in informative strata.
 
     A stratum is informative if it has at least `LEAST_OF_STRATUM` comparisons and each side won at least the proportion
     `LEAST_WON` of the verdicts of the judge, and also of the verdicts of the annotators.
@@ -244,46 +272,48 @@ def is_in_informative_stratum(used: Bools, judge: Signs, people: Signs, strata: 
     >>> int(is_in_informative_stratum(judge != 0, judge, judge[None], np.repeat([0, 1], [2, 10])).sum())
     10
     """
-    used = used & (people != ABSENT).any(axis=0)
-    _, stratum_index = np.unique(strata, return_inverse=True)
+    is_candidate = is_candidate & (human_verdicts != ABSENT).any(axis=0)
+    _, stratum_of_comparison = np.unique(strata, return_inverse=True)
 
-    def count(present: Bools) -> Ints:
-        return np.bincount(stratum_index, np.atleast_2d(present & used).sum(axis=0))
+    def count(is_counted: Bools) -> Ints:
+        return np.bincount(stratum_of_comparison, np.atleast_2d(is_counted & is_candidate).sum(axis=0))
 
-    is_informative = count(used) >= LEAST_OF_STRATUM
-    for verdicts in (judge, people):
-        is_informative &= np.minimum(count(verdicts == 1), count(verdicts == -1)) >= LEAST_WON * count(
+    is_informative_stratum = count(is_candidate) >= LEAST_OF_STRATUM
+    for verdicts in (judge_verdicts, human_verdicts):
+        is_informative_stratum &= np.minimum(count(verdicts == 1), count(verdicts == -1)) >= LEAST_WON * count(
             verdicts != ABSENT
         )
-    return np.asarray(used & is_informative[stratum_index])
+    return np.asarray(is_candidate & is_informative_stratum[stratum_of_comparison])
 
 
 def _bound_length_bias(moments: _Moments, quantile: float) -> LengthBias:
     """Result with one annotator. One bound assumes an annotator without noise, the other bound assumes a judge without
     noise."""
-    judge, people, judge_people = moments.judge, moments.people, moments.agree[:, 0]
-    residual_variance = (1 - judge**2) * (1 - people**2)
-    partial_correlation = (judge_people - judge * people) / np.sqrt(residual_variance)
-    least_reliability = people**2 + partial_correlation**2 * (
-        1 - people**2
+    judge_correlation, human_correlation, judge_human_correlation = moments.judge, moments.people, moments.agree[:, 0]
+    residual_variance = (1 - judge_correlation**2) * (1 - human_correlation**2)
+    partial_correlation = (judge_human_correlation - judge_correlation * human_correlation) / np.sqrt(residual_variance)
+    least_reliability = human_correlation**2 + partial_correlation**2 * (
+        1 - human_correlation**2
     )  # lower bound of the reliability of a human verdict
     excess_bounds = [
-        (judge * reliability - judge_people * people) / (1.0 - people[0] ** 2)
+        (judge_correlation * reliability - judge_human_correlation * human_correlation)
+        / (1.0 - human_correlation[0] ** 2)
         for reliability in (np.ones_like(least_reliability), least_reliability)
     ]
-    errors = [float(np.hypot(_jackknife(bound), MODEL_ERROR)) for bound in excess_bounds]
+    errors = [float(np.hypot(_jackknife_error(bound), MODEL_ERROR)) for bound in excess_bounds]
     intervals = [
         (bound[0] - quantile * error, bound[0] + quantile * error)
         for bound, error in zip(excess_bounds, errors, strict=True)
     ]
     has_equal_signs = bool(excess_bounds[0][0] * excess_bounds[1][0] > 0)
     p_value = max(
-        _p_value(bound[0] / error, len(judge) - 1) for bound, error in zip(excess_bounds, errors, strict=True)
+        _p_value(bound[0] / error, len(judge_correlation) - 1)
+        for bound, error in zip(excess_bounds, errors, strict=True)
     )
     low, high = min(low for low, _ in intervals), max(high for _, high in intervals)
     return LengthBias(
-        judge[0],
-        people[0],
+        judge_correlation[0],
+        human_correlation[0],
         excess_bounds[0][0],
         low,
         high,
@@ -292,16 +322,16 @@ def _bound_length_bias(moments: _Moments, quantile: float) -> LengthBias:
     )
 
 
-def _jackknife(values: Floats) -> float:
+def _jackknife_error(estimates: Floats) -> float:
     """Jackknife standard error of the first value. Each further value is computed without one block."""
-    block_estimates = values[1:]
+    block_estimates = estimates[1:]
     return float(np.sqrt((len(block_estimates) - 1) * block_estimates.var()))
 
 
-def _p_value(t: float, blocks: int) -> float:
+def _p_value(t_statistic: float, n_blocks: int) -> float:
     from scipy.special import stdtr
 
-    return float(2 * stdtr(blocks - 1, -abs(t)))
+    return float(2 * stdtr(n_blocks - 1, -abs(t_statistic)))
 
 
 class _Moments(NamedTuple):
@@ -323,88 +353,112 @@ class _Moments(NamedTuple):
 
     @classmethod
     def from_verdicts(
-        cls, judge: Signs, people: Signs, length: Floats, *, strata: Ints, units: Ints, weights: Floats
+        cls,
+        judge_verdicts: Signs,
+        human_verdicts: Signs,
+        log_length_ratios: Floats,
+        *,
+        strata: Ints,
+        units: Ints,
+        weights: Floats,
     ) -> _Moments:
-        is_rated = people != ABSENT
+        has_verdict = human_verdicts != ABSENT
         n_strata = int(strata.max()) + 1
-        pairs = list(combinations(range(len(people)), 2))
+        pairs = list(combinations(range(len(human_verdicts)), 2))
         first_annotator, second_annotator = np.array(pairs, dtype=np.intp).reshape(-1, 2).T
-        is_rated_by_both = is_rated[first_annotator] & is_rated[second_annotator]
-        length_scores, judge_deviations = normal_scores(length, strata), stratum_deviations(judge, strata)
-        people_deviations = np.zeros(people.shape)
-        for j, is_rated_by_annotator in enumerate(is_rated):
-            people_deviations[j, is_rated_by_annotator] = stratum_deviations(
-                people[j, is_rated_by_annotator], strata[is_rated_by_annotator]
+        has_both_verdicts = has_verdict[first_annotator] & has_verdict[second_annotator]
+        length_scores, judge_deviations = (
+            normal_scores(log_length_ratios, strata),
+            stratum_deviations(judge_verdicts, strata),
+        )
+        human_deviations = np.zeros(human_verdicts.shape)
+        for j, has_annotator_verdict in enumerate(has_verdict):
+            human_deviations[j, has_annotator_verdict] = stratum_deviations(
+                human_verdicts[j, has_annotator_verdict], strata[has_annotator_verdict]
             )
 
-        def mean(values: Floats, is_present: Bools) -> Floats:
+        def resampled_mean(values: Floats, is_present: Bools) -> Floats:
             return weighted_item_mean(np.where(is_present, values, np.nan), units=units, weights=weights)
 
-        def sizes(is_present: Bools) -> Ints:
+        def stratum_sizes(is_present: Bools) -> Ints:
             return np.bincount(strata[is_present], minlength=n_strata)
 
-        judge_cuts = cuts(judge, strata, n_strata)
-        people_cuts = [
-            cuts(people[j, is_present], strata[is_present], n_strata) for j, is_present in enumerate(is_rated)
+        judge_cuts = cuts(judge_verdicts, strata, n_strata)
+        human_cuts = [
+            cuts(human_verdicts[j, is_present], strata[is_present], n_strata)
+            for j, is_present in enumerate(has_verdict)
         ]
-        is_used = np.ones(len(judge), dtype=np.bool_)
-        judge_length_products = mean(judge_deviations * length_scores, is_used)
+        is_any_comparison = np.ones(len(judge_verdicts), dtype=np.bool_)
+        judge_length_products = resampled_mean(judge_deviations * length_scores, is_any_comparison)
         judge_products, length_products = (
-            mean(people_deviations * judge_deviations, is_rated),
-            mean(people_deviations * length_scores, is_rated),
+            resampled_mean(human_deviations * judge_deviations, has_verdict),
+            resampled_mean(human_deviations * length_scores, has_verdict),
         )
         judge_correlations = np.stack(
             [
-                polychoric_correlation(judge_products[:, j], judge_cuts, annotator_cuts, weight=sizes(is_rated[j]))
-                for j, annotator_cuts in enumerate(people_cuts)
+                polychoric_correlation(
+                    judge_products[:, j], judge_cuts, annotator_cuts, stratum_weights=stratum_sizes(has_verdict[j])
+                )
+                for j, annotator_cuts in enumerate(human_cuts)
             ],
             axis=1,
         )
         length_correlations = np.stack(
             [
-                polyserial_correlation(length_products[:, j], annotator_cuts, weight=sizes(is_rated[j]))
-                for j, annotator_cuts in enumerate(people_cuts)
+                polyserial_correlation(
+                    length_products[:, j], annotator_cuts, stratum_weights=stratum_sizes(has_verdict[j])
+                )
+                for j, annotator_cuts in enumerate(human_cuts)
             ],
             axis=1,
         )
         shared_products = (
-            mean(people_deviations[first_annotator] * people_deviations[second_annotator], is_rated_by_both)
+            resampled_mean(human_deviations[first_annotator] * human_deviations[second_annotator], has_both_verdicts)
             if pairs
             else np.empty((len(weights), 0))
         )
-        n_shared = np.broadcast_to(is_rated_by_both.sum(axis=1, dtype=np.float64), shared_products.shape)
+        n_shared_comparisons = np.broadcast_to(has_both_verdicts.sum(axis=1, dtype=np.float64), shared_products.shape)
         annotator_correlations = [
             polychoric_correlation(
-                shared_products[:, k], people_cuts[i], people_cuts[j], weight=sizes(is_rated_by_both[k])
+                shared_products[:, pair_index],
+                human_cuts[i],
+                human_cuts[j],
+                stratum_weights=stratum_sizes(has_both_verdicts[pair_index]),
             )
-            for k, (i, j) in enumerate(pairs)
+            for pair_index, (i, j) in enumerate(pairs)
         ]
         cross_products = (
             judge_correlations[:, first_annotator] * length_correlations[:, second_annotator]
             + judge_correlations[:, second_annotator] * length_correlations[:, first_annotator]
         )
-        is_defined = np.isfinite(shared_products).all(axis=0)
+        is_defined_pair = np.isfinite(shared_products).all(axis=0)
         return cls(
-            judge=polyserial_correlation(judge_length_products, judge_cuts, weight=sizes(is_used)),
-            people=np.asarray(length_correlations @ is_rated.sum(axis=1) / is_rated.sum()),
-            agree=judge_correlations,
-            shared=np.where(is_defined, np.stack(annotator_correlations, axis=1) if pairs else shared_products, 0.0),
-            crossed=np.where(is_defined, cross_products / 2, 0.0),
-            bent=np.where(
-                is_defined, length_correlations[:, first_annotator] * length_correlations[:, second_annotator], 0.0
+            judge=polyserial_correlation(
+                judge_length_products, judge_cuts, stratum_weights=stratum_sizes(is_any_comparison)
             ),
-            weight=n_shared * is_defined,
+            people=np.asarray(length_correlations @ has_verdict.sum(axis=1) / has_verdict.sum()),
+            agree=judge_correlations,
+            shared=np.where(
+                is_defined_pair, np.stack(annotator_correlations, axis=1) if pairs else shared_products, 0.0
+            ),
+            crossed=np.where(is_defined_pair, cross_products / 2, 0.0),
+            bent=np.where(
+                is_defined_pair, length_correlations[:, first_annotator] * length_correlations[:, second_annotator], 0.0
+            ),
+            weight=n_shared_comparisons * is_defined_pair,
         )
 
 
-def logit_slopes(judge: Signs, people: Floats, length: Floats, *, units: Ints, confidence: float) -> Inference:
+def logit_slopes(
+    judge_verdicts: Signs, mean_human_verdicts: Floats, log_length_ratios: Floats, *, units: Ints, confidence: float
+) -> Inference:
     """Logistic regressions on the log ratio of lengths, without an intercept (swapping two systems reverses all signs).
 
     The results (3,) are the slopes of the judge, of the judge adjusted for human verdicts, and of annotators.
-    `judge` (n,) are verdicts 1, 0, -1. `people` (n,) are mean human verdicts, NaN without any. `length` (n,) is the log
-    ratio of lengths, and `units` (n,) are the clusters. Ties of the judge are left out. Standard errors are clustered.
-    Human verdicts are a noisy measure of quality, so the second slope still contains a part of the effect of quality.
-    It is descriptive and not a test.
+    `judge_verdicts` (n,) are verdicts 1, 0, -1. `mean_human_verdicts` (n,) are mean human verdicts, NaN without any.
+    `log_length_ratios` (n,) is the log ratio of lengths, and `units` (n,) are the clusters. Ties of the judge are left
+    out. Standard errors are clustered. Human verdicts are a noisy measure of quality, so the second slope still
+    contains a part of the effect of quality. It is descriptive and not a test.
 
     >>> length, units = np.tile([-1.0, 1.0], 50), np.arange(100)
     >>> judge = np.sign(length).astype(np.int8) * np.where(np.arange(100) % 4 < 3, 1, -1).astype(np.int8)
@@ -414,17 +468,27 @@ def logit_slopes(judge: Signs, people: Floats, length: Floats, *, units: Ints, c
 
     Source: Zheng et al. 2023 and Dubois et al. 2024 regress verdicts on length; Liang and Zeger 1986 for the errors.
     """
-    is_decided = judge != 0
-    judge, people, length, units = judge[is_decided], people[is_decided], length[is_decided], units[is_decided]
-    is_rated = np.isfinite(people)
-    fits = [
-        first_coefficient((1 + judge) / 2, length[:, None], units, confidence=confidence),
+    is_decided_verdict = judge_verdicts != 0
+    judge_verdicts, mean_human_verdicts, log_length_ratios, units = (
+        judge_verdicts[is_decided_verdict],
+        mean_human_verdicts[is_decided_verdict],
+        log_length_ratios[is_decided_verdict],
+        units[is_decided_verdict],
+    )
+    has_human_verdict = np.isfinite(mean_human_verdicts)
+    slope_inferences = [
+        first_coefficient((1 + judge_verdicts) / 2, log_length_ratios[:, None], units, confidence=confidence),
         first_coefficient(
-            (1 + judge[is_rated]) / 2,
-            np.stack([length[is_rated], people[is_rated]], axis=1),
-            units[is_rated],
+            (1 + judge_verdicts[has_human_verdict]) / 2,
+            np.stack([log_length_ratios[has_human_verdict], mean_human_verdicts[has_human_verdict]], axis=1),
+            units[has_human_verdict],
             confidence=confidence,
         ),
-        first_coefficient((1 + people[is_rated]) / 2, length[is_rated, None], units[is_rated], confidence=confidence),
+        first_coefficient(
+            (1 + mean_human_verdicts[has_human_verdict]) / 2,
+            log_length_ratios[has_human_verdict, None],
+            units[has_human_verdict],
+            confidence=confidence,
+        ),
     ]
-    return Inference(*np.array(fits).T)
+    return Inference(*np.array(slope_inferences).T)

@@ -86,11 +86,13 @@ def maximise(
     points = rng.random((n_initial, n_dims))
     values = objective(points)
     for iteration in range(n_iterations):
-        y = _standardise_values(values)
+        standardised_values = _standardise_values(values)
         if iteration % _REFIT == 0:
-            length, noise = _fit_hyperparameters(points, y)
-        point = _propose_candidate(_fit_process(points, y, length, noise), y, rng)[np.newaxis]
-        points, values = np.concatenate([points, point]), np.concatenate([values, objective(point)])
+            length_scale, noise = _fit_hyperparameters(points, standardised_values)
+        next_point = _propose_candidate(
+            _fit_process(points, standardised_values, length_scale, noise), standardised_values, rng
+        )[np.newaxis]
+        points, values = np.concatenate([points, next_point]), np.concatenate([values, objective(next_point)])
     if np.isnan(values).all():
         return Optimum(np.full(n_dims, np.nan), math.nan, points, values)
     best_index = int(np.nanargmax(values))
@@ -102,10 +104,10 @@ def _standardise_values(values: Floats) -> Floats:
     equal."""
     lowest_value = np.fmin.reduce(values)
     filled_values = np.where(np.isnan(values), 0.0 if np.isnan(lowest_value) else lowest_value, values)
-    deviation = filled_values - filled_values.mean()
-    standard_deviation = float(deviation.std())
+    deviations = filled_values - filled_values.mean()
+    standard_deviation = float(deviations.std())
     return (
-        np.asarray(deviation / standard_deviation)
+        np.asarray(deviations / standard_deviation)
         if standard_deviation > _ROUNDING * np.abs(filled_values).max()
         else np.zeros_like(filled_values)
     )
@@ -117,9 +119,13 @@ def _kernel(distances: Floats) -> Floats:
     return np.asarray((1 + r + r * r / 3) * np.exp(-r))
 
 
-def _distances(a: Floats, b: Floats) -> Floats:
+def _distances(row_points: Floats, column_points: Floats) -> Floats:
     """Euclidean distances between points (m, n_dims) and points (n, n_dims): (m, n)."""
-    squared_distances = (a * a).sum(axis=1)[:, np.newaxis] + (b * b).sum(axis=1) - 2 * (a @ b.T)
+    squared_distances = (
+        (row_points * row_points).sum(axis=1)[:, np.newaxis]
+        + (column_points * column_points).sum(axis=1)
+        - 2 * (row_points @ column_points.T)
+    )
     return np.asarray(np.sqrt(np.maximum(squared_distances, 0.0)))
 
 
@@ -127,23 +133,25 @@ def _fit_hyperparameters(points: Floats, y: Floats) -> tuple[float, float]:
     """Length scale and noise with the largest marginal likelihood. The scale of the process is optimised in closed
     form."""
     n, n_dims = points.shape
-    lengths, noises = (grid.ravel() for grid in np.meshgrid(_LENGTHS * math.sqrt(n_dims), _NOISES))
-    kernels = _kernel(_distances(points, points) / lengths[:, np.newaxis, np.newaxis])
+    length_scales, noises = (grid.ravel() for grid in np.meshgrid(_LENGTHS * math.sqrt(n_dims), _NOISES))
+    kernels = _kernel(_distances(points, points) / length_scales[:, np.newaxis, np.newaxis])
     cholesky_factors = np.linalg.cholesky(kernels + noises[:, np.newaxis, np.newaxis] * np.eye(n))
-    whitened_y = np.linalg.solve(cholesky_factors, np.broadcast_to(y[:, np.newaxis], (len(lengths), n, 1)))[..., 0]
+    whitened_y = np.linalg.solve(cholesky_factors, np.broadcast_to(y[:, np.newaxis], (len(length_scales), n, 1)))[
+        ..., 0
+    ]
     variances = np.maximum((whitened_y * whitened_y).mean(axis=1), _TINY)
     log_determinants = np.log(np.diagonal(cholesky_factors, axis1=1, axis2=2)).sum(axis=1)
     best_index = int(np.argmin(n / 2 * np.log(variances) + log_determinants))
-    return float(lengths[best_index]), float(noises[best_index])
+    return float(length_scales[best_index]), float(noises[best_index])
 
 
-def _fit_process(points: Floats, y: Floats, length: float, noise: float) -> _Process:
-    kernel = _kernel(_distances(points, points) / length)
+def _fit_process(points: Floats, y: Floats, length_scale: float, noise: float) -> _Process:
+    kernel = _kernel(_distances(points, points) / length_scale)
     whitening = np.linalg.inv(np.linalg.cholesky(kernel + noise * np.eye(len(points))))
     whitened_y = whitening @ y
     return _Process(
         points,
-        length,
+        length_scale,
         whitening,
         whitening.T @ whitened_y,
         math.sqrt(max(float(whitened_y @ whitened_y) / len(y), _TINY)),
@@ -154,13 +162,19 @@ def _improvements(process: _Process, candidates: Floats, best_value: float) -> F
     """Expected improvement of candidates over the best value: (m, n_dims) -> (m,)."""
     from scipy.special import ndtr
 
-    covariance = _kernel(_distances(candidates, process.points) / process.length)
-    whitened_covariance = covariance @ process.whitening.T
-    deviation = process.scale * np.sqrt(
-        np.maximum(1 - np.einsum("mn,mn->m", whitened_covariance, whitened_covariance), 1e-12)
+    prior_covariances = _kernel(_distances(candidates, process.points) / process.length)
+    whitened_covariances = prior_covariances @ process.whitening.T
+    posterior_sds = process.scale * np.sqrt(
+        np.maximum(1 - np.einsum("mn,mn->m", whitened_covariances, whitened_covariances), 1e-12)
     )
-    z = (covariance @ process.coefficients - best_value) / deviation
-    return np.asarray(deviation * (z * ndtr(z) + np.exp(-z * z / 2) / math.sqrt(2 * math.pi)))
+    standardised_gains = (prior_covariances @ process.coefficients - best_value) / posterior_sds
+    return np.asarray(
+        posterior_sds
+        * (
+            standardised_gains * ndtr(standardised_gains)
+            + np.exp(-standardised_gains * standardised_gains / 2) / math.sqrt(2 * math.pi)
+        )
+    )
 
 
 def _propose_candidate(process: _Process, y: Floats, rng: np.random.Generator) -> Floats:
@@ -172,23 +186,23 @@ def _propose_candidate(process: _Process, y: Floats, rng: np.random.Generator) -
     best_value = float(y.max())
     best_points = process.points[np.argsort(-y, kind="stable")[:_STARTS]]
     candidates = np.concatenate([rng.random((_RANDOM, best_points.shape[1])), _perturb_points(best_points, rng)])
-    improvements = _improvements(process, candidates, best_value)
+    expected_improvements = _improvements(process, candidates, best_value)
     for _ in range(_ROUNDS):
-        best_candidates = np.argsort(-improvements, kind="stable")[:_STARTS]
-        perturbed_points = _perturb_points(candidates[best_candidates], rng)
-        candidates = np.concatenate([candidates[best_candidates], perturbed_points])
-        improvements = np.concatenate(
-            [improvements[best_candidates], _improvements(process, perturbed_points, best_value)]
+        best_candidate_indices = np.argsort(-expected_improvements, kind="stable")[:_STARTS]
+        perturbed_points = _perturb_points(candidates[best_candidate_indices], rng)
+        candidates = np.concatenate([candidates[best_candidate_indices], perturbed_points])
+        expected_improvements = np.concatenate(
+            [expected_improvements[best_candidate_indices], _improvements(process, perturbed_points, best_value)]
         )
-    return np.asarray(candidates[int(np.argmax(improvements))])
+    return np.asarray(candidates[int(np.argmax(expected_improvements))])
 
 
 def _perturb_points(points: Floats, rng: np.random.Generator) -> Floats:
     """Randomly selected points, with some coordinates moved by normal steps of several sizes. The results lie in the
     cube."""
-    selected_points = points[rng.integers(0, len(points), _LOCAL)]
-    is_moved = rng.random(selected_points.shape) < _MOVED / selected_points.shape[1]
+    start_points = points[rng.integers(0, len(points), _LOCAL)]
+    is_moved_coordinate = rng.random(start_points.shape) < _MOVED / start_points.shape[1]
     step_sizes = np.exp(rng.uniform(math.log(_STEPS[0]), math.log(_STEPS[1]), (_LOCAL, 1)))
     return np.asarray(
-        np.clip(selected_points + is_moved * step_sizes * rng.normal(size=selected_points.shape), 0.0, 1.0)
+        np.clip(start_points + is_moved_coordinate * step_sizes * rng.normal(size=start_points.shape), 0.0, 1.0)
     )

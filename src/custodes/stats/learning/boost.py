@@ -77,20 +77,20 @@ class Trees(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             Predictions (rows,). The prediction of a row is bit-identical whatever further rows are predicted with it.
         """
         with np.errstate(over="ignore"):  # overflow in single precision exceeds every threshold
-            columns_as_float = np.asfortranarray(x, dtype=np.float32)
-        prediction = np.full(len(x), self.base, dtype=np.float32)
+            single_precision_x = np.asfortranarray(x, dtype=np.float32)
+        predictions = np.full(len(x), self.base, dtype=np.float32)
         for tree in self.trees:
-            prediction += _leaves(tree, columns_as_float)
-        return prediction.astype(np.float64)
+            predictions += _leaves(tree, single_precision_x)
+        return predictions.astype(np.float64)
 
-    def renumber_columns(self, new_numbers: Mapping[int, int]) -> Trees:
-        """The trees with renumbered columns. `new_numbers` maps each column in use to its new number."""
+    def renumber_columns(self, new_number_of_column: Mapping[int, int]) -> Trees:
+        """The trees with renumbered columns. `new_number_of_column` maps each column in use to its new number."""
 
         def renumber_node(node: Split | float) -> Split | float:
             if not isinstance(node, Split):
                 return node
             return Split(
-                new_numbers[node.column],
+                new_number_of_column[node.column],
                 node.threshold,
                 node.missing_left,
                 renumber_node(node.left),
@@ -148,31 +148,42 @@ def fit_trees(
         raise OptionError(
             "boosted trees need XGBoost, and XGBoost needs docstrings, which python -OO removes; run python with -O"
         ) from None
-    data = xgboost.DMatrix(np.clip(x, -LARGEST, LARGEST), label=y, nthread=1)
-    options: dict[str, Any] = {"objective": "reg:squarederror", "tree_method": "hist", "nthread": 1, "verbosity": 0}
-    options |= {"max_depth": depth, "learning_rate": rate, "subsample": subsample, "seed": seed}
-    learner = msgspec.json.decode(xgboost.train(options, data, num_boost_round=rounds).save_raw("json"))["learner"]
-    xgboost_trees = learner["gradient_booster"]["model"]["trees"]
+    training_matrix = xgboost.DMatrix(np.clip(x, -LARGEST, LARGEST), label=y, nthread=1)
+    xgboost_options: dict[str, Any] = {
+        "objective": "reg:squarederror",
+        "tree_method": "hist",
+        "nthread": 1,
+        "verbosity": 0,
+    }
+    xgboost_options |= {"max_depth": depth, "learning_rate": rate, "subsample": subsample, "seed": seed}
+    xgboost_learner = msgspec.json.decode(
+        xgboost.train(xgboost_options, training_matrix, num_boost_round=rounds).save_raw("json")
+    )["learner"]
+    xgboost_trees = xgboost_learner["gradient_booster"]["model"]["trees"]
     column_gains = np.zeros(x.shape[1])
     for tree in xgboost_trees:
         np.add.at(column_gains, tree["split_indices"], tree["loss_changes"])  # leaves have column 0 and a change of 0
-    base = float(learner["learner_model_param"]["base_score"].strip("[]"))  # in brackets since XGBoost 3.1
-    return Trees(base, tuple(_parse_node(tree, 0) for tree in xgboost_trees)), column_gains / (
+    base_score = float(
+        xgboost_learner["learner_model_param"]["base_score"].strip("[]")
+    )  # in brackets since XGBoost 3.1
+    return Trees(base_score, tuple(_parse_node(tree, 0) for tree in xgboost_trees)), column_gains / (
         column_gains.sum() or 1.0
     )
 
 
 def _parse_node(tree: Mapping[str, list[Any]], node_index: int) -> Split | float:
     """A node of a tree in XGBoost's format, which has one list for each attribute of the nodes."""
-    threshold_or_leaf, left_child = (
+    threshold_or_leaf, left_child_index = (
         float(np.float32(tree["split_conditions"][node_index])),
         tree["left_children"][node_index],
     )
-    if left_child < 0:
+    if left_child_index < 0:
         return threshold_or_leaf
-    children = (_parse_node(tree, child) for child in (left_child, tree["right_children"][node_index]))
+    child_nodes = (
+        _parse_node(tree, child_index) for child_index in (left_child_index, tree["right_children"][node_index])
+    )
     return Split(
-        tree["split_indices"][node_index], threshold_or_leaf, bool(tree["default_left"][node_index]), *children
+        tree["split_indices"][node_index], threshold_or_leaf, bool(tree["default_left"][node_index]), *child_nodes
     )
 
 
@@ -180,9 +191,9 @@ def _leaves(node: Split | float, x: NDArray[np.float32]) -> Any:
     """The leaf that each row of x (rows, p) reaches."""
     if not isinstance(node, Split):
         return np.float32(node)
-    column = x[:, node.column]
-    is_left = ~(column >= node.threshold) if node.missing_left else column < node.threshold
-    return np.where(is_left, _leaves(node.left, x), _leaves(node.right, x))
+    column_values = x[:, node.column]
+    is_left_row = ~(column_values >= node.threshold) if node.missing_left else column_values < node.threshold
+    return np.where(is_left_row, _leaves(node.left, x), _leaves(node.right, x))
 
 
 class PruningStep(NamedTuple):
@@ -245,16 +256,20 @@ def prune_columns(
     >>> prune_columns(x, x[:, 0], fold, score=loss, settings=SETTINGS, seed=0).best.tolist()
     [0]
     """
-    columns = np.arange(x.shape[1])
+    remaining_columns = np.arange(x.shape[1])
     steps: list[PruningStep] = []
-    while len(columns):
-        predictions, importance = np.full(len(y), np.nan), np.zeros(len(columns))
+    while len(remaining_columns):
+        predictions, column_importances = np.full(len(y), np.nan), np.zeros(len(remaining_columns))
         for is_training, is_held_out in splits(fold):
-            trees, column_gains = fit_trees(x[np.ix_(is_training, columns)], y[is_training], seed=seed, **settings)
-            predictions[is_held_out] = trees.predict(x[np.ix_(is_held_out, columns)])
-            importance += column_gains
-        least_important = len(columns) - 1 - int(np.argmin(importance[::-1]))
-        steps.append(PruningStep(columns, int(columns[least_important]), score(predictions, fold)))
-        columns = np.delete(columns, least_important)
-    scores = np.nan_to_num([step.score for step in steps], nan=-np.inf)
-    return Pruning(tuple(steps), steps[len(steps) - 1 - int(np.argmax(scores[::-1]))].columns)
+            trees, gain_proportions = fit_trees(
+                x[np.ix_(is_training, remaining_columns)], y[is_training], seed=seed, **settings
+            )
+            predictions[is_held_out] = trees.predict(x[np.ix_(is_held_out, remaining_columns)])
+            column_importances += gain_proportions
+        least_important_position = len(remaining_columns) - 1 - int(np.argmin(column_importances[::-1]))
+        steps.append(
+            PruningStep(remaining_columns, int(remaining_columns[least_important_position]), score(predictions, fold))
+        )
+        remaining_columns = np.delete(remaining_columns, least_important_position)
+    step_scores = np.nan_to_num([step.score for step in steps], nan=-np.inf)
+    return Pruning(tuple(steps), steps[len(steps) - 1 - int(np.argmax(step_scores[::-1]))].columns)

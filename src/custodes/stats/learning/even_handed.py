@@ -55,8 +55,10 @@ def even_handed(
     >>> [bool(model.weights[0] > model.weights[1]) for model in models]
     [True, False]
     """
-    quadratic = residual_products(standardise_columns(x, scaling(x)), y, items=items, systems=systems, groups=groups)
-    return ridge_path(x, y, quadratic, strengths=strengths, groups=groups)
+    penalty_matrix = residual_products(
+        standardise_columns(x, scaling(x)), y, items=items, systems=systems, groups=groups
+    )
+    return ridge_path(x, y, penalty_matrix, strengths=strengths, groups=groups)
 
 
 def residual_products(z: Floats, y: Floats, *, items: Ints, systems: Ints, groups: Ints) -> Floats:
@@ -66,24 +68,30 @@ def residual_products(z: Floats, y: Floats, *, items: Ints, systems: Ints, group
     regressed on the means of `y`, which gives the residuals of the column. The products of the residuals of two columns
     are summed over systems, weighted by numbers of outputs. Negative eigenvalues of the result are set to 0.
     """
-    first_rows, item_index = np.unique(items, return_index=True, return_inverse=True)[1:]
-    system_index = np.unique(systems, return_inverse=True)[1]
-    unit_of_item = np.unique(groups[first_rows], return_inverse=True)[1]
-    shape = (len(first_rows), int(system_index.max()) + 1)
-    is_rated, values_by_output = np.zeros(shape, dtype=np.bool_), np.zeros((z.shape[1] + 1, *shape))
-    is_rated[item_index, system_index] = True
-    values_by_output[:, item_index, system_index] = np.column_stack([z, y - y.mean()]).T
-    effects, _, influence = two_way(values_by_output, is_rated)
-    system_shares = is_rated.sum(axis=0) / len(y)
-    influence = np.stack([sum_by_unit(column_influence, unit_of_item) for column_influence in influence])
-    effects, influence = (values - (values @ system_shares)[..., np.newaxis] for values in (effects, influence))
-    columns, quality = effects[:-1], effects[-1]
-    variance = float(quality**2 @ system_shares)
-    slope = columns @ (system_shares * quality) / variance if variance > 0 else np.zeros(len(columns))
-    weighted_residuals = (columns - slope[:, np.newaxis] * quality) * np.sqrt(system_shares)
+    first_row_of_item, item_of_row = np.unique(items, return_index=True, return_inverse=True)[1:]
+    system_of_row = np.unique(systems, return_inverse=True)[1]
+    unit_of_item = np.unique(groups[first_row_of_item], return_inverse=True)[1]
+    table_shape = (len(first_row_of_item), int(system_of_row.max()) + 1)
+    is_rated_output, output_values = np.zeros(table_shape, dtype=np.bool_), np.zeros((z.shape[1] + 1, *table_shape))
+    is_rated_output[item_of_row, system_of_row] = True
+    output_values[:, item_of_row, system_of_row] = np.column_stack([z, y - y.mean()]).T
+    effects, _, influence = two_way(output_values, is_rated_output)
+    output_share_of_system = is_rated_output.sum(axis=0) / len(y)
+    influence = np.stack([sum_by_unit(influence_of_column, unit_of_item) for influence_of_column in influence])
+    effects, influence = (
+        values - (values @ output_share_of_system)[..., np.newaxis] for values in (effects, influence)
+    )
+    metric_effects, human_effects = effects[:-1], effects[-1]
+    human_effect_variance = float(human_effects**2 @ output_share_of_system)
+    slopes = (
+        metric_effects @ (output_share_of_system * human_effects) / human_effect_variance
+        if human_effect_variance > 0
+        else np.zeros(len(metric_effects))
+    )
+    weighted_residuals = (metric_effects - slopes[:, np.newaxis] * human_effects) * np.sqrt(output_share_of_system)
     weighted_errors = (
-        (influence[:-1] - slope[:, np.newaxis, np.newaxis] * influence[-1]) * np.sqrt(system_shares)
-    ).reshape(len(columns), -1)
+        (influence[:-1] - slopes[:, np.newaxis, np.newaxis] * influence[-1]) * np.sqrt(output_share_of_system)
+    ).reshape(len(metric_effects), -1)
     eigenvalues, eigenvectors = np.linalg.eigh(
         weighted_residuals @ weighted_residuals.T - weighted_errors @ weighted_errors.T
     )

@@ -25,13 +25,13 @@ def grouped_folds(groups: NDArray[Any], *, n_folds: int, rng: np.random.Generato
     (True, [0, 0, 1, 1, 2, 2])
     """
     group_of_row, group_sizes = np.unique(groups, return_inverse=True, return_counts=True)[1:]
-    group_order = rng.permutation(len(group_sizes))
+    shuffled_groups = rng.permutation(len(group_sizes))
     fold_of_group = np.empty(len(group_sizes), dtype=np.intp)
-    fold_sizes = [(0, f) for f in range(n_folds)]
-    for group in group_order[np.argsort(-group_sizes[group_order], kind="stable")]:
-        n_rows, smallest_fold = fold_sizes[0]
+    fold_heap = [(0, f) for f in range(n_folds)]
+    for group in shuffled_groups[np.argsort(-group_sizes[shuffled_groups], kind="stable")]:
+        n_rows, smallest_fold = fold_heap[0]
         fold_of_group[group] = smallest_fold
-        heapq.heapreplace(fold_sizes, (n_rows + int(group_sizes[group]), smallest_fold))
+        heapq.heapreplace(fold_heap, (n_rows + int(group_sizes[group]), smallest_fold))
     return fold_of_group[group_of_row]
 
 
@@ -66,6 +66,6 @@ def splits(fold: Ints) -> list[tuple[NDArray[np.bool_], NDArray[np.bool_]]]:
     >>> [(train.tolist(), held.tolist()) for train, held in splits(np.array([0, 1, -1]))]
     [([False, True, False], [True, False, False]), ([True, False, False], [False, True, False])]
     """
-    is_used = fold >= 0
-    folds = np.unique(fold[is_used])
-    return [(is_used & (fold != f), fold == f) for f in folds]
+    has_fold = fold >= 0
+    fold_numbers = np.unique(fold[has_fold])
+    return [(has_fold & (fold != fold_number), fold == fold_number) for fold_number in fold_numbers]

@@ -87,14 +87,16 @@ def held_out_statistic(
 
     Source: Colombo et al. 2023, Section 4 (Kendall's tau on the held-out part).
     """
-    value_sums, n_defined = np.zeros((2, len(weights), len(predictions)))
-    for f in np.unique(fold[fold >= 0]):
-        items = np.flatnonzero((fold == f).any(axis=1))
-        human_scores = np.where(fold[items] == f, target[items], np.nan)
-        present_units, unit_index = np.unique(
-            units[items], return_inverse=True
+    statistic_sums, n_defined_folds = np.zeros((2, len(weights), len(predictions)))
+    for fold_number in np.unique(fold[fold >= 0]):
+        fold_items = np.flatnonzero((fold == fold_number).any(axis=1))
+        human_scores = np.where(fold[fold_items] == fold_number, target[fold_items], np.nan)
+        fold_units, unit_of_item = np.unique(
+            units[fold_items], return_inverse=True
         )  # clusters of other folds are not needed
-        values = statistic(human_scores, predictions[:, items], units=unit_index, weights=weights[:, present_units])
-        value_sums += np.nan_to_num(values, nan=0.0)
-        n_defined += ~np.isnan(values)
-    return np.where(n_defined > 0, value_sums / np.maximum(n_defined, 1), np.nan)
+        fold_statistics = statistic(
+            human_scores, predictions[:, fold_items], units=unit_of_item, weights=weights[:, fold_units]
+        )
+        statistic_sums += np.nan_to_num(fold_statistics, nan=0.0)
+        n_defined_folds += ~np.isnan(fold_statistics)
+    return np.where(n_defined_folds > 0, statistic_sums / np.maximum(n_defined_folds, 1), np.nan)

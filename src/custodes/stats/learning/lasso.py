@@ -57,44 +57,51 @@ def lasso_weights(x: Floats, y: Floats, *, alphas: Floats) -> Floats:
 
 def _path(z: Floats, y: Floats, alphas: Floats) -> Floats:
     """Weights (alphas, p) for standardised columns (rows, p)."""
-    (n_rows, p), target_sd = z.shape, float(y.std())
-    path, weights, sign = np.zeros((len(alphas), p)), np.zeros(p), np.zeros(p)
+    (n_rows, n_columns), target_sd = z.shape, float(y.std())
+    weights_by_penalty, weights, signs = np.zeros((len(alphas), n_columns)), np.zeros(n_columns), np.zeros(n_columns)
     if not z.size or target_sd <= CONSTANT * float(np.abs(y).max()):
-        return path
-    gram, target_products = z.T @ z / n_rows + _RIDGE * np.eye(p), z.T @ ((y - y.mean()) / target_sd) / n_rows
+        return weights_by_penalty
+    gram, target_products = z.T @ z / n_rows + _RIDGE * np.eye(n_columns), z.T @ ((y - y.mean()) / target_sd) / n_rows
     # Warm start from the previous penalty.
     for penalty_index, alpha in enumerate(alphas):
-        weights = path[penalty_index] = _least(gram, target_products, float(alpha), sign, weights)
-    return path
+        weights = weights_by_penalty[penalty_index] = _optimal_weights(
+            gram, target_products, float(alpha), signs, weights
+        )
+    return weights_by_penalty
 
 
-def _least(gram: Floats, target_products: Floats, alpha: float, sign: Floats, weights: Floats) -> Floats:
+def _optimal_weights(gram: Floats, target_products: Floats, alpha: float, signs: Floats, weights: Floats) -> Floats:
     """The optimal weights (p,) at a penalty, starting from the weights at a different penalty.
 
-    `sign` (p,) contains the signs of the weights of the columns in use, and 0 for all other columns; it is updated. For
+    `signs` (p,) has the signs of the weights of the columns in use, and 0 for all other columns; it is updated. For
     given columns and signs, the optimal weights solve a linear system. If a weight would change its sign on the way to
     this solution, its column is removed. Otherwise the column whose correlation with the residual exceeds the penalty
     most is added. Every step decreases the objective, so the search ends. If no column can be added, the minimum is
     reached (Karush, Kuhn and Tucker).
     """
     for _ in range(_STEPS):
-        used_columns, best_weights = np.flatnonzero(sign), np.zeros(len(target_products))
-        best_weights[used_columns] = np.linalg.solve(
-            gram[np.ix_(used_columns, used_columns)], target_products[used_columns] - alpha * sign[used_columns]
+        active_columns, solved_weights = np.flatnonzero(signs), np.zeros(len(target_products))
+        solved_weights[active_columns] = np.linalg.solve(
+            gram[np.ix_(active_columns, active_columns)],
+            target_products[active_columns] - alpha * signs[active_columns],
         )
-        sign_changes = np.flatnonzero(best_weights * sign < 0)
-        if len(sign_changes):
-            step_lengths = weights[sign_changes] / (weights[sign_changes] - best_weights[sign_changes])
-            leaving_column = sign_changes[step_lengths.argmin()]
-            weights = weights + step_lengths.min() * (best_weights - weights)
-            weights[leaving_column] = sign[leaving_column] = 0.0
+        sign_changing_columns = np.flatnonzero(solved_weights * signs < 0)
+        if len(sign_changing_columns):
+            step_lengths = weights[sign_changing_columns] / (
+                weights[sign_changing_columns] - solved_weights[sign_changing_columns]
+            )
+            leaving_column = sign_changing_columns[step_lengths.argmin()]
+            weights = weights + step_lengths.min() * (solved_weights - weights)
+            weights[leaving_column] = signs[leaving_column] = 0.0
             continue
-        weights = best_weights
-        residual = np.where(sign == 0, target_products - weights[used_columns] @ gram[used_columns], 0.0)
-        entering_column = int(np.abs(residual).argmax())
-        if abs(residual[entering_column]) <= alpha + _TOLERANCE:
+        weights = solved_weights
+        residual_correlations = np.where(
+            signs == 0, target_products - weights[active_columns] @ gram[active_columns], 0.0
+        )
+        entering_column = int(np.abs(residual_correlations).argmax())
+        if abs(residual_correlations[entering_column]) <= alpha + _TOLERANCE:
             break
-        sign[entering_column] = np.sign(residual[entering_column])
+        signs[entering_column] = np.sign(residual_correlations[entering_column])
     return weights
 
 
@@ -128,10 +135,10 @@ def lasso_errors(x: Floats, y: Floats, fold: Ints, *, alphas: Floats) -> Floats:
     >>> lasso_errors(x, 3 * x[:, 0], fold, alphas=np.array([1.0])).round(6).tolist()
     [[9.0, 0.0, 9.0, 9.0, 0.0, 9.0]]
     """
-    errors = np.full((len(alphas), len(y)), np.nan)
+    squared_errors = np.full((len(alphas), len(y)), np.nan)
     for is_training, is_held_out in splits(fold):
         column_scaling, training_y = scaling(x[is_training]), y[is_training]
         weights = training_y.std() * _path(standardise_columns(x[is_training], column_scaling), training_y, alphas)
         predictions = training_y.mean() + weights @ standardise_columns(x[is_held_out], column_scaling).T
-        errors[:, is_held_out] = (y[is_held_out] - predictions) ** 2
-    return errors
+        squared_errors[:, is_held_out] = (y[is_held_out] - predictions) ** 2
+    return squared_errors

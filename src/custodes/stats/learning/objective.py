@@ -49,19 +49,21 @@ def objective(kind: Objective, target: Floats, *, items: Ints) -> Callable[[Floa
     >>> agreement(np.array([[1.0, 3.0, 2.0], [4.0, 5.0, 6.0], [7.0, 7.0, 7.0]])).round(3).tolist()
     [0.333, 1.0, nan]
     """
-    better, worse = ordered_pairs(target, items) if kind == "accuracy" else (items[:0], items[:0])
+    better_rows, worse_rows = ordered_pairs(target, items) if kind == "accuracy" else (items[:0], items[:0])
 
     def agreement(predictions: Floats) -> Floats:
-        values = np.full(len(predictions), np.nan)
+        agreements = np.full(len(predictions), np.nan)
         finite_rows = np.flatnonzero(np.isfinite(predictions).all(axis=1))
-        for chunk in chunks(len(finite_rows), 4 * max(len(target), len(better))):  # of a size that fits the cache
+        for chunk in chunks(len(finite_rows), 4 * max(len(target), len(better_rows))):  # of a size that fits the cache
             finite_predictions = predictions[finite_rows[chunk]]
             if kind == "accuracy":
-                n_correct = np.count_nonzero(finite_predictions[:, better] > finite_predictions[:, worse], axis=1)
-                values[finite_rows[chunk]] = ratio(n_correct, np.array(len(better)))
+                n_correct = np.count_nonzero(
+                    finite_predictions[:, better_rows] > finite_predictions[:, worse_rows], axis=1
+                )
+                agreements[finite_rows[chunk]] = ratio(n_correct, np.array(len(better_rows)))
             else:
-                values[finite_rows[chunk]] = ROWS[kind](finite_predictions, target)
-        return values
+                agreements[finite_rows[chunk]] = ROWS[kind](finite_predictions, target)
+        return agreements
 
     return agreement
 
@@ -88,30 +90,32 @@ def ordered_pairs(target: Floats, items: Ints, *, tie: float = 0.0) -> tuple[NDA
     >>> [rows.tolist() for rows in ordered_pairs(np.array([1.0, 3.0, 3.0, 9.0]), np.array([0, 0, 0, 1]))]
     [[1, 2], [0, 0]]
     """
-    order = np.argsort(items, kind="stable")
-    sorted_items = items[order]
+    item_order = np.argsort(items, kind="stable")
+    sorted_items = items[item_order]
     largest_item_size = int(np.unique(items, return_counts=True)[1].max(initial=0))
     positions_and_lags = [
-        (np.flatnonzero(sorted_items[k:] == sorted_items[: len(sorted_items) - k]), k)
-        for k in range(1, largest_item_size)
+        (np.flatnonzero(sorted_items[lag:] == sorted_items[: len(sorted_items) - lag]), lag)
+        for lag in range(1, largest_item_size)
     ]
-    first_rows = np.concatenate([order[:0], *(order[positions] for positions, _ in positions_and_lags)])
-    second_rows = np.concatenate([order[:0], *(order[positions + k] for positions, k in positions_and_lags)])
-    margin = target[first_rows] - target[second_rows]
-    is_decided = np.abs(margin) > tie
+    first_rows = np.concatenate([item_order[:0], *(item_order[positions] for positions, _ in positions_and_lags)])
+    second_rows = np.concatenate(
+        [item_order[:0], *(item_order[positions + lag] for positions, lag in positions_and_lags)]
+    )
+    target_differences = target[first_rows] - target[second_rows]
+    is_decided_pair = np.abs(target_differences) > tie
     higher_rows, lower_rows = (
-        np.where(margin > 0, *row_order)[is_decided]
+        np.where(target_differences > 0, *row_order)[is_decided_pair]
         for row_order in ((first_rows, second_rows), (second_rows, first_rows))
     )
     return higher_rows, lower_rows
 
 
-def ordering_accuracy(human: Floats, metrics: Floats, *, units: Ints, weights: NDArray[Any]) -> Floats:
+def ordering_accuracy(human_scores: Floats, metric_scores: Floats, *, units: Ints, weights: NDArray[Any]) -> Floats:
     """Proportion of pairs of outputs of one item that are predicted in the human order, in every resample.
 
     Parameters
     ----------
-    human, metrics
+    human_scores, metric_scores
         Human scores (items, systems) and predictions (m, items, systems); NaN = not rated.
     units, weights
         The resampling unit of each item (items,), and bootstrap weights of units (B, units).
@@ -128,11 +132,13 @@ def ordering_accuracy(human: Floats, metrics: Floats, *, units: Ints, weights: N
     >>> ordering_accuracy(human, metric, units=np.arange(1), weights=np.ones((1, 1))).tolist()
     [[0.5]]
     """
-    rated_outputs = np.flatnonzero(np.isfinite(human))
-    item = rated_outputs // human.shape[1]
-    better, worse = ordered_pairs(human.ravel()[rated_outputs], item)
-    predictions = metrics.reshape(len(metrics), -1)[:, rated_outputs]
-    predicted_differences = predictions[:, better] - predictions[:, worse]
-    counts = np.stack([predicted_differences > 0, ~np.isnan(predicted_differences)]).astype(np.float64)
-    resampled_counts = weighted_sums(weights, unit_sums(counts, units=units[item[better]], n_units=weights.shape[1]))
+    rated_outputs = np.flatnonzero(np.isfinite(human_scores))
+    item_of_output = rated_outputs // human_scores.shape[1]
+    better_outputs, worse_outputs = ordered_pairs(human_scores.ravel()[rated_outputs], item_of_output)
+    predictions = metric_scores.reshape(len(metric_scores), -1)[:, rated_outputs]
+    predicted_differences = predictions[:, better_outputs] - predictions[:, worse_outputs]
+    correct_and_defined = np.stack([predicted_differences > 0, ~np.isnan(predicted_differences)]).astype(np.float64)
+    resampled_counts = weighted_sums(
+        weights, unit_sums(correct_and_defined, units=units[item_of_output[better_outputs]], n_units=weights.shape[1])
+    )
     return ratio(resampled_counts[:, 0], resampled_counts[:, 1])

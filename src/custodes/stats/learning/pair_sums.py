@@ -30,7 +30,12 @@ class PairSums(NamedTuple):
 
 
 def pair_sums(
-    kind: Objective, human: Floats, predicted: Floats, rows: NDArray[np.intp], item: Ints, labels: tuple[Ints, Ints]
+    kind: Objective,
+    human_scores: Floats,
+    predicted_scores: Floats,
+    rows: NDArray[np.intp],
+    item_of_output: Ints,
+    labels: tuple[Ints, Ints],
 ) -> PairSums:
     """Sums over pairs of some outputs with all outputs, from which an agreement coefficient is computed: q = 1 + 2 m
     sums.
@@ -44,11 +49,11 @@ def pair_sums(
     ----------
     kind
         The coefficient.
-    human, predicted
+    human_scores, predicted_scores
         Scores (n,) and predictions (m, n), finite.
     rows
         The outputs (rows,) to compare with all outputs.
-    item
+    item_of_output
         The item of each output (n,). Each item lies in one unit and has at most one output of each system.
     labels
         The unit and the system of each output (n,).
@@ -66,85 +71,107 @@ def pair_sums(
     [[2.0, 2.0, 2.0], [2.0, 0.0, 0.0], [2.0, 2.0, 2.0]]
     """
     if kind == "accuracy":
-        return _item_pair_sums(human, predicted, rows, item)
-    n, values = len(human), np.vstack([human, predicted])
+        return _item_pair_sums(human_scores, predicted_scores, rows, item_of_output)
+    n, score_rows = len(human_scores), np.vstack([human_scores, predicted_scores])
     if kind == "kendall" and _FEW * len(rows) < n:
-        return _sum_pair_signs(values, rows, labels)
-    compute_sums = _signs if kind == "kendall" else _difference_sums
-    one_label, row_weight = np.zeros(n, dtype=np.intp), np.bincount(rows, minlength=n).astype(np.float64)
-    sums_of_all = compute_sums(values, one_label, None)
-    column = sums_of_all if len(rows) == n else compute_sums(values, one_label, row_weight)
+        return _sum_pair_signs(score_rows, rows, labels)
+    compute_sums = _sign_sums if kind == "kendall" else _difference_sums
+    shared_label, row_weights = np.zeros(n, dtype=np.intp), np.bincount(rows, minlength=n).astype(np.float64)
+    all_output_sums = compute_sums(score_rows, shared_label, None)
+    column_sums = all_output_sums if len(rows) == n else compute_sums(score_rows, shared_label, row_weights)
     return PairSums(
-        sums_of_all[:, rows], column, np.stack([compute_sums(values, label, None)[:, rows] for label in labels])
+        all_output_sums[:, rows],
+        column_sums,
+        np.stack([compute_sums(score_rows, label_of_output, None)[:, rows] for label_of_output in labels]),
     )
 
 
-def _sum_pair_signs(values: Floats, rows: NDArray[np.intp], labels: tuple[Ints, Ints]) -> PairSums:
+def _sum_pair_signs(score_rows: Floats, rows: NDArray[np.intp], labels: tuple[Ints, Ints]) -> PairSums:
     """Sums from the signs of all pairs, in blocks of outputs, given values (1 + m, n). Small integers are exact in
     single precision."""
-    n, n_sums = values.shape[1], 2 * len(values) - 1
-    sums = PairSums(np.zeros((n_sums, len(rows))), np.zeros((n_sums, n)), np.zeros((2, n_sums, len(rows))))
+    n, n_sums = score_rows.shape[1], 2 * len(score_rows) - 1
+    block_pair_sums = PairSums(np.zeros((n_sums, len(rows))), np.zeros((n_sums, n)), np.zeros((2, n_sums, len(rows))))
     for chunk in chunks(len(rows), 2 * n):
-        row_indices = rows[chunk]
+        block_rows = rows[chunk]
         human_signs, *metric_signs = (
-            np.sign(scores[row_indices, np.newaxis] - scores).astype(np.float32) for scores in values
+            np.sign(scores[block_rows, np.newaxis] - scores).astype(np.float32) for scores in score_rows
         )
-        label_matches = [(label[row_indices, np.newaxis] == label).astype(np.float32) for label in labels]
-        products = [
-            human_signs * human_signs,
-            *(product for sign in metric_signs for product in (human_signs * sign, sign * sign)),
+        same_label_masks = [
+            (label_of_output[block_rows, np.newaxis] == label_of_output).astype(np.float32)
+            for label_of_output in labels
         ]
-        for q, product in enumerate(products):
-            sums.row[q, chunk] = product.sum(axis=1, dtype=np.float64)
-            sums.column[q] += product.sum(axis=0, dtype=np.float64)
-            sums.inside[:, q, chunk] = [np.einsum("rn,rn->r", product, is_match) for is_match in label_matches]
-    return sums
+        sign_products = [
+            human_signs * human_signs,
+            *(sign_product for signs in metric_signs for sign_product in (human_signs * signs, signs * signs)),
+        ]
+        for sum_index, sign_product in enumerate(sign_products):
+            block_pair_sums.row[sum_index, chunk] = sign_product.sum(axis=1, dtype=np.float64)
+            block_pair_sums.column[sum_index] += sign_product.sum(axis=0, dtype=np.float64)
+            block_pair_sums.inside[:, sum_index, chunk] = [
+                np.einsum("rn,rn->r", sign_product, is_same_label) for is_same_label in same_label_masks
+            ]
+    return block_pair_sums
 
 
-def _signs(values: Floats, label: Ints, output_weights: Floats | None) -> Floats:
+def _sign_sums(score_rows: Floats, label_of_output: Ints, output_weights: Floats | None) -> Floats:
     """Sums of signs over the outputs with the same label, weighted by `output_weights` (default 1): (1 + m, n) -> (1 +
     2 m, n)."""
-    n = values.shape[1]
-    codes = np.stack([np.unique(row, return_inverse=True)[1].reshape(n) for row in values])
-    codes += n * label  # two outputs with different labels are then always concordant
-    label_weights = np.bincount(label, output_weights)
-    weight_of_label = label_weights[label]
-    result = np.empty((2 * len(values) - 1, n))
-    result[::2] = weight_of_label - tie_counts(codes, weights=output_weights)
-    result[1::2] = concordance(codes[1:], codes[:1], weights=output_weights) - (label_weights.sum() - weight_of_label)
-    return result
+    n = score_rows.shape[1]
+    rank_codes = np.stack([np.unique(row, return_inverse=True)[1].reshape(n) for row in score_rows])
+    rank_codes += n * label_of_output  # two outputs with different labels are then always concordant
+    label_weights = np.bincount(label_of_output, output_weights)
+    output_label_weights = label_weights[label_of_output]
+    sign_sums = np.empty((2 * len(score_rows) - 1, n))
+    sign_sums[::2] = output_label_weights - tie_counts(rank_codes, weights=output_weights)
+    sign_sums[1::2] = concordance(rank_codes[1:], rank_codes[:1], weights=output_weights) - (
+        label_weights.sum() - output_label_weights
+    )
+    return sign_sums
 
 
-def _difference_sums(values: Floats, label: Ints, output_weights: Floats | None) -> Floats:
+def _difference_sums(score_rows: Floats, label_of_output: Ints, output_weights: Floats | None) -> Floats:
     """Sums of differences instead of signs, in closed form.
 
     The sum of (a_i - a_j)(b_i - b_j) over j is n a_i b_i - a_i sum(b) - b_i sum(a) + sum(ab).
     """
-    values = values - values.mean(axis=1, keepdims=True)
-    weights_or_one = np.ones(len(label)) if output_weights is None else output_weights
+    score_rows = score_rows - score_rows.mean(axis=1, keepdims=True)
+    summand_weights = np.ones(len(label_of_output)) if output_weights is None else output_weights
 
     def sum_by_label(summands: Floats) -> Floats:
-        return unit_sums(summands * weights_or_one, units=label, n_units=int(label.max()) + 1)[..., label]
+        return unit_sums(summands * summand_weights, units=label_of_output, n_units=int(label_of_output.max()) + 1)[
+            ..., label_of_output
+        ]
 
-    weight_of_label, value_sums, human = sum_by_label(np.ones(len(label))), sum_by_label(values), values[0]
-    result = np.empty((2 * len(values) - 1, len(label)))
-    result[::2] = weight_of_label * values**2 - 2 * values * value_sums + sum_by_label(values**2)
-    result[1::2] = (
-        weight_of_label * human * values - human * value_sums - values * value_sums[0] + sum_by_label(human * values)
-    )[1:]
-    return result
-
-
-def _item_pair_sums(human: Floats, predicted: Floats, rows: NDArray[np.intp], item: Ints) -> PairSums:
-    """Sums for 'accuracy', over pairs of outputs of one item. Such a pair lies in one unit and never in one system."""
-    n, row_weight = len(human), np.bincount(rows, minlength=len(human)).astype(np.float64)
-    better, worse = ordered_pairs(human, item)
-    is_correct = np.repeat(predicted[:, better] > predicted[:, worse], 2, axis=0)
-    values = np.vstack([np.ones(len(better)), is_correct])
-    sums_of_all, column_sums = (
-        unit_sums(values * output_weights[worse], units=better, n_units=n)
-        + unit_sums(values * output_weights[better], units=worse, n_units=n)
-        for output_weights in (np.ones(n), row_weight)
+    output_label_weights, score_sums_by_label, human_scores = (
+        sum_by_label(np.ones(len(label_of_output))),
+        sum_by_label(score_rows),
+        score_rows[0],
     )
-    row_sums = sums_of_all[:, rows]
+    difference_sums = np.empty((2 * len(score_rows) - 1, len(label_of_output)))
+    difference_sums[::2] = (
+        output_label_weights * score_rows**2 - 2 * score_rows * score_sums_by_label + sum_by_label(score_rows**2)
+    )
+    difference_sums[1::2] = (
+        output_label_weights * human_scores * score_rows
+        - human_scores * score_sums_by_label
+        - score_rows * score_sums_by_label[0]
+        + sum_by_label(human_scores * score_rows)
+    )[1:]
+    return difference_sums
+
+
+def _item_pair_sums(
+    human_scores: Floats, predicted_scores: Floats, rows: NDArray[np.intp], item_of_output: Ints
+) -> PairSums:
+    """Sums for 'accuracy', over pairs of outputs of one item. Such a pair lies in one unit and never in one system."""
+    n, row_weights = len(human_scores), np.bincount(rows, minlength=len(human_scores)).astype(np.float64)
+    better_outputs, worse_outputs = ordered_pairs(human_scores, item_of_output)
+    is_correct_pair = np.repeat(predicted_scores[:, better_outputs] > predicted_scores[:, worse_outputs], 2, axis=0)
+    pair_values = np.vstack([np.ones(len(better_outputs)), is_correct_pair])
+    all_output_sums, column_sums = (
+        unit_sums(pair_values * output_weights[worse_outputs], units=better_outputs, n_units=n)
+        + unit_sums(pair_values * output_weights[better_outputs], units=worse_outputs, n_units=n)
+        for output_weights in (np.ones(n), row_weights)
+    )
+    row_sums = all_output_sums[:, rows]
     return PairSums(row_sums, column_sums, np.stack([row_sums, np.zeros_like(row_sums)]))

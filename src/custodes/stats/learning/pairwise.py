@@ -65,16 +65,22 @@ def pairwise_logistic(
 
     Source: Bradley and Terry 1952; ties as in Coakley and Heise 1996.
     """
-    z, column_sd = _standardise_columns(x, items)
+    standardised_x, column_sd = _standardise_columns(x, items)
     rating_range = np.fmax.reduce(y, initial=-np.inf) - np.fmin.reduce(y, initial=np.inf)
     winner, loser = ordered_pairs(y, items, tie=_TIE * rating_range)
     if not len(winner):
         return np.zeros(x.shape[1])
     # The penalty does not depend on a rotation, and the weights lie in the space of the rows. With more columns than
     # rows, coordinates in this space are far fewer: 500 columns and 200 rows take a twentieth of the time.
-    basis = np.linalg.svd(z, full_matrices=False)[2] if z.shape[1] > z.shape[0] else None
-    order = np.argsort(winner, kind="stable")
-    pairs = _Pairs(z if basis is None else z @ basis.T, winner[order], loser[order])
+    basis = (
+        np.linalg.svd(standardised_x, full_matrices=False)[2]
+        if standardised_x.shape[1] > standardised_x.shape[0]
+        else None
+    )
+    winner_order = np.argsort(winner, kind="stable")
+    pairs = _Pairs(
+        standardised_x if basis is None else standardised_x @ basis.T, winner[winner_order], loser[winner_order]
+    )
     penalty = float(penalties[0]) if len(penalties) == 1 else _select_penalty(pairs, groups, np.sort(penalties)[::-1])
     weights = next(_path(pairs, [penalty], np.zeros(pairs.x.shape[1])))
     return np.nan_to_num((weights if basis is None else weights @ basis) / column_sd, nan=0.0)
@@ -86,20 +92,22 @@ def _standardise_columns(x: Floats, items: Ints) -> tuple[Floats, Floats]:
     Columns are centred within items and divided by their standard deviation. Missing values count as the mean of the
     column. Centring does not change any difference, and it keeps sums precise.
     """
-    is_present = ~np.isnan(x)
-    mean = np.where(is_present, x, 0.0).sum(axis=0) / np.maximum(is_present.sum(axis=0), 1)
-    filled_columns = np.where(is_present, x, mean)
-    item, item_sizes = np.unique(items, return_inverse=True, return_counts=True)[1:]
-    centred_columns = (
-        filled_columns - (unit_sums(filled_columns.T, units=item, n_units=len(item_sizes)) / item_sizes).T[item]
+    is_present_value = ~np.isnan(x)
+    column_means = np.where(is_present_value, x, 0.0).sum(axis=0) / np.maximum(is_present_value.sum(axis=0), 1)
+    filled_x = np.where(is_present_value, x, column_means)
+    item_of_row, item_sizes = np.unique(items, return_inverse=True, return_counts=True)[1:]
+    centred_x = (
+        filled_x - (unit_sums(filled_x.T, units=item_of_row, n_units=len(item_sizes)) / item_sizes).T[item_of_row]
     )
-    largest_deviation = np.abs(centred_columns).max(axis=0, initial=0.0)
-    is_varying = largest_deviation > _CONSTANT * np.abs(filled_columns).max(axis=0, initial=0.0)
-    column_unit = np.where(
-        is_varying, largest_deviation, 1.0
+    largest_deviation = np.abs(centred_x).max(axis=0, initial=0.0)
+    is_varying_column = largest_deviation > _CONSTANT * np.abs(filled_x).max(axis=0, initial=0.0)
+    column_scales = np.where(
+        is_varying_column, largest_deviation, 1.0
     )  # squares of values up to 1 neither overflow nor underflow
-    column_sd = np.where(is_varying, column_unit * np.sqrt(((centred_columns / column_unit) ** 2).mean(axis=0)), np.nan)
-    return np.nan_to_num(centred_columns / column_sd, nan=0.0), column_sd
+    column_sd = np.where(
+        is_varying_column, column_scales * np.sqrt(((centred_x / column_scales) ** 2).mean(axis=0)), np.nan
+    )
+    return np.nan_to_num(centred_x / column_sd, nan=0.0), column_sd
 
 
 def _select_penalty(pairs: _Pairs, groups: NDArray[Any], penalties: Floats) -> float:
@@ -112,25 +120,27 @@ def _select_penalty(pairs: _Pairs, groups: NDArray[Any], penalties: Floats) -> f
     fold = inner_folds(groups)
     if not fold.any():
         return PENALTY
-    paths, pairs_by_fold = [], []
+    weight_paths, held_out_pairs_by_fold = [], []
     for row_masks in splits(fold):
-        pair_masks = [is_in_part[pairs.winner] & is_in_part[pairs.loser] for is_in_part in row_masks]
+        pair_masks = [is_part_row[pairs.winner] & is_part_row[pairs.loser] for is_part_row in row_masks]
         training_pairs, held_out_pairs = (
             _Pairs(pairs.x, pairs.winner[is_chosen_pair], pairs.loser[is_chosen_pair]) for is_chosen_pair in pair_masks
         )
-        paths.append(_path(training_pairs, penalties.tolist(), np.zeros(pairs.x.shape[1]), reuse_threshold=_REUSE))
-        pairs_by_fold.append(held_out_pairs)
-    losses: list[float] = []
-    for weights_by_fold in zip(*paths, strict=True):
-        losses.append(
+        weight_paths.append(
+            _path(training_pairs, penalties.tolist(), np.zeros(pairs.x.shape[1]), reuse_threshold=_REUSE)
+        )
+        held_out_pairs_by_fold.append(held_out_pairs)
+    held_out_losses: list[float] = []
+    for weights_by_fold in zip(*weight_paths, strict=True):
+        held_out_losses.append(
             sum(
                 _log_loss(held_out_pairs, weights)[0]
-                for held_out_pairs, weights in zip(pairs_by_fold, weights_by_fold, strict=True)
+                for held_out_pairs, weights in zip(held_out_pairs_by_fold, weights_by_fold, strict=True)
             )
         )
-        if len(losses) > 2 and losses[-1] > losses[-2] > losses[-3]:
+        if len(held_out_losses) > 2 and held_out_losses[-1] > held_out_losses[-2] > held_out_losses[-3]:
             break
-    return float(penalties[int(np.argmin(losses))])
+    return float(penalties[int(np.argmin(held_out_losses))])
 
 
 def _path(
@@ -146,31 +156,31 @@ def _path(
     n_outputs, n_pairs, previous_penalty = len(pairs.x), max(1, len(pairs.winner)), 0.0
     hessian: Floats | None = None
     for penalty in penalties:
-        ridge = penalty * np.eye(len(weights))
+        ridge_matrix = penalty * np.eye(len(weights))
         if hessian is not None:  # at the previous weights, the gradient was 0
-            weights = weights + np.linalg.solve(hessian + ridge, (previous_penalty - penalty) * weights)
+            weights = weights + np.linalg.solve(hessian + ridge_matrix, (previous_penalty - penalty) * weights)
         previous_penalty, expected_gain = penalty, np.inf
-        loss_sum, p_other_order = _log_loss(pairs, weights)
+        loss_sum, p_reversed_order = _log_loss(pairs, weights)
         for _ in range(_STEPS):
-            output_gradient = np.bincount(pairs.loser, p_other_order, n_outputs) - np.bincount(
-                pairs.winner, p_other_order, n_outputs
+            output_gradient = np.bincount(pairs.loser, p_reversed_order, n_outputs) - np.bincount(
+                pairs.winner, p_reversed_order, n_outputs
             )
             gradient = output_gradient @ pairs.x / n_pairs + penalty * weights
-            newton_step = None if hessian is None else np.linalg.solve(hessian + ridge, -gradient)
+            newton_step = None if hessian is None else np.linalg.solve(hessian + ridge_matrix, -gradient)
             if newton_step is None or -gradient @ newton_step > reuse_threshold * expected_gain:
-                hessian = _curvature(pairs, p_other_order)
-                newton_step = np.linalg.solve(hessian + ridge, -gradient)
+                hessian = _hessian(pairs, p_reversed_order)
+                newton_step = np.linalg.solve(hessian + ridge_matrix, -gradient)
             expected_gain = float(-gradient @ newton_step)
             if expected_gain < _TOLERANCE:
                 weights = weights + newton_step
                 break
-            loss, step_length = loss_sum / n_pairs + penalty / 2 * (weights @ weights), 1.0
+            penalised_loss, step_length = loss_sum / n_pairs + penalty / 2 * (weights @ weights), 1.0
             while True:
                 new_weights = weights + step_length * newton_step
-                loss_sum, p_other_order = _log_loss(pairs, new_weights)
+                loss_sum, p_reversed_order = _log_loss(pairs, new_weights)
                 if (
                     loss_sum / n_pairs + penalty / 2 * (new_weights @ new_weights)
-                    <= loss - 0.1 * step_length * expected_gain
+                    <= penalised_loss - 0.1 * step_length * expected_gain
                 ):
                     break
                 step_length, hessian = step_length / 2, None
@@ -180,16 +190,16 @@ def _path(
 
 def _log_loss(pairs: _Pairs, weights: Floats) -> tuple[float, Floats]:
     """Sum of the log-loss over pairs, and the predicted probability of the other order of each pair (pairs,)."""
-    score = pairs.x @ weights
-    margins = score.take(pairs.winner) - score.take(pairs.loser)
-    exp_margins = np.exp(-np.abs(margins))
+    output_scores = pairs.x @ weights
+    pair_margins = output_scores.take(pairs.winner) - output_scores.take(pairs.loser)
+    exp_margins = np.exp(-np.abs(pair_margins))
     # log(1 + exp(-margin)); the logarithm of a product is many times faster than the sum of logarithms.
-    products = np.multiply.reduceat(1 + exp_margins, np.arange(0, len(exp_margins), _FACTORS))
-    loss = float(np.log(products).sum() - np.minimum(margins, 0.0).sum())
-    return loss, np.where(margins > 0, exp_margins, 1.0) / (1 + exp_margins)
+    factor_products = np.multiply.reduceat(1 + exp_margins, np.arange(0, len(exp_margins), _FACTORS))
+    log_loss_sum = float(np.log(factor_products).sum() - np.minimum(pair_margins, 0.0).sum())
+    return log_loss_sum, np.where(pair_margins > 0, exp_margins, 1.0) / (1 + exp_margins)
 
 
-def _curvature(pairs: _Pairs, p_other_order: Floats) -> Floats:
+def _hessian(pairs: _Pairs, p_reversed_order: Floats) -> Floats:
     """Hessian (p, p) of the mean log-loss.
 
     The sum over pairs is computed as a sum over rows. It is x' L x, where L is the Laplacian of the graph of pairs, and
@@ -198,9 +208,11 @@ def _curvature(pairs: _Pairs, p_other_order: Floats) -> Floats:
     from scipy.sparse import csr_array
 
     n_outputs = len(pairs.x)
-    weight = p_other_order * (1 - p_other_order) / max(1, len(p_other_order))
-    degree = np.bincount(pairs.loser, weight, n_outputs) + np.bincount(pairs.winner, weight, n_outputs)
+    pair_weights = p_reversed_order * (1 - p_reversed_order) / max(1, len(p_reversed_order))
+    output_degrees = np.bincount(pairs.loser, pair_weights, n_outputs) + np.bincount(
+        pairs.winner, pair_weights, n_outputs
+    )
     row_pointers: Ints = np.append(0, np.cumsum(np.bincount(pairs.winner, minlength=n_outputs)))
-    loser_sums = csr_array((weight, pairs.loser, row_pointers), shape=(n_outputs, n_outputs)) @ pairs.x
-    half_hessian = pairs.x.T @ (degree[:, np.newaxis] / 2 * pairs.x - loser_sums)
+    loser_sums = csr_array((pair_weights, pairs.loser, row_pointers), shape=(n_outputs, n_outputs)) @ pairs.x
+    half_hessian = pairs.x.T @ (output_degrees[:, np.newaxis] / 2 * pairs.x - loser_sums)
     return np.asarray(half_hessian + half_hessian.T)

@@ -108,71 +108,83 @@ def fold_products(x: Floats, y: Floats, fold: Ints) -> Products:
     >>> fold_products(x, y, np.array([1, 1, 0, 0])).training[1].tolist()
     [[1.0, 1.0], [1.0, 1.0]]
     """
-    p, used_rows = x.shape[1], np.flatnonzero(fold >= 0)
-    order = used_rows[np.argsort(fold[used_rows], kind="stable")]
-    starts, fold_of_row, fold_sizes = np.unique(
-        fold[order], return_index=True, return_inverse=True, return_counts=True
+    p, rows_in_folds = x.shape[1], np.flatnonzero(fold >= 0)
+    row_order = rows_in_folds[np.argsort(fold[rows_in_folds], kind="stable")]
+    fold_starts, fold_of_row, fold_sizes = np.unique(
+        fold[row_order], return_index=True, return_inverse=True, return_counts=True
     )[1:]
-    is_training = 1 - np.eye(1 + len(starts), len(starts), -1)[: len(starts) + (len(starts) > 1)]  # (parts, folds)
-    values = np.vstack([x[order].T, y[..., order]])
-    is_present = ~np.isnan(values)
-    values[~is_present] = 0.0
-    if is_present.all():
-        is_present = is_present[:1]  # one row for all columns
-    counts = np.add.reduceat(is_present, starts, axis=1, dtype=np.float64)
-    n_present = np.maximum(counts @ is_training.T, 1)
-    shift = _central_values(ratio(np.add.reduceat(values, starts, axis=1), counts))
-    values = (values - shift) * is_present
+    is_training_fold = (
+        1 - np.eye(1 + len(fold_starts), len(fold_starts), -1)[: len(fold_starts) + (len(fold_starts) > 1)]
+    )  # (parts, folds)
+    values = np.vstack([x[row_order].T, y[..., row_order]])
+    is_present_value = ~np.isnan(values)
+    values[~is_present_value] = 0.0
+    if is_present_value.all():
+        is_present_value = is_present_value[:1]  # one row for all columns
+    n_present_by_fold = np.add.reduceat(is_present_value, fold_starts, axis=1, dtype=np.float64)
+    n_present_by_part = np.maximum(n_present_by_fold @ is_training_fold.T, 1)
+    shift = _central_values(ratio(np.add.reduceat(values, fold_starts, axis=1), n_present_by_fold))
+    values = (values - shift) * is_present_value
 
-    def standard_deviation(squares: Floats, means: Floats) -> Floats:
+    def standard_deviation(squared_sums: Floats, means: Floats) -> Floats:
         """Standard deviations (columns, parts) from sums of squares; 0 if within rounding error."""
-        deviation = np.sqrt(np.maximum(squares, 0.0) / n_present)
+        deviation = np.sqrt(np.maximum(squared_sums, 0.0) / n_present_by_part)
         return np.where(deviation > CONSTANT * np.abs(means + shift), deviation, 0.0)
 
-    means = np.add.reduceat(values, starts, axis=1) @ is_training.T / n_present
-    squares = np.add.reduceat(values * values, starts, axis=1) @ is_training.T - n_present * means**2
-    width = _LIMIT * standard_deviation(squares, means)
-    width[p:] = np.inf  # targets are not clipped
-    low, high = means - width, means + width
-    is_outer = ((values < low.max(axis=1, keepdims=True)) | (values > high.min(axis=1, keepdims=True))).any(axis=0)
-    if np.isin((counts > 0).sum(axis=1), (1, 2)).any():
-        is_outer[:] = True  # the shift may be far from the values of a part
-    outer_present, is_outer_training = is_present[:, is_outer], is_training[:, np.newaxis, fold_of_row[is_outer]]
-    outer = np.clip(values[:, is_outer], low.T[..., np.newaxis], high.T[..., np.newaxis]) * outer_present
-    inner = np.vstack([values, is_present])
-    inner[:, is_outer] = 0.0
-    inner_grams = np.stack([rows @ rows.T for rows in np.split(inner, starts[1:], axis=1)])
-    inner_sums = np.add.reduceat(inner[: len(values)], starts, axis=1)
-    means = (inner_sums @ is_training.T + (outer * is_outer_training).sum(axis=2).T) / n_present
-    deviations = (outer - means.T[..., np.newaxis]) * outer_present
+    means = np.add.reduceat(values, fold_starts, axis=1) @ is_training_fold.T / n_present_by_part
+    squared_sums = (
+        np.add.reduceat(values * values, fold_starts, axis=1) @ is_training_fold.T - n_present_by_part * means**2
+    )
+    half_widths = _LIMIT * standard_deviation(squared_sums, means)
+    half_widths[p:] = np.inf  # targets are not clipped
+    low, high = means - half_widths, means + half_widths
+    is_outer_row = ((values < low.max(axis=1, keepdims=True)) | (values > high.min(axis=1, keepdims=True))).any(axis=0)
+    if np.isin((n_present_by_fold > 0).sum(axis=1), (1, 2)).any():
+        is_outer_row[:] = True  # the shift may be far from the values of a part
+    is_outer_value_present, is_training_outer_row = (
+        is_present_value[:, is_outer_row],
+        is_training_fold[:, np.newaxis, fold_of_row[is_outer_row]],
+    )
+    outer_values = (
+        np.clip(values[:, is_outer_row], low.T[..., np.newaxis], high.T[..., np.newaxis]) * is_outer_value_present
+    )
+    inner_values = np.vstack([values, is_present_value])
+    inner_values[:, is_outer_row] = 0.0
+    inner_grams = np.stack([rows @ rows.T for rows in np.split(inner_values, fold_starts[1:], axis=1)])
+    inner_sums = np.add.reduceat(inner_values[: len(values)], fold_starts, axis=1)
+    means = (inner_sums @ is_training_fold.T + (outer_values * is_training_outer_row).sum(axis=2).T) / n_present_by_part
+    outer_deviations = (outer_values - means.T[..., np.newaxis]) * is_outer_value_present
 
     def products(weights: Floats, outer_weights: Floats) -> Floats:
         """Products about the means, with weights (parts, folds) of inner rows and (parts, 1, rows) of outer rows."""
-        grams, column_means, m = np.tensordot(weights, inner_grams, 1), means.T[..., np.newaxis], len(values)
-        mean_products = grams[:, :m, m:] * column_means.mT
-        inner_products = grams[:, :m, :m] - mean_products - mean_products.mT
-        inner_products += grams[:, m:, m:] * column_means * column_means.mT
-        return np.asarray(inner_products + (deviations * outer_weights) @ deviations.mT)
+        grams, column_means, n_variables = np.tensordot(weights, inner_grams, 1), means.T[..., np.newaxis], len(values)
+        mean_products = grams[:, :n_variables, n_variables:] * column_means.mT
+        inner_products = grams[:, :n_variables, :n_variables] - mean_products - mean_products.mT
+        inner_products += grams[:, n_variables:, n_variables:] * column_means * column_means.mT
+        return np.asarray(inner_products + (outer_deviations * outer_weights) @ outer_deviations.mT)
 
-    training, held_out = products(is_training, is_outer_training), products(1 - is_training, 1 - is_outer_training)
-    scale = standard_deviation(np.diagonal(training, axis1=1, axis2=2).T, means)
-    scale[p:] = 1.0  # targets are not scaled
-    divisors = np.where(scale > 0, scale, np.inf).T[..., np.newaxis]
+    training, held_out = (
+        products(is_training_fold, is_training_outer_row),
+        products(1 - is_training_fold, 1 - is_training_outer_row),
+    )
+    column_sds = standard_deviation(np.diagonal(training, axis1=1, axis2=2).T, means)
+    column_sds[p:] = 1.0  # targets are not scaled
+    divisors = np.where(column_sds > 0, column_sds, np.inf).T[..., np.newaxis]
     divisors = divisors * divisors.mT
-    is_empty = np.broadcast_to(counts @ is_training.T == 0, means.shape)
-    limits = (
-        np.where(is_undefined, np.nan, limit)[:p].T
-        for is_undefined, limit in (
-            (is_empty, low + shift),
-            (is_empty, high + shift),
-            (is_empty, means + shift),
-            (scale == 0, scale),
+    is_empty_column = np.broadcast_to(n_present_by_fold @ is_training_fold.T == 0, means.shape)
+    scaling_fields = (
+        np.where(is_undefined_column, np.nan, scaling_field)[:p].T
+        for is_undefined_column, scaling_field in (
+            (is_empty_column, low + shift),
+            (is_empty_column, high + shift),
+            (is_empty_column, means + shift),
+            (column_sds == 0, column_sds),
         )
     )
     return Products(
-        [Scaling(*part) for part in zip(*limits, strict=True)],
+        [Scaling(*part) for part in zip(*scaling_fields, strict=True)],
         (means + shift).T,
-        training / divisors / (is_training @ fold_sizes)[:, np.newaxis, np.newaxis],
+        training / divisors / (is_training_fold @ fold_sizes)[:, np.newaxis, np.newaxis],
         held_out / divisors,
     )
 
@@ -256,7 +268,7 @@ def ridge(x: Floats, y: Floats, *, groups: NDArray[Any], penalties: Floats = PEN
 
 
 def ridges(
-    x: Floats, y: Floats, subsets: Sequence[slice], *, groups: NDArray[Any], penalties: Floats = PENALTIES
+    x: Floats, y: Floats, column_ranges: Sequence[slice], *, groups: NDArray[Any], penalties: Floats = PENALTIES
 ) -> list[Linear]:
     """Fit `ridge` on each of several ranges of the columns. The columns are standardised and multiplied only once.
 
@@ -266,7 +278,7 @@ def ridges(
         As in `ridge`.
     y
         Target (rows,), or targets (targets, rows). Successive ranges have successive targets, in turn.
-    subsets
+    column_ranges
         Ranges of columns.
 
     Returns
@@ -282,24 +294,33 @@ def ridges(
     [1, 2]
     """
     products, p = fold_products(x, y, inner_folds(groups)), x.shape[1]
-    linears = []
-    targets = np.resize(np.arange(p, products.means.shape[1]), len(subsets))
-    for subset, target in zip(subsets, targets.tolist(), strict=True):
-        columns = np.arange(p)[subset]
-        gram, target_products = products.training[0][np.ix_(columns, columns)], products.training[0, columns, target]
-        penalty = _select_penalty(products, columns, target, penalties)
-        linears.append(
+    linear_models = []
+    target_columns = np.resize(np.arange(p, products.means.shape[1]), len(column_ranges))
+    for column_range, target_column in zip(column_ranges, target_columns.tolist(), strict=True):
+        column_indices = np.arange(p)[column_range]
+        gram, target_products = (
+            products.training[0][np.ix_(column_indices, column_indices)],
+            products.training[0, column_indices, target_column],
+        )
+        penalty = _select_penalty(products, column_indices, target_column, penalties)
+        linear_models.append(
             Linear(
-                Scaling(*(values[subset] for values in products.scaling[0])),
-                np.asarray(np.linalg.solve(gram + penalty * np.eye(len(columns)), target_products)),
-                float(products.means[0, target]),
+                Scaling(*(scaling_field[column_range] for scaling_field in products.scaling[0])),
+                np.asarray(np.linalg.solve(gram + penalty * np.eye(len(column_indices)), target_products)),
+                float(products.means[0, target_column]),
             )
         )
-    return linears
+    return linear_models
 
 
 def ridge_predictions(
-    x: Floats, y: Floats, subsets: Sequence[slice], *, groups: NDArray[Any], is_training: Bools, is_held_out: Bools
+    x: Floats,
+    y: Floats,
+    column_ranges: Sequence[slice],
+    *,
+    groups: NDArray[Any],
+    is_training: Bools,
+    is_held_out: Bools,
 ) -> Floats:
     """Fit `ridges` to the training rows, and predict the held-out rows: (ranges, held-out rows).
 
@@ -308,15 +329,20 @@ def ridge_predictions(
     >>> ridge_predictions(x, np.ones(4), [slice(1)], groups=np.arange(4), **masks).tolist()
     [[1.0]]
     """
-    linears = ridges(x[is_training], y[..., is_training], subsets, groups=groups[is_training])
-    held_rows = x[is_held_out]
-    return np.stack([predict(linear, held_rows[:, subset]) for linear, subset in zip(linears, subsets, strict=True)])
+    linear_models = ridges(x[is_training], y[..., is_training], column_ranges, groups=groups[is_training])
+    held_out_x = x[is_held_out]
+    return np.stack(
+        [
+            predict(linear, held_out_x[:, column_range])
+            for linear, column_range in zip(linear_models, column_ranges, strict=True)
+        ]
+    )
 
 
 def ridge_path(
     x: Floats,
     y: Floats,
-    quadratic: Floats,
+    penalty_matrix: Floats,
     *,
     strengths: Sequence[float],
     groups: NDArray[Any],
@@ -328,7 +354,7 @@ def ridge_path(
     ----------
     x, y, groups, penalties
         As in `ridge`. The ridge penalty that is selected at strength 0 is used for all strengths.
-    quadratic
+    penalty_matrix
         Q (p, p), positive semidefinite.
     strengths
         Multipliers of the further penalty, at least 0.
@@ -348,8 +374,10 @@ def ridge_path(
     products, p = fold_products(x, y, inner_folds(groups)), x.shape[1]
     gram = products.training[0, :p, :p] + _select_penalty(products, np.arange(p), p, penalties) * np.eye(p)
     target_products = products.training[0, :p, p]
-    weights = [np.asarray(np.linalg.solve(gram + strength * quadratic, target_products)) for strength in strengths]
-    return [Linear(products.scaling[0], weight, float(products.means[0, p])) for weight in weights]
+    weights_by_strength = [
+        np.asarray(np.linalg.solve(gram + strength * penalty_matrix, target_products)) for strength in strengths
+    ]
+    return [Linear(products.scaling[0], weight, float(products.means[0, p])) for weight in weights_by_strength]
 
 
 def predict(linear: Linear, x: Floats) -> Floats:
@@ -376,15 +404,18 @@ def predict(linear: Linear, x: Floats) -> Floats:
     return np.asarray(linear.intercept + standardise_columns(x, linear.scaling) @ linear.weights)
 
 
-def _select_penalty(products: Products, columns: Ints, target: int, penalties: Floats) -> float:
+def _select_penalty(products: Products, column_indices: Ints, target_column: int, penalties: Floats) -> float:
     """The penalty with the least squared error over all held-out rows; the largest if several are equal."""
     penalties = np.sort(penalties)[::-1]
     if len(penalties) == 1 or len(products.training) == 1:
         return float(penalties[0]) if len(penalties) == 1 else PENALTY
-    training, held_out = products.training[1:, columns], products.held_out[1:, columns]
-    variances, eigenvectors = np.linalg.eigh(training[:, :, columns])
+    training_products, held_out_products = products.training[1:, column_indices], products.held_out[1:, column_indices]
+    variances, eigenvectors = np.linalg.eigh(training_products[:, :, column_indices])
     damped_variances = np.maximum(variances, 0.0)[:, :, np.newaxis] + penalties
-    weights = eigenvectors @ (eigenvectors.mT @ training[:, :, [target]] / damped_variances)
+    weights_by_penalty = eigenvectors @ (eigenvectors.mT @ training_products[:, :, [target_column]] / damped_variances)
     # Squared error, without the squares of the target, which all penalties share.
-    errors = (weights * (held_out[:, :, columns] @ weights - 2 * held_out[:, :, [target]])).sum(axis=(0, 1))
-    return float(penalties[np.argmin(errors)])
+    squared_errors = (
+        weights_by_penalty
+        * (held_out_products[:, :, column_indices] @ weights_by_penalty - 2 * held_out_products[:, :, [target_column]])
+    ).sum(axis=(0, 1))
+    return float(penalties[np.argmin(squared_errors)])

@@ -23,61 +23,65 @@ _TIE = 1e-10  # relative to the total squared error; copies of a column differ b
 
 
 class _Model(NamedTuple):
-    """A ridge regression on the columns `included` (p,) of a training part, with its held-out rows.
+    """A ridge regression on the columns `is_included` (p,) of a training part, with its held-out rows.
 
     `swept` (p + 1, p + 1) are the products of the columns and, last, of the target, swept by the columns included.
-    `mean` is the mean of the target. `held` (rows,) marks the held-out rows, `z` (held rows, p) are the standardised
-    columns of these rows, and `held_products` (p + 1, p + 1) are their products.
+    `mean` is the mean of the target. `is_held_out` (rows,) marks the held-out rows, `z` (held-out rows, p) are the
+    standardised columns of these rows, and `held_products` (p + 1, p + 1) are their products.
     """
 
     swept: Floats
-    included: Bools
+    is_included: Bools
     mean: float
-    held: Bools
+    is_held_out: Bools
     z: Floats
     held_products: Floats
 
     def toggle_column(self, column: int) -> _Model:
         """The model with a column added, or removed if it is included."""
-        row = self.swept[column]
-        swept_products = self.swept - np.outer(row, row / row[column])
-        swept_products[column] = swept_products[:, column] = (-row if self.included[column] else row) / row[column]
-        swept_products[column, column] = -1 / row[column]
-        is_included = self.included.copy()
-        is_included[column] = not is_included[column]
-        return self._replace(swept=swept_products, included=is_included)
+        swept_row = self.swept[column]
+        swept_products = self.swept - np.outer(swept_row, swept_row / swept_row[column])
+        swept_products[column] = swept_products[:, column] = (
+            -swept_row if self.is_included[column] else swept_row
+        ) / swept_row[column]
+        swept_products[column, column] = -1 / swept_row[column]
+        is_included_column = self.is_included.copy()
+        is_included_column[column] = not is_included_column[column]
+        return self._replace(swept=swept_products, is_included=is_included_column)
 
     def weights(self) -> Floats:
         """Weights (1 + p, p) of this model, then of the model with each column toggled."""
-        columns, target = self.swept[:-1, :-1], self.swept[:-1, -1]
-        weights = np.where(self.included, target, 0.0)
-        toggled_weights = weights[:, np.newaxis] - self.included[:, np.newaxis] * columns * (target / np.diag(columns))
+        swept_columns, swept_target = self.swept[:-1, :-1], self.swept[:-1, -1]
+        weights = np.where(self.is_included, swept_target, 0.0)
+        toggled_weights = weights[:, np.newaxis] - self.is_included[:, np.newaxis] * swept_columns * (
+            swept_target / np.diag(swept_columns)
+        )
         # Exact zeros, so that outputs with equal values in the other columns stay tied.
-        np.fill_diagonal(toggled_weights, np.where(self.included, 0.0, target / np.diag(columns)))
+        np.fill_diagonal(toggled_weights, np.where(self.is_included, 0.0, swept_target / np.diag(swept_columns)))
         return np.vstack([weights, toggled_weights.T])
 
 
-def _models(x: Floats, products: Products, fold: Ints, included: Ints) -> list[_Model]:
-    """The models on the columns `included`, one for each fold; `products` are those of the folds."""
+def _models(x: Floats, products: Products, fold: Ints, included_columns: Ints) -> list[_Model]:
+    """The models on the columns `included_columns`, one for each fold; `products` are those of the folds."""
     models, p = [], x.shape[1]
-    for part, (_, is_held_out) in enumerate(splits(fold), start=1):
-        penalised_products = products.training[part] + np.diag([*[PENALTY] * p, 0.0])
-        z = standardise_columns(x[is_held_out], products.scaling[part])
+    for part_index, (_, is_held_out) in enumerate(splits(fold), start=1):
+        penalised_products = products.training[part_index] + np.diag([*[PENALTY] * p, 0.0])
+        z = standardise_columns(x[is_held_out], products.scaling[part_index])
         model = _Model(
             penalised_products,
             np.zeros(p, dtype=np.bool_),
-            products.means[part, p],
+            products.means[part_index, p],
             is_held_out,
             z,
-            products.held_out[part],
+            products.held_out[part_index],
         )
-        for column in included:
+        for column in included_columns:
             model = model.toggle_column(column)
         models.append(model)
     return models
 
 
-def toggled_predictions(x: Floats, y: Floats, fold: Ints, *, included: Ints) -> Floats:
+def toggled_predictions(x: Floats, y: Floats, fold: Ints, *, included_columns: Ints) -> Floats:
     """Out-of-fold predictions of a model on some columns, and of this model with each column added or removed.
 
     Parameters
@@ -86,7 +90,7 @@ def toggled_predictions(x: Floats, y: Floats, fold: Ints, *, included: Ints) -> 
         Values (rows, p), NaN = missing.
     y, fold
         Target (rows,) and fold (rows,), -1 for rows that are not used.
-    included
+    included_columns
         The columns in the model. Toggling removes one of these columns, or adds one of the remaining columns.
 
     Returns
@@ -103,12 +107,12 @@ def toggled_predictions(x: Floats, y: Floats, fold: Ints, *, included: Ints) -> 
     Examples
     --------
     >>> y = np.array([1.0, 3.0, 5.0, 9.0])
-    >>> toggled_predictions(np.ones((4, 1)), y, np.array([0, 0, 1, 1]), included=np.arange(0))[1].tolist()
+    >>> toggled_predictions(np.ones((4, 1)), y, np.array([0, 0, 1, 1]), included_columns=np.arange(0))[1].tolist()
     [7.0, 7.0, 2.0, 2.0]
     """
     predictions = np.full((1 + x.shape[1], len(y)), np.nan)
-    for model in _models(x, fold_products(x, y, fold), fold, included):
-        predictions[:, model.held] = model.mean + model.weights() @ model.z.T
+    for model in _models(x, fold_products(x, y, fold), fold, included_columns):
+        predictions[:, model.is_held_out] = model.mean + model.weights() @ model.z.T
     return predictions
 
 
@@ -140,15 +144,17 @@ def single_column_ranks(x: Floats, y: Floats, fold: Ints) -> Floats:
     """
     ranks = np.full(x.shape[::-1], np.nan)
     products, p = fold_products(x, y, fold), x.shape[1]
-    for part, (_, is_held_out) in enumerate(splits(fold), start=1):
-        column_scaling = products.scaling[part]
-        correlation_sign = np.sign(round_for_sorting(products.training[part, :p, p]))
-        values = np.where(
+    for part_index, (_, is_held_out) in enumerate(splits(fold), start=1):
+        column_scaling = products.scaling[part_index]
+        correlation_signs = np.sign(round_for_sorting(products.training[part_index, :p, p]))
+        clipped_values = np.where(
             np.isnan(x[is_held_out]),
             column_scaling.mean,
             np.clip(x[is_held_out], column_scaling.low, column_scaling.high),
         )
-        ranks[:, is_held_out] = mid_ranks(np.where(np.isfinite(column_scaling.scale), correlation_sign * values, 0.0).T)
+        ranks[:, is_held_out] = mid_ranks(
+            np.where(np.isfinite(column_scaling.scale), correlation_signs * clipped_values, 0.0).T
+        )
     return ranks
 
 
@@ -168,7 +174,7 @@ def stepwise_path(
     y: Floats,
     fold: Ints,
     *,
-    included: Ints,
+    included_columns: Ints,
     steps: int,
     removing: bool = False,
     costs: Floats | None = None,
@@ -182,7 +188,7 @@ def stepwise_path(
         Values (rows, p), NaN = missing.
     y, fold
         Target (rows,) and fold (rows,), -1 for rows that are not used.
-    included
+    included_columns
         The columns in the initial model.
     steps
         Maximum number of columns to add or remove.
@@ -207,36 +213,40 @@ def stepwise_path(
     --------
     >>> y = np.array([1.0, 2.0, 3.0, 1.0, 2.0, 3.0])
     >>> x = np.column_stack([np.ones(6), [1, 2, 2, 2, 2, 3], y])
-    >>> stepwise_path(x, y, np.arange(6) // 3, included=np.arange(0), steps=5).order.tolist()
+    >>> stepwise_path(x, y, np.arange(6) // 3, included_columns=np.arange(0), steps=5).order.tolist()
     [2, 1]
-    >>> stepwise_path(x, y, np.arange(6) // 3, included=np.arange(1, 3), steps=5, removing=True).order.tolist()
+    >>> stepwise_path(x, y, np.arange(6) // 3, included_columns=np.arange(1, 3), steps=5, removing=True).order.tolist()
     [1]
     """
     products = fold_products(x, y, fold)
-    models = _models(x, products, fold, included)
+    models = _models(x, products, fold, included_columns)
     costs = np.ones(x.shape[1]) if costs is None else costs
-    candidates = np.isin(np.arange(x.shape[1]), included)
+    is_candidate_column = np.isin(np.arange(x.shape[1]), included_columns)
     if not removing:
-        candidates = ~candidates & np.isfinite(products.scaling[0].scale)
+        is_candidate_column = ~is_candidate_column & np.isfinite(products.scaling[0].scale)
     tolerance = _TIE * sum(float(model.held_products[-1, -1]) for model in models)
-    order: list[int] = []
+    column_order: list[int] = []
     predictions_by_step: list[Floats] = []
     while True:
-        errors = np.zeros(1 + x.shape[1])
+        squared_errors = np.zeros(1 + x.shape[1])
         predictions_by_step.append(np.full(len(y), np.nan))
         for model in models:
             weights = model.weights()
-            predictions_by_step[-1][model.held] = model.mean + model.z @ weights[0]
+            predictions_by_step[-1][model.is_held_out] = model.mean + model.z @ weights[0]
             residual_weights = np.column_stack([weights, np.full(len(weights), -1.0)])
-            errors += ((residual_weights @ model.held_products) * residual_weights).sum(axis=1)
-        if len(order) == steps or np.count_nonzero(candidates) <= removing:
-            return StepwisePath(np.array(order, dtype=np.intp), np.array(predictions_by_step))
-        error_change = np.where(candidates, errors[1:] - errors[0], np.inf)
-        per_cost = np.where(error_change < 0, costs, 1.0)
-        best_column = int(np.argmax(error_change / per_cost <= (error_change / per_cost).min() + tolerance / per_cost))
+            squared_errors += ((residual_weights @ model.held_products) * residual_weights).sum(axis=1)
+        if len(column_order) == steps or np.count_nonzero(is_candidate_column) <= removing:
+            return StepwisePath(np.array(column_order, dtype=np.intp), np.array(predictions_by_step))
+        error_changes = np.where(is_candidate_column, squared_errors[1:] - squared_errors[0], np.inf)
+        cost_divisors = np.where(error_changes < 0, costs, 1.0)
+        best_column = int(
+            np.argmax(
+                error_changes / cost_divisors <= (error_changes / cost_divisors).min() + tolerance / cost_divisors
+            )
+        )
         models = [model.toggle_column(best_column) for model in models]
-        candidates[best_column] = False
-        order.append(best_column)
+        is_candidate_column[best_column] = False
+        column_order.append(best_column)
 
 
 class NestedPath(NamedTuple):
@@ -252,7 +262,7 @@ class NestedPath(NamedTuple):
 
 
 def nested_path(
-    x: Floats, y: Floats, fold: Ints, *, groups: Ints, included: Ints, steps: int, costs: Floats | None = None
+    x: Floats, y: Floats, fold: Ints, *, groups: Ints, included_columns: Ints, steps: int, costs: Floats | None = None
 ) -> NestedPath:
     """Forward selection on all rows. Each fold is predicted by a path that was selected in the other folds (nested).
 
@@ -263,11 +273,11 @@ def nested_path(
 
     Parameters
     ----------
-    x, y, fold, included, steps, costs
+    x, y, fold, included_columns, steps, costs
         As in `stepwise_path`. With two folds, the path of a fold is selected in inner folds of the remaining groups.
     groups
         Group of each row (rows,). Rows of one group stay together in cross-validation. With one remaining group, no
-        selection is possible, and the predictions use only the columns `included`.
+        selection is possible, and the predictions use only the columns `included_columns`.
 
     Returns
     -------
@@ -282,31 +292,39 @@ def nested_path(
     --------
     >>> y = np.tile([1.0, 2.0, 3.0], 3)
     >>> x = np.column_stack([np.ones(9), y])
-    >>> path = nested_path(x, y, np.arange(9) // 3, groups=np.arange(9), included=np.arange(0), steps=1)
+    >>> path = nested_path(x, y, np.arange(9) // 3, groups=np.arange(9), included_columns=np.arange(0), steps=1)
     >>> path.order.tolist(), path.chosen.tolist(), path.predicted.shape
     ([1], [1.0], (2, 9))
     """
     costs = np.ones(x.shape[1]) if costs is None else costs
-    order = stepwise_path(x, y, fold, included=included, steps=steps, costs=costs).order
-    budgets = np.concatenate([[0.0], np.cumsum(costs[order])])
-    predictions, n_folds_with_column = np.full((len(budgets), len(y)), np.nan), np.zeros(len(order))
-    max_steps = int(budgets[-1] / costs.min() + 1)
+    column_order = stepwise_path(x, y, fold, included_columns=included_columns, steps=steps, costs=costs).order
+    budget_by_step = np.concatenate([[0.0], np.cumsum(costs[column_order])])
+    predictions, n_folds_with_column = np.full((len(budget_by_step), len(y)), np.nan), np.zeros(len(column_order))
+    max_steps = int(budget_by_step[-1] / costs.min() + 1)
     for is_training, is_held_out in (fold_masks := splits(fold)):
-        inner_fold, fold_path = (
+        inner_fold, fold_column_order = (
             fold[is_training] if np.ptp(fold[is_training]) else inner_folds(groups[is_training]),
-            order[:0],
+            column_order[:0],
         )
         if np.ptp(inner_fold):
-            fold_path = stepwise_path(
-                x[is_training], y[is_training], inner_fold, included=included, steps=max_steps, costs=costs
+            fold_column_order = stepwise_path(
+                x[is_training],
+                y[is_training],
+                inner_fold,
+                included_columns=included_columns,
+                steps=max_steps,
+                costs=costs,
             ).order
-        n_columns_by_step = np.searchsorted(np.cumsum(costs[fold_path]), budgets * (1 + _TIE), side="right")
-        n_folds_with_column += [
-            column in fold_path[:n_columns] for column, n_columns in zip(order, n_columns_by_step[1:], strict=True)
-        ]
-        columns = np.concatenate([included, fold_path[: n_columns_by_step[-1]]])
-        subsets = [slice(len(included) + n_columns) for n_columns in n_columns_by_step.tolist()]
-        predictions[:, is_held_out] = ridge_predictions(
-            x[:, columns], y, subsets, groups=groups, is_training=is_training, is_held_out=is_held_out
+        n_columns_by_step = np.searchsorted(
+            np.cumsum(costs[fold_column_order]), budget_by_step * (1 + _TIE), side="right"
         )
-    return NestedPath(order, predictions, n_folds_with_column / len(fold_masks))
+        n_folds_with_column += [
+            column in fold_column_order[:n_columns]
+            for column, n_columns in zip(column_order, n_columns_by_step[1:], strict=True)
+        ]
+        column_indices = np.concatenate([included_columns, fold_column_order[: n_columns_by_step[-1]]])
+        column_ranges = [slice(len(included_columns) + n_columns) for n_columns in n_columns_by_step.tolist()]
+        predictions[:, is_held_out] = ridge_predictions(
+            x[:, column_indices], y, column_ranges, groups=groups, is_training=is_training, is_held_out=is_held_out
+        )
+    return NestedPath(column_order, predictions, n_folds_with_column / len(fold_masks))

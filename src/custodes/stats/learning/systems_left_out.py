@@ -37,13 +37,15 @@ def win_matrix(scores: Floats, *, item_weights: Floats | None = None) -> Floats:
     [[[nan, 0.75], [0.25, nan]]]
     """
     weights = np.ones(scores.shape[1]) if item_weights is None else item_weights
-    is_rated = np.isfinite(scores)
+    is_rated_output = np.isfinite(scores)
     wins = np.full((len(scores), scores.shape[2], scores.shape[2]), np.nan)
     for system in range(scores.shape[2]):
-        is_rated_pair = is_rated[:, :, [system]] & is_rated
-        signs = np.where(is_rated_pair, difference_signs(scores[:, :, [system]], scores), 0)
-        n_compared = np.einsum("i,rin->rn", weights, is_rated_pair)
-        wins[:, system] = ratio(n_compared + np.einsum("i,rin->rn", weights, signs), 2 * n_compared)
+        is_rated_pair = is_rated_output[:, :, [system]] & is_rated_output
+        difference_directions = np.where(is_rated_pair, difference_signs(scores[:, :, [system]], scores), 0)
+        n_compared_items = np.einsum("i,rin->rn", weights, is_rated_pair)
+        wins[:, system] = ratio(
+            n_compared_items + np.einsum("i,rin->rn", weights, difference_directions), 2 * n_compared_items
+        )
     diagonal = np.arange(scores.shape[2])
     wins[:, diagonal, diagonal] = np.nan
     return wins
@@ -68,10 +70,12 @@ def predicted_orders(features: Floats, target: Floats, fit: Fit) -> NDArray[np.i
     ----------
     Airola et al. 2011, leave-pair-out cross-validation.
     """
-    n = len(target)
-    orders = np.zeros(n * (n - 1) // 2, dtype=np.int8)
-    for k, pair in enumerate(combinations(range(n), 2)):
-        orders[k] = difference_signs(*round_for_sorting(_predict_held_out(features, target, pair, fit)[0], _DIGITS))
+    n_systems = len(target)
+    orders = np.zeros(n_systems * (n_systems - 1) // 2, dtype=np.int8)
+    for pair_index, pair in enumerate(combinations(range(n_systems), 2)):
+        orders[pair_index] = difference_signs(
+            *round_for_sorting(_predict_held_out(features, target, pair, fit)[0], _DIGITS)
+        )
     return orders
 
 
@@ -81,12 +85,15 @@ def held_out_errors(features: Floats, target: Floats, fit: Fit) -> tuple[Floats,
     The first prediction is by a model fitted to all other systems. The second prediction is the mean win rate of these
     systems.
     """
-    n = len(target)
-    errors, baseline_errors = np.empty((2, n))
-    for system in range(n):
-        prediction, win_rate, mean = _predict_held_out(features, target, (system,), fit)
-        errors[system], baseline_errors[system] = (win_rate[0] - prediction[0]) ** 2, (win_rate[0] - mean) ** 2
-    return errors, baseline_errors
+    n_systems = len(target)
+    squared_errors, squared_baseline_errors = np.empty((2, n_systems))
+    for system in range(n_systems):
+        predictions, held_out_win_rates, mean_training_win_rate = _predict_held_out(features, target, (system,), fit)
+        squared_errors[system], squared_baseline_errors[system] = (
+            (held_out_win_rates[0] - predictions[0]) ** 2,
+            (held_out_win_rates[0] - mean_training_win_rate) ** 2,
+        )
+    return squared_errors, squared_baseline_errors
 
 
 def _predict_held_out(
@@ -105,17 +112,19 @@ def _predict_held_out(
 
 def lasso_held_out_errors(features: Floats, target: Floats, *, alphas: Floats) -> Floats:
     """Squared errors of the win rate of each system, predicted by a lasso fitted to all other systems: (alphas, N)."""
-    n = len(target)
-    errors = np.empty((len(alphas), n))
-    for system in range(n):
-        training_systems = np.setdiff1d(np.arange(n), system)
+    n_systems = len(target)
+    squared_errors = np.empty((len(alphas), n_systems))
+    for system in range(n_systems):
+        training_systems = np.setdiff1d(np.arange(n_systems), system)
         x, y = win_rates(features, training_systems).T, win_rates(target, training_systems)
         # The second fold predicts all other systems from this system alone; its errors are not used.
-        errors[:, system] = lasso_errors(x, y, (np.arange(n) == system).astype(np.intp), alphas=alphas)[:, system]
-    return errors
+        squared_errors[:, system] = lasso_errors(x, y, (np.arange(n_systems) == system).astype(np.intp), alphas=alphas)[
+            :, system
+        ]
+    return squared_errors
 
 
-def order_agreement(orders: NDArray[Any], truth: NDArray[Any], *, weights: NDArray[Any]) -> Floats:
+def order_agreement(orders: NDArray[Any], true_orders: NDArray[Any], *, weights: NDArray[Any]) -> Floats:
     """Kendall's tau-b between predicted orders of pairs (m, pairs) and true orders (pairs,), in every resample: (B, m).
 
     The weight of a pair is the product of the weights of its two systems. tau-b is NaN if all true orders or all
@@ -124,7 +133,7 @@ def order_agreement(orders: NDArray[Any], truth: NDArray[Any], *, weights: NDArr
     >>> order_agreement(np.array([[1, 1, -1]]), np.array([1, 1, 1]), weights=np.ones((1, 3))).round(3).tolist()
     [[0.333]]
     """
-    first_system, second_system = np.triu_indices(weights.shape[1], 1)
-    pair_weights = np.asarray(weights, dtype=np.float64)[:, first_system] * weights[:, second_system]
-    n_untied = np.sqrt((pair_weights @ (orders.T != 0)) * (pair_weights @ (truth != 0))[:, np.newaxis])
-    return ratio(pair_weights @ (orders * truth).T.astype(np.float64), n_untied)
+    first_systems, second_systems = np.triu_indices(weights.shape[1], 1)
+    pair_weights = np.asarray(weights, dtype=np.float64)[:, first_systems] * weights[:, second_systems]
+    tau_denominators = np.sqrt((pair_weights @ (orders.T != 0)) * (pair_weights @ (true_orders != 0))[:, np.newaxis])
+    return ratio(pair_weights @ (orders * true_orders).T.astype(np.float64), tau_denominators)

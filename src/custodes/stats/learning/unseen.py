@@ -40,16 +40,20 @@ class Moves(NamedTuple):
     freedom: NDArray[Any]
 
     @classmethod
-    def mean(cls, parts: Sequence[Moves]) -> Moves:
+    def mean(cls, repetitions: Sequence[Moves]) -> Moves:
         """Mean of the statistics and of their influences over repetitions."""
-        return cls(*(np.asarray(np.mean(estimates, axis=0)) for estimates in zip(*parts, strict=True)))
+        return cls(*(np.asarray(np.mean(estimates, axis=0)) for estimates in zip(*repetitions, strict=True)))
 
-    def contrast(self, first: Ints, second: Ints | None = None) -> Moves:
-        """Statistic of the predictions `first` minus the statistic of the predictions `second`, with influences.
+    def contrast(self, first_indices: Ints, second_indices: Ints | None = None) -> Moves:
+        """Statistic of the predictions `first_indices` minus the statistic of the predictions `second_indices`, with
+        influences.
 
-        Without `second`, the statistic of the predictions `first`.
+        Without `second_indices`, the statistic of the predictions `first_indices`.
         """
-        differences = (values[..., first] - (0.0 if second is None else values[..., second]) for values in self[:-1])
+        differences = (
+            values[..., first_indices] - (0.0 if second_indices is None else values[..., second_indices])
+            for values in self[:-1]
+        )
         return Moves(*(*differences, self.freedom))
 
     def interval(self, over: Over, *, confidence: float, folds: tuple[int, int] = (0, 0)) -> tuple[Floats, Floats]:
@@ -72,11 +76,13 @@ class Moves(NamedTuple):
             (influences**2).sum(axis=0) for influences in self[1:-1]
         )
         units_freedom, systems_freedom, blocks_freedom = self.freedom
-        items_factor, others_factor = (1 + n / (n - 1) if n > 1 else 1.0 for n in folds)
+        items_variance_factor, others_variance_factor = (
+            1 + n_folds / (n_folds - 1) if n_folds > 1 else 1.0 for n_folds in folds
+        )
         units_variance, systems_variance, blocks_variance = (
-            units_variance * items_factor,
-            systems_variance * others_factor,
-            blocks_variance * others_factor,
+            units_variance * items_variance_factor,
+            systems_variance * others_variance_factor,
+            blocks_variance * others_variance_factor,
         )
         items_half_width = _half_width(units_variance, units_freedom, confidence)
         if over == "units":
@@ -87,12 +93,12 @@ class Moves(NamedTuple):
             variance = np.maximum(
                 units_variance + systems_variance - outputs_variance, np.maximum(units_variance, systems_variance)
             )
-            variance_sum, squares_by_freedom = (
+            variance_sum, squared_variance_per_freedom = (
                 units_variance + systems_variance,
                 units_variance**2 / max(units_freedom, 1) + systems_variance**2 / max(systems_freedom, 1),
             )
             freedom = np.where(
-                variance_sum > 0, variance_sum**2 / np.where(variance_sum > 0, squares_by_freedom, 1.0), 1.0
+                variance_sum > 0, variance_sum**2 / np.where(variance_sum > 0, squared_variance_per_freedom, 1.0), 1.0
             )
             half_width = _half_width(variance, freedom if systems_freedom > 0 else 0, confidence)
         # An interval over more than items is at least as wide as that over items.
@@ -142,106 +148,131 @@ def moves(
 
     Source: Daniels 1944 (the coefficient); Jaeckel 1972 (the infinitesimal jackknife).
     """
-    is_rated, n_systems = np.isfinite(human), human.shape[1]
-    blocks, block_of_output = np.unique(block[is_rated], return_inverse=True)
+    is_rated_output, n_systems = np.isfinite(human), human.shape[1]
+    distinct_blocks, block_of_output = np.unique(block[is_rated_output], return_inverse=True)
     n_sums = 1 + 2 * len(predicted)  # sum of human squares, then for each prediction sums of products and of squares
-    sums_by_block = np.zeros((len(blocks), n_sums))
-    by_unit, by_system = np.zeros((len(blocks), n_units, n_sums)), np.zeros((len(blocks), n_systems, n_sums))
-    by_output = np.zeros((human.size, n_sums))
-    presence_masks = [np.zeros(sum_table.shape[:2], dtype=bool) for sum_table in (by_unit, by_system)]
-    for within_value in np.unique(within[is_rated]):
-        compared_outputs = np.flatnonzero((is_rated & (within == within_value)).ravel())
-        block_index = int(np.searchsorted(blocks, block.ravel()[compared_outputs[0]]))
-        item, system = np.divmod(compared_outputs, n_systems)
-        unit, model_of_output = units[item], model.ravel()[compared_outputs]
-        for is_present, label in zip(presence_masks, (unit, system), strict=True):
-            is_present[block_index, label] = True
-        human_values = _read(kind, human.ravel()[compared_outputs])
-        for k in np.unique(model_of_output):
-            scores = np.stack(
-                [_read(kind, scores) for scores in predicted[:, k].reshape(len(predicted), -1)[:, compared_outputs]]
+    sums_by_block = np.zeros((len(distinct_blocks), n_sums))
+    sums_by_unit, sums_by_system = (
+        np.zeros((len(distinct_blocks), n_units, n_sums)),
+        np.zeros((len(distinct_blocks), n_systems, n_sums)),
+    )
+    sums_by_output = np.zeros((human.size, n_sums))
+    presence_masks = [np.zeros(sum_table.shape[:2], dtype=bool) for sum_table in (sums_by_unit, sums_by_system)]
+    for within_value in np.unique(within[is_rated_output]):
+        compared_outputs = np.flatnonzero((is_rated_output & (within == within_value)).ravel())
+        block_index = int(np.searchsorted(distinct_blocks, block.ravel()[compared_outputs[0]]))
+        item_of_output, system_of_output = np.divmod(compared_outputs, n_systems)
+        unit_of_output, model_of_output = units[item_of_output], model.ravel()[compared_outputs]
+        for is_present_label, label_of_output in zip(presence_masks, (unit_of_output, system_of_output), strict=True):
+            is_present_label[block_index, label_of_output] = True
+        human_scores = _ranks_or_values(kind, human.ravel()[compared_outputs])
+        for model_number in np.unique(model_of_output):
+            model_scores = np.stack(
+                [
+                    _ranks_or_values(kind, model_scores)
+                    for model_scores in predicted[:, model_number].reshape(len(predicted), -1)[:, compared_outputs]
+                ]
             )
-            model_rows = np.flatnonzero(model_of_output == k)
-            output_sums = pair_sums(kind, human_values, scores, model_rows, item, (unit, system))
-            sums_by_block[block_index] += output_sums.row.sum(axis=1)
-            by_output[compared_outputs[model_rows]] += output_sums.row.T
-            by_output[compared_outputs] += output_sums.column.T
-            for sums_by_label, label, sums_inside in zip(
-                (by_unit, by_system), (unit, system), output_sums.inside, strict=True
+            model_output_positions = np.flatnonzero(model_of_output == model_number)
+            model_pair_sums = pair_sums(
+                kind,
+                human_scores,
+                model_scores,
+                model_output_positions,
+                item_of_output,
+                (unit_of_output, system_of_output),
+            )
+            sums_by_block[block_index] += model_pair_sums.row.sum(axis=1)
+            sums_by_output[compared_outputs[model_output_positions]] += model_pair_sums.row.T
+            sums_by_output[compared_outputs] += model_pair_sums.column.T
+            for sums_by_label, label_of_output, sums_inside in zip(
+                (sums_by_unit, sums_by_system), (unit_of_output, system_of_output), model_pair_sums.inside, strict=True
             ):
                 # A pair within a unit (or system) is counted only once if the unit (or system) is removed.
-                labels_and_sums = ((label[model_rows], output_sums.row - sums_inside), (label, output_sums.column))
-                for label_of_row, values in labels_and_sums:
+                labels_and_sums = (
+                    (label_of_output[model_output_positions], model_pair_sums.row - sums_inside),
+                    (label_of_output, model_pair_sums.column),
+                )
+                for label_of_summand, label_sums in labels_and_sums:
                     sums_by_label[block_index] += unit_sums(
-                        values, units=label_of_row, n_units=sums_by_label.shape[1]
+                        label_sums, units=label_of_summand, n_units=sums_by_label.shape[1]
                     ).T
     coefficients = _coefficient(kind, sums_by_block)
-    is_defined = ~np.isnan(coefficients)
-    is_defined_block = np.asarray(is_defined.any(axis=1))
-    block_shares = is_defined / np.maximum(is_defined.sum(axis=0), 1)
-    value = np.where(is_defined.any(axis=0), (block_shares * np.nan_to_num(coefficients)).sum(axis=0), np.nan)
+    is_defined_coefficient = ~np.isnan(coefficients)
+    is_defined_block = np.asarray(is_defined_coefficient.any(axis=1))
+    block_weights = is_defined_coefficient / np.maximum(is_defined_coefficient.sum(axis=0), 1)
+    statistic = np.where(
+        is_defined_coefficient.any(axis=0), (block_weights * np.nan_to_num(coefficients)).sum(axis=0), np.nan
+    )
     unit_influences, system_influences = (
         np.einsum(
             "bpm,bm->pm",
-            _spread(_part_derivatives(kind, sums_by_block[:, np.newaxis], sums_by_label), is_present),
-            block_shares,
+            _scaled_deviations(_part_derivatives(kind, sums_by_block[:, np.newaxis], sums_by_label), is_present_label),
+            block_weights,
         )
-        for sums_by_label, is_present in zip((by_unit, by_system), presence_masks, strict=True)
+        for sums_by_label, is_present_label in zip((sums_by_unit, sums_by_system), presence_masks, strict=True)
     )
     output_influences = np.zeros((human.size, len(predicted)))
-    output_influences[is_rated.ravel()] = (
-        _part_derivatives(kind, sums_by_block[block_of_output], by_output[is_rated.ravel()])
-        * block_shares[block_of_output]
+    output_influences[is_rated_output.ravel()] = (
+        _part_derivatives(kind, sums_by_block[block_of_output], sums_by_output[is_rated_output.ravel()])
+        * block_weights[block_of_output]
     )
     return Moves(
-        value=value,
+        value=statistic,
         units=unit_influences,
         systems=system_influences,
         outputs=output_influences,
-        blocks=_spread(np.nan_to_num(block_shares * (coefficients - value))[np.newaxis], is_defined_block[np.newaxis])[
-            0
-        ],
+        blocks=_scaled_deviations(
+            np.nan_to_num(block_weights * (coefficients - statistic))[np.newaxis], is_defined_block[np.newaxis]
+        )[0],
         freedom=np.array(
-            [presence_masks[0].sum() - len(blocks), presence_masks[1].any(axis=0).sum() - 1, is_defined_block.sum() - 1]
+            [
+                presence_masks[0].sum() - len(distinct_blocks),
+                presence_masks[1].any(axis=0).sum() - 1,
+                is_defined_block.sum() - 1,
+            ]
         ),
     )
 
 
-def _read(kind: Objective, values: Floats) -> Floats:
+def _ranks_or_values(kind: Objective, values: Floats) -> Floats:
     return mid_ranks(values) if kind == "spearman" else values
 
 
-def _sizes(kind: Objective, total: Floats) -> Floats:
+def _denominators(kind: Objective, pair_sum_array: Floats) -> Floats:
     """Denominators of the coefficients, NaN where they are 0: sums (..., 1 + 2 m) -> (..., m)."""
-    human_squares, prediction_squares = total[..., :1], total[..., 2::2]
+    human_squares, prediction_squares = pair_sum_array[..., :1], pair_sum_array[..., 2::2]
     denominators = (
         human_squares + 0 * prediction_squares
         if kind == "accuracy"
         else np.sqrt(np.maximum(human_squares, 0.0) * np.maximum(prediction_squares, 0.0))
     )
     return np.where(
-        denominators > _ROUNDING * np.abs(total).max(axis=-1, keepdims=True, initial=0.0), denominators, np.nan
+        denominators > _ROUNDING * np.abs(pair_sum_array).max(axis=-1, keepdims=True, initial=0.0), denominators, np.nan
     )
 
 
-def _coefficient(kind: Objective, total: Floats) -> Floats:
+def _coefficient(kind: Objective, pair_sum_array: Floats) -> Floats:
     """Coefficients from sums (..., 1 + 2 m) -> (..., m)."""
-    return np.asarray(total[..., 1::2] / _sizes(kind, total))
+    return np.asarray(pair_sum_array[..., 1::2] / _denominators(kind, pair_sum_array))
 
 
-def _part_derivatives(kind: Objective, total: Floats, parts: Floats) -> Floats:
+def _part_derivatives(kind: Objective, pair_sum_array: Floats, part_sums: Floats) -> Floats:
     """Derivatives of coefficients with respect to the weights of parts of their sums: sums (..., 1 + 2 m) -> (..., m).
 
     An undefined derivative is 0.
     """
     with np.errstate(invalid="ignore", divide="ignore"):
-        sum_shares = parts / total
+        sum_shares = part_sums / pair_sum_array
     human_shares, prediction_shares = sum_shares[..., :1], sum_shares[..., 2::2]
     size_derivatives = human_shares if kind == "accuracy" else (human_shares + prediction_shares) / 2
-    return np.nan_to_num(parts[..., 1::2] / _sizes(kind, total) - _coefficient(kind, total) * size_derivatives)
+    return np.nan_to_num(
+        part_sums[..., 1::2] / _denominators(kind, pair_sum_array)
+        - _coefficient(kind, pair_sum_array) * size_derivatives
+    )
 
 
-def _spread(derivatives: Floats, is_present: NDArray[np.bool_]) -> Floats:
+def _scaled_deviations(derivatives: Floats, is_present: NDArray[np.bool_]) -> Floats:
     """Deviations (blocks, parts, m) from the mean over the parts of each block that `is_present` (blocks, parts) marks.
 
     The deviations are scaled so that their sum of squares estimates the variance of the sum over parts. They are 0 if a

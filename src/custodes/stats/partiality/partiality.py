@@ -141,43 +141,54 @@ def partiality(
     [3]
     """
     searches = [_Search.from_placement(placement, systems) for placement in placements]
-    shape = (len(searches), len(placements[0].human) if placements else 0)
-    reason = np.array([search.reason for search in searches], dtype=np.int8).reshape(shape)
-    results: dict[tuple[int, int], tuple[_Distance, float]] = {}
-    n_remaining = sum(len(search.candidates) for search in searches)
+    table_shape = (len(searches), len(placements[0].human) if placements else 0)
+    reason = np.array([search.reason for search in searches], dtype=np.int8).reshape(table_shape)
+    results_by_cell: dict[tuple[int, int], tuple[_Distance, float]] = {}
+    n_remaining_tests = sum(len(search.candidate_systems) for search in searches)
     largest_p_adjusted = 0.0
     while True:
-        candidates = [
-            (distance.p_value, m, s) for m, search in enumerate(searches) for s, distance in search.nameable()
+        candidate_tests = [
+            (distance.p_value, metric_index, system_index)
+            for metric_index, search in enumerate(searches)
+            for system_index, distance in search.testable_systems()
         ]
-        p, m, s = min(candidates, default=(1.0, 0, 0))
-        if not candidates or p * n_remaining > alpha:
+        smallest_p_value, metric_index, system_index = min(candidate_tests, default=(1.0, 0, 0))
+        if not candidate_tests or smallest_p_value * n_remaining_tests > alpha:
             break
-        rival_p_value = searches[m].rival(s)
-        if rival_p_value > alpha:
-            searches[m].rivals[s] = rival_p_value
+        rival_p = searches[metric_index].largest_rival_p_value(system_index)
+        if rival_p > alpha:
+            searches[metric_index].rival_p_values[system_index] = rival_p
             continue
-        largest_p_adjusted = max(largest_p_adjusted, p * n_remaining, rival_p_value)
-        results[m, s] = searches[m].distances[s], largest_p_adjusted
-        searches[m].name(s)
-        n_remaining -= 1
-    for m, search in enumerate(searches):
-        for s, distance in search.distances.items():
-            if len(search.curve) < FEWEST_SYSTEMS:  # after removing flagged systems, too few remain for the curve
-                reason[m, s] = Reason.FEW_SYSTEMS
-            elif np.isnan(distance.p_value):
-                reason[m, s] = Reason.CONSTANT
-            else:
-                adjusted_p = max(largest_p_adjusted, distance.p_value * n_remaining, search.rivals.get(s, 0.0))
-                results[m, s] = distance, min(1.0, adjusted_p)
-    shift, low, high, p_value, p_adjusted = np.full((5, *shape), np.nan)
-    if results:
-        result_indices = tuple(np.array(list(results)).T)
-        distances, adjusted_values = zip(*results.values(), strict=True)
-        shift[result_indices], error, weight, freedom, p_value[result_indices] = map(
-            np.array, zip(*distances, strict=True)
+        largest_p_adjusted = max(largest_p_adjusted, smallest_p_value * n_remaining_tests, rival_p)
+        results_by_cell[metric_index, system_index] = (
+            searches[metric_index].distance_of_system[system_index],
+            largest_p_adjusted,
         )
-        half_width = _half_width(error, weight, freedom, confidence)
+        searches[metric_index].flag(system_index)
+        n_remaining_tests -= 1
+    for metric_index, search in enumerate(searches):
+        for system_index, distance in search.distance_of_system.items():
+            if (
+                len(search.curve_systems) < FEWEST_SYSTEMS
+            ):  # after removing flagged systems, too few remain for the curve
+                reason[metric_index, system_index] = Reason.FEW_SYSTEMS
+            elif np.isnan(distance.p_value):
+                reason[metric_index, system_index] = Reason.CONSTANT
+            else:
+                adjusted_p = max(
+                    largest_p_adjusted,
+                    distance.p_value * n_remaining_tests,
+                    search.rival_p_values.get(system_index, 0.0),
+                )
+                results_by_cell[metric_index, system_index] = distance, min(1.0, adjusted_p)
+    shift, low, high, p_value, p_adjusted = np.full((5, *table_shape), np.nan)
+    if results_by_cell:
+        result_indices = tuple(np.array(list(results_by_cell)).T)
+        distances_of_cells, adjusted_values = zip(*results_by_cell.values(), strict=True)
+        shift[result_indices], standard_errors, mixture_weights, freedom, p_value[result_indices] = map(
+            np.array, zip(*distances_of_cells, strict=True)
+        )
+        half_width = _half_width(standard_errors, mixture_weights, freedom, confidence)
         low[result_indices], high[result_indices], p_adjusted[result_indices] = (
             shift[result_indices] - half_width,
             shift[result_indices] + half_width,
@@ -198,20 +209,23 @@ def win_rate_without(placement: Placement, shift: Floats) -> tuple[Floats, Ints,
     from scipy.special import ndtr
 
     is_off_diagonal = ~np.eye(len(shift), dtype=np.bool_)
-    is_compared = np.isfinite(placement.advantage) & is_off_diagonal
-    advantage_without = placement.advantage - np.nan_to_num(shift)[:, None] * placement.steepness
-    win_probability, win_probability_without = (
-        np.where(is_compared, ndtr(values), 0.0) for values in (placement.advantage, advantage_without)
+    is_compared_pair = np.isfinite(placement.advantage) & is_off_diagonal
+    advantage_without_shift = placement.advantage - np.nan_to_num(shift)[:, None] * placement.steepness
+    win_probability, win_probability_without_shift = (
+        np.where(is_compared_pair, ndtr(values), 0.0) for values in (placement.advantage, advantage_without_shift)
     )
-    n_opponents = np.where(is_compared.any(axis=1), is_compared.sum(axis=1), 1)
-    rates, rates_without = win_probability.sum(axis=1) / n_opponents, win_probability_without.sum(axis=1) / n_opponents
+    n_opponents = np.where(is_compared_pair.any(axis=1), is_compared_pair.sum(axis=1), 1)
+    win_rates, win_rates_without_shift = (
+        win_probability.sum(axis=1) / n_opponents,
+        win_probability_without_shift.sum(axis=1) / n_opponents,
+    )
     # Without its shift, a system loses win rate, which its opponents gain.
-    opponent_rates = rates + (win_probability - win_probability_without) / n_opponents[None, :]
-    rank = 1 + (rates[None, :] > rates[:, None] + 1e-12).sum(axis=1)
+    opponent_win_rates = win_rates + (win_probability - win_probability_without_shift) / n_opponents[None, :]
+    ranks = 1 + (win_rates[None, :] > win_rates[:, None] + 1e-12).sum(axis=1)
     return (
-        rates - rates_without,
-        rank,
-        1 + ((opponent_rates > rates_without[:, None] + 1e-12) & is_off_diagonal).sum(axis=1),
+        win_rates - win_rates_without_shift,
+        ranks,
+        1 + ((opponent_win_rates > win_rates_without_shift[:, None] + 1e-12) & is_off_diagonal).sum(axis=1),
     )
 
 
@@ -232,16 +246,17 @@ class _Distance(NamedTuple):
 class _Search:
     """The sequential test for one metric.
 
-    `curve` are the systems to which the curve is fitted, and `candidates` the systems that may still be flagged.
-    `rivals` has the p-value of each system whose distance may be explained by favoritism for another system.
+    `curve_systems` are the systems to which the curve is fitted, and `candidate_systems` those that may still be
+    flagged.
+    `rival_p_values` has the p-value of each system whose distance may be explained by favoritism for another system.
     """
 
     placement: Placement
     reason: NDArray[np.int8]
-    curve: list[int]
-    candidates: list[int]
-    distances: dict[int, _Distance] = field(default_factory=dict)
-    rivals: dict[int, float] = field(default_factory=dict)
+    curve_systems: list[int]
+    candidate_systems: list[int]
+    distance_of_system: dict[int, _Distance] = field(default_factory=dict)
+    rival_p_values: dict[int, float] = field(default_factory=dict)
 
     @classmethod
     def from_placement(cls, placement: Placement, systems: Sequence[int] | None) -> _Search:
@@ -250,108 +265,134 @@ class _Search:
         reason[~placement.met] = Reason.UNMET
         reason[~placement.connected] = Reason.UNCONNECTED
         reason[placement.units == 0] = Reason.UNRATED
-        usable_systems = reason == Reason.NONE
+        is_usable = reason == Reason.NONE
         if (
-            usable_systems.any()
-            and min(np.ptp(positions[usable_systems]) for positions in (placement.human, placement.metric)) < _LEVEL
+            is_usable.any()
+            and min(np.ptp(positions[is_usable]) for positions in (placement.human, placement.metric)) < _LEVEL
         ):
-            reason[usable_systems] = Reason.LEVEL
+            reason[is_usable] = Reason.LEVEL
         usable_systems = np.flatnonzero(reason == Reason.NONE)
         curve: list[int] = usable_systems[np.argsort(placement.human[usable_systems], kind="stable")].tolist()
-        for outermost, neighbour in ((-1, -2), (0, 1)) if len(curve) >= FEWEST_SYSTEMS else ():
-            if abs(placement.human[curve[outermost]] - placement.human[curve[neighbour]]) > APART * placement.spread:
-                reason[curve.pop(outermost)] = Reason.APART
+        for outermost_place, neighbour_place in ((-1, -2), (0, 1)) if len(curve) >= FEWEST_SYSTEMS else ():
+            if (
+                abs(placement.human[curve[outermost_place]] - placement.human[curve[neighbour_place]])
+                > APART * placement.spread
+            ):
+                reason[curve.pop(outermost_place)] = Reason.APART
         curve.sort()
         if len(curve) < FEWEST_SYSTEMS:
             reason[curve] = Reason.FEW_SYSTEMS
             curve = []
-        candidates = curve if systems is None else [s for s in curve if s in systems]
-        search = cls(placement=placement, reason=reason, curve=curve, candidates=[*candidates])
-        search.measure()
+        candidate_systems = curve if systems is None else [system for system in curve if system in systems]
+        search = cls(placement=placement, reason=reason, curve_systems=curve, candidate_systems=[*candidate_systems])
+        search.measure_distances()
         return search
 
-    def measure(self) -> None:
-        tested_systems = np.array(self.candidates, dtype=np.intp)
-        self.distances = dict(
-            zip(self.candidates, self.distance(tested_systems, self.curve_masks(tested_systems)), strict=True)
+    def measure_distances(self) -> None:
+        tested_systems = np.array(self.candidate_systems, dtype=np.intp)
+        self.distance_of_system = dict(
+            zip(
+                self.candidate_systems,
+                self.distances_from_curve(tested_systems, self.curve_masks(tested_systems)),
+                strict=True,
+            )
         )
 
-    def curve_masks(self, *left_out: Ints) -> Bools:
-        """Return a mask (k, systems) of the systems of the curve. Each array (k,) in `left_out` removes one per row."""
-        in_curve = np.zeros((len(left_out[0]), len(self.reason)), dtype=np.bool_)
-        in_curve[:, self.curve] = True
-        for systems in left_out:
-            in_curve[np.arange(len(systems)), systems] = False
-        return in_curve
+    def curve_masks(self, *left_out_systems: Ints) -> Bools:
+        """Return a mask (k, systems) of the systems of the curve. Each array (k,) in `left_out_systems` removes one per
+        row."""
+        is_in_curve = np.zeros((len(left_out_systems[0]), len(self.reason)), dtype=np.bool_)
+        is_in_curve[:, self.curve_systems] = True
+        for removed_systems in left_out_systems:
+            is_in_curve[np.arange(len(removed_systems)), removed_systems] = False
+        return is_in_curve
 
-    def distance(self, tested_systems: Ints, in_curve: Bools) -> list[_Distance]:
+    def distances_from_curve(self, tested_systems: Ints, is_in_curve: Bools) -> list[_Distance]:
         if not len(tested_systems):
             return []
-        shift, error, weight = _distances_from_curves(self.placement, tested_systems, in_curve)
+        shifts, standard_errors, mixture_weights = _distances_from_curves(self.placement, tested_systems, is_in_curve)
         freedom = self.placement.units[tested_systems] - 1
-        p_value = _tail_probability(shift, error, weight, freedom)
-        rows = zip(shift.tolist(), error, weight, freedom.tolist(), p_value.tolist(), strict=True)
-        return [_Distance(*row) for row in rows]
+        p_values = _tail_probability(shifts, standard_errors, mixture_weights, freedom)
+        distance_fields = zip(
+            shifts.tolist(), standard_errors, mixture_weights, freedom.tolist(), p_values.tolist(), strict=True
+        )
+        return [_Distance(*fields) for fields in distance_fields]
 
-    def nameable(self) -> list[tuple[int, _Distance]]:
-        if len(self.curve) < FEWEST_SYSTEMS:
+    def testable_systems(self) -> list[tuple[int, _Distance]]:
+        if len(self.curve_systems) < FEWEST_SYSTEMS:
             return []
-        return [(s, d) for s, d in self.distances.items() if s not in self.rivals and np.isfinite(d.p_value)]
+        return [
+            (system, distance)
+            for system, distance in self.distance_of_system.items()
+            if system not in self.rival_p_values and np.isfinite(distance.p_value)
+        ]
 
-    def rival(self, s: int) -> float:
+    def largest_rival_p_value(self, system: int) -> float:
         """Leave each other system out of the curve in turn, and return the largest of the p-values of system s."""
-        other_systems = np.array([t for t in self.curve if t != s], dtype=np.intp)
-        tested_systems = np.full(len(other_systems), s)
+        left_out_systems = np.array(
+            [curve_system for curve_system in self.curve_systems if curve_system != system], dtype=np.intp
+        )
+        tested_systems = np.full(len(left_out_systems), system)
         p_values = [
             distance.p_value
-            for distance in self.distance(tested_systems, self.curve_masks(tested_systems, other_systems))
+            for distance in self.distances_from_curve(
+                tested_systems, self.curve_masks(tested_systems, left_out_systems)
+            )
         ]
         return float(np.nan_to_num(p_values, nan=1.0).max())
 
-    def name(self, s: int) -> None:
-        self.curve.remove(s)
-        self.candidates.remove(s)
-        self.rivals.clear()
-        self.measure()
+    def flag(self, system: int) -> None:
+        self.curve_systems.remove(system)
+        self.candidate_systems.remove(system)
+        self.rival_p_values.clear()
+        self.measure_distances()
 
 
-def _tail_probability(distance: Floats, error: Floats, weight: Floats, freedom: Ints) -> Floats:
-    """Return the two-sided probability (k,) of a larger distance than `distance` (k,).
+def _tail_probability(distances: Floats, standard_errors: Floats, mixture_weights: Floats, freedom: Ints) -> Floats:
+    """Return the two-sided probability (k,) of a larger distance than `distances` (k,).
 
     The distribution is a mixture of Student's t with standard errors and weights (k, components).
     """
     from scipy.special import stdtr
 
-    tail_probabilities = stdtr(freedom[:, np.newaxis].astype(np.float64), -np.abs(distance)[:, np.newaxis] / error)
-    return np.asarray((2 * weight * tail_probabilities).sum(axis=1))
+    tail_probabilities = stdtr(
+        freedom[:, np.newaxis].astype(np.float64), -np.abs(distances)[:, np.newaxis] / standard_errors
+    )
+    return np.asarray((2 * mixture_weights * tail_probabilities).sum(axis=1))
 
 
-def _half_width(error: Floats, weight: Floats, freedom: Ints, confidence: float) -> Floats:
+def _half_width(standard_errors: Floats, mixture_weights: Floats, freedom: Ints, confidence: float) -> Floats:
     """Return the half-widths (k,) of the central intervals around 0 of the mixtures in `_tail_probability`."""
     from scipy.special import gammaln, stdtrit
 
-    degrees = freedom[:, np.newaxis].astype(np.float64)
-    peak_density = np.exp(gammaln((degrees + 1) / 2) - gammaln(degrees / 2)) / np.sqrt(degrees * np.pi)
-    half_width = stdtrit(freedom.astype(np.float64), (1 + confidence) / 2) * error.min(axis=1)
+    degrees_of_freedom = freedom[:, np.newaxis].astype(np.float64)
+    peak_density = np.exp(gammaln((degrees_of_freedom + 1) / 2) - gammaln(degrees_of_freedom / 2)) / np.sqrt(
+        degrees_of_freedom * np.pi
+    )
+    half_width = stdtrit(freedom.astype(np.float64), (1 + confidence) / 2) * standard_errors.min(axis=1)
     for _ in range(_STEPS):  # Newton's method rises to the root, because the probability is a convex function
-        density = peak_density * (1 + (half_width[:, np.newaxis] / error) ** 2 / degrees) ** (-(degrees + 1) / 2)
-        slope = (2 * weight * density / error).sum(axis=1)
-        step = (_tail_probability(half_width, error, weight, freedom) - (1 - confidence)) / slope
-        half_width = half_width + step
-        if not (step > _SMALL * half_width).any():
+        densities = peak_density * (1 + (half_width[:, np.newaxis] / standard_errors) ** 2 / degrees_of_freedom) ** (
+            -(degrees_of_freedom + 1) / 2
+        )
+        slopes = (2 * mixture_weights * densities / standard_errors).sum(axis=1)
+        newton_steps = (
+            _tail_probability(half_width, standard_errors, mixture_weights, freedom) - (1 - confidence)
+        ) / slopes
+        half_width = half_width + newton_steps
+        if not (newton_steps > _SMALL * half_width).any():
             break
     return np.asarray(half_width)
 
 
 def _distances_from_curves(
-    placement: Placement, tested_systems: Ints, in_curve: Bools
+    placement: Placement, tested_systems: Ints, is_in_curve: Bools
 ) -> tuple[Floats, Floats, Floats]:
     """Return the distances (k,) of the tested systems (k,) from curves, with standard errors and weights (k, misfits).
 
-    `in_curve` (k, systems) marks the systems to which each curve is fitted. There is a standard error of the distance
-    of a fair system for each possible misfit, and the weights are the posterior probabilities of the misfits.
+    `is_in_curve` (k, systems) marks the systems to which each curve is fitted. There is a standard error of the
+    distance of a fair system for each possible misfit, and the weights are the posterior probabilities of the misfits.
     """
-    rows, curve_weights = np.arange(len(tested_systems)), in_curve.astype(np.float64)
+    curve_indices, curve_weights = np.arange(len(tested_systems)), is_in_curve.astype(np.float64)
     n_curve_systems = curve_weights.sum(axis=1)
 
     def curve_deviations(values: Floats) -> Floats:
@@ -365,62 +406,65 @@ def _distances_from_curves(
     def dot(first: Floats, second: Floats) -> Floats:
         return np.asarray((first * second * curve_weights).sum(axis=1))
 
-    def inverse_of(values: Floats) -> Floats:
+    def reciprocal(values: Floats) -> Floats:
         """Return 1 / values; 0 if a value is 0 because all systems of the curve have equal means."""
         return np.nan_to_num(ratio(np.ones(len(values)), values))
 
-    x, y = curve_deviations(placement.human), curve_deviations(placement.metric)
+    human_deviations, metric_deviations = curve_deviations(placement.human), curve_deviations(placement.metric)
     # The powers of quality must only bend the curve, so their linear part is removed.
     power_deviations = np.stack([curve_deviations(power) for power in placement.powers], axis=1)
     linear_slopes = (
-        np.einsum("kps,ks->kp", power_deviations * curve_weights[:, np.newaxis], x)
-        * inverse_of(dot(x, x))[:, np.newaxis]
+        np.einsum("kps,ks->kp", power_deviations * curve_weights[:, np.newaxis], human_deviations)
+        * reciprocal(dot(human_deviations, human_deviations))[:, np.newaxis]
     )
-    power_deviations = power_deviations - linear_slopes[..., np.newaxis] * x[:, np.newaxis]
+    power_deviations = power_deviations - linear_slopes[..., np.newaxis] * human_deviations[:, np.newaxis]
     # Because of their errors, human means vary more than true quality; without a correction, the slope is too flat.
     variance_of_human, covariance_of_both, variance_of_metric = (
         curve_weights @ values.diagonal() - quadratic(values, curve_weights) / n_curve_systems
         for values in (placement.hh, placement.hm, placement.mm)
     )
-    noise_of_human = np.minimum(variance_of_human, _MOST_NOISE * dot(x, x))
-    quality_squares = dot(x, x) - noise_of_human
-    slope = (dot(x, y) - covariance_of_both * np.nan_to_num(ratio(noise_of_human, variance_of_human))) * inverse_of(
-        quality_squares
-    )
+    human_noise_sums = np.minimum(variance_of_human, _MOST_NOISE * dot(human_deviations, human_deviations))
+    squared_quality_sums = dot(human_deviations, human_deviations) - human_noise_sums
+    slopes = (
+        dot(human_deviations, metric_deviations)
+        - covariance_of_both * np.nan_to_num(ratio(human_noise_sums, variance_of_human))
+    ) * reciprocal(squared_quality_sums)
     sampling_variance = np.maximum(
-        variance_of_metric - 2 * slope * covariance_of_both + slope**2 * variance_of_human, 0.0
+        variance_of_metric - 2 * slopes * covariance_of_both + slopes**2 * variance_of_human, 0.0
     ) / (n_curve_systems - 1)
     # The curvature is shrunk according to the residuals of the line, which include the misfit.
     misfit_variance = np.maximum(
-        dot(y - slope[:, np.newaxis] * x, y) / np.maximum(n_curve_systems - 2, 1), sampling_variance
+        dot(metric_deviations - slopes[:, np.newaxis] * human_deviations, metric_deviations)
+        / np.maximum(n_curve_systems - 2, 1),
+        sampling_variance,
     )
-    model_terms = np.concatenate([x[:, np.newaxis], power_deviations], axis=1)
+    model_terms = np.concatenate([human_deviations[:, np.newaxis], power_deviations], axis=1)
     curve_terms = model_terms * curve_weights[:, np.newaxis]
     gram = curve_terms @ curve_terms.transpose(0, 2, 1)
-    inverse = np.zeros_like(gram)
-    inverse[:, 0, 0] = inverse_of(quality_squares)
+    gram_inverse = np.zeros_like(gram)
+    gram_inverse[:, 0, 0] = reciprocal(squared_quality_sums)
     penalty = misfit_variance[:, np.newaxis, np.newaxis] * np.linalg.inv(placement.powers_covariance)
-    inverse[:, 1:, 1:] = np.linalg.inv(gram[:, 1:, 1:] + penalty)
-    coefficients = (inverse @ (curve_terms @ y[..., np.newaxis]))[..., 0]
-    coefficients[:, 0] = slope
-    residual = y - np.einsum("kp,kps->ks", coefficients, model_terms)
-    contrast = -curve_weights / n_curve_systems[:, np.newaxis] - np.einsum(
-        "kps,kpq,kq->ks", curve_terms, inverse, model_terms[rows, :, tested_systems]
+    gram_inverse[:, 1:, 1:] = np.linalg.inv(gram[:, 1:, 1:] + penalty)
+    coefficients = (gram_inverse @ (curve_terms @ metric_deviations[..., np.newaxis]))[..., 0]
+    coefficients[:, 0] = slopes
+    residuals = metric_deviations - np.einsum("kp,kps->ks", coefficients, model_terms)
+    contrasts = -curve_weights / n_curve_systems[:, np.newaxis] - np.einsum(
+        "kps,kpq,kq->ks", curve_terms, gram_inverse, model_terms[curve_indices, :, tested_systems]
     )
-    contrast[rows, tested_systems] = 1.0
+    contrasts[curve_indices, tested_systems] = 1.0
     covariance_blocks = np.stack([placement.mm, placement.hm + placement.hm.T, placement.hh])
-    block_weights = np.stack([np.ones_like(slope), -slope, slope**2], axis=1)
+    block_weights = np.stack([np.ones_like(slopes), -slopes, slopes**2], axis=1)
 
     def covariances(vectors: Floats) -> Floats:
         """Return the sampling covariances (k, m, m) of metric - slope x human, for vectors (k, m, systems)."""
         moved_vectors = block_weights[..., np.newaxis, np.newaxis] * (vectors[:, np.newaxis] @ covariance_blocks)
         return np.asarray(moved_vectors.sum(axis=1) @ vectors.transpose(0, 2, 1))
 
-    powers_contrast = np.einsum("ks,kps->kp", contrast, power_deviations)
-    variance = np.maximum(covariances(contrast[:, np.newaxis])[:, 0, 0], 0.0)
-    variance = variance + quadratic(placement.powers_covariance, powers_contrast)
+    powers_contrast = np.einsum("ks,kps->kp", contrasts, power_deviations)
+    distance_variance = np.maximum(covariances(contrasts[:, np.newaxis])[:, 0, 0], 0.0)
+    distance_variance = distance_variance + quadratic(placement.powers_covariance, powers_contrast)
     # expected sums of squared residuals around the curve: from sampling errors only, and from a misfit of variance 1
-    hat_matrix, noise_matrix = inverse @ gram, inverse @ covariances(curve_terms)
+    hat_matrix, noise_matrix = gram_inverse @ gram, gram_inverse @ covariances(curve_terms)
     residual_freedom = (
         n_curve_systems
         - 1
@@ -433,16 +477,24 @@ def _distances_from_curves(
         + np.einsum("kpq,kqp->k", noise_matrix, hat_matrix)
     )
     powers_freedom = np.trace(hat_matrix[:, 1:, 1:], axis1=1, axis2=2)
-    noise_unit = np.nan_to_num(ratio(np.maximum(expected_residual, 0.0), residual_freedom))
-    freedom = np.maximum(n_curve_systems - 2 - powers_freedom, 1)
-    observed_ratio = np.nan_to_num(ratio(dot(residual, residual), residual_freedom * noise_unit)) * freedom
-    misfit_ratio = 1 + _MISFIT_GRID**2
-    likelihood = -np.log(misfit_ratio) * freedom[:, np.newaxis] / 2 - observed_ratio[:, np.newaxis] / (2 * misfit_ratio)
-    misfit_ratio_of_bound = noise_unit[:, np.newaxis] * (_MISFIT_GRID / _MISFIT_BOUND) ** 2
-    likelihood = likelihood - misfit_ratio_of_bound / 2
-    density = np.exp(likelihood - likelihood.max(axis=1, keepdims=True)) * _MISFIT_WIDTH
-    density = density / (1 + (_MISFIT_GRID / _MISFIT_SCALE) ** 2)
-    misfit_variances = (noise_unit * (contrast**2).sum(axis=1))[:, np.newaxis] * _MISFIT_GRID**2
-    error = np.sqrt(variance[:, np.newaxis] + misfit_variances)
-    error[np.sqrt(variance) <= _LEVEL * float(np.ptp(placement.metric))] = np.nan
-    return residual[rows, tested_systems], error, density / density.sum(axis=1, keepdims=True)
+    noise_variance = np.nan_to_num(ratio(np.maximum(expected_residual, 0.0), residual_freedom))
+    residual_degrees_of_freedom = np.maximum(n_curve_systems - 2 - powers_freedom, 1)
+    observed_ratio = (
+        np.nan_to_num(ratio(dot(residuals, residuals), residual_freedom * noise_variance)) * residual_degrees_of_freedom
+    )
+    variance_ratios = 1 + _MISFIT_GRID**2
+    misfit_log_likelihood = -np.log(variance_ratios) * residual_degrees_of_freedom[:, np.newaxis] / 2 - observed_ratio[
+        :, np.newaxis
+    ] / (2 * variance_ratios)
+    relative_squared_misfits = noise_variance[:, np.newaxis] * (_MISFIT_GRID / _MISFIT_BOUND) ** 2
+    misfit_log_likelihood = misfit_log_likelihood - relative_squared_misfits / 2
+    misfit_density = np.exp(misfit_log_likelihood - misfit_log_likelihood.max(axis=1, keepdims=True)) * _MISFIT_WIDTH
+    misfit_density = misfit_density / (1 + (_MISFIT_GRID / _MISFIT_SCALE) ** 2)
+    misfit_variances = (noise_variance * (contrasts**2).sum(axis=1))[:, np.newaxis] * _MISFIT_GRID**2
+    standard_errors = np.sqrt(distance_variance[:, np.newaxis] + misfit_variances)
+    standard_errors[np.sqrt(distance_variance) <= _LEVEL * float(np.ptp(placement.metric))] = np.nan
+    return (
+        residuals[curve_indices, tested_systems],
+        standard_errors,
+        misfit_density / misfit_density.sum(axis=1, keepdims=True),
+    )

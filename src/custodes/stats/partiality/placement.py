@@ -59,23 +59,23 @@ def sum_by_unit(influence: Floats, units: Ints) -> Floats:
     return unit_sums(influence.T, units=units, n_units=int(units.max()) + 1).T
 
 
-def covariance(first: Floats, second: Floats) -> Floats:
+def covariance(first_influence: Floats, second_influence: Floats) -> Floats:
     """Return the covariance (systems, systems) of sums over units, given two influences (units, systems)."""
-    n_units = int((first != 0).any(axis=1).sum())
-    return np.asarray(first.T @ second * (n_units / max(n_units - 1, 1)))
+    n_units = int((first_influence != 0).any(axis=1).sum())
+    return np.asarray(first_influence.T @ second_influence * (n_units / max(n_units - 1, 1)))
 
 
-def count_clusters(mask: Bools, units: Ints) -> Ints:
+def count_clusters(output_mask: Bools, units: Ints) -> Ints:
     """Return the number (systems,) of clusters that contain an output of the system."""
-    return np.asarray((unit_sums(mask.T, units=units, n_units=int(units.max()) + 1) > 0).sum(axis=1))
+    return np.asarray((unit_sums(output_mask.T, units=units, n_units=int(units.max()) + 1) > 0).sum(axis=1))
 
 
-def connected_systems(mask: Bools) -> Bools:
+def connected_systems(output_mask: Bools) -> Bools:
     """Return whether each system (systems,) belongs to the largest set of systems that are connected by common items.
 
-    `mask` (items, systems) marks the outputs that exist.
+    `output_mask` (items, systems) marks the outputs that exist.
     """
-    return largest_block(common_items(mask), np.asarray(mask.any(axis=0)))
+    return largest_block(common_items(output_mask), np.asarray(output_mask.any(axis=0)))
 
 
 def largest_block(is_connected: Bools, is_present: Bools) -> Bools:
@@ -92,65 +92,93 @@ SPREAD = 0.55
 """Standard deviation of outputs of one system, on the probit scale of win rates."""
 
 
-def sign_placement(human: Signs, metric: Signs, pair: Ints, pairs: Ints, *, items: Ints, units: Ints) -> Placement:
+def sign_placement(
+    human_verdicts: Signs,
+    metric_verdicts: Signs,
+    pair_of_comparison: Ints,
+    pair_systems: Ints,
+    *,
+    items: Ints,
+    units: Ints,
+) -> Placement:
     """Return the placement from the verdicts (n,) of annotators and of a metric on the same comparisons.
 
-    `pair`, `items` and `units` (n,) are the pair, item and cluster of each comparison; `pairs` (pairs, 2) are the two
-    systems of each pair. The position of a system is the probit of its mean win rate. On this scale, the link is
-    straight if outputs vary normally.
+    `pair_of_comparison`, `items` and `units` (n,) are the pair, item and cluster of each comparison; `pair_systems`
+    (pairs, 2) are the two systems of each pair. The position of a system is the probit of its mean win rate. On this
+    scale, the link is straight if outputs vary normally.
     """
     from scipy.sparse import csr_array
     from scipy.special import ndtri
 
-    n_systems, n_units, first_system, second_system = int(pairs.max()) + 1, int(units.max(initial=-1)) + 1, *pairs.T
+    n_systems, n_units, first_systems, second_systems = (
+        int(pair_systems.max()) + 1,
+        int(units.max(initial=-1)) + 1,
+        *pair_systems.T,
+    )
     # Opponents have equal weights: otherwise a system that met weak opponents more often would look better.
     n_comparisons_of_pair, sign_sums = (
-        table_sums(pair, shape=(len(pairs),)),
-        [table_sums(pair, shape=(len(pairs),), weights=signs) for signs in (human, metric)],
+        table_sums(pair_of_comparison, shape=(len(pair_systems),)),
+        [
+            table_sums(pair_of_comparison, shape=(len(pair_systems),), weights=signs)
+            for signs in (human_verdicts, metric_verdicts)
+        ],
     )
     mean_signs = np.nan_to_num(ratio(np.stack(sign_sums), n_comparisons_of_pair))
     n_opponents, n_comparisons = (
-        table_sums(first_system, shape=(n_systems,), weights=pair_counts)
-        + table_sums(second_system, shape=(n_systems,), weights=pair_counts)
+        table_sums(first_systems, shape=(n_systems,), weights=pair_counts)
+        + table_sums(second_systems, shape=(n_systems,), weights=pair_counts)
         for pair_counts in (n_comparisons_of_pair > 0, n_comparisons_of_pair)
     )
-    margins = np.stack(
+    system_margins = np.stack(
         [
-            table_sums(first_system, shape=(n_systems,), weights=rater_rate)
-            - table_sums(second_system, shape=(n_systems,), weights=rater_rate)
-            for rater_rate in mean_signs
+            table_sums(first_systems, shape=(n_systems,), weights=mean_signs_of_rater)
+            - table_sums(second_systems, shape=(n_systems,), weights=mean_signs_of_rater)
+            for mean_signs_of_rater in mean_signs
         ]
     )
-    margins = margins / np.maximum(n_opponents, 1)
+    system_margins = system_margins / np.maximum(n_opponents, 1)
     smallest_rate = 0.5 / np.maximum(n_comparisons, 1)
-    positions = ndtri(np.clip((1 + margins) / 2, smallest_rate, 1 - smallest_rate))
-    slopes = np.sqrt(np.pi / 2) * np.exp(positions**2 / 2)  # derivative of the probit of a margin
+    positions = ndtri(np.clip((1 + system_margins) / 2, smallest_rate, 1 - smallest_rate))
+    probit_slopes = np.sqrt(np.pi / 2) * np.exp(positions**2 / 2)  # derivative of the probit of a margin
     # the influence of each cluster and pair on the positions of the pair's two systems
-    cells, cell_of_comparison = np.unique(pair.astype(np.int64) * max(1, n_units) + units, return_inverse=True)
-    cell_pair, unit = cells // max(1, n_units), cells % max(1, n_units)
-    a, b, n_in_cell = (
-        first_system[cell_pair],
-        second_system[cell_pair],
-        table_sums(cell_of_comparison, shape=cells.shape),
+    cell_codes, cell_of_comparison = np.unique(
+        pair_of_comparison.astype(np.int64) * max(1, n_units) + units, return_inverse=True
+    )
+    pair_of_cell, unit_of_cell = cell_codes // max(1, n_units), cell_codes % max(1, n_units)
+    first_system_of_cell, second_system_of_cell, n_comparisons_of_cell = (
+        first_systems[pair_of_cell],
+        second_systems[pair_of_cell],
+        table_sums(cell_of_comparison, shape=cell_codes.shape),
     )
     influences = []
-    for rater_index, signs in enumerate((human, metric)):
-        mean_deviation = (
-            table_sums(cell_of_comparison, shape=cells.shape, weights=signs)
-            - mean_signs[rater_index, cell_pair] * n_in_cell
-        ) / np.maximum(n_comparisons_of_pair[cell_pair], 1)
-        weight = slopes[rater_index] / np.maximum(n_opponents, 1)
-        influence_values = np.concatenate([mean_deviation * weight[a], -mean_deviation * weight[b]])
+    for rater_index, signs in enumerate((human_verdicts, metric_verdicts)):
+        deviation_of_cell = (
+            table_sums(cell_of_comparison, shape=cell_codes.shape, weights=signs)
+            - mean_signs[rater_index, pair_of_cell] * n_comparisons_of_cell
+        ) / np.maximum(n_comparisons_of_pair[pair_of_cell], 1)
+        system_weights = probit_slopes[rater_index] / np.maximum(n_opponents, 1)
+        influence_values = np.concatenate(
+            [
+                deviation_of_cell * system_weights[first_system_of_cell],
+                -deviation_of_cell * system_weights[second_system_of_cell],
+            ]
+        )
         influence = csr_array(
-            (influence_values, (np.tile(unit, 2), np.concatenate([a, b]))), shape=(n_units, n_systems)
+            (
+                influence_values,
+                (np.tile(unit_of_cell, 2), np.concatenate([first_system_of_cell, second_system_of_cell])),
+            ),
+            shape=(n_units, n_systems),
         )
         influence.eliminate_zeros()
         influences.append(influence)
     human_influence, metric_influence = influences
-    ones = np.ones(2 * len(pair))
-    both_systems = np.concatenate([first_system[pair], second_system[pair]])
-    by_item = csr_array((ones, (np.tile(items, 2), both_systems)), shape=(int(items.max(initial=-1)) + 1, n_systems))
-    by_unit = csr_array((ones, (np.tile(units, 2), both_systems)), shape=(n_units, n_systems))
+    ones = np.ones(2 * len(pair_of_comparison))
+    system_of_appearance = np.concatenate([first_systems[pair_of_comparison], second_systems[pair_of_comparison]])
+    appearances_by_item = csr_array(
+        (ones, (np.tile(items, 2), system_of_appearance)), shape=(int(items.max(initial=-1)) + 1, n_systems)
+    )
+    appearances_by_unit = csr_array((ones, (np.tile(units, 2), system_of_appearance)), shape=(n_units, n_systems))
     return Placement(
         human=positions[0],
         metric=positions[1],
@@ -160,12 +188,13 @@ def sign_placement(human: Signs, metric: Signs, pair: Ints, pairs: Ints, *, item
         powers=np.stack([positions[0] ** 2, positions[0] ** 3]),
         powers_covariance=np.diag(np.square(POWERS)),
         spread=SPREAD,
-        units=np.bincount(by_unit.indices, minlength=n_systems),
+        units=np.bincount(appearances_by_unit.indices, minlength=n_systems),
         connected=largest_block(
-            (by_item.T @ by_item).toarray() > 0, np.bincount(both_systems, minlength=n_systems) > 0
+            (appearances_by_item.T @ appearances_by_item).toarray() > 0,
+            np.bincount(system_of_appearance, minlength=n_systems) > 0,
         ),
         met=n_opponents >= (n_opponents > 0).sum() - 1,
-        advantage=ndtri(_win_proportions(sign_sums[1], n_comparisons_of_pair, pairs, n_systems)),
+        advantage=ndtri(_win_proportions(sign_sums[1], n_comparisons_of_pair, pair_systems, n_systems)),
         steepness=np.ones((n_systems, n_systems)),
     )
 
@@ -176,15 +205,23 @@ def _covariance(first_influence: Any, second_influence: Any) -> Floats:
     return np.asarray((first_influence.T @ second_influence).toarray() * (n_units / max(n_units - 1, 1)))
 
 
-def _win_proportions(margin: Floats, n_comparisons: Floats, pairs: Ints, n_systems: int) -> Floats:
+def _win_proportions(sign_sums: Floats, n_comparisons: Floats, pair_systems: Ints, n_systems: int) -> Floats:
     """Return the proportion (systems, systems) of comparisons in which the metric prefers the first system.
 
     The proportion is NaN if the two systems were never compared.
     """
-    rate_matrix = np.full((n_systems, n_systems), np.nan)
-    smallest_rate = 0.5 / np.maximum(n_comparisons, 1)
-    rate = np.where(
-        n_comparisons > 0, np.clip((1 + ratio(margin, n_comparisons)) / 2, smallest_rate, 1 - smallest_rate), np.nan
+    proportion_matrix = np.full((n_systems, n_systems), np.nan)
+    smallest_proportion = 0.5 / np.maximum(n_comparisons, 1)
+    win_proportions = np.where(
+        n_comparisons > 0,
+        np.clip((1 + ratio(sign_sums, n_comparisons)) / 2, smallest_proportion, 1 - smallest_proportion),
+        np.nan,
     )
-    rate_matrix[pairs[:, 0], pairs[:, 1]], rate_matrix[pairs[:, 1], pairs[:, 0]] = rate, 1 - rate
-    return rate_matrix
+    (
+        proportion_matrix[pair_systems[:, 0], pair_systems[:, 1]],
+        proportion_matrix[pair_systems[:, 1], pair_systems[:, 0]],
+    ) = (
+        win_proportions,
+        1 - win_proportions,
+    )
+    return proportion_matrix

@@ -98,49 +98,56 @@ class HumanSide(NamedTuple):
     connected: Bools
 
 
-def human_side(persons: Floats, mask: Bools, units: Ints) -> HumanSide:
+def human_side(annotator_ratings: Floats, output_mask: Bools, units: Ints) -> HumanSide:
     """Return the human side of a placement on the outputs of a mask (items, systems).
 
-    `persons` (annotators, items, systems) are the human ratings, `units` (items,) the clusters.
+    `annotator_ratings` (annotators, items, systems) are the human ratings, `units` (items,) the clusters.
     """
-    is_rated = np.isfinite(persons) & mask
-    n_ratings = is_rated.sum(axis=0)
-    ratings = np.where(is_rated, level(np.where(is_rated, persons, np.nan)), 0.0)
-    mean = ratings.sum(axis=0) / np.maximum(n_ratings, 1)
-    scale = float(mean[mask].std()) if mask.any() else 0.0
+    has_rating = np.isfinite(annotator_ratings) & output_mask
+    n_ratings = has_rating.sum(axis=0)
+    ratings = np.where(has_rating, level(np.where(has_rating, annotator_ratings, np.nan)), 0.0)
+    mean_ratings = ratings.sum(axis=0) / np.maximum(n_ratings, 1)
+    scale = float(mean_ratings[output_mask].std()) if output_mask.any() else 0.0
     scale = scale if scale > 0 else 1.0
-    centre = float(mean[mask].mean()) if mask.any() else 0.0
-    ratings, mean = np.where(is_rated, ratings - centre, 0.0) / scale, np.where(mask, mean - centre, 0.0) / scale
-    effects = two_way(mean, mask)
-    influence = sum_by_unit(effects.influence, units)
-    powers, instruments = _instruments(ratings, is_rated, mask)
-    taste_variance = _taste(ratings, is_rated, mask)
+    centre = float(mean_ratings[output_mask].mean()) if output_mask.any() else 0.0
+    ratings, mean_ratings = (
+        np.where(has_rating, ratings - centre, 0.0) / scale,
+        np.where(output_mask, mean_ratings - centre, 0.0) / scale,
+    )
+    system_effects = two_way(mean_ratings, output_mask)
+    influence_by_unit = sum_by_unit(system_effects.influence, units)
+    power_effects, instruments = _instruments(ratings, has_rating, output_mask)
+    taste_variances = _taste_variances(ratings, has_rating, output_mask)
     return HumanSide(
-        mask=mask,
-        quantiles=_smoothed_quantiles(mean[mask]),
-        effects=effects.effects,
-        influence=influence,
-        covariance=covariance(influence, influence) + np.diag(taste_variance),
-        powers=powers.effects,
-        powers_influence=np.stack([sum_by_unit(influence, units) for influence in powers.influence]),
+        mask=output_mask,
+        quantiles=_smoothed_quantiles(mean_ratings[output_mask]),
+        effects=system_effects.effects,
+        influence=influence_by_unit,
+        covariance=covariance(influence_by_unit, influence_by_unit) + np.diag(taste_variances),
+        powers=power_effects.effects,
+        powers_influence=np.stack(
+            [sum_by_unit(influence_by_unit, units) for influence_by_unit in power_effects.influence]
+        ),
         instruments=instruments,
-        spread=float((mean - effects.effects)[mask].std()) if mask.any() else 0.0,
-        units=count_clusters(mask, units),
-        connected=connected_systems(mask),
+        spread=float((mean_ratings - system_effects.effects)[output_mask].std()) if output_mask.any() else 0.0,
+        units=count_clusters(output_mask, units),
+        connected=connected_systems(output_mask),
     )
 
 
-def two_way(values: Floats, mask: Bools) -> Effects:
+def two_way(values: Floats, output_mask: Bools) -> Effects:
     """Return the least-squares fit of item + system to values (..., items, systems), which are 0 outside the mask.
 
     The system effects sum to 0.
     """
-    n = np.maximum(mask.sum(axis=1, keepdims=True), 1)
-    centred_values = np.where(mask, values - values.sum(axis=-1, keepdims=True) / n, 0.0)
-    laplacian_inverse = _laplacian_inverse(mask)
+    n_outputs_of_item = np.maximum(output_mask.sum(axis=1, keepdims=True), 1)
+    centred_values = np.where(output_mask, values - values.sum(axis=-1, keepdims=True) / n_outputs_of_item, 0.0)
+    laplacian_inverse = _laplacian_inverse(output_mask)
     effects = centred_values.sum(axis=-2) @ laplacian_inverse
-    fitted_values = effects[..., None, :] - (effects[..., None, :] * mask).sum(axis=-1, keepdims=True) / n
-    residuals = np.where(mask, centred_values - fitted_values, 0.0)
+    fitted_values = (
+        effects[..., None, :] - (effects[..., None, :] * output_mask).sum(axis=-1, keepdims=True) / n_outputs_of_item
+    )
+    residuals = np.where(output_mask, centred_values - fitted_values, 0.0)
     return Effects(effects, residuals, residuals @ laplacian_inverse)
 
 
@@ -157,70 +164,91 @@ def _smoothed_quantiles(values: Floats) -> Floats:
     return np.stack([levels, grid / np.sqrt(1 + _SMOOTHING**2)])
 
 
-def _laplacian_inverse(mask: Bools) -> Floats:
+def _laplacian_inverse(output_mask: Bools) -> Floats:
     """Return the generalised inverse (systems, systems) of the normal equations of system effects.
 
     Item effects are eliminated from these equations.
     """
-    indicators, n = mask.astype(np.float64), np.maximum(mask.sum(axis=1, keepdims=True), 1)
+    indicators, n_outputs_of_item = (
+        output_mask.astype(np.float64),
+        np.maximum(output_mask.sum(axis=1, keepdims=True), 1),
+    )
     return np.asarray(
-        np.linalg.pinv(np.diag(indicators.sum(axis=0)) - (indicators / n).T @ indicators, rcond=1e-10, hermitian=True)
+        np.linalg.pinv(
+            np.diag(indicators.sum(axis=0)) - (indicators / n_outputs_of_item).T @ indicators,
+            rcond=1e-10,
+            hermitian=True,
+        )
     )
 
 
-def _residual_share(mask: Bools) -> Floats:
+def _residual_share(output_mask: Bools) -> Floats:
     """Return the diagonal (items, systems) of the projection onto residuals of item + system; 0 outside the mask."""
-    n, laplacian_inverse = np.maximum(mask.sum(axis=1, keepdims=True), 1), _laplacian_inverse(mask)
-    item_sums = mask @ laplacian_inverse
-    leverage = laplacian_inverse.diagonal() - 2 * item_sums / n + (item_sums * mask).sum(axis=1, keepdims=True) / n**2
-    return np.where(mask, 1 - 1 / n - leverage, 0.0)
+    n_outputs_of_item, laplacian_inverse = (
+        np.maximum(output_mask.sum(axis=1, keepdims=True), 1),
+        _laplacian_inverse(output_mask),
+    )
+    item_sums = output_mask @ laplacian_inverse
+    leverage = (
+        laplacian_inverse.diagonal()
+        - 2 * item_sums / n_outputs_of_item
+        + (item_sums * output_mask).sum(axis=1, keepdims=True) / n_outputs_of_item**2
+    )
+    return np.where(output_mask, 1 - 1 / n_outputs_of_item - leverage, 0.0)
 
 
-def level(persons: Floats) -> Floats:
+def level(annotator_ratings: Floats) -> Floats:
     """Return ratings (annotators, items, systems) shifted to a common level of all annotators.
 
     Without the shift, a harsh annotator would lower the systems that this annotator happened to rate.
     """
-    ratings = persons.reshape(len(persons), -1).T
-    is_rated = np.isfinite(ratings)
-    severity = two_way(np.where(is_rated, ratings, 0.0), is_rated & (is_rated.sum(axis=1, keepdims=True) > 1)).effects
-    return persons - severity[:, None, None]
+    ratings_by_output = annotator_ratings.reshape(len(annotator_ratings), -1).T
+    has_rating = np.isfinite(ratings_by_output)
+    severity_of_annotator = two_way(
+        np.where(has_rating, ratings_by_output, 0.0), has_rating & (has_rating.sum(axis=1, keepdims=True) > 1)
+    ).effects
+    return annotator_ratings - severity_of_annotator[:, None, None]
 
 
-def _instruments(ratings: Floats, is_rated: Bools, mask: Bools) -> tuple[Effects, Instruments | None]:
+def _instruments(ratings: Floats, has_rating: Bools, output_mask: Bools) -> tuple[Effects, Instruments | None]:
     """Return the two-way fit of squared and cubed quality, and the instruments, given ratings.
 
-    `ratings` and `is_rated` have shape (annotators, items, systems). The instruments are None if no output was rated
+    `ratings` and `has_rating` have shape (annotators, items, systems). The instruments are None if no output was rated
     twice.
     """
-    n_ratings = is_rated.sum(axis=0)
-    is_repeated = n_ratings > 1
+    n_ratings = has_rating.sum(axis=0)
+    is_repeated_output = n_ratings > 1
     rating_sums, exponents = ratings.sum(axis=0), np.arange(1, 2 + len(POWERS))[:, np.newaxis, np.newaxis]
-    power_mean, other_mean = np.zeros((2, len(exponents), *mask.shape))
-    product = np.zeros((len(exponents), *power_mean.shape))
-    for rating, is_present in zip(ratings, is_rated, strict=True):
-        mean_of_others = np.where(is_repeated, (rating_sums - rating) / np.maximum(n_ratings - 1, 1), rating)
-        rating_weight = is_present / np.maximum(n_ratings, 1)
-        rating_powers, other_powers = (
-            np.clip(values, -_CLIP, _CLIP) ** exponents * is_present for values in (rating, mean_of_others)
+    mean_rating_powers, mean_other_powers = np.zeros((2, len(exponents), *output_mask.shape))
+    power_products = np.zeros((len(exponents), *mean_rating_powers.shape))
+    for annotator_ratings, is_annotator_rating in zip(ratings, has_rating, strict=True):
+        other_means = np.where(
+            is_repeated_output, (rating_sums - annotator_ratings) / np.maximum(n_ratings - 1, 1), annotator_ratings
         )
-        other_powers[0] = mean_of_others * is_present  # the linear term uses the human means
-        power_mean += rating_weight * rating_powers
-        other_mean += rating_weight * other_powers
-        product += rating_weight * rating_powers[:, np.newaxis] * other_powers
-    powers = two_way(other_mean[1:], mask)
-    if not is_repeated.any():
-        return powers, None
-    product = (product - power_mean[:, np.newaxis] * other_mean) * _residual_share(is_repeated)
-    return powers, Instruments(
-        mask=is_repeated,
-        rating=two_way(power_mean * is_repeated, is_repeated).residuals,
-        others=two_way(other_mean * is_repeated, is_repeated).residuals,
-        product=product,
+        rating_weights = is_annotator_rating / np.maximum(n_ratings, 1)
+        rating_powers, other_powers = (
+            np.clip(values, -_CLIP, _CLIP) ** exponents * is_annotator_rating
+            for values in (annotator_ratings, other_means)
+        )
+        other_powers[0] = other_means * is_annotator_rating  # the linear term uses the human means
+        mean_rating_powers += rating_weights * rating_powers
+        mean_other_powers += rating_weights * other_powers
+        power_products += rating_weights * rating_powers[:, np.newaxis] * other_powers
+    power_effects = two_way(mean_other_powers[1:], output_mask)
+    if not is_repeated_output.any():
+        return power_effects, None
+    power_products = (power_products - mean_rating_powers[:, np.newaxis] * mean_other_powers) * _residual_share(
+        is_repeated_output
+    )
+    return power_effects, Instruments(
+        mask=is_repeated_output,
+        rating=two_way(mean_rating_powers * is_repeated_output, is_repeated_output).residuals,
+        others=two_way(mean_other_powers * is_repeated_output, is_repeated_output).residuals,
+        product=power_products,
     )
 
 
-def _taste(ratings: Floats, is_rated: Bools, mask: Bools) -> Floats:
+def _taste_variances(ratings: Floats, has_rating: Bools, output_mask: Bools) -> Floats:
     """Return the variance (systems,) of each system's human mean that is due to annotators' individual preferences.
 
     These preferences are an interaction annotator x system, whose variance more items do not reduce. The result is 0 if
@@ -228,38 +256,40 @@ def _taste(ratings: Floats, is_rated: Bools, mask: Bools) -> Floats:
     """
     from scipy.special import fdtri, ndtri, stdtrit
 
-    n_ratings = is_rated.sum(axis=0)
-    is_repeated = n_ratings > 1
-    degrees_of_freedom = int((n_ratings - 1)[is_repeated].sum())
-    no_variance = np.zeros(mask.shape[1])
+    n_ratings = has_rating.sum(axis=0)
+    is_repeated_output = n_ratings > 1
+    degrees_of_freedom = int((n_ratings - 1)[is_repeated_output].sum())
+    zero_variances = np.zeros(output_mask.shape[1])
     if degrees_of_freedom < _REPEATED:
-        return no_variance
-    is_used_rating = is_rated & is_repeated
-    mean = np.where(is_repeated, ratings.sum(axis=0) / np.maximum(n_ratings, 1), 0.0)
-    deviation = np.where(is_used_rating, ratings - mean, 0.0)
-    n_counted = is_used_rating.sum(axis=1)  # (annotators, systems)
-    annotator_effects = np.nan_to_num(ratio(deviation.sum(axis=1), n_counted))
-    has_used_ratings = n_counted > 0
+        return zero_variances
+    is_repeated_rating = has_rating & is_repeated_output
+    output_means = np.where(is_repeated_output, ratings.sum(axis=0) / np.maximum(n_ratings, 1), 0.0)
+    deviations = np.where(is_repeated_rating, ratings - output_means, 0.0)
+    n_repeated_ratings = is_repeated_rating.sum(axis=1)  # (annotators, systems)
+    annotator_effects = np.nan_to_num(ratio(deviations.sum(axis=1), n_repeated_ratings))
+    has_repeated_ratings = n_repeated_ratings > 0
     effect_freedom = (
-        int(has_used_ratings.sum())
-        - int(has_used_ratings.any(axis=0).sum())
-        - int(has_used_ratings.any(axis=1).sum())
+        int(has_repeated_ratings.sum())
+        - int(has_repeated_ratings.any(axis=0).sum())
+        - int(has_repeated_ratings.any(axis=1).sum())
         + 1
     )
     if effect_freedom < 1:
-        return no_variance
-    variance_within = float((deviation**2).sum() - (n_counted * annotator_effects**2).sum()) / max(
+        return zero_variances
+    variance_within = float((deviations**2).sum() - (n_repeated_ratings * annotator_effects**2).sum()) / max(
         degrees_of_freedom - effect_freedom, 1
     )
-    variance_between = float((n_counted * annotator_effects**2).sum()) / effect_freedom
+    variance_between = float((n_repeated_ratings * annotator_effects**2).sum()) / effect_freedom
     if variance_between <= variance_within * fdtri(
         effect_freedom, max(degrees_of_freedom - effect_freedom, 1), _TASTE_LEVEL
     ):
-        return no_variance
+        return zero_variances
     # With few annotators this variance is uncertain, so it is increased to match the tails of Student's t.
     inflation = float(stdtrit(effect_freedom, _TASTE_TAIL) / ndtri(_TASTE_TAIL)) ** 2
-    variance = inflation * (variance_between - variance_within) / float(n_counted[has_used_ratings].mean())
-    return np.asarray(variance / np.maximum(is_rated.any(axis=1).sum(axis=0), 1))
+    taste_variance = (
+        inflation * (variance_between - variance_within) / float(n_repeated_ratings[has_repeated_ratings].mean())
+    )
+    return np.asarray(taste_variance / np.maximum(has_rating.any(axis=1).sum(axis=0), 1))
 
 
 _SLOPE = 3.0
@@ -281,68 +311,79 @@ class ScoredPeople:
     straight.
     """
 
-    def __init__(self, persons: Floats, *, units: Ints) -> None:
-        self._rated = np.isfinite(persons).any(axis=0)
-        self._persons = persons / unit_of(persons)
+    def __init__(self, annotator_ratings: Floats, *, units: Ints) -> None:
+        self._rated = np.isfinite(annotator_ratings).any(axis=0)
+        self._persons = annotator_ratings / unit_of(annotator_ratings)
         self._units = units
         self._side: HumanSide | None = None
 
-    def placement(self, metric: Floats) -> Placement:
+    def placement(self, metric_scores: Floats) -> Placement:
         """Return the placement of a metric, given its scores (items, systems); missing scores are NaN."""
         from scipy.special import ndtri
 
-        mask = self._rated & np.isfinite(metric)
-        mask &= mask.sum(axis=1, keepdims=True) > 1
-        human = self._side
-        if human is None or not np.array_equal(human.mask, mask):
-            self._side = human = human_side(self._persons, mask, self._units)
-        scores = np.zeros(metric.shape)  # mapped by their ranks onto the quantiles of human means
-        scores[mask] = np.interp((mid_ranks(metric[mask]) - 0.5) / max(1, mask.sum()), *human.quantiles)
-        effects = two_way(scores, mask)
-        coefficients, powers_covariance = _link_coefficients(human.instruments, scores, self._units)
-        influence = sum_by_unit(effects.influence, self._units)
-        influence = influence - np.tensordot(coefficients, human.powers_influence, axes=1)
-        is_scored = mask.astype(np.float64)
-        n_shared = is_scored.T @ is_scored
-        mean_difference = ratio(scores.T @ is_scored - is_scored.T @ scores, n_shared)
-        win_rates = _win_rates(scores, mask, n_shared)
-        mean_squares = ratio((scores**2).T @ is_scored + is_scored.T @ scores**2 - 2 * scores.T @ scores, n_shared)
-        difference_sd = np.sqrt(np.maximum(mean_squares - mean_difference**2, 0.0))
+        output_mask = self._rated & np.isfinite(metric_scores)
+        output_mask &= output_mask.sum(axis=1, keepdims=True) > 1
+        side = self._side
+        if side is None or not np.array_equal(side.mask, output_mask):
+            self._side = side = human_side(self._persons, output_mask, self._units)
+        mapped_scores = np.zeros(metric_scores.shape)  # mapped by their ranks onto the quantiles of human means
+        mapped_scores[output_mask] = np.interp(
+            (mid_ranks(metric_scores[output_mask]) - 0.5) / max(1, output_mask.sum()), *side.quantiles
+        )
+        metric_effects = two_way(mapped_scores, output_mask)
+        coefficients, powers_covariance = _link_coefficients(side.instruments, mapped_scores, self._units)
+        metric_influence = sum_by_unit(metric_effects.influence, self._units)
+        metric_influence = metric_influence - np.tensordot(coefficients, side.powers_influence, axes=1)
+        output_indicators = output_mask.astype(np.float64)
+        n_shared_items = output_indicators.T @ output_indicators
+        mean_differences = ratio(
+            mapped_scores.T @ output_indicators - output_indicators.T @ mapped_scores, n_shared_items
+        )
+        win_rates = _win_rates(mapped_scores, output_mask, n_shared_items)
+        mean_squared_differences = ratio(
+            (mapped_scores**2).T @ output_indicators
+            + output_indicators.T @ mapped_scores**2
+            - 2 * mapped_scores.T @ mapped_scores,
+            n_shared_items,
+        )
+        difference_sds = np.sqrt(np.maximum(mean_squared_differences - mean_differences**2, 0.0))
         # If the difference of two systems does not vary, any shift would decide all their comparisons.
-        positive_scatter = difference_sd[difference_sd > _SAME]
-        difference_sd = np.maximum(difference_sd, (np.median(positive_scatter) if positive_scatter.size else 1.0) / 4)
+        positive_sds = difference_sds[difference_sds > _SAME]
+        difference_sds = np.maximum(difference_sds, (np.median(positive_sds) if positive_sds.size else 1.0) / 4)
         return Placement(
-            human=human.effects,
-            metric=effects.effects - coefficients @ human.powers,
-            hh=human.covariance,
-            hm=covariance(human.influence, influence),
-            mm=covariance(influence, influence),
-            powers=human.powers,
+            human=side.effects,
+            metric=metric_effects.effects - coefficients @ side.powers,
+            hh=side.covariance,
+            hm=covariance(side.influence, metric_influence),
+            mm=covariance(metric_influence, metric_influence),
+            powers=side.powers,
             powers_covariance=powers_covariance,
-            spread=human.spread,
-            units=human.units,
-            connected=human.connected,
-            met=np.ones(len(n_shared), dtype=np.bool_),
-            advantage=ndtri(np.clip(win_rates, 0.5 / np.maximum(n_shared, 1), 1 - 0.5 / np.maximum(n_shared, 1))),
-            steepness=1 / difference_sd,
+            spread=side.spread,
+            units=side.units,
+            connected=side.connected,
+            met=np.ones(len(n_shared_items), dtype=np.bool_),
+            advantage=ndtri(
+                np.clip(win_rates, 0.5 / np.maximum(n_shared_items, 1), 1 - 0.5 / np.maximum(n_shared_items, 1))
+            ),
+            steepness=1 / difference_sds,
         )
 
 
-def _win_rates(scores: Floats, mask: Bools, n: Floats) -> Floats:
+def _win_rates(scores: Floats, output_mask: Bools, n_shared_items: Floats) -> Floats:
     """Return the proportion (systems, systems) of shared items on which the first system has the higher score.
 
-    A tie counts as half. `n` (systems, systems) is the number of shared items.
+    A tie counts as half. `n_shared_items` (systems, systems) is the number of shared items.
 
     >>> _win_rates(np.array([[1.0, 1.0], [2.0, 0.0]]), np.ones((2, 2), dtype=bool), np.full((2, 2), 2.0)).tolist()
     [[0.5, 0.75], [0.25, 0.5]]
     """
-    n_won = np.empty(n.shape)
-    for s, score in enumerate(scores.T):
-        is_on_both, score_column = mask & mask[:, [s]], score[:, None]
-        n_won[s] = ((score_column > scores) & is_on_both).sum(axis=0) + 0.5 * (
-            (score_column == scores) & is_on_both
+    win_counts = np.empty(n_shared_items.shape)
+    for system, system_scores in enumerate(scores.T):
+        is_shared_item, score_column = output_mask & output_mask[:, [system]], system_scores[:, None]
+        win_counts[system] = ((score_column > scores) & is_shared_item).sum(axis=0) + 0.5 * (
+            (score_column == scores) & is_shared_item
         ).sum(axis=0)
-    return ratio(n_won, n)
+    return ratio(win_counts, n_shared_items)
 
 
 def _link_coefficients(instruments: Instruments | None, scores: Floats, units: Ints) -> tuple[Floats, Floats]:
@@ -355,26 +396,29 @@ def _link_coefficients(instruments: Instruments | None, scores: Floats, units: I
     prior_variance = np.array([_SLOPE, *POWERS]) ** 2
     if instruments is None:
         return np.zeros(len(POWERS)), np.diag(prior_variance[1:])
-    mask, rating, mean_of_others, product = instruments
-    residual = two_way(np.where(mask, scores, 0.0), mask).residuals
-    score_moments = np.einsum("ais,is->ai", rating, residual)
-    term_moments = np.einsum("ais,bis->abi", rating, mean_of_others) + product.sum(axis=3)
+    output_mask, rating_powers, other_powers, power_products = instruments
+    score_residuals = two_way(np.where(output_mask, scores, 0.0), output_mask).residuals
+    score_moments = np.einsum("ais,is->ai", rating_powers, score_residuals)
+    term_moments = np.einsum("ais,bis->abi", rating_powers, other_powers) + power_products.sum(axis=3)
     n_units = int(units.max()) + 1
     score_moments, term_moments = (
         unit_sums(sums, units=units, n_units=n_units) for sums in (score_moments, term_moments)
     )
     score_moment_sums, term_moment_sums = score_moments.sum(axis=-1), term_moments.sum(axis=-1)
-    variance = np.einsum("ais,bis->ab", rating, rating) * float((residual[mask] ** 2).mean())
+    moment_covariance = np.einsum("ais,bis->ab", rating_powers, rating_powers) * float(
+        (score_residuals[output_mask] ** 2).mean()
+    )
     coefficients, posterior_covariance = np.zeros(len(prior_variance)), np.diag(prior_variance)
     for _ in range(2):
-        standard_deviations = np.sqrt(np.maximum(variance.diagonal(), _TINY))
+        standard_deviations = np.sqrt(np.maximum(moment_covariance.diagonal(), _TINY))
         moment_weights = np.linalg.inv(
-            variance / np.outer(standard_deviations, standard_deviations) + _RIDGE * np.eye(len(prior_variance))
+            moment_covariance / np.outer(standard_deviations, standard_deviations)
+            + _RIDGE * np.eye(len(prior_variance))
         ) / np.outer(standard_deviations, standard_deviations)
         posterior_covariance = np.linalg.inv(
             term_moment_sums.T @ moment_weights @ term_moment_sums + np.diag(1 / prior_variance)
         )
         coefficients = posterior_covariance @ term_moment_sums.T @ moment_weights @ score_moment_sums
-        moments = score_moments - np.einsum("abu,b->au", term_moments, coefficients)
-        variance = moments @ moments.T
+        moment_residuals = score_moments - np.einsum("abu,b->au", term_moments, coefficients)
+        moment_covariance = moment_residuals @ moment_residuals.T
     return coefficients[1:], posterior_covariance[1:, 1:]

@@ -60,20 +60,24 @@ def advantages(judge: Floats, annotators: Floats, *, ordered: bool) -> Advantage
 
     def closeness(values: Floats) -> Floats:
         """Return how close values (annotators, n) are to the labels of all annotators except the row's annotator."""
-        distance = (values[:, np.newaxis] - labels_or_zero) ** 2 if ordered else values[:, np.newaxis] != labels_or_zero
-        is_counted = has_label & ~np.eye(len(annotators), dtype=bool)[:, :, np.newaxis]
-        mean = ratio((distance * is_counted).sum(axis=1), is_counted.sum(axis=1))
-        return np.asarray(-np.sqrt(mean) if ordered else -mean)
+        distances = (
+            (values[:, np.newaxis] - labels_or_zero) ** 2 if ordered else values[:, np.newaxis] != labels_or_zero
+        )
+        is_other_label = has_label & ~np.eye(len(annotators), dtype=bool)[:, :, np.newaxis]
+        mean_distances = ratio((distances * is_other_label).sum(axis=1), is_other_label.sum(axis=1))
+        return np.asarray(-np.sqrt(mean_distances) if ordered else -mean_distances)
 
     judge_closeness = closeness(np.broadcast_to(judge, annotators.shape))
     annotator_closeness = closeness(annotators)
-    is_compared = has_label & ~np.isnan(judge_closeness) & ~np.isnan(judge)
-    is_equal = np.isclose(judge_closeness, annotator_closeness, rtol=0, atol=1e-9)
-    wins, losses = (
-        (judge_closeness > annotator_closeness) | is_equal,
-        (annotator_closeness > judge_closeness) | is_equal,
+    is_compared_output = has_label & ~np.isnan(judge_closeness) & ~np.isnan(judge)
+    is_equally_close = np.isclose(judge_closeness, annotator_closeness, rtol=0, atol=1e-9)
+    is_judge_close, is_annotator_close = (
+        (judge_closeness > annotator_closeness) | is_equally_close,
+        (annotator_closeness > judge_closeness) | is_equally_close,
     )
-    return Advantages(np.where(is_compared, wins, np.nan), np.where(is_compared, losses, np.nan))
+    return Advantages(
+        np.where(is_compared_output, is_judge_close, np.nan), np.where(is_compared_output, is_annotator_close, np.nan)
+    )
 
 
 class Replacement(NamedTuple):
@@ -157,44 +161,48 @@ def replacement(
     """
     from scipy.special import stdtr
 
-    comparisons = advantages(judge, annotators, ordered=ordered)
-    n = np.sum(~np.isnan(comparisons.judge), axis=1)
-    is_tested = n >= fewest
-    differences = comparisons.annotator - comparisons.judge
-    mean = mean_of_defined(differences)
+    closeness_indicators = advantages(judge, annotators, ordered=ordered)
+    n_outputs = np.sum(~np.isnan(closeness_indicators.judge), axis=1)
+    is_tested_annotator = n_outputs >= fewest
+    differences = closeness_indicators.annotator - closeness_indicators.judge
+    mean_differences = mean_of_defined(differences)
     n_units = int(units.max(initial=-1)) + 1
-    is_compared = ~np.isnan(differences)
-    cluster_sums = unit_sums(
-        np.where(is_compared, differences - mean[:, np.newaxis], 0.0), units=units, n_units=n_units
+    is_compared_output = ~np.isnan(differences)
+    difference_of_cluster = unit_sums(
+        np.where(is_compared_output, differences - mean_differences[:, np.newaxis], 0.0), units=units, n_units=n_units
     )
-    n_clusters = (unit_sums(is_compared, units=units, n_units=n_units) > 0).sum(axis=1)
-    error = np.sqrt((cluster_sums**2).sum(axis=1) * ratio(n_clusters, n_clusters - 1)) / np.maximum(n, 1)
-    t = ratio(mean - epsilon, error)
-    is_certain = (error == 0) & (mean < epsilon)
-    p = np.where(is_certain, 0.0, stdtr(np.maximum(n_clusters - 1, 1), t))
-    p = np.where(is_tested, np.where(np.isnan(p), 1.0, p), np.nan)
-    harmonic_sum = (1 / np.arange(1, is_tested.sum() + 1)).sum()
-    adjusted_p = np.minimum(adjust(p, correction="bh") * harmonic_sum, 1.0)
-    advantage = np.where(is_tested, mean_of_defined(comparisons.judge), np.nan)
-    judge_deviations = np.where(is_compared, comparisons.judge - advantage[:, np.newaxis], 0.0)[is_tested] / np.maximum(
-        n[is_tested, None], 1
+    n_clusters = (unit_sums(is_compared_output, units=units, n_units=n_units) > 0).sum(axis=1)
+    standard_errors = np.sqrt((difference_of_cluster**2).sum(axis=1) * ratio(n_clusters, n_clusters - 1)) / np.maximum(
+        n_outputs, 1
     )
-    cluster_advantage = (
-        unit_sums(judge_deviations.mean(axis=0), units=units, n_units=n_units) if is_tested.any() else np.empty(0)
+    t_statistics = ratio(mean_differences - epsilon, standard_errors)
+    is_certainly_better = (standard_errors == 0) & (mean_differences < epsilon)
+    p_values = np.where(is_certainly_better, 0.0, stdtr(np.maximum(n_clusters - 1, 1), t_statistics))
+    p_values = np.where(is_tested_annotator, np.where(np.isnan(p_values), 1.0, p_values), np.nan)
+    harmonic_sum = (1 / np.arange(1, is_tested_annotator.sum() + 1)).sum()
+    adjusted_p_values = np.minimum(adjust(p_values, correction="bh") * harmonic_sum, 1.0)
+    advantage = np.where(is_tested_annotator, mean_of_defined(closeness_indicators.judge), np.nan)
+    judge_deviations = np.where(is_compared_output, closeness_indicators.judge - advantage[:, np.newaxis], 0.0)[
+        is_tested_annotator
+    ] / np.maximum(n_outputs[is_tested_annotator, None], 1)
+    advantage_of_cluster = (
+        unit_sums(judge_deviations.mean(axis=0), units=units, n_units=n_units)
+        if is_tested_annotator.any()
+        else np.empty(0)
     )
-    n_used_clusters = (
-        int((unit_sums(is_compared[is_tested].any(axis=0), units=units, n_units=n_units) > 0).sum())
-        if is_tested.any()
+    n_tested_clusters = (
+        int((unit_sums(is_compared_output[is_tested_annotator].any(axis=0), units=units, n_units=n_units) > 0).sum())
+        if is_tested_annotator.any()
         else 0
     )
     return Replacement(
-        n=n,
+        n=n_outputs,
         advantage=advantage,
-        difference=np.where(is_tested, -mean, np.nan),
-        p=adjusted_p,
-        winning_rate=float(mean_of_defined(np.where(is_tested, adjusted_p <= level, np.nan))),
+        difference=np.where(is_tested_annotator, -mean_differences, np.nan),
+        p=adjusted_p_values,
+        winning_rate=float(mean_of_defined(np.where(is_tested_annotator, adjusted_p_values <= level, np.nan))),
         advantage_probability=float(mean_of_defined(advantage)),
-        error=float(np.sqrt((cluster_advantage**2).sum() * n_used_clusters / max(n_used_clusters - 1, 1)))
-        if n_used_clusters > 1
+        error=float(np.sqrt((advantage_of_cluster**2).sum() * n_tested_clusters / max(n_tested_clusters - 1, 1)))
+        if n_tested_clusters > 1
         else np.nan,
     )

@@ -66,9 +66,9 @@ def mcc(table: Floats) -> Floats:
     Matthews 1975; Gorodkin 2004 (several labels).
     """
     n, n_equal = table.sum(axis=(-2, -1)), np.trace(table, axis1=-2, axis2=-1)
-    judge, human = table.sum(axis=-1), table.sum(axis=-2)
-    variance_product = (n**2 - (judge**2).sum(axis=-1)) * (n**2 - (human**2).sum(axis=-1))
-    return ratio(n_equal * n - (judge * human).sum(axis=-1), np.sqrt(np.maximum(variance_product, 0.0)))
+    judge_counts, human_counts = table.sum(axis=-1), table.sum(axis=-2)
+    variance_product = (n**2 - (judge_counts**2).sum(axis=-1)) * (n**2 - (human_counts**2).sum(axis=-1))
+    return ratio(n_equal * n - (judge_counts * human_counts).sum(axis=-1), np.sqrt(np.maximum(variance_product, 0.0)))
 
 
 def kappa(table: Floats, *, weighting: Weighting = "none") -> Floats:
@@ -83,15 +83,17 @@ def kappa(table: Floats, *, weighting: Weighting = "none") -> Floats:
     ----------
     Cohen 1960, 1968.
     """
-    k = table.shape[-1]
-    distance = np.abs(np.subtract.outer(np.arange(k), np.arange(k))).astype(np.float64)
+    n_labels = table.shape[-1]
+    disagreement_weights = np.abs(np.subtract.outer(np.arange(n_labels), np.arange(n_labels))).astype(np.float64)
     if weighting == "none":
-        distance = 1 - np.eye(k)
+        disagreement_weights = 1 - np.eye(n_labels)
     elif weighting == "quadratic":
-        distance = distance**2
+        disagreement_weights = disagreement_weights**2
     n = table.sum(axis=(-2, -1))[..., None, None]
     expected_table = ratio(table.sum(axis=-1)[..., :, None] * table.sum(axis=-2)[..., None, :], n)
-    return 1 - ratio((distance * table).sum(axis=(-2, -1)), (distance * expected_table).sum(axis=(-2, -1)))
+    return 1 - ratio(
+        (disagreement_weights * table).sum(axis=(-2, -1)), (disagreement_weights * expected_table).sum(axis=(-2, -1))
+    )
 
 
 def ac1(table: Floats) -> Floats:
@@ -104,9 +106,9 @@ def ac1(table: Floats) -> Floats:
     ----------
     Gwet 2008.
     """
-    n, k = table.sum(axis=(-2, -1)), table.shape[-1]
+    n, n_labels = table.sum(axis=(-2, -1)), table.shape[-1]
     label_shares = ratio(table.sum(axis=-1) + table.sum(axis=-2), 2 * n[..., None])
-    chance_agreement = (label_shares * (1 - label_shares)).sum(axis=-1) / (k - 1)
+    chance_agreement = (label_shares * (1 - label_shares)).sum(axis=-1) / (n_labels - 1)
     return ratio(accuracy(table) - chance_agreement, 1 - chance_agreement)
 
 

@@ -58,7 +58,7 @@ class JointPosterior(NamedTuple):
 
 
 def joint_posterior(
-    counts: LabelCounts, *, sampling: Sampling, rng: np.random.Generator, draws: int = DRAWS, prior: float = PRIOR
+    counts: LabelCounts, *, sampling: Sampling, rng: np.random.Generator, n_draws: int = DRAWS, prior: float = PRIOR
 ) -> JointPosterior:
     """Return the posterior of the joint proportions of the judge's labels and human labels.
 
@@ -72,7 +72,7 @@ def joint_posterior(
         rates given the human label and from the prevalence that explains the judge's rate (Rogan and Gladen). This
         needs two strata and two labels.
     rng : numpy.random.Generator
-    draws : int
+    n_draws : int
         Number of posterior draws.
     prior : float
         Pseudo-count of each of two labels in a stratum: 1/2 (Jeffreys) or 1/3 (Kerman), see `NEUTRAL_PRIOR`. The
@@ -99,15 +99,15 @@ def joint_posterior(
     labelled_counts, total_counts = counts
     estimate = joint_estimate(counts, sampling=sampling)
     if sampling == "by-label":
-        return JointPosterior(estimate, _draw_rogan_gladen(labelled_counts, total_counts, rng, draws))
-    stratum_shares = _dirichlet(total_counts + 1 / len(total_counts), rng, draws)
+        return JointPosterior(estimate, _draw_rogan_gladen(labelled_counts, total_counts, rng, n_draws))
+    stratum_shares = _dirichlet(total_counts + 1 / len(total_counts), rng, n_draws)
     n_strata, n_labels = labelled_counts.shape
     posterior_counts = labelled_counts + cell_prior(n_strata, n_labels, prior)
-    label_shares = np.stack([_dirichlet(row, rng, draws) for row in posterior_counts], axis=1)
+    label_shares = np.stack([_dirichlet(row, rng, n_draws) for row in posterior_counts], axis=1)
     return JointPosterior(estimate, stratum_shares[:, :, np.newaxis] * label_shares)
 
 
-def cell_prior(strata: int, labels: int, prior: float = PRIOR) -> Floats:
+def cell_prior(n_strata: int, n_labels: int, prior: float = PRIOR) -> Floats:
     """Return the pseudo-counts (strata, labels) of the cells.
 
     If the strata are k labels of the judge, the pseudo-counts of a stratum sum to 4 `prior` / k. Half of this sum
@@ -119,10 +119,10 @@ def cell_prior(strata: int, labels: int, prior: float = PRIOR) -> Floats:
     >>> cell_prior(2, 2).tolist(), cell_prior(4, 4)[0].round(3).tolist()
     ([[0.5, 0.5], [0.5, 0.5]], [0.25, 0.083, 0.083, 0.083])
     """
-    cells = np.full((strata, labels), 2 * prior / (labels * (labels - 1)))
-    if strata == labels:
-        np.fill_diagonal(cells, 2 * prior / labels)
-    return cells
+    pseudo_counts = np.full((n_strata, n_labels), 2 * prior / (n_labels * (n_labels - 1)))
+    if n_strata == n_labels:
+        np.fill_diagonal(pseudo_counts, 2 * prior / n_labels)
+    return pseudo_counts
 
 
 def joint_estimate(counts: LabelCounts, *, sampling: Sampling) -> Floats:
@@ -134,12 +134,15 @@ def joint_estimate(counts: LabelCounts, *, sampling: Sampling) -> Floats:
     labelled_counts, total_counts = counts
     if sampling == "by-label":
         false_positive_rate, true_positive_rate = (
-            ratio(labelled_counts[..., 1, k], labelled_counts[..., :, k].sum(axis=-1)) for k in (0, 1)
+            ratio(labelled_counts[..., 1, human_label], labelled_counts[..., :, human_label].sum(axis=-1))
+            for human_label in (0, 1)
         )
         judge_rate = ratio(total_counts[..., 1], total_counts.sum(axis=-1))
-        is_informative = true_positive_rate > false_positive_rate
+        is_informative_judge = true_positive_rate > false_positive_rate
         prevalence = np.where(
-            is_informative, ratio(judge_rate - false_positive_rate, true_positive_rate - false_positive_rate), np.nan
+            is_informative_judge,
+            ratio(judge_rate - false_positive_rate, true_positive_rate - false_positive_rate),
+            np.nan,
         )
         return _joint(np.clip(prevalence, 0.0, 1.0), false_positive_rate, true_positive_rate)
     n_labelled = labelled_counts.sum(axis=-1, keepdims=True)
@@ -147,30 +150,34 @@ def joint_estimate(counts: LabelCounts, *, sampling: Sampling) -> Floats:
     return np.asarray(ratio(total_counts, total_counts.sum(axis=-1, keepdims=True))[..., np.newaxis] * label_shares)
 
 
-def _draw_rogan_gladen(labelled_counts: Floats, total_counts: Floats, rng: np.random.Generator, draws: int) -> Floats:
+def _draw_rogan_gladen(labelled_counts: Floats, total_counts: Floats, rng: np.random.Generator, n_draws: int) -> Floats:
     """Return draws of joint proportions by Rogan and Gladen's formula, applied to draws of the two error rates and of
     the judge's rate; stratum 1 is the judge's positive label."""
-    false_positive = rng.beta(labelled_counts[1, 0] + PRIOR, labelled_counts[0, 0] + PRIOR, size=draws)
-    true_positive = rng.beta(labelled_counts[1, 1] + PRIOR, labelled_counts[0, 1] + PRIOR, size=draws)
-    judge_rate = rng.beta(total_counts[1] + PRIOR, total_counts[0] + PRIOR, size=draws)
-    is_informative = true_positive > false_positive
-    rate_difference = np.where(is_informative, true_positive - false_positive, 1.0)
-    prevalence = np.clip((judge_rate - false_positive) / rate_difference, 0.0, 1.0)
+    false_positive_rates = rng.beta(labelled_counts[1, 0] + PRIOR, labelled_counts[0, 0] + PRIOR, size=n_draws)
+    true_positive_rates = rng.beta(labelled_counts[1, 1] + PRIOR, labelled_counts[0, 1] + PRIOR, size=n_draws)
+    judge_rates = rng.beta(total_counts[1] + PRIOR, total_counts[0] + PRIOR, size=n_draws)
+    is_informative_draw = true_positive_rates > false_positive_rates
+    rate_differences = np.where(is_informative_draw, true_positive_rates - false_positive_rates, 1.0)
+    prevalence = np.clip((judge_rates - false_positive_rates) / rate_differences, 0.0, 1.0)
     # If the judge is no better than chance, the prevalence is not identified and is drawn uniformly.
-    return _joint(np.where(is_informative, prevalence, rng.random(draws)), false_positive, true_positive)
+    return _joint(
+        np.where(is_informative_draw, prevalence, rng.random(n_draws)), false_positive_rates, true_positive_rates
+    )
 
 
-def _joint(prevalence: Floats, false_positive: Floats, true_positive: Floats) -> Floats:
+def _joint(prevalence: Floats, false_positive_rate: Floats, true_positive_rate: Floats) -> Floats:
     """Return the joint proportions (..., 2, 2) of the judge's labels and human labels, given three rates (...)."""
-    judge_negative = np.stack([(1 - prevalence) * (1 - false_positive), prevalence * (1 - true_positive)], axis=-1)
-    judge_positive = np.stack([(1 - prevalence) * false_positive, prevalence * true_positive], axis=-1)
-    return np.stack([judge_negative, judge_positive], axis=-2)
+    negative_proportions = np.stack(
+        [(1 - prevalence) * (1 - false_positive_rate), prevalence * (1 - true_positive_rate)], axis=-1
+    )
+    positive_proportions = np.stack([(1 - prevalence) * false_positive_rate, prevalence * true_positive_rate], axis=-1)
+    return np.stack([negative_proportions, positive_proportions], axis=-2)
 
 
-def _dirichlet(parameters: Floats, rng: np.random.Generator, draws: int) -> Floats:
+def _dirichlet(parameters: Floats, rng: np.random.Generator, n_draws: int) -> Floats:
     """Return Dirichlet draws (draws, k), computed from gamma variates because parameters may be large."""
-    gammas = rng.standard_gamma(np.broadcast_to(parameters, (draws, len(parameters))))
-    return np.asarray(gammas / np.maximum(gammas.sum(axis=1, keepdims=True), np.finfo(np.float64).tiny))
+    gamma_draws = rng.standard_gamma(np.broadcast_to(parameters, (n_draws, len(parameters))))
+    return np.asarray(gamma_draws / np.maximum(gamma_draws.sum(axis=1, keepdims=True), np.finfo(np.float64).tiny))
 
 
 def output_influence(
@@ -179,8 +186,8 @@ def output_influence(
     *,
     stratum: Ints,
     labels: Floats,
-    weights: Floats,
-    totalled: Floats,
+    labelled_weights: Floats,
+    total_weights: Floats,
 ) -> Floats:
     """Return the influence of each output on a statistic of counts.
 
@@ -194,9 +201,9 @@ def output_influence(
         Stratum of each output.
     labels : array of shape (n, labels)
         Proportion of annotators who gave each label; a row of NaN means no human label.
-    weights : array of shape (n,)
+    labelled_weights : array of shape (n,)
         Weight of a labelled output in `counts.labelled`.
-    totalled : array of shape (n,)
+    total_weights : array of shape (n,)
         Weight of an output in `counts.total`.
 
     Returns
@@ -208,20 +215,22 @@ def output_influence(
     ----------
     Hampel 1974; Binder 1983 (variance by linearisation).
     """
-    shape, size = counts.labelled.shape, counts.labelled.size
+    table_shape, n_cells = counts.labelled.shape, counts.labelled.size
 
     def cell_statistic(flat_counts: Floats) -> Floats:
         return statistic(
-            LabelCounts(flat_counts[..., :size].reshape(*flat_counts.shape[:-1], *shape), flat_counts[..., size:])
+            LabelCounts(
+                flat_counts[..., :n_cells].reshape(*flat_counts.shape[:-1], *table_shape), flat_counts[..., n_cells:]
+            )
         )
 
     cell_influences = influence(cell_statistic, np.concatenate([counts.labelled.ravel(), counts.total]))
-    result = np.asarray(cell_influences[size:][stratum] * totalled)
+    output_influences = np.asarray(cell_influences[n_cells:][stratum] * total_weights)
     labelled_outputs = np.flatnonzero(~np.isnan(labels[:, 0]))
-    result[labelled_outputs] += (
-        cell_influences[:size].reshape(shape)[stratum[labelled_outputs]] * labels[labelled_outputs]
-    ).sum(axis=1) * weights[labelled_outputs]
-    return result
+    output_influences[labelled_outputs] += (
+        cell_influences[:n_cells].reshape(table_shape)[stratum[labelled_outputs]] * labels[labelled_outputs]
+    ).sum(axis=1) * labelled_weights[labelled_outputs]
+    return output_influences
 
 
 def correlate_draws(first: Floats, second: Floats, correlation: float, rng: np.random.Generator) -> Floats:
@@ -267,8 +276,8 @@ def two_sided_p(draws: Floats) -> Floats:
     """
     from scipy.special import ndtr
 
-    n = len(draws)
+    n_draws = len(draws)
     n_opposite = np.minimum((draws <= 0).sum(axis=0), (draws >= 0).sum(axis=0))
-    counted_p = np.minimum(2 * (n_opposite + 1) / (n + 1), 1.0)
+    empirical_p = np.minimum(2 * (n_opposite + 1) / (n_draws + 1), 1.0)
     normal_p = 2 * ndtr(-np.abs(ratio(draws.mean(axis=0), draws.std(axis=0))))
-    return np.asarray(np.where(n_opposite == 0, np.fmin(counted_p, normal_p), counted_p))
+    return np.asarray(np.where(n_opposite == 0, np.fmin(empirical_p, normal_p), empirical_p))

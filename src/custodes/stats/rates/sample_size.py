@@ -23,7 +23,7 @@ STEPS = 100
 """Number of steps of the search for the total number of labels, which is at most `MOST`."""
 
 
-def stratum_rates(labelled: Floats, assumed: Floats) -> Floats:
+def stratum_rates(label_counts: Floats, assumed_rates: Floats) -> Floats:
     """Return the rate (strata,) of positive human labels in each stratum.
 
     The arguments are counts (strata, 2) of negative and positive labels, and assumed rates (strata,). An assumed rate
@@ -32,7 +32,9 @@ def stratum_rates(labelled: Floats, assumed: Floats) -> Floats:
     >>> stratum_rates(np.array([[18.0, 2.0], [0.0, 0.0]]), np.array([0.1, 0.9])).round(3).tolist()
     [0.1, 0.9]
     """
-    return np.asarray((labelled[:, 1] + ASSUMED_LABELS * assumed) / (labelled.sum(axis=1) + ASSUMED_LABELS))
+    return np.asarray(
+        (label_counts[:, 1] + ASSUMED_LABELS * assumed_rates) / (label_counts.sum(axis=1) + ASSUMED_LABELS)
+    )
 
 
 def rate_shares(weights: Floats, rates: Floats) -> Floats:
@@ -66,32 +68,35 @@ def error_rate_shares(weights: Floats, rates: Floats, *, positive: bool) -> Floa
     >>> error_rate_shares(np.array([0.2, 0.8]), np.array([0.1, 0.9]), positive=False).round(3).tolist()
     [0.1, 0.9]
     """
-    cells = weights * (rates if positive else 1 - rates)
-    label = 1 if positive else 0
-    slope = np.where(np.arange(2) == label, cells[1 - label], cells[label]) * weights
-    return _shares(slope * np.sqrt(rates * (1 - rates)))
+    label_proportions = weights * (rates if positive else 1 - rates)
+    target_label = 1 if positive else 0
+    derivatives = (
+        np.where(np.arange(2) == target_label, label_proportions[1 - target_label], label_proportions[target_label])
+        * weights
+    )
+    return _shares(derivatives * np.sqrt(rates * (1 - rates)))
 
 
-def _shares(values: Floats) -> Floats:
-    value_sum = values.sum()
-    return np.asarray(values / value_sum if value_sum > 0 else np.full(len(values), 1 / len(values)))
+def _shares(weights: Floats) -> Floats:
+    weight_sum = weights.sum()
+    return np.asarray(weights / weight_sum if weight_sum > 0 else np.full(len(weights), 1 / len(weights)))
 
 
-def expected_posterior(share: Floats, rates: Floats, outputs: Ints, n: float) -> JointPosterior:
+def expected_posterior(label_shares: Floats, rates: Floats, n_outputs: Ints, n: float) -> JointPosterior:
     """Return the posterior that is expected with `n` human labels.
 
     Parameters
     ----------
-    share, rates : arrays of shape (strata,)
+    label_shares, rates : arrays of shape (strata,)
         Proportion of the human labels in each stratum, and rate of positive human labels in each stratum.
-    outputs : int array of shape (strata,)
+    n_outputs : int array of shape (strata,)
         Number of outputs with a label of the judge.
     n : float
         Number of human labels.
     """
-    n_labelled = np.minimum(share * n, outputs)
-    counts = LabelCounts(n_labelled[:, np.newaxis] * np.stack([1 - rates, rates], axis=1), outputs.astype(np.float64))
-    return joint_posterior(counts, sampling="by-judge", rng=np.random.default_rng(0), draws=DRAWS)
+    n_labelled = np.minimum(label_shares * n, n_outputs)
+    counts = LabelCounts(n_labelled[:, np.newaxis] * np.stack([1 - rates, rates], axis=1), n_outputs.astype(np.float64))
+    return joint_posterior(counts, sampling="by-judge", rng=np.random.default_rng(0), n_draws=DRAWS)
 
 
 def fewest_labels(size: Callable[[float], float], largest: float, *, most: int) -> int | None:
@@ -107,18 +112,18 @@ def fewest_labels(size: Callable[[float], float], largest: float, *, most: int) 
     return bisect_left(range(most), True, key=lambda n: n > 0 and size(n) <= largest)
 
 
-def allocation(share: Floats, *, labelled: Ints, available: Ints, n: int, least: int) -> Ints:
+def allocation(label_shares: Floats, *, n_labelled: Ints, n_available: Ints, n: int, least_per_stratum: int) -> Ints:
     """Return the number of outputs to label next in each stratum.
 
     Parameters
     ----------
-    share : array of shape (strata,)
+    label_shares : array of shape (strata,)
         Optimal proportion of all labels in each stratum.
-    labelled, available : int arrays of shape (strata,)
+    n_labelled, n_available : int arrays of shape (strata,)
         Numbers of outputs with a human label and without a human label.
     n : int
         Number of labels to add. If fewer outputs are available, all are labelled.
-    least : int
+    least_per_stratum : int
         Minimum number of labels of each stratum, if the stratum has enough outputs.
 
     Returns
@@ -128,35 +133,39 @@ def allocation(share: Floats, *, labelled: Ints, available: Ints, n: int, least:
     Examples
     --------
     >>> allocation(
-    ...     np.array([0.8, 0.2]), labelled=np.array([0, 40]), available=np.array([500, 500]), n=60, least=5
+    ...     np.array([0.8, 0.2]),
+    ...     n_labelled=np.array([0, 40]),
+    ...     n_available=np.array([500, 500]),
+    ...     n=60,
+    ...     least_per_stratum=5,
     ... ).tolist()
     [60, 0]
     """
-    n = int(min(n, available.sum()))
+    n = int(min(n, n_available.sum()))
     if not n:
-        return np.zeros(len(share), dtype=np.int64)
-    minimum_labels = np.clip(least - labelled, 0, available)
-    if minimum_labels.sum() >= n:  # n labels do not exceed the sum of the minimum numbers
-        return _round_to_sum(minimum_labels * ratio(np.array(n), minimum_labels.sum()), n)
+        return np.zeros(len(label_shares), dtype=np.int64)
+    least_added_labels = np.clip(least_per_stratum - n_labelled, 0, n_available)
+    if least_added_labels.sum() >= n:  # n labels do not exceed the sum of the minimum numbers
+        return _round_to_sum(least_added_labels * ratio(np.array(n), least_added_labels.sum()), n)
 
     def labels_to_add(total: float) -> Floats:
-        return np.clip(total * np.nan_to_num(share) - labelled, minimum_labels, available)
+        return np.clip(total * np.nan_to_num(label_shares) - n_labelled, least_added_labels, n_available)
 
     upper_total = 1.0
     while labels_to_add(upper_total).sum() < n and upper_total < MOST:
         upper_total *= 2
-    values = labels_to_add(
+    added_labels = labels_to_add(
         bisect_condition(lambda total: labels_to_add(total).sum() < n, 0.0, upper_total, steps=STEPS)
     )
-    n_remaining = n - values.sum()
+    n_remaining = n - added_labels.sum()
     if n_remaining > 0.5:  # the remaining labels go to strata whose optimal proportion is 0
-        values += (available - values) * n_remaining / (available - values).sum()
-    return _round_to_sum(values, n)
+        added_labels += (n_available - added_labels) * n_remaining / (n_available - added_labels).sum()
+    return _round_to_sum(added_labels, n)
 
 
 def _round_to_sum(values: Floats, n: int) -> Ints:
     """Return values rounded to integers with sum n; the values with the largest remainders are rounded up."""
     integers = np.floor(values + 1e-9).astype(np.int64)
-    order = np.argsort(-(values - integers), kind="stable")
-    integers[order[: max(0, n - int(integers.sum()))]] += 1
+    remainder_order = np.argsort(-(values - integers), kind="stable")
+    integers[remainder_order[: max(0, n - int(integers.sum()))]] += 1
     return integers

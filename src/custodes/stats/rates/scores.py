@@ -39,14 +39,14 @@ class Roc(NamedTuple):
     fpr: Floats
 
 
-def area_under_roc(scores: Floats, positive: Bools, *, units: Ints, confidence: float) -> Area:
+def area_under_roc(scores: Floats, is_positive: Bools, *, units: Ints, confidence: float) -> Area:
     """Return the area under the ROC curve, with an interval that is computed on the logit scale.
 
     The area is the probability that a positive output has a higher score than a negative output; ties count half.
 
     Parameters
     ----------
-    scores, positive, units : arrays of shape (n,)
+    scores, is_positive, units : arrays of shape (n,)
         Score, binary human label and cluster of each labelled output.
     confidence : float
 
@@ -67,29 +67,29 @@ def area_under_roc(scores: Floats, positive: Bools, *, units: Ints, confidence: 
     ----------
     DeLong, DeLong and Clarke-Pearson 1988; Obuchowski 1997 (clusters).
     """
-    n_positive, n_negative = int(positive.sum()), int((~positive).sum())
+    n_positive, n_negative = int(is_positive.sum()), int((~is_positive).sum())
     if not n_positive or not n_negative:
         return Area(np.nan, np.nan, np.nan)
     # Number of outputs with the other label and a lower score; a tie counts half.
-    n_beaten = mid_ranks(scores) - ranks_within(scores, positive.astype(np.intp))
-    win_rate = np.where(positive, n_beaten / n_negative, 1 - n_beaten / n_positive)
-    value = float(win_rate[positive].mean())
-    influence = (win_rate - value) / np.where(positive, n_positive, n_negative)
+    n_beaten_outputs = mid_ranks(scores) - ranks_within(scores, is_positive.astype(np.intp))
+    win_rate = np.where(is_positive, n_beaten_outputs / n_negative, 1 - n_beaten_outputs / n_positive)
+    area = float(win_rate[is_positive].mean())
+    influence = (win_rate - area) / np.where(is_positive, n_positive, n_negative)
     design_effect = influence_design_effect(influence, units)
-    divisor = float(design_effect.divisor(confidence))
-    error = float(np.sqrt((influence**2).sum() * divisor))
+    variance_divisor = float(design_effect.divisor(confidence))
+    standard_error = float(np.sqrt((influence**2).sum() * variance_divisor))
     quantile = student_quantile(confidence, min(n_positive, n_negative))
-    if not 0 < value < 1 or not error:
+    if not 0 < area < 1 or not standard_error:
         half_width = 1 - ((1 - confidence) / 2) ** (1 / min(n_positive, n_negative))
-        return Area(value, max(value - half_width, 0.0), min(value + half_width, 1.0))
-    logit, logit_half_width = np.log(value / (1 - value)), quantile * error / (value * (1 - value))
+        return Area(area, max(area - half_width, 0.0), min(area + half_width, 1.0))
+    logit, logit_half_width = np.log(area / (1 - area)), quantile * standard_error / (area * (1 - area))
     low, high = (
         float(1 / (1 + np.exp(-bound_logit))) for bound_logit in (logit - logit_half_width, logit + logit_half_width)
     )
-    return Area(value, low, high)
+    return Area(area, low, high)
 
 
-def roc(scores: Floats, positive: Bools) -> Roc:
+def roc(scores: Floats, is_positive: Bools) -> Roc:
     """Return the ROC curve; the judge's label is positive if the score reaches the threshold.
 
     >>> roc(np.array([0.1, 0.4, 0.35, 0.8]), np.array([False, False, True, True])).tpr.tolist()
@@ -99,12 +99,17 @@ def roc(scores: Floats, positive: Bools) -> Roc:
     ----------
     Fawcett 2006.
     """
-    order = np.argsort(-scores, kind="stable")
-    sorted_scores = scores[order]
-    last_index = np.append(np.flatnonzero(np.diff(sorted_scores)), len(sorted_scores) - 1)
-    n_true_positive, n_false_positive = np.cumsum(positive[order])[last_index], np.cumsum(~positive[order])[last_index]
+    score_order = np.argsort(-scores, kind="stable")
+    sorted_scores = scores[score_order]
+    last_indices = np.append(np.flatnonzero(np.diff(sorted_scores)), len(sorted_scores) - 1)
+    n_true_positive, n_false_positive = (
+        np.cumsum(is_positive[score_order])[last_indices],
+        np.cumsum(~is_positive[score_order])[last_indices],
+    )
     return Roc(
-        sorted_scores[last_index], ratio(n_true_positive, positive.sum()), ratio(n_false_positive, (~positive).sum())
+        sorted_scores[last_indices],
+        ratio(n_true_positive, is_positive.sum()),
+        ratio(n_false_positive, (~is_positive).sum()),
     )
 
 
@@ -134,34 +139,36 @@ class ThresholdTarget(NamedTuple):
             )
         return cls(match[1], float(match[2]))
 
-    def threshold(self, scores: Floats, positive: Bools) -> float:
+    def threshold(self, scores: Floats, is_positive: Bools) -> float:
         """Return the best threshold for these outputs; NaN if all outputs have the same label."""
-        curve = roc(scores, positive)
-        if not len(curve.tpr) or np.isnan(curve.tpr[0]) or np.isnan(curve.fpr[0]):
+        roc_curve = roc(scores, is_positive)
+        if not len(roc_curve.tpr) or np.isnan(roc_curve.tpr[0]) or np.isnan(roc_curve.fpr[0]):
             return np.nan
-        tnr = 1 - curve.fpr
+        tnr = 1 - roc_curve.fpr
         if self.rate == "youden":
-            criterion = curve.tpr + tnr
+            criterion = roc_curve.tpr + tnr
         elif self.rate == "tpr":
-            criterion = np.where(curve.tpr >= self.least, 1 + tnr, curve.tpr - 1)
+            criterion = np.where(roc_curve.tpr >= self.least, 1 + tnr, roc_curve.tpr - 1)
         else:
-            criterion = np.where(tnr >= self.least, 1 + curve.tpr, tnr - 1)
+            criterion = np.where(tnr >= self.least, 1 + roc_curve.tpr, tnr - 1)
         best_index = int(np.argmax(criterion >= criterion.max() - 1e-12))
         next_threshold = (
-            curve.threshold[best_index + 1] if best_index + 1 < len(curve.threshold) else curve.threshold[best_index]
+            roc_curve.threshold[best_index + 1]
+            if best_index + 1 < len(roc_curve.threshold)
+            else roc_curve.threshold[best_index]
         )
-        return float((curve.threshold[best_index] + next_threshold) / 2)
+        return float((roc_curve.threshold[best_index] + next_threshold) / 2)
 
 
-def cross_fitted_labels(scores: Floats, positive: Bools, target: ThresholdTarget, *, fold: Ints) -> Floats:
+def cross_fitted_labels(scores: Floats, is_positive: Bools, target: ThresholdTarget, *, fold: Ints) -> Floats:
     """Return the judge's label (1.0 or 0.0) of each output (n,), by the threshold chosen on the remaining folds.
 
     The selection of the threshold therefore does not bias the rates of these labels.
     """
     labels = np.full(len(scores), np.nan)
-    for k in np.unique(fold):
-        is_training = fold != k
-        threshold = target.threshold(scores[is_training], positive[is_training])
+    for held_out_fold in np.unique(fold):
+        is_training = fold != held_out_fold
+        threshold = target.threshold(scores[is_training], is_positive[is_training])
         labels[~is_training] = np.where(np.isnan(threshold), np.nan, scores[~is_training] >= threshold)
     return labels
 
@@ -175,5 +182,5 @@ def score_strata(scores: Floats, *, n_labelled: int) -> Ints:
     [0, 0, 1, 1, 2, 2]
     """
     n_bins = int(np.clip(n_labelled // FEWEST_IN_BIN, 1, MOST_BINS))
-    edges = np.quantile(scores, np.arange(1, n_bins) / n_bins) if len(scores) else np.empty(0)
-    return np.searchsorted(np.unique(edges), scores, side="right" if n_bins > 1 else "left")
+    bin_edges = np.quantile(scores, np.arange(1, n_bins) / n_bins) if len(scores) else np.empty(0)
+    return np.searchsorted(np.unique(bin_edges), scores, side="right" if n_bins > 1 else "left")

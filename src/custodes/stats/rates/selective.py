@@ -36,8 +36,8 @@ If there are more, inclusion probabilities are only used as weights.
 """
 
 
-def upper_bound(wrong: Floats, n: Floats, *, confidence: float) -> Floats:
-    """Return the one-sided upper bound (...) of a proportion (Clopper and Pearson), given `wrong` of `n` cases (...).
+def upper_bound(n_wrong: Floats, n: Floats, *, confidence: float) -> Floats:
+    """Return the one-sided upper bound (...) of a proportion (Clopper and Pearson), given `n_wrong` of `n` cases (...).
 
     >>> float(upper_bound(np.array(3.0), np.array(76.0), confidence=0.95).round(4))
     0.0989
@@ -48,16 +48,16 @@ def upper_bound(wrong: Floats, n: Floats, *, confidence: float) -> Floats:
     """
     from scipy.special import betaincinv
 
-    has_agreement = np.asarray(wrong < n)
-    return np.where(has_agreement, betaincinv(wrong + 1, np.where(has_agreement, n - wrong, 1.0), confidence), 1.0)
+    has_agreement = np.asarray(n_wrong < n)
+    return np.where(has_agreement, betaincinv(n_wrong + 1, np.where(has_agreement, n - n_wrong, 1.0), confidence), 1.0)
 
 
-def fixed_sequence(wrong: Floats, n: Floats, *, most: float, confidence: float) -> tuple[Bools, int]:
+def fixed_sequence(n_wrong: Floats, n: Floats, *, most: float, confidence: float) -> tuple[Bools, int]:
     """Test nested sets of judgements in a fixed sequence that begins with the most confident judgements.
 
     Parameters
     ----------
-    wrong, n : arrays of shape (thresholds,)
+    n_wrong, n : arrays of shape (thresholds,)
         Numbers of disagreements with human labels, and of labelled judgements, at or above each threshold.
     most : float
         Largest acceptable rate of disagreement.
@@ -80,18 +80,18 @@ def fixed_sequence(wrong: Floats, n: Floats, *, most: float, confidence: float) 
     ----------
     Angelopoulos et al. 2025 (learn then test); Jung, Brahman and Choi 2025, arXiv 2407.18370.
     """
-    is_eligible = upper_bound(np.full(len(n), float(SPARE)), n, confidence=confidence) <= most
-    is_failed = is_eligible & (upper_bound(wrong, n, confidence=confidence) > most)
-    is_tested = is_eligible & (np.cumsum(is_failed) - is_failed == 0)
-    return is_tested, int(np.flatnonzero(is_tested & ~is_failed).max(initial=-1))
+    is_eligible_threshold = upper_bound(np.full(len(n), float(SPARE)), n, confidence=confidence) <= most
+    is_failed_threshold = is_eligible_threshold & (upper_bound(n_wrong, n, confidence=confidence) > most)
+    is_tested_threshold = is_eligible_threshold & (np.cumsum(is_failed_threshold) - is_failed_threshold == 0)
+    return is_tested_threshold, int(np.flatnonzero(is_tested_threshold & ~is_failed_threshold).max(initial=-1))
 
 
-def e_values(wrong: Bools, *, most: float) -> Floats:
+def e_values(is_wrong: Bools, *, most: float) -> Floats:
     """Return an e-process (n,) against the hypothesis that each judgement disagrees with probability `most` or less.
 
-    `wrong` (n,) is in order of time. If this hypothesis is true, the probability that the e-process ever reaches 1 / a
-    is at most a (Ville's inequality). The e-process is a mixture of likelihood ratios over `RISES` and over the moments
-    at which a rise begins.
+    `is_wrong` (n,) is in order of time. If this hypothesis is true, the probability that the e-process ever reaches 1 /
+    a is at most a (Ville's inequality). The e-process is a mixture of likelihood ratios over `RISES` and over the
+    moments at which a rise begins.
 
     >>> e_values(np.zeros(3, dtype=bool), most=0.1).round(2).tolist()
     [0.96, 0.93, 0.9]
@@ -100,20 +100,22 @@ def e_values(wrong: Bools, *, most: float) -> Floats:
     ----------
     Ville 1939; Ramdas et al. 2023, "Game-theoretic statistics and safe anytime-valid inference".
     """
-    rates = most + (1 - most) * np.array(RISES)
-    log_ratios = np.where(wrong[:, np.newaxis], np.log(rates / most), np.log((1 - rates) / (1 - most)))
+    alternative_rates = most + (1 - most) * np.array(RISES)
+    log_ratios = np.where(
+        is_wrong[:, np.newaxis], np.log(alternative_rates / most), np.log((1 - alternative_rates) / (1 - most))
+    )
     cumulative_log_ratios = np.concatenate([np.zeros((1, len(RISES))), np.cumsum(log_ratios, axis=0)])
-    position = np.arange(len(wrong))
-    values = np.zeros(len(wrong))
-    for k, start in enumerate(range(0, len(wrong), START_EVERY)):
+    judgement_positions = np.arange(len(is_wrong))
+    process_values = np.zeros(len(is_wrong))
+    for component, start_position in enumerate(range(0, len(is_wrong), START_EVERY)):
         mean_ratios = np.exp(
-            np.minimum(cumulative_log_ratios[start + 1 :] - cumulative_log_ratios[start], LARGEST_LOG)
+            np.minimum(cumulative_log_ratios[start_position + 1 :] - cumulative_log_ratios[start_position], LARGEST_LOG)
         ).mean(axis=1)
-        values[start:] += mean_ratios / ((k + 1) * (k + 2))
-    return values + 1 / (position // START_EVERY + 2)  # plus the weight of rises that begin later
+        process_values[start_position:] += mean_ratios / ((component + 1) * (component + 2))
+    return process_values + 1 / (judgement_positions // START_EVERY + 2)  # plus the weight of rises that begin later
 
 
-def error_rates(wrong: Floats, n: Floats) -> Floats:
+def error_rates(n_wrong: Floats, n: Floats) -> Floats:
     """Return smoothed rates of disagreement (labels, classes), given counts by judge's label and class of confidence.
 
     The odds of disagreement are a product of a factor of the label and a factor of the class. The factors of classes
@@ -125,14 +127,14 @@ def error_rates(wrong: Floats, n: Floats) -> Floats:
     from scipy.optimize import isotonic_regression
     from scipy.special import expit, logit
 
-    overall_rate = (wrong.sum() + 0.5) / (n.sum() + 1)
-    rate_by_label = (wrong.sum(axis=1) + overall_rate) / (n.sum(axis=1) + 1)
-    rate_by_class = (wrong.sum(axis=0) + overall_rate) / (n.sum(axis=0) + 1)
+    overall_rate = (n_wrong.sum() + 0.5) / (n.sum() + 1)
+    rate_by_label = (n_wrong.sum(axis=1) + overall_rate) / (n.sum(axis=1) + 1)
+    rate_by_class = (n_wrong.sum(axis=0) + overall_rate) / (n.sum(axis=0) + 1)
     monotone_rates = isotonic_regression(rate_by_class, weights=n.sum(axis=0) + 1, increasing=False).x
     return np.asarray(expit(logit(rate_by_label)[:, np.newaxis] + logit(monotone_rates) - logit(overall_rate)))
 
 
-def designed_strata(stratum: Ints, weight: Floats, labelled: Bools, *, fewest: int) -> Ints:
+def designed_strata(stratum: Ints, weights: Floats, is_labelled: Bools, *, fewest: int) -> Ints:
     """Return strata (n,) that are divided by inclusion probability, if there are few distinct probabilities.
 
     All arguments have shape (n,). Neighbouring probabilities are merged until each part of a stratum has at least
@@ -145,19 +147,19 @@ def designed_strata(stratum: Ints, weight: Floats, labelled: Bools, *, fewest: i
     >>> designed_strata(np.zeros(60, dtype=int), weight, labelled, fewest=10).tolist() == [1] * 20 + [0] * 40
     True
     """
-    if not 1 < len(np.unique(weight)) <= MOST_PROBABILITIES:
+    if not 1 < len(np.unique(weights)) <= MOST_PROBABILITIES:
         return stratum
-    result, n_strata = np.zeros_like(stratum), 0
-    for code in np.unique(stratum):
-        stratum_rows = np.flatnonzero(stratum == code)
-        negative_weights, value_index = np.unique(-weight[stratum_rows], return_inverse=True)
-        n_labelled = np.bincount(value_index, weights=labelled[stratum_rows], minlength=len(negative_weights))
-        stratum_of_value, n_in_part = np.zeros(len(negative_weights), dtype=np.intp), 0.0
-        for k in range(1, len(negative_weights)):
-            n_in_part += n_labelled[k - 1]
-            is_closed = n_in_part >= fewest and n_labelled[k:].sum() >= fewest
-            stratum_of_value[k] = stratum_of_value[k - 1] + is_closed
-            n_in_part = 0.0 if is_closed else n_in_part
-        result[stratum_rows] = n_strata + stratum_of_value[value_index]
-        n_strata += int(stratum_of_value.max(initial=0)) + 1
-    return result
+    divided_strata, n_strata = np.zeros_like(stratum), 0
+    for original_stratum in np.unique(stratum):
+        stratum_rows = np.flatnonzero(stratum == original_stratum)
+        negative_weights, weight_indices = np.unique(-weights[stratum_rows], return_inverse=True)
+        n_labelled = np.bincount(weight_indices, weights=is_labelled[stratum_rows], minlength=len(negative_weights))
+        part_of_weight, n_labelled_in_part = np.zeros(len(negative_weights), dtype=np.intp), 0.0
+        for weight_place in range(1, len(negative_weights)):
+            n_labelled_in_part += n_labelled[weight_place - 1]
+            is_complete_part = n_labelled_in_part >= fewest and n_labelled[weight_place:].sum() >= fewest
+            part_of_weight[weight_place] = part_of_weight[weight_place - 1] + is_complete_part
+            n_labelled_in_part = 0.0 if is_complete_part else n_labelled_in_part
+        divided_strata[stratum_rows] = n_strata + part_of_weight[weight_indices]
+        n_strata += int(part_of_weight.max(initial=0)) + 1
+    return divided_strata

@@ -14,8 +14,10 @@ KINDS = 12
 """Number of kinds of annotations: three human preferences times four metric preferences (win, tie, loss or none)."""
 
 
-def annotation_order(available: NDArray[np.bool_], units: NDArray[np.integer[Any]], rng: np.random.Generator) -> Ints:
-    """Return a random order (pairs, items) of the items of every pair; items that are not `available` come last.
+def annotation_order(
+    is_available_item: NDArray[np.bool_], units: NDArray[np.integer[Any]], rng: np.random.Generator
+) -> Ints:
+    """Return a random order (pairs, items) of the items of every pair; items that are not available come last.
 
     Every cluster (`units` (items,) is the cluster of each item) gives one item before any cluster gives a second item,
     because several annotations of one document contain less information. The order differs between pairs, because the
@@ -25,23 +27,22 @@ def annotation_order(available: NDArray[np.bool_], units: NDArray[np.integer[Any
     >>> sorted(order[0, :2].tolist()), int(order[0, 2])
     ([0, 2], 1)
     """
-    keys = np.where(available, rng.random(available.shape), 2.0)
-    order = np.argsort(keys, axis=1, kind="stable")
-    order_by_cluster = np.take_along_axis(order, np.argsort(units[order], axis=1, kind="stable"), axis=1)
-    positions = np.arange(available.shape[1])
-    cluster = units[order_by_cluster]
-    cluster_starts = np.where(np.diff(cluster, axis=1, prepend=-1) != 0, positions, 0)
-    rank_in_cluster = np.empty(available.shape)
-    np.put_along_axis(
-        rank_in_cluster, order_by_cluster, positions - np.maximum.accumulate(cluster_starts, axis=1), axis=1
-    )
+    sort_keys = np.where(is_available_item, rng.random(is_available_item.shape), 2.0)
+    item_order = np.argsort(sort_keys, axis=1, kind="stable")
+    order_by_cluster = np.take_along_axis(item_order, np.argsort(units[item_order], axis=1, kind="stable"), axis=1)
+    places = np.arange(is_available_item.shape[1])
+    cluster_of_place = units[order_by_cluster]
+    cluster_starts = np.where(np.diff(cluster_of_place, axis=1, prepend=-1) != 0, places, 0)
+    rank_in_cluster = np.empty(is_available_item.shape)
+    np.put_along_axis(rank_in_cluster, order_by_cluster, places - np.maximum.accumulate(cluster_starts, axis=1), axis=1)
     return np.asarray(
-        np.argsort(np.where(available, rank_in_cluster + keys, np.inf), axis=1, kind="stable"), dtype=np.int64
+        np.argsort(np.where(is_available_item, rank_in_cluster + sort_keys, np.inf), axis=1, kind="stable"),
+        dtype=np.int64,
     )
 
 
-def grant_requests(requested: Ints, left: NDArray[Any]) -> Ints:
-    """Return the number (..., pairs) of requested annotations that the remaining budget `left` (...) allows.
+def grant_requests(n_requested: Ints, remaining_budget: NDArray[Any]) -> Ints:
+    """Return the number (..., pairs) of requested annotations that `remaining_budget` (...) allows.
 
     If the budget is large enough, all requested annotations are granted. Otherwise the budget is divided equally among
     the pairs with a request, the first of which get one more if it cannot be divided exactly. No pair gets more than it
@@ -50,32 +51,35 @@ def grant_requests(requested: Ints, left: NDArray[Any]) -> Ints:
     >>> grant_requests(np.array([[5, 0, 5], [5, 5, 5]]), np.array([20, 7])).tolist()
     [[5, 0, 5], [3, 2, 2]]
     """
-    has_request = requested > 0
-    n_requesting = has_request.sum(axis=-1, keepdims=True)
-    n_left = np.asarray(left)[..., np.newaxis]
-    n_each, n_rest = np.divmod(n_left, np.maximum(n_requesting, 1))
+    has_request = n_requested > 0
+    n_requesting_pairs = has_request.sum(axis=-1, keepdims=True)
+    n_remaining = np.asarray(remaining_budget)[..., np.newaxis]
+    n_per_pair, n_extra = np.divmod(n_remaining, np.maximum(n_requesting_pairs, 1))
     rank_of_pair = np.cumsum(has_request, axis=-1) - 1
-    limited_grant = np.minimum(requested, np.where(has_request, n_each + (rank_of_pair < n_rest), 0))
-    return np.asarray(np.where(requested.sum(axis=-1, keepdims=True) <= n_left, requested, limited_grant))
+    limited_grant = np.minimum(n_requested, np.where(has_request, n_per_pair + (rank_of_pair < n_extra), 0))
+    return np.asarray(np.where(n_requested.sum(axis=-1, keepdims=True) <= n_remaining, n_requested, limited_grant))
 
 
-def divide_evenly(total: NDArray[Any], available: Ints) -> Ints:
-    """Divide `total` (...) annotations among pairs (..., pairs) as equally as the `available` numbers allow.
+def divide_evenly(total: NDArray[Any], n_available: Ints) -> Ints:
+    """Divide `total` (...) annotations among pairs (..., pairs) as equally as the `n_available` numbers allow.
 
     >>> divide_evenly(np.array([9, 100]), np.array([[1, 5, 5], [1, 5, 5]])).tolist()
     [[1, 4, 4], [1, 5, 5]]
     """
-    n = np.zeros(available.shape, dtype=np.int64)
+    n_assigned = np.zeros(n_available.shape, dtype=np.int64)
     while True:
-        has_more_available = available > n
-        n_left = (np.asarray(total) - n.sum(axis=-1))[..., np.newaxis]
-        n_each = n_left // np.maximum(has_more_available.sum(axis=-1, keepdims=True), 1)
-        if not (has_more_available & (n_each > 0)).any():
-            return np.asarray(n + (has_more_available & (np.cumsum(has_more_available, axis=-1) <= n_left)))
-        n += np.where(has_more_available, np.minimum(available - n, n_each), 0)
+        has_available_annotations = n_available > n_assigned
+        n_unassigned = (np.asarray(total) - n_assigned.sum(axis=-1))[..., np.newaxis]
+        n_per_pair = n_unassigned // np.maximum(has_available_annotations.sum(axis=-1, keepdims=True), 1)
+        if not (has_available_annotations & (n_per_pair > 0)).any():
+            return np.asarray(
+                n_assigned
+                + (has_available_annotations & (np.cumsum(has_available_annotations, axis=-1) <= n_unassigned))
+            )
+        n_assigned += np.where(has_available_annotations, np.minimum(n_available - n_assigned, n_per_pair), 0)
 
 
-def annotation_kinds(human: NDArray[np.int8], metric: NDArray[np.int8]) -> NDArray[np.int8]:
+def annotation_kinds(human_signs: NDArray[np.int8], metric_signs: NDArray[np.int8]) -> NDArray[np.int8]:
     """Return the kind (...) of each annotation: 0 to 11, or 12 if there is no human preference.
 
     >>> annotation_kinds(np.array([1, 0, -128], dtype=np.int8), np.array([-1, -128, 1], dtype=np.int8)).tolist()
@@ -83,7 +87,8 @@ def annotation_kinds(human: NDArray[np.int8], metric: NDArray[np.int8]) -> NDArr
     """
     # preferences 1, 0, -1 become codes 0, 1, 2; an absent preference becomes 3
     human_codes, metric_codes = (
-        np.where(np.abs(s.astype(np.int16)) <= 1, 1 - s.astype(np.int16), 3) for s in (human, metric)
+        np.where(np.abs(signs.astype(np.int16)) <= 1, 1 - signs.astype(np.int16), 3)
+        for signs in (human_signs, metric_signs)
     )
     return np.asarray(np.where(human_codes < 3, 4 * human_codes + metric_codes, KINDS), dtype=np.int8)
 
@@ -96,27 +101,27 @@ def count_kinds(kinds: NDArray[np.int8], start: Ints, stop: Ints) -> Ints:
     >>> count_kinds(np.array([0, 0, 5]), np.array(1), np.array(3)).nonzero()[0].tolist()
     [0, 5]
     """
-    width = int((stop - start).max(initial=0))
-    positions = start[..., np.newaxis] + np.arange(width)
-    kinds_in_range = np.take_along_axis(kinds, np.minimum(positions, kinds.shape[-1] - 1), axis=-1)
-    kinds_in_range = np.where(positions < stop[..., np.newaxis], kinds_in_range, KINDS)
+    largest_range = int((stop - start).max(initial=0))
+    annotation_positions = start[..., np.newaxis] + np.arange(largest_range)
+    kinds_in_range = np.take_along_axis(kinds, np.minimum(annotation_positions, kinds.shape[-1] - 1), axis=-1)
+    kinds_in_range = np.where(annotation_positions < stop[..., np.newaxis], kinds_in_range, KINDS)
     return np.stack([(kinds_in_range == kind).sum(axis=-1) for kind in range(KINDS)], axis=-1)
 
 
 def outcome_of(signs: NDArray[np.int8]) -> Ints:
     """Return the numbers of wins, ties and losses (..., 3) among signs (..., items)."""
-    return np.stack([(signs == kind).sum(axis=-1) for kind in (1, 0, -1)], axis=-1)
+    return np.stack([(signs == sign).sum(axis=-1) for sign in (1, 0, -1)], axis=-1)
 
 
-def tables(counts: Ints, metric: Ints) -> Counts:
+def tables(kind_counts: Ints, metric_outcomes: Ints) -> Counts:
     """Return the counts that an estimator needs after some items are annotated.
 
-    `counts` (..., 12) are the numbers of annotations of each kind, `metric` (..., 3) the metric's outcomes over all
-    items.
+    `kind_counts` (..., 12) are the numbers of annotations of each kind, `metric_outcomes` (..., 3) the metric's
+    outcomes over all items.
 
     >>> result = tables(np.eye(12, dtype=np.int64)[5], np.array([4, 3, 2]))
     >>> result.paired.tolist(), result.metric_only.tolist(), result.human_only.tolist()
     ([[0, 0, 0], [0, 1, 0], [0, 0, 0]], [4, 2, 2], [0, 0, 0])
     """
-    count_table = counts.reshape(*counts.shape[:-1], 3, 4)
-    return Counts(count_table[..., :3], metric - count_table[..., :3].sum(axis=-2), count_table[..., 3])
+    count_table = kind_counts.reshape(*kind_counts.shape[:-1], 3, 4)
+    return Counts(count_table[..., :3], metric_outcomes - count_table[..., :3].sum(axis=-2), count_table[..., 3])

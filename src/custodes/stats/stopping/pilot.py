@@ -51,7 +51,7 @@ class Pilot:
         return table_sums(self.pair, 1 - self.sign, shape=(len(self.systems), 3))
 
 
-def posterior_shares(pilot: Pilot, *, draws: int, rng: np.random.Generator) -> Floats:
+def posterior_shares(pilot: Pilot, *, n_draws: int, rng: np.random.Generator) -> Floats:
     """Return posterior draws (draws, pairs, 3) of every pair's proportions of wins, ties and losses.
 
     There are two logistic models, for an annotation of systems a and b. The logit of the probability of 'not a tie' is
@@ -64,55 +64,59 @@ def posterior_shares(pilot: Pilot, *, draws: int, rng: np.random.Generator) -> F
     >>> signs = np.array([1, 1, 1, 0, -1, 1, 1, 1, 1, 1, 0, -1, 1, 1, 0])
     >>> pair, unit = np.repeat(np.arange(3), 5), np.tile(np.arange(5), 3)
     >>> pilot = Pilot(pair=pair, unit=unit, sign=signs, systems=np.array([[0, 1], [0, 2], [1, 2]]))
-    >>> result = posterior_shares(pilot, draws=200, rng=np.random.default_rng(0))
+    >>> result = posterior_shares(pilot, n_draws=200, rng=np.random.default_rng(0))
     >>> result.shape, bool((result.sum(axis=2).round(9) == 1).all())
     ((200, 3, 3), True)
 
     Source: Bradley and Terry 1952 with random effects; Laplace's approximation over a grid (Rue, Martino and Chopin
     2009). The application to pilots is ours.
     """
-    is_untied = pilot.sign != 0
-    win_logit = _logits(pilot, pilot.sign > 0, is_untied, difference=True, draws=draws, rng=rng)
-    untied_logit = _logits(pilot, is_untied, is_untied | True, difference=False, draws=draws, rng=rng)
-    win, untied_rate = (1 / (1 + np.exp(-logit)) for logit in (win_logit, untied_logit))
-    return np.stack([untied_rate * win, 1 - untied_rate, untied_rate * (1 - win)], axis=-1)
+    is_untied_annotation = pilot.sign != 0
+    win_logit_draws = _logits(pilot, pilot.sign > 0, is_untied_annotation, difference=True, n_draws=n_draws, rng=rng)
+    untied_logit_draws = _logits(
+        pilot, is_untied_annotation, is_untied_annotation | True, difference=False, n_draws=n_draws, rng=rng
+    )
+    win_rate_draws, untied_rate_draws = (1 / (1 + np.exp(-logit)) for logit in (win_logit_draws, untied_logit_draws))
+    return np.stack(
+        [untied_rate_draws * win_rate_draws, 1 - untied_rate_draws, untied_rate_draws * (1 - win_rate_draws)], axis=-1
+    )
 
 
-def continue_pilot(counts: Ints, shares: Floats, *, items: int, rng: np.random.Generator) -> Answers:
-    """Return one simulated study per draw, in which each pair has annotations of `items` items.
+def continue_pilot(counts: Ints, shares: Floats, *, n_items: int, rng: np.random.Generator) -> Answers:
+    """Return one simulated study per draw, in which each pair has annotations of `n_items` items.
 
     The annotations of the pilot, `counts` (pairs, 3), come first, in random order. All further annotations are drawn
     with the proportions `shares` (draws, pairs, 3).
 
     >>> rng = np.random.default_rng(0)
-    >>> result = continue_pilot(np.array([[2, 0, 0]]), np.array([[[0.0, 0.0, 1.0]]]), items=4, rng=rng)
+    >>> result = continue_pilot(np.array([[2, 0, 0]]), np.array([[[0.0, 0.0, 1.0]]]), n_items=4, rng=rng)
     >>> result.kinds.tolist()
     [[[3, 3, 11, 11]]]
 
     Source: ours.
     """
-    positions, n_annotated = np.arange(items), counts.sum(axis=1)[:, np.newaxis]
-    outcome_ends = np.cumsum(counts, axis=1)[:, np.newaxis, :2]
-    annotated_outcomes = (positions[:, np.newaxis] >= outcome_ends).sum(axis=-1).astype(np.int8)
-    kinds = np.empty((*shares.shape[:2], items), dtype=np.int8)
+    annotation_positions, n_pilot_annotations = np.arange(n_items), counts.sum(axis=1)[:, np.newaxis]
+    outcome_limits = np.cumsum(counts, axis=1)[:, np.newaxis, :2]
+    pilot_outcomes = (annotation_positions[:, np.newaxis] >= outcome_limits).sum(axis=-1).astype(np.int8)
+    kinds = np.empty((*shares.shape[:2], n_items), dtype=np.int8)
     for draw_slice in chunks(len(kinds), kinds[0].size):
-        shape = kinds[draw_slice].shape
-        random_order = np.argsort(rng.random(shape) + (positions >= n_annotated), axis=-1)
-        kinds[draw_slice] = np.take_along_axis(np.broadcast_to(annotated_outcomes, shape), random_order, axis=-1)
+        slice_shape = kinds[draw_slice].shape
+        random_order = np.argsort(rng.random(slice_shape) + (annotation_positions >= n_pilot_annotations), axis=-1)
+        kinds[draw_slice] = np.take_along_axis(np.broadcast_to(pilot_outcomes, slice_shape), random_order, axis=-1)
     for draw_slice in chunks(len(kinds), kinds[0].size):
         kinds[draw_slice] = np.where(
-            positions < n_annotated, kinds[draw_slice], drawn_kinds(shares[draw_slice], items, rng)
+            annotation_positions < n_pilot_annotations, kinds[draw_slice], drawn_kinds(shares[draw_slice], n_items, rng)
         )
     kinds *= 4
     kinds += 3
     return Answers(
         kinds=kinds,
-        available=np.full(kinds.shape[:2], items),
+        available=np.full(kinds.shape[:2], n_items),
         metric=np.zeros((*kinds.shape[:2], 3), dtype=np.int64),
     )
 
 
-def drawn_kinds(shares: Floats, items: int, rng: np.random.Generator) -> Signs:
+def drawn_kinds(shares: Floats, n_items: int, rng: np.random.Generator) -> Signs:
     """Return random outcomes 0, 1 or 2 (..., items) with proportions (..., 3).
 
     >>> drawn_kinds(np.array([[0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]), 2, np.random.default_rng(0)).tolist()
@@ -121,7 +125,7 @@ def drawn_kinds(shares: Floats, items: int, rng: np.random.Generator) -> Signs:
     Source: by definition.
     """
     outcome_limits = np.cumsum(shares, axis=-1)[..., np.newaxis, :2]
-    uniforms = rng.random((*shares.shape[:-1], items))
+    uniforms = rng.random((*shares.shape[:-1], n_items))
     return np.asarray((uniforms > outcome_limits[..., 0]).astype(np.int8) + (uniforms > outcome_limits[..., 1]))
 
 
@@ -133,10 +137,15 @@ def forecast(answers: Answers, rule: Rule) -> tuple[Floats, Floats]:
 
     Source: ours; simulates the predictive distribution of Spiegelhalter, Freedman and Blackburn 1986.
     """
-    human = answers.kinds // 4
-    wins, losses = ((human == kind).sum(axis=-1) for kind in (0, 2))
-    reference = decide(human_theta(wins, losses), gamma=rule.gamma)
-    replay_result = replay(answers, rule, reference=reference, truth=np.full((human.shape[1], 3), 1 / 3))
+    human_outcomes = answers.kinds // 4
+    wins, losses = ((human_outcomes == outcome).sum(axis=-1) for outcome in (0, 2))
+    full_data_decisions = decide(human_theta(wins, losses), gamma=rule.gamma)
+    replay_result = replay(
+        answers,
+        rule,
+        reference_decisions=full_data_decisions,
+        reference_proportions=np.full((human_outcomes.shape[1], 3), 1 / 3),
+    )
     return (replay_result.n / answers.available).mean(axis=1), replay_result.correct[-1]
 
 
@@ -162,8 +171,9 @@ def share_interval(shares: Floats, *, confidence: float, shared: float) -> tuple
     """Return an interval for the proportion of annotations used, given draws `shares` (draws,) of this proportion.
 
     The shortest interval that contains `confidence` of the draws is widened by a factor around its centre. The square
-    of the factor increases linearly with `shared`, the result of `shared_items`: the errors of pairs that share items
-    are correlated, and the draws do not fully include this correlation. The interval contains the mean of the draws.
+    of the factor increases linearly with `shared`, the result of `shared_items`: the errors of pairs that share
+    items are correlated, and the draws do not fully include this correlation. The interval contains the mean of the
+    draws.
 
     >>> low, high = share_interval(np.linspace(0, 1, 101), confidence=0.9, shared=0.0)
     >>> round((high - low) / 0.9, 3) == _WIDER
@@ -173,8 +183,8 @@ def share_interval(shares: Floats, *, confidence: float, shared: float) -> tuple
     """
     centre, half_width = shortest_interval(shares, confidence=confidence)
     half_width *= _WIDER * float(np.sqrt(1 + _WIDER_SHARED * shared))
-    mean = float(shares.mean())
-    return min(centre - half_width, mean), max(centre + half_width, mean)
+    mean_share = float(shares.mean())
+    return min(centre - half_width, mean_share), max(centre + half_width, mean_share)
 
 
 def shortest_interval(values: Floats, *, confidence: float) -> tuple[float, float]:
@@ -188,11 +198,11 @@ def shortest_interval(values: Floats, *, confidence: float) -> tuple[float, floa
     Source: by definition.
     """
     sorted_values = np.sort(values)
-    n_inside = math.ceil(confidence * len(sorted_values) - _NEAR)
-    widths = sorted_values[n_inside - 1 :] - sorted_values[: len(sorted_values) - n_inside + 1]
-    shortest_starts = np.flatnonzero(widths <= widths.min() + 1e-12)
-    start_index = shortest_starts[len(shortest_starts) // 2]
-    low, high = sorted_values[start_index], sorted_values[start_index + n_inside - 1]
+    n_values_inside = math.ceil(confidence * len(sorted_values) - _NEAR)
+    widths = sorted_values[n_values_inside - 1 :] - sorted_values[: len(sorted_values) - n_values_inside + 1]
+    shortest_interval_starts = np.flatnonzero(widths <= widths.min() + 1e-12)
+    start_index = shortest_interval_starts[len(shortest_interval_starts) // 2]
+    low, high = sorted_values[start_index], sorted_values[start_index + n_values_inside - 1]
     return float((low + high) / 2), float((high - low) / 2)
 
 
@@ -215,7 +225,7 @@ class _Modes(NamedTuple):
 
 
 def _logits(
-    pilot: Pilot, is_hit: Bools, is_counted: Bools, *, difference: bool, draws: int, rng: np.random.Generator
+    pilot: Pilot, is_hit: Bools, is_counted: Bools, *, difference: bool, n_draws: int, rng: np.random.Generator
 ) -> Floats:
     """Return draws (draws, pairs) of the logit of each pair's probability of a hit.
 
@@ -226,103 +236,126 @@ def _logits(
     from scipy.sparse import csr_array
 
     n_pairs, n_systems = len(pilot.systems), int(pilot.systems.max(initial=-1)) + 1
-    sign, n_entries = (-1, 2) if difference else (1, 3)
-    columns = np.column_stack([pilot.systems, np.full(n_pairs, n_systems)])[:, :n_entries]
+    sign, n_entries_per_row = (-1, 2) if difference else (1, 3)
+    column_indices = np.column_stack([pilot.systems, np.full(n_pairs, n_systems)])[:, :n_entries_per_row]
     design_entries = (
-        np.tile([1.0, sign, 1.0][:n_entries], n_pairs),
-        (np.repeat(np.arange(n_pairs), n_entries), columns.ravel()),
+        np.tile([1.0, sign, 1.0][:n_entries_per_row], n_pairs),
+        (np.repeat(np.arange(n_pairs), n_entries_per_row), column_indices.ravel()),
     )
-    design = csr_array(design_entries, shape=(n_pairs, n_systems + n_entries - 2))
-    pair, unit, is_counted_hit = pilot.pair[is_counted], pilot.unit[is_counted], is_hit[is_counted]
+    design = csr_array(design_entries, shape=(n_pairs, n_systems + n_entries_per_row - 2))
+    pair_of_annotation, unit_of_annotation, is_counted_hit = (
+        pilot.pair[is_counted],
+        pilot.unit[is_counted],
+        is_hit[is_counted],
+    )
     n_hits, n_counted = (
-        np.bincount(pairs, minlength=n_pairs).astype(np.float64) for pairs in (pair[is_counted_hit], pair)
+        np.bincount(pairs, minlength=n_pairs).astype(np.float64)
+        for pairs in (pair_of_annotation[is_counted_hit], pair_of_annotation)
     )
     annotation_weight = 1 / overlap(
-        pilot.systems[pair], unit, is_counted_hit - (n_hits / np.maximum(n_counted, 1))[pair], sign
+        pilot.systems[pair_of_annotation],
+        unit_of_annotation,
+        is_counted_hit - (n_hits / np.maximum(n_counted, 1))[pair_of_annotation],
+        sign,
     )
-    system_sd, row_sd = np.array(list(product(_SPREADS, _SPREADS))).T
-    column_sd = np.column_stack(
-        [np.tile(system_sd[:, np.newaxis], n_systems), np.full((len(row_sd), n_entries - 2), _WIDE)]
+    system_sds, deviation_sds = np.array(list(product(_SPREADS, _SPREADS))).T
+    effect_sds = np.column_stack(
+        [np.tile(system_sds[:, np.newaxis], n_systems), np.full((len(deviation_sds), n_entries_per_row - 2), _WIDE)]
     )
-    modes = _modes(n_hits * annotation_weight, n_counted * annotation_weight, design, column_sd, row_sd)
+    modes = _modes(n_hits * annotation_weight, n_counted * annotation_weight, design, effect_sds, deviation_sds)
     grid_weights = np.exp(modes.height - modes.height.max())
-    n_draws_by_point = rng.multinomial(draws, grid_weights / grid_weights.sum())
+    n_draws_by_point = rng.multinomial(n_draws, grid_weights / grid_weights.sum())
     logit_draws = [
-        _draw_logits(modes, g, design, int(n_draws_by_point[g]), rng) for g in np.flatnonzero(n_draws_by_point).tolist()
+        _draw_logits(modes, grid_index, design, int(n_draws_by_point[grid_index]), rng)
+        for grid_index in np.flatnonzero(n_draws_by_point).tolist()
     ]
     return np.asarray(rng.permutation(np.concatenate(logit_draws)))
 
 
-def overlap(systems: Ints, unit: Ints, error: Floats, sign: int) -> float:
+def overlap(systems: Ints, unit: Ints, residuals: Floats, sign: int) -> float:
     """Return the variance inflation of system effects relative to independent annotations; it is at least 1.
 
-    For each annotation, `systems` (n, 2) are its two systems, `unit` (n,) the cluster of its item, `error` (n,) the
+    For each annotation, `systems` (n, 2) are its two systems, `unit` (n,) the cluster of its item, `residuals` (n,) the
     residual, and `sign` the sign of the second system in the model.
     """
-    cells = systems.T.ravel() * (int(unit.max(initial=-1)) + 1) + np.tile(unit, 2)
-    _, cell_index = np.unique(cells, return_inverse=True)
-    cell_sums = np.bincount(cell_index, np.concatenate([error, sign * error]))
-    independent_variance = 2 * (error**2).sum()
-    return max(1.0, float((cell_sums**2).sum() / independent_variance)) if independent_variance else 1.0
+    cell_codes = systems.T.ravel() * (int(unit.max(initial=-1)) + 1) + np.tile(unit, 2)
+    _, cell_of_entry = np.unique(cell_codes, return_inverse=True)
+    error_sums = np.bincount(cell_of_entry, np.concatenate([residuals, sign * residuals]))
+    independent_variance = 2 * (residuals**2).sum()
+    return max(1.0, float((error_sums**2).sum() / independent_variance)) if independent_variance else 1.0
 
 
-def _modes(n_hits: Floats, n_counted: Floats, design: Any, column_sd: Floats, row_sd: Floats) -> _Modes:
-    """Modes by Newton's method at each point of the grid of standard deviations `column_sd` (grid, columns) and
-    `row_sd` (grid,).
+def _modes(n_hits: Floats, n_counted: Floats, design: Any, effect_sds: Floats, deviation_sds: Floats) -> _Modes:
+    """Modes by Newton's method at each point of the grid of standard deviations `effect_sds` (grid, columns) and
+    `deviation_sds` (grid,).
 
     Deviations of rows are eliminated, so a step solves equations with one unknown per column.
     """
     from scipy.sparse import csr_array
 
-    (n_points, n_columns), row_sd_column = column_sd.shape, row_sd[:, np.newaxis]
-    n_entries = int(design.indptr[1])  # number of entries of each row
-    column_indices, values = design.indices.reshape(-1, n_entries), design.data.reshape(-1, n_entries)
+    (n_points, n_columns), deviation_sd_column = effect_sds.shape, deviation_sds[:, np.newaxis]
+    n_entries_per_row = int(design.indptr[1])  # number of entries of each row
+    column_indices, entry_values = (
+        design.indices.reshape(-1, n_entries_per_row),
+        design.data.reshape(-1, n_entries_per_row),
+    )
     product_columns = (column_indices[:, :, np.newaxis] * n_columns + column_indices[:, np.newaxis]).reshape(
         len(n_counted), -1
     )
-    products = (values[:, :, np.newaxis] * values[:, np.newaxis]).reshape(len(n_counted), -1)
+    products = (entry_values[:, :, np.newaxis] * entry_values[:, np.newaxis]).reshape(len(n_counted), -1)
     entry_products = csr_array(
-        (products.ravel(), product_columns.ravel(), np.arange(len(n_counted) + 1) * n_entries**2),
+        (products.ravel(), product_columns.ravel(), np.arange(len(n_counted) + 1) * n_entries_per_row**2),
         shape=(len(n_counted), n_columns**2),
     )
     column_modes, row_modes = np.zeros((n_points, n_columns)), np.zeros((n_points, len(n_counted)))
     for _ in range(_STEPS):
-        probability = 1 / (1 + np.exp(-(column_modes @ design.T + row_modes)))
-        weight, residuals = n_counted * probability * (1 - probability), n_hits - n_counted * probability
-        row_precision = weight + 1 / row_sd_column**2
-        prior_precision = (_TAIL + 1) / (_TAIL * column_sd**2 + column_modes**2)
-        precision = ((weight - weight**2 / row_precision) @ entry_products).reshape(n_points, n_columns, n_columns)
-        precision[:, np.arange(n_columns), np.arange(n_columns)] += prior_precision
-        row_gradient = residuals - row_modes / row_sd_column**2
-        column_gradient = (residuals - weight / row_precision * row_gradient) @ design - column_modes * prior_precision
-        column_step = np.linalg.solve(precision, column_gradient[:, :, np.newaxis])[:, :, 0]
-        row_step = (row_gradient - weight * (column_step @ design.T)) / row_precision
+        hit_probabilities = 1 / (1 + np.exp(-(column_modes @ design.T + row_modes)))
+        curvatures, residuals = (
+            n_counted * hit_probabilities * (1 - hit_probabilities),
+            n_hits - n_counted * hit_probabilities,
+        )
+        row_precision = curvatures + 1 / deviation_sd_column**2
+        prior_precision = (_TAIL + 1) / (_TAIL * effect_sds**2 + column_modes**2)
+        column_precision = ((curvatures - curvatures**2 / row_precision) @ entry_products).reshape(
+            n_points, n_columns, n_columns
+        )
+        column_precision[:, np.arange(n_columns), np.arange(n_columns)] += prior_precision
+        row_gradient = residuals - row_modes / deviation_sd_column**2
+        column_gradient = (
+            residuals - curvatures / row_precision * row_gradient
+        ) @ design - column_modes * prior_precision
+        column_step = np.linalg.solve(column_precision, column_gradient[:, :, np.newaxis])[:, :, 0]
+        row_step = (row_gradient - curvatures * (column_step @ design.T)) / row_precision
         largest_step = np.maximum(np.abs(column_step).max(axis=1), np.abs(row_step).max(axis=1))[:, np.newaxis]
         step_scale = np.minimum(1.0, _LONGEST / np.maximum(largest_step, _NEAR))
         column_modes, row_modes = column_modes + step_scale * column_step, row_modes + step_scale * row_step
         if (largest_step < _NEAR).all():
             break
-    logit = column_modes @ design.T + row_modes
-    log_marginal = (n_hits * logit - n_counted * np.logaddexp(0, logit)).sum(axis=1)
-    log_marginal -= (_TAIL + 1) / 2 * np.log1p((column_modes / column_sd) ** 2 / _TAIL).sum(axis=1) + np.log(
-        column_sd
-    ).sum(axis=1)
-    log_marginal -= np.linalg.slogdet(precision)[1] / 2 + row_sd / _LIKELY
-    log_marginal -= (
-        ((row_modes / row_sd_column) ** 2).sum(axis=1) / 2
-        + len(n_counted) * np.log(row_sd)
+    logits = column_modes @ design.T + row_modes
+    log_marginal_likelihoods = (n_hits * logits - n_counted * np.logaddexp(0, logits)).sum(axis=1)
+    log_marginal_likelihoods -= (_TAIL + 1) / 2 * np.log1p((column_modes / effect_sds) ** 2 / _TAIL).sum(
+        axis=1
+    ) + np.log(effect_sds).sum(axis=1)
+    log_marginal_likelihoods -= np.linalg.slogdet(column_precision)[1] / 2 + deviation_sds / _LIKELY
+    log_marginal_likelihoods -= (
+        ((row_modes / deviation_sd_column) ** 2).sum(axis=1) / 2
+        + len(n_counted) * np.log(deviation_sds)
         + np.log(row_precision).sum(axis=1) / 2
     )
-    return _Modes(column_modes, row_modes, precision, row_precision, weight / row_precision, log_marginal)
+    return _Modes(
+        column_modes, row_modes, column_precision, row_precision, curvatures / row_precision, log_marginal_likelihoods
+    )
 
 
-def _draw_logits(modes: _Modes, grid_index: int, design: Any, draws: int, rng: np.random.Generator) -> Floats:
+def _draw_logits(modes: _Modes, grid_index: int, design: Any, n_draws: int, rng: np.random.Generator) -> Floats:
     """Draws of the logits (draws, rows) at point `grid_index` of the grid."""
     # with precision = L L' and standard normal z, the solution x of L' x = z has covariance (L L')^-1
-    root = np.linalg.cholesky(modes.column_precision[grid_index]).T
-    effect_deviations = design @ np.linalg.solve(root, rng.standard_normal((len(root), draws)))
+    precision_root = np.linalg.cholesky(modes.column_precision[grid_index]).T
+    effect_deviations = design @ np.linalg.solve(precision_root, rng.standard_normal((len(precision_root), n_draws)))
     pair_deviations = (
         rng.standard_normal(effect_deviations.shape) / np.sqrt(modes.row_precision[grid_index])[:, np.newaxis]
     )
-    mode = ((design @ modes.column[grid_index]) + modes.row[grid_index])[:, np.newaxis]
-    return np.asarray((mode + (1 - modes.follows[grid_index])[:, np.newaxis] * effect_deviations + pair_deviations).T)
+    modal_logits = ((design @ modes.column[grid_index]) + modes.row[grid_index])[:, np.newaxis]
+    return np.asarray(
+        (modal_logits + (1 - modes.follows[grid_index])[:, np.newaxis] * effect_deviations + pair_deviations).T
+    )

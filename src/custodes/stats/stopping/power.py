@@ -13,7 +13,7 @@ from custodes.stats.correction.dirichlet import human_theta
 _SIGNS = np.array([1.0, 0.0, -1.0])
 
 
-def human_power(shares: Floats, n: NDArray[np.integer[Any]], *, gamma: float) -> tuple[Floats, Floats]:
+def human_power(shares: Floats, n_annotations: NDArray[np.integer[Any]], *, gamma: float) -> tuple[Floats, Floats]:
     """Return the probabilities (k,) that n (k,) annotations decide for the first system and for the second system.
 
     `shares` (k, 3) are the probabilities of wins, ties and losses. The result is exact for the rule theta > 1 - gamma/2
@@ -27,34 +27,35 @@ def human_power(shares: Floats, n: NDArray[np.integer[Any]], *, gamma: float) ->
 
     Source: ours; the rule is that of Deriu et al. 2023, Algorithm 1.
     """
-    n_untied = np.arange(int(n.max(initial=0)) + 1)
-    n_wins_needed = _wins_needed(n_untied, gamma=gamma)
+    n_untied = np.arange(int(n_annotations.max(initial=0)) + 1)
+    n_wins_needed = _least_deciding_wins(n_untied, gamma=gamma)
     power_chunks = [
-        _power(np.asarray(shares)[rows], n[rows], n_untied, n_wins_needed) for rows in chunks(len(n), len(n_untied))
+        _power(np.asarray(shares)[pair_range], n_annotations[pair_range], n_untied, n_wins_needed)
+        for pair_range in chunks(len(n_annotations), len(n_untied))
     ]
-    first, second = np.concatenate([np.empty((2, 0)), *power_chunks], axis=1)
-    return first, second
+    first_power, second_power = np.concatenate([np.empty((2, 0)), *power_chunks], axis=1)
+    return first_power, second_power
 
 
-def _power(shares: Floats, n: NDArray[Any], n_untied: NDArray[Any], n_wins_needed: NDArray[Any]) -> Floats:
+def _power(shares: Floats, n_annotations: NDArray[Any], n_untied: NDArray[Any], n_wins_needed: NDArray[Any]) -> Floats:
     """Return both probabilities (2, k) of `human_power`. Of `n_untied` annotations without a tie, `n_wins_needed` wins
     decide."""
     from scipy.special import betainc, gammaln, xlog1py, xlogy
 
-    n_annotations, tie_probability = n[:, np.newaxis], shares[:, 1:2]
-    is_possible = n_untied <= n_annotations
-    n_ties = np.where(is_possible, n_annotations - n_untied, 0)
+    annotation_column, tie_probability = n_annotations[:, np.newaxis], shares[:, 1:2]
+    is_possible_count = n_untied <= annotation_column
+    n_ties = np.where(is_possible_count, annotation_column - n_untied, 0)
     log_probability = (
-        gammaln(n_annotations + 1)
+        gammaln(annotation_column + 1)
         - gammaln(n_untied + 1)
         - gammaln(n_ties + 1)
         + xlog1py(n_untied, -tie_probability)
         + xlogy(n_ties, tie_probability)
     )
-    untied_probability = np.where(is_possible, np.exp(log_probability), 0.0)
+    untied_probability = np.where(is_possible_count, np.exp(log_probability), 0.0)
     decision_probabilities = []
-    for column in (0, 2):
-        win_probability = shares[:, column] / np.maximum(1 - shares[:, 1], 1e-300)
+    for outcome_column in (0, 2):
+        win_probability = shares[:, outcome_column] / np.maximum(1 - shares[:, 1], 1e-300)
         decision_probability = np.where(
             n_wins_needed <= n_untied,
             betainc(
@@ -68,20 +69,25 @@ def _power(shares: Floats, n: NDArray[Any], n_untied: NDArray[Any], n_wins_neede
     return np.stack(decision_probabilities)
 
 
-def _wins_needed(n_untied: NDArray[np.integer[Any]], *, gamma: float) -> NDArray[np.integer[Any]]:
+def _least_deciding_wins(n_untied: NDArray[np.integer[Any]], *, gamma: float) -> NDArray[np.integer[Any]]:
     """Return the smallest number of wins that decides, for each number of untied annotations.
 
     If no number of wins decides, the result is the number of untied annotations + 1.
     """
-    low, high = np.zeros_like(n_untied), n_untied + 1
-    while (low < high).any():  # bisection: if a number of wins decides, every larger number decides as well
-        wins = (low + high) // 2
-        is_enough = human_theta(wins, np.maximum(n_untied - wins, 0)) > 1 - gamma / 2
-        low, high = np.where((low < high) & ~is_enough, wins + 1, low), np.where(is_enough, wins, high)
-    return high
+    lower_wins, upper_wins = np.zeros_like(n_untied), n_untied + 1
+    while (
+        lower_wins < upper_wins
+    ).any():  # bisection: if a number of wins decides, every larger number decides as well
+        middle_wins = (lower_wins + upper_wins) // 2
+        is_deciding = human_theta(middle_wins, np.maximum(n_untied - middle_wins, 0)) > 1 - gamma / 2
+        lower_wins, upper_wins = (
+            np.where((lower_wins < upper_wins) & ~is_deciding, middle_wins + 1, lower_wins),
+            np.where(is_deciding, middle_wins, upper_wins),
+        )
+    return upper_wins
 
 
-def margin_width(shares: Floats, n: NDArray[np.integer[Any]], *, gamma: float) -> Floats:
+def margin_width(shares: Floats, n_annotations: NDArray[np.integer[Any]], *, gamma: float) -> Floats:
     """Return the width (...) of the margin's interval at level 1 - gamma after n (...) annotations.
 
     `shares` (..., 3) are the probabilities of wins, ties and losses. The width is a normal approximation with n + 4, as
@@ -95,8 +101,8 @@ def margin_width(shares: Floats, n: NDArray[np.integer[Any]], *, gamma: float) -
     from scipy.special import ndtri
 
     margin = shares[..., 0] - shares[..., 2]
-    variance = np.maximum(shares[..., 0] + shares[..., 2] - margin**2, 0.0)
-    return np.asarray(-2 * ndtri(gamma / 2) * np.sqrt(variance / (n + 4)))
+    sign_variance = np.maximum(shares[..., 0] + shares[..., 2] - margin**2, 0.0)
+    return np.asarray(-2 * ndtri(gamma / 2) * np.sqrt(sign_variance / (n_annotations + 4)))
 
 
 def preference_correlation(shares: Floats, channel: Floats) -> Floats:

@@ -53,85 +53,129 @@ class ReplayResult:
     kld: Floats
 
 
-def replay(answers: Answers, rule: Rule, *, reference: NDArray[np.int8], truth: Floats) -> ReplayResult:
+def replay(
+    answers: Answers, rule: Rule, *, reference_decisions: NDArray[np.int8], reference_proportions: Floats
+) -> ReplayResult:
     """Return the result of the protocol in Algorithm 2, applied to known preferences.
 
     Every round annotates all open pairs up to the next interim analysis, analyses these pairs, and closes pairs that
-    need no more annotations. Decisions are compared with `reference` (pairs,). Estimated outcome proportions are
-    compared with `truth` (pairs, 3), or with k references (k, 1, pairs, 3).
+    need no more annotations. Decisions are compared with `reference_decisions` (pairs,). Estimated outcome proportions
+    are compared with `reference_proportions` (pairs, 3), or with k references (k, 1, pairs, 3).
 
     Source: Deriu et al. 2023, Algorithm 2.
     """
-    shape = answers.available.shape
-    n, counts = np.zeros(shape, dtype=np.int64), np.zeros((*shape, KINDS), dtype=np.int64)
-    decision, p = np.zeros(shape, dtype=np.int8), np.full((*shape, 3), 1 / 3)
-    n_left = np.full(shape[0], rule.budget)
-    n_last = np.minimum(answers.available, rule.looks[-1])
-    is_open = n_last > 0
-    rounds: list[tuple[Ints, Floats, Floats, Floats]] = []
-    for analysis_index, target in enumerate(rule.looks):
-        n_new = grant_requests(np.where(is_open, np.minimum(target, n_last) - n, 0), n_left)
-        counts += count_kinds(answers.kinds, n, n + n_new)
-        n, n_left = n + n_new, n_left - n_new.sum(axis=1)
-        is_judged = n_new > 0
-        if is_judged.any():
-            analysis_results = _judge(
-                answers, rule, counts, n, analysis_index=analysis_index, n_last=n_last, is_judged=is_judged
+    table_shape = answers.available.shape
+    n_annotations, counts = np.zeros(table_shape, dtype=np.int64), np.zeros((*table_shape, KINDS), dtype=np.int64)
+    decisions, outcome_proportions = np.zeros(table_shape, dtype=np.int8), np.full((*table_shape, 3), 1 / 3)
+    remaining_budget = np.full(table_shape[0], rule.budget)
+    n_at_last_analysis = np.minimum(answers.available, rule.looks[-1])
+    is_open_pair = n_at_last_analysis > 0
+    round_results: list[tuple[Ints, Floats, Floats, Floats]] = []
+    for analysis_index, n_at_analysis in enumerate(rule.looks):
+        n_new = grant_requests(
+            np.where(is_open_pair, np.minimum(n_at_analysis, n_at_last_analysis) - n_annotations, 0), remaining_budget
+        )
+        counts += count_kinds(answers.kinds, n_annotations, n_annotations + n_new)
+        n_annotations, remaining_budget = n_annotations + n_new, remaining_budget - n_new.sum(axis=1)
+        is_analysed_pair = n_new > 0
+        if is_analysed_pair.any():
+            analysis_results = _analyse_pairs(
+                answers,
+                rule,
+                counts,
+                n_annotations,
+                analysis_index=analysis_index,
+                n_at_last_analysis=n_at_last_analysis,
+                is_analysed_pair=is_analysed_pair,
             )
-            decision[is_judged], is_open[is_judged], p[is_judged] = analysis_results
-        is_open &= (n < n_last) & (n_left > 0)[:, np.newaxis]
-        correct = error_types(reference, decision)[..., 0]
-        rounds.append((n.sum(axis=1), (decision != 0).mean(axis=1), correct, mean_kld(p, truth)))
-    annotations, decided_rate, correct, kld = (np.stack(column) for column in zip(*rounds, strict=True))
-    return ReplayResult(n=n, decision=decision, annotations=annotations, decided=decided_rate, correct=correct, kld=kld)
+            decisions[is_analysed_pair], is_open_pair[is_analysed_pair], outcome_proportions[is_analysed_pair] = (
+                analysis_results
+            )
+        is_open_pair &= (n_annotations < n_at_last_analysis) & (remaining_budget > 0)[:, np.newaxis]
+        correct_rate = error_types(reference_decisions, decisions)[..., 0]
+        round_results.append(
+            (
+                n_annotations.sum(axis=1),
+                (decisions != 0).mean(axis=1),
+                correct_rate,
+                mean_kld(outcome_proportions, reference_proportions),
+            )
+        )
+    annotations, decided_rate, correct_rate, kld = (
+        np.stack(values_by_round) for values_by_round in zip(*round_results, strict=True)
+    )
+    return ReplayResult(
+        n=n_annotations,
+        decision=decisions,
+        annotations=annotations,
+        decided=decided_rate,
+        correct=correct_rate,
+        kld=kld,
+    )
 
 
-def decide_fixed_design(answers: Answers, rule: Rule, *, total: Ints) -> NDArray[np.int8]:
+def decide_fixed_design(answers: Answers, rule: Rule, *, n_total: Ints) -> NDArray[np.int8]:
     """Return the decisions (replications, pairs) of a fixed design, with which a sequential design can be compared.
 
-    In each replication, the annotations of all pairs, `total` (replications,), are divided equally among the pairs.
+    In each replication, the annotations of all pairs, `n_total` (replications,), are divided equally among the pairs.
     Annotations come in the order of the sequential design. Each pair is analysed once, at the level of the rule.
 
     Source: ours.
     """
     from scipy.special import ndtri
 
-    n = divide_evenly(total, answers.available)
-    counts, is_judged = count_kinds(answers.kinds, np.zeros_like(n), n), n > 0
-    interim_analyses, bounds = (int(n.max(initial=0)),), (float(-ndtri(rule.gamma / 2)),)
+    n_annotations = divide_evenly(n_total, answers.available)
+    counts, is_analysed_pair = (
+        count_kinds(answers.kinds, np.zeros_like(n_annotations), n_annotations),
+        n_annotations > 0,
+    )
+    interim_analyses, bounds = (int(n_annotations.max(initial=0)),), (float(-ndtri(rule.gamma / 2)),)
     fixed_rule = replace(rule, looks=interim_analyses, bounds=bounds, futility=None)
-    decision = np.zeros(n.shape, dtype=np.int8)
-    decision[is_judged], *_ = _judge(answers, fixed_rule, counts, n, analysis_index=0, n_last=n, is_judged=is_judged)
-    return decision
+    decisions = np.zeros(n_annotations.shape, dtype=np.int8)
+    decisions[is_analysed_pair], *_ = _analyse_pairs(
+        answers,
+        fixed_rule,
+        counts,
+        n_annotations,
+        analysis_index=0,
+        n_at_last_analysis=n_annotations,
+        is_analysed_pair=is_analysed_pair,
+    )
+    return decisions
 
 
-def _judge(
+def _analyse_pairs(
     answers: Answers,
     rule: Rule,
     counts: Ints,
-    n: Ints,
+    n_annotations: Ints,
     *,
     analysis_index: int,
-    n_last: Ints,
-    is_judged: NDArray[np.bool_],
+    n_at_last_analysis: Ints,
+    is_analysed_pair: NDArray[np.bool_],
 ) -> tuple[NDArray[np.int8], NDArray[np.bool_], Floats]:
-    """Return the results of `analyse_tables` for the pairs that `is_judged` marks.
+    """Return the results of `analyse_tables` for the pairs that `is_analysed_pair` marks.
 
-    `counts` (replications, pairs, 12) are the kinds of the first `n` (replications, pairs) annotations of each pair.
+    `counts` (replications, pairs, 12) are the kinds of the first `n_annotations` (replications, pairs) of each pair.
     """
     needs_items = rule.estimator.needs_items or answers.clustered
-    items = answers.items(n) if answers.items and needs_items else None
-    counted_tables = tables(counts[is_judged], answers.metric[is_judged])
+    items = answers.items(n_annotations) if answers.items and needs_items else None
+    counted_tables = tables(counts[is_analysed_pair], answers.metric[is_analysed_pair])
     return analyse_tables(
-        rule, counted_tables, look=analysis_index, last=n_last[is_judged], items=items, judged=is_judged
+        rule,
+        counted_tables,
+        analysis_index=analysis_index,
+        n_at_last_analysis=n_at_last_analysis[is_analysed_pair],
+        items=items,
+        is_analysed_pair=is_analysed_pair,
     )
 
 
-def mean_kld(p: Floats, truth: Floats) -> Floats:
+def mean_kld(outcome_proportions: Floats, reference_proportions: Floats) -> Floats:
     """Return the mean (...) over pairs of KLD(p || truth) in nats, for p and truth (..., pairs, 3).
 
     The mean is NaN if p is NaN, and infinite if p is positive where truth is 0.
     """
     from scipy.special import rel_entr
 
-    return np.asarray(rel_entr(p, truth).sum(axis=-1).mean(axis=-1))
+    return np.asarray(rel_entr(outcome_proportions, reference_proportions).sum(axis=-1).mean(axis=-1))

@@ -39,7 +39,7 @@ def spending_share(position: int) -> float:
     return float(6 / (np.pi * position) ** 2)
 
 
-def level_after(openings: int, level: float) -> float:
+def level_after(n_openings: int, level: float) -> float:
     """Return the joint level of all candidates that are tested after a number of openings and before the next opening.
 
     The levels for all numbers of openings sum to `level`. Until the first opening, the sequence of candidates does not
@@ -49,7 +49,7 @@ def level_after(openings: int, level: float) -> float:
     >>> [round(level_after(n, 0.05), 4) for n in (0, 1, 2)]
     [0.04, 0.0061, 0.0015]
     """
-    return level * (BEFORE_OPENING if openings == 0 else (1 - BEFORE_OPENING) * spending_share(openings))
+    return level * (BEFORE_OPENING if n_openings == 0 else (1 - BEFORE_OPENING) * spending_share(n_openings))
 
 
 class NextTest:
@@ -63,10 +63,10 @@ class NextTest:
     ----------
     correlation : array of shape (tests, tests)
         Correlation of all test statistics; the next test is last.
-    earlier : sequence of float
+    earlier_critical_values : sequence of float
         Critical values of the earlier tests.
     rng : numpy.random.Generator
-    draws : int
+    n_draws : int
         Number of resamples.
 
     Examples
@@ -81,23 +81,32 @@ class NextTest:
     """
 
     def __init__(
-        self, correlation: Floats, earlier: Sequence[float], *, rng: np.random.Generator, draws: int = DRAWS
+        self,
+        correlation: Floats,
+        earlier_critical_values: Sequence[float],
+        *,
+        rng: np.random.Generator,
+        n_draws: int = DRAWS,
     ) -> None:
-        factor = np.linalg.cholesky(correlation + 1e-9 * np.eye(len(correlation)))  # equal tests: a singular matrix
-        normal_draws = rng.standard_normal((len(earlier), draws))
-        is_below_earlier = (factor[:-1, :-1] @ normal_draws <= np.array(earlier)[:, np.newaxis]).all(axis=0)
+        cholesky_factor = np.linalg.cholesky(
+            correlation + 1e-9 * np.eye(len(correlation))
+        )  # equal tests: a singular matrix
+        normal_draws = rng.standard_normal((len(earlier_critical_values), n_draws))
+        is_below_earlier = (
+            cholesky_factor[:-1, :-1] @ normal_draws <= np.array(earlier_critical_values)[:, np.newaxis]
+        ).all(axis=0)
         self._center, self._spread, self._draws = (
-            (factor[-1, :-1] @ normal_draws)[is_below_earlier],
-            factor[-1, -1],
-            draws,
+            (cholesky_factor[-1, :-1] @ normal_draws)[is_below_earlier],
+            cholesky_factor[-1, -1],
+            n_draws,
         )
 
-    def exceedance_probability(self, critical: float) -> float:
-        """Return the probability that the next test exceeds `critical` and no earlier test exceeds its critical
+    def exceedance_probability(self, critical_value: float) -> float:
+        """Return the probability that the next test exceeds `critical_value` and no earlier test exceeds its critical
         value."""
         from scipy.special import ndtr
 
-        return float(ndtr((self._center - critical) / self._spread).sum() / self._draws)
+        return float(ndtr((self._center - critical_value) / self._spread).sum() / self._draws)
 
     def critical(self, level: float) -> float:
         """Return the critical value at which `exceedance_probability` is `level`; `LARGEST_Z` if the level is 0."""
@@ -110,7 +119,7 @@ class NextTest:
         return float(brentq(lambda value: self.exceedance_probability(value) - level, -LARGEST_Z, LARGEST_Z, xtol=1e-4))
 
 
-def next_level(level: float, spent: Sequence[float]) -> float:
+def next_level(level: float, spent_levels: Sequence[float]) -> float:
     """Return the level of the next test, given the level of the whole path and the levels that earlier tests spent.
 
     A binomial test spends less than its level, because counts are whole numbers. Each later test may spend a part of
@@ -120,9 +129,9 @@ def next_level(level: float, spent: Sequence[float]) -> float:
     >>> round(next_level(0.04, []), 4), round(next_level(0.04, [0.0243]), 4), next_level(0.04, [0.03, 0.03])
     (0.0243, 0.0061, 0.0)
     """
-    levels_by_spending = [level * spending_share(k + 1) for k in range(len(spent) + 1)]
-    unspent_level = sum(levels_by_spending[:-1]) - sum(spent)
-    return max(0.0, levels_by_spending[-1] + (REST_USED * unspent_level if unspent_level > 0 else unspent_level))
+    spending_levels = [level * spending_share(place + 1) for place in range(len(spent_levels) + 1)]
+    unspent_level = sum(spending_levels[:-1]) - sum(spent_levels)
+    return max(0.0, spending_levels[-1] + (REST_USED * unspent_level if unspent_level > 0 else unspent_level))
 
 
 def proportion_z(successes: float | Ints, trials: float, threshold: float) -> Floats:
@@ -135,8 +144,8 @@ def proportion_z(successes: float | Ints, trials: float, threshold: float) -> Fl
     """
     from scipy.special import betainc, ndtri
 
-    tail = np.where(np.less_equal(successes, 0), 1.0, betainc(successes, trials - successes + 1, threshold))
-    return np.clip(-ndtri(tail), -LARGEST_Z, LARGEST_Z)
+    tail_probability = np.where(np.less_equal(successes, 0), 1.0, betainc(successes, trials - successes + 1, threshold))
+    return np.clip(-ndtri(tail_probability), -LARGEST_Z, LARGEST_Z)
 
 
 def posterior_z(draws: Floats, threshold: float, bounds: tuple[float, float]) -> float:
@@ -154,15 +163,15 @@ def posterior_z(draws: Floats, threshold: float, bounds: tuple[float, float]) ->
     return float((logit_draws.mean() - logit(np.array(threshold))) / logit_draws.std())
 
 
-def t_z(t: float, *, degrees: int) -> float:
+def t_z(t: float, *, degrees_of_freedom: int) -> float:
     """Return the normal score of Student's t, which is the z with the same tail probability.
 
-    >>> round(t_z(2.0, degrees=10), 2)
+    >>> round(t_z(2.0, degrees_of_freedom=10), 2)
     1.79
     """
     from scipy.special import ndtri, stdtr
 
-    return float(np.clip(-ndtri(stdtr(degrees, -t)), -LARGEST_Z, LARGEST_Z))
+    return float(np.clip(-ndtri(stdtr(degrees_of_freedom, -t)), -LARGEST_Z, LARGEST_Z))
 
 
 class Precision(NamedTuple):
@@ -201,15 +210,15 @@ class Precision(NamedTuple):
 
         if not self.trials:
             return float(ndtr(gain / self.error - critical)) if self.error else 0.0
-        n = round(self.trials)
+        n_trials = round(self.trials)
         crossing_counts = 1 + np.flatnonzero(self._scores() > critical)
         return (
-            float(betainc(crossing_counts[0], n - crossing_counts[0] + 1, self.threshold + gain))
+            float(betainc(crossing_counts[0], n_trials - crossing_counts[0] + 1, self.threshold + gain))
             if len(crossing_counts)
             else 0.0
         )
 
     def _scores(self) -> Floats:
         """Return the normal scores of 1, 2, ... `trials` successes."""
-        n = round(self.trials)
-        return proportion_z(np.arange(1, n + 1), n, self.threshold)
+        n_trials = round(self.trials)
+        return proportion_z(np.arange(1, n_trials + 1), n_trials, self.threshold)

@@ -37,33 +37,42 @@ class Rule:
 
 
 def analyse_tables(
-    rule: Rule, counts: Counts, *, look: int, last: Ints | Floats, items: PairItems | None, judged: NDArray[np.bool_]
+    rule: Rule,
+    counts: Counts,
+    *,
+    analysis_index: int,
+    n_at_last_analysis: Ints | Floats,
+    items: PairItems | None,
+    is_analysed_pair: NDArray[np.bool_],
 ) -> tuple[NDArray[np.int8], NDArray[np.bool_], Floats]:
     """Analyse tables and return three arrays.
 
     These are the decisions 1, 0 or -1 (...), whether more annotations are needed (...), and the outcome proportions
     (..., 3), which are NaN if the estimator gives only a margin.
 
-    `last` (...) is the number of annotations of each table at its last interim analysis. `items` are all annotations,
-    and `judged` is a mask of the pairs to analyse. An estimator that needs items gets `items`. For other estimators,
-    `items` is given only if items share clusters; the design effect is then computed from `items`.
+    `n_at_last_analysis` (...) is the number of annotations of each table at its last interim analysis. `items` are all
+    annotations, and `is_analysed_pair` is a mask of the pairs to analyse. An estimator that needs items gets `items`.
+    For other estimators, `items` is given only if items share clusters; the design effect is then computed from
+    `items`.
     """
     from scipy.special import ndtr
 
-    tail = float(ndtr(-rule.bounds[look]))
+    tail_probability = float(ndtr(-rule.bounds[analysis_index]))
     # A replay analyses many tables, so quick estimators give no intervals and only the precision that a decision needs.
-    gamma = 2 * tail if rule.estimator.quick else rule.gamma
+    gamma = 2 * tail_probability if rule.estimator.quick else rule.gamma
     confidence = None if rule.estimator.quick else 1 - gamma
-    human, design_effect, estimate = _estimate_tables(rule, counts, items, judged, confidence=confidence, gamma=gamma)
-    decision = decide(estimate.theta, gamma=2 * tail)
-    is_open = decision == 0
+    human_outcomes, design_effect, estimate = _estimate_tables(
+        rule, counts, items, is_analysed_pair, confidence=confidence, gamma=gamma
+    )
+    decisions = decide(estimate.theta, gamma=2 * tail_probability)
+    is_open_table = decisions == 0
     if rule.futility is not None:
-        information_share = human.sum(axis=-1) / np.maximum(last / design_effect, 1)
-        probability = predictive_probability(
-            estimate.margin, estimate.sd, share=information_share, bound=rule.bounds[-1]
+        information_share = human_outcomes.sum(axis=-1) / np.maximum(n_at_last_analysis / design_effect, 1)
+        decision_probability = predictive_probability(
+            estimate.margin, estimate.sd, information_share=information_share, bound=rule.bounds[-1]
         )
-        is_open &= ~(probability < rule.futility)
-    return decision, is_open, estimate.p
+        is_open_table &= ~(decision_probability < rule.futility)
+    return decisions, is_open_table, estimate.p
 
 
 class LookEstimates(NamedTuple):
@@ -83,7 +92,7 @@ class LookEstimates(NamedTuple):
 
 
 def estimates_on(
-    rule: Rule, counts: Counts, *, look: int, items: PairItems | None, judged: NDArray[np.bool_]
+    rule: Rule, counts: Counts, *, analysis_index: int, items: PairItems | None, is_analysed_pair: NDArray[np.bool_]
 ) -> LookEstimates:
     """Return the estimates that correspond to the decisions; the arguments are as in `analyse_tables`.
 
@@ -95,13 +104,18 @@ def estimates_on(
     """
     from scipy.special import ndtr
 
-    tail = float(ndtr(-rule.bounds[look]))
-    human, _, estimate = _estimate_tables(rule, counts, items, judged, confidence=1 - 2 * tail, gamma=2 * tail)
+    tail_probability = float(ndtr(-rule.bounds[analysis_index]))
+    human_outcomes, _, estimate = _estimate_tables(
+        rule, counts, items, is_analysed_pair, confidence=1 - 2 * tail_probability, gamma=2 * tail_probability
+    )
     score, error = estimate.margin, estimate.sd
     margin, low, high = estimate.margin, estimate.margin_low, estimate.margin_high
     if not rule.estimator.uses_metric and not rule.estimator.needs_items:
-        n = human.sum(axis=-1)
-        score, error = margin_of(human), np.sqrt((human[..., 0] + human[..., 2] + 2) / (n + 3) / n)
+        n_annotations = human_outcomes.sum(axis=-1)
+        score, error = (
+            margin_of(human_outcomes),
+            np.sqrt((human_outcomes[..., 0] + human_outcomes[..., 2] + 2) / (n_annotations + 3) / n_annotations),
+        )
         margin, low, high = score, np.fmin(low, score), np.fmax(high, score)
     return LookEstimates(estimate.theta, margin, low, high, score=score, error=error)
 
@@ -110,7 +124,7 @@ def _estimate_tables(
     rule: Rule,
     counts: Counts,
     items: PairItems | None,
-    is_judged: NDArray[np.bool_],
+    is_analysed_pair: NDArray[np.bool_],
     *,
     confidence: float | None,
     gamma: float,
@@ -121,13 +135,17 @@ def _estimate_tables(
     are computed from all items.
     """
     # All analyses have the same seed, so that the estimate of a table does not depend on other tables.
-    options: dict[str, Any] = {"confidence": confidence, "gamma": gamma, "rng": np.random.default_rng(rule.seed)}
+    estimator_options: dict[str, Any] = {
+        "confidence": confidence,
+        "gamma": gamma,
+        "rng": np.random.default_rng(rule.seed),
+    }
     design_effect: Floats | float = 1.0
     if items is not None and rule.estimator.needs_items:
-        estimate = rule.estimator.estimate(items, **options).at(is_judged)
+        estimate = rule.estimator.estimate(items, **estimator_options).at(is_analysed_pair)
     else:
         if items is not None:
-            design_effect = pooled_design_effect(items.human, units=items.units)[is_judged]
+            design_effect = pooled_design_effect(items.human, units=items.units)[is_analysed_pair]
             counts = counts.effective(design_effect)
-        estimate = rule.estimator.estimate(counts, **options)
+        estimate = rule.estimator.estimate(counts, **estimator_options)
     return counts.human, design_effect, estimate.stopping_estimate(gamma=gamma)

@@ -103,11 +103,15 @@ class Path(NamedTuple):
             [(np.zeros(1), np.ones(1)), *self.inside],
             np.concatenate([[0.0], self.information]),
         )
-        for analysis, (nodes, mass) in enumerate(node_sets):
-            step = np.sqrt(previous_information[analysis + 1] - previous_information[analysis])
-            edge = self.edges[analysis] if analysis < len(self.edges) else score[:, np.newaxis]
-            weight = mass * np.exp(drift_column * nodes - drift_column**2 * previous_information[analysis] / 2)
-            tail_probability += (weight * ndtr((nodes + drift_column * step**2 - edge) / step)).sum(axis=1)
+        for analysis_index, (nodes, node_mass) in enumerate(node_sets):
+            step_sd = np.sqrt(previous_information[analysis_index + 1] - previous_information[analysis_index])
+            upper_edge = self.edges[analysis_index] if analysis_index < len(self.edges) else score[:, np.newaxis]
+            node_weights = node_mass * np.exp(
+                drift_column * nodes - drift_column**2 * previous_information[analysis_index] / 2
+            )
+            tail_probability += (node_weights * ndtr((nodes + drift_column * step_sd**2 - upper_edge) / step_sd)).sum(
+                axis=1
+            )
         return tail_probability
 
 
@@ -123,17 +127,17 @@ def paths(bounds: Floats, information: Floats) -> Path:
 
 def _propagate_density(bounds: Floats, information: Floats) -> list[tuple[Floats, Floats]]:
     """Return for each analysis the nodes of scores that are within its bound and all earlier bounds, and their mass."""
-    steps = np.sqrt(np.diff(information, prepend=0.0))
+    step_sds = np.sqrt(np.diff(information, prepend=0.0))
     edges = bounds * np.sqrt(information)
-    largest_width = float((2 * edges[1:] / steps[1:]).max(initial=0.0))
-    node, weight = legendre(_NODES + int(np.ceil(_NODES_A_SD * largest_width)))
-    nodes = edges[0] * node
-    node_sets = [(nodes, edges[0] * weight * _normal(nodes / steps[0]) / steps[0])]
-    for edge, step in zip(edges[1:], steps[1:], strict=True):
-        next_nodes = edge * node
-        density = _normal((next_nodes[:, np.newaxis] - nodes) / step) @ node_sets[-1][1] / step
+    largest_width = float((2 * edges[1:] / step_sds[1:]).max(initial=0.0))
+    unit_nodes, unit_weights = legendre(_NODES + int(np.ceil(_NODES_A_SD * largest_width)))
+    nodes = edges[0] * unit_nodes
+    node_sets = [(nodes, edges[0] * unit_weights * _normal_density(nodes / step_sds[0]) / step_sds[0])]
+    for edge, step_sd in zip(edges[1:], step_sds[1:], strict=True):
+        next_nodes = edge * unit_nodes
+        next_density = _normal_density((next_nodes[:, np.newaxis] - nodes) / step_sd) @ node_sets[-1][1] / step_sd
         nodes = next_nodes
-        node_sets.append((next_nodes, edge * weight * density))
+        node_sets.append((next_nodes, edge * unit_weights * next_density))
     return node_sets
 
 
@@ -157,32 +161,37 @@ def stagewise(margin: Floats, error: Floats, *, n: Ints, bounds: Floats, level: 
     Source: Fairbanks and Madsen 1982; Tsiatis, Rosner and Mehta 1984; Jennison and Turnbull 2000, Chapter 8.
     """
     margin, error = np.asarray(margin, dtype=np.float64), np.asarray(error, dtype=np.float64)
-    columns = np.full((4, len(margin)), np.nan)
-    is_defined = np.isfinite(margin) & (error > 0) & np.isfinite(error)
-    if not is_defined.any():
-        return Inference(*columns)
+    inference_rows = np.full((4, len(margin)), np.nan)
+    is_defined_pair = np.isfinite(margin) & (error > 0) & np.isfinite(error)
+    if not is_defined_pair.any():
+        return Inference(*inference_rows)
     # An analysis without new information is merged with the previous analysis; the smaller bound applies.
-    distinct_n, first_analysis = np.unique(n, return_index=True)
+    distinct_n, first_analysis_indices = np.unique(n, return_index=True)
     path = paths(
-        np.minimum.reduceat(np.asarray(bounds, dtype=np.float64), first_analysis), distinct_n.astype(np.float64)
+        np.minimum.reduceat(np.asarray(bounds, dtype=np.float64), first_analysis_indices), distinct_n.astype(np.float64)
     )
-    z, drift_scale = margin[is_defined] / error[is_defined], error[is_defined] * np.sqrt(distinct_n[-1])
-    estimate, far_bound, near_bound, p = _infer_drift(path, np.abs(z) * np.sqrt(distinct_n[-1]), level=level)
+    z_scores, drift_scale = (
+        margin[is_defined_pair] / error[is_defined_pair],
+        error[is_defined_pair] * np.sqrt(distinct_n[-1]),
+    )
+    drift_estimate, far_drift_bound, near_drift_bound, p_values = _infer_drift(
+        path, np.abs(z_scores) * np.sqrt(distinct_n[-1]), level=level
+    )
     # Losses are computed as mirrored wins, so that swapping the systems negates all results exactly.
     low, high = (
-        np.where(z < 0, -far_bound, near_bound) * drift_scale,
-        np.where(z < 0, -near_bound, far_bound) * drift_scale,
+        np.where(z_scores < 0, -far_drift_bound, near_drift_bound) * drift_scale,
+        np.where(z_scores < 0, -near_drift_bound, far_drift_bound) * drift_scale,
     )
     half_width = (high - low) / 2
-    is_zero = z == 0
-    columns[:, is_defined] = (
-        np.where(is_zero, 0.0, np.where(z < 0, -estimate, estimate) * drift_scale),
-        np.where(is_zero, -half_width, low),
-        np.where(is_zero, half_width, high),
-        p,
+    is_zero_margin = z_scores == 0
+    inference_rows[:, is_defined_pair] = (
+        np.where(is_zero_margin, 0.0, np.where(z_scores < 0, -drift_estimate, drift_estimate) * drift_scale),
+        np.where(is_zero_margin, -half_width, low),
+        np.where(is_zero_margin, half_width, high),
+        p_values,
     )
-    columns[:3] = np.clip(columns[:3], -1, 1)
-    return Inference(*columns)
+    inference_rows[:3] = np.clip(inference_rows[:3], -1, 1)
+    return Inference(*inference_rows)
 
 
 def _infer_drift(path: Path, score: Floats, *, level: float) -> tuple[Floats, Floats, Floats, Floats]:
@@ -201,35 +210,35 @@ def _infer_drift(path: Path, score: Floats, *, level: float) -> tuple[Floats, Fl
 
 
 def predictive_probability(
-    margin: NDArray[Any], sd: NDArray[Any], *, share: NDArray[Any], bound: float | Floats
+    margin: NDArray[Any], sd: NDArray[Any], *, information_share: NDArray[Any], bound: float | Floats
 ) -> Floats:
     """Return the probability (...) that an undecided pair will be decided at its last analysis.
 
-    `margin` and `sd` (...) are the current margin and its standard error, `share` (...) is the current number of
-    annotations as a proportion of the number at the last analysis, and `bound` is the |z| that the last analysis
-    requires. The probability is a normal approximation: the standard error at the last analysis will be sd *
+    `margin` and `sd` (...) are the current margin and its standard error, `information_share` (...) is the current
+    number of annotations as a proportion of the number at the last analysis, and `bound` is the |z| that the last
+    analysis requires. The probability is a normal approximation: the standard error at the last analysis will be sd *
     sqrt(share), and the margin at the last analysis varies around the current margin with the remaining variance. At a
     share of 1, the probability is 0 or 1.
 
     >>> margin, sd, share = np.array([0.0, 0.3]), np.array([0.1, 0.1]), np.array([0.5, 0.5])
-    >>> predictive_probability(margin, sd, share=share, bound=1.96).round(3)
+    >>> predictive_probability(margin, sd, information_share=share, bound=1.96).round(3)
     array([0.05 , 0.989])
 
     Source: Spiegelhalter, Freedman and Blackburn 1986.
     """
     from scipy.special import ndtr
 
-    margin, sd, share = (np.asarray(values, dtype=np.float64) for values in (margin, sd, share))
-    required_margin = bound * sd * np.sqrt(share)
-    remaining_sd = sd * np.sqrt(np.maximum(1 - share, 0.0))
+    margin, sd, information_share = (np.asarray(values, dtype=np.float64) for values in (margin, sd, information_share))
+    required_margin = bound * sd * np.sqrt(information_share)
+    remaining_sd = sd * np.sqrt(np.maximum(1 - information_share, 0.0))
     margin_excess = np.stack([margin - required_margin, -margin - required_margin])
     with np.errstate(divide="ignore", invalid="ignore"):
-        tails = np.where(remaining_sd > 0, ndtr(margin_excess / remaining_sd), margin_excess > 0)
-    return np.asarray(tails.sum(axis=0))
+        tail_probabilities = np.where(remaining_sd > 0, ndtr(margin_excess / remaining_sd), margin_excess > 0)
+    return np.asarray(tail_probabilities.sum(axis=0))
 
 
 def sprt(
-    right: int, wrong: int, *, good: float = 0.85, bad: float = 0.45, alpha: float = 0.02, beta: float = 0.1
+    n_right: int, n_wrong: int, *, good: float = 0.85, bad: float = 0.45, alpha: float = 0.02, beta: float = 0.1
 ) -> int:
     """Test an annotator's accuracy on comparisons with known answers by Wald's sequential test.
 
@@ -243,9 +252,9 @@ def sprt(
 
     Source: Wald 1945, "Sequential tests of statistical hypotheses".
     """
-    log_ratio = right * log(bad / good) + wrong * log((1 - bad) / (1 - good))
+    log_ratio = n_right * log(bad / good) + n_wrong * log((1 - bad) / (1 - good))
     return -1 if log_ratio >= log((1 - beta) / alpha) else 1 if log_ratio <= log(beta / (1 - alpha)) else 0
 
 
-def _normal(z: Floats) -> Floats:
+def _normal_density(z: Floats) -> Floats:
     return np.asarray(np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi))

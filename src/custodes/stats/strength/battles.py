@@ -45,10 +45,13 @@ class Battles:
         """Whether each battle has a verdict and a positive weight, (n,)."""
         return np.asarray((self.sign != ABSENT) & (self.weight > 0))
 
-    def select_rows(self, chosen: NDArray[Any]) -> Battles:
+    def select_rows(self, row_selection: NDArray[Any]) -> Battles:
         """Return the battles selected by a mask or by positions."""
-        columns = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        return replace(self, **{name: column[chosen] for name, column in columns.items() if column is not None})
+        array_of_field = {field_name: getattr(self, field_name) for field_name in self.__dataclass_fields__}
+        return replace(
+            self,
+            **{field_name: array[row_selection] for field_name, array in array_of_field.items() if array is not None},
+        )
 
     @property
     def clusters(self) -> Ints:
@@ -71,14 +74,19 @@ class Battles:
         """
         if not self.is_usable.all():
             return self
-        kinds, (_, weight_code) = count_by_kind(self, self.multiplicity), np.unique(self.weight, return_inverse=True)
-        codes = (3 * kinds.kind + 1 - kinds.sign) * (int(weight_code.max(initial=0)) + 1) + weight_code
+        battle_counts, (_, weight_codes) = (
+            count_by_kind(self, self.multiplicity),
+            np.unique(self.weight, return_inverse=True),
+        )
+        battle_codes = (3 * battle_counts.kind + 1 - battle_counts.sign) * (
+            int(weight_codes.max(initial=0)) + 1
+        ) + weight_codes
         # Clusters are sorted by their battles, so that grouped and ungrouped battles give the same random draws.
-        smallest_code = np.full(len(self.clusters), codes.max(initial=0))
-        np.minimum.at(smallest_code, self.unit, codes)
-        unit_order = np.argsort(smallest_code, kind="stable")
+        smallest_code_of_unit = np.full(len(self.clusters), battle_codes.max(initial=0))
+        np.minimum.at(smallest_code_of_unit, self.unit, battle_codes)
+        unit_order = np.argsort(smallest_code_of_unit, kind="stable")
         cluster_groups = group_clusters(
-            codes, np.argsort(unit_order)[self.unit], n_units=len(unit_order), number=self.clusters[unit_order]
+            battle_codes, np.argsort(unit_order)[self.unit], n_units=len(unit_order), number=self.clusters[unit_order]
         )
         return replace(
             self.select_rows(cluster_groups.rows),
@@ -123,15 +131,19 @@ class Battles:
         )
 
 
-def _component_numbers(sources: Ints, targets: Ints, n: int, *, is_strong: bool) -> Ints:
+def _component_numbers(sources: Ints, targets: Ints, n_nodes: int, *, is_strong: bool) -> Ints:
     """Return the connected component (n,) of each node; components are numbered in the order of their smallest node."""
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 
-    graph = coo_array((np.ones(len(sources), dtype=np.int64), (sources, targets)), shape=(n, n)).tocsr()
-    scipy_component = connected_components(graph, directed=True, connection="strong" if is_strong else "weak")[1]
-    _, first_node, component_code = np.unique(scipy_component, return_index=True, return_inverse=True)
-    return np.asarray(np.argsort(np.argsort(first_node))[component_code])
+    graph = coo_array((np.ones(len(sources), dtype=np.int64), (sources, targets)), shape=(n_nodes, n_nodes)).tocsr()
+    scipy_component_of_node = connected_components(graph, directed=True, connection="strong" if is_strong else "weak")[
+        1
+    ]
+    _, first_node_of_component, component_of_node = np.unique(
+        scipy_component_of_node, return_index=True, return_inverse=True
+    )
+    return np.asarray(np.argsort(np.argsort(first_node_of_component))[component_of_node])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,24 +173,28 @@ def count_by_kind(battles: Battles, weight: Floats | Ints) -> BattleCounts:
     >>> count_by_kind(battles, battles.weight).outcomes.tolist()
     [[1.0, 1.0, 1.0]]
     """
-    is_swapped = battles.first > battles.second
-    orientation = np.where(is_swapped, -1, 1)
-    low, high = np.where(is_swapped, (battles.second, battles.first), (battles.first, battles.second))
+    is_swapped_battle = battles.first > battles.second
+    orientation = np.where(is_swapped_battle, -1, 1)
+    smaller_system, larger_system = np.where(
+        is_swapped_battle, (battles.second, battles.first), (battles.first, battles.second)
+    )
     covariates = battles.covariates * orientation[:, np.newaxis] + 0.0  # no -0.0
-    sign = (battles.sign * orientation).astype(np.int8)
-    kind_code = low * (int(high.max(initial=0)) + 1) + high
-    for column in covariates.T:
-        distinct_values, value_code = np.unique(column, return_inverse=True)
-        _, kind_code = np.unique(kind_code, return_inverse=True)  # renumbered, to avoid integer overflow of products
-        kind_code = kind_code * len(distinct_values) + value_code
-    _, first_rows, kind = np.unique(kind_code, return_index=True, return_inverse=True)
+    oriented_sign = (battles.sign * orientation).astype(np.int8)
+    kind_codes = smaller_system * (int(larger_system.max(initial=0)) + 1) + larger_system
+    for covariate in covariates.T:
+        distinct_values, value_codes = np.unique(covariate, return_inverse=True)
+        _, kind_codes = np.unique(kind_codes, return_inverse=True)  # renumbered, to avoid integer overflow of products
+        kind_codes = kind_codes * len(distinct_values) + value_codes
+    _, first_rows, kind_of_battle = np.unique(kind_codes, return_index=True, return_inverse=True)
     return BattleCounts(
-        first=low[first_rows],
-        second=high[first_rows],
+        first=smaller_system[first_rows],
+        second=larger_system[first_rows],
         covariates=covariates[first_rows],
-        outcomes=table_sums(kind, 1 - sign, shape=(len(first_rows), 3), weights=weight).astype(np.float64),
-        kind=kind,
-        sign=sign,
+        outcomes=table_sums(kind_of_battle, 1 - oriented_sign, shape=(len(first_rows), 3), weights=weight).astype(
+            np.float64
+        ),
+        kind=kind_of_battle,
+        sign=oriented_sign,
     )
 
 

@@ -78,122 +78,137 @@ def correct_strengths(
     """
     from scipy.sparse import csr_array, diags_array
 
-    weight, is_labelled = battles.weight, np.asarray((human_sign != ABSENT) & (battles.weight > 0))
-    labelling_rate = weight[is_labelled].sum() / weight.sum() if is_labelled.any() else np.nan
+    weight, is_labelled_battle = battles.weight, np.asarray((human_sign != ABSENT) & (battles.weight > 0))
+    labelling_rate = weight[is_labelled_battle].sum() / weight.sum() if is_labelled_battle.any() else np.nan
     labelling_probability = np.full(len(weight), labelling_rate) if probability is None else probability
-    inverse_probability = np.where(is_labelled, 1 / np.where(is_labelled, labelling_probability, 1.0), 0.0)
+    inverse_probability = np.where(
+        is_labelled_battle, 1 / np.where(is_labelled_battle, labelling_probability, 1.0), 0.0
+    )
     labelled_battles = replace(
         battles,
-        sign=np.where(is_labelled, human_sign, ABSENT).astype(np.int8),
+        sign=np.where(is_labelled_battle, human_sign, ABSENT).astype(np.int8),
         weight=np.asarray(weight * inverse_probability),
     )
     human_fit = fit_battles(labelled_battles, n_systems=n_systems, ties=ties)
-    is_connected = human_fit.component[battles.first] == human_fit.component[battles.second]
-    metric_fit = fit_battles(replace(battles, weight=weight * is_connected), n_systems=n_systems, ties=ties)
-    is_used = battles.is_usable & is_connected
+    is_connected_battle = human_fit.component[battles.first] == human_fit.component[battles.second]
+    metric_fit = fit_battles(replace(battles, weight=weight * is_connected_battle), n_systems=n_systems, ties=ties)
+    is_counted_battle = battles.is_usable & is_connected_battle
     # The metric's residuals are brought to the scale of the human scores.
-    residual_scale = weight[is_used].mean() / labelled_battles.weight[is_labelled].mean()
-    residual = metric_fit.residual(metric_fit.fit.coefficients) * residual_scale
-    fit, has_ties = human_fit.fit, human_fit.fit.has_ties
+    residual_scale = weight[is_counted_battle].mean() / labelled_battles.weight[is_labelled_battle].mean()
+    metric_residuals = metric_fit.residual(metric_fit.fit.coefficients) * residual_scale
+    human_only_fit, has_ties = human_fit.fit, human_fit.fit.has_ties
 
     # weights of the metric's residuals, which sum to about 0
-    contrast = (
-        _pair_residual_weights(battles, is_labelled, n_systems=n_systems) / labelling_rate
+    residual_weights = (
+        _pair_residual_weights(battles, is_labelled_battle, n_systems=n_systems) / labelling_rate
         if by_pair
         else 1 - inverse_probability
     )
 
-    def metric_scores(is_included: Bools) -> Any:
+    def metric_scores(is_included_battle: Bools) -> Any:
         return metric_fit.scores(
-            residual * np.where(is_included, contrast, 0.0)[is_used, np.newaxis], has_ties=has_ties
+            metric_residuals * np.where(is_included_battle, residual_weights, 0.0)[is_counted_battle, np.newaxis],
+            has_ties=has_ties,
         )
 
-    control_scores = metric_scores(np.ones_like(is_labelled))
-    scores_alone = human_fit.correct_leverage(human_fit.scores(human_fit.residual(fit.coefficients), has_ties=has_ties))
-    metric_weights = _control_weights(scores_alone, control_scores, fit.inverse[:n_systems])
+    control_scores = metric_scores(np.ones_like(is_labelled_battle))
+    human_only_scores = human_fit.correct_leverage(
+        human_fit.scores(human_fit.residual(human_only_fit.coefficients), has_ties=has_ties)
+    )
+    metric_weights = _control_weights(human_only_scores, control_scores, human_only_fit.inverse[:n_systems])
     diagonal_power = diags_array(metric_weights)
     tilted_fit = human_fit.refit_with_tilt((diagonal_power @ control_scores).sum(axis=0))
-    estimate = tilted_fit.fit.coefficients
+    adjusted_coefficients = tilted_fit.fit.coefficients
     # Human residuals at the adjusted estimate, corrected for the leverage of the battles with human ratings.
-    unit_scores = tilted_fit.scores(tilted_fit.residual(estimate), has_ties=has_ties) + diagonal_power @ metric_scores(
-        is_labelled
+    unit_scores = tilted_fit.scores(
+        tilted_fit.residual(adjusted_coefficients), has_ties=has_ties
+    ) + diagonal_power @ metric_scores(is_labelled_battle)
+    adjusted_scores = csr_array(
+        tilted_fit.correct_leverage(csr_array(unit_scores)) + diagonal_power @ metric_scores(~is_labelled_battle)
     )
-    scores = csr_array(
-        tilted_fit.correct_leverage(csr_array(unit_scores)) + diagonal_power @ metric_scores(~is_labelled)
+    adjusted_covariance, human_only_covariance = (
+        human_fit.covariance(score_rows, inverse, scores=human_only_scores)
+        for score_rows, inverse in (
+            (adjusted_scores, tilted_fit.fit.inverse),
+            (human_only_scores, human_only_fit.inverse),
+        )
     )
-    covariance, covariance_alone = (
-        human_fit.covariance(rows, inverse, scores=scores_alone)
-        for rows, inverse in ((scores, tilted_fit.fit.inverse), (scores_alone, fit.inverse))
+    adjusted_variance, human_only_variance = (
+        matrix.diagonal()[:n_systems].sum() for matrix in (adjusted_covariance, human_only_covariance)
     )
-    variance, variance_alone = (matrix.diagonal()[:n_systems].sum() for matrix in (covariance, covariance_alone))
-    is_finite = bool((human_fit.bounded | (np.bincount(human_fit.component)[human_fit.component] == 1)).all())
-    has_control = control_scores.power(2).sum(axis=1) > 0
+    has_finite_strengths = bool(
+        (human_fit.bounded | (np.bincount(human_fit.component)[human_fit.component] == 1)).all()
+    )
+    has_control_scores = control_scores.power(2).sum(axis=1) > 0
     return CorrectedStrengths(
-        strengths=human_fit.strengths(estimate, covariance, resamples, rng),
-        power=float(metric_weights[has_control].mean()) if has_control.any() else 0.0,
-        saving=1 - float(variance / variance_alone) if is_finite else np.nan,
+        strengths=human_fit.strengths(adjusted_coefficients, adjusted_covariance, resamples, rng),
+        power=float(metric_weights[has_control_scores].mean()) if has_control_scores.any() else 0.0,
+        saving=1 - float(adjusted_variance / human_only_variance) if has_finite_strengths else np.nan,
         # The test uses all battles, also those between systems that human ratings do not connect.
-        p_random=p_random(fit_battles(battles, n_systems=n_systems, ties=ties), is_labelled[battles.is_usable])
+        p_random=p_random(fit_battles(battles, n_systems=n_systems, ties=ties), is_labelled_battle[battles.is_usable])
         if probability is None and not by_pair
         else np.nan,
     )
 
 
-def _pair_residual_weights(battles: Battles, is_labelled: Bools, *, n_systems: int) -> Floats:
+def _pair_residual_weights(battles: Battles, is_labelled_battle: Bools, *, n_systems: int) -> Floats:
     """Return the weight (n,) of each battle's residual, such that the weighted battles of each pair sum to 0.
 
     The weight is -1 for annotated battles. For the remaining battles of a pair it is the total weight of the annotated
     battles, divided by the total weight of the remaining battles. It is 0 if all or no battles of a pair are annotated.
     """
-    _, pair = np.unique(
+    _, pair_of_battle = np.unique(
         np.minimum(battles.first, battles.second) * n_systems + np.maximum(battles.first, battles.second),
         return_inverse=True,
     )
     labelled_weight, unlabelled_weight = (
-        np.bincount(pair, weights=battles.weight * is_chosen)[pair] for is_chosen in (is_labelled, ~is_labelled)
+        np.bincount(pair_of_battle, weights=battles.weight * is_summed)[pair_of_battle]
+        for is_summed in (is_labelled_battle, ~is_labelled_battle)
     )
-    odds = np.divide(labelled_weight, unlabelled_weight, out=np.zeros(len(pair)), where=unlabelled_weight > 0)
-    return np.where(is_labelled, -1.0 * (unlabelled_weight > 0), odds)
+    labelled_odds = np.divide(
+        labelled_weight, unlabelled_weight, out=np.zeros(len(pair_of_battle)), where=unlabelled_weight > 0
+    )
+    return np.where(is_labelled_battle, -1.0 * (unlabelled_weight > 0), labelled_odds)
 
 
-def _control_weights(scores: Any, control: Any, inverse: Floats) -> Floats:
+def _control_weights(scores: Any, control_scores: Any, inverse_information: Floats) -> Floats:
     """Return the weight (units,), from 0 to 1, of the control variate for each unit.
 
-    `scores` and `control` (units, p) are sparse; `inverse` (systems, p) is the inverse information. The weight
+    `scores` and `control_scores` (units, p) are sparse; `inverse_information` has shape (systems, p). The weight
     minimises the variance of the strengths in the remaining folds of units. It is multiplied by 1 - 1 / t^2 (at least
     0), where t is the weight divided by its standard error, so that an uninformative metric is not used.
     """
     n_units = scores.shape[0]
-    products = inverse.T @ inverse
+    inverse_products = inverse_information.T @ inverse_information
     # sums over systems: products of human and control contributions, and squares of control contributions
-    cross_products, square_sums = np.zeros((2, n_units))
-    for unit_slice in chunks(n_units, len(products)):
-        weighted_control = control[unit_slice] @ products
+    cross_products, squared_control_sums = np.zeros((2, n_units))
+    for unit_slice in chunks(n_units, len(inverse_products)):
+        weighted_control = control_scores[unit_slice] @ inverse_products
         cross_products[unit_slice] = -scores[unit_slice].multiply(weighted_control).sum(axis=1)
-        square_sums[unit_slice] = control[unit_slice].multiply(weighted_control).sum(axis=1)
-    fold = np.random.default_rng(STREAM).permutation(n_units) % _FOLDS
-    weights = np.zeros(n_units)
-    for k in range(_FOLDS):
-        is_training = fold != k
-        training_squares = square_sums[is_training].sum()
-        if training_squares > 0:
-            optimal_power = cross_products[is_training].sum() / training_squares
+        squared_control_sums[unit_slice] = control_scores[unit_slice].multiply(weighted_control).sum(axis=1)
+    fold_of_unit = np.random.default_rng(STREAM).permutation(n_units) % _FOLDS
+    control_weights = np.zeros(n_units)
+    for held_out_fold in range(_FOLDS):
+        is_training = fold_of_unit != held_out_fold
+        training_squared_sum = squared_control_sums[is_training].sum()
+        if training_squared_sum > 0:
+            optimal_power = cross_products[is_training].sum() / training_squared_sum
             power_variance = (
-                (cross_products - optimal_power * square_sums)[is_training] ** 2
-            ).sum() / training_squares**2
-            weights[~is_training] = (
+                (cross_products - optimal_power * squared_control_sums)[is_training] ** 2
+            ).sum() / training_squared_sum**2
+            control_weights[~is_training] = (
                 np.clip(optimal_power - power_variance / optimal_power, 0.0, 1.0) if optimal_power > 0 else 0.0
             )
-    return weights
+    return control_weights
 
 
-def p_random(metric: StrengthFit, judged: Bools) -> float:
+def p_random(metric_fit: StrengthFit, is_annotated: Bools) -> float:
     """Return the p-value of 'annotation is independent of the systems and of the metric's verdict'.
 
-    `judged` (n,) marks the annotated battles. Three tests compare annotated battles with all battles. The first test is
-    of three features of a battle by the metric: the difference of strengths, whether it is a tie, and whether the
-    weaker system wins (also through covariates such as position). The second test is of the systems in the battles, and
-    the third test is of the metric's verdicts on each system.
+    `is_annotated` (n,) marks the annotated battles. Three tests compare annotated battles with all battles. The first
+    test is of three features of a battle by the metric: the difference of strengths, whether it is a tie, and whether
+    the weaker system wins (also through covariates such as position). The second test is of the systems in the battles,
+    and the third test is of the metric's verdicts on each system.
 
     Each test sums (annotated - proportion) x feature over clusters and takes a quadratic form of the sums and their
     covariance. The covariance is estimated by clusters if clusters contain several battles; otherwise it is the known
@@ -205,32 +220,34 @@ def p_random(metric: StrengthFit, judged: Bools) -> float:
     """
     from scipy.sparse import csr_array, diags_array
 
-    n, unit = len(judged), metric.battles.unit
-    labelling_rate = judged.mean() if n else np.nan
+    n_battles, unit = len(is_annotated), metric_fit.battles.unit
+    labelling_rate = is_annotated.mean() if n_battles else np.nan
     if not 0 < labelling_rate < 1:
         return np.nan
-    fit, n_systems = metric.fit, len(metric.component)
-    design = fit.design[metric.made.kind]
-    eta = design @ fit.coefficients[: design.shape[1]]
-    direction = np.where(eta < 0, -1.0, 1.0)
-    half_residual, tie_residual = metric.residual(fit.coefficients).T
+    davidson_fit, n_systems = metric_fit.fit, len(metric_fit.component)
+    design = davidson_fit.design[metric_fit.made.kind]
+    log_odds = design @ davidson_fit.coefficients[: design.shape[1]]
+    direction = np.where(log_odds < 0, -1.0, 1.0)
+    half_sign_residuals, tie_residuals = metric_fit.residual(davidson_fit.coefficients).T
     scalar_features = np.stack(
         [
-            np.abs(eta),
-            half_residual * direction,
-            tie_residual,
-            *(half_residual * column for column in design[:, n_systems:].toarray().T),
+            np.abs(log_odds),
+            half_sign_residuals * direction,
+            tie_residuals,
+            *(half_sign_residuals * covariate for covariate in design[:, n_systems:].toarray().T),
         ]
     )
-    indicators = design[:, :n_systems]
-    is_tested_system = np.asarray(abs(indicators).sum(axis=0)) * labelling_rate >= _LEAST
+    system_indicators = design[:, :n_systems]
+    is_tested_system = np.asarray(abs(system_indicators).sum(axis=0)) * labelling_rate >= _LEAST
     feature_sets = [
         csr_array(scalar_features.T),
-        abs(indicators)[:, is_tested_system],
-        diags_array(half_residual) @ indicators[:, is_tested_system],
+        abs(system_indicators)[:, is_tested_system],
+        diags_array(half_sign_residuals) @ system_indicators[:, is_tested_system],
     ]
-    p_values = [_covariance_p_value(csr_array(features), judged - labelling_rate, unit) for features in feature_sets]
-    finite_p_values = [p for p in p_values if np.isfinite(p)]
+    p_values = [
+        _covariance_p_value(csr_array(features), is_annotated - labelling_rate, unit) for features in feature_sets
+    ]
+    finite_p_values = [p_value for p_value in p_values if np.isfinite(p_value)]
     return min(1.0, len(finite_p_values) * min(finite_p_values)) if finite_p_values else np.nan
 
 
@@ -240,39 +257,48 @@ def _covariance_p_value(features: Any, surplus: Floats, unit: Ints) -> float:
     from scipy.special import fdtrc
 
     n = len(surplus)
-    mean = np.asarray(features.sum(axis=0)) / n
-    feature_surplus = features.T @ surplus
+    mean_features = np.asarray(features.sum(axis=0)) / n
+    feature_surplus_sums = features.T @ surplus
     _, unit = np.unique(unit, return_inverse=True)
     n_units = int(unit.max()) + 1
     # The number of annotated battles limits the degrees of freedom, because with few of them the sums are skewed.
     effective_number = float((surplus > 0).sum())
     if n_units == n:
-        covariance = surplus @ surplus / (n - 1) * ((features.T @ features).toarray() - n * np.outer(mean, mean))
+        covariance = (
+            surplus
+            @ surplus
+            / (n - 1)
+            * ((features.T @ features).toarray() - n * np.outer(mean_features, mean_features))
+        )
     else:
         surplus_by_unit = csr_array((surplus, (unit, np.arange(n))), shape=(n_units, n))
         feature_sums, surplus_sums = surplus_by_unit @ features, np.bincount(unit, weights=surplus)
-        cross_products = np.outer(feature_sums.T @ surplus_sums, mean)
+        cross_products = np.outer(feature_sums.T @ surplus_sums, mean_features)
         covariance = (
             (feature_sums.T @ feature_sums).toarray()
             - cross_products
             - cross_products.T
-            + surplus_sums @ surplus_sums * np.outer(mean, mean)
+            + surplus_sums @ surplus_sums * np.outer(mean_features, mean_features)
         )
         effective_number = float((surplus_sums**2).sum() ** 2 / (surplus_sums**4).sum()) if surplus_sums.any() else 0.0
     standard_deviations = np.sqrt(covariance.diagonal().clip(0.0))
-    is_varying = standard_deviations > _SAME * max(1.0, float(standard_deviations.max(initial=0.0)))
-    if not is_varying.any():
+    is_varying_feature = standard_deviations > _SAME * max(1.0, float(standard_deviations.max(initial=0.0)))
+    if not is_varying_feature.any():
         return np.nan
     eigenvalues, eigenvectors = np.linalg.eigh(
-        covariance[np.ix_(is_varying, is_varying)]
-        / np.outer(standard_deviations[is_varying], standard_deviations[is_varying])
+        covariance[np.ix_(is_varying_feature, is_varying_feature)]
+        / np.outer(standard_deviations[is_varying_feature], standard_deviations[is_varying_feature])
     )
-    is_positive = eigenvalues > _SAME
-    rank = int(is_positive.sum())
+    is_positive_eigenvalue = eigenvalues > _SAME
+    rank = int(is_positive_eigenvalue.sum())
     test_statistic = float(
         (
-            ((feature_surplus[is_varying] / standard_deviations[is_varying]) @ eigenvectors[:, is_positive]) ** 2
-            / eigenvalues[is_positive]
+            (
+                (feature_surplus_sums[is_varying_feature] / standard_deviations[is_varying_feature])
+                @ eigenvectors[:, is_positive_eigenvalue]
+            )
+            ** 2
+            / eigenvalues[is_positive_eigenvalue]
         ).sum()
     )
     if effective_number <= rank + 1:

@@ -45,10 +45,16 @@ class Fit:
 
     def residual(self, coefficients: Floats) -> Floats:
         """Return the residuals (kinds, 3, 2) of half the sign, and of the tie indicator, for each kind and outcome."""
-        eta = self.design @ coefficients[: self.design.shape[1]]
-        mean, tie, _ = _moments(eta, _log_nu(coefficients, self.has_ties))
-        half_sign, is_tie = np.array([0.5, 0.0, -0.5]), np.array([0.0, 1.0, 0.0])
-        return np.stack([half_sign - mean[:, np.newaxis], is_tie - tie[:, np.newaxis]], axis=2)
+        log_odds = self.design @ coefficients[: self.design.shape[1]]
+        mean_half_signs, tie_probabilities, _ = _moments(log_odds, _log_nu(coefficients, self.has_ties))
+        half_sign_of_outcome, tie_indicator_of_outcome = np.array([0.5, 0.0, -0.5]), np.array([0.0, 1.0, 0.0])
+        return np.stack(
+            [
+                half_sign_of_outcome - mean_half_signs[:, np.newaxis],
+                tie_indicator_of_outcome - tie_probabilities[:, np.newaxis],
+            ],
+            axis=2,
+        )
 
 
 def fit(
@@ -66,15 +72,15 @@ def fit(
 
     n_kinds, n_systems = len(kinds.first), len(component)
     kind_indices, ones = np.arange(n_kinds), np.ones(n_kinds)
-    pairs = csr_array(
+    pair_design = csr_array(
         (np.concatenate([ones, -ones]), (np.tile(kind_indices, 2), np.concatenate([kinds.first, kinds.second]))),
         shape=(n_kinds, n_systems),
     )
-    sparse_design = csr_array(hstack([pairs, csr_array(kinds.covariates)]))
+    sparse_design = csr_array(hstack([pair_design, csr_array(kinds.covariates)]))
     design = densify_small(sparse_design)
-    ties = kinds.outcomes[:, 1]
-    has_ties = not ties_are_half and bool(ties.sum() > 0)
-    n, half_signs = kinds.outcomes.sum(axis=1), (kinds.outcomes[:, 0] - kinds.outcomes[:, 2]) / 2
+    tie_weights = kinds.outcomes[:, 1]
+    has_ties = not ties_are_half and bool(tie_weights.sum() > 0)
+    weight_of_kind, half_sign_sums = kinds.outcomes.sum(axis=1), (kinds.outcomes[:, 0] - kinds.outcomes[:, 2]) / 2
     n_coefficients = design.shape[1] + has_ties
     level_matrix = np.zeros((n_coefficients, n_coefficients))  # projection on unidentified shifts of components
     is_same_component = component[:, np.newaxis] == component
@@ -86,28 +92,40 @@ def fit(
         np.zeros(n_coefficients) if tilt is None else tilt,
     )
     if has_ties:
-        n_decided = n.sum() - ties.sum()
-        coefficients[-1] = np.log(2 * ties.sum() / max(n_decided, 1.0))
+        n_decided = weight_of_kind.sum() - tie_weights.sum()
+        coefficients[-1] = np.log(2 * tie_weights.sum() / max(n_decided, 1.0))
 
-    def likelihood(point: Floats) -> float:
-        eta = design @ point[: design.shape[1]]
-        log_nu = _log_nu(point, has_ties)
-        value = (half_signs * eta).sum() - ((n + pseudo_counts) * _log_sum(eta, log_nu)).sum()
-        return float(value + (ties.sum() * log_nu if has_ties else 0.0) + tilt_or_zero @ point)
+    def log_likelihood(coefficient_vector: Floats) -> float:
+        log_odds = design @ coefficient_vector[: design.shape[1]]
+        log_nu = _log_nu(coefficient_vector, has_ties)
+        battle_log_likelihood = (half_sign_sums * log_odds).sum() - (
+            (weight_of_kind + pseudo_counts) * _log_sum(log_odds, log_nu)
+        ).sum()
+        return float(
+            battle_log_likelihood
+            + (tie_weights.sum() * log_nu if has_ties else 0.0)
+            + tilt_or_zero @ coefficient_vector
+        )
 
     for _ in range(_STEPS):
         if penalised:
-            _, _, variance = _moments(design @ coefficients[: design.shape[1]], _log_nu(coefficients, has_ties))
-            covariance = invert_information(information_of(design, n, variance, has_ties=has_ties), level_matrix)
-            pseudo_counts = (
-                pseudo_counts if covariance is None else n * leverage(kinds, variance, covariance, has_ties=has_ties)
+            _, _, outcome_variances = _moments(
+                design @ coefficients[: design.shape[1]], _log_nu(coefficients, has_ties)
             )
-        eta = design @ coefficients[: design.shape[1]]
-        mean, tie, variance = _moments(eta, _log_nu(coefficients, has_ties))
-        if (not penalised or tilt is not None) and np.abs(eta).max(initial=0) > _DIVERGED:
+            covariance = invert_information(
+                information_of(design, weight_of_kind, outcome_variances, has_ties=has_ties), level_matrix
+            )
+            pseudo_counts = (
+                pseudo_counts
+                if covariance is None
+                else weight_of_kind * leverage(kinds, outcome_variances, covariance, has_ties=has_ties)
+            )
+        log_odds = design @ coefficients[: design.shape[1]]
+        mean_half_signs, tie_probabilities, outcome_variances = _moments(log_odds, _log_nu(coefficients, has_ties))
+        if (not penalised or tilt is not None) and np.abs(log_odds).max(initial=0) > _DIVERGED:
             return None
         inverse = invert_information(
-            information_of(design, n + pseudo_counts, variance, has_ties=has_ties), level_matrix
+            information_of(design, weight_of_kind + pseudo_counts, outcome_variances, has_ties=has_ties), level_matrix
         )
         if inverse is None:
             if penalised and tilt is None:
@@ -117,18 +135,18 @@ def fit(
                 )
             return None
         gradient = np.zeros(n_coefficients)
-        gradient[: design.shape[1]] = design.T @ (half_signs - (n + pseudo_counts) * mean)
+        gradient[: design.shape[1]] = design.T @ (half_sign_sums - (weight_of_kind + pseudo_counts) * mean_half_signs)
         if has_ties:
-            gradient[-1] = ties.sum() - ((n + pseudo_counts) * tie).sum()
-        step = inverse @ (gradient + tilt_or_zero)
-        if np.abs(step).max(initial=0) < _SMALL:
+            gradient[-1] = tie_weights.sum() - ((weight_of_kind + pseudo_counts) * tie_probabilities).sum()
+        newton_step = inverse @ (gradient + tilt_or_zero)
+        if np.abs(newton_step).max(initial=0) < _SMALL:
             break
-        likelihood_before, step_length = likelihood(coefficients), 1.0
-        while step_length > _SMALL and likelihood(coefficients + step_length * step) < likelihood_before - 1e-9 * abs(
-            likelihood_before
-        ):
+        previous_log_likelihood, step_length = log_likelihood(coefficients), 1.0
+        while step_length > _SMALL and log_likelihood(
+            coefficients + step_length * newton_step
+        ) < previous_log_likelihood - 1e-9 * abs(previous_log_likelihood):
             step_length /= 2
-        coefficients = coefficients + step_length * step
+        coefficients = coefficients + step_length * newton_step
     else:
         if not penalised:
             return None
@@ -137,7 +155,7 @@ def fit(
         coefficients=coefficients,
         inverse=inverse,
         design=sparse_design,
-        variance=variance,
+        variance=outcome_variances,
         pseudo=pseudo_counts,
         has_ties=has_ties,
     )
@@ -149,23 +167,29 @@ def leverage(kinds: BattleCounts, variance: Floats, inverse: Floats, *, has_ties
     The leverage is the trace of the battle's information (on half its sign and on a tie) times the inverse of the total
     information.
     """
-    k = kinds.covariates.shape[1]
-    n_systems = len(inverse) - k - has_ties
-    first, second, covariate_block = (
+    n_covariates = kinds.covariates.shape[1]
+    n_systems = len(inverse) - n_covariates - has_ties
+    first_systems, second_systems, covariate_block = (
         kinds.first,
         kinds.second,
-        inverse[n_systems : n_systems + k, n_systems : n_systems + k],
+        inverse[n_systems : n_systems + n_covariates, n_systems : n_systems + n_covariates],
     )
-    difference_variance = inverse[first, first] + inverse[second, second] - 2 * inverse[first, second]
-    covariate_covariance = inverse[:, n_systems : n_systems + k]
+    difference_variance = (
+        inverse[first_systems, first_systems]
+        + inverse[second_systems, second_systems]
+        - 2 * inverse[first_systems, second_systems]
+    )
+    covariate_covariance = inverse[:, n_systems : n_systems + n_covariates]
     difference_variance = difference_variance + 2 * (
-        (covariate_covariance[first] - covariate_covariance[second]) * kinds.covariates
+        (covariate_covariance[first_systems] - covariate_covariance[second_systems]) * kinds.covariates
     ).sum(axis=1)
     difference_variance = difference_variance + ((kinds.covariates @ covariate_block) * kinds.covariates).sum(axis=1)
     leverages = variance[:, 0] * difference_variance
     if has_ties:
         covariance_with_tie = (
-            inverse[first, -1] - inverse[second, -1] + kinds.covariates @ inverse[n_systems : n_systems + k, -1]
+            inverse[first_systems, -1]
+            - inverse[second_systems, -1]
+            + kinds.covariates @ inverse[n_systems : n_systems + n_covariates, -1]
         )
         leverages = leverages + 2 * variance[:, 2] * covariance_with_tie + variance[:, 1] * inverse[-1, -1]
     return np.asarray(np.clip(leverages, 0.0, None))
@@ -178,8 +202,10 @@ def information_of(design: Any, weight: Floats, variance: Floats, *, has_ties: b
     """
     n_design = design.shape[1]
     information = np.zeros((n_design + has_ties, n_design + has_ties))
-    products = design.T @ (design * (weight * variance[:, 0])[:, np.newaxis])
-    information[:n_design, :n_design] = products if isinstance(products, np.ndarray) else products.toarray()
+    weighted_products = design.T @ (design * (weight * variance[:, 0])[:, np.newaxis])
+    information[:n_design, :n_design] = (
+        weighted_products if isinstance(weighted_products, np.ndarray) else weighted_products.toarray()
+    )
     if has_ties:
         information[:n_design, -1] = information[-1, :n_design] = design.T @ (weight * variance[:, 2])
         information[-1, -1] = weight @ variance[:, 1]
@@ -192,31 +218,39 @@ def densify_small(design: Any) -> Any:
     return design if isinstance(design, np.ndarray) or np.prod(design.shape) > CHUNK else design.toarray()
 
 
-def _moments(eta: Floats, log_nu: float) -> tuple[Floats, Floats, Floats]:
+def _moments(log_odds: Floats, log_nu: float) -> tuple[Floats, Floats, Floats]:
     """Return the mean of half a sign, the probability of a tie, and (..., 3) their variances and covariance."""
-    log_sum = _log_sum(eta, log_nu)
-    win, tie, loss = np.exp(eta / 2 - log_sum), np.exp(log_nu - log_sum), np.exp(-eta / 2 - log_sum)
-    mean = (win - loss) / 2
-    # equals (win + loss) / 4 - mean^2, but loses no precision if one side nearly always wins
-    variance_of_half = win * loss + tie * (win + loss) / 4
-    return mean, tie, np.stack([variance_of_half, tie * (win + loss), -mean * tie], axis=-1)
+    log_normaliser = _log_sum(log_odds, log_nu)
+    p_win, p_tie, p_loss = (
+        np.exp(log_odds / 2 - log_normaliser),
+        np.exp(log_nu - log_normaliser),
+        np.exp(-log_odds / 2 - log_normaliser),
+    )
+    mean_half_sign = (p_win - p_loss) / 2
+    # equals (p_win + p_loss) / 4 - mean_half_sign^2, but loses no precision if one side nearly always wins
+    half_sign_variance = p_win * p_loss + p_tie * (p_win + p_loss) / 4
+    return (
+        mean_half_sign,
+        p_tie,
+        np.stack([half_sign_variance, p_tie * (p_win + p_loss), -mean_half_sign * p_tie], axis=-1),
+    )
 
 
-def _log_sum(eta: Floats, log_nu: float) -> Floats:
-    return np.asarray(np.logaddexp(np.logaddexp(eta / 2, -eta / 2), log_nu))
+def _log_sum(log_odds: Floats, log_nu: float) -> Floats:
+    return np.asarray(np.logaddexp(np.logaddexp(log_odds / 2, -log_odds / 2), log_nu))
 
 
 def _log_nu(coefficients: Floats, has_ties: bool) -> float:
     return float(coefficients[-1]) if has_ties else -np.inf
 
 
-def invert_information(information: Floats, level: Floats) -> Floats | None:
+def invert_information(information: Floats, level_projection: Floats) -> Floats | None:
     """Return the inverse on the identified subspace, or None if the information is singular there.
 
-    `level` is the projection onto the unidentified subspace.
+    `level_projection` is the projection onto the unidentified subspace.
     """
     mean_information = float(information.diagonal().sum()) / len(information)
-    information_with_level = information + mean_information * level
+    information_with_level = information + mean_information * level_projection
     diagonal_root = np.sqrt(information_with_level.diagonal())
     if not (diagonal_root > 0).all():
         return None
@@ -225,5 +259,5 @@ def invert_information(information: Floats, level: Floats) -> Floats | None:
         return None
     return np.asarray(
         (eigenvectors / eigenvalues) @ eigenvectors.T / np.outer(diagonal_root, diagonal_root)
-        - level / mean_information
+        - level_projection / mean_information
     )

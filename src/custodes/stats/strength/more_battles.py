@@ -17,7 +17,7 @@ MOST_PAIRS = 20_000
 _OF_EQUALS = 0.25  # information on the log odds from one battle of equal systems that is not a tie
 
 
-def more_battles(strengths: Strengths, pairs: PairRates, different: Bools, *, confidence: float) -> Floats:
+def more_battles(strengths: Strengths, pairs: PairRates, is_different: Bools, *, confidence: float) -> Floats:
     """Return the number (pairs,) of further battles of each pair with which `ranks` decides the pair with 50 % power.
 
     The critical value is that of the last step of the joint test: the quantile of the largest |t| over all undecided
@@ -32,55 +32,69 @@ def more_battles(strengths: Strengths, pairs: PairRates, different: Bools, *, co
     from scipy.special import ndtr, stdtrit
 
     n_pairs = len(pairs.first)
-    is_undecided = ~different[pairs.first, pairs.second]
+    is_undecided_pair = ~is_different[pairs.first, pairs.second]
     n_battles, n_untied = pairs.outcomes.sum(axis=1), pairs.outcomes[:, 0] + pairs.outcomes[:, 2]
     if (
         len(strengths.draws) < 3
         or n_pairs > MOST_PAIRS
         or strengths.n_units < 2
-        or not is_undecided.any()
+        or not is_undecided_pair.any()
         or not n_untied.any()
     ):
         return np.full(n_pairs, np.nan)
     defined_systems = np.flatnonzero(np.isfinite(strengths.draws[0]))
     covariance = np.atleast_2d(np.cov(strengths.draws[1:, defined_systems], rowvar=False))
-    first, second = np.searchsorted(defined_systems, pairs.first), np.searchsorted(defined_systems, pairs.second)
-    variance, is_varying = variance_of_differences(covariance, first, second)
-    t = ratio(
-        np.abs(strengths.draws[0, pairs.first] - strengths.draws[0, pairs.second]), np.sqrt(np.maximum(variance, 0.0))
+    first_positions, second_positions = (
+        np.searchsorted(defined_systems, pairs.first),
+        np.searchsorted(defined_systems, pairs.second),
     )
-    is_tested = is_undecided & is_varying
-    if not is_tested.any():
+    difference_variances, is_varying_pair = variance_of_differences(covariance, first_positions, second_positions)
+    t_statistics = ratio(
+        np.abs(strengths.draws[0, pairs.first] - strengths.draws[0, pairs.second]),
+        np.sqrt(np.maximum(difference_variances, 0.0)),
+    )
+    is_tested_pair = is_undecided_pair & is_varying_pair
+    if not is_tested_pair.any():
         return np.full(n_pairs, np.nan)
-    quantile = NormalMaximum(covariance, first[is_tested], second[is_tested]).quantile(1 - confidence)
+    quantile = NormalMaximum(covariance, first_positions[is_tested_pair], second_positions[is_tested_pair]).quantile(
+        1 - confidence
+    )
     # More battles of one pair would hardly increase the degrees of freedom of the fit, so these are not changed.
     freedom = max(1.0, strengths.n_units - 1)
-    critical = -float(stdtrit(freedom, float(ndtr(-quantile))))
-    is_bounded = strengths.bounded[pairs.first] & strengths.bounded[pairs.second] & is_varying
-    gain = information_gain(
-        np.where(is_bounded, t, np.nan), ratio(np.ones(n_pairs), _OF_EQUALS * variance), critical=critical
+    critical_value = -float(stdtrit(freedom, float(ndtr(-quantile))))
+    is_bounded_pair = strengths.bounded[pairs.first] & strengths.bounded[pairs.second] & is_varying_pair
+    required_gains = information_gain(
+        np.where(is_bounded_pair, t_statistics, np.nan),
+        ratio(np.ones(n_pairs), _OF_EQUALS * difference_variances),
+        critical=critical_value,
     )
     untied_rate = (n_untied + n_untied.sum() / n_battles.sum()) / (n_battles + 1)
     win_probability = 1 / (1 + np.exp(-np.abs(strengths.draws[0, pairs.first] - strengths.draws[0, pairs.second])))
-    information = (
+    information_per_battle = (
         untied_rate * win_probability * (1 - win_probability)
     )  # information of one battle if all are independent
     information_to_add = _information_to_add(
-        gain, variance, _model_variance(pairs, n_battles * information, len(strengths.bounded))
+        required_gains,
+        difference_variances,
+        _model_variance(pairs, n_battles * information_per_battle, len(strengths.bounded)),
     )
-    n_more = np.ceil(ratio(information_to_add * n_battles, information * pairs.effective))
-    return np.where(is_undecided & np.isfinite(n_more) & (n_more > 0), n_more, np.nan)
+    n_more = np.ceil(ratio(information_to_add * n_battles, information_per_battle * pairs.effective))
+    return np.where(is_undecided_pair & np.isfinite(n_more) & (n_more > 0), n_more, np.nan)
 
 
 def _model_variance(pairs: PairRates, information: Floats, n_systems: int) -> Floats:
     """Return the variance (pairs,) of each pair's difference under the model, given the information (pairs,) of each
     pair's battles."""
-    first, second = pairs.first, pairs.second
+    first_systems, second_systems = pairs.first, pairs.second
     laplacian = np.zeros((n_systems, n_systems))
-    laplacian[first, second] = laplacian[second, first] = -information
+    laplacian[first_systems, second_systems] = laplacian[second_systems, first_systems] = -information
     np.fill_diagonal(laplacian, -laplacian.sum(axis=1))
-    inverse = np.linalg.pinv(laplacian, rcond=1e-10, hermitian=True)
-    return np.asarray(np.diag(inverse)[first] + np.diag(inverse)[second] - 2 * inverse[first, second])
+    laplacian_inverse = np.linalg.pinv(laplacian, rcond=1e-10, hermitian=True)
+    return np.asarray(
+        np.diag(laplacian_inverse)[first_systems]
+        + np.diag(laplacian_inverse)[second_systems]
+        - 2 * laplacian_inverse[first_systems, second_systems]
+    )
 
 
 def _information_to_add(gain: Floats, variance: Floats, model_variance: Floats) -> Floats:
@@ -90,10 +104,11 @@ def _information_to_add(gain: Floats, variance: Floats, model_variance: Floats) 
     not enter this weight. The variance becomes (variance / model_variance**2 + i) / (1 / model_variance + i)**2,
     and this equation is solved for i. If the gain is infinite, so is the information.
     """
-    is_reachable = np.isfinite(gain)
+    is_finite_gain = np.isfinite(gain)
     gain, variance, model_variance = (
-        np.where(is_reachable, values, fill) for values, fill in ((gain, 0.0), (variance, 1.0), (model_variance, 1.0))
+        np.where(is_finite_gain, values, fallback)
+        for values, fallback in ((gain, 0.0), (variance, 1.0), (model_variance, 1.0))
     )
-    slope = (1 + gain) / variance - 2 / model_variance
-    added_information = (slope + np.sqrt(slope**2 + 4 * gain / model_variance**2)) / 2
-    return np.where(is_reachable, added_information, np.inf)
+    linear_coefficient = (1 + gain) / variance - 2 / model_variance
+    added_information = (linear_coefficient + np.sqrt(linear_coefficient**2 + 4 * gain / model_variance**2)) / 2
+    return np.where(is_finite_gain, added_information, np.inf)

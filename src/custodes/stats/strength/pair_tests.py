@@ -80,17 +80,19 @@ def direct_tests(pairs: PairRates, battles: Battles, strengths: Strengths, *, co
         return DirectTests(p_direct=p_direct, p_fit=p_fit, better=better.astype(np.int8), misfit=p_fit <= alpha)
 
 
-def _p_value(wins: Floats, losses: Floats, probability: Floats, freedom: Floats) -> Floats:
+def _p_value(wins: Floats, losses: Floats, win_probability: Floats, freedom: Floats) -> Floats:
     """Return the p-value (pairs,): the exact binomial p-value or, if comparisons share clusters, the larger of this and
     the p-value by Student's t (NaN if there is only one cluster)."""
     from scipy.special import stdtr
 
-    p_exact = sign_test(wins, losses, test="exact", probability=probability)
-    is_clustered = np.isfinite(freedom)
-    standard_deviation = np.sqrt((wins + losses) * probability * (1 - probability))
-    t = np.abs(ratio(wins * (1 - probability) - losses * probability, standard_deviation))
-    p_by_t = 2 * stdtr(np.where(is_clustered & (freedom > 0), freedom, 1.0), -np.nan_to_num(t))
-    return np.where(is_clustered, np.where(freedom > 0, np.maximum(p_exact, p_by_t), np.nan), p_exact)
+    exact_p_values = sign_test(wins, losses, test="exact", probability=win_probability)
+    is_clustered_pair = np.isfinite(freedom)
+    standard_deviation = np.sqrt((wins + losses) * win_probability * (1 - win_probability))
+    t_statistics = np.abs(ratio(wins * (1 - win_probability) - losses * win_probability, standard_deviation))
+    t_test_p_values = 2 * stdtr(np.where(is_clustered_pair & (freedom > 0), freedom, 1.0), -np.nan_to_num(t_statistics))
+    return np.where(
+        is_clustered_pair, np.where(freedom > 0, np.maximum(exact_p_values, t_test_p_values), np.nan), exact_p_values
+    )
 
 
 def _expected_win_rates(
@@ -101,16 +103,22 @@ def _expected_win_rates(
     The first probability holds for equal strengths, the second for fitted strengths. Each is a mean over the
     comparisons of the pair, which differ in their covariates.
     """
-    kinds = count_by_kind(battles, battles.weight * battles.multiplicity)
-    n_untied = kinds.outcomes.sum(axis=1) if ties_are_half else kinds.outcomes[:, 0] + kinds.outcomes[:, 2]
-    adjustment = kinds.covariates @ strengths.effects[0]
-    difference = strengths.draws[0, kinds.first] - strengths.draws[0, kinds.second]
+    battle_counts = count_by_kind(battles, battles.weight * battles.multiplicity)
+    n_untied = (
+        battle_counts.outcomes.sum(axis=1)
+        if ties_are_half
+        else battle_counts.outcomes[:, 0] + battle_counts.outcomes[:, 2]
+    )
+    covariate_log_odds = battle_counts.covariates @ strengths.effects[0]
+    strength_differences = strengths.draws[0, battle_counts.first] - strengths.draws[0, battle_counts.second]
     n_systems = strengths.draws.shape[1]
-    pair_of_kind = np.searchsorted(pairs.first * n_systems + pairs.second, kinds.first * n_systems + kinds.second)
+    pair_of_kind = np.searchsorted(
+        pairs.first * n_systems + pairs.second, battle_counts.first * n_systems + battle_counts.second
+    )
     n_untied_of_pair = np.bincount(pair_of_kind, weights=n_untied, minlength=len(pairs.first))
     wins_if_equal, expected_wins = (
         np.bincount(pair_of_kind, weights=n_untied / (1 + np.exp(-log_odds)), minlength=len(pairs.first))
-        for log_odds in (adjustment, adjustment + difference)
+        for log_odds in (covariate_log_odds, covariate_log_odds + strength_differences)
     )
     return np.where(n_untied_of_pair > 0, ratio(wins_if_equal, n_untied_of_pair), 0.5), np.where(
         n_untied_of_pair > 0, ratio(expected_wins, n_untied_of_pair), 0.5

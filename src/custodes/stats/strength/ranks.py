@@ -56,42 +56,45 @@ def ranks(strengths: Strengths, *, confidence: float) -> Ranks:
     Source: Romano and Wolf 2005. Ranks from tests of differences: Mogstad, Romano, Shaikh and Wilhelm 2024; Klein,
     Wright and Wieczorek 2020.
     """
-    estimate, n = strengths.draws[0], strengths.draws.shape[1]
-    p_adjusted, at_threshold = np.full((n, n), np.nan), np.zeros((n, n), dtype=np.bool_)
-    defined_systems = np.flatnonzero(np.isfinite(estimate))
-    first, second = np.triu_indices(len(defined_systems), k=1)
-    is_connected = strengths.component[defined_systems[first]] == strengths.component[defined_systems[second]]
-    first, second = first[is_connected], second[is_connected]
+    estimates, n_systems = strengths.draws[0], strengths.draws.shape[1]
+    p_adjusted, at_threshold = np.full((n_systems, n_systems), np.nan), np.zeros((n_systems, n_systems), dtype=np.bool_)
+    defined_systems = np.flatnonzero(np.isfinite(estimates))
+    first_positions, second_positions = np.triu_indices(len(defined_systems), k=1)
+    is_connected_pair = (
+        strengths.component[defined_systems[first_positions]] == strengths.component[defined_systems[second_positions]]
+    )
+    first_positions, second_positions = first_positions[is_connected_pair], second_positions[is_connected_pair]
     if len(strengths.draws) > 1:
         test_results = pair_tests(
-            estimate[defined_systems],
+            estimates[defined_systems],
             np.atleast_2d(np.cov(strengths.draws[1:, defined_systems], rowvar=False)),
-            first,
-            second,
+            first_positions,
+            second_positions,
             n_units=strengths.n_units,
             alpha=1 - confidence,
         )
-        pair_indices = defined_systems[first], defined_systems[second]
+        pair_indices = defined_systems[first_positions], defined_systems[second_positions]
         for matrix, pair_values in ((p_adjusted, test_results.p_adjusted), (at_threshold, test_results.at_threshold)):
             matrix[pair_indices] = matrix[pair_indices[::-1]] = pair_values
     with np.errstate(invalid="ignore"):
-        is_significant = (p_adjusted <= 1 - confidence) & ~at_threshold
-        is_stronger = estimate - estimate[:, np.newaxis] > _SAME  # [a, b]: b has a higher strength than a
+        is_significant_pair = (p_adjusted <= 1 - confidence) & ~at_threshold
+        is_stronger_opponent = estimates - estimates[:, np.newaxis] > _SAME  # [a, b]: b has a higher strength than a
     is_same_component = strengths.component[:, np.newaxis] == strengths.component
-    has_comparisons = np.isfinite(estimate)
+    has_comparisons = np.isfinite(estimates)
 
     def count(is_counted_pair: Any) -> NDArray[np.int64]:
         return np.where(has_comparisons, (is_counted_pair & is_same_component).sum(axis=1), -1)
 
     return Ranks(
-        rank=count(is_stronger) + has_comparisons,
-        low=count(is_significant & is_stronger) + has_comparisons,
+        rank=count(is_stronger_opponent) + has_comparisons,
+        low=count(is_significant_pair & is_stronger_opponent) + has_comparisons,
         high=np.where(
             has_comparisons,
-            is_same_component.sum(axis=1) - (is_significant & is_stronger.T & is_same_component).sum(axis=1),
+            is_same_component.sum(axis=1)
+            - (is_significant_pair & is_stronger_opponent.T & is_same_component).sum(axis=1),
             -1,
         ),
-        apart=is_significant,
+        apart=is_significant_pair,
         at_threshold=at_threshold,
         p_adjusted=p_adjusted,
     )

@@ -33,61 +33,71 @@ def leverage_corrected(scores: Any, fit: Fit, kinds: BattleCounts, *, weight: Fl
     """
     from scipy.sparse import csr_array, diags_array
 
-    n_units, kind = scores.shape[0], kinds.kind
+    n_units, kind_of_battle = scores.shape[0], kinds.kind
     leverage_of_kind = leverage(kinds, fit.variance, fit.inverse, has_ties=fit.has_ties)
-    leverage_of_unit = np.bincount(unit, weights=weight * leverage_of_kind[kind], minlength=n_units)
+    leverage_of_unit = np.bincount(unit, weights=weight * leverage_of_kind[kind_of_battle], minlength=n_units)
     has_low_leverage = (leverage_of_unit <= _LIGHT) | (np.bincount(unit, minlength=n_units) == 1)
-    factor = np.where(has_low_leverage, 1 / np.sqrt(1 - np.minimum(leverage_of_unit, _MOST)), 1.0)
-    corrected_scores = csr_array(diags_array(factor) @ scores)
+    score_factors = np.where(has_low_leverage, 1 / np.sqrt(1 - np.minimum(leverage_of_unit, _MOST)), 1.0)
+    corrected_scores = csr_array(diags_array(score_factors) @ scores)
     if has_low_leverage.all():
         return corrected_scores
     inverse_eigenvalues, inverse_eigenvectors = np.linalg.eigh(fit.inverse)
-    root = inverse_eigenvectors * np.sqrt(inverse_eigenvalues.clip(0.0))
+    inverse_root = inverse_eigenvectors * np.sqrt(inverse_eigenvalues.clip(0.0))
     heavy_units = np.flatnonzero(~has_low_leverage)
     heavy_corrected, heavy_scores = np.zeros((len(heavy_units), scores.shape[1])), scores[heavy_units].toarray()
     heavy_battles = np.flatnonzero(~has_low_leverage[unit])
     heavy_battles = heavy_battles[np.argsort(unit[heavy_battles], kind="stable")]
     unit_pointers = np.append(0, np.cumsum(np.bincount(unit, minlength=n_units)[heavy_units]))
-    for heavy_slice in chunks(len(heavy_units), root.size):
-        pointers = unit_pointers[heavy_slice.start : heavy_slice.stop + 1]
-        informations = _cluster_informations(fit, kinds, weight, heavy_battles[pointers[0] : pointers[-1]], pointers)
-        eigenvalues, eigenvectors = np.linalg.eigh(root.T @ informations @ root)
-        eigenvalues = eigenvalues.clip(1e-9, _MOST)
-        gain = (1 / np.sqrt(1 - eigenvalues) - 1) / eigenvalues
-        rotated_scores = eigenvectors @ (
-            gain[..., np.newaxis] * (eigenvectors.swapaxes(1, 2) @ (heavy_scores[heavy_slice] @ root)[..., np.newaxis])
+    for heavy_slice in chunks(len(heavy_units), inverse_root.size):
+        slice_pointers = unit_pointers[heavy_slice.start : heavy_slice.stop + 1]
+        informations = _cluster_informations(
+            fit, kinds, weight, heavy_battles[slice_pointers[0] : slice_pointers[-1]], slice_pointers
         )
-        heavy_corrected[heavy_slice] = (informations @ (root @ rotated_scores))[..., 0]
+        eigenvalues, eigenvectors = np.linalg.eigh(inverse_root.T @ informations @ inverse_root)
+        eigenvalues = eigenvalues.clip(1e-9, _MOST)
+        eigenvalue_gains = (1 / np.sqrt(1 - eigenvalues) - 1) / eigenvalues
+        rotated_scores = eigenvectors @ (
+            eigenvalue_gains[..., np.newaxis]
+            * (eigenvectors.swapaxes(1, 2) @ (heavy_scores[heavy_slice] @ inverse_root)[..., np.newaxis])
+        )
+        heavy_corrected[heavy_slice] = (informations @ (inverse_root @ rotated_scores))[..., 0]
     heavy_indicators = csr_array(
         (np.ones(len(heavy_units)), (heavy_units, np.arange(len(heavy_units)))), shape=(n_units, len(heavy_units))
     )
     return csr_array(corrected_scores + heavy_indicators @ csr_array(heavy_corrected))
 
 
-def _cluster_informations(fit: Fit, kinds: BattleCounts, weight: Floats, battles: Ints, pointers: Ints) -> Floats:
+def _cluster_informations(
+    fit: Fit, kinds: BattleCounts, weight: Floats, battle_positions: Ints, pointers: Ints
+) -> Floats:
     """Return the information (clusters, p, p) of each cluster.
 
-    `battles` are the positions of the battles of all clusters. Cluster i has the battles from `pointers[i]` to
+    `battle_positions` are the positions of the battles of all clusters. Cluster i has the battles from `pointers[i]` to
     `pointers[i + 1]`, relative to the first pointer. `weight` (n,) is the weight of each battle.
     """
-    p, n_clusters = len(fit.inverse), len(pointers) - 1
+    n_coefficients, n_clusters = len(fit.inverse), len(pointers) - 1
     n_kinds, n_covariates = kinds.covariates.shape
     # Nonzero columns and values of the design of each kind, with 1 for log nu.
-    rest = np.arange(p - n_covariates - fit.has_ties, p)
-    columns = np.column_stack([kinds.first, kinds.second, np.tile(rest, (n_kinds, 1))])
-    values = np.ones(columns.shape)
-    values[:, 1], values[:, 2 : 2 + n_covariates] = -1.0, kinds.covariates
-    is_tie = np.arange(columns.shape[1]) >= 2 + n_covariates
-    moments = fit.variance[:, np.array([0, 2, 1])[is_tie[:, np.newaxis].astype(np.int64) + is_tie]]
-    products = moments * values[:, :, np.newaxis] * values[:, np.newaxis]
-    kind, cluster = kinds.kind[battles], np.repeat(np.arange(n_clusters), np.diff(pointers))
-    cells = (cluster[:, np.newaxis] * p + columns[kind])[:, :, np.newaxis] * p + columns[kind][:, np.newaxis]
-    sums = np.bincount(
-        cells.ravel(),
-        weights=(weight[battles, np.newaxis, np.newaxis] * products[kind]).ravel(),
-        minlength=n_clusters * p * p,
+    further_columns = np.arange(n_coefficients - n_covariates - fit.has_ties, n_coefficients)
+    design_columns = np.column_stack([kinds.first, kinds.second, np.tile(further_columns, (n_kinds, 1))])
+    design_values = np.ones(design_columns.shape)
+    design_values[:, 1], design_values[:, 2 : 2 + n_covariates] = -1.0, kinds.covariates
+    is_tie_column = np.arange(design_columns.shape[1]) >= 2 + n_covariates
+    moments = fit.variance[:, np.array([0, 2, 1])[is_tie_column[:, np.newaxis].astype(np.int64) + is_tie_column]]
+    design_products = moments * design_values[:, :, np.newaxis] * design_values[:, np.newaxis]
+    kind_of_battle, cluster_of_battle = (
+        kinds.kind[battle_positions],
+        np.repeat(np.arange(n_clusters), np.diff(pointers)),
     )
-    return np.asarray(sums.reshape(n_clusters, p, p))
+    cell_codes = (cluster_of_battle[:, np.newaxis] * n_coefficients + design_columns[kind_of_battle])[
+        :, :, np.newaxis
+    ] * n_coefficients + design_columns[kind_of_battle][:, np.newaxis]
+    information_sums = np.bincount(
+        cell_codes.ravel(),
+        weights=(weight[battle_positions, np.newaxis, np.newaxis] * design_products[kind_of_battle]).ravel(),
+        minlength=n_clusters * n_coefficients * n_coefficients,
+    )
+    return np.asarray(information_sums.reshape(n_clusters, n_coefficients, n_coefficients))
 
 
 def count_effective_clusters(fit: Fit, kinds: BattleCounts, battles: Battles, *, n_systems: int) -> Floats:
@@ -105,48 +115,56 @@ def count_effective_clusters(fit: Fit, kinds: BattleCounts, battles: Battles, *,
 
     weight, unit = battles.weight, battles.unit
     n_units, n_kinds = int(unit.max()) + 1, len(kinds.first)
-    is_shared = (np.bincount(unit)[unit] > 1) | (weight != 1)
+    is_correlated_battle = (np.bincount(unit)[unit] > 1) | (weight != 1)
     effective_clusters = np.full(n_systems, np.inf)
-    if not is_shared.any():
+    if not is_correlated_battle.any():
         return effective_clusters
-    weight_by_unit = csr_array((weight[is_shared], (unit[is_shared], kinds.kind[is_shared])), shape=(n_units, n_kinds))
+    weight_by_unit = csr_array(
+        (weight[is_correlated_battle], (unit[is_correlated_battle], kinds.kind[is_correlated_battle])),
+        shape=(n_units, n_kinds),
+    )
     weight_of_kind = np.bincount(kinds.kind, weights=weight * battles.multiplicity, minlength=n_kinds)
     coefficients_influence = fit.inverse[: fit.design.shape[1], :n_systems]
     for system_slice in chunks(n_systems, n_kinds):
         variance_parts = (fit.design @ coefficients_influence[:, system_slice]) ** 2 * fit.variance[:, :1]
-        products = battles.clusters @ ((weight_by_unit @ variance_parts) ** 2 - weight_by_unit @ variance_parts**2)
-        effective_clusters[system_slice] = (weight_of_kind @ variance_parts) ** 2 / np.maximum(products, _NONE)
+        product_sums = battles.clusters @ ((weight_by_unit @ variance_parts) ** 2 - weight_by_unit @ variance_parts**2)
+        effective_clusters[system_slice] = (weight_of_kind @ variance_parts) ** 2 / np.maximum(product_sums, _NONE)
     return effective_clusters
 
 
-def widen_covariance(covariance: Floats, fit: Fit, scores: Any, *, behind: Floats, n_units: float) -> Floats:
+def widen_covariance(
+    covariance: Floats, fit: Fit, scores: Any, *, effective_clusters: Floats, n_units: float
+) -> Floats:
     """Return the covariance (p, p) with larger variances of strengths that are based on few clusters.
 
     Intervals with `n_units` - 1 degrees of freedom are then as wide as intervals whose degrees of freedom are the
-    number of clusters `behind` a strength, minus one. The increase is computed from a variance that is at least the
-    model's variance for independent battles times the design effect of clusters. The design effect is at least 1 and is
+    `effective_clusters` (systems,), minus one. The increase is computed from a variance that is at least the model's
+    variance for independent battles times the design effect of clusters. The design effect is at least 1 and is
     estimated from the scores (units, p) of all clusters.
     """
     from scipy.special import stdtrit
 
-    n = len(behind)
-    freedom = np.clip(np.minimum(behind, n_units) - 1, 1.0, None)
+    n_systems = len(effective_clusters)
+    freedom = np.clip(np.minimum(effective_clusters, n_units) - 1, 1.0, None)
     relative_widening = (stdtrit(freedom, _TAIL) / stdtrit(max(n_units - 1, 1), _TAIL)) ** 2 - 1
     score_products = (scores.T @ scores).toarray()
     design_effect = max(1.0, float((score_products * fit.inverse).sum() / np.linalg.matrix_rank(fit.inverse)))
-    variance = covariance.diagonal()[:n]
+    strength_variances = covariance.diagonal()[:n_systems]
     widened_covariance = covariance.copy()
-    widened_covariance[np.arange(n), np.arange(n)] += relative_widening * np.maximum(
-        variance, fit.inverse.diagonal()[:n] * design_effect
+    widened_covariance[np.arange(n_systems), np.arange(n_systems)] += relative_widening * np.maximum(
+        strength_variances, fit.inverse.diagonal()[:n_systems] * design_effect
     )
     return widened_covariance
 
 
 def penalty_moments(fit: Fit) -> Floats:
     """Return the second moments (p, p) of the scores of the battles that the penalty adds, half won and half lost."""
-    residual = fit.residual(fit.coefficients)
-    win, loss = residual[:, 0], residual[:, 2]
-    second_moments = (win[:, :, np.newaxis] * win[:, np.newaxis] + loss[:, :, np.newaxis] * loss[:, np.newaxis]) / 2
+    residuals = fit.residual(fit.coefficients)
+    win_residuals, loss_residuals = residuals[:, 0], residuals[:, 2]
+    second_moments = (
+        win_residuals[:, :, np.newaxis] * win_residuals[:, np.newaxis]
+        + loss_residuals[:, :, np.newaxis] * loss_residuals[:, np.newaxis]
+    ) / 2
     moments = np.stack([second_moments[:, 0, 0], second_moments[:, 1, 1], second_moments[:, 0, 1]], axis=1)
     return information_of(fit.design, fit.pseudo, moments, has_ties=fit.has_ties)
 

@@ -150,8 +150,8 @@ class StrengthFit:
         from scipy.sparse import csr_array, diags_array, hstack
 
         residual = residual * np.sqrt(self.battles.multiplicity)[:, np.newaxis]
-        n, unit = len(residual), self.battles.unit
-        unit_indicators = csr_array((np.ones(n), (unit, np.arange(n))), shape=(self.n_units, n))
+        n_battles, unit = len(residual), self.battles.unit
+        unit_indicators = csr_array((np.ones(n_battles), (unit, np.arange(n_battles))), shape=(self.n_units, n_battles))
         half_scores = unit_indicators @ (diags_array(residual[:, 0]) @ self.fit.design[self.made.kind])
         return csr_array(
             hstack([half_scores, csr_array(unit_indicators @ residual[:, 1:])]) if has_ties else half_scores
@@ -189,19 +189,19 @@ class StrengthFit:
             inverse @ score_products @ inverse,
             self.fit,
             scores,
-            behind=effective_clusters,
+            effective_clusters=effective_clusters,
             n_units=self.n_effective_clusters,
         )
 
     def strengths(self, estimate: Floats, covariance: Floats, resamples: int, rng: np.random.Generator) -> Strengths:
         """Return the strengths with coefficients `estimate` (p,) and normal draws with `covariance` (p, p)."""
         draws = np.concatenate([estimate[np.newaxis], estimate + normal_draws(covariance, resamples, rng)])
-        n, k = len(self.component), self.battles.covariates.shape[1]
-        is_alone = np.bincount(self.component)[self.component] == 1
+        n_systems, n_effects = len(self.component), self.battles.covariates.shape[1]
+        is_isolated_system = np.bincount(self.component)[self.component] == 1
         nu = np.exp(draws[:, -1]) if self.fit.has_ties else np.zeros(len(draws))
         return Strengths(
-            draws=np.where(is_alone, np.nan, draws[:, :n]),
-            effects=draws[:, n : n + k],
+            draws=np.where(is_isolated_system, np.nan, draws[:, :n_systems]),
+            effects=draws[:, n_systems : n_systems + n_effects],
             ties=nu if self.ties == "davidson" else np.full(len(draws), np.nan),
             component=self.component,
             bounded=self.bounded,
@@ -225,29 +225,31 @@ def fit_battles(battles: Battles, *, n_systems: int, ties: TieModel) -> Strength
         weight=counted_battles.weight / np.average(counted_battles.weight, weights=counted_battles.multiplicity),
     )
     component = counted_battles.components(n_systems)
-    is_bounded = _is_bounded(component, counted_battles.strong_components(n_systems))
-    kinds, ties_are_half = (
+    is_bounded_system = _is_bounded(component, counted_battles.strong_components(n_systems))
+    battle_counts, ties_are_half = (
         count_by_kind(counted_battles, counted_battles.weight * counted_battles.multiplicity),
         ties == "half",
     )
     has_decided_battle = bool(
         (counted_battles.sign != 0).any()
     )  # with only ties, nu would be infinite and would not vary
-    solution = None
-    if has_decided_battle and is_bounded.all():
-        solution = fit(kinds, component=component, ties_are_half=ties_are_half, penalised=False)
-    if solution is None:
-        is_bounded = (
-            is_bounded if not (has_decided_battle and is_bounded.all()) else np.bincount(component)[component] == 1
+    davidson_fit = None
+    if has_decided_battle and is_bounded_system.all():
+        davidson_fit = fit(battle_counts, component=component, ties_are_half=ties_are_half, penalised=False)
+    if davidson_fit is None:
+        is_bounded_system = (
+            is_bounded_system
+            if not (has_decided_battle and is_bounded_system.all())
+            else np.bincount(component)[component] == 1
         )
-        solution = fit(kinds, component=component, ties_are_half=ties_are_half, penalised=True)
-        assert solution is not None  # a penalty keeps it finite
+        davidson_fit = fit(battle_counts, component=component, ties_are_half=ties_are_half, penalised=True)
+        assert davidson_fit is not None  # a penalty keeps it finite
     return StrengthFit(
-        fit=solution,
+        fit=davidson_fit,
         battles=counted_battles,
-        made=kinds,
+        made=battle_counts,
         component=component,
-        bounded=is_bounded,
+        bounded=is_bounded_system,
         ties=ties,
         n_units=int(battles.unit.max()) + 1,
     )
@@ -258,10 +260,12 @@ def _is_bounded(component: Ints, strong_component: Ints) -> Bools:
 
     If several parts are equally large, the result is False for all systems of the component.
     """
-    is_bounded = np.ones(len(component), dtype=np.bool_)
+    is_bounded_system = np.ones(len(component), dtype=np.bool_)
     for component_index in range(int(component.max()) + 1):
-        is_member = component == component_index
-        strong_sizes = np.bincount(strong_component[is_member])
-        largest_components = np.flatnonzero(strong_sizes == strong_sizes.max())
-        is_bounded[is_member] = (strong_component[is_member] == largest_components[0]) & (len(largest_components) == 1)
-    return is_bounded
+        is_component_member = component == component_index
+        strong_component_sizes = np.bincount(strong_component[is_component_member])
+        largest_strong_components = np.flatnonzero(strong_component_sizes == strong_component_sizes.max())
+        is_bounded_system[is_component_member] = (
+            strong_component[is_component_member] == largest_strong_components[0]
+        ) & (len(largest_strong_components) == 1)
+    return is_bounded_system

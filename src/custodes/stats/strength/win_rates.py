@@ -69,16 +69,17 @@ def system_rates(battles: Battles, *, n_systems: int, resamples: int, rng: np.ra
     # Equal clusters are resampled together, which gives the same distribution at a fraction of the cost.
     if battles.times is None or battles.covariates.size:  # otherwise they are merged already
         battles = battles.without_covariates().merge_equal_clusters()
-    pairs, unit, weight = count_by_kind(battles, battles.multiplicity), battles.unit, battles.weight
-    pair, cluster_counts = pairs.kind, battles.clusters
-    n_pairs, n_groups, n_units = len(pairs.first), len(cluster_counts), int(cluster_counts.sum())
+    battle_counts, unit, weight = count_by_kind(battles, battles.multiplicity), battles.unit, battles.weight
+    pair_of_battle, cluster_counts = battle_counts.kind, battles.clusters
+    n_pairs, n_groups, n_units = len(battle_counts.first), len(cluster_counts), int(cluster_counts.sum())
     # A win has two points and a tie one, so that sums are integers.
     points_of_groups, weights_of_groups = (
-        sums_of(pair, unit, weight * points, n_cells=n_pairs, n_kinds=n_groups) for points in (1 + pairs.sign, 2)
+        sums_of(pair_of_battle, unit, weight * points, n_cells=n_pairs, n_kinds=n_groups)
+        for points in (1 + battle_counts.sign, 2)
     )
     pair_indices = np.arange(n_pairs)
-    first_indicators = csr_array((np.ones(n_pairs), (pairs.first, pair_indices)), shape=(n_systems, n_pairs))
-    second_indicators = csr_array((np.ones(n_pairs), (pairs.second, pair_indices)), shape=(n_systems, n_pairs))
+    first_indicators = csr_array((np.ones(n_pairs), (battle_counts.first, pair_indices)), shape=(n_systems, n_pairs))
+    second_indicators = csr_array((np.ones(n_pairs), (battle_counts.second, pair_indices)), shape=(n_systems, n_pairs))
     if n_units < 2:
         resamples = 0
     draws = np.empty((1 + resamples, n_systems))
@@ -88,16 +89,20 @@ def system_rates(battles: Battles, *, n_systems: int, resamples: int, rng: np.ra
             resample_counts = rng.multinomial(n_units, cluster_counts / n_units, size=n_draws)
         else:
             resample_counts = rng.poisson(cluster_counts, size=(n_draws, n_groups))
-        weights = resample_counts.T.astype(np.float64)
+        resample_weights = resample_counts.T.astype(np.float64)
         if draw_slice.start == 0:
-            weights[:, 0] = cluster_counts
+            resample_weights[:, 0] = cluster_counts
         points_won, points_possible = (
-            np.asarray(sum_groups(weights), dtype=np.float64) for sum_groups in (points_of_groups, weights_of_groups)
+            np.asarray(sum_groups(resample_weights), dtype=np.float64)
+            for sum_groups in (points_of_groups, weights_of_groups)
         )  # (pairs, size)
-        pair_rate, is_present = ratio(points_won, points_possible), points_possible > 0
-        rate_of_first, rate_of_second = np.where(is_present, pair_rate, 0.0), np.where(is_present, 1 - pair_rate, 0.0)
+        rate_of_pair, has_battles = ratio(points_won, points_possible), points_possible > 0
+        rate_of_first, rate_of_second = (
+            np.where(has_battles, rate_of_pair, 0.0),
+            np.where(has_battles, 1 - rate_of_pair, 0.0),
+        )
         rate_sums = np.asarray(first_indicators @ rate_of_first + second_indicators @ rate_of_second)
-        draws[draw_slice] = ratio(rate_sums, np.asarray((first_indicators + second_indicators) @ is_present)).T
+        draws[draw_slice] = ratio(rate_sums, np.asarray((first_indicators + second_indicators) @ has_battles)).T
     return draws
 
 
@@ -107,14 +112,14 @@ def system_intervals(draws: Floats, battles: Battles, *, confidence: float) -> t
     These are Wilson intervals with the effective number of clusters of each system. Without resamples, they are NaN.
     """
     low, high = np.full((2, draws.shape[1]), np.nan)
-    for system, n_clusters in enumerate(_clusters(battles, draws.shape[1]).tolist()):
+    for system, n_clusters in enumerate(_effective_clusters(battles, draws.shape[1]).tolist()):
         low[system], high[system] = student_interval(
             draws[:, system], confidence=confidence, n_units=n_clusters, bounds=SHARE
         )
     return low, high
 
 
-def _clusters(battles: Battles, n_systems: int) -> Floats:
+def _effective_clusters(battles: Battles, n_systems: int) -> Floats:
     """Return the effective number (systems,) of clusters with battles of each system, as in `equal_clusters`."""
     system, weight = np.concatenate([battles.first, battles.second]), np.tile(battles.weight, 2)
     cluster_counts = np.tile(battles.multiplicity, 2)
@@ -127,8 +132,8 @@ def _clusters(battles: Battles, n_systems: int) -> Floats:
         )
         cluster_counts = battles.clusters[system_units % n_units]
     weight_sums, weight_square_sums, n_clusters = (
-        np.bincount(system, weights=values * cluster_counts, minlength=n_systems)
-        for values in (weight, weight**2, weight > 0)
+        np.bincount(system, weights=cluster_values * cluster_counts, minlength=n_systems)
+        for cluster_values in (weight, weight**2, weight > 0)
     )
     return np.maximum(np.nan_to_num(ratio(weight_sums**2, weight_square_sums)), np.minimum(n_clusters, 2))
 
@@ -156,54 +161,63 @@ def pair_rates(battles: Battles, *, confidence: float) -> PairRates:
     from scipy.special import ndtri, stdtrit
 
     unit, weight, cluster_counts = battles.unit, battles.weight, battles.multiplicity
-    pairs = count_by_kind(battles.without_covariates(), cluster_counts)
-    pair_index, sign, outcomes, n_pairs = pairs.kind, pairs.sign, pairs.outcomes.astype(np.int64), len(pairs.first)
+    battle_counts = count_by_kind(battles.without_covariates(), cluster_counts)
+    pair_of_battle, sign, outcomes, n_pairs = (
+        battle_counts.kind,
+        battle_counts.sign,
+        battle_counts.outcomes.astype(np.int64),
+        len(battle_counts.first),
+    )
 
     def sum_by_pair(values: Floats) -> Floats:
-        return np.asarray(np.bincount(pair_index, weights=values * cluster_counts, minlength=n_pairs), dtype=np.float64)
+        return np.asarray(
+            np.bincount(pair_of_battle, weights=values * cluster_counts, minlength=n_pairs), dtype=np.float64
+        )
 
     total_weight = sum_by_pair(weight)
-    win, loss = (
+    win_rate, loss_rate = (
         ratio(sum_by_pair(weight * (sign > 0)), total_weight),
         ratio(sum_by_pair(weight * (sign < 0)), total_weight),
     )
-    margin = win - loss
+    margin = win_rate - loss_rate
     effective_by_weight = ratio(total_weight**2, sum_by_pair(weight**2))
     # sums over clusters of the squared contributions and of the squared weights
     n_units, effective_n, n_clusters = int(unit.max(initial=-1)) + 1, effective_by_weight, outcomes.sum(axis=1)
-    pair_units, unit_code = np.unique(pair_index * n_units + unit, return_inverse=True)
+    pair_units, pair_unit_of_battle = np.unique(pair_of_battle * n_units + unit, return_inverse=True)
     if has_shared_clusters := len(pair_units) < len(unit):
         pair_of_unit = pair_units // n_units
-        deviation_sums = np.bincount(unit_code, weights=weight * (sign - margin[pair_index]))
-        weight_sums = np.bincount(unit_code, weights=weight)
+        deviation_sums = np.bincount(pair_unit_of_battle, weights=weight * (sign - margin[pair_of_battle]))
+        weight_sums = np.bincount(pair_unit_of_battle, weights=weight)
         n_equal_clusters = battles.clusters[pair_units % n_units]
         n_clusters = np.bincount(pair_of_unit, weights=n_equal_clusters, minlength=n_pairs).astype(np.int64)
-        cluster_variance = np.bincount(
+        clustered_variance = np.bincount(
             pair_of_unit, weights=n_equal_clusters * deviation_sums**2, minlength=n_pairs
         ) * ratio(n_clusters, n_clusters - 1)
         effective_if_constant = ratio(
             total_weight**2, np.bincount(pair_of_unit, weights=n_equal_clusters * weight_sums**2, minlength=n_pairs)
         )
-        sign_variance = ratio(sum_by_pair(weight * (sign - margin[pair_index]) ** 2), total_weight)
+        sign_variance = ratio(sum_by_pair(weight * (sign - margin[pair_of_battle]) ** 2), total_weight)
         # Without variation, the correlation within clusters is unknown.
         effective_n = np.where(
             sign_variance > 0,
-            np.fmin(ratio(sign_variance * total_weight**2, cluster_variance), effective_by_weight),
+            np.fmin(ratio(sign_variance * total_weight**2, clustered_variance), effective_by_weight),
             effective_if_constant,
         )
-    tail = (1 + confidence) / 2
+    tail_probability = (1 + confidence) / 2
     critical_value = (
-        stdtrit(np.maximum(n_clusters - 1, 1), tail) if has_shared_clusters else np.full(n_pairs, ndtri(tail))
+        stdtrit(np.maximum(n_clusters - 1, 1), tail_probability)
+        if has_shared_clusters
+        else np.full(n_pairs, ndtri(tail_probability))
     )
     low, high = _adjusted_bounds(
-        win, loss, effective_n, np.where(has_shared_clusters & (n_clusters < 2), np.nan, critical_value)
+        win_rate, loss_rate, effective_n, np.where(has_shared_clusters & (n_clusters < 2), np.nan, critical_value)
     )
     return PairRates(
-        first=pairs.first,
-        second=pairs.second,
+        first=battle_counts.first,
+        second=battle_counts.second,
         outcomes=outcomes,
-        wins=win,
-        losses=loss,
+        wins=win_rate,
+        losses=loss_rate,
         freedom=n_clusters - 1.0 if has_shared_clusters else np.full(n_pairs, np.inf),
         effective=np.asarray(effective_n, dtype=np.float64),
         rate=(1 + margin) / 2,
@@ -212,39 +226,45 @@ def pair_rates(battles: Battles, *, confidence: float) -> PairRates:
     )
 
 
-def unexplained_share(values: Floats, first: Ints, second: Ints, *, n_systems: int) -> Floats:
+def unexplained_share(covariates: Floats, first_systems: Ints, second_systems: Ints, *, n_systems: int) -> Floats:
     """Return the proportion (k,) of the covariates' sum of squares that differences of system effects do not explain.
 
-    `values` (n, k) are the covariates. The proportion is 0 if a covariate does not vary or varies only between systems,
-    so that its effect cannot be separated from the strengths.
+    `covariates` (n, k) are the covariates. The proportion is 0 if a covariate does not vary or varies only between
+    systems, so that its effect cannot be separated from the strengths.
 
     >>> values = np.array([[1.0, 2.0], [1.0, 0.0]])
     >>> unexplained_share(values, np.array([0, 0]), np.array([1, 1]), n_systems=2).round(3).tolist()
     [0.0, 0.5]
     """
-    n_comparisons = table_sums(first, second, shape=(n_systems, n_systems))
+    n_comparisons = table_sums(first_systems, second_systems, shape=(n_systems, n_systems))
     n_comparisons = n_comparisons + n_comparisons.T
     laplacian = np.diag(n_comparisons.sum(axis=0)) - n_comparisons
-    effect_sums = np.zeros((values.shape[1], n_systems))
-    for k, column in enumerate(values.T):
-        for sign, systems_of_side in ((1, first), (-1, second)):
-            effect_sums[k] += sign * np.bincount(systems_of_side, weights=column, minlength=n_systems)
-    square_sums = (values**2).sum(axis=0)
-    residual_squares = square_sums - (
+    effect_sums = np.zeros((covariates.shape[1], n_systems))
+    for covariate_index, covariate in enumerate(covariates.T):
+        for sign, systems_of_side in ((1, first_systems), (-1, second_systems)):
+            effect_sums[covariate_index] += sign * np.bincount(systems_of_side, weights=covariate, minlength=n_systems)
+    square_sums = (covariates**2).sum(axis=0)
+    residual_square_sums = square_sums - (
         effect_sums * (effect_sums @ np.linalg.pinv(laplacian, rcond=1e-10, hermitian=True))
     ).sum(axis=1)
-    residual_share = np.nan_to_num(ratio(residual_squares, square_sums))
-    return np.where(residual_share > _ROUNDING, residual_share, 0.0)
+    unexplained_shares = np.nan_to_num(ratio(residual_square_sums, square_sums))
+    return np.where(unexplained_shares > _ROUNDING, unexplained_shares, 0.0)
 
 
-def _adjusted_bounds(win: Floats, loss: Floats, n: Any, critical_value: Any) -> tuple[Floats, Floats]:
-    """Return bounds of the win rate, given the proportions of wins and losses among `n` battles.
+def _adjusted_bounds(win_rate: Floats, loss_rate: Floats, n_battles: Any, critical_value: Any) -> tuple[Floats, Floats]:
+    """Return bounds of the win rate, given the proportions of wins and losses among `n_battles` battles.
 
     The bounds always enclose the rate.
     """
-    adjusted_wins, adjusted_losses = ratio(win * n + 1, n + 2), ratio(loss * n + 1, n + 2)
+    adjusted_wins, adjusted_losses = (
+        ratio(win_rate * n_battles + 1, n_battles + 2),
+        ratio(loss_rate * n_battles + 1, n_battles + 2),
+    )
     adjusted_margin = adjusted_wins - adjusted_losses
-    error = np.sqrt(ratio(adjusted_wins + adjusted_losses - adjusted_margin**2, n + 2))
-    rate = (1 + win - loss) / 2
-    low, high = (1 + adjusted_margin - critical_value * error) / 2, (1 + adjusted_margin + critical_value * error) / 2
+    standard_error = np.sqrt(ratio(adjusted_wins + adjusted_losses - adjusted_margin**2, n_battles + 2))
+    rate = (1 + win_rate - loss_rate) / 2
+    low, high = (
+        (1 + adjusted_margin - critical_value * standard_error) / 2,
+        (1 + adjusted_margin + critical_value * standard_error) / 2,
+    )
     return np.minimum(low, rate).clip(0, 1), np.maximum(high, rate).clip(0, 1)
