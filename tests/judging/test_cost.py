@@ -23,8 +23,8 @@ def body(text: Any, **more: Any) -> dict[str, Any]:
 
 def test_an_estimate_counts_each_key_once() -> None:
     requests = [Request.make("http://judge", body("x" * n, max_tokens=10)) for n in (400, 400, 41)]
-    assert estimate(requests, answer=4.0) == (2, 441, 111, 20, 8)
-    assert estimate(requests, answer=50.0)[-2:] == (20, 20)  # an answer cannot exceed its limit
+    assert estimate(requests, tokens_per_answer=4.0) == (2, 441, 111, 20, 8)
+    assert estimate(requests, tokens_per_answer=50.0)[-2:] == (20, 20)  # an answer cannot exceed its limit
 
 
 def test_the_figures_of_a_known_study() -> None:
