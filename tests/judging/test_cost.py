@@ -108,10 +108,10 @@ def test_the_window_is_cut_once_for_what_was_on_its_way_together() -> None:
         window.increase()
     assert window.size == 16
     for _ in range(16):
-        window.decrease(sent=1.0, now=2.0)
+        window.decrease(sent_time=1.0, now=2.0)
     assert window.size == 8
-    window.decrease(sent=2.5, now=3.0)
+    window.decrease(sent_time=2.5, now=3.0)
     assert window.size == 4
     for second in range(4, 20):
-        window.decrease(sent=second, now=second)
+        window.decrease(sent_time=second, now=second)
     assert window.size == 1

@@ -204,7 +204,7 @@ def weights(data: Any, *, has_intervals: bool, label: str = WEIGHTS["weight"]) -
 
 
 def weight_rows(table: pl.DataFrame, statistic: str = "weight") -> pl.DataFrame:
-    """The largest weights of each target, and one row for all smaller weights. The columns are target, metric, value, low,
+    """The largest weights of each target, and one row for all smaller weights. Columns are target, metric, value, low,
     high, place and rest (a text on the size of the smaller weights)."""
     source_of_bound = {
         bound: f"weight_{bound}" if statistic == "weight" else pl.lit(None, pl.Float64) for bound in ("low", "high")
